@@ -1,0 +1,60 @@
+"""flatlab: every figure and table of five papers on flat minima is a build target.
+
+`snakemake` builds the papers of config.yaml, `snakemake chen2026` one of them,
+`snakemake chen2026_figH8` one figure; `--list-target-rules` lists them all.
+"""
+
+from snakemake.utils import min_version
+
+min_version("9.19")
+
+
+configfile: "config.yaml"
+
+
+include: "rules/common.smk"
+
+
+report: "report/workflow.rst"
+
+
+wildcard_constraints:
+    scale="|".join(plan.SCALES),
+    grid="[a-z0-9-]+",
+    pack="[^/]+",
+    family="[a-z-]+",
+    dataset="[a-z0-9-]+",
+    paper="[a-z0-9]+",
+    figure="(fig|table)[A-Z]?[0-9]+",
+
+
+rule all:
+    """Every figure of the configured papers, with the verdicts on its claims."""
+    default_target: True
+    input:
+        [files_of_figure(figure) for figure in PLAN.figures],
+
+
+include: "rules/data.smk"
+include: "rules/train.smk"
+include: "rules/measure.smk"
+include: "rules/analyse.smk"
+include: "rules/figures.smk"
+include: "rules/verify.smk"
+
+
+for paper, figures in PLAN.papers.items():
+
+    rule:
+        name:
+            paper
+        input:
+            [files_of_figure(figure) for figure in figures],
+
+    for figure in figures:
+
+        rule:
+            name:
+                figure.target
+            input:
+                files_of_figure(figure),

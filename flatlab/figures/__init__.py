@@ -1,0 +1,81 @@
+"""Figures: one file each, a literal declaration and two pure functions.
+
+`frame(tables, correlations)` selects what is shown, as one pandas table: it becomes the figure's
+CSV. `draw(fig, frame)` draws that table and sees nothing else, so that the CSV is exactly what is
+drawn. Title, caption and what the networks were are added here, the same for every figure.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+import xarray as xr
+
+from flatlab.plan import figures
+
+FORMATS = ("pdf", "svg", "png")
+STYLE: dict[str, Any] = {
+    "axes.linewidth": 0.6,
+    "axes.titlesize": 9,
+    "figure.dpi": 100,
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib: the same everywhere
+    "font.size": 8,
+    "legend.frameon": False,
+    "mathtext.fontset": "dejavusans",
+    "pdf.fonttype": 42,  # text stays text
+    "savefig.dpi": 200,
+    "svg.hashsalt": "flatlab",  # identifiers that repeat
+    "xtick.labelsize": 6,
+    "ytick.labelsize": 6,
+}
+
+
+def make(
+    target: str, tables: Mapping[str, xr.Dataset], correlations: Mapping[str, xr.Dataset]
+) -> dict[str, bytes]:
+    """Draw a figure: the content of its files by extension (pdf, svg, png, csv).
+
+    target: as in `chen2026_figH8`.  tables, correlations: by grid.
+    """
+    import matplotlib as mpl
+    import seaborn as sns
+
+    mpl.use("Agg")
+    from matplotlib.figure import Figure
+
+    figure = next(f for f in figures() if f.target == target)
+    module = importlib.import_module(f"flatlab.figures.{figure.paper}.{figure.key}")
+    frame = module.frame(tables, correlations)
+    files = {"csv": frame.to_csv(index=False).encode()}
+    with sns.axes_style("ticks"), mpl.rc_context(STYLE):
+        fig = Figure(figsize=figure.size_inches, layout="constrained")
+        module.draw(fig, frame)
+        fig.suptitle(f"{target.replace('_', ' ')}: {figure.title}", fontsize=12, x=0.01, ha="left")
+        text = f"{figure.caption} {' '.join(about(c) for c in correlations.values())}"
+        width = int(figure.size_inches[0] * 17)
+        fig.supxlabel(textwrap.fill(text, width), fontsize=8, x=0.01, ha="left", color="0.25")
+        for extension in FORMATS:
+            files[extension] = _render(fig, extension)
+    return files
+
+
+def about(correlations: xr.Dataset) -> str:
+    """What the networks of a figure were, so that no stand-in can pass for the paper's."""
+    a = correlations.attrs
+    stands_in = f" It stands in for the paper's {a['stands_in_for']}." if a["stands_in_for"] else ""
+    return (
+        f"Scale {a['scale']}: {a['grid']} of {a['runs']} {a['network']} networks on {a['data']}, "
+        f"{a['iterations']:,} iterations each; {a['diverged']} diverged and left out.{stands_in}"
+    )
+
+
+def _render(fig: Any, extension: str) -> bytes:
+    buffer = io.BytesIO()
+    no_date = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}[extension]
+    fig.savefig(buffer, format=extension, metadata=no_date)
+    return buffer.getvalue()

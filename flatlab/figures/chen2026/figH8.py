@@ -1,0 +1,49 @@
+"""chen2026, Figure H.8: pairwise correlations in four-layer perceptrons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+import xarray as xr
+
+from flatlab.figures import pairplot
+
+FIGURE = {
+    "title": "sharpness, compression and generalization of multilayer perceptrons",
+    "caption": (
+        "One point per network at the end of training, coloured by setting (lr: learning rate, "
+        "b: batch size). Pearson's correlation over all networks, with its 95 % interval in "
+        "brackets (BCa bootstrap, stratified by setting, 10,000 resamples). The dimensions, log "
+        "volume, MLS and bounds are means over 100 training samples, the gap is training minus "
+        "test accuracy in points."
+    ),
+    "grids": ["mlp-grid"],
+    "size_inches": [13.0, 13.0],
+}
+
+LABELS = {
+    "local_dimension": "local\ndimension",
+    "root_sharpness": r"sharpness $\sqrt{S}$",
+    "log_volume": "log volume",
+    "mls": "MLS",
+    "nmls": "NMLS",
+    "generalization_gap": "gen. gap",
+    "bound_d": "MLS bound",
+    "nmls_bound": "NMLS bound",
+    "relative_flatness": "relative\n" + r"sharpness $\kappa$",
+}
+"""In the order and with the names of the paper; "relative sharpness" is kappa_Tr of the last layer."""
+
+
+def frame(
+    tables: Mapping[str, xr.Dataset], correlations: Mapping[str, xr.Dataset]
+) -> pd.DataFrame:
+    """The networks of the grid and the correlations of the nine quantities."""
+    return pairplot.frame(tables["mlp-grid"], correlations["mlp-grid"], LABELS)
+
+
+def draw(fig: Any, frame: pd.DataFrame) -> None:
+    """Nine by nine panels."""
+    pairplot.draw(fig, frame, LABELS)

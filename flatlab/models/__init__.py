@@ -1,0 +1,47 @@
+"""Architectures: one file each with `build(inputs, outputs, activation) -> torch.nn.Sequential`."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from flatlab.plan import module_of
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh}
+
+
+def build(network: Mapping[str, Any], inputs: tuple[int, ...], outputs: int) -> nn.Sequential:
+    """A network that maps (batch, *inputs) to (batch, outputs).
+
+    network: the `network` section of a grid. The weights are the framework's, from its global
+    generator; `initialize` gives them a seed.
+    """
+    module = importlib.import_module(module_of("models", network["name"]))
+    return module.build(inputs, outputs, ACTIVATIONS[network["activation"]])
+
+
+def initialize(model: nn.Module, scheme: str, seed: int) -> None:
+    """Draw the weights of a model from `seed`.
+
+    framework: the default of each module, uniform within 1/sqrt(fan-in), biases too.
+    he-normal: N(0, 2/fan-out); xavier-normal: N(0, 2/(fan-in + fan-out)); biases 0.
+    The global generator is left as it was.
+    """
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        for module in model.modules():
+            if reset := getattr(module, "reset_parameters", None):
+                reset()
+            weight = getattr(module, "weight", None)
+            if scheme == "framework" or not isinstance(weight, nn.Parameter) or weight.ndim < 2:
+                continue
+            if scheme == "he-normal":
+                nn.init.kaiming_normal_(weight, mode="fan_out", nonlinearity="relu")
+            else:
+                nn.init.xavier_normal_(weight)
+            if isinstance(bias := getattr(module, "bias", None), nn.Parameter):
+                nn.init.zeros_(bias)

@@ -1,0 +1,82 @@
+"""Configuration and grids -> typed, immutable records: what is to be trained, measured and drawn.
+
+Needs the standard library, yaml and msgspec; rules import this package and nothing else of flatlab.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from flatlab.plan.fingerprint import fingerprint
+from flatlab.plan.grids import (
+    Grid,
+    Pack,
+    find_grid,
+    load_grid,
+    measure_settings,
+    table_settings,
+    train_settings,
+)
+from flatlab.plan.registry import Figure, figures, keys_of, module_of
+from flatlab.plan.schema import SCALES, Config, PlanError, closest, convert
+
+__all__ = [
+    "SCALES",
+    "Config",
+    "Figure",
+    "Grid",
+    "Pack",
+    "PlanError",
+    "Plan",
+    "closest",
+    "figures",
+    "fingerprint",
+    "keys_of",
+    "load_config",
+    "measure_settings",
+    "module_of",
+    "table_settings",
+    "train_settings",
+]
+
+
+def load_config(mapping: Mapping[str, Any], name: str = "config.yaml") -> Config:
+    """Check a configuration; raise `PlanError` with the file and the key."""
+    config = convert(mapping, Config, name)
+    known = sorted({figure.paper for figure in figures()})
+    for paper in [] if isinstance(config.papers, str) else config.papers:
+        if paper not in known:
+            raise PlanError(f"{name}: papers: unknown paper {paper!r}; {closest(paper, known)}")
+    return config
+
+
+class Plan:
+    """Everything that a configuration asks for.
+
+    config: the checked configuration.  figures: those of the papers that it names.
+    folder: where the grids lie.
+    """
+
+    def __init__(self, config: Mapping[str, Any], folder: Path, name: str = "config.yaml") -> None:
+        self.config = load_config(config, name)
+        self.folder = folder
+        chosen = self.config.papers
+        self.figures = [f for f in figures() if isinstance(chosen, str) or f.paper in chosen]
+        for path in sorted(folder.glob("*.yaml")):
+            self.grid(path.stem, self.config.scale)
+
+    @functools.cache  # noqa: B019 - a plan lives as long as its process
+    def grid(self, key: str, scale: str) -> Grid:
+        """One grid at one scale."""
+        return load_grid(find_grid(self.folder, key), scale)
+
+    @functools.cached_property
+    def papers(self) -> dict[str, list[Figure]]:
+        """The figures by paper."""
+        result: dict[str, list[Figure]] = {}
+        for figure in self.figures:
+            result.setdefault(figure.paper, []).append(figure)
+        return result

@@ -1,0 +1,99 @@
+"""Fingerprints of code: what a job computes with, apart from its inputs.
+
+Snakemake tracks scripts, not the modules that they import. Each rule therefore carries the
+fingerprint of the modules it names and of all that they import from this package, so that an edit
+re-runs exactly the jobs that it can affect. Comments, docstrings and layout do not count, and the
+Python version that plans does not either.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from flatlab.plan.registry import PACKAGE
+
+# Planning, storing and the command line do not change what a job computes; the format of the
+# stored files has a version of its own.
+EXCLUDED = ("flatlab", "flatlab.plan", "flatlab.store", "flatlab.cli")
+
+
+@functools.cache
+def fingerprint(*roots: str) -> str:
+    """A short hash of the modules `roots` and of everything they import from flatlab."""
+    digest = hashlib.sha256()
+    for module in sorted(closure(*roots)):
+        digest.update(f"{module}\n{_canonical(_tree(_file(module)))}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+@functools.cache
+def closure(*roots: str) -> frozenset[str]:
+    """The modules `roots` and every module of this package that they import, themselves or not."""
+    found: set[str] = set()
+    waiting = list(roots)
+    while waiting:
+        module = waiting.pop()
+        if module in found or _excluded(module):
+            continue
+        found.add(module)
+        waiting += _imports(module)
+        waiting.append(module.rpartition(".")[0])  # importing a module runs its package
+    return frozenset(found)
+
+
+def _excluded(module: str) -> bool:
+    return not module or any(
+        module == name or (name != "flatlab" and module.startswith(f"{name}.")) for name in EXCLUDED
+    )
+
+
+@functools.cache
+def _imports(module: str) -> tuple[str, ...]:
+    def names() -> Iterator[str]:
+        for node in ast.walk(_tree(_file(module))):
+            if isinstance(node, ast.Import):
+                yield from (alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                yield node.module
+                yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+    ours = (name for name in names() if name.split(".")[0] == "flatlab")
+    return tuple(name for name in ours if _file(name).is_file())
+
+
+def _file(module: str) -> Path:
+    path = PACKAGE.parent.joinpath(*module.split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+@functools.cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _canonical(node: object) -> str:
+    """A syntax tree as text, without docstrings, positions and what Python versions add empty."""
+    if isinstance(node, ast.AST):
+        fields = []
+        for name, value in ast.iter_fields(node):
+            if name == "body" and isinstance(value, list):
+                value = [child for child in value if not _is_text(child)]
+            if value not in (None, []) and name not in ("kind", "type_comment"):
+                fields.append(f"{name}={_canonical(value)}")
+        return f"{type(node).__name__}({','.join(fields)})"
+    if isinstance(node, list):
+        return f"[{','.join(map(_canonical, node))}]"
+    return repr(node)
+
+
+def _is_text(node: object) -> bool:
+    """A string that stands alone: a docstring."""
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )

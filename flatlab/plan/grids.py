@@ -1,0 +1,266 @@
+"""Grids, settings, runs and packs: what is trained, read from `grids/<grid>.yaml`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import yaml
+from msgspec import Meta
+
+from flatlab.plan.registry import check_known, keys_of
+from flatlab.plan.schema import (
+    SCALES,
+    Data,
+    Measure,
+    Network,
+    PlanError,
+    Strict,
+    Training,
+    closest,
+    convert,
+    refuse_unknown,
+)
+
+SECTIONS: dict[str, type[Strict]] = {
+    "data": Data,
+    "network": Network,
+    "training": Training,
+    "measure": Measure,
+}
+ABBREVIATIONS = {"batch_size": "b"}
+
+
+class GridFile(Strict):
+    """The parts of a grid's file that are not one of its `SECTIONS`."""
+
+    title: str
+    settings: Annotated[list[dict[str, Any]], Meta(min_length=1, description="keys that vary")]
+    seeds: Annotated[list[str | int], Meta(min_length=1, description="blocks such as 0-4")]
+    scales: dict[str, dict[str, Any]]
+
+
+class Pack(Strict):
+    """The runs that are trained together: one setting and one fixed block of seeds.
+
+    hyperparameters: the training keys in which the settings of the grid differ.
+    """
+
+    key: str
+    setting: str
+    hyperparameters: dict[str, Any]
+    training: Training
+    seeds: tuple[int, ...]
+
+    @property
+    def runs(self) -> list[str]:
+        """The key of each run, in the order of the seeds."""
+        return [f"{self.setting}-s{seed}" for seed in self.seeds]
+
+
+class Grid(Strict):
+    """A set of networks to train, at one scale."""
+
+    key: str
+    title: str
+    scale: str
+    data: Data
+    network: Network
+    measure: Measure
+    packs: dict[str, Pack]
+    diverged_below: float
+
+    @property
+    def families(self) -> list[str]:
+        """The families of quantities that are measured on this grid."""
+        listed = self.measure.families
+        return keys_of("metrics") if isinstance(listed, str) else listed
+
+    @property
+    def runs(self) -> list[str]:
+        """The key of each run, pack by pack."""
+        return [run for pack in self.packs.values() for run in pack.runs]
+
+    @property
+    def outputs(self) -> int | None:
+        """Number of outputs, or None where it is the data set's number of classes."""
+        if isinstance(self.network.outputs, int):
+            return self.network.outputs
+        return None if isinstance(self.data.classes, str) else len(self.data.classes)
+
+
+def load_grid(path: Path, scale: str) -> Grid:
+    """Read and check a grid's file; raise `PlanError` with the file and the key."""
+    name = f"{path.parent.name}/{path.name}"
+    content = _read(path, name)
+    refuse_unknown(content, [*GridFile.__struct_fields__, *SECTIONS], name)
+    file = convert({k: v for k, v in content.items() if k not in SECTIONS}, GridFile, name)
+    if missing := set(SCALES) - set(file.scales):
+        raise PlanError(f"{name}: scales: {sorted(missing)[0]!r} is missing")
+    refuse_unknown(file.scales, SCALES, f"{name}: scales")
+
+    def section(key: str, extra: Mapping[str, Any] | None = None, where: str = "") -> Any:
+        override = file.scales[scale].get(key, {})
+        for part, there in ((content.get(key), key), (override, f"scales.{scale}.{key}")):
+            if not isinstance(part, Mapping):
+                raise PlanError(f"{name}: {there}: expected keys and values, found {part!r}")
+            refuse_unknown(part, SECTIONS[key].__struct_fields__, f"{name}: {there}")
+        merged = {**content[key], **override, **(extra or {})}
+        return convert(merged, SECTIONS[key], f"{name}: {where or _place(key, override, scale)}")
+
+    for each in SCALES:
+        refuse_unknown(file.scales[each], [*SECTIONS, "seeds"], f"{name}: scales.{each}")
+    data, network, measure = section("data"), section("network"), section("measure")
+    check_known("data", data.set, f"{name}: data.set")
+    check_known("models", network.name, f"{name}: network.name")
+    if not isinstance(measure.families, str):
+        for family in measure.families:
+            check_known("metrics", family, f"{name}: measure.families")
+
+    packs: dict[str, Pack] = {}
+    default_seeds = file.scales[scale].get("seeds", file.seeds)
+    for number, entry in enumerate(file.settings):
+        where = f"settings[{number}]"
+        refuse_unknown(entry, [*Training.__struct_fields__, "seeds"], f"{name}: {where}")
+        hyperparameters = {key: value for key, value in entry.items() if key != "seeds"}
+        training = section("training", hyperparameters, where)
+        setting = _setting_key(hyperparameters, f"{name}: {where}")
+        for block in _seed_blocks(entry.get("seeds", default_seeds), f"{name}: {where}.seeds"):
+            last = f"-{block[-1]}" if len(block) > 1 else ""
+            pack = Pack(
+                key=f"{setting}-s{block[0]}{last}",
+                setting=setting,
+                hyperparameters=hyperparameters,
+                training=training,
+                seeds=block,
+            )
+            if pack.key in packs:
+                raise PlanError(f"{name}: {where}: the setting {setting!r} is declared twice")
+            packs[pack.key] = pack
+    return Grid(
+        key=path.stem,
+        title=file.title,
+        scale=scale,
+        data=data,
+        network=network,
+        measure=measure,
+        packs=packs,
+        diverged_below=training.diverged_below,
+    )
+
+
+def _read(path: Path, name: str) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(path.read_text())
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" in line {mark.line + 1}" if mark else ""
+        raise PlanError(f"{name}: not valid YAML{line}") from None
+    if not isinstance(content, dict):
+        raise PlanError(f"{name}: expected keys and values, found {content!r}")
+    return content
+
+
+def _place(key: str, override: Mapping[str, Any], scale: str) -> str:
+    """Where a wrong value of a section may stand: in the scale's override where it has one."""
+    return f"{key} (with scales.{scale}.{key})" if override else key
+
+
+def _setting_key(hyperparameters: Mapping[str, Any], where: str) -> str:
+    """A name for a setting that is fit for a path: {lr: 0.1, batch_size: 20} -> lr0.1-b20."""
+    if not hyperparameters:
+        raise PlanError(f"{where}: a setting names at least one training key, for example lr")
+    parts = [
+        f"{ABBREVIATIONS.get(key, key.replace('_', ''))}{value}"
+        for key, value in hyperparameters.items()
+    ]
+    return "-".join(parts)
+
+
+def _seed_blocks(blocks: object, where: str) -> list[tuple[int, ...]]:
+    """[0-4, 5-19] -> ((0, ..., 4), (5, ..., 19)); a block of one seed is a number."""
+    if not isinstance(blocks, list) or not blocks:
+        raise PlanError(f"{where}: expected blocks such as [0-4, 5-19], found {blocks!r}")
+    result: list[tuple[int, ...]] = []
+    taken: set[int] = set()
+    for block in blocks:
+        match = re.fullmatch(r"(\d+)(?:-(\d+))?", str(block))
+        if not match:
+            raise PlanError(f"{where}: expected a block such as 0-4 or 7, found {block!r}")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise PlanError(f"{where}: the block {block!r} ends before it starts")
+        seeds = tuple(range(first, last + 1))
+        if both := taken.intersection(seeds):
+            raise PlanError(f"{where}: seed {min(both)} stands in two blocks")
+        taken.update(seeds)
+        result.append(seeds)
+    return result
+
+
+def find_grid(folder: Path, key: str) -> Path:
+    """The file of a grid; raise `PlanError` with the closest name where there is none."""
+    path = folder / f"{key}.yaml"
+    if not path.is_file():
+        known = [file.stem for file in folder.glob("*.yaml")]
+        raise PlanError(f"unknown grid {key!r}; {closest(key, known)}")
+    return path
+
+
+def plain(record: Strict) -> dict[str, Any]:
+    """A record as dictionaries, lists and numbers, fit for a job's params."""
+    return msgspec.to_builtins(record)
+
+
+def train_settings(grid: Grid, pack: Pack) -> dict[str, Any]:
+    """What a training job depends on, beside its code and its data."""
+    return {
+        "data": plain(grid.data),
+        "network": plain(grid.network),
+        "outputs": grid.outputs,
+        "training": {k: v for k, v in plain(pack.training).items() if k != "diverged_below"},
+        "seeds": list(pack.seeds),
+        "runs": pack.runs,
+    }
+
+
+def measure_settings(grid: Grid, pack: Pack, family: str) -> dict[str, Any]:
+    """What a measuring job depends on, beside its code, its data and the weights."""
+    return {
+        "family": family,
+        "data": plain(grid.data),
+        "network": plain(grid.network),
+        "outputs": grid.outputs,
+        "measure": {k: v for k, v in plain(grid.measure).items() if k != "families"},
+        "setting": pack.setting,
+        "hyperparameters": pack.hyperparameters,
+        "seeds": list(pack.seeds),
+    }
+
+
+def table_settings(grid: Grid, published: Grid) -> dict[str, Any]:
+    """What the table of a grid depends on, beside its code and the metric files.
+
+    published: the same grid at the paper's scale, to say what stands in for what.
+    """
+    pairs = {
+        grid.network.name: published.network.name,
+        grid.data.set: published.data.set,
+    }
+    replaced = [theirs for ours, theirs in pairs.items() if ours != theirs]
+    return {
+        "runs": grid.runs,
+        "diverged_below": grid.diverged_below,
+        "about": {
+            "scale": grid.scale,
+            "grid": grid.key,
+            "title": grid.title,
+            "network": grid.network.name,
+            "data": grid.data.set,
+            "iterations": max(pack.training.iterations for pack in grid.packs.values()),
+            "stands_in_for": " on ".join(replaced),
+        },
+    }

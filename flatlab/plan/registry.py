@@ -1,0 +1,71 @@
+"""What there is: the folders of the package are the registries, a file's stem is the key.
+
+Keys have hyphens where file names have underscores: `mlp4-small` lives in `models/mlp4_small.py`.
+Nothing is imported here: planning must not wait for torch or matplotlib.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+from flatlab.plan.schema import PlanError, Strict, closest
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def keys_of(folder: str) -> list[str]:
+    """The keys of one registry: data, models, metrics or verify."""
+    files = (PACKAGE / folder).glob("[a-z]*.py")
+    return sorted(file.stem.replace("_", "-") for file in files)
+
+
+def module_of(folder: str, key: str) -> str:
+    """The module that defines a key: ("models", "mlp4-small") -> flatlab.models.mlp4_small."""
+    return f"flatlab.{folder}.{key.replace('-', '_')}"
+
+
+def check_known(folder: str, key: str, where: str) -> None:
+    """Raise `PlanError` with the closest match where a registry does not have a key."""
+    if key not in keys_of(folder):
+        raise PlanError(f"{where}: unknown {key!r}; {closest(key, keys_of(folder))}")
+
+
+class Figure(Strict):
+    """One data figure or table of a paper: a target.
+
+    grids: the grids whose tables it shows.  caption: what one reads under it.
+    size_inches: width and height.
+    """
+
+    paper: str
+    key: str
+    title: str
+    caption: str
+    grids: list[str]
+    size_inches: list[float]
+
+    @property
+    def target(self) -> str:
+        """The name by which Snakemake builds it: chen2026_figH8."""
+        return f"{self.paper}_{self.key}"
+
+
+def figures() -> list[Figure]:
+    """Every figure of the package: the literal FIGURE of each flatlab/figures/<paper>/<key>.py."""
+    return [
+        Figure(paper=path.parent.name, key=path.stem, **_literal(path, "FIGURE"))
+        for path in sorted((PACKAGE / "figures").glob("*/fig*.py"))
+        + sorted((PACKAGE / "figures").glob("*/table*.py"))
+    ]
+
+
+def _literal(path: Path, name: str) -> dict[str, Any]:
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+            try:
+                return ast.literal_eval(node.value)
+            except ValueError:
+                break
+    raise PlanError(f"{path.parent.name}/{path.name}: {name} must be a literal dictionary")

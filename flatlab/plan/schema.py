@@ -1,0 +1,187 @@
+"""What a configuration and a grid may say: every key with its type, range and meaning.
+
+The classes are the schema. `convert` turns a mapping read from YAML into one of them, or raises a
+`PlanError` of one sentence that names the file and the key.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal, get_args
+
+import msgspec
+from msgspec import Meta, Struct
+
+Scale = Literal["demo", "short", "paper"]
+SCALES: tuple[str, ...] = get_args(Scale)
+Precision = Literal["float32", "float64"]
+Loss = Literal["half-mse", "mean-mse"]
+Key = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]*$", description="lower case, digits, hyphens")]
+
+
+class PlanError(ValueError):
+    """A configuration that cannot be built; the message names the culprit and the remedy."""
+
+
+class Strict(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """An immutable record that refuses keys it does not know."""
+
+
+class Config(Strict):
+    """What to build; `config.yaml`."""
+
+    scale: Annotated[Scale, Meta(description="how large the experiments are")] = "demo"
+    papers: Annotated[Literal["all"] | list[str], Meta(description="whose figures to build")] = "all"
+    device: Annotated[Literal["cpu", "cuda"], Meta(description="where to train and measure")] = "cpu"
+    data_folder: Annotated[str, Meta(description="where data sets lie, or are put")] = ""
+
+
+class Data(Strict):
+    """The data set of a grid and how it becomes inputs and targets."""
+
+    set: Annotated[Key, Meta(description="a file of flatlab/data")]
+    classes: Annotated[
+        Literal["all"] | Annotated[list[Annotated[int, Meta(ge=0)]], Meta(min_length=2)],
+        Meta(description="labels to keep, renumbered in this order"),
+    ]
+    scaling: Annotated[
+        Literal["unit", "standardized"],
+        Meta(description="unit: in [0, 1]; standardized: then zero mean, unit variance overall"),
+    ]
+    targets: Annotated[Literal["one-hot"], Meta(description="what the outputs are fitted to")]
+    augmentation: Annotated[Literal["none"], Meta(description="random changes of the inputs")]
+
+
+class Network(Strict):
+    """The architecture of a grid."""
+
+    name: Annotated[Key, Meta(description="a file of flatlab/models")]
+    outputs: Annotated[
+        Literal["classes"] | Annotated[int, Meta(ge=1)],
+        Meta(description="number of outputs; more than classes: the rest has target 0"),
+    ]
+    activation: Annotated[Literal["relu", "tanh"], Meta(description="after each hidden layer")]
+    initialization: Annotated[
+        Literal["framework", "he-normal", "xavier-normal"],
+        Meta(description="of weights; biases start at 0 unless `framework`"),
+    ]
+
+
+class Training(Strict):
+    """How each network of a grid is trained."""
+
+    lr: Annotated[float, Meta(gt=0, description="learning rate")]
+    batch_size: Annotated[int, Meta(ge=1, description="samples per step")]
+    loss: Annotated[Loss, Meta(description="half-mse: |f-y|^2/2; mean-mse: |f-y|^2/outputs")]
+    optimizer: Annotated[Literal["sgd"], Meta(description="the update rule")]
+    momentum: Annotated[float, Meta(ge=0, lt=1, description="heavy-ball momentum")]
+    weight_decay: Annotated[float, Meta(ge=0, description="L2 penalty, added to the gradient")]
+    schedule: Annotated[Literal["constant"], Meta(description="of the learning rate")]
+    minibatches: Annotated[
+        Literal["reshuffled", "replacement"],
+        Meta(description="reshuffled: epochs without replacement, an incomplete last batch dropped"),
+    ]
+    iterations: Annotated[int, Meta(ge=1, description="steps of the optimizer")]
+    precision: Annotated[Precision, Meta(description="of weights and arithmetic")]
+    mode: Annotated[
+        Literal["batched", "loop"],
+        Meta(description="batched: a pack as one batch of matrix products; loop: one by one"),
+    ]
+    diverged_below: Annotated[
+        float, Meta(ge=0, le=100, description="final training accuracy (%) that flags a run")
+    ]
+
+
+class Samples(Strict):
+    """A fixed random subset of the data on which geometry is measured."""
+
+    split: Annotated[Literal["train", "test"], Meta(description="where the samples come from")]
+    size: Annotated[int, Meta(ge=1, description="how many")]
+    seed: Annotated[int, Meta(ge=0, description="of the draw")]
+
+
+class Measure(Strict):
+    """What is measured on each checkpoint of each run."""
+
+    families: Annotated[
+        Literal["all"] | list[str], Meta(description="files of flatlab/metrics, or all of them")
+    ]
+    samples: Annotated[dict[Key, Samples], Meta(min_length=1, description="named sample sets")]
+    singular_values: Annotated[
+        Literal["all"] | Annotated[int, Meta(ge=1)],
+        Meta(description="the k largest that enter the log volume"),
+    ]
+    relative_flatness_loss: Annotated[Loss, Meta(description="whose Hessian it uses")]
+    generalization_gap: Annotated[
+        Literal["accuracy", "loss"],
+        Meta(description="accuracy: train - test, in points; loss: test - train"),
+    ]
+    precision: Annotated[Precision, Meta(description="of the arithmetic")]
+
+
+def closest(name: str, known: Iterable[str]) -> str:
+    """The remedy for a misspelt name: the closest known one, then all of them."""
+    known = sorted(known)
+    match = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f"did you mean {match[0]!r}? " if match else ""
+    return f"{hint}Known: {', '.join(known)}"
+
+
+def refuse_unknown(mapping: Mapping[Any, Any], known: Iterable[str], where: str) -> None:
+    """Raise where `mapping` has a key that is not among `known`."""
+    known = list(known)
+    for key in mapping:
+        if key not in known:
+            raise PlanError(f"{where}: unknown key {key!r}; {closest(str(key), known)}")
+
+
+def convert(mapping: object, kind: type[Strict], where: str) -> Any:
+    """Check `mapping` against `kind` and return an instance of it.
+
+    where: what precedes the key in messages, for example "grids/mlp-grid.yaml: training".
+    """
+    if not isinstance(mapping, Mapping):
+        raise PlanError(f"{where}: expected keys and values, found {mapping!r}")
+    refuse_unknown(mapping, kind.__struct_fields__, where)
+    try:
+        return msgspec.convert(mapping, kind)
+    except msgspec.ValidationError as error:
+        sentence, _, path = str(error).partition(" - at `$")
+        path = path.rstrip("`").lstrip(".").replace("[...]", " (an entry)")
+        if missing := re.search(r"missing required field `(\w+)`", sentence):
+            raise PlanError(f"{where}: key {missing[1]!r} is missing") from None
+        if "at `key` in" in str(error):
+            sentence, path = "a name here is lower case, digits and hyphens", path.removeprefix("$.")
+        value = mapping.get(key := re.split(r"[.\[ ]", path)[0])
+        allowed = {name: values for name, values, _ in describe(kind)}[key]
+        raise PlanError(
+            f"{where}.{path}: {sentence[0].lower()}{sentence[1:]}, found {value!r}; allowed: {allowed}"
+        ) from None
+
+
+def describe(kind: type[Strict]) -> list[tuple[str, str, str]]:
+    """Each key of `kind` with its allowed values and its meaning, for `flatlab grids`."""
+    schema = msgspec.json.schema(kind)["$defs"]
+
+    def allowed(node: dict[str, Any]) -> str:
+        if "$ref" in node:
+            return "keys of their own"
+        if "anyOf" in node:
+            return " or ".join(allowed(option) for option in node["anyOf"])
+        if "enum" in node:
+            return " | ".join(map(str, node["enum"]))
+        if node.get("type") == "array":
+            return "list of " + allowed(node["items"])
+        signs = {
+            "minimum": ">=",
+            "exclusiveMinimum": ">",
+            "maximum": "<=",
+            "exclusiveMaximum": "<",
+        }
+        limits = [f"{sign} {node[key]:g}" for key, sign in signs.items() if key in node]
+        return " ".join([node.get("type", "object"), *limits])
+
+    fields = schema[kind.__name__]["properties"]
+    return [(key, allowed(node), node.get("description", "")) for key, node in fields.items()]

@@ -1,0 +1,142 @@
+"""Pearson correlations of all pairs of quantities: pooled, within and between settings.
+
+Five settings with twenty seeds each are, pooled, mostly five points. The within-setting
+correlation is that of deviations from the setting's mean; the between-setting one that of the
+settings' means. All three, for all pairs, come from the same matrix of resamples.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flatlab.stats.bootstrap import RESAMPLES, Array, Estimate, bca, leave_one_out, resample
+
+Kind = Literal["pooled", "within", "between"]
+KINDS: tuple[Kind, ...] = ("pooled", "within", "between")
+
+
+class Correlations:
+    """Correlations over the runs of a table.
+
+    columns: quantity -> (runs).  settings: (runs), the strata.  Runs with a value that is not
+    finite are left out of every pair that uses it, and counted by `runs_used`.
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[str, NDArray[np.float64]],
+        settings: Sequence[str],
+        resamples: int = RESAMPLES,
+        seed: int = 0,
+    ) -> None:
+        self.names = list(columns)
+        self.values = np.column_stack([np.asarray(columns[n], dtype=float) for n in self.names])
+        self.strata = np.unique(np.asarray(settings), return_inverse=True)[1].astype(np.int64)
+        self.resamples, self.seed = resamples, seed
+
+    def rho(self, x: str, y: str, kind: Kind = "pooled") -> Estimate:
+        """One correlation with its bootstrap."""
+        pair = self._pair(x, y)
+        name = f"rho({x}, {y})" if kind == "pooled" else f"rho_{kind}({x}, {y})"
+        values = [part[kind][:, 0, 1] for part in pair.parts]
+        return Estimate(name, float(values[0][0]), values[1], values[2], pair.strata)
+
+    def runs_used(self, x: str, y: str) -> int:
+        """How many runs have both quantities."""
+        return int(self._finite(x, y).sum())
+
+    def matrix(self, kind: Kind) -> tuple[Array, Array, Array, NDArray[np.bool_]]:
+        """Value, low, high and "percentile instead of BCa" of all pairs: (quantities, quantities).
+
+        Pairs of quantities that are finite for all runs share one computation.
+        """
+        count = len(self.names)
+        value, low, high = (np.full((count, count), np.nan) for _ in range(3))
+        fallback = np.zeros((count, count), dtype=bool)
+        finite = np.isfinite(self.values)
+        whole = finite.all(axis=0)
+        groups = [np.flatnonzero(whole)] if whole.any() else []
+        # a quantity with gaps has pairs with runs of their own
+        groups += [
+            np.array([i, j]) for i in range(count) for j in range(i) if not (whole[i] and whole[j])
+        ]
+        for group in groups:
+            rows = finite[:, group].all(axis=1)
+            if rows.sum() < 3:
+                continue
+            data = _Resampled(self.values[np.ix_(rows, group)], self.strata[rows], self.resamples, self.seed)
+            one, many, jackknife = (part[kind] for part in data.parts)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)
+                ends = bca(one[0], many, jackknife, data.strata)
+            place = np.ix_(group, group)
+            value[place], (low[place], high[place], fallback[place]) = one[0], ends
+        return value, low, high, fallback
+
+    def _finite(self, x: str, y: str) -> NDArray[np.bool_]:
+        columns = [self.names.index(x), self.names.index(y)]
+        return np.isfinite(self.values[:, columns]).all(axis=1)
+
+    @functools.cache  # noqa: B019 - lives as long as the claims of one figure
+    def _pair(self, x: str, y: str) -> _Resampled:
+        rows = self._finite(x, y)
+        columns = [self.names.index(x), self.names.index(y)]
+        return _Resampled(
+            self.values[np.ix_(rows, columns)], self.strata[rows], self.resamples, self.seed
+        )
+
+
+class _Resampled:
+    """The correlation matrices of the data, of each resample and of the jackknife.
+
+    parts: three dictionaries kind -> (1 | resamples | runs, quantities, quantities).
+    """
+
+    def __init__(self, values: Array, strata: NDArray[np.int64], resamples: int, seed: int) -> None:
+        self.strata = strata
+        runs = len(values)
+        scale = values.std(axis=0) if runs else np.ones(values.shape[1])
+        values = (values - values.mean(axis=0)) / np.where(scale > 0, scale, 1) if runs else values
+        weights = (np.ones((1, runs)), resample(strata, resamples, seed), leave_one_out(runs))
+        self.parts = [correlate(values, strata, part) for part in weights]
+
+
+def correlate(values: Array, strata: NDArray[np.int64], weights: Array) -> dict[Kind, Array]:
+    """Correlation matrices under weights.
+
+    values: (runs, quantities).  strata: (runs).  weights: (w, runs), how often each run counts.
+    Returns kind -> (w, quantities, quantities); NaN where a variance is zero.
+    """
+    count, quantities = weights.sum(axis=1), values.shape[1]
+    products = (values[:, :, None] * values[:, None, :]).reshape(len(values), -1)
+    shape = (len(weights), quantities, quantities)
+    mean = weights @ values / count[:, None]
+    around_zero = (weights @ products).reshape(shape)
+    total = around_zero - count[:, None, None] * mean[:, :, None] * mean[:, None, :]
+    between = np.zeros(shape)
+    for stratum in np.unique(strata):
+        part = weights[:, strata == stratum]
+        size = part.sum(axis=1)
+        with np.errstate(invalid="ignore"):
+            shift = part @ values[strata == stratum] / size[:, None] - mean
+        shift[size == 0] = 0
+        between += size[:, None, None] * shift[:, :, None] * shift[:, None, :]
+    covariances: dict[Kind, Array] = {
+        "pooled": total,
+        "within": total - between,
+        "between": between,
+    }
+    return {kind: _normalized(covariance) for kind, covariance in covariances.items()}
+
+
+def _normalized(covariance: Array) -> Array:
+    variance = np.diagonal(covariance, axis1=1, axis2=2)
+    # what is left of a constant after rounding is not a variance
+    deviation = np.sqrt(np.where(variance > 1e-12 * len(covariance[0]), variance, np.nan))
+    return np.clip(covariance / (deviation[:, :, None] * deviation[:, None, :]), -1, 1)

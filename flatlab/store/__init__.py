@@ -1,0 +1,30 @@
+"""The one place that reads and writes result files, and what every job does around them."""
+
+from flatlab.store.files import (
+    STORE_VERSION,
+    StoreError,
+    load_dataset,
+    load_json,
+    load_weights,
+    rebuild,
+    save_dataset,
+    save_json,
+    save_weights,
+)
+from flatlab.store.guard import Guard
+from flatlab.store.job import as_strings, job
+
+__all__ = [
+    "STORE_VERSION",
+    "Guard",
+    "StoreError",
+    "as_strings",
+    "job",
+    "load_dataset",
+    "load_json",
+    "load_weights",
+    "rebuild",
+    "save_dataset",
+    "save_json",
+    "save_weights",
+]

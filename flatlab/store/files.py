@@ -1,0 +1,165 @@
+"""Result files: deterministic, one file each, with a hash that every read checks.
+
+Tables of numbers are `.zarr.zip` (zarr version 3 in an uncompressed zip archive with sorted names
+and fixed dates), weights are `.safetensors`. Equal content gives equal bytes. The hash of a
+`.zarr.zip` is the archive's comment and covers every byte before it; the hash of weights stands in
+the file's metadata and covers names, types, shapes and values.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+STORE_VERSION = 1
+"""Raise it when the layout of the files changes; older files are then refused."""
+
+_MARK = b"sha256:"
+_COMMENT = len(_MARK) + 64
+
+
+class StoreError(RuntimeError):
+    """A result file that cannot be used; the message names it and the remedy."""
+
+
+def rebuild(path: str | Path) -> str:
+    """The command that makes a result file anew."""
+    return f"snakemake --force {path}"
+
+
+def damaged(path: str | Path, why: str) -> StoreError:
+    return StoreError(f"{path} is damaged ({why}); rebuild it with: {rebuild(path)}")
+
+
+def replace(path: str | Path, content: bytes) -> None:
+    """Write a file in one step: readers see the old content or the new one, never a part."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def save_dataset(path: str | Path, dataset: xr.Dataset) -> None:
+    """Write a dataset as a deterministic `.zarr.zip`."""
+    dataset = dataset.assign_attrs(store_version=STORE_VERSION)
+    buffer = io.BytesIO()
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder, "store")
+        dataset.to_zarr(root, mode="w", zarr_format=3, consolidated=False)
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+            for file in sorted(p for p in root.rglob("*") if p.is_file()):
+                entry = zipfile.ZipInfo(file.relative_to(root).as_posix(), (1980, 1, 1, 0, 0, 0))
+                entry.external_attr = 0o644 << 16
+                entry.create_system = 3  # Unix, also when written elsewhere
+                archive.writestr(entry, file.read_bytes())
+            archive.comment = _MARK + b"0" * 64
+    content = buffer.getvalue()[:-_COMMENT]
+    replace(path, content + _MARK + hashlib.sha256(content).hexdigest().encode())
+
+
+def load_dataset(path: str | Path) -> xr.Dataset:
+    """Read a dataset into memory; raise `StoreError` where its content does not fit its hash."""
+    from zarr.storage import ZipStore
+
+    content = _bytes(path)
+    body, mark = content[:-_COMMENT], content[-_COMMENT:]
+    if mark != _MARK + hashlib.sha256(body).hexdigest().encode():
+        raise damaged(path, "its content does not fit its hash")
+    store = ZipStore(Path(path), mode="r")
+    try:
+        dataset = xr.open_zarr(store, consolidated=False, chunks=None).load()
+    finally:
+        store.close()
+    _check_version(path, dataset.attrs.pop("store_version", None))
+    return dataset
+
+
+def save_weights(
+    path: str | Path, tensors: dict[str, np.ndarray], about: dict[str, Any] | None = None
+) -> None:
+    """Write arrays and a description of them (JSON) as `.safetensors`."""
+    from safetensors.numpy import save
+
+    tensors = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+    description = {"about": about or {}, "store_version": STORE_VERSION, "sha256": _digest(tensors)}
+    # One key: the library writes several in an order that changes from process to process.
+    replace(path, save(tensors, {"flatlab": json.dumps(description, sort_keys=True)}))
+
+
+def load_weights(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Read arrays and their description; raise `StoreError` where they do not fit their hash."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    content = _bytes(path)
+    try:
+        tensors = load(content)
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        description = json.loads(header["__metadata__"]["flatlab"])
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise damaged(path, "not a weights file of this project") from error
+    if description.get("sha256") != _digest(tensors):
+        raise damaged(path, "its content does not fit its hash")
+    _check_version(path, description["store_version"])
+    return tensors, description["about"]
+
+
+def save_json(path: str | Path, content: Any) -> None:
+    """Write JSON with sorted keys; numbers that are not finite become null."""
+    text = json.dumps(_finite(content), indent=1, sort_keys=True, ensure_ascii=False)
+    replace(path, f"{text}\n".encode())
+
+
+def load_json(path: str | Path) -> Any:
+    """Read JSON; raise `StoreError` where it is none."""
+    try:
+        return json.loads(_bytes(path))
+    except ValueError as error:
+        raise damaged(path, "not JSON") from error
+
+
+def _bytes(path: str | Path) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except FileNotFoundError:
+        raise StoreError(f"{path} does not exist; build it with: snakemake {path}") from None
+
+
+def _check_version(path: str | Path, version: Any) -> None:
+    if version != STORE_VERSION:
+        raise StoreError(
+            f"{path} has format {version}, this version of flatlab reads {STORE_VERSION}; "
+            f"rebuild it with: {rebuild(path)}"
+        )
+
+
+def _digest(tensors: dict[str, np.ndarray]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        array = tensors[name]
+        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    if isinstance(value, float | np.floating):
+        return float(value) if np.isfinite(value) else None
+    return value

@@ -1,0 +1,124 @@
+"""What every job of the workflow does around its computation: guard, log, provenance."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from flatlab.store.files import replace, save_dataset, save_json, save_weights
+from flatlab.store.guard import Guard
+
+
+class Job:
+    """One job: its named inputs, outputs, params and wildcards, and the device it may use."""
+
+    def __init__(self, snakemake: Any) -> None:
+        self.input = snakemake.input
+        self.output = snakemake.output
+        self.params = snakemake.params
+        self.wildcards = snakemake.wildcards
+        self.config = snakemake.config
+        self.device = "cuda" if getattr(snakemake.resources, "gpu", 0) else "cpu"
+
+    def save(self, *content: Any, **named: Any) -> None:
+        """Write the outputs: one unnamed content for a single output, else by output name."""
+        if content:
+            named = {"": content[0]}
+        for name, value in named.items():
+            write(getattr(self.output, name) if name else self.output[0], value)
+
+
+def write(path: str, content: Any) -> None:
+    """Write a dataset, weights (a pair: arrays, description), a picture (bytes) or JSON."""
+    if isinstance(content, xr.Dataset):
+        save_dataset(path, content)
+    elif isinstance(content, tuple):
+        save_weights(path, *content)
+    elif isinstance(content, bytes):
+        replace(path, content)
+    else:
+        save_json(path, content)
+
+
+@contextlib.contextmanager
+def job(snakemake: Any) -> Iterator[Job]:
+    """Guard the outputs, send warnings and progress to the log, leave a `.provenance.json` each.
+
+    An error ends the process with one sentence; the log has the whole story.
+    """
+    start = time.time()
+    log = Path(snakemake.log[0])
+    try:
+        with contextlib.ExitStack() as stack:
+            for output in snakemake.output:
+                stack.enter_context(Guard(output))
+            log.parent.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(contextlib.redirect_stderr(stack.enter_context(log.open("w"))))
+            warnings.simplefilter("default")
+            _single_thread()
+            with _traceback_in_log():
+                yield Job(snakemake)
+            about = _provenance(snakemake, start)
+            for output in snakemake.output:
+                save_json(f"{output}.provenance.json", about)
+    except Exception as error:
+        known = type(error).__module__.startswith("flatlab")
+        sentence = str(error) if known else f"{type(error).__name__}: {error}"
+        print(f"\nflatlab {snakemake.rule}: {sentence}\nlog: {log}\n", file=sys.stderr)
+        raise SystemExit(1) from None
+
+
+@contextlib.contextmanager
+def _traceback_in_log() -> Iterator[None]:
+    try:
+        yield
+    except Exception:
+        traceback.print_exc()
+        raise
+
+
+def _single_thread() -> None:
+    """One thread per job: the number of threads changes the last bits of a result."""
+    if set_num_threads := _if_loaded("torch", "set_num_threads"):
+        set_num_threads(1)
+    elif os.environ.get("OMP_NUM_THREADS") != "1":
+        warnings.warn("OMP_NUM_THREADS is not 1: last bits may differ", stacklevel=2)
+
+
+def _provenance(snakemake: Any, start: float) -> dict[str, Any]:
+    names = ("numpy", "scipy", "torch", "xarray", "zarr", "matplotlib", "seaborn")
+    threads = _if_loaded("torch", "get_num_threads")
+    return {
+        "rule": snakemake.rule,
+        "wildcards": dict(snakemake.wildcards.items()),
+        "code": snakemake.params.get("code"),
+        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(start)),
+        "runtime_s": round(time.time() - start, 3),
+        "host": platform.node(),
+        "machine": platform.machine(),
+        "gpu": getattr(snakemake.resources, "gpu", 0),
+        "threads": threads() if threads else 1,
+        "python": platform.python_version(),
+        "versions": {n: str(_if_loaded(n, "__version__")) for n in names if n in sys.modules},
+    }
+
+
+def _if_loaded(module: str, name: str) -> Callable[..., Any] | None:
+    """An attribute of a library that the job has imported; this package imports none of them."""
+    return getattr(sys.modules[module], name, None) if module in sys.modules else None
+
+
+def as_strings(values: list[str]) -> np.ndarray:
+    """Text for a dataset: objects, since fixed-length text has no stable form in zarr 3."""
+    return np.array(values, dtype=object)

@@ -1,0 +1,36 @@
+"""The correlation matrices of a table."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+
+from flatlab.stats import KINDS, LEVEL, Correlations
+from flatlab.tables.selection import columns_of, end_of_training
+
+
+def correlate(table: xr.Dataset) -> xr.Dataset:
+    """Correlations of all pairs of quantities at the end of training, with 95 % BCa intervals.
+
+    Dimensions: kind (pooled, within, between settings), x and y (quantities). `percentile` marks
+    where the percentile interval had to take the place of BCa.
+    """
+    chosen = end_of_training(table)
+    names = [str(name) for name in chosen.data_vars]
+    correlations = Correlations(columns_of(chosen, names), list(chosen["setting"].values))
+    parts = [correlations.matrix(kind) for kind in KINDS]
+    dims = ("kind", "x", "y")
+    variables = {
+        name: (dims, np.stack([part[number] for part in parts]))
+        for number, name in enumerate(("rho", "low", "high", "percentile"))
+    }
+    labels = {"kind": KINDS, "x": names, "y": names}
+    coordinates = {dim: np.array(values, dtype=object) for dim, values in labels.items()}
+    attributes = {
+        **table.attrs,
+        "runs": chosen.sizes["run"],
+        "diverged": int(table["diverged"].sum()),
+        "resamples": correlations.resamples,
+        "level": LEVEL,
+    }
+    return xr.Dataset(variables, coords=coordinates, attrs=attributes)

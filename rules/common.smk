@@ -1,0 +1,105 @@
+"""Functions that the rules use; no rule stands here. Rules see the plan and nothing else."""
+
+import os
+import sys
+from pathlib import Path
+
+# The workflow runs the code beside it, whichever flatlab is installed.
+sys.path.insert(0, workflow.basedir)
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    filter(None, [workflow.basedir, os.environ.get("PYTHONPATH")])
+)
+# One thread per job: the number of threads changes the last bits of a result.
+for library in ("OMP", "MKL", "OPENBLAS"):
+    os.environ[f"{library}_NUM_THREADS"] = "1"
+
+from flatlab import plan
+
+try:
+    PLAN = plan.Plan(config, Path(workflow.basedir, "grids"))
+except plan.PlanError as error:
+    raise WorkflowError(str(error)) from None
+
+
+def grid_of(wildcards):
+    return PLAN.grid(wildcards.grid, wildcards.scale)
+
+
+def pack_of(wildcards):
+    packs = grid_of(wildcards).packs
+    if wildcards.pack not in packs:
+        raise WorkflowError(
+            f"unknown pack {wildcards.pack!r} of {wildcards.grid}; "
+            f"{plan.closest(wildcards.pack, packs)}"
+        )
+    return packs[wildcards.pack]
+
+
+def gpu_of_device(wildcards):
+    return 1 if PLAN.config.device == "cuda" else 0
+
+
+def data_of_grid(wildcards):
+    return f"results/{wildcards.scale}/data/{grid_of(wildcards).data.set}.zarr.zip"
+
+
+def metrics_of_grid(wildcards):
+    grid = grid_of(wildcards)
+    return [
+        f"results/{wildcards.scale}/metrics/{grid.key}/{family}/{pack}.zarr.zip"
+        for pack in grid.packs
+        for family in grid.families
+    ]
+
+
+def figure_of(wildcards):
+    target = f"{wildcards.paper}_{wildcards.figure}"
+    known = {figure.target: figure for figure in PLAN.figures}
+    if target not in known:
+        raise WorkflowError(f"unknown figure {target!r}; {plan.closest(target, known)}")
+    return known[target]
+
+
+def tables_of_figure(wildcards):
+    grids = figure_of(wildcards).grids
+    return [f"results/{wildcards.scale}/tables/{grid}.zarr.zip" for grid in grids]
+
+
+def correlations_of_figure(wildcards):
+    grids = figure_of(wildcards).grids
+    return [f"results/{wildcards.scale}/tables/{grid}.correlations.zarr.zip" for grid in grids]
+
+
+def files_of_figure(figure):
+    place = f"results/{PLAN.config.scale}"
+    stem = f"{figure.paper}/{figure.key}"
+    return [
+        *(f"{place}/figures/{stem}.{extension}" for extension in ("pdf", "svg", "png", "csv")),
+        f"{place}/verdicts/{stem}.json",
+    ]
+
+
+def train_settings(wildcards):
+    return plan.train_settings(grid_of(wildcards), pack_of(wildcards))
+
+
+def train_code(wildcards):
+    network = grid_of(wildcards).network.name
+    return plan.fingerprint("flatlab.train", plan.module_of("models", network))
+
+
+def measure_settings(wildcards):
+    return plan.measure_settings(grid_of(wildcards), pack_of(wildcards), wildcards.family)
+
+
+def measure_code(wildcards):
+    network = grid_of(wildcards).network.name
+    return plan.fingerprint(
+        "flatlab.metrics",
+        plan.module_of("metrics", wildcards.family),
+        plan.module_of("models", network),
+    )
+
+
+def table_settings(wildcards):
+    return plan.table_settings(grid_of(wildcards), PLAN.grid(wildcards.grid, "paper"))

@@ -1,0 +1,29 @@
+"""Figures: tables and correlations -> results/<scale>/figures/<paper>/<figure>.{pdf,svg,png,csv}."""
+
+
+rule draw:
+    """Draw one figure and write the table of exactly what is drawn."""
+    input:
+        tables=tables_of_figure,
+        correlations=correlations_of_figure,
+    output:
+        pdf="results/{scale}/figures/{paper}/{figure}.pdf",
+        svg=report(
+            "results/{scale}/figures/{paper}/{figure}.svg",
+            caption="../report/figure.rst",
+            category="{paper}",
+            labels={"figure": "{figure}", "scale": "{scale}"},
+        ),
+        png="results/{scale}/figures/{paper}/{figure}.png",
+        csv="results/{scale}/figures/{paper}/{figure}.csv",
+    params:
+        grids=lambda wildcards: figure_of(wildcards).grids,
+        code=lambda wildcards: plan.fingerprint(
+            "flatlab.figures", f"flatlab.figures.{wildcards.paper}.{wildcards.figure}"
+        ),
+    log:
+        "logs/{scale}/draw/{paper}/{figure}.log",
+    conda:
+        "../envs/draw.yaml"
+    script:
+        "../scripts/draw.py"

@@ -1,0 +1,21 @@
+"""Measuring: weights -> quantities, results/<scale>/metrics/<grid>/<family>/<pack>.zarr.zip."""
+
+
+rule measure:
+    """Evaluate one family of quantities on every checkpoint of one pack."""
+    input:
+        weights="results/{scale}/models/{grid}/{pack}.safetensors",
+        data=data_of_grid,
+    output:
+        "results/{scale}/metrics/{grid}/{family}/{pack}.zarr.zip",
+    params:
+        settings=measure_settings,
+        code=measure_code,
+    log:
+        "logs/{scale}/measure/{grid}/{family}/{pack}.log",
+    resources:
+        gpu=gpu_of_device,
+    conda:
+        "../envs/compute.yaml"
+    script:
+        "../scripts/measure.py"

@@ -1,0 +1,18 @@
+"""Verdicts: tables -> what holds of a figure's claims, results/<scale>/verdicts/<paper>/<figure>.json."""
+
+
+rule verify:
+    """Judge the claims that a paper makes of one figure."""
+    input:
+        tables=tables_of_figure,
+    output:
+        "results/{scale}/verdicts/{paper}/{figure}.json",
+    params:
+        grids=lambda wildcards: figure_of(wildcards).grids,
+        code=lambda wildcards: plan.fingerprint(plan.module_of("verify", wildcards.paper)),
+    log:
+        "logs/{scale}/verify/{paper}/{figure}.log",
+    conda:
+        "../envs/draw.yaml"
+    script:
+        "../scripts/verify.py"
