@@ -7,13 +7,13 @@ rule table:
         metrics_of_grid,
     output:
         "results/{scale}/tables/{grid}.zarr.zip",
-    params:
-        settings=table_settings,
-        code=plan.fingerprint("flatlab.tables.table"),
     log:
         "logs/{scale}/table/{grid}.log",
     conda:
         "../envs/draw.yaml"
+    params:
+        settings=table_settings,
+        code=plan.fingerprint("flatlab.tables.table"),
     script:
         "../scripts/table.py"
 
@@ -24,11 +24,11 @@ rule correlate:
         table="results/{scale}/tables/{grid}.zarr.zip",
     output:
         "results/{scale}/tables/{grid}.correlations.zarr.zip",
-    params:
-        code=plan.fingerprint("flatlab.tables.correlations"),
     log:
         "logs/{scale}/correlate/{grid}.log",
     conda:
         "../envs/draw.yaml"
+    params:
+        code=plan.fingerprint("flatlab.tables.correlations"),
     script:
         "../scripts/correlate.py"

@@ -1,20 +1,15 @@
 """Functions that the rules use; no rule stands here. Rules see the plan and nothing else."""
 
-import os
 import sys
 from pathlib import Path
 
-# The workflow runs the code beside it, whichever flatlab is installed.
-sys.path.insert(0, workflow.basedir)
-os.environ["PYTHONPATH"] = os.pathsep.join(
-    filter(None, [workflow.basedir, os.environ.get("PYTHONPATH")])
-)
-# One thread per job: the number of threads changes the last bits of a result.
-for library in ("OMP", "MKL", "OPENBLAS"):
-    os.environ[f"{library}_NUM_THREADS"] = "1"
+sys.path.insert(
+    0, workflow.basedir
+)  # the code beside it, whichever flatlab is installed
 
 from flatlab import plan
 
+plan.set_job_environment(workflow.basedir)
 try:
     PLAN = plan.Plan(config, Path(workflow.basedir, "grids"))
 except plan.PlanError as error:
@@ -67,14 +62,20 @@ def tables_of_figure(wildcards):
 
 def correlations_of_figure(wildcards):
     grids = figure_of(wildcards).grids
-    return [f"results/{wildcards.scale}/tables/{grid}.correlations.zarr.zip" for grid in grids]
+    return [
+        f"results/{wildcards.scale}/tables/{grid}.correlations.zarr.zip"
+        for grid in grids
+    ]
 
 
 def files_of_figure(figure):
     place = f"results/{PLAN.config.scale}"
     stem = f"{figure.paper}/{figure.key}"
     return [
-        *(f"{place}/figures/{stem}.{extension}" for extension in ("pdf", "svg", "png", "csv")),
+        *(
+            f"{place}/figures/{stem}.{extension}"
+            for extension in ("pdf", "svg", "png", "csv")
+        ),
         f"{place}/verdicts/{stem}.json",
     ]
 
@@ -89,7 +90,9 @@ def train_code(wildcards):
 
 
 def measure_settings(wildcards):
-    return plan.measure_settings(grid_of(wildcards), pack_of(wildcards), wildcards.family)
+    return plan.measure_settings(
+        grid_of(wildcards), pack_of(wildcards), wildcards.family
+    )
 
 
 def measure_code(wildcards):

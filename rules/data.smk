@@ -5,11 +5,13 @@ rule prepare:
     """Bring a data set into the form that every data file has."""
     output:
         "results/{scale}/data/{dataset}.zarr.zip",
-    params:
-        code=lambda wildcards: plan.fingerprint(plan.module_of("data", wildcards.dataset)),
     log:
         "logs/{scale}/prepare/{dataset}.log",
     conda:
         "../envs/compute.yaml"
+    params:
+        code=lambda wildcards: plan.fingerprint(
+            plan.module_of("data", wildcards.dataset)
+        ),
     script:
         "../scripts/prepare.py"

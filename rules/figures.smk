@@ -16,14 +16,14 @@ rule draw:
         ),
         png="results/{scale}/figures/{paper}/{figure}.png",
         csv="results/{scale}/figures/{paper}/{figure}.csv",
+    log:
+        "logs/{scale}/draw/{paper}/{figure}.log",
+    conda:
+        "../envs/draw.yaml"
     params:
         grids=lambda wildcards: figure_of(wildcards).grids,
         code=lambda wildcards: plan.fingerprint(
             "flatlab.figures", f"flatlab.figures.{wildcards.paper}.{wildcards.figure}"
         ),
-    log:
-        "logs/{scale}/draw/{paper}/{figure}.log",
-    conda:
-        "../envs/draw.yaml"
     script:
         "../scripts/draw.py"

@@ -8,14 +8,14 @@ rule measure:
         data=data_of_grid,
     output:
         "results/{scale}/metrics/{grid}/{family}/{pack}.zarr.zip",
+    log:
+        "logs/{scale}/measure/{grid}/{family}/{pack}.log",
+    conda:
+        "../envs/compute.yaml"
+    resources:
+        gpu=gpu_of_device,
     params:
         settings=measure_settings,
         code=measure_code,
-    log:
-        "logs/{scale}/measure/{grid}/{family}/{pack}.log",
-    resources:
-        gpu=gpu_of_device,
-    conda:
-        "../envs/compute.yaml"
     script:
         "../scripts/measure.py"

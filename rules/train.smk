@@ -8,14 +8,14 @@ rule train:
     output:
         weights="results/{scale}/models/{grid}/{pack}.safetensors",
         curves="results/{scale}/models/{grid}/{pack}.curves.zarr.zip",
+    log:
+        "logs/{scale}/train/{grid}/{pack}.log",
+    conda:
+        "../envs/compute.yaml"
+    resources:
+        gpu=gpu_of_device,
     params:
         settings=train_settings,
         code=train_code,
-    log:
-        "logs/{scale}/train/{grid}/{pack}.log",
-    resources:
-        gpu=gpu_of_device,
-    conda:
-        "../envs/compute.yaml"
     script:
         "../scripts/train.py"

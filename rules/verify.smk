@@ -7,12 +7,14 @@ rule verify:
         tables=tables_of_figure,
     output:
         "results/{scale}/verdicts/{paper}/{figure}.json",
-    params:
-        grids=lambda wildcards: figure_of(wildcards).grids,
-        code=lambda wildcards: plan.fingerprint(plan.module_of("verify", wildcards.paper)),
     log:
         "logs/{scale}/verify/{paper}/{figure}.log",
     conda:
         "../envs/draw.yaml"
+    params:
+        grids=lambda wildcards: figure_of(wildcards).grids,
+        code=lambda wildcards: plan.fingerprint(
+            plan.module_of("verify", wildcards.paper)
+        ),
     script:
         "../scripts/verify.py"

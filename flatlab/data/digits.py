@@ -1,7 +1,7 @@
 """Handwritten digits of scikit-learn: 1,797 images of 8 x 8 pixels, shipped with the library.
 
 They are the test part of the UCI "Optical Recognition of Handwritten Digits" and have no split of
-their own. This one is fixed: within each class, in a random order, every fifth image is for testing.
+their own. This one is fixed: of each class, in a random order, every fifth image is for testing.
 """
 
 from __future__ import annotations

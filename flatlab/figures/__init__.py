@@ -52,13 +52,19 @@ def make(
     module = importlib.import_module(f"flatlab.figures.{figure.paper}.{figure.key}")
     frame = module.frame(tables, correlations)
     files = {"csv": frame.to_csv(index=False).encode()}
-    with sns.axes_style("ticks"), mpl.rc_context(STYLE):
+    with sns.axes_style("ticks"), mpl.rc_context(STYLE):  # type: ignore[arg-type]
         fig = Figure(figsize=figure.size_inches, layout="constrained")
-        module.draw(fig, frame)
-        fig.suptitle(f"{target.replace('_', ' ')}: {figure.title}", fontsize=12, x=0.01, ha="left")
+        module.draw(fig.subfigures(), frame)  # below the title, above the caption
+        scales = ", ".join(
+            {f"{c.attrs['scale']} on {c.attrs['data']}" for c in correlations.values()}
+        )
+        title = f"{figure.paper} {figure.key} ({scales}): {figure.title}"
+        fig.suptitle(title, fontsize=12, x=0.01, ha="left")
         text = f"{figure.caption} {' '.join(about(c) for c in correlations.values())}"
-        width = int(figure.size_inches[0] * 17)
+        width = int(figure.size_inches[0] * 18)
         fig.supxlabel(textwrap.fill(text, width), fontsize=8, x=0.01, ha="left", color="0.25")
+        fig.draw_without_rendering()
+        fig.set_layout_engine("none")  # laid out once, the same in every format
         for extension in FORMATS:
             files[extension] = _render(fig, extension)
     return files

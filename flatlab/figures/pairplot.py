@@ -5,25 +5,33 @@ Used by the figures of chen2026 and chen2024 that correlate quantities at the en
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 import xarray as xr
 
-from flatlab.tables.selection import end_of_training, columns_of
+from flatlab.tables.selection import columns_of, end_of_training, hyperparameters
 
 HEADROOM = 0.5
 """Share of a panel's data range that is added above it, for the correlation."""
 
+WORDS = {"lr": "learning rate", "batch_size": "batch size"}
+MARKERS = "osD^vP*X<>"
+
 
 def frame(table: xr.Dataset, correlations: xr.Dataset, labels: Mapping[str, str]) -> pd.DataFrame:
-    """What a pair plot shows: rows `run` with the quantities of each network, then the rows `rho`,
-    `low` and `high` of the correlation matrix, one per quantity. Columns are the quantities.
+    """What a pair plot shows: rows `run` with setting, hyper-parameters and quantities of each
+    network, then rows `rho`, `low` and `high` with the correlation matrix and its intervals.
     """
     chosen = end_of_training(table)
     names = list(labels)
-    head = {"row": "run", "name": chosen["run"].values, "setting": chosen["setting"].values}
+    head = {
+        "row": "run",
+        "name": chosen["run"].values,
+        "setting": _settings(chosen),
+    }
     parts = [pd.DataFrame({**head, **columns_of(chosen, names)})]
     pooled = correlations.sel(kind="pooled", x=names, y=names)
     for kind in ("rho", "low", "high"):
@@ -37,60 +45,72 @@ def frame(table: xr.Dataset, correlations: xr.Dataset, labels: Mapping[str, str]
 def draw(fig: Any, frame: pd.DataFrame, labels: Mapping[str, str]) -> None:
     """Scatter plots with Pearson's rho and its interval top-left, histograms on the diagonal."""
     import seaborn as sns
-    from matplotlib.lines import Line2D
-    from matplotlib.ticker import MaxNLocator
 
-    names = list(labels)
     runs = frame[frame["row"] == "run"]
-    matrices = {
-        kind: frame[frame["row"] == kind].set_index("name")[names] for kind in ("rho", "low", "high")
-    }
+    rho, low, high = (
+        frame[frame["row"] == kind].set_index("name")[list(labels)]
+        for kind in ("rho", "low", "high")
+    )
     settings = list(dict.fromkeys(runs["setting"]))
-    colors = dict(zip(settings, sns.color_palette("colorblind", len(settings)), strict=True))
-    markers = dict(zip(settings, "osD^vP*X<>" * (1 + len(settings) // 10), strict=False))
-    axes = fig.subplots(len(names), len(names), sharex="col", squeeze=False)
-    for i, y in enumerate(names):
-        for j, x in enumerate(names):
+    colors = sns.color_palette("colorblind", len(settings))
+    looks = [
+        (s, c, MARKERS[i % len(MARKERS)])
+        for i, (s, c) in enumerate(zip(settings, colors, strict=True))
+    ]
+    axes = fig.subplots(len(labels), len(labels), sharex="col", sharey="row", squeeze=False)
+    for i, y in enumerate(labels):
+        for j, x in enumerate(labels):
             ax = axes[i, j]
             if i == j:
-                sns.histplot(x=runs[x], ax=ax, color="0.7", edgecolor="white", linewidth=0.4, bins=15)
-                ax.tick_params(left=False, labelleft=False)
+                _histogram(ax, runs[x])
             else:
-                sns.scatterplot(
-                    x=runs[x],
-                    y=runs[y],
-                    hue=runs["setting"],
-                    style=runs["setting"],
-                    palette=colors,
-                    markers=markers,
-                    s=9,
-                    linewidth=0.2,
-                    alpha=0.85,
-                    legend=False,
-                    ax=ax,
-                )
-                low, high = runs[y].min(), runs[y].max()
-                span = (high - low) or 1.0
-                ax.set_ylim(low - 0.08 * span, high + HEADROOM * span)
-                rho, *interval = (matrices[kind].loc[y, x] for kind in ("rho", "low", "high"))
-                ax.text(0.04, 0.96, _rho(rho, *interval), transform=ax.transAxes, va="top", fontsize=6)
-                ax.tick_params(labelleft=j == 0 or (i == 0 and j == 1))
-            ax.xaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
-            ax.yaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
-            ax.tick_params(width=0.5, length=2, pad=1)
-            ax.set_xlabel(labels[x] if i == len(names) - 1 else "", fontsize=8)
-            ax.set_ylabel(labels[y] if j == 0 else "", fontsize=8)
-    fig.align_labels()
+                for setting, color, marker in looks:
+                    points = runs[runs["setting"] == setting]
+                    ax.plot(points[x], points[y], marker, color=color, ms=2.6, mew=0, alpha=0.85)
+                text = _rho(*(float(m[x][y]) for m in (rho, low, high)))
+                ax.text(0.04, 0.96, text, transform=ax.transAxes, va="top", fontsize=6.5)
+            ax.tick_params(width=0.5, length=2, pad=1.5)
+        _label(axes[i, 0], "y", labels[y], runs[y], headroom=HEADROOM)
+        _label(axes[-1, i], "x", labels[y], runs[y])
     handles = [
-        Line2D([], [], color=colors[s], marker=markers[s], linestyle="", markersize=4, label=s)
-        for s in settings
+        axes[0, -1].plot([], [], marker, color=color, ms=5, mew=0, label=setting)[0]
+        for setting, color, marker in looks
     ]
-    fig.legend(handles=handles, loc="outside upper right", ncols=len(settings), fontsize=8)
+    fig.legend(handles=handles, loc="outside upper left", ncols=len(settings), handletextpad=0.1)
+
+
+def _settings(table: xr.Dataset) -> list[str]:
+    """The setting of each run in words: "learning rate 0.1, batch size 20"."""
+    columns = {WORDS.get(key, key): table[key].values for key in hyperparameters(table)}
+    rows = zip(*columns.values(), strict=True)
+    return [", ".join(f"{k} {v:g}" for k, v in zip(columns, row, strict=True)) for row in rows]
+
+
+def _histogram(ax: Any, values: pd.Series) -> None:
+    """Counts on an axis of their own: the panel's y axis belongs to its row."""
+    import seaborn as sns
+
+    counts = ax.twinx()
+    sns.histplot(x=values, ax=counts, color="0.7", edgecolor="white", linewidth=0.4, bins=15)
+    counts.set_axis_off()
+
+
+def _label(ax: Any, axis: str, label: str, values: pd.Series, headroom: float = 0.06) -> None:
+    """Limits, ticks and label of a row or a column."""
+    from matplotlib.ticker import MaxNLocator
+
+    finite = values[values.abs() < float("inf")]
+    low, high = (finite.min(), finite.max()) if len(finite) else (0.0, 1.0)
+    span = (high - low) or 1.0
+    getattr(ax, f"set_{axis}lim")(low - 0.06 * span, high + headroom * span)
+    getattr(ax, f"{axis}axis").set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
+    getattr(ax, f"set_{axis}label")(label, fontsize=8.5)
+    # a fixed place: the labels of a row of panels line up, and laying them out costs nothing
+    getattr(ax, f"{axis}axis").set_label_coords(*((-0.3, 0.5) if axis == "y" else (0.5, -0.2)))
 
 
 def _rho(rho: float, low: float, high: float) -> str:
-    if rho != rho:
+    if not math.isfinite(rho):
         return r"$\rho$ undefined"
-    sign = "−" if rho < 0 else ""
-    ends = ", ".join(f"{end:.2f}".replace("-", "−") for end in (low, high))
-    return rf"$\rho$ = {sign}{abs(rho):.2f}" + f"\n[{ends}]"
+    value, *ends = (f"{number:.2f}".replace("-", "−") for number in (rho, low, high))
+    return rf"$\rho$ = {value}" + f"\n[{', '.join(ends)}]"

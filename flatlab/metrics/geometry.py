@@ -73,7 +73,9 @@ QUANTITIES = {
         "NMLS bound, sqrt(mean sum ||W_l||_2^2/||x^l||^2) sqrt(S)", "mixed", "chen2026 Prop. 3.10"
     ),
     "nmls_bound_layerwise": Quantity(
-        "sum over the layers of C_l, a tighter NMLS bound", "mixed", "chen2026 Prop. 3.10, tightened"
+        "sum over the layers of C_l, a tighter NMLS bound",
+        "mixed",
+        "chen2026 Prop. 3.10, tightened",
     ),
     "nmls_bound_with_bias": Quantity(
         "NMLS bound with (x, 1) for the x of layers that have a bias, and then always finite",
@@ -112,7 +114,7 @@ piecewise linear; elsewhere it is its Gauss-Newton part, as sharpness is of the 
 def measure(model: nn.Module, splits: Splits, settings: Mapping[str, Any]) -> dict[str, Tensor]:
     """All quantities on each sample set of the grid.
 
-    settings: `samples`, `singular_values`, `relative_flatness_loss` of the grid's `measure` section.
+    settings: the `measure` section of a grid.
     """
     sets = []
     for chosen in settings["samples"].values():

@@ -6,6 +6,7 @@ Widths and depth are those of the authors' public code; the papers say "4-layer 
 from __future__ import annotations
 
 from collections import OrderedDict
+from itertools import pairwise
 from math import prod
 
 from torch import nn
@@ -22,7 +23,7 @@ def build(
     """Linear layers fc1, fc2, ... with an activation between any two."""
     layers: OrderedDict[str, nn.Module] = OrderedDict(flatten=nn.Flatten())
     sizes = [prod(inputs), *widths, outputs]
-    for number, (fan_in, fan_out) in enumerate(zip(sizes, sizes[1:], strict=False), start=1):
+    for number, (fan_in, fan_out) in enumerate(pairwise(sizes), start=1):
         layers[f"fc{number}"] = nn.Linear(fan_in, fan_out)
         if number <= len(widths):
             layers[f"act{number}"] = activation()

@@ -6,6 +6,7 @@ Needs the standard library, yaml and msgspec; rules import this package and noth
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,8 @@ __all__ = [
     "Figure",
     "Grid",
     "Pack",
-    "PlanError",
     "Plan",
+    "PlanError",
     "closest",
     "figures",
     "fingerprint",
@@ -38,6 +39,7 @@ __all__ = [
     "load_config",
     "measure_settings",
     "module_of",
+    "set_job_environment",
     "table_settings",
     "train_settings",
 ]
@@ -51,6 +53,17 @@ def load_config(mapping: Mapping[str, Any], name: str = "config.yaml") -> Config
         if paper not in known:
             raise PlanError(f"{name}: papers: unknown paper {paper!r}; {closest(paper, known)}")
     return config
+
+
+def set_job_environment(folder: str) -> None:
+    """Make the jobs of this process import flatlab from `folder` and use one thread each.
+
+    The number of threads changes the last bits of a result; parallelism comes from jobs.
+    """
+    paths = [folder, os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    for library in ("OMP", "MKL", "OPENBLAS"):
+        os.environ[f"{library}_NUM_THREADS"] = "1"
 
 
 class Plan:

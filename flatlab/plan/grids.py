@@ -34,7 +34,7 @@ SECTIONS: dict[str, type[Strict]] = {
 ABBREVIATIONS = {"batch_size": "b"}
 
 
-class GridFile(Strict):
+class GridFile(Strict, frozen=True):
     """The parts of a grid's file that are not one of its `SECTIONS`."""
 
     title: str
@@ -43,7 +43,7 @@ class GridFile(Strict):
     scales: dict[str, dict[str, Any]]
 
 
-class Pack(Strict):
+class Pack(Strict, frozen=True):
     """The runs that are trained together: one setting and one fixed block of seeds.
 
     hyperparameters: the training keys in which the settings of the grid differ.
@@ -61,7 +61,7 @@ class Pack(Strict):
         return [f"{self.setting}-s{seed}" for seed in self.seeds]
 
 
-class Grid(Strict):
+class Grid(Strict, frozen=True):
     """A set of networks to train, at one scale."""
 
     key: str
@@ -262,5 +262,8 @@ def table_settings(grid: Grid, published: Grid) -> dict[str, Any]:
             "data": grid.data.set,
             "iterations": max(pack.training.iterations for pack in grid.packs.values()),
             "stands_in_for": " on ".join(replaced),
+            "hyperparameters": list(
+                dict.fromkeys(key for pack in grid.packs.values() for key in pack.hyperparameters)
+            ),
         },
     }

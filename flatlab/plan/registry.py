@@ -10,7 +10,7 @@ import ast
 from pathlib import Path
 from typing import Any
 
-from flatlab.plan.schema import PlanError, Strict, closest
+from flatlab.plan.schema import PlanError, Strict, closest, convert
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -32,7 +32,7 @@ def check_known(folder: str, key: str, where: str) -> None:
         raise PlanError(f"{where}: unknown {key!r}; {closest(key, keys_of(folder))}")
 
 
-class Figure(Strict):
+class Figure(Strict, frozen=True):
     """One data figure or table of a paper: a target.
 
     grids: the grids whose tables it shows.  caption: what one reads under it.
@@ -44,7 +44,7 @@ class Figure(Strict):
     title: str
     caption: str
     grids: list[str]
-    size_inches: list[float]
+    size_inches: tuple[float, float]
 
     @property
     def target(self) -> str:
@@ -55,7 +55,11 @@ class Figure(Strict):
 def figures() -> list[Figure]:
     """Every figure of the package: the literal FIGURE of each flatlab/figures/<paper>/<key>.py."""
     return [
-        Figure(paper=path.parent.name, key=path.stem, **_literal(path, "FIGURE"))
+        convert(
+            {"paper": path.parent.name, "key": path.stem, **_literal(path, "FIGURE")},
+            Figure,
+            f"{path.parent.name}/{path.name}: FIGURE",
+        )
         for path in sorted((PACKAGE / "figures").glob("*/fig*.py"))
         + sorted((PACKAGE / "figures").glob("*/table*.py"))
     ]

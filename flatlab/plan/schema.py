@@ -29,16 +29,20 @@ class Strict(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """An immutable record that refuses keys it does not know."""
 
 
-class Config(Strict):
+class Config(Strict, frozen=True):
     """What to build; `config.yaml`."""
 
     scale: Annotated[Scale, Meta(description="how large the experiments are")] = "demo"
-    papers: Annotated[Literal["all"] | list[str], Meta(description="whose figures to build")] = "all"
-    device: Annotated[Literal["cpu", "cuda"], Meta(description="where to train and measure")] = "cpu"
+    papers: Annotated[Literal["all"] | list[str], Meta(description="whose figures to build")] = (
+        "all"
+    )
+    device: Annotated[Literal["cpu", "cuda"], Meta(description="where to train and measure")] = (
+        "cpu"
+    )
     data_folder: Annotated[str, Meta(description="where data sets lie, or are put")] = ""
 
 
-class Data(Strict):
+class Data(Strict, frozen=True):
     """The data set of a grid and how it becomes inputs and targets."""
 
     set: Annotated[Key, Meta(description="a file of flatlab/data")]
@@ -54,7 +58,7 @@ class Data(Strict):
     augmentation: Annotated[Literal["none"], Meta(description="random changes of the inputs")]
 
 
-class Network(Strict):
+class Network(Strict, frozen=True):
     """The architecture of a grid."""
 
     name: Annotated[Key, Meta(description="a file of flatlab/models")]
@@ -69,7 +73,7 @@ class Network(Strict):
     ]
 
 
-class Training(Strict):
+class Training(Strict, frozen=True):
     """How each network of a grid is trained."""
 
     lr: Annotated[float, Meta(gt=0, description="learning rate")]
@@ -81,7 +85,9 @@ class Training(Strict):
     schedule: Annotated[Literal["constant"], Meta(description="of the learning rate")]
     minibatches: Annotated[
         Literal["reshuffled", "replacement"],
-        Meta(description="reshuffled: epochs without replacement, an incomplete last batch dropped"),
+        Meta(
+            description="reshuffled: epochs without replacement, an incomplete last batch dropped"
+        ),
     ]
     iterations: Annotated[int, Meta(ge=1, description="steps of the optimizer")]
     precision: Annotated[Precision, Meta(description="of weights and arithmetic")]
@@ -94,7 +100,7 @@ class Training(Strict):
     ]
 
 
-class Samples(Strict):
+class Samples(Strict, frozen=True):
     """A fixed random subset of the data on which geometry is measured."""
 
     split: Annotated[Literal["train", "test"], Meta(description="where the samples come from")]
@@ -102,7 +108,7 @@ class Samples(Strict):
     seed: Annotated[int, Meta(ge=0, description="of the draw")]
 
 
-class Measure(Strict):
+class Measure(Strict, frozen=True):
     """What is measured on each checkpoint of each run."""
 
     families: Annotated[
@@ -153,12 +159,14 @@ def convert(mapping: object, kind: type[Strict], where: str) -> Any:
         if missing := re.search(r"missing required field `(\w+)`", sentence):
             raise PlanError(f"{where}: key {missing[1]!r} is missing") from None
         if "at `key` in" in str(error):
-            sentence, path = "a name here is lower case, digits and hyphens", path.removeprefix("$.")
+            sentence, path = (
+                "a name here is lower case, digits and hyphens",
+                path.removeprefix("$."),
+            )
         value = mapping.get(key := re.split(r"[.\[ ]", path)[0])
         allowed = {name: values for name, values, _ in describe(kind)}[key]
-        raise PlanError(
-            f"{where}.{path}: {sentence[0].lower()}{sentence[1:]}, found {value!r}; allowed: {allowed}"
-        ) from None
+        sentence = f"{sentence[0].lower()}{sentence[1:]}, found {value!r}; allowed: {allowed}"
+        raise PlanError(f"{where}.{path}: {sentence}") from None
 
 
 def describe(kind: type[Strict]) -> list[tuple[str, str, str]]:

@@ -37,7 +37,11 @@ def leave_one_out(runs: int) -> Array:
 
 
 def bca(
-    value: Array, resampled: Array, jackknife: Array, strata: NDArray[np.int64], level: float = LEVEL
+    value: Array,
+    resampled: Array,
+    jackknife: Array,
+    strata: NDArray[np.int64],
+    level: float = LEVEL,
 ) -> tuple[Array, Array, NDArray[np.bool_]]:
     """Bias-corrected and accelerated intervals, for many statistics at once.
 
@@ -47,7 +51,6 @@ def bca(
     left out. Source: Efron (1987); several samples as in scipy.stats.bootstrap.
     """
     tail = (1 - level) / 2
-    finite = np.isfinite(resampled).all(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         below = np.nanmean(_compared(resampled, value), axis=0)
         shift = ndtri(below)
@@ -63,9 +66,10 @@ def bca(
         for z in (ndtri(tail), ndtri(1 - tail)):
             ends.append(ndtr(shift + (shift + z) / (1 - acceleration * (shift + z))))
     fallback = ~(np.isfinite(ends[0]) & np.isfinite(ends[1]))
+    fallback = np.asarray(fallback)
     low = np.where(fallback, tail, ends[0])
     high = np.where(fallback, 1 - tail, ends[1])
-    return (*_quantiles(resampled, low, high, finite), fallback)
+    return (*_quantiles(resampled, low, high), fallback)
 
 
 def _compared(resampled: Array, value: Array) -> Array:
@@ -74,9 +78,7 @@ def _compared(resampled: Array, value: Array) -> Array:
     return np.where(np.isfinite(resampled), compared, np.nan)
 
 
-def _quantiles(
-    resampled: Array, low: Array, high: Array, finite: NDArray[np.bool_]
-) -> tuple[Array, Array]:
+def _quantiles(resampled: Array, low: Array, high: Array) -> tuple[Array, Array]:
     """The quantile of each statistic at a level of its own; NaN where nothing is finite."""
     ordered = np.sort(resampled, axis=0)
     last = np.isfinite(ordered).sum(axis=0) - 1  # NaN are sorted to the end

@@ -70,7 +70,9 @@ class Correlations:
             rows = finite[:, group].all(axis=1)
             if rows.sum() < 3:
                 continue
-            data = _Resampled(self.values[np.ix_(rows, group)], self.strata[rows], self.resamples, self.seed)
+            data = _Resampled(
+                self.values[rows][:, group], self.strata[rows], self.resamples, self.seed
+            )
             one, many, jackknife = (part[kind] for part in data.parts)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)
@@ -87,9 +89,8 @@ class Correlations:
     def _pair(self, x: str, y: str) -> _Resampled:
         rows = self._finite(x, y)
         columns = [self.names.index(x), self.names.index(y)]
-        return _Resampled(
-            self.values[np.ix_(rows, columns)], self.strata[rows], self.resamples, self.seed
-        )
+        values = self.values[rows][:, columns]
+        return _Resampled(values, self.strata[rows], self.resamples, self.seed)
 
 
 class _Resampled:

@@ -33,6 +33,5 @@ def columns_of(table: xr.Dataset, names: Sequence[str]) -> dict[str, np.ndarray]
 
 
 def hyperparameters(table: xr.Dataset) -> list[str]:
-    """The coordinates in which the settings of a table differ."""
-    known = {"run", "setting", "seed", "diverged"}
-    return [str(n) for n, c in table.coords.items() if c.dims == ("run",) and n not in known]
+    """The coordinates in which the settings of a table differ, in the order of the grid's file."""
+    return list(table.attrs["hyperparameters"])

@@ -38,7 +38,7 @@ def train(
     update = optimizer(stacked.values(), training)
 
     def forward(inputs: Tensor) -> Tensor:
-        """(samples, ...) for all runs, or (runs, samples, ...) for each, -> (runs, samples, outputs)."""
+        """Inputs (runs, samples, ...), or (samples, ...) for all, -> (runs, samples, outputs)."""
         if inputs.ndim == split.inputs.ndim:
             inputs = inputs.expand(len(models), *inputs.shape)
         return stacked_forward(models[0], stacked, inputs)

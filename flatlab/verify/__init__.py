@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 
 from flatlab.stats import Correlations, Estimate, Verdict, not_run
-from flatlab.tables.selection import end_of_training, columns_of
+from flatlab.tables.selection import columns_of, end_of_training
 
 
 class Evidence:

@@ -6,6 +6,8 @@ kappa the relative flatness of the last layer. "Weak" means below 0.3.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from flatlab.stats import Verdict, theorem
 from flatlab.verify import Claim, Evidence
 
@@ -18,7 +20,7 @@ MLS_BOUND, NMLS_BOUND, BOUND_C = "bound_d", "nmls_bound", "bound_c"
 def pair_plot(grid: str) -> list[Claim]:
     """The claims that the paper makes of each of its pair plots: H.7, H.8 and H.9."""
 
-    def positive(*pairs: tuple[str, str]) -> object:
+    def positive(*pairs: tuple[str, str]) -> Callable[[Evidence], Verdict]:
         def judge(e: Evidence) -> Verdict:
             verdict, *others = (e.rho(grid, x, y) > 0 for x, y in pairs)
             for other in others:

@@ -13,11 +13,10 @@ from flatlab.figures import pairplot
 FIGURE = {
     "title": "sharpness, compression and generalization of multilayer perceptrons",
     "caption": (
-        "One point per network at the end of training, coloured by setting (lr: learning rate, "
-        "b: batch size). Pearson's correlation over all networks, with its 95 % interval in "
-        "brackets (BCa bootstrap, stratified by setting, 10,000 resamples). The dimensions, log "
-        "volume, MLS and bounds are means over 100 training samples, the gap is training minus "
-        "test accuracy in points."
+        "One point per network at the end of training. Pearson's correlation over all networks, "
+        "with its 95 % interval in brackets (BCa bootstrap, stratified by setting). Sharpness, "
+        "compression and bounds are means over fixed training samples; the gap is training minus "
+        "test accuracy in points; relative sharpness is that of the last layer."
     ),
     "grids": ["mlp-grid"],
     "size_inches": [13.0, 13.0],
@@ -34,12 +33,10 @@ LABELS = {
     "nmls_bound": "NMLS bound",
     "relative_flatness": "relative\n" + r"sharpness $\kappa$",
 }
-"""In the order and with the names of the paper; "relative sharpness" is kappa_Tr of the last layer."""
+"""In the order and with the names of the paper."""
 
 
-def frame(
-    tables: Mapping[str, xr.Dataset], correlations: Mapping[str, xr.Dataset]
-) -> pd.DataFrame:
+def frame(tables: Mapping[str, xr.Dataset], correlations: Mapping[str, xr.Dataset]) -> pd.DataFrame:
     """The networks of the grid and the correlations of the nine quantities."""
     return pairplot.frame(tables["mlp-grid"], correlations["mlp-grid"], LABELS)
 
