@@ -26,10 +26,10 @@ class DataError(RuntimeError):
     """Data that cannot be had or used; the message names it and the remedy."""
 
 
-def load(name: str, folder: str = "") -> xr.Dataset:
+def load(name: str, folder: str | None = None) -> xr.Dataset:
     """A data set as published.
 
-    folder: where downloads lie or are put; empty: $FLATLAB_DATA, else `data` in this directory.
+    folder: where downloads lie or are put; None: $FLATLAB_DATA, else `data` in this directory.
     """
     place = Path(folder or os.environ.get("FLATLAB_DATA") or "data")
     return importlib.import_module(module_of("data", name)).load(place)

@@ -13,6 +13,7 @@ from typing import Any
 
 from flatlab.plan.fingerprint import fingerprint
 from flatlab.plan.grids import (
+    SECTIONS,
     Grid,
     Pack,
     find_grid,
@@ -22,7 +23,16 @@ from flatlab.plan.grids import (
     train_settings,
 )
 from flatlab.plan.registry import Figure, figures, keys_of, module_of
-from flatlab.plan.schema import SCALES, Config, PlanError, closest, convert
+from flatlab.plan.schema import (
+    SCALES,
+    Config,
+    PlanError,
+    Samples,
+    Strict,
+    closest,
+    convert,
+    describe,
+)
 
 __all__ = [
     "SCALES",
@@ -35,6 +45,7 @@ __all__ = [
     "closest",
     "figures",
     "fingerprint",
+    "grid_keys",
     "keys_of",
     "load_config",
     "measure_settings",
@@ -47,12 +58,18 @@ __all__ = [
 
 def load_config(mapping: Mapping[str, Any], name: str = "config.yaml") -> Config:
     """Check a configuration; raise `PlanError` with the file and the key."""
-    config = convert(mapping, Config, name)
+    config = convert(mapping, Config, f"{name}: ")
     known = sorted({figure.paper for figure in figures()})
     for paper in [] if isinstance(config.papers, str) else config.papers:
         if paper not in known:
             raise PlanError(f"{name}: papers: unknown paper {paper!r}; {closest(paper, known)}")
     return config
+
+
+def grid_keys() -> dict[str, list[tuple[str, str, str]]]:
+    """Every key of a grid's sections: key, allowed values, meaning."""
+    sections: dict[str, type[Strict]] = {**SECTIONS, "measure.samples.<name>": Samples}
+    return {name: describe(kind) for name, kind in sections.items()}
 
 
 def set_job_environment(folder: str) -> None:

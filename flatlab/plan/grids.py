@@ -31,6 +31,9 @@ SECTIONS: dict[str, type[Strict]] = {
     "training": Training,
     "measure": Measure,
 }
+NOT_MEASURED = ("families", "diverged_below")
+"""Keys of `measure` on which a measuring job does not depend."""
+
 ABBREVIATIONS = {"batch_size": "b"}
 
 
@@ -71,7 +74,6 @@ class Grid(Strict, frozen=True):
     network: Network
     measure: Measure
     packs: dict[str, Pack]
-    diverged_below: float
 
     @property
     def families(self) -> list[str]:
@@ -92,43 +94,84 @@ class Grid(Strict, frozen=True):
         return None if isinstance(self.data.classes, str) else len(self.data.classes)
 
 
+class _Source:
+    """A grid's file as it was written, seen at one scale; knows where each key stands."""
+
+    def __init__(self, path: Path, scale: str) -> None:
+        self.name, self.scale = f"{path.parent.name}/{path.name}", scale
+        self.content = self._read(path)
+        refuse_unknown(self.content, [*GridFile.__struct_fields__, *SECTIONS], self.name)
+        head = {key: value for key, value in self.content.items() if key not in SECTIONS}
+        self.file: GridFile = convert(head, GridFile, f"{self.name}: ")
+        if missing := set(SCALES) - set(self.file.scales):
+            raise PlanError(f"{self.name}: scales: {sorted(missing)[0]!r} is missing")
+        refuse_unknown(self.file.scales, SCALES, f"{self.name}: scales")
+        for each, changes in self.file.scales.items():
+            refuse_unknown(changes, [*SECTIONS, "seeds"], f"{self.name}: scales.{each}")
+        self.override = self.file.scales[scale]
+
+    def _read(self, path: Path) -> dict[str, Any]:
+        try:
+            content = yaml.safe_load(path.read_text())
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            line = f" in line {mark.line + 1}" if mark else ""
+            raise PlanError(f"{self.name}: not valid YAML{line}") from None
+        if not isinstance(content, dict):
+            raise PlanError(f"{self.name}: expected keys and values, found {content!r}")
+        return content
+
+    def place(self, section: str, key: str) -> str:
+        """Where a key of a section stands: in the scale's override, or above."""
+        inside = key in self.override.get(section, {})
+        return f"{self.name}: {f'scales.{self.scale}.' if inside else ''}{section}.{key}"
+
+    def section(self, key: str, setting: Mapping[str, Any], number: int = 0) -> Any:
+        """A section with the scale's changes and those of a setting, checked."""
+        changes = self.override.get(key, {})
+        for part, there in ((self.content.get(key), key), (changes, f"scales.{self.scale}.{key}")):
+            if not isinstance(part, Mapping):
+                raise PlanError(f"{self.name}: {there}: expected keys and values, found {part!r}")
+            refuse_unknown(part, SECTIONS[key].__struct_fields__, f"{self.name}: {there}")
+
+        def where(entry: str) -> str:
+            of_setting = f"{self.name}: settings[{number}].{entry}"
+            return of_setting if entry in setting else self.place(key, entry)
+
+        return convert({**self.content[key], **changes, **setting}, SECTIONS[key], where)
+
+
 def load_grid(path: Path, scale: str) -> Grid:
     """Read and check a grid's file; raise `PlanError` with the file and the key."""
-    name = f"{path.parent.name}/{path.name}"
-    content = _read(path, name)
-    refuse_unknown(content, [*GridFile.__struct_fields__, *SECTIONS], name)
-    file = convert({k: v for k, v in content.items() if k not in SECTIONS}, GridFile, name)
-    if missing := set(SCALES) - set(file.scales):
-        raise PlanError(f"{name}: scales: {sorted(missing)[0]!r} is missing")
-    refuse_unknown(file.scales, SCALES, f"{name}: scales")
+    source = _Source(path, scale)
+    data, network, measure = (source.section(key, {}) for key in ("data", "network", "measure"))
+    check_known("data", data.set, source.place("data", "set"))
+    check_known("models", network.name, source.place("network", "name"))
+    for family in [] if isinstance(measure.families, str) else measure.families:
+        check_known("metrics", family, source.place("measure", "families"))
+    return Grid(
+        key=path.stem,
+        title=source.file.title,
+        scale=scale,
+        data=data,
+        network=network,
+        measure=measure,
+        packs=_packs(source),
+    )
 
-    def section(key: str, extra: Mapping[str, Any] | None = None, where: str = "") -> Any:
-        override = file.scales[scale].get(key, {})
-        for part, there in ((content.get(key), key), (override, f"scales.{scale}.{key}")):
-            if not isinstance(part, Mapping):
-                raise PlanError(f"{name}: {there}: expected keys and values, found {part!r}")
-            refuse_unknown(part, SECTIONS[key].__struct_fields__, f"{name}: {there}")
-        merged = {**content[key], **override, **(extra or {})}
-        return convert(merged, SECTIONS[key], f"{name}: {where or _place(key, override, scale)}")
 
-    for each in SCALES:
-        refuse_unknown(file.scales[each], [*SECTIONS, "seeds"], f"{name}: scales.{each}")
-    data, network, measure = section("data"), section("network"), section("measure")
-    check_known("data", data.set, f"{name}: data.set")
-    check_known("models", network.name, f"{name}: network.name")
-    if not isinstance(measure.families, str):
-        for family in measure.families:
-            check_known("metrics", family, f"{name}: measure.families")
-
+def _packs(source: _Source) -> dict[str, Pack]:
+    """One pack for each setting and each of its blocks of seeds."""
     packs: dict[str, Pack] = {}
-    default_seeds = file.scales[scale].get("seeds", file.seeds)
-    for number, entry in enumerate(file.settings):
-        where = f"settings[{number}]"
-        refuse_unknown(entry, [*Training.__struct_fields__, "seeds"], f"{name}: {where}")
-        hyperparameters = {key: value for key, value in entry.items() if key != "seeds"}
-        training = section("training", hyperparameters, where)
-        setting = _setting_key(hyperparameters, f"{name}: {where}")
-        for block in _seed_blocks(entry.get("seeds", default_seeds), f"{name}: {where}.seeds"):
+    default_seeds = source.override.get("seeds", source.file.seeds)
+    for number, entry in enumerate(source.file.settings):
+        where = f"{source.name}: settings[{number}]"
+        refuse_unknown(entry, [*Training.__struct_fields__, "seeds"], where)
+        hyperparameters = {k: entry[k] for k in Training.__struct_fields__ if k in entry}
+        setting = _setting_key(hyperparameters, where)
+        training = source.section("training", hyperparameters, number)
+        of_seeds = f"{where}.seeds" if "seeds" in entry else f"{source.name}: seeds"
+        for block in _seed_blocks(entry.get("seeds", default_seeds), of_seeds):
             last = f"-{block[-1]}" if len(block) > 1 else ""
             pack = Pack(
                 key=f"{setting}-s{block[0]}{last}",
@@ -138,35 +181,9 @@ def load_grid(path: Path, scale: str) -> Grid:
                 seeds=block,
             )
             if pack.key in packs:
-                raise PlanError(f"{name}: {where}: the setting {setting!r} is declared twice")
+                raise PlanError(f"{where}: the setting {setting!r} is declared twice")
             packs[pack.key] = pack
-    return Grid(
-        key=path.stem,
-        title=file.title,
-        scale=scale,
-        data=data,
-        network=network,
-        measure=measure,
-        packs=packs,
-        diverged_below=training.diverged_below,
-    )
-
-
-def _read(path: Path, name: str) -> dict[str, Any]:
-    try:
-        content = yaml.safe_load(path.read_text())
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f" in line {mark.line + 1}" if mark else ""
-        raise PlanError(f"{name}: not valid YAML{line}") from None
-    if not isinstance(content, dict):
-        raise PlanError(f"{name}: expected keys and values, found {content!r}")
-    return content
-
-
-def _place(key: str, override: Mapping[str, Any], scale: str) -> str:
-    """Where a wrong value of a section may stand: in the scale's override where it has one."""
-    return f"{key} (with scales.{scale}.{key})" if override else key
+    return packs
 
 
 def _setting_key(hyperparameters: Mapping[str, Any], where: str) -> str:
@@ -221,7 +238,7 @@ def train_settings(grid: Grid, pack: Pack) -> dict[str, Any]:
         "data": plain(grid.data),
         "network": plain(grid.network),
         "outputs": grid.outputs,
-        "training": {k: v for k, v in plain(pack.training).items() if k != "diverged_below"},
+        "training": plain(pack.training),
         "seeds": list(pack.seeds),
         "runs": pack.runs,
     }
@@ -234,7 +251,7 @@ def measure_settings(grid: Grid, pack: Pack, family: str) -> dict[str, Any]:
         "data": plain(grid.data),
         "network": plain(grid.network),
         "outputs": grid.outputs,
-        "measure": {k: v for k, v in plain(grid.measure).items() if k != "families"},
+        "measure": {k: v for k, v in plain(grid.measure).items() if k not in NOT_MEASURED},
         "setting": pack.setting,
         "hyperparameters": pack.hyperparameters,
         "seeds": list(pack.seeds),
@@ -253,7 +270,7 @@ def table_settings(grid: Grid, published: Grid) -> dict[str, Any]:
     replaced = [theirs for ours, theirs in pairs.items() if ours != theirs]
     return {
         "runs": grid.runs,
-        "diverged_below": grid.diverged_below,
+        "diverged_below": grid.measure.diverged_below,
         "about": {
             "scale": grid.scale,
             "grid": grid.key,

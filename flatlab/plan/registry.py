@@ -58,7 +58,7 @@ def figures() -> list[Figure]:
         convert(
             {"paper": path.parent.name, "key": path.stem, **_literal(path, "FIGURE")},
             Figure,
-            f"{path.parent.name}/{path.name}: FIGURE",
+            f"{path.parent.name}/{path.name}: FIGURE.",
         )
         for path in sorted((PACKAGE / "figures").glob("*/fig*.py"))
         + sorted((PACKAGE / "figures").glob("*/table*.py"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal, get_args
 
 import msgspec
@@ -33,13 +33,14 @@ class Config(Strict, frozen=True):
     """What to build; `config.yaml`."""
 
     scale: Annotated[Scale, Meta(description="how large the experiments are")] = "demo"
-    papers: Annotated[Literal["all"] | list[str], Meta(description="whose figures to build")] = (
-        "all"
-    )
+    papers: Annotated[
+        Literal["all"] | Annotated[list[str], Meta(min_length=1)],
+        Meta(description="whose figures to build"),
+    ] = "all"
     device: Annotated[Literal["cpu", "cuda"], Meta(description="where to train and measure")] = (
         "cpu"
     )
-    data_folder: Annotated[str, Meta(description="where data sets lie, or are put")] = ""
+    data_folder: Annotated[str | None, Meta(description="where data sets lie, or are put")] = None
 
 
 class Data(Strict, frozen=True):
@@ -95,9 +96,6 @@ class Training(Strict, frozen=True):
         Literal["batched", "loop"],
         Meta(description="batched: a pack as one batch of matrix products; loop: one by one"),
     ]
-    diverged_below: Annotated[
-        float, Meta(ge=0, le=100, description="final training accuracy (%) that flags a run")
-    ]
 
 
 class Samples(Strict, frozen=True):
@@ -125,6 +123,9 @@ class Measure(Strict, frozen=True):
         Meta(description="accuracy: train - test, in points; loss: test - train"),
     ]
     precision: Annotated[Precision, Meta(description="of the arithmetic")]
+    diverged_below: Annotated[
+        float, Meta(ge=0, le=100, description="final training accuracy (%) that flags a run")
+    ]
 
 
 def closest(name: str, known: Iterable[str]) -> str:
@@ -143,30 +144,31 @@ def refuse_unknown(mapping: Mapping[Any, Any], known: Iterable[str], where: str)
             raise PlanError(f"{where}: unknown key {key!r}; {closest(str(key), known)}")
 
 
-def convert(mapping: object, kind: type[Strict], where: str) -> Any:
+def convert(mapping: object, kind: type[Strict], where: str | Callable[[str], str]) -> Any:
     """Check `mapping` against `kind` and return an instance of it.
 
-    where: what precedes the key in messages, for example "grids/mlp-grid.yaml: training".
+    where: what precedes a key in messages, "grids/mlp-grid.yaml: training.", or a function of the
+    key where its keys come from several places.
     """
+    place = where if callable(where) else lambda key: f"{where}{key}"
     if not isinstance(mapping, Mapping):
-        raise PlanError(f"{where}: expected keys and values, found {mapping!r}")
-    refuse_unknown(mapping, kind.__struct_fields__, where)
+        whole = place("").rstrip(": .")
+        raise PlanError(f"{whole}: expected keys and values, found {mapping!r}")
+    refuse_unknown(mapping, kind.__struct_fields__, place("").rstrip(": ."))
     try:
         return msgspec.convert(mapping, kind)
     except msgspec.ValidationError as error:
-        sentence, _, path = str(error).partition(" - at `$")
-        path = path.rstrip("`").lstrip(".").replace("[...]", " (an entry)")
+        sentence, _, path = str(error).partition(" - at `")
         if missing := re.search(r"missing required field `(\w+)`", sentence):
-            raise PlanError(f"{where}: key {missing[1]!r} is missing") from None
-        if "at `key` in" in str(error):
-            sentence, path = (
-                "a name here is lower case, digits and hyphens",
-                path.removeprefix("$."),
-            )
-        value = mapping.get(key := re.split(r"[.\[ ]", path)[0])
+            raise PlanError(f"{place(missing[1])} is missing") from None
+        if path.startswith("key"):
+            sentence, path = "a name here is lower case, digits and hyphens", path.partition("$")[2]
+        path = path.lstrip("$.").rstrip("`")
+        key = re.split(r"[.\[]", path)[0]
+        rest = path.removeprefix(key).replace("[...]", " (an entry)")
         allowed = {name: values for name, values, _ in describe(kind)}[key]
-        sentence = f"{sentence[0].lower()}{sentence[1:]}, found {value!r}; allowed: {allowed}"
-        raise PlanError(f"{where}.{path}: {sentence}") from None
+        sentence = f"{sentence[0].lower()}{sentence[1:]}, found {mapping[key]!r}"
+        raise PlanError(f"{place(key)}{rest}: {sentence}; allowed: {allowed}") from None
 
 
 def describe(kind: type[Strict]) -> list[tuple[str, str, str]]:

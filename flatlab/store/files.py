@@ -84,7 +84,7 @@ def load_dataset(path: str | Path) -> xr.Dataset:
     finally:
         store.close()
     _check_version(path, dataset.attrs.pop("store_version", None))
-    return dataset
+    return dataset[sorted(map(str, dataset.data_vars))]  # an archive is listed in no fixed order
 
 
 def save_weights(
@@ -114,7 +114,7 @@ def load_weights(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any
     if description.get("sha256") != _digest(tensors):
         raise damaged(path, "its content does not fit its hash")
     _check_version(path, description["store_version"])
-    return tensors, description["about"]
+    return dict(sorted(tensors.items())), description["about"]
 
 
 def save_json(path: str | Path, content: Any) -> None:

@@ -1,0 +1,54 @@
+# make        set up an isolated environment and run the main job: digits -> figures with verdicts
+# make test   set up or reuse it and run the tests
+# make lint   formatting, types, import rules, workflow lint
+# make bench  what is fast, as ratios measured in one run
+# make lock   resolve envs/requirements.in again
+#
+# make PYTHON=/path/to/python ...   use an environment that already has what envs/requirements.txt lists
+# make BASE=python3.13 ...          make the environment with another Python (3.11 to 3.13)
+
+BASE ?= python3
+ENV := .venv
+
+ifeq ($(origin PYTHON), undefined)
+PYTHON := $(ENV)/bin/python
+READY := $(ENV)/ready
+endif
+
+.PHONY: all test lint bench lock format
+all: $(READY)
+	@$(PYTHON) -m snakemake
+	@$(PYTHON) -m flatlab summary
+
+test: $(READY)
+	@$(PYTHON) -m pytest
+
+lint: $(READY)
+	@$(PYTHON) -m ruff format --check .
+	@$(PYTHON) -m ruff check .
+	@$(PYTHON) -m mypy
+	@$(PYTHON) -c "from importlinter.cli import lint_imports_command as c; c()"
+	@$(PYTHON) -m snakefmt --check Snakefile rules
+	@$(PYTHON) -m snakemake --lint
+
+format: $(READY)
+	@$(PYTHON) -m ruff format .
+	@$(PYTHON) -m snakefmt Snakefile rules
+
+bench: $(READY)
+	@$(PYTHON) -m benchmarks
+
+lock: $(READY)
+	@cd envs && for name in uv requirements; do \
+		../$(ENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+			--no-annotate --no-header --no-emit-index-url $$name.in -o $$name.txt; done
+
+$(ENV)/ready: envs/requirements.txt envs/uv.txt pyproject.toml
+	@$(BASE) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || \
+		{ echo "flatlab needs Python 3.11, 3.12 or 3.13; name one: make BASE=python3.12"; exit 1; }
+	@echo "Setting up $(ENV): about 3 GB to download, 6 GB on disk, once."
+	$(BASE) -m venv --clear $(ENV)
+	@$(ENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r envs/uv.txt
+	VIRTUAL_ENV=$(ENV) $(ENV)/bin/uv pip install --require-hashes --compile-bytecode -r envs/requirements.txt
+	@VIRTUAL_ENV=$(ENV) $(ENV)/bin/uv pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@

@@ -1,0 +1,181 @@
+"""The command `flatlab`: what was built, what a result file holds, whether files are sound."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from flatlab import __version__, plan, store
+from flatlab.stats.verdict import counts
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        return options.run(options)
+    except (plan.PlanError, store.StoreError) as error:
+        print(f"flatlab: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        sys.stderr.close()
+        return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="flatlab", description=__doc__)
+    parser.add_argument("--version", action="version", version=f"flatlab {__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    def command(name: str, run: Any, description: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=description, description=description)
+        sub.set_defaults(run=run)
+        return sub
+
+    summary = command("summary", _summary, "targets, verdicts, and where to look")
+    summary.add_argument("--scale", choices=plan.SCALES, help="instead of the scale of config.yaml")
+    show = command("show", _show, "print what a result file holds")
+    show.add_argument("file", nargs="+", type=Path, help=".zarr.zip, .safetensors or .json")
+    check = command("check", _check, "check configuration, grids and the hash of every result file")
+    check.add_argument("folder", nargs="?", type=Path, default=Path("results"))
+    grids = command("grids", _grids, "the grids, and every key that a grid may set")
+    grids.add_argument("--scale", choices=plan.SCALES, help="instead of the scale of config.yaml")
+    return parser
+
+
+def _load_plan(scale: str | None = None) -> plan.Plan:
+    path = Path("config.yaml")
+    if not path.is_file():
+        raise plan.PlanError("there is no config.yaml here; run flatlab in the project's folder")
+    try:
+        config = yaml.safe_load(path.read_text()) or {}
+    except yaml.YAMLError:
+        raise plan.PlanError(f"{path}: not valid YAML") from None
+    if scale and isinstance(config, dict):
+        config["scale"] = scale
+    return plan.Plan(config, Path("grids"))
+
+
+def _summary(options: argparse.Namespace) -> int:
+    chosen = _load_plan(options.scale)
+    folder = Path("results", chosen.config.scale)
+    print(f"\nflatlab {__version__}, scale {chosen.config.scale}")
+    built = 0
+    for figure in chosen.figures:
+        picture = folder / "figures" / figure.paper / f"{figure.key}.pdf"
+        verdicts = folder / "verdicts" / figure.paper / f"{figure.key}.json"
+        if not (picture.is_file() and verdicts.is_file()):
+            print(f"\n{figure.target}: not built; snakemake {figure.target}")
+            continue
+        built += 1
+        content = store.load_json(verdicts)
+        print(f"\n{figure.target}: {figure.title}")
+        for about in content["grids"].values():
+            print(f"  {_about(about)}")
+        for claim in content["claims"]:
+            print(f"  {claim['verdict']:>9}  {claim['id'].split('/')[1]:<8}{claim['text']}")
+            if claim["reason"]:
+                print(f"{'':21}{claim['reason']}")
+        outcomes = counts(claim["verdict"] for claim in content["claims"])
+        print(f"  verdicts: {', '.join(f'{n} {name}' for name, n in outcomes.items())}")
+        print(f"  figure:   {picture} (also .svg, .png, and .csv: exactly what is drawn)")
+        print(f"  evidence: {verdicts}")
+    print(f"\n{built} of {len(chosen.figures)} targets built; tables in {folder / 'tables'}")
+    return 0
+
+
+def _about(about: dict[str, Any]) -> str:
+    stands_in = f"; stands in for {about['stands_in_for']}" if about["stands_in_for"] else ""
+    return (
+        f"{about['grid']}: {about['runs']} {about['network']} networks on {about['data']}, "
+        f"{about['diverged']} diverged{stands_in}"
+    )
+
+
+def _show(options: argparse.Namespace) -> int:
+    for path in options.file:
+        print(path)
+        if path.name.endswith(".zarr.zip"):
+            _show_dataset(store.load_dataset(path))
+        elif path.suffix == ".safetensors":
+            arrays, about = store.load_weights(path)
+            for key, value in about.items():
+                print(f"  {key}: {value}")
+            for name, array in arrays.items():
+                print(f"  {name:<20} {array.dtype} {array.shape}")
+        elif path.suffix == ".json":
+            print(yaml.safe_dump(store.load_json(path), sort_keys=False, allow_unicode=True))
+        else:
+            raise store.StoreError(f"{path}: show reads .zarr.zip, .safetensors and .json files")
+    return 0
+
+
+def _show_dataset(dataset: Any) -> None:
+    for key, value in dataset.attrs.items():
+        print(f"  {key}: {value}")
+    print("  " + ", ".join(f"{name} {size}" for name, size in dataset.sizes.items()))
+    print(f"  {'variable':<26}{'dimensions':<34}{'mean':>12}{'min':>12}{'max':>12}  not finite")
+    for name, variable in dataset.variables.items():
+        line = f"  {name:<26}{', '.join(variable.dims):<34}"
+        if variable.dtype.kind in "fiub" and variable.size:
+            values = variable.values.astype(float)
+            bad = ~_finite(values)
+            good = values[~bad]
+            spread = (good.mean(), good.min(), good.max()) if good.size else ()
+            line += "".join(f"{number:>12.5g}" for number in spread) or f"{'':>36}"
+            line += f"  {int(bad.sum()) or ''}"
+        print(line.rstrip())
+
+
+def _finite(values: Any) -> Any:
+    return abs(values) < float("inf")
+
+
+def _check(options: argparse.Namespace) -> int:
+    _load_plan()
+    for scale in plan.SCALES:
+        _load_plan(scale)
+    print("configuration and grids: sound at every scale")
+    checked, problems = 0, []
+    for path, load in _result_files(options.folder):
+        checked += 1
+        try:
+            load(path)
+        except store.StoreError as error:
+            problems.append(str(error))
+    print("\n".join([*problems, f"{checked} result files checked, {len(problems)} damaged"]))
+    return 1 if problems else 0
+
+
+def _result_files(folder: Path) -> Iterator[tuple[Path, Any]]:
+    loaders = {
+        ".zarr.zip": store.load_dataset,
+        ".safetensors": store.load_weights,
+        ".json": store.load_json,
+    }
+    for path in sorted(folder.rglob("*")):
+        for ending, load in loaders.items():
+            if path.name.endswith(ending):
+                yield path, load
+
+
+def _grids(options: argparse.Namespace) -> int:
+    chosen = _load_plan(options.scale)
+    for path in sorted(Path("grids").glob("*.yaml")):
+        grid = chosen.grid(path.stem, chosen.config.scale)
+        print(f"{grid.key} ({grid.scale}): {grid.title}")
+        print(f"  {len(grid.runs)} {grid.network.name} networks on {grid.data.set}, in packs:")
+        for pack in grid.packs.values():
+            print(f"    {pack.key:<24}{pack.training.iterations:>9,} iterations each")
+    print("\nKeys of a grid, one section after the other:")
+    for section, keys in plan.grid_keys().items():
+        print(f"\n{section}")
+        for key, allowed, meaning in keys:
+            print(f"  {key:<24}{allowed:<44}{meaning}")
+    return 0

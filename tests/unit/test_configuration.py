@@ -1,0 +1,199 @@
+"""A configuration that cannot be built ends in one sentence with the file, the key, the remedy."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import pytest
+import yaml
+
+from flatlab import plan
+from flatlab.plan.grids import load_grid
+
+ROOT = Path(__file__).resolve().parents[2]
+GRID = yaml.safe_load((ROOT / "grids" / "mlp-grid.yaml").read_text())
+DELETE = object()
+
+# path of the key, bad value, what the sentence must contain beside the file
+BAD_GRIDS = {
+    "misspelt section": (
+        ("trainning",),
+        {},
+        ["unknown key 'trainning'", "did you mean 'training'"],
+    ),
+    "misspelt key": (("training", "momentun"), 0.9, ["training", "did you mean 'momentum'"]),
+    "misspelt key of a scale": (
+        ("scales", "demo", "training", "iteration"),
+        9,
+        ["scales.demo.training", "did you mean 'iterations'"],
+    ),
+    "misspelt section of a scale": (
+        ("scales", "short", "trainig"),
+        {},
+        ["scales.short", "did you mean 'training'"],
+    ),
+    "missing key": (("training", "loss"), DELETE, ["training.loss is missing"]),
+    "missing section": (("network",), DELETE, ["network", "expected keys and values"]),
+    "missing scale": (("scales", "paper"), DELETE, ["scales", "'paper' is missing"]),
+    "unknown scale": (("scales", "demoo"), {}, ["unknown key 'demoo'", "did you mean 'demo'"]),
+    "unknown data set": (
+        ("scales", "demo", "data", "set"),
+        "digit",
+        ["scales.demo.data.set", "did you mean 'digits'"],
+    ),
+    "unknown network": (
+        ("scales", "demo", "network", "name"),
+        "mlp4-smal",
+        ["scales.demo.network.name", "did you mean 'mlp4-small'"],
+    ),
+    "unknown family": (
+        ("measure", "families"),
+        ["accuracy", "geometri"],
+        ["measure.families", "did you mean 'geometry'"],
+    ),
+    "unknown loss": (("training", "loss"), "mse", ["training", "loss", "half-mse | mean-mse"]),
+    "negative learning rate": (("settings", 0, "lr"), -0.1, ["settings[0].lr", "number > 0"]),
+    "learning rate that is no number": (
+        ("settings", 1, "lr"),
+        "fast",
+        ["settings[1].lr", "'fast'"],
+    ),
+    "learning rate not a number": (("settings", 1, "lr"), float("nan"), ["settings[1].lr"]),
+    "batch of zero": (("settings", 0, "batch_size"), 0, ["settings[0].batch_size", ">= 1"]),
+    "half a sample": (("settings", 0, "batch_size"), 2.5, ["settings[0].batch_size", "2.5"]),
+    "misspelt key of a setting": (
+        ("settings", 0, "batchsize"),
+        8,
+        ["settings[0]", "did you mean 'batch_size'"],
+    ),
+    "empty setting": (("settings", 0), {}, ["settings[0]", "at least one training key"]),
+    "no settings": (("settings",), [], ["settings"]),
+    "setting declared twice": (
+        ("settings", 1),
+        {"lr": 0.05, "batch_size": 20},
+        ["settings[1]", "'lr0.05-b20' is declared twice"],
+    ),
+    "momentum of one": (("training", "momentum"), 1.0, ["training", "momentum", "< 1"]),
+    "no iterations": (("scales", "demo", "training", "iterations"), 0, ["iterations", ">= 1"]),
+    "accuracy above 100": (("scales", "demo", "measure", "diverged_below"), 101, ["<= 100"]),
+    "seed in two blocks": (
+        ("seeds",),
+        ["0-4", "4-9"],
+        ["yaml: seeds: seed 4 stands in two blocks"],
+    ),
+    "block that ends before it starts": (("seeds",), ["9-4"], ["seeds", "ends before it starts"]),
+    "block that is no block": (("seeds",), ["first five"], ["seeds", "'first five'", "0-4"]),
+    "seeds that are no blocks": (("settings", 0, "seeds"), 20, ["settings[0].seeds", "blocks"]),
+    "no sample set": (("measure", "samples"), {}, ["measure", "samples"]),
+    "empty sample set": (("measure", "samples", "train", "size"), 0, ["samples", ">= 1"]),
+    "name of a sample set": (
+        ("measure", "samples", "Train set"),
+        {"split": "train", "size": 3, "seed": 0},
+        ["samples", "lower case"],
+    ),
+    "one class": (("data", "classes"), [3], ["data", "classes"]),
+    "section that is a list": (("data",), ["digits"], ["data", "expected keys and values"]),
+    "zero outputs": (("network", "outputs"), 0, ["network", "outputs", ">= 1"]),
+}
+
+
+def written(folder: Path, content: object) -> Path:
+    """The file of a grid that holds `content`."""
+    path = folder / "grids" / "mlp-grid.yaml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
+    return path
+
+
+def changed(path: tuple, value: object) -> dict:
+    """The project's grid with one key changed or deleted."""
+    grid = copy.deepcopy(GRID)
+    place = grid
+    for key in path[:-1]:
+        place = place[key]
+    if value is DELETE:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value
+    return grid
+
+
+def one_sentence(error: pytest.ExceptionInfo) -> str:
+    text = str(error.value)
+    assert "\n" not in text
+    assert "Traceback" not in text
+    return text
+
+
+@pytest.mark.parametrize("name", BAD_GRIDS)
+def test_a_bad_grid_names_the_file_and_the_key(name: str, tmp_path: Path) -> None:
+    path, value, parts = BAD_GRIDS[name]
+    with pytest.raises(plan.PlanError) as error:
+        load_grid(written(tmp_path, changed(path, value)), "demo")
+    for part in ["grids/mlp-grid.yaml: ", *parts]:
+        assert part in one_sentence(error)
+
+
+@pytest.mark.parametrize("content", ["a: [1,", "just text", ""])
+def test_a_file_that_is_no_mapping_is_refused(content: str, tmp_path: Path) -> None:
+    with pytest.raises(plan.PlanError) as error:
+        load_grid(written(tmp_path, content), "demo")
+    assert "grids/mlp-grid.yaml: " in one_sentence(error)
+
+
+@pytest.mark.parametrize(
+    ("config", "parts"),
+    [
+        ({"scale": "dmeo"}, ["scale", "'dmeo'", "demo | paper | short"]),
+        ({"scael": "demo"}, ["unknown key 'scael'", "did you mean 'scale'"]),
+        ({"papers": "chen2026"}, ["papers", "all or list of string"]),
+        ({"papers": ["chen2062"]}, ["papers", "did you mean 'chen2026'"]),
+        ({"papers": []}, ["papers"]),
+        ({"device": "gpu"}, ["device", "cpu | cuda"]),
+        ({"data_folder": 7}, ["data_folder", "7"]),
+        (["scale"], ["expected keys and values"]),
+    ],
+)
+def test_a_bad_configuration_names_the_file_and_the_key(config: object, parts: list[str]) -> None:
+    with pytest.raises(plan.PlanError) as error:
+        plan.Plan(config, ROOT / "grids")
+    for part in ["config.yaml", *parts]:
+        assert part in one_sentence(error)
+
+
+def test_an_unknown_grid_gets_the_closest_match() -> None:
+    with pytest.raises(plan.PlanError, match="did you mean 'mlp-grid'"):
+        plan.Plan({}, ROOT / "grids").grid("mpl-grid", "demo")
+
+
+@pytest.mark.parametrize("scale", plan.SCALES)
+def test_the_grids_of_the_project_are_sound_at_every_scale(scale: str) -> None:
+    grid = plan.Plan({"scale": scale}, ROOT / "grids").grid("mlp-grid", scale)
+    assert len(grid.runs) == len(set(grid.runs)) == 100
+    assert len({pack.setting for pack in grid.packs.values()}) == 5
+
+
+def test_a_scale_overrides_only_what_it_names() -> None:
+    demo, paper = (
+        load_grid(ROOT / "grids" / "mlp-grid.yaml", scale) for scale in ("demo", "paper")
+    )
+    assert (paper.data.set, paper.network.name) == ("fashion-mnist", "mlp4")
+    assert (demo.data.set, demo.network.name) == ("digits", "mlp4-small")
+    assert demo.data.scaling == paper.data.scaling
+    pack = next(iter(paper.packs.values()))
+    assert pack.training.iterations == 750_000
+
+
+def test_a_pack_is_one_setting_and_one_block_of_seeds(tmp_path: Path) -> None:
+    """A new block adds packs and leaves those that exist as they are."""
+    before = load_grid(written(tmp_path, GRID), "demo").packs
+    after = load_grid(written(tmp_path, changed(("seeds",), ["0-4", "5-19", 20])), "demo").packs
+    assert {key: after[key] for key in before} == before
+    assert {pack.seeds for key, pack in after.items() if key not in before} == {(20,)}
+    assert before["lr0.1-b8-s5-19"].runs == [f"lr0.1-b8-s{seed}" for seed in range(5, 20)]
+
+
+def test_every_key_is_documented() -> None:
+    for keys in plan.grid_keys().values():
+        assert all(allowed and meaning for _, allowed, meaning in keys)
