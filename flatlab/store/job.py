@@ -65,6 +65,7 @@ def job(snakemake: Any) -> Iterator[Job]:
                 stack.enter_context(Guard(output))
             log.parent.mkdir(parents=True, exist_ok=True)
             stack.enter_context(contextlib.redirect_stderr(stack.enter_context(log.open("w"))))
+            stack.enter_context(warnings.catch_warnings())
             warnings.simplefilter("default")
             _single_thread()
             with _traceback_in_log():

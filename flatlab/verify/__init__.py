@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from flatlab.stats import Correlations, Estimate, Verdict, not_run
+from flatlab.stats import Correlations, Estimate, Verdict
 from flatlab.tables.selection import columns_of, end_of_training
 
 
@@ -60,7 +60,7 @@ def verify(target: str, tables: Mapping[str, xr.Dataset]) -> dict[str, Any]:
     evidence = Evidence(tables)
     claims = []
     for claim in module.CLAIMS.get(figure, []):
-        verdict = _judged(claim, evidence)
+        verdict = claim.judge(evidence)
         claims.append(
             {
                 "id": f"{target}/{claim.key}",
@@ -76,13 +76,6 @@ def verify(target: str, tables: Mapping[str, xr.Dataset]) -> dict[str, Any]:
         "claims": claims,
         "grids": {grid: _about(table) for grid, table in tables.items()},
     }
-
-
-def _judged(claim: Claim, evidence: Evidence) -> Verdict:
-    try:
-        return claim.judge(evidence)
-    except KeyError as missing:
-        return not_run(f"{missing.args[0]} is not among the tables")
 
 
 def _about(table: xr.Dataset) -> dict[str, Any]:

@@ -1,0 +1,135 @@
+"""The command line: what it prints of results, and what it says of bad input."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from flatlab import store
+from flatlab.cli import main
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty project folder with the repository's configuration."""
+    shutil.copy(ROOT / "config.yaml", tmp_path)
+    shutil.copytree(ROOT / "grids", tmp_path / "grids")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def built(project: Path) -> None:
+    place = project / "results" / "demo"
+    claim = {"id": "chen2026_figH8/c1", "text": "rho > 0", "verdict": "undecided", "reason": "why"}
+    about = {
+        "grid": "mlp-grid",
+        "runs": 99,
+        "network": "mlp4-small",
+        "data": "digits",
+        "diverged": 1,
+        "stands_in_for": "mlp4 on fashion-mnist",
+    }
+    verdicts = {"target": "chen2026_figH8", "claims": [claim], "grids": {"mlp-grid": about}}
+    store.save_json(place / "verdicts" / "chen2026" / "figH8.json", verdicts)
+    picture = place / "figures" / "chen2026" / "figH8.pdf"
+    picture.parent.mkdir(parents=True)
+    picture.write_bytes(b"")
+
+
+def test_the_summary_names_targets_verdicts_and_where_to_look(
+    project: Path, capsys: pytest.CaptureFixture
+) -> None:
+    built(project)
+    assert main(["summary"]) == 0
+    text = capsys.readouterr().out
+    for part in (
+        "chen2026_figH8",
+        "99 mlp4-small networks on digits, 1 diverged; stands in for mlp4 on fashion-mnist",
+        "undecided  c1",
+        "why",
+        "results/demo/figures/chen2026/figH8.pdf",
+        "1 of 1 targets built",
+    ):
+        assert part in text
+
+
+def test_the_summary_says_how_to_build_what_is_missing(
+    project: Path, capsys: pytest.CaptureFixture
+) -> None:
+    assert main(["summary", "--scale", "short"]) == 0
+    assert "not built; snakemake chen2026_figH8" in capsys.readouterr().out
+
+
+def test_show_prints_what_a_file_holds(project: Path, capsys: pytest.CaptureFixture) -> None:
+    values = np.array([1.0, 3.0, np.nan])
+    store.save_dataset("a.zarr.zip", xr.Dataset({"mls": ("run", values)}, attrs={"scale": "demo"}))
+    store.save_weights("w.safetensors", {"fc1.bias": np.ones((2, 1, 5))}, {"runs": ["r0", "r1"]})
+    store.save_json("v.json", {"verdict": "holds"})
+    assert main(["show", "a.zarr.zip", "w.safetensors", "v.json"]) == 0
+    text = capsys.readouterr().out
+    for part in ("scale: demo", "mls", "2", "fc1.bias", "(2, 1, 5)", "runs: ['r0', 'r1']", "holds"):
+        assert part in text
+
+
+def test_check_finds_every_damaged_file(project: Path, capsys: pytest.CaptureFixture) -> None:
+    for name in ("a", "b", "c"):
+        store.save_dataset(f"results/{name}.zarr.zip", xr.Dataset({"x": ("run", np.arange(9.0))}))
+    assert main(["check"]) == 0
+    for name in ("a", "c"):
+        path = Path(f"results/{name}.zarr.zip")
+        content = bytearray(path.read_bytes())
+        content[100] ^= 1
+        path.write_bytes(content)
+    assert main(["check"]) == 1
+    text = capsys.readouterr().out
+    assert "results/a.zarr.zip is damaged" in text
+    assert "results/c.zarr.zip is damaged" in text
+    assert "3 result files checked, 2 damaged" in text
+
+
+def test_grids_lists_packs_and_keys(project: Path, capsys: pytest.CaptureFixture) -> None:
+    assert main(["grids"]) == 0
+    text = capsys.readouterr().out
+    for part in ("lr0.1-b20-s5-19", "100 mlp4-small networks", "momentum", "number >= 0 < 1"):
+        assert part in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["show", "nothing.zarr.zip"], "nothing.zarr.zip does not exist"),
+        (["show", "config.yaml"], "config.yaml: show reads .zarr.zip, .safetensors and .json"),
+        (["summary"], "config.yaml: unknown key 'scael'; did you mean 'scale'?"),
+        (["check"], "config.yaml: unknown key 'scael'; did you mean 'scale'?"),
+    ],
+)
+def test_bad_input_ends_in_one_sentence(
+    arguments: list[str], sentence: str, project: Path, capsys: pytest.CaptureFixture
+) -> None:
+    Path("config.yaml").write_text("scael: demo\n")
+    assert main(arguments) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"flatlab: {sentence}")
+    assert error.count("\n") == 1
+
+
+def test_outside_a_project_it_says_where_to_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["summary"]) == 1
+    assert "run flatlab in the project's folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [[], ["summary"], ["show"], ["check"], ["grids"]])
+def test_every_command_has_help(command: list[str], capsys: pytest.CaptureFixture) -> None:
+    with pytest.raises(SystemExit) as end:
+        main([*command, "--help"])
+    assert end.value.code == 0
+    assert "usage: flatlab" in capsys.readouterr().out

@@ -1,0 +1,137 @@
+"""Figures: the CSV is exactly what is drawn, and every figure says what it is."""
+
+from __future__ import annotations
+
+import ast
+import io
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from matplotlib.figure import Figure
+
+from flatlab import figures, plan
+from flatlab.figures import pairplot
+from flatlab.tables.correlations import correlate
+
+mpl.use("Agg")
+LABELS = {"mls": "MLS", "nmls": "NMLS", "root_sharpness": r"$\sqrt{S}$"}
+ABOUT = {
+    "scale": "demo",
+    "grid": "mlp-grid",
+    "network": "mlp4-small",
+    "data": "digits",
+    "iterations": 12000,
+    "stands_in_for": "mlp4 on fashion-mnist",
+    "hyperparameters": ["lr", "batch_size"],
+}
+
+
+def table(names: list[str]) -> xr.Dataset:
+    generator = np.random.default_rng(0)
+    shape = ("run", "checkpoint", "samples")
+    coordinates = {
+        "run": [f"r{n}" for n in range(30)],
+        "setting": ("run", np.repeat(["a", "b", "c"], 10)),
+        "lr": ("run", np.repeat([0.05, 0.1, 0.1], 10)),
+        "batch_size": ("run", np.repeat([20, 20, 8], 10)),
+        "diverged": ("run", np.arange(30) == 4),
+        "samples": ["train"],
+    }
+    common = generator.normal(size=(30, 1, 1))
+    variables = {n: (shape, common + generator.normal(size=(30, 1, 1))) for n in names}
+    return xr.Dataset(variables, coords=coordinates, attrs=ABOUT)
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    runs = table(list(LABELS))
+    return pairplot.frame(runs, correlate(runs), LABELS)
+
+
+def drawn(frame: pd.DataFrame) -> Figure:
+    fig = Figure(figsize=(4, 4), layout="constrained")
+    pairplot.draw(fig, frame, LABELS)
+    return fig
+
+
+def test_the_points_drawn_are_the_rows_of_the_csv(frame: pd.DataFrame) -> None:
+    runs = frame[frame["row"] == "run"]
+    axes = np.reshape(drawn(frame).axes[:9], (3, 3))
+    for i, y in enumerate(LABELS):
+        for j, x in enumerate(LABELS):
+            if i != j:
+                points = np.concatenate([line.get_xydata() for line in axes[i, j].lines])
+                points = points[np.isfinite(points).all(axis=1)]
+                assert sorted(map(tuple, points)) == sorted(zip(runs[x], runs[y], strict=True))
+
+
+def test_each_panel_shows_the_correlation_and_interval_of_the_csv(frame: pd.DataFrame) -> None:
+    axes = np.reshape(drawn(frame).axes[:9], (3, 3))
+    rows = {kind: frame[frame["row"] == kind].set_index("name") for kind in ("rho", "low", "high")}
+    for i, y in enumerate(LABELS):
+        for j, x in enumerate(LABELS):
+            text = " ".join(t.get_text() for t in axes[i, j].texts).replace("−", "-")
+            if i == j:
+                assert text == ""
+            else:
+                numbers = [f"{rows[kind].loc[y, x]:.2f}" for kind in ("rho", "low", "high")]
+                assert text == rf"$\rho$ = {numbers[0]}" + f"\n[{numbers[1]}, {numbers[2]}]"
+
+
+def test_diverged_runs_are_not_drawn(frame: pd.DataFrame) -> None:
+    assert "r4" not in set(frame["name"])
+    assert (frame["row"] == "run").sum() == 29
+
+
+def test_settings_are_told_apart_in_words_by_colour_and_by_marker(frame: pd.DataFrame) -> None:
+    legend = drawn(frame).legends[0]
+    assert [t.get_text() for t in legend.get_texts()] == [
+        "learning rate 0.05, batch size 20",
+        "learning rate 0.1, batch size 20",
+        "learning rate 0.1, batch size 8",
+    ]
+    looks = [(h.get_color(), h.get_marker()) for h in legend.legend_handles]
+    assert len({color for color, _ in looks}) == len({marker for _, marker in looks}) == 3
+
+
+def test_an_undefined_correlation_and_a_value_that_is_not_finite_do_not_stop_the_drawing() -> None:
+    runs = table(list(LABELS))
+    runs["nmls"][0] = np.inf
+    runs["root_sharpness"] = runs["root_sharpness"] * 0 + 3
+    fig = drawn(pairplot.frame(runs, correlate(runs), LABELS))
+    fig.draw_without_rendering()
+    assert any("undefined" in t.get_text() for ax in fig.axes for t in ax.texts)
+
+
+def test_a_figure_is_made_in_every_format_and_repeats_bit_for_bit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from flatlab.figures.chen2026 import figH8
+
+    monkeypatch.setattr(figH8, "LABELS", LABELS)
+    runs = table(list(LABELS))
+    tables, correlations = {"mlp-grid": runs}, {"mlp-grid": correlate(runs)}
+    first, second = (figures.make("chen2026_figH8", tables, correlations) for _ in range(2))
+    assert first == second
+    assert set(first) == {"csv", "pdf", "svg", "png"}
+    back = pd.read_csv(io.BytesIO(first["csv"]))
+    pd.testing.assert_frame_equal(back, figH8.frame(tables, correlations), check_dtype=False)
+
+
+def test_a_figure_says_on_what_it_was_computed_and_what_it_stands_in_for() -> None:
+    text = figures.about(correlate(table(list(LABELS))))
+    for part in ("demo", "29 mlp4-small networks", "digits", "1 diverged", "mlp4 on fashion-mnist"):
+        assert part in text
+
+
+def test_every_figure_of_the_package_declares_itself_and_its_quantities_have_labels() -> None:
+    for figure in plan.figures():
+        path = Path(figures.__file__).parent / figure.paper / f"{figure.key}.py"
+        functions = {n.name for n in ast.parse(path.read_text()).body if hasattr(n, "name")}
+        assert {"frame", "draw"} <= functions
+        assert figure.grids
+        assert figure.caption.endswith(".")

@@ -1,0 +1,256 @@
+"""Result files: equal content gives equal bytes, and no damage goes unseen."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from flatlab import store
+from flatlab.store import guard as guards
+from flatlab.store.job import job as run_job
+
+
+def example() -> xr.Dataset:
+    generator = np.random.default_rng(0)
+    values = generator.normal(size=(4, 3))
+    values[1, 1], values[2, 2] = np.nan, np.inf
+    return xr.Dataset(
+        {
+            "mls": (("run", "layer"), values, {"units": "1"}),
+            "count": (("run",), np.arange(4)),
+            "flag": (("run",), np.array([True, False, True, True])),
+        },
+        coords={
+            "run": store.as_strings(["a", "b", "c", "déjà vu"]),
+            "layer": store.as_strings(["fc1", "fc2", "fc3"]),
+            "lr": ("run", np.linspace(0.1, 0.4, 4)),
+        },
+        attrs={"scale": "demo", "list": ["a", "b"], "runs": 4},
+    )
+
+
+def test_a_dataset_comes_back_as_it_was(tmp_path: Path) -> None:
+    store.save_dataset(tmp_path / "a.zarr.zip", example())
+    back = store.load_dataset(tmp_path / "a.zarr.zip")
+    xr.testing.assert_identical(back, example())
+    assert list(back.data_vars) == ["count", "flag", "mls"]
+
+
+def test_equal_content_gives_equal_bytes_in_every_process(tmp_path: Path) -> None:
+    """Also where the hashes of strings differ, which is what sets and dictionaries hang on."""
+    code = (
+        "import importlib.util, sys; from flatlab import store;"
+        f"spec = importlib.util.spec_from_file_location('t', {str(Path(__file__))!r});"
+        "t = importlib.util.module_from_spec(spec); spec.loader.exec_module(t);"
+        "store.save_dataset(sys.argv[1], t.example());"
+        "store.save_weights(sys.argv[2], {n: __import__('numpy').ones(3) for n in 'dcba'}, {'a': 1})"
+    )
+    written = []
+    for seed in ("1", "2"):
+        paths = [tmp_path / f"{seed}.zarr.zip", tmp_path / f"{seed}.safetensors"]
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        subprocess.run([sys.executable, "-c", code, *map(str, paths)], check=True, env=environment)
+        written.append([path.read_bytes() for path in paths])
+    assert written[0] == written[1]
+
+
+def test_the_archive_is_a_plain_zip_of_stored_files(tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr.zip"
+    store.save_dataset(path, example())
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() is None
+        names = archive.namelist()
+        assert names == sorted(names)
+        assert {entry.compress_type for entry in archive.infolist()} == {zipfile.ZIP_STORED}
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 0.999])
+@pytest.mark.parametrize("kind", ["dataset", "weights"])
+def test_a_changed_byte_is_an_error_that_names_the_file_and_the_remedy(
+    kind: str, share: float, tmp_path: Path
+) -> None:
+    path = tmp_path / ("a.zarr.zip" if kind == "dataset" else "a.safetensors")
+    if kind == "dataset":
+        store.save_dataset(path, example())
+    else:
+        store.save_weights(path, {"w": np.arange(64.0), "b": np.ones(3)}, {"runs": ["a"]})
+    content = bytearray(path.read_bytes())
+    content[int(share * (len(content) - 1))] ^= 0x10
+    path.write_bytes(content)
+    load = store.load_dataset if kind == "dataset" else store.load_weights
+    with pytest.raises(store.StoreError) as error:
+        load(path)
+    assert str(path) in str(error.value)
+    assert f"snakemake --force {path}" in str(error.value)
+
+
+@pytest.mark.parametrize("length", [0, 5, 60, 500])
+def test_a_truncated_file_is_an_error(length: int, tmp_path: Path) -> None:
+    for name, load in (("a.zarr.zip", store.load_dataset), ("a.safetensors", store.load_weights)):
+        path = tmp_path / name
+        if name == "a.zarr.zip":
+            store.save_dataset(path, example())
+        else:
+            store.save_weights(path, {"w": np.arange(640.0)})
+        path.write_bytes(path.read_bytes()[:length])
+        with pytest.raises(store.StoreError, match="damaged"):
+            load(path)
+
+
+def test_a_missing_file_says_how_to_build_it(tmp_path: Path) -> None:
+    with pytest.raises(store.StoreError, match=r"does not exist; build it with: snakemake "):
+        store.load_dataset(tmp_path / "a.zarr.zip")
+
+
+def test_a_file_of_another_format_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flatlab.store.files.STORE_VERSION", store.STORE_VERSION + 1)
+    store.save_dataset(tmp_path / "a.zarr.zip", example())
+    monkeypatch.undo()
+    with pytest.raises(store.StoreError, match=r"has format \d+, this version of flatlab reads"):
+        store.load_dataset(tmp_path / "a.zarr.zip")
+
+
+def test_weights_come_back_with_their_description(tmp_path: Path) -> None:
+    arrays = {"fc1.weight": np.ones((2, 1, 3), np.float32), "fc1.bias": np.zeros((2, 1))}
+    store.save_weights(tmp_path / "w.safetensors", arrays, {"runs": ["a", "b"]})
+    back, about = store.load_weights(tmp_path / "w.safetensors")
+    assert about == {"runs": ["a", "b"]}
+    for name, array in arrays.items():
+        assert back[name].dtype == array.dtype
+        assert (back[name] == array).all()
+
+
+def test_numbers_that_are_not_finite_are_null_in_json(tmp_path: Path) -> None:
+    store.save_json(tmp_path / "a.json", {"b": float("nan"), "a": [np.float64("inf"), 1.5]})
+    assert json.loads((tmp_path / "a.json").read_text()) == {"a": [None, 1.5], "b": None}
+
+
+def test_a_failed_write_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.json"
+    store.save_json(path, 1)
+    monkeypatch.setattr(os, "replace", lambda *a: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        store.save_json(path, 2)
+    assert store.load_json(path) == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
+
+
+def lock(output: Path, **about: object) -> Path:
+    """A lock file as another process would have left it."""
+    holder = {"host": os.uname().nodename, "pid": os.getpid(), "start": "then", **about}
+    path = output.with_name(f"{output.name}.lock")
+    path.write_text(json.dumps(holder))
+    return path
+
+
+def test_a_second_writer_is_refused_with_the_holder_named(tmp_path: Path) -> None:
+    output = tmp_path / "a.json"
+    with store.Guard(output):
+        with pytest.raises(store.StoreError) as error:
+            store.Guard(output).__enter__()
+        for part in (str(output), os.uname().nodename, str(os.getpid())):
+            assert part in str(error.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_lock_of_a_dead_process_is_taken_over(tmp_path: Path) -> None:
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    lock(tmp_path / "a.json", pid=dead.pid)
+    with store.Guard(tmp_path / "a.json"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_of_another_host_counts_while_its_heart_beats(tmp_path: Path) -> None:
+    output = tmp_path / "a.json"
+    path = lock(output, host="elsewhere", pid=1)
+    with pytest.raises(store.StoreError, match="host elsewhere, process 1"):
+        store.Guard(output).__enter__()
+    long_ago = time.time() - guards.STALE_S - 1
+    os.utime(path, (long_ago, long_ago))
+    with store.Guard(output):
+        pass
+
+
+def test_the_heart_beats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guards, "BEAT_S", 0.01)
+    with store.Guard(tmp_path / "a.json") as guard:
+        os.utime(guard.path, (0, 0))
+        deadline = time.time() + 10
+        while guard.path.stat().st_mtime == 0 and time.time() < deadline:
+            time.sleep(0.01)
+        assert guard.path.stat().st_mtime > 0
+
+
+def fake_snakemake(folder: Path) -> SimpleNamespace:
+    class Named(list):
+        def __getattr__(self, name: str) -> str:
+            return self[0]
+
+        def get(self, name: str) -> None:
+            return None
+
+        def items(self) -> list:
+            return []
+
+    return SimpleNamespace(
+        input=Named(),
+        output=Named([str(folder / "out" / "a.json")]),
+        params=Named(),
+        wildcards=Named(),
+        config={},
+        resources=SimpleNamespace(gpu=0),
+        log=[str(folder / "logs" / "a.log")],
+        rule="draw",
+    )
+
+
+def test_a_job_leaves_its_output_a_log_and_its_provenance(tmp_path: Path) -> None:
+    with run_job(fake_snakemake(tmp_path)) as job:
+        print("progress", file=sys.stderr)
+        job.save({"a": 1})
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
+        "a.json",
+        "a.json.provenance.json",
+    ]
+    assert (tmp_path / "logs" / "a.log").read_text() == "progress\n"
+    about = store.load_json(tmp_path / "out" / "a.json.provenance.json")
+    assert about["threads"] == 1
+    assert {"host", "runtime_s", "versions", "code", "started"} <= set(about)
+
+
+def test_a_job_that_fails_says_one_sentence_and_logs_the_rest(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    with pytest.raises(SystemExit), run_job(fake_snakemake(tmp_path)):
+        raise store.StoreError("the table is damaged")
+    assert capsys.readouterr().err.strip().splitlines() == [
+        "flatlab draw: the table is damaged",
+        f"log: {tmp_path / 'logs' / 'a.log'}",
+    ]
+    assert "Traceback" in (tmp_path / "logs" / "a.log").read_text()
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_refused_job_leaves_the_first_ones_log_alone(tmp_path: Path) -> None:
+    with run_job(fake_snakemake(tmp_path)) as job:
+        print("first", file=sys.stderr, flush=True)
+        with pytest.raises(SystemExit), run_job(fake_snakemake(tmp_path)):
+            pass
+        job.save(1)
+    assert (tmp_path / "logs" / "a.log").read_text().startswith("first\n")  # not made anew

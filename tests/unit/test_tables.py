@@ -1,0 +1,128 @@
+"""Tables: nothing lost, nothing mixed up, diverged runs flagged."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import xarray as xr
+from pytest import approx
+
+from flatlab import store
+from flatlab.stats import Correlations
+from flatlab.tables.correlations import correlate
+from flatlab.tables.selection import columns_of, end_of_training, hyperparameters
+from flatlab.tables.table import collect
+
+PACKS = {"lr0.1-s0-2": (0.1, [0, 1, 2]), "lr0.2-s0-2": (0.2, [0, 1, 2]), "lr0.2-s3": (0.2, [3])}
+RUNS = [f"lr{lr}-s{seed}" for lr, seeds in PACKS.values() for seed in seeds]
+SETTINGS = {
+    "runs": RUNS,
+    "diverged_below": 99.0,
+    "about": {"scale": "demo", "grid": "mlp-grid", "hyperparameters": ["lr"]},
+}
+
+
+def part(family: str, lr: float, seeds: list[int], checkpoints: int = 1) -> xr.Dataset:
+    """A metric file whose values tell from which run and checkpoint they are."""
+    runs = len(seeds)
+    value = 1000 * lr + np.array(seeds)[:, None] + 0.001 * np.arange(checkpoints)
+    if family == "accuracy":
+        variables = {
+            "train_accuracy": (("run", "checkpoint"), np.full((runs, checkpoints), 100.0)),
+            "train_loss": (("run", "checkpoint"), 0.001 * value),
+        }
+    else:
+        variables = {
+            "mls": (("run", "checkpoint", "samples"), value[..., None]),
+            "sharpness": (("run", "checkpoint", "samples"), value[..., None] ** 2),
+            "weight_norm": (
+                ("run", "checkpoint", "samples", "layer"),
+                value[..., None, None] * np.array([1.0, 2.0]),
+            ),
+        }
+    coordinates = {
+        "run": store.as_strings([f"lr{lr}-s{seed}" for seed in seeds]),
+        "setting": ("run", store.as_strings([f"lr{lr}"] * runs)),
+        "seed": ("run", seeds),
+        "lr": ("run", [lr] * runs),
+        "checkpoint": np.arange(checkpoints) + 1,
+    }
+    if family == "geometry":
+        coordinates |= {"samples": store.as_strings(["train"]), "layer": ["fc1", "fc2"]}
+    return xr.Dataset(variables, coords=coordinates)
+
+
+def parts(checkpoints: int = 1) -> list[xr.Dataset]:
+    families = ("geometry", "accuracy")
+    return [part(f, *pack, checkpoints) for pack in PACKS.values() for f in families]
+
+
+def test_every_value_of_every_run_is_in_its_place() -> None:
+    table = collect(parts(), SETTINGS)
+    assert list(table["run"].values) == RUNS
+    for pack in PACKS.values():
+        for family in ("geometry", "accuracy"):
+            piece = part(family, *pack)
+            for name in piece.data_vars:
+                there = table[name].sel(run=piece["run"].values)
+                assert (there.values == piece[name].values).all()
+    assert list(table["lr"].values) == [0.1] * 3 + [0.2] * 4
+
+
+def test_the_order_of_the_files_does_not_matter() -> None:
+    xr.testing.assert_identical(collect(parts(), SETTINGS), collect(parts()[::-1], SETTINGS))
+
+
+@pytest.mark.parametrize("accuracy", [98.9, np.nan])
+def test_a_run_below_the_accuracy_is_flagged_and_kept(accuracy: float) -> None:
+    files = parts()
+    files[1]["train_accuracy"][1] = accuracy
+    table = collect(files, SETTINGS)
+    assert list(table["diverged"].values) == [False, True, *[False] * 5]
+    assert table.sizes["run"] == 7
+
+
+@pytest.mark.parametrize("loss", [np.nan, np.inf])
+def test_a_run_whose_loss_is_not_finite_is_flagged_and_left_out_of_correlations(
+    loss: float,
+) -> None:
+    files = parts()
+    files[1]["train_loss"][0] = loss
+    table = collect(files, SETTINGS)
+    correlations = correlate(table)
+    assert (correlations.attrs["runs"], correlations.attrs["diverged"]) == (6, 1)
+    chosen = end_of_training(table)
+    assert RUNS[0] not in chosen["run"].values
+    rho = correlations["rho"].sel(kind="pooled", x="mls", y="train_loss")
+    assert rho.item() == approx(np.corrcoef(chosen["mls"], chosen["train_loss"])[0, 1])
+
+
+@pytest.mark.parametrize(("checkpoints", "averaged"), [(1, 1), (10, 1), (40, 2), (100, 5)])
+def test_the_end_is_the_last_twentieth_of_the_checkpoints(checkpoints: int, averaged: int) -> None:
+    table = collect(parts(checkpoints), SETTINGS)
+    expected = table["mls"].values[:, -averaged:, 0].mean(axis=1)
+    assert end_of_training(table)["mls"].values == approx(expected)
+
+
+def test_a_column_of_a_quantity_per_layer_is_the_last_layer() -> None:
+    chosen = end_of_training(collect(parts(), SETTINGS))
+    columns = columns_of(chosen, ["mls", "weight_norm"])
+    assert columns["weight_norm"] == approx(2 * columns["mls"])
+    assert hyperparameters(chosen) == ["lr"]
+
+
+def test_the_correlations_are_those_of_the_table_with_their_intervals() -> None:
+    chosen = end_of_training(collect(parts(), SETTINGS))
+    correlations = correlate(collect(parts(), SETTINGS))
+    columns = columns_of(chosen, ["mls", "sharpness"])
+    rho = Correlations(columns, list(chosen["setting"].values)).rho("mls", "sharpness")
+    here = correlations.sel(kind="pooled", x="mls", y="sharpness")
+    assert here["rho"].item() == approx(rho.value)
+    assert (here["low"].item(), here["high"].item()) == approx(rho.interval())
+
+
+def test_a_family_without_a_run_of_the_other_is_an_error() -> None:
+    files = parts()
+    files[1] = files[1].isel(run=[0, 1])
+    with pytest.raises(ValueError, match="run"):
+        collect(files, SETTINGS)

@@ -1,0 +1,195 @@
+"""Every claim on synthetic tables: one where it holds, one where it fails, one undecided."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from flatlab.stats import Verdict, not_run, theorem
+from flatlab.stats.verdict import compare
+from flatlab.verify import Evidence, verify
+from flatlab.verify.chen2026 import CLAIMS
+
+S, MLS, NMLS, VOLUME = "root_sharpness", "mls", "nmls", "log_volume"
+DIMENSION, GAP, KAPPA = "local_dimension", "generalization_gap", "relative_flatness"
+D, BOUND, C = "bound_d", "nmls_bound", "bound_c"
+QUANTITIES = (S, MLS, NMLS, VOLUME, DIMENSION, GAP, KAPPA, D, BOUND, C)
+UP, DOWN, WEAK, NONE = 0.95, -0.95, 0.35, 0.0
+
+
+def table(**loadings: float) -> xr.Dataset:
+    """100 runs in five settings; each quantity correlates with one factor as its loading says."""
+    generator = np.random.default_rng(2)
+    shape = ("run", "checkpoint", "samples")
+
+    def noise() -> np.ndarray:
+        values = generator.normal(size=100)
+        return (values - values.mean()) / values.std()
+
+    factor = noise()
+    variables = {}
+    for name in QUANTITIES:
+        own = noise()
+        own -= factor * (own @ factor) / 100  # a loading of zero is a correlation of zero
+        loading = loadings.get(name, NONE)
+        values = loading * factor + np.sqrt(1 - loading**2) * own
+        variables[name] = (shape, 10 + values[:, None, None])
+    variables[KAPPA] = (
+        (*shape, "layer"),
+        np.stack([variables[GAP][1] * 0, variables[KAPPA][1]], -1),
+    )
+    for letter, value in zip("ab", (1.0, 2.0), strict=True):
+        variables[f"bound_{letter}"] = (shape, np.full((100, 1, 1), value))
+    coordinates = {
+        "run": [f"r{n}" for n in range(100)],
+        "setting": ("run", np.repeat(list("abcde"), 20)),
+        "diverged": ("run", np.zeros(100, dtype=bool)),
+        "samples": ["train"],
+    }
+    return xr.Dataset(variables, coords=coordinates, attrs={"grid": "mlp-grid"})
+
+
+# key -> loadings of a table where the claim holds, where it fails, and where it is undecided
+CASES = {
+    "c1": ({NMLS: UP, BOUND: UP}, {NMLS: UP, BOUND: DOWN}, {NMLS: UP}),
+    "c2": (
+        {S: UP, MLS: UP, NMLS: UP, VOLUME: UP},
+        {S: UP, MLS: UP, NMLS: DOWN, VOLUME: UP},
+        {S: UP, MLS: UP, VOLUME: UP},
+    ),
+    "c3": ({VOLUME: UP, MLS: UP}, {VOLUME: UP, MLS: DOWN}, {VOLUME: UP}),
+    "c4": ({S: UP, MLS: UP}, {S: UP, VOLUME: UP}, {S: UP, MLS: UP, VOLUME: UP}),
+    "c5": (
+        {S: UP, MLS: UP, VOLUME: UP},
+        {S: UP, DIMENSION: DOWN, VOLUME: UP},
+        {S: UP, MLS: UP, VOLUME: UP, DIMENSION: UP},
+    ),
+    "c6": ({S: UP, GAP: UP}, {S: UP, GAP: DOWN}, {S: UP}),
+    "c7": (
+        {GAP: UP, BOUND: UP, MLS: UP, NMLS: UP},
+        {GAP: UP, BOUND: UP, MLS: DOWN, NMLS: UP},
+        {GAP: UP, BOUND: UP, NMLS: UP},
+    ),
+    "c8": (
+        {S: UP, MLS: UP, NMLS: UP, VOLUME: UP},
+        {S: UP, MLS: UP, NMLS: WEAK, VOLUME: UP, GAP: UP},
+        {S: UP, MLS: UP, NMLS: UP, VOLUME: UP, GAP: UP},
+    ),
+    "c9": ({KAPPA: UP, GAP: DOWN}, {KAPPA: UP, GAP: UP}, {KAPPA: UP, GAP: 0.3 / UP}),
+    "c10": ({MLS: UP, D: DOWN}, {MLS: UP, D: UP}, {MLS: UP}),
+    "c11": ({MLS: UP, C: UP}, {MLS: UP, C: DOWN}, {MLS: UP}),
+    "c12": ({S: UP, MLS: UP}, {S: UP, MLS: DOWN}, {S: UP}),
+}
+
+
+def outcome(key: str, **tables: xr.Dataset) -> str:
+    claim = next(claim for claim in CLAIMS["figH8"] if claim.key == key)
+    grids = {name.replace("_", "-"): value for name, value in tables.items()}
+    return claim.judge(Evidence(grids)).outcome
+
+
+@pytest.mark.parametrize("key", CASES)
+def test_a_claim_holds_fails_or_is_undecided_as_the_table_says(key: str) -> None:
+    outcomes = [outcome(key, mlp_grid=table(**loadings)) for loadings in CASES[key]]
+    assert outcomes == ["holds", "fails", "undecided"]
+
+
+def test_the_claim_over_three_grids_needs_one_of_them() -> None:
+    """c13 holds where one grid shows it, fails where none does."""
+    up = {MLS: UP, D: UP, KAPPA: UP, GAP: UP}
+    none = dict.fromkeys(("mlp_grid", "vgg_grid", "lenet_grid"), table(**up))
+    assert outcome("c13", **none) == "fails"
+    assert outcome("c13", **{**none, "vgg_grid": table(**{**up, D: DOWN})}) == "holds"
+    assert outcome("c13", **{**none, "lenet_grid": table(**{**up, GAP: NONE})}) == "undecided"
+    assert outcome("c13", mlp_grid=none["mlp_grid"]) == "not run"
+    assert outcome("c13", mlp_grid=table(**{**up, D: DOWN})) == "holds"  # one is enough
+
+
+def test_the_theorem_holds_for_every_network_or_fails() -> None:
+    sound = table()
+    for number, name in enumerate(("bound_a", "bound_b", C, D), start=1):
+        sound[name] = sound[name] * 0 + number
+    sound[BOUND] = sound[NMLS] + 1
+    assert outcome("theorem", mlp_grid=sound) == "holds"
+    broken = sound.copy(deep=True)
+    broken[C][7] = 1.5  # B is 2 there
+    assert outcome("theorem", mlp_grid=broken) == "fails"
+
+
+def test_every_claim_is_tested() -> None:
+    assert {claim.key for claim in CLAIMS["figH8"]} == {*CASES, "c13", "theorem"}
+
+
+def test_a_claim_about_a_grid_that_is_not_there_is_not_run_and_says_which() -> None:
+    result = verify("chen2026_figH8", {"mlp-grid": table(**CASES["c1"][0])})
+    verdicts = {claim["id"]: claim for claim in result["claims"]}
+    assert verdicts["chen2026_figH8/c13"]["verdict"] == "not run"
+    assert "vgg-grid" in verdicts["chen2026_figH8/c13"]["reason"]
+    assert verdicts["chen2026_figH8/c1"]["verdict"] == "holds"
+    evidence = verdicts["chen2026_figH8/c1"]["evidence"][0]
+    assert evidence["low"] < evidence["value"] < evidence["high"]
+
+
+def test_diverged_runs_are_left_out_and_counted() -> None:
+    runs = table(**CASES["c1"][0])
+    runs[BOUND][:50] = -1e3 * runs[NMLS][:50]  # would turn the verdict
+    runs["diverged"][:50] = True
+    result = verify("chen2026_figH8", {"mlp-grid": runs})
+    assert result["claims"][0]["verdict"] == "holds"
+    assert (result["grids"]["mlp-grid"]["runs"], result["grids"]["mlp-grid"]["diverged"]) == (
+        50,
+        50,
+    )
+
+
+def test_a_correlation_that_is_not_defined_is_not_run() -> None:
+    flat = table()
+    flat[NMLS] = flat[NMLS] * 0
+    assert outcome("c1", mlp_grid=flat) == "not run"
+
+
+HOLDS, FAILS = Verdict("holds"), Verdict("fails")
+UNDECIDED, ABSENT = Verdict("undecided"), not_run("no table")
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "both", "either"),
+    [
+        (HOLDS, HOLDS, "holds", "holds"),
+        (HOLDS, FAILS, "fails", "holds"),
+        (HOLDS, UNDECIDED, "undecided", "holds"),
+        (HOLDS, ABSENT, "not run", "holds"),
+        (FAILS, FAILS, "fails", "fails"),
+        (FAILS, UNDECIDED, "fails", "undecided"),
+        (FAILS, ABSENT, "fails", "not run"),
+        (UNDECIDED, UNDECIDED, "undecided", "undecided"),
+        (UNDECIDED, ABSENT, "not run", "not run"),
+    ],
+)
+def test_verdicts_combine(a: Verdict, b: Verdict, both: str, either: str) -> None:
+    assert (a & b).outcome == (b & a).outcome == both
+    assert (a | b).outcome == (b | a).outcome == either
+
+
+@pytest.mark.parametrize(
+    ("interval", "greater", "expected"),
+    [
+        ((0.1, 0.9), True, "holds"),
+        ((-0.1, 0.9), True, "undecided"),
+        ((-0.9, -0.1), True, "fails"),
+        ((-0.9, -0.1), False, "holds"),
+        ((float("nan"), 0.9), True, "not run"),
+    ],
+)
+def test_an_interval_decides_where_it_lies_wholly_on_one_side(
+    interval: tuple[float, float], greater: bool, expected: str
+) -> None:
+    assert compare("q", 0.0, interval, 0.0, greater).outcome == expected
+
+
+def test_an_inequality_is_counted_value_by_value() -> None:
+    verdict = theorem("a <= b", [1, 2, np.nan, 3], [1, 2 - 1e-9, 5, 2])
+    assert verdict.outcome == "fails"
+    assert verdict.evidence == [{"quantity": "a <= b", "violations": 1, "of": 3}]
+    assert theorem("a <= b", [np.nan], [1.0]).outcome == "not run"
