@@ -83,7 +83,13 @@ def _settings(table: xr.Dataset) -> list[str]:
     """The setting of each run in words: "learning rate 0.1, batch size 20"."""
     columns = {WORDS.get(key, key): table[key].values for key in hyperparameters(table)}
     rows = zip(*columns.values(), strict=True)
-    return [", ".join(f"{k} {v:g}" for k, v in zip(columns, row, strict=True)) for row in rows]
+    return [
+        ", ".join(f"{k} {_short(v)}" for k, v in zip(columns, row, strict=True)) for row in rows
+    ]
+
+
+def _short(value: Any) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
 
 
 def _histogram(ax: Any, values: pd.Series) -> None:

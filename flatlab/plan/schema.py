@@ -167,6 +167,9 @@ def convert(mapping: object, kind: type[Strict], where: str | Callable[[str], st
         key = re.split(r"[.\[]", path)[0]
         rest = path.removeprefix(key).replace("[...]", " (an entry)")
         allowed = {name: values for name, values, _ in describe(kind)}[key]
+        if match := re.match("Invalid enum value '(.*)'", sentence):
+            hint = closest(match[1], allowed.split(" | "))
+            raise PlanError(f"{place(key)}{rest}: unknown value {match[1]!r}; {hint}") from None
         sentence = f"{sentence[0].lower()}{sentence[1:]}, found {mapping[key]!r}"
         raise PlanError(f"{place(key)}{rest}: {sentence}; allowed: {allowed}") from None
 

@@ -3,6 +3,7 @@
 from flatlab.store.files import (
     STORE_VERSION,
     StoreError,
+    as_strings,
     load_dataset,
     load_json,
     load_weights,
@@ -12,7 +13,7 @@ from flatlab.store.files import (
     save_weights,
 )
 from flatlab.store.guard import Guard
-from flatlab.store.job import as_strings, job
+from flatlab.store.job import job
 
 __all__ = [
     "STORE_VERSION",

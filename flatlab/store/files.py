@@ -52,6 +52,11 @@ def replace(path: str | Path, content: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def as_strings(values: list[str]) -> np.ndarray:
+    """Text for a dataset: objects, since fixed-length text has no stable form in zarr 3."""
+    return np.array(values, dtype=object)
+
+
 def save_dataset(path: str | Path, dataset: xr.Dataset) -> None:
     """Write a dataset as a deterministic `.zarr.zip`."""
     dataset = dataset.assign_attrs(store_version=STORE_VERSION)

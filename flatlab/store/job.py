@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import xarray as xr
 
 from flatlab.store.files import replace, save_dataset, save_json, save_weights
@@ -118,8 +117,3 @@ def _provenance(snakemake: Any, start: float) -> dict[str, Any]:
 def _if_loaded(module: str, name: str) -> Callable[..., Any] | None:
     """An attribute of a library that the job has imported; this package imports none of them."""
     return getattr(sys.modules[module], name, None) if module in sys.modules else None
-
-
-def as_strings(values: list[str]) -> np.ndarray:
-    """Text for a dataset: objects, since fixed-length text has no stable form in zarr 3."""
-    return np.array(values, dtype=object)
