@@ -49,7 +49,7 @@ def train(
             curves.observe(forward)
         update.zero_grad()
         outputs = forward(split.inputs[index])
-        loss(outputs, split.targets[index], training["loss"]).sum().backward()
+        loss(outputs, split.targets[index], training["loss"]).backward()
         update.step()
     curves.observe(forward)
     for number, model in enumerate(models):

@@ -10,13 +10,15 @@ from torch import Tensor
 
 
 def loss(outputs: Tensor, targets: Tensor, kind: str) -> Tensor:
-    """Mean loss of a batch; outputs and targets (..., batch, outputs), result (...).
+    """Mean loss of a batch, summed over runs: each run's gradient is that of its own loss.
 
+    outputs, targets: (batch, outputs), or (runs, batch, outputs) with a batch for each run.
     half-mse: mean over the batch of |f - y|^2 / 2.  mean-mse: mean over batch and outputs of the
     squared error, that is, 2/outputs times as much.
     """
-    squared = (outputs - targets).square()
-    return squared.sum(-1).mean(-1) / 2 if kind == "half-mse" else squared.mean((-2, -1))
+    batch, width = outputs.shape[-2:]
+    count = 2 * batch if kind == "half-mse" else batch * width
+    return torch.nn.functional.mse_loss(outputs, targets, reduction="sum") / count
 
 
 def optimizer(parameters: Iterable[Tensor], training: Mapping[str, Any]) -> torch.optim.Optimizer:

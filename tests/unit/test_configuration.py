@@ -150,7 +150,7 @@ def test_a_file_that_is_no_mapping_is_refused(content: str, tmp_path: Path) -> N
         ({"papers": "chen2026"}, ["papers", "all or list of string"]),
         ({"papers": ["chen2062"]}, ["papers", "did you mean 'chen2026'"]),
         ({"papers": []}, ["papers"]),
-        ({"device": "gpu"}, ["device", "cpu | cuda"]),
+        ({"device": "gpu"}, ["device", "cpu, cuda"]),
         ({"data_folder": 7}, ["data_folder", "7"]),
         (["scale"], ["expected keys and values"]),
     ],
