@@ -62,7 +62,9 @@ def training(raw: Any) -> None:
             changed = {**settings["training"], "iterations": steps}
             train.MODES[mode](models, split, changed, settings["seeds"], NotWatched())
 
-        ours, baseline = paired(lambda run=run: run("batched", 1000), lambda run=run: run("loop", 100))
+        ours, baseline = paired(
+            lambda run=run: run("batched", 1000), lambda run=run: run("loop", 100)
+        )
         scale = 1000 * len(seeds), 100 * len(seeds)
         what = f"training, a pack of {len(seeds)}"
         report(what, ours / scale[0], baseline / scale[1], "the plain loop over networks", "/step")
@@ -110,7 +112,9 @@ def correlating() -> None:
         scipy.stats.bootstrap(samples, rho, n_resamples=10_000, rng=0)
 
     ours, baseline = paired(lambda: Correlations(columns, settings).matrix("pooled"), one_pair)
-    report("intervals of 45 correlations", ours, 45 * baseline, "scipy.stats.bootstrap, 45 x one pair")
+    report(
+        "intervals of 45 correlations", ours, 45 * baseline, "scipy.stats.bootstrap, 45 x one pair"
+    )
 
 
 def main() -> None:

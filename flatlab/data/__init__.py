@@ -91,6 +91,8 @@ def prepare(
     labels = list(range(len(raw.attrs["classes"]))) if kept == "all" else list(kept)
     if unknown := sorted(set(labels) - set(range(len(raw.attrs["classes"])))):
         raise DataError(f"{raw.attrs['title']} has no class {unknown[0]}")
+    if twice := [label for label in labels if labels.count(label) > 1]:
+        raise DataError(f"data.classes names class {twice[0]} twice")
     width = len(labels) if outputs is None else outputs
     if width < len(labels):
         raise DataError(f"{width} outputs cannot stand for {len(labels)} classes")

@@ -18,7 +18,7 @@ SPLIT_SEED = 0
 
 
 def load(folder: Path) -> xr.Dataset:
-    """1,436 training and 361 test images (8, 8) with values 0-16. `folder` is not used."""
+    """1,433 training and 364 test images (8, 8) with values 0-16. `folder` is not used."""
     from sklearn.datasets import load_digits
 
     raw = load_digits()

@@ -31,8 +31,9 @@ def load(folder: Path) -> xr.Dataset:
         try:
             FashionMNIST(folder, download=True)
         except (URLError, OSError, RuntimeError) as error:
+            reason = " ".join(str(error).split())
             raise DataError(
-                f"Fashion-MNIST is not in {folder} and could not be downloaded ({error}); put the "
+                f"Fashion-MNIST is not in {folder} and could not be downloaded ({reason}); put the "
                 f"four files {', '.join(checksums)} there, or name their folder by data_folder"
             ) from None
         place = places[-1]

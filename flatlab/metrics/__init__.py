@@ -89,6 +89,9 @@ def linear_layers(model: nn.Module) -> dict[str, nn.Linear]:
                 f"layer {name!r} ({type(module).__name__}) has parameters that are not measured; "
                 "networks of linear layers and activations are"
             )
+    parameters = [parameter for m in layers.values() for parameter in m.parameters(recurse=False)]
+    if len(set(map(id, parameters))) < len(parameters):
+        raise MeasureError("two layers share their weights; shared weights are not measured")
     return layers
 
 

@@ -131,8 +131,8 @@ def geometry(model: nn.Module, inputs: Tensor, settings: Mapping[str, Any]) -> d
     # (layers, samples) each
     gamma2 = torch.stack([piece.gamma.square().sum((1, 2)) for piece in pieces])
     x2 = torch.stack([piece.x.square().sum(1) for piece in pieces])
-    singular = [torch.linalg.svdvals(piece.jacobian) for piece in pieces]
-    norms = torch.stack([torch.linalg.matrix_norm(piece.weight, 2) for piece in pieces])
+    singular = [singular_values(piece.jacobian) for piece in pieces]
+    norms = torch.stack([singular_values(piece.weight[None])[0, 0] for piece in pieces])
     has_bias = torch.tensor([piece.has_bias for piece in pieces]).to(inputs)
 
     weights = (gamma2 * x2).mean(1)
@@ -141,12 +141,13 @@ def geometry(model: nn.Module, inputs: Tensor, settings: Mapping[str, Any]) -> d
     sensitivity = torch.stack([s[:, 0] for s in singular]).mean(1)
     reciprocal = x2.reciprocal().mean(1).sqrt()
     layer_bound = norms * reciprocal * weights.sqrt()
+    layer_bound = layer_bound.masked_fill((x2 == 0).any(1), torch.inf)  # not 0 x inf
     summed = (norms[:, None] ** 2 / x2).sum(0).mean().sqrt()
     summed_with_bias = (norms[:, None] ** 2 / (x2 + has_bias[:, None])).sum(0).mean().sqrt()
     jacobian2 = torch.stack([s.square().sum(1) for s in singular])
-    log_volume, deficient = mean_log_volume(singular[0], inputs, settings["singular_values"])
+    outputs = pieces[0].gamma.shape[1]
+    log_volume, deficient = mean_log_volume(singular[0], outputs, settings["singular_values"])
     dimension, zero = mean_dimension(singular[0])
-    outputs = pieces[0].jacobian.shape[1]
     factor = 1.0 if settings["relative_flatness_loss"] == "half-mse" else 2.0 / outputs
     return {
         "sharpness": sharpness,
@@ -204,6 +205,8 @@ def layer_pieces(model: nn.Module, inputs: Tensor) -> list[LayerPieces]:
     finally:
         for handle in handles:
             handle.remove()
+    if idle := [name for name in layers if name not in seen]:
+        raise MeasureError(f"layer {idle[0]!r} is not used by the network; remove it")
     z = [seen[name][1] for name in layers]
     rows = [
         torch.autograd.grad(outputs[:, k].sum(), z, retain_graph=True)
@@ -221,32 +224,41 @@ def layer_pieces(model: nn.Module, inputs: Tensor) -> list[LayerPieces]:
 
 
 def _keep(seen: dict[str, tuple[Tensor, Tensor]], name: str) -> Any:
-    def hook(layer: nn.Module, inputs: tuple[Tensor], output: Tensor) -> None:
+    def hook(layer: nn.Module, inputs: tuple[Tensor], output: Tensor) -> Tensor:
         if name in seen:
             raise MeasureError(f"layer {name!r} is used twice; shared weights are not measured")
         if output.ndim != 2:
             raise MeasureError(f"layer {name!r} sees sequences; shared weights are not measured")
         seen[name] = inputs[0], output
+        return output.clone()  # an activation in place would overwrite what is differentiated
 
     return hook
 
 
-def mean_log_volume(singular: Tensor, inputs: Tensor, largest: str | int) -> tuple[Tensor, Tensor]:
+def singular_values(matrices: Tensor) -> Tensor:
+    """Of each matrix, descending; NaN where it is not finite, which LAPACK would refuse."""
+    finite = matrices.isfinite().flatten(1).all(1)
+    values = torch.linalg.svdvals(torch.where(finite[:, None, None], matrices, 0.0))
+    return torch.where(finite[:, None], values, torch.nan)
+
+
+def mean_log_volume(singular: Tensor, outputs: int, largest: str | int) -> tuple[Tensor, Tensor]:
     """Mean over samples of the sum of ln sigma_k, and the number of samples left out.
 
-    singular: (samples, min(N, M)), descending.  largest: how many of them, or "all" N.
+    singular: (samples, min(N, M)), descending.  outputs: N.  largest: how many, or "all" N.
     Left out are the samples with rank below N (sigma_N <= 10 eps sigma_1), whose volume is zero,
     and all samples where N > M; without a sample the mean is NaN.
     """
-    chosen = singular if largest == "all" else singular[:, : int(largest)]
-    full = chosen[:, -1] > 10 * torch.finfo(singular.dtype).eps * singular[:, 0]
+    all_n = nn.functional.pad(singular, (0, outputs - singular.shape[1]))
+    chosen = all_n if largest == "all" else all_n[:, : int(largest)]
+    full = ~(chosen[:, -1] <= 10 * torch.finfo(singular.dtype).eps * singular[:, 0])  # or NaN
     return chosen[full].log().sum(1).mean(), (~full).sum()
 
 
 def mean_dimension(singular: Tensor) -> tuple[Tensor, Tensor]:
     """Mean participation ratio (sum sigma^2)^2 / sum sigma^4, and the number left out (J = 0)."""
     eigenvalues = singular.square()
-    defined = singular[:, 0] > 0
+    defined = singular[:, 0] != 0
     chosen = eigenvalues[defined]
     ratio = chosen.sum(1).square() / chosen.square().sum(1)
     return ratio.mean(), (~defined).sum()

@@ -45,7 +45,7 @@ class Guard:
                     f"{self.output}: another process is making this file (host {holder['host']}, "
                     f"process {holder['pid']}, since {holder['start']}); wait for it or stop it"
                 )
-            self._remove_dead()
+            self._remove_dead(holder)
         self._beat = threading.Thread(target=self._renew, daemon=True)
         self._beat.start()
         return self
@@ -97,14 +97,18 @@ class Guard:
             pass  # it lives and belongs to somebody else
         return True
 
-    def _remove_dead(self) -> None:
+    def _remove_dead(self, holder: dict[str, Any] | None) -> None:
         """Take a dead lock away; of several processes that try, one succeeds."""
         grave = self.path.with_name(f"{self.path.name}.{os.getpid()}.dead")
         try:
             os.rename(self.path, grave)
         except FileNotFoundError:
             return
-        grave.unlink()
+        about = json.loads(grave.read_text())
+        if holder and about != {key: holder[key] for key in about}:
+            os.rename(grave, self.path)  # it is the new lock of a process that was faster
+        else:
+            grave.unlink()
 
     def _renew(self) -> None:
         while not self._stop.wait(BEAT_S):

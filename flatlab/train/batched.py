@@ -66,8 +66,8 @@ def stacked_forward(model: nn.Sequential, stacked: Mapping[str, Tensor], inputs:
         if isinstance(layer, nn.Flatten):
             x = x.flatten(2)
         elif isinstance(layer, nn.Linear):
-            bias, weight = stacked[f"{name}.bias"], stacked[f"{name}.weight"]
-            x = torch.baddbmm(bias.unsqueeze(1), x, weight.transpose(1, 2))
+            weight, bias = stacked[f"{name}.weight"].transpose(1, 2), stacked.get(f"{name}.bias")
+            x = x @ weight if bias is None else torch.baddbmm(bias.unsqueeze(1), x, weight)
         elif isinstance(layer, ELEMENTWISE):
             x = layer(x)
         else:

@@ -52,7 +52,11 @@ BAD_GRIDS = {
         ["accuracy", "geometri"],
         ["measure.families", "did you mean 'geometry'"],
     ),
-    "unknown loss": (("training", "loss"), "mse", ["training.loss", "did you mean", "half-mse, mean-mse"]),
+    "unknown loss": (
+        ("training", "loss"),
+        "mse",
+        ["training.loss", "did you mean", "half-mse, mean-mse"],
+    ),
     "negative learning rate": (("settings", 0, "lr"), -0.1, ["settings[0].lr", "number > 0"]),
     "learning rate that is no number": (
         ("settings", 1, "lr"),

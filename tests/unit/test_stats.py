@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.stats
-from pytest import approx
 
 from flatlab.stats import Correlations
 from flatlab.stats.bootstrap import bca, leave_one_out, resample
@@ -30,7 +29,7 @@ def columns(seed: int = 0, runs: int = 40) -> dict[str, np.ndarray]:
 def test_the_pooled_correlation_is_pearsons() -> None:
     data = columns()
     value, *_ = Correlations(data, SETTINGS).matrix("pooled")
-    assert value == approx(np.corrcoef(np.column_stack(list(data.values())).T), rel=1e-12)
+    assert value == pytest.approx(np.corrcoef(np.column_stack(list(data.values())).T), rel=1e-12)
 
 
 def test_the_within_correlation_is_that_of_deviations_from_the_settings_mean() -> None:
@@ -40,19 +39,19 @@ def test_the_within_correlation_is_that_of_deviations_from_the_settings_mean() -
         for name, values in data.items()
     }
     value, *_ = Correlations(data, SETTINGS).matrix("within")
-    assert value == approx(np.corrcoef(list(deviations.values())), rel=1e-10)
+    assert value == pytest.approx(np.corrcoef(list(deviations.values())), rel=1e-10)
 
 
 def test_the_between_correlation_is_that_of_the_settings_means() -> None:
     data = columns()
     means = {n: [v[s == SETTINGS].mean() for s in SETTINGS] for n, v in data.items()}
     value, *_ = Correlations(data, SETTINGS).matrix("between")
-    assert value == approx(np.corrcoef(list(means.values())), rel=1e-10)
+    assert value == pytest.approx(np.corrcoef(list(means.values())), rel=1e-10)
 
 
 @pytest.mark.parametrize("pair", [("x", "y"), ("x", "z"), ("y", "z")])
 def test_the_interval_is_scipys_bca_of_several_samples(pair: tuple[str, str]) -> None:
-    """scipy resamples each setting by itself where it is given one sample of indices per setting."""
+    """scipy resamples each setting by itself where each is a sample of indices."""
     data = columns(seed=3)
     x, y = (data[name] for name in pair)
 
@@ -67,7 +66,7 @@ def test_the_interval_is_scipys_bca_of_several_samples(pair: tuple[str, str]) ->
         samples, statistic, n_resamples=40_000, rng=1
     ).confidence_interval
     ours = Correlations(data, SETTINGS, resamples=40_000).rho(*pair).interval()
-    assert ours == approx((theirs.low, theirs.high), abs=0.006)  # Monte-Carlo error of both
+    assert ours == pytest.approx((theirs.low, theirs.high), abs=0.006)  # Monte-Carlo error of both
 
 
 def test_the_correction_is_scipys_on_the_same_resamples() -> None:
@@ -83,7 +82,7 @@ def test_the_correction_is_scipys_on_the_same_resamples() -> None:
         n_resamples=0,
         bootstrap_result=SimpleNamespace(bootstrap_distribution=resampled),
     ).confidence_interval
-    assert (low, high) == approx((theirs.low, theirs.high), rel=1e-9)
+    assert (low, high) == pytest.approx((theirs.low, theirs.high), rel=1e-9)
     assert not fallback
 
 
@@ -98,14 +97,14 @@ def test_all_pairs_at_once_equal_one_pair_alone() -> None:
     correlations = Correlations(columns(), SETTINGS, resamples=2_000)
     value, low, high, _ = correlations.matrix("pooled")
     rho = correlations.rho("x", "z")
-    assert rho.value == approx(value[0, 2], rel=1e-12)
-    assert rho.interval() == approx((low[0, 2], high[0, 2]), rel=1e-9)
+    assert rho.value == pytest.approx(value[0, 2], rel=1e-12)
+    assert rho.interval() == pytest.approx((low[0, 2], high[0, 2]), rel=1e-9)
 
 
 def test_the_matrix_is_symmetric_and_its_intervals_contain_its_values() -> None:
     value, low, high, _ = Correlations(columns(), SETTINGS, resamples=2_000).matrix("pooled")
     for matrix in (value, low, high):
-        assert matrix == approx(matrix.T, rel=1e-12)
+        assert matrix == pytest.approx(matrix.T, rel=1e-12)
     assert (low <= value + 1e-12).all()
     assert (value <= high + 1e-12).all()
 
@@ -116,7 +115,7 @@ def test_positive_affine_maps_change_nothing(kind: str) -> None:
     moved = {**data, "x": 1e4 * data["x"] + 1e6}
     before, after = (Correlations(d, SETTINGS, resamples=500).matrix(kind) for d in (data, moved))
     for a, b in zip(before[:3], after[:3], strict=True):
-        assert a == approx(b, abs=1e-6)
+        assert a == pytest.approx(b, abs=1e-6)
 
 
 def test_a_quantity_that_does_not_vary_has_no_correlation() -> None:
@@ -134,8 +133,10 @@ def test_runs_that_are_not_finite_leave_only_their_own_pairs() -> None:
     value, *_ = correlations.matrix("pooled")
     whole, *_ = Correlations(data, SETTINGS, resamples=500).matrix("pooled")
     rest = np.arange(40) != 7
-    assert value[0, 1] == approx(whole[0, 1], rel=1e-12)
-    assert value[0, 2] == approx(np.corrcoef(data["x"][rest], data["z"][rest])[0, 1], rel=1e-12)
+    assert value[0, 1] == pytest.approx(whole[0, 1], rel=1e-12)
+    assert value[0, 2] == pytest.approx(
+        np.corrcoef(data["x"][rest], data["z"][rest])[0, 1], rel=1e-12
+    )
     assert (correlations.runs_used("x", "y"), correlations.runs_used("x", "z")) == (40, 39)
 
 
@@ -167,9 +168,11 @@ def test_differences_and_absolute_values_keep_the_resamples_together() -> None:
     correlations = Correlations(data, SETTINGS, resamples=1_000)
     a, b = correlations.rho("x", "y"), correlations.rho("x", "w")
     difference = a - b
-    assert difference.value == approx(a.value - b.value)
+    assert difference.value == pytest.approx(a.value - b.value)
     width = np.diff(difference.interval())[0]
     assert width < 0.2 * np.diff(a.interval())[0]
     minus = correlations.rho("x", "z")
     assert minus.value < 0
-    assert abs(minus).interval() == approx(tuple(-end for end in minus.interval()[::-1]), rel=1e-6)
+    assert abs(minus).interval() == pytest.approx(
+        tuple(-end for end in minus.interval()[::-1]), rel=1e-6
+    )

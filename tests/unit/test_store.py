@@ -53,7 +53,7 @@ def test_equal_content_gives_equal_bytes_in_every_process(tmp_path: Path) -> Non
         f"spec = importlib.util.spec_from_file_location('t', {str(Path(__file__))!r});"
         "t = importlib.util.module_from_spec(spec); spec.loader.exec_module(t);"
         "store.save_dataset(sys.argv[1], t.example());"
-        "store.save_weights(sys.argv[2], {n: __import__('numpy').ones(3) for n in 'dcba'}, {'a': 1})"
+        "store.save_weights(sys.argv[2], {n: t.np.ones(3) for n in 'dcba'}, {'a': 1})"
     )
     written = []
     for seed in ("1", "2"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import xarray as xr
-from pytest import approx
 
 from flatlab import store
 from flatlab.stats import Correlations
@@ -94,20 +93,20 @@ def test_a_run_whose_loss_is_not_finite_is_flagged_and_left_out_of_correlations(
     chosen = end_of_training(table)
     assert RUNS[0] not in chosen["run"].values
     rho = correlations["rho"].sel(kind="pooled", x="mls", y="train_loss")
-    assert rho.item() == approx(np.corrcoef(chosen["mls"], chosen["train_loss"])[0, 1])
+    assert rho.item() == pytest.approx(np.corrcoef(chosen["mls"], chosen["train_loss"])[0, 1])
 
 
 @pytest.mark.parametrize(("checkpoints", "averaged"), [(1, 1), (10, 1), (40, 2), (100, 5)])
 def test_the_end_is_the_last_twentieth_of_the_checkpoints(checkpoints: int, averaged: int) -> None:
     table = collect(parts(checkpoints), SETTINGS)
     expected = table["mls"].values[:, -averaged:, 0].mean(axis=1)
-    assert end_of_training(table)["mls"].values == approx(expected)
+    assert end_of_training(table)["mls"].values == pytest.approx(expected)
 
 
 def test_a_column_of_a_quantity_per_layer_is_the_last_layer() -> None:
     chosen = end_of_training(collect(parts(), SETTINGS))
     columns = columns_of(chosen, ["mls", "weight_norm"])
-    assert columns["weight_norm"] == approx(2 * columns["mls"])
+    assert columns["weight_norm"] == pytest.approx(2 * columns["mls"])
     assert hyperparameters(chosen) == ["lr"]
 
 
@@ -117,8 +116,8 @@ def test_the_correlations_are_those_of_the_table_with_their_intervals() -> None:
     columns = columns_of(chosen, ["mls", "sharpness"])
     rho = Correlations(columns, list(chosen["setting"].values)).rho("mls", "sharpness")
     here = correlations.sel(kind="pooled", x="mls", y="sharpness")
-    assert here["rho"].item() == approx(rho.value)
-    assert (here["low"].item(), here["high"].item()) == approx(rho.interval())
+    assert here["rho"].item() == pytest.approx(rho.value)
+    assert (here["low"].item(), here["high"].item()) == pytest.approx(rho.interval())
 
 
 def test_a_family_without_a_run_of_the_other_is_an_error() -> None:

@@ -1,0 +1,78 @@
+"""Small networks, their inputs and a made-up data set. torch is imported where it is used alone."""
+
+from __future__ import annotations
+
+import os
+from itertools import pairwise
+
+import pytest
+
+for library in ("OMP", "MKL", "OPENBLAS"):
+    os.environ[f"{library}_NUM_THREADS"] = "1"  # read when torch is imported, which is later
+
+
+@pytest.fixture(scope="session")
+def mlp():
+    """Build a network of linear layers in float64 with random weights and biases."""
+    import torch
+    from torch import nn
+
+    activations = {"relu": nn.ReLU, "tanh": nn.Tanh}
+
+    def build(widths, seed=0, activation="relu", bias=True):
+        generator = torch.Generator().manual_seed(seed)
+        modules = []
+        for fan_in, fan_out in pairwise(widths):
+            linear = nn.Linear(fan_in, fan_out, bias=bias, dtype=torch.float64)
+            nn.init.normal_(linear.weight, std=1.5 / fan_in**0.5, generator=generator)
+            if bias:
+                nn.init.normal_(linear.bias, std=0.5, generator=generator)
+            modules += [linear, activations[activation]()]
+        return nn.Sequential(*modules[:-1])
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def normal():
+    """Draw normal numbers in float64: normal(count, width, seed=3)."""
+    import torch
+
+    def draw(*shape, seed=0):
+        generator = torch.Generator().manual_seed(1000 + seed)
+        return torch.randn(*shape, dtype=torch.float64, generator=generator)
+
+    return draw
+
+
+@pytest.fixture(scope="session")
+def measured():
+    """The quantities of the family `geometry` as numpy arrays."""
+    from flatlab.metrics.geometry import geometry
+
+    def measure(model, inputs, **settings):
+        defaults = {"singular_values": "all", "relative_flatness_loss": "half-mse"}
+        values = geometry(model, inputs, {**defaults, **settings})
+        return {name: value.numpy() for name, value in values.items()}
+
+    return measure
+
+
+@pytest.fixture(scope="session")
+def stripes():
+    """A made-up data file: three classes of 4 x 4 images, one bright row each, and noise."""
+    import numpy as np
+
+    from flatlab.data import dataset
+
+    generator = np.random.default_rng(0)
+
+    def draw(count):
+        labels = np.arange(count) % 3
+        inputs = generator.integers(0, 9, size=(count, 4, 4))
+        inputs[np.arange(count), labels] += 7
+        return inputs, labels
+
+    return dataset(
+        draw(63), draw(30), maximum=16, classes=["top", "middle", "low"], title="stripes"
+    )

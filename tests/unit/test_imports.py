@@ -1,0 +1,41 @@
+"""What is not needed is not imported: planning is quick, and only training and measuring wait."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+
+import pytest
+
+LIGHT = ["flatlab.plan", "flatlab.store", "flatlab.tables.table", "flatlab.tables.correlations"]
+LIGHT += ["flatlab.stats", "flatlab.figures", "flatlab.figures.chen2026.figH8", "flatlab.verify"]
+LIGHT += ["flatlab.verify.chen2026", "flatlab.cli"]
+
+
+def loaded_after_importing(*modules):
+    """The top-level packages that a new process has loaded."""
+    code = f"import sys, {', '.join(modules)}; print(*{{m.partition('.')[0] for m in sys.modules}})"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(run.stdout.split())
+
+
+def test_planning_needs_neither_numbers_nor_pictures_nor_snakemake():
+    heavy = {"numpy", "matplotlib", "xarray", "snakemake", "pandas", "scipy", "zarr", "torch"}
+    loaded = loaded_after_importing("flatlab.plan")
+    assert "flatlab" in loaded
+    assert not loaded & heavy
+
+
+def test_storing_drawing_and_verifying_do_not_need_torch():
+    loaded = loaded_after_importing(*filter(importlib.util.find_spec, LIGHT))
+    assert {"flatlab", "numpy", "xarray"} <= loaded
+    assert not loaded & {"torch", "torchvision", "snakemake", "matplotlib", "seaborn"}
+
+
+@pytest.mark.parametrize("module", ["flatlab.train", "flatlab.metrics"])
+def test_training_and_measuring_do_not_need_pictures(module):
+    """And the check above sees torch where it is."""
+    loaded = loaded_after_importing(module)
+    assert "torch" in loaded
+    assert not loaded & {"matplotlib", "seaborn", "snakemake", "torchvision"}

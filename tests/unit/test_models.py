@@ -1,0 +1,109 @@
+"""Architectures and their initial weights."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from flatlab.models import build, initialize
+from flatlab.plan import keys_of
+
+NETWORK = {"name": "mlp4", "activation": "relu"}
+
+
+def linear_layers(model):
+    return [module for module in model if isinstance(module, nn.Linear)]
+
+
+@pytest.mark.parametrize(
+    ("name", "image", "outputs", "sizes"),
+    [
+        ("mlp4", (28, 28), 10, [784, 500, 500, 500, 10]),
+        ("mlp4", (1, 28, 28), 2, [784, 500, 500, 500, 2]),
+        ("mlp4-small", (8, 8), 10, [64, 64, 64, 64, 10]),
+    ],
+)
+@pytest.mark.parametrize(("activation", "kind"), [("relu", nn.ReLU), ("tanh", nn.Tanh)])
+def test_a_perceptron_has_four_linear_layers_with_bias(
+    name, image, outputs, sizes, activation, kind
+):
+    model = build({"name": name, "activation": activation}, image, outputs)
+    names = ["flatten", "fc1", "act1", "fc2", "act2", "fc3", "act3", "fc4"]
+    assert [child for child, _ in model.named_children()] == names
+    assert all(isinstance(getattr(model, f"act{number}"), kind) for number in (1, 2, 3))
+    shapes = [tuple(layer.weight.shape) for layer in linear_layers(model)]
+    assert shapes == [(fan_out, fan_in) for fan_in, fan_out in pairwise(sizes)]
+    assert [layer.bias.shape[0] for layer in linear_layers(model)] == sizes[1:]
+    assert model(torch.zeros(3, *image)).shape == (3, outputs)
+
+
+@pytest.mark.parametrize("name", keys_of("models"))
+def test_every_architecture_maps_a_batch_to_its_outputs_sample_by_sample(name):
+    model = build({"name": name, "activation": "relu"}, (8, 8), 3).double()
+    x = torch.randn(5, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    together, alone = model(x), torch.cat([model(sample[None]) for sample in x])
+    assert together.shape == (5, 3)
+    assert torch.allclose(together, alone, rtol=1e-12, atol=1e-14)
+
+
+def test_the_default_initialization_is_the_frameworks_with_the_same_seed():
+    model = build(NETWORK, (8, 8), 10)
+    initialize(model, "framework", seed=7)
+    torch.manual_seed(7)
+    for layer in linear_layers(model):
+        expected = nn.Linear(layer.in_features, layer.out_features)
+        assert torch.equal(layer.weight, expected.weight)
+        assert torch.equal(layer.bias, expected.bias)
+
+
+def test_the_default_initialization_fills_the_range_of_one_over_the_root_of_the_fan_in():
+    model = build(NETWORK, (8, 8), 10)
+    initialize(model, "framework", seed=0)
+    for layer in linear_layers(model):
+        limit = layer.in_features**-0.5
+        for parameter in (layer.weight, layer.bias):
+            assert parameter.abs().max() <= limit
+        assert layer.weight.abs().max() > 0.95 * limit
+
+
+@pytest.mark.parametrize(
+    ("scheme", "variance"),
+    [
+        ("he-normal", lambda fan_in, fan_out: 2 / fan_out),
+        ("xavier-normal", lambda fan_in, fan_out: 2 / (fan_in + fan_out)),
+    ],
+)
+def test_normal_initializations_have_their_variance_and_no_bias(scheme, variance):
+    """The sum of squares over the variance is chi-squared: within 5 standard deviations of n."""
+    model = build(NETWORK, (8, 8), 10)
+    initialize(model, scheme, seed=0)
+    for layer in linear_layers(model):
+        weight = layer.weight.detach().double().numpy()
+        scaled = weight / variance(layer.in_features, layer.out_features) ** 0.5
+        count = weight.size
+        assert abs((scaled**2).sum() - count) < 5 * np.sqrt(2 * count)
+        assert abs(scaled.sum()) < 5 * np.sqrt(count)
+        assert np.mean(np.abs(scaled) < 1) == pytest.approx(0.6827, abs=2.5 / np.sqrt(count))
+        assert not layer.bias.any()
+
+
+@pytest.mark.parametrize("scheme", ["framework", "he-normal", "xavier-normal"])
+def test_initial_weights_depend_on_the_seed_alone(scheme):
+    def weights(seed, before):
+        torch.manual_seed(before)
+        model = build({**NETWORK, "name": "mlp4-small"}, (8, 8), 10)
+        initialize(model, scheme, seed)
+        return torch.cat([parameter.flatten() for parameter in model.parameters()])
+
+    assert torch.equal(weights(3, before=0), weights(3, before=1))
+    assert not torch.equal(weights(3, before=0), weights(4, before=0))
+
+
+@pytest.mark.parametrize("scheme", ["framework", "he-normal", "xavier-normal"])
+def test_initializing_leaves_the_global_generator_as_it_was(scheme):
+    model = build(NETWORK, (8, 8), 10)
+    before = torch.get_rng_state()
+    initialize(model, scheme, seed=3)
+    assert torch.equal(torch.get_rng_state(), before)
