@@ -19,6 +19,7 @@ import torch
 from flatlab import data, plan, train
 from flatlab.metrics.geometry import geometry
 from flatlab.models import build, initialize
+from flatlab.splits import Split, prepare
 from flatlab.stats import Correlations
 
 REPEATS = 5
@@ -51,8 +52,8 @@ class NotWatched:
 def training(raw: Any) -> None:
     """A pack of the demo scale, per network and step."""
     grid = plan.Plan({"scale": "demo"}, Path("grids")).grid("mlp-grid", "demo")
-    split = data.prepare(raw, plan.train_settings(grid, grid.packs["lr0.1-b20-s0-4"])["data"]).train
-    split = data.Split(split.inputs.float(), split.labels, split.targets.float())
+    split = prepare(raw, plan.train_settings(grid, grid.packs["lr0.1-b20-s0-4"])["data"]).train
+    split = Split(split.inputs.float(), split.labels, split.targets.float())
     for key in ("lr0.1-b20-s0-4", "lr0.1-b20-s5-19"):
         settings = plan.train_settings(grid, grid.packs[key])
         seeds = settings["seeds"]
@@ -73,7 +74,7 @@ def training(raw: Any) -> None:
 def measuring(raw: Any) -> None:
     """All of `geometry` for one network, against S alone by one gradient per sample and output."""
     settings = {"singular_values": "all", "relative_flatness_loss": "half-mse"}
-    splits = data.prepare(raw, {"classes": "all", "scaling": "unit"})
+    splits = prepare(raw, {"classes": "all", "scaling": "unit"})
     inputs = splits.train.subset(100, 0).inputs
     model = build({"name": "mlp4-small", "activation": "relu"}, tuple(inputs.shape[1:]), 10)
     initialize(model, "framework", 0)

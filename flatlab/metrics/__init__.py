@@ -18,9 +18,9 @@ import xarray as xr
 from torch import nn
 from tqdm import tqdm
 
-from flatlab.data import Splits, prepare
 from flatlab.models import build
 from flatlab.plan import module_of
+from flatlab.splits import Splits, prepare
 from flatlab.store import as_strings
 
 

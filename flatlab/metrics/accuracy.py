@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from flatlab.data import Split, Splits
 from flatlab.metrics import Quantity
+from flatlab.splits import Split, Splits
 
 QUANTITIES = {
     "train_loss": Quantity("training loss", "output^2", "chen2026 Sec. 2", dims=()),

@@ -18,8 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from flatlab.data import Splits
 from flatlab.metrics import MeasureError, Quantity, linear_layers
+from flatlab.splits import Splits
 
 LAYER = ("samples", "layer")
 QUANTITIES = {

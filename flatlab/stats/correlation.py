@@ -42,53 +42,46 @@ class Correlations:
 
     def rho(self, x: str, y: str, kind: Kind = "pooled") -> Estimate:
         """One correlation with its bootstrap."""
-        pair = self._pair(x, y)
+        pair = self._resampled(self.names.index(x), self.names.index(y))
         name = f"rho({x}, {y})" if kind == "pooled" else f"rho_{kind}({x}, {y})"
         values = [part[kind][:, 0, 1] for part in pair.parts]
         return Estimate(name, float(values[0][0]), values[1], values[2], pair.strata)
 
     def runs_used(self, x: str, y: str) -> int:
         """How many runs have both quantities."""
-        return int(self._finite(x, y).sum())
+        columns = [self.names.index(x), self.names.index(y)]
+        return int(np.isfinite(self.values[:, columns]).all(axis=1).sum())
 
     def matrix(self, kind: Kind) -> tuple[Array, Array, Array, NDArray[np.bool_]]:
         """Value, low, high and "percentile instead of BCa" of all pairs: (quantities, quantities).
 
-        Pairs of quantities that are finite for all runs share one computation.
+        Quantities that are finite for all runs share one computation; one with gaps has pairs with
+        runs of their own.
         """
         count = len(self.names)
         value, low, high = (np.full((count, count), np.nan) for _ in range(3))
         fallback = np.zeros((count, count), dtype=bool)
-        finite = np.isfinite(self.values)
-        whole = finite.all(axis=0)
-        groups = [np.flatnonzero(whole)] if whole.any() else []
-        # a quantity with gaps has pairs with runs of their own
-        groups += [
-            np.array([i, j]) for i in range(count) for j in range(i) if not (whole[i] and whole[j])
-        ]
+        whole = np.isfinite(self.values).all(axis=0)
+        groups = [tuple(np.flatnonzero(whole).tolist())] if whole.any() else []
+        groups += [(i, j) for i in range(count) for j in range(i) if not (whole[i] and whole[j])]
         for group in groups:
-            rows = finite[:, group].all(axis=1)
-            if rows.sum() < 3:
+            data = self._resampled(*group)
+            if len(data.strata) < 3:
                 continue
-            data = _Resampled(
-                self.values[rows][:, group], self.strata[rows], self.resamples, self.seed
-            )
-            one, many, jackknife = (part[kind] for part in data.parts)
+            a, b = np.triu_indices(len(group))
+            one, many, jackknife = (part[kind][:, a, b] for part in data.parts)
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", RuntimeWarning)
+                warnings.simplefilter("ignore", RuntimeWarning)  # a mean of nothing is NaN
                 ends = bca(one[0], many, jackknife, data.strata)
-            place = np.ix_(group, group)
-            value[place], (low[place], high[place], fallback[place]) = one[0], ends
+            rows, columns = np.array(group)[a], np.array(group)[b]
+            for place in ((rows, columns), (columns, rows)):
+                value[place], (low[place], high[place], fallback[place]) = one[0], ends
         return value, low, high, fallback
 
-    def _finite(self, x: str, y: str) -> NDArray[np.bool_]:
-        columns = [self.names.index(x), self.names.index(y)]
-        return np.isfinite(self.values[:, columns]).all(axis=1)
-
-    @functools.cache  # noqa: B019 - lives as long as the claims of one figure
-    def _pair(self, x: str, y: str) -> _Resampled:
-        rows = self._finite(x, y)
-        columns = [self.names.index(x), self.names.index(y)]
+    @functools.cache  # noqa: B019 - lives as long as the correlations of one table
+    def _resampled(self, *columns: int) -> _Resampled:
+        """Of the runs that have all of these quantities."""
+        rows = np.isfinite(self.values[:, columns]).all(axis=1)
         values = self.values[rows][:, columns]
         return _Resampled(values, self.strata[rows], self.resamples, self.seed)
 

@@ -15,8 +15,9 @@ import torch
 import xarray as xr
 from torch import Tensor, nn
 
-from flatlab.data import DataError, Split, prepare
+from flatlab.data import DataError
 from flatlab.models import build, initialize
+from flatlab.splits import Split, prepare
 from flatlab.store import as_strings
 from flatlab.train import batched, loop
 

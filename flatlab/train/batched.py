@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from flatlab.data import DataError, Split
+from flatlab.data import DataError
+from flatlab.splits import Split
 from flatlab.train.loop import Observer
 from flatlab.train.minibatches import steps
 from flatlab.train.objective import loss, optimizer

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from flatlab.data import Split
+from flatlab.splits import Split
 from flatlab.train.minibatches import steps
 from flatlab.train.objective import loss, optimizer
 

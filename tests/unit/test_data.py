@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from flatlab.data import DataError, load, prepare
+from flatlab.data import DataError, load
+from flatlab.splits import prepare
 
 UNIT = {"classes": "all", "scaling": "unit"}
 

@@ -5,8 +5,9 @@ import pytest
 import torch
 from torch import nn
 
-from flatlab.data import DataError, prepare
+from flatlab.data import DataError
 from flatlab.models import build, initialize
+from flatlab.splits import prepare
 from flatlab.train import train_pack
 
 EXACT = 1e-10

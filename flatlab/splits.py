@@ -1,0 +1,87 @@
+"""What the networks of a grid see of a data set: inputs, labels and targets as tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from flatlab.data import DataError
+
+
+@dataclass(frozen=True)
+class Split:
+    """inputs: (samples, ...).  labels: (samples).  targets: (samples, outputs), one-hot."""
+
+    inputs: Tensor
+    labels: Tensor
+    targets: Tensor
+
+    def subset(self, size: int, seed: int) -> Split:
+        """A fixed random subset: `size` samples without repetition."""
+        if size > len(self.labels):
+            raise DataError(f"{size} samples asked for, there are {len(self.labels)}")
+        chosen = torch.from_numpy(np.random.default_rng(seed).permutation(len(self.labels))[:size])
+        return Split(self.inputs[chosen], self.labels[chosen], self.targets[chosen])
+
+
+@dataclass(frozen=True)
+class Splits:
+    """What the networks of a grid are trained and tested on."""
+
+    train: Split
+    test: Split
+
+    @property
+    def outputs(self) -> int:
+        return self.train.targets.shape[1]
+
+
+def prepare(
+    raw: xr.Dataset,
+    settings: Mapping[str, Any],
+    outputs: int | None = None,
+    dtype: torch.dtype = torch.float64,
+    device: str = "cpu",
+) -> Splits:
+    """Inputs and targets from a data file.
+
+    settings: the `data` section of a grid.  outputs: how many, or None for one per class.
+    The moments of `standardized` are those of all training inputs that are kept.
+    """
+    kept = settings["classes"]
+    labels = list(range(len(raw.attrs["classes"]))) if kept == "all" else list(kept)
+    if unknown := sorted(set(labels) - set(range(len(raw.attrs["classes"])))):
+        raise DataError(f"{raw.attrs['title']} has no class {unknown[0]}")
+    if twice := [label for label in labels if labels.count(label) > 1]:
+        raise DataError(f"data.classes names class {twice[0]} twice")
+    width = len(labels) if outputs is None else outputs
+    if width < len(labels):
+        raise DataError(f"{width} outputs cannot stand for {len(labels)} classes")
+    arrays = {name: _keep(raw, name, labels) for name in ("train", "test")}
+    shift, scale = 0.0, float(raw.attrs["maximum"])
+    if settings["scaling"] == "standardized":
+        inputs = arrays["train"][0].astype(np.float64)
+        shift, scale = inputs.mean(), inputs.std()
+
+    def split(inputs: np.ndarray, label: np.ndarray) -> Split:
+        x = torch.from_numpy((inputs.astype(np.float64) - shift) / scale)
+        y = torch.from_numpy(label)
+        targets = torch.nn.functional.one_hot(y, width)
+        return Split(x.to(device, dtype), y.to(device), targets.to(device, dtype))
+
+    return Splits(split(*arrays["train"]), split(*arrays["test"]))
+
+
+def _keep(raw: xr.Dataset, split: str, labels: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    """The samples of some classes, in their order; labels renumbered in the order given."""
+    inputs, label = raw[f"{split}_inputs"].values, raw[f"{split}_labels"].values
+    number = np.full(max(labels) + 1, -1)
+    number[labels] = np.arange(len(labels))
+    new = np.where(label < len(number), number[np.minimum(label, len(number) - 1)], -1)
+    return inputs[new >= 0], new[new >= 0]
