@@ -17,7 +17,7 @@ from flatlab.data import DataError
 from flatlab.splits import Split
 from flatlab.train.loop import Observer
 from flatlab.train.minibatches import steps
-from flatlab.train.objective import loss, optimizer
+from flatlab.train.objective import GradientDescent, loss
 
 ELEMENTWISE = (nn.ReLU, nn.Tanh)
 
@@ -36,7 +36,8 @@ def train(
     }
     for tensor in stacked.values():
         tensor.requires_grad_()
-    update = optimizer(stacked.values(), training)
+    parameters = list(stacked.values())
+    update = GradientDescent(parameters, training)
 
     def forward(inputs: Tensor) -> Tensor:
         """Inputs (runs, samples, ...), or (samples, ...) for all, -> (runs, samples, outputs)."""
@@ -48,10 +49,9 @@ def train(
     for iteration, index in enumerate(tqdm(batches, total=training["iterations"], mininterval=5)):
         if iteration in curves.iterations:
             curves.observe(forward)
-        update.zero_grad()
         outputs = forward(split.inputs[index])
-        loss(outputs, split.targets[index], training["loss"]).backward()
-        update.step()
+        objective = loss(outputs, split.targets[index], training["loss"])
+        update.step(torch.autograd.grad(objective, parameters))
     curves.observe(forward)
     for number, model in enumerate(models):
         model.load_state_dict({name: tensor[number].detach() for name, tensor in stacked.items()})

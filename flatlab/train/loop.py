@@ -1,4 +1,7 @@
-"""The plain loop: one network after the other. The reference for every other mode."""
+"""The plain loop: one network after the other, by the framework's own means.
+
+It is the reference for every other mode.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from tqdm import tqdm
 
 from flatlab.splits import Split
 from flatlab.train.minibatches import steps
-from flatlab.train.objective import loss, optimizer
+from flatlab.train.objective import loss
 
 
 class Observer(Protocol):
@@ -30,7 +33,8 @@ def train(
     curves: Observer,
 ) -> None:
     """Train the models in place, all of them one step after the other."""
-    optimizers = [optimizer(model.parameters(), training) for model in models]
+    rates = {name: training[name] for name in ("lr", "momentum", "weight_decay")}
+    optimizers = [torch.optim.SGD(model.parameters(), **rates) for model in models]
 
     def forward(inputs: Tensor) -> Tensor:
         return torch.stack([model(inputs) for model in models])
