@@ -21,7 +21,7 @@ all: $(READY)
 	@$(PYTHON) -m flatlab summary
 
 test: $(READY)
-	@$(PYTHON) -m pytest
+	@$(PYTHON) -m pytest -n 2 --dist worksteal
 
 lint: $(READY)
 	@$(PYTHON) -m ruff format --check .
@@ -43,7 +43,7 @@ lock: $(READY)
 		../$(ENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 			--no-annotate --no-header --no-emit-index-url $$name.in -o $$name.txt; done
 
-$(ENV)/ready: envs/requirements.txt envs/uv.txt pyproject.toml
+$(ENV)/ready: envs/requirements.txt envs/uv.txt
 	@$(BASE) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || \
 		{ echo "flatlab needs Python 3.11, 3.12 or 3.13; name one: make BASE=python3.12"; exit 1; }
 	@echo "Setting up $(ENV): about 3 GB to download, 6 GB on disk, once."

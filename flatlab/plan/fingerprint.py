@@ -57,12 +57,22 @@ def _imports(module: str) -> tuple[str, ...]:
         for node in ast.walk(_tree(_file(module))):
             if isinstance(node, ast.Import):
                 yield from (alias.name for alias in node.names)
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                yield node.module
-                yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                origin = ".".join(filter(None, [_parent(module, node.level), node.module]))
+                yield origin
+                yield from (f"{origin}.{alias.name}" for alias in node.names)
 
     ours = (name for name in names() if name.split(".")[0] == "flatlab")
     return tuple(name for name in ours if _file(name).is_file())
+
+
+def _parent(module: str, level: int) -> str:
+    """What the dots of a relative import stand for; nothing where there are none."""
+    if level == 0:
+        return ""
+    is_package = _file(module).name == "__init__.py"
+    parts = module.split(".")
+    return ".".join(parts[: len(parts) - level + is_package])
 
 
 def _file(module: str) -> Path:
@@ -82,12 +92,25 @@ def _canonical(node: object) -> str:
         for name, value in ast.iter_fields(node):
             if name == "body" and isinstance(value, list):
                 value = [child for child in value if not _is_text(child)]
+            if isinstance(node, ast.JoinedStr):
+                value = _joined(value)
             if value not in (None, []) and name not in ("kind", "type_comment"):
                 fields.append(f"{name}={_canonical(value)}")
         return f"{type(node).__name__}({','.join(fields)})"
     if isinstance(node, list):
         return f"[{','.join(map(_canonical, node))}]"
-    return repr(node)
+    return ascii(node)  # what is printable depends on the Python version
+
+
+def _joined(parts: list[ast.expr]) -> list[ast.expr]:
+    """The parts of an f-string with neighbouring texts as one: versions cut them differently."""
+    result: list[ast.expr] = []
+    for part in parts:
+        if isinstance(part, ast.Constant) and result and isinstance(result[-1], ast.Constant):
+            result[-1] = ast.Constant(f"{result[-1].value!s}{part.value!s}")
+        elif not (isinstance(part, ast.Constant) and part.value == ""):
+            result.append(part)
+    return result
 
 
 def _is_text(node: object) -> bool:

@@ -1,0 +1,259 @@
+"""A small laboratory: a copy of the repository, in which tests run its own Snakefile.
+
+It has one figure of two quantities, two families and one grid of two settings with two seeds
+each, so that a complete run is eleven short jobs. Whatever the repository gains, the lists of jobs
+that the tests expect stay the same.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = (
+    *("Snakefile", "config.yaml", "rules", "scripts", "flatlab", "profiles", "report", "envs"),
+    "grids/mlp-grid.yaml",
+)
+KEPT = {
+    "flatlab/metrics/[a-z]*.py": {"accuracy.py", "geometry.py"},
+    "flatlab/figures/*/[a-z]*.py": {"figH8.py"},
+}
+LEAKING = ("OMP_", "MKL_", "OPENBLAS_", "PYTHON", "SNAKEMAKE", "FLATLAB", "PYTEST")
+TIMEOUT_S = 300
+JOB = re.compile(r"^(?:local)?rule (\w+):\n((?:    .*\n)*)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one call of Snakemake did."""
+
+    status: int
+    output: str
+
+    @property
+    def jobs(self) -> list[str]:
+        """The jobs that it started, or would start: "measure geometry lr0.1-b20-s0-1"."""
+        return sorted(_job(rule, fields) for rule, fields in JOB.findall(self.output))
+
+    @property
+    def remedy(self) -> list[str]:
+        """The arguments of the command by which an error says that a file is rebuilt."""
+        command = re.findall(r"rebuild it with: (.+)", self.output)[0]
+        program, *arguments = shlex.split(command)
+        assert program == "snakemake"
+        return arguments
+
+
+def _job(rule: str, fields: str) -> str:
+    line = re.search(r"^    wildcards: (.*)$", fields, re.MULTILINE)
+    pairs = dict(pair.split("=", 1) for pair in line[1].split(", ")) if line else {}
+    named = [value for key, value in pairs.items() if key not in ("scale", "grid", "paper")]
+    return " ".join([rule, *named])
+
+
+class Lab:
+    """A copy of the repository in `folder`."""
+
+    PACKS = ("lr0.05-b20-s0-1", "lr0.1-b20-s0-1")
+    FAMILIES = ("accuracy", "geometry")
+    ANALYSIS = ("table", "correlate", "draw figH8", "verify figH8", "all")
+    TABLE = "results/demo/tables/mlp-grid.zarr.zip"
+    FIGURE = "results/demo/figures/chen2026/figH8"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.started: list[subprocess.Popen[str]] = []
+
+    @staticmethod
+    def weights(pack: str) -> str:
+        """The weights of one pack."""
+        return f"results/demo/models/mlp-grid/{pack}.safetensors"
+
+    @staticmethod
+    def curves(pack: str) -> str:
+        """The training curves of one pack: the second output of its job."""
+        return f"results/demo/models/mlp-grid/{pack}.curves.zarr.zip"
+
+    @staticmethod
+    def metrics(family: str, pack: str) -> str:
+        """The quantities of one family, measured on one pack."""
+        return f"results/demo/metrics/mlp-grid/{family}/{pack}.zarr.zip"
+
+    @classmethod
+    def jobs_from_training(cls, *packs: str, families: tuple[str, ...] = FAMILIES) -> list[str]:
+        """Training these packs, measuring them, and the analysis."""
+        measured = [f"measure {family} {pack}" for family in families for pack in packs]
+        return [*(f"train {pack}" for pack in packs), *measured, *cls.ANALYSIS]
+
+    def __truediv__(self, path: str) -> Path:
+        return self.folder / path
+
+    def copy(self, folder: Path) -> Lab:
+        """The same laboratory elsewhere, with all results, dates and Snakemake's records."""
+        shutil.copytree(self.folder, folder)
+        return Lab(folder)
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start Snakemake in a process group of its own."""
+        ours = {k: v for k, v in os.environ.items() if not k.startswith(LEAKING)}
+        process = subprocess.Popen(
+            [sys.executable, "-m", "snakemake", *arguments],
+            cwd=self.folder,
+            env=ours,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        self.started.append(process)
+        return process
+
+    def stop(self) -> None:
+        """End what still runs."""
+        for process in self.started:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
+
+    def finish(self, process: subprocess.Popen[str], succeeds: bool = True) -> Run:
+        """Wait for what `start` has started."""
+        try:
+            output, _ = process.communicate(timeout=TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.stop()
+            raise
+        assert (process.returncode == 0) == succeeds, output
+        return Run(process.returncode, output)
+
+    def snakemake(self, *arguments: str, succeeds: bool = True) -> Run:
+        """Run Snakemake to its end."""
+        return self.finish(self.start(*arguments), succeeds)
+
+    def runs_exactly(self, *jobs: str, targets: tuple[str, ...] = ()) -> None:
+        """A dry run plans these jobs, a run does them, and then nothing is left to do."""
+        expected = sorted(jobs)
+        assert self.snakemake("--dry-run", *targets).jobs == expected
+        assert self.snakemake("--cores", "2", *targets).jobs == expected
+        if jobs:
+            self.has_nothing_to_do(*targets)
+
+    def has_nothing_to_do(self, *targets: str) -> None:
+        """A dry run plans no job."""
+        assert self.snakemake("--dry-run", *targets).jobs == []
+
+    def append(self, path: str, line: str) -> None:
+        """Add a line to the end of a file."""
+        with (self / path).open("a") as file:
+            file.write(f"\n{line}\n")
+
+    def rewrite_grid(self, change: Callable[[dict[str, Any]], object]) -> None:
+        """Change the content of the grid's file."""
+        path = self / "grids/mlp-grid.yaml"
+        content = yaml.safe_load(path.read_text())
+        change(content)
+        path.write_text(yaml.safe_dump(content, sort_keys=False))
+
+    def damage(self, path: str) -> None:
+        """Flip a bit in the middle of a file, in a way that its size and date do not show."""
+        content, date = bytearray((self / path).read_bytes()), (self / path).stat()
+        content[len(content) // 2] ^= 1
+        (self / path).write_bytes(content)
+        os.utime(self / path, ns=(date.st_atime_ns, date.st_mtime_ns))
+
+    def results(self) -> dict[str, bytes]:
+        """Every result file, without the records of when and where it was made."""
+        files = (path for path in (self / "results").rglob("*") if path.is_file())
+        return {
+            path.relative_to(self.folder).as_posix(): path.read_bytes()
+            for path in files
+            if not path.name.endswith(".provenance.json")
+        }
+
+
+def _make_small(grid: dict[str, Any]) -> None:
+    grid["settings"] = [{"lr": 0.05, "batch_size": 20}, {"lr": 0.1, "batch_size": 20}]
+    grid["seeds"] = ["0-1"]
+    grid["measure"]["samples"]["train"]["size"] = 5
+    demo = grid["scales"]["demo"]
+    demo.pop("seeds", None)
+    demo["training"]["iterations"] = 100
+    demo["measure"]["diverged_below"] = 0
+
+
+def _substitute(path: Path, pattern: str, replacement: str) -> None:
+    text, count = re.subn(pattern, replacement, path.read_text())
+    assert count == 1, f"{path} has changed: {pattern} is there {count} times"
+    path.write_text(text)
+
+
+@pytest.fixture(scope="session")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    """The laboratory before its first run; not to be changed."""
+    lab = Lab(tmp_path_factory.mktemp("lab") / "sources")
+    for name in SOURCES:
+        source, place = ROOT / name, lab / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, place, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy2(source, place)
+    for pattern, kept in KEPT.items():
+        for path in lab.folder.glob(pattern):
+            if path.name not in kept:
+                path.unlink()
+    lab.rewrite_grid(_make_small)
+    figure = "flatlab/figures/chen2026/figH8.py"
+    lab.append(figure, "LABELS = dict(list(LABELS.items())[:2])")
+    for path, pattern, replacement in (
+        (figure, r'"size_inches": \[.*\]', '"size_inches": [4.0, 4.0]'),
+        ("flatlab/figures/__init__.py", r'"pdf.fonttype": 42', '"pdf.fonttype": 3'),
+        ("flatlab/stats/bootstrap.py", r"RESAMPLES = [\d_]+", "RESAMPLES = 200"),
+    ):
+        _substitute(lab / path, pattern, replacement)
+    return lab
+
+
+@pytest.fixture(scope="session")
+def completed(sources: Lab, tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    """The laboratory after one complete run; not to be changed. All test processes share it."""
+    place = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        place = place.parent
+    ready = place / "completed.ready"
+    with (place / "completed.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not ready.exists():
+            shutil.rmtree(place / "completed", ignore_errors=True)
+            sources.copy(place / "completed").snakemake("--cores", "2")
+            ready.touch()
+    return Lab(place / "completed")
+
+
+@pytest.fixture
+def lab(completed: Lab, tmp_path: Path) -> Iterator[Lab]:
+    """A copy of the completed laboratory, to be changed."""
+    copy = completed.copy(tmp_path / "lab")
+    yield copy
+    copy.stop()
+
+
+@pytest.fixture
+def fresh(sources: Lab, tmp_path: Path) -> Iterator[Lab]:
+    """A laboratory without any results, to be changed."""
+    copy = sources.copy(tmp_path / "lab")
+    yield copy
+    copy.stop()

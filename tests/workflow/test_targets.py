@@ -1,0 +1,54 @@
+"""Every figure and paper is a target; what is none is refused in a sentence."""
+
+from __future__ import annotations
+
+import zipfile
+
+import pytest
+
+pytestmark = pytest.mark.workflow
+
+
+def test_the_targets_are_all_the_papers_and_the_figures(fresh):
+    listed = fresh.snakemake("--list-target-rules").output.splitlines()
+    targets = [line.split()[0] for line in listed if not line.startswith("Using ")]
+    assert targets == ["all", "chen2026", "chen2026_figH8"]
+
+
+@pytest.mark.parametrize("target", ["chen2026", "chen2026_figH8"])
+def test_a_target_builds_all_that_it_needs(fresh, target):
+    """From nothing: the data, the networks, their table, the figure and its verdicts."""
+    needed = {"prepare digits", *fresh.jobs_from_training(*fresh.PACKS)} - {"all"} | {target}
+    assert fresh.snakemake("--dry-run", target).jobs == sorted(needed)
+
+
+def test_the_workflow_is_free_of_lint(fresh):
+    assert "in a good condition" in fresh.snakemake("--lint").output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["chen2026_figH9"], "No rule to produce chen2026_figH9"),
+        (["--config", "scale=huge"], "scale: unknown value 'huge'; Known: demo, paper, short"),
+        (
+            ["results/demo/figures/chen2026/figH9.pdf"],
+            "unknown figure 'chen2026_figH9'; did you mean 'chen2026_figH8'?",
+        ),
+        (
+            ["results/demo/models/mlp-grid/lr0.05-b20-s0-2.safetensors"],
+            "unknown pack 'lr0.05-b20-s0-2' of mlp-grid; did you mean 'lr0.05-b20-s0-1'?",
+        ),
+    ],
+)
+def test_what_is_unknown_is_refused_in_a_sentence(fresh, arguments, sentence):
+    output = fresh.snakemake("--dry-run", *arguments, succeeds=False).output
+    assert sentence in output
+    assert "Traceback (most recent call last)" not in output
+
+
+def test_the_report_shows_the_figure(lab):
+    lab.snakemake("--report", "report.zip")
+    with zipfile.ZipFile(lab / "report.zip") as archive:
+        pictures = [archive.read(name) for name in archive.namelist() if name.endswith(".svg")]
+    assert (lab / f"{lab.FIGURE}.svg").read_bytes() in pictures
