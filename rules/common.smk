@@ -11,7 +11,9 @@ from flatlab import plan
 
 plan.set_job_environment(workflow.basedir)
 try:
-    PLAN = plan.Plan(config, Path(workflow.basedir, "grids"), "config.yaml (or --config)")
+    PLAN = plan.Plan(
+        config, Path(workflow.basedir, "grids"), "config.yaml (or --config)"
+    )
 except plan.PlanError as error:
     raise WorkflowError(str(error)) from None
 
