@@ -12,16 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from flatlab.plan.fingerprint import fingerprint
-from flatlab.plan.grids import (
-    SECTIONS,
-    Grid,
-    Pack,
-    find_grid,
-    load_grid,
-    measure_settings,
-    table_settings,
-    train_settings,
-)
+from flatlab.plan.gridfile import SECTIONS, find_grid, load_grid
+from flatlab.plan.grids import Grid, Pack
+from flatlab.plan.jobs import measure_settings, table_settings, train_settings
 from flatlab.plan.registry import Figure, figures, keys_of, module_of
 from flatlab.plan.schema import (
     SCALES,

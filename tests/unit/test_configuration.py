@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from flatlab import plan
-from flatlab.plan.grids import load_grid
+from flatlab.plan.gridfile import load_grid
 
 ROOT = Path(__file__).resolve().parents[2]
 GRID = yaml.safe_load((ROOT / "grids" / "mlp-grid.yaml").read_text())

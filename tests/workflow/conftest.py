@@ -41,7 +41,6 @@ JOB = re.compile(r"^(?:local)?rule (\w+):\n((?:    .*\n)*)", re.MULTILINE)
 class Run:
     """What one call of Snakemake did."""
 
-    status: int
     output: str
 
     @property
@@ -137,7 +136,7 @@ class Lab:
             self.stop()
             raise
         assert (process.returncode == 0) == succeeds, output
-        return Run(process.returncode, output)
+        return Run(output)
 
     def snakemake(self, *arguments: str, succeeds: bool = True) -> Run:
         """Run Snakemake to its end."""

@@ -1,0 +1,176 @@
+"""The file of a grid, `grids/<grid>.yaml`: read, checked key by key, resolved at one scale."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from msgspec import Meta
+
+from flatlab.plan.grids import Grid, Pack
+from flatlab.plan.registry import check_known
+from flatlab.plan.schema import (
+    SCALES,
+    Data,
+    Measure,
+    Network,
+    PlanError,
+    Strict,
+    Training,
+    closest,
+    convert,
+    refuse_unknown,
+)
+
+SECTIONS: dict[str, type[Strict]] = {
+    "data": Data,
+    "network": Network,
+    "training": Training,
+    "measure": Measure,
+}
+ABBREVIATIONS = {"batch_size": "b"}
+
+
+class GridFile(Strict, frozen=True):
+    """The parts of a grid's file that are not one of its `SECTIONS`."""
+
+    title: str
+    settings: Annotated[list[dict[str, Any]], Meta(min_length=1, description="keys that vary")]
+    seeds: Annotated[list[str | int], Meta(min_length=1, description="blocks such as 0-4")]
+    scales: dict[str, dict[str, Any]]
+
+
+def find_grid(folder: Path, key: str) -> Path:
+    """The file of a grid; raise `PlanError` with the closest name where there is none."""
+    path = folder / f"{key}.yaml"
+    if not path.is_file():
+        known = [file.stem for file in folder.glob("*.yaml")]
+        raise PlanError(f"unknown grid {key!r}; {closest(key, known)}")
+    return path
+
+
+class _Source:
+    """A grid's file as it was written, seen at one scale; knows where each key stands."""
+
+    def __init__(self, path: Path, scale: str) -> None:
+        self.name, self.scale = f"{path.parent.name}/{path.name}", scale
+        self.content = self._read(path)
+        refuse_unknown(self.content, [*GridFile.__struct_fields__, *SECTIONS], self.name)
+        head = {key: value for key, value in self.content.items() if key not in SECTIONS}
+        self.file: GridFile = convert(head, GridFile, f"{self.name}: ")
+        if missing := set(SCALES) - set(self.file.scales):
+            raise PlanError(f"{self.name}: scales: {sorted(missing)[0]!r} is missing")
+        refuse_unknown(self.file.scales, SCALES, f"{self.name}: scales")
+        for each, changes in self.file.scales.items():
+            refuse_unknown(changes, [*SECTIONS, "seeds"], f"{self.name}: scales.{each}")
+        self.override = self.file.scales[scale]
+
+    def _read(self, path: Path) -> dict[str, Any]:
+        try:
+            content = yaml.safe_load(path.read_text())
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            line = f" in line {mark.line + 1}" if mark else ""
+            raise PlanError(f"{self.name}: not valid YAML{line}") from None
+        if not isinstance(content, dict):
+            raise PlanError(f"{self.name}: expected keys and values, found {content!r}")
+        return content
+
+    def place(self, section: str, key: str) -> str:
+        """Where a key of a section stands: in the scale's override, or above."""
+        inside = key in self.override.get(section, {})
+        return f"{self.name}: {f'scales.{self.scale}.' if inside else ''}{section}.{key}"
+
+    def section(self, key: str, setting: Mapping[str, Any], number: int = 0) -> Any:
+        """A section with the scale's changes and those of a setting, checked."""
+        changes = self.override.get(key, {})
+        for part, there in ((self.content.get(key), key), (changes, f"scales.{self.scale}.{key}")):
+            if not isinstance(part, Mapping):
+                raise PlanError(f"{self.name}: {there}: expected keys and values, found {part!r}")
+            refuse_unknown(part, SECTIONS[key].__struct_fields__, f"{self.name}: {there}")
+
+        def where(entry: str) -> str:
+            of_setting = f"{self.name}: settings[{number}].{entry}"
+            return of_setting if entry in setting else self.place(key, entry)
+
+        return convert({**self.content[key], **changes, **setting}, SECTIONS[key], where)
+
+
+def load_grid(path: Path, scale: str) -> Grid:
+    """Read and check a grid's file; raise `PlanError` with the file and the key."""
+    source = _Source(path, scale)
+    data, network, measure = (source.section(key, {}) for key in ("data", "network", "measure"))
+    check_known("data", data.set, source.place("data", "set"))
+    check_known("models", network.name, source.place("network", "name"))
+    for family in [] if isinstance(measure.families, str) else measure.families:
+        check_known("metrics", family, source.place("measure", "families"))
+    return Grid(
+        key=path.stem,
+        title=source.file.title,
+        scale=scale,
+        data=data,
+        network=network,
+        measure=measure,
+        packs=_packs(source),
+    )
+
+
+def _packs(source: _Source) -> dict[str, Pack]:
+    """One pack for each setting and each of its blocks of seeds."""
+    packs: dict[str, Pack] = {}
+    default_seeds = source.override.get("seeds", source.file.seeds)
+    for number, entry in enumerate(source.file.settings):
+        where = f"{source.name}: settings[{number}]"
+        refuse_unknown(entry, [*Training.__struct_fields__, "seeds"], where)
+        hyperparameters = {k: entry[k] for k in Training.__struct_fields__ if k in entry}
+        setting = _setting_key(hyperparameters, where)
+        training = source.section("training", hyperparameters, number)
+        of_seeds = f"{where}.seeds" if "seeds" in entry else f"{source.name}: seeds"
+        for block in _seed_blocks(entry.get("seeds", default_seeds), of_seeds):
+            last = f"-{block[-1]}" if len(block) > 1 else ""
+            pack = Pack(
+                key=f"{setting}-s{block[0]}{last}",
+                setting=setting,
+                hyperparameters=hyperparameters,
+                training=training,
+                seeds=block,
+            )
+            if pack.key in packs:
+                raise PlanError(f"{where}: the setting {setting!r} is declared twice")
+            packs[pack.key] = pack
+    return packs
+
+
+def _setting_key(hyperparameters: Mapping[str, Any], where: str) -> str:
+    """A name for a setting that is fit for a path: {lr: 0.1, batch_size: 20} -> lr0.1-b20."""
+    if not hyperparameters:
+        raise PlanError(f"{where}: a setting names at least one training key, for example lr")
+    parts = [
+        f"{ABBREVIATIONS.get(key, key.replace('_', ''))}{value}"
+        for key, value in hyperparameters.items()
+    ]
+    return "-".join(parts)
+
+
+def _seed_blocks(blocks: object, where: str) -> list[tuple[int, ...]]:
+    """[0-4, 5-19] -> ((0, ..., 4), (5, ..., 19)); a block of one seed is a number."""
+    if not isinstance(blocks, list) or not blocks:
+        raise PlanError(f"{where}: expected blocks such as [0-4, 5-19], found {blocks!r}")
+    result: list[tuple[int, ...]] = []
+    taken: set[int] = set()
+    for block in blocks:
+        match = re.fullmatch(r"(\d+)(?:-(\d+))?", str(block))
+        if not match:
+            raise PlanError(f"{where}: expected a block such as 0-4 or 7, found {block!r}")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise PlanError(f"{where}: the block {block!r} ends before it starts")
+        seeds = tuple(range(first, last + 1))
+        if both := taken.intersection(seeds):
+            raise PlanError(f"{where}: seed {min(both)} stands in two blocks")
+        taken.update(seeds)
+        result.append(seeds)
+    return result

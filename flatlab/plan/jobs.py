@@ -1,0 +1,72 @@
+"""What each job depends on beside its inputs and its code: the `settings` in its params."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from flatlab.plan.grids import Grid, Pack
+from flatlab.plan.schema import Strict
+
+NOT_MEASURED = ("families", "diverged_below")
+"""Keys of `measure` on which a measuring job does not depend."""
+
+
+def train_settings(grid: Grid, pack: Pack) -> dict[str, Any]:
+    """What a training job depends on, beside its code and its data."""
+    return {
+        "data": _plain(grid.data),
+        "network": _plain(grid.network),
+        "outputs": grid.outputs,
+        "training": _plain(pack.training),
+        "seeds": list(pack.seeds),
+        "runs": pack.runs,
+    }
+
+
+def measure_settings(grid: Grid, pack: Pack, family: str) -> dict[str, Any]:
+    """What a measuring job depends on, beside its code, its data and the weights."""
+    return {
+        "family": family,
+        "data": _plain(grid.data),
+        "network": _plain(grid.network),
+        "outputs": grid.outputs,
+        "measure": {k: v for k, v in _plain(grid.measure).items() if k not in NOT_MEASURED},
+        "setting": pack.setting,
+        "hyperparameters": pack.hyperparameters,
+        "seeds": list(pack.seeds),
+    }
+
+
+def table_settings(grid: Grid, published: Grid) -> dict[str, Any]:
+    """What the table of a grid depends on, beside its code and the metric files.
+
+    published: the same grid at the paper's scale, to say what stands in for what.
+    """
+    pairs = {
+        grid.network.name: published.network.name,
+        grid.data.set: published.data.set,
+    }
+    replaced = [theirs for ours, theirs in pairs.items() if ours != theirs]
+    return {
+        "runs": grid.runs,
+        "diverged_below": grid.measure.diverged_below,
+        "about": {
+            "scale": grid.scale,
+            "grid": grid.key,
+            "title": grid.title,
+            "network": grid.network.name,
+            "data": grid.data.set,
+            "iterations": max(pack.training.iterations for pack in grid.packs.values()),
+            "stands_in_for": " on ".join(replaced),
+            "hyperparameters": list(
+                dict.fromkeys(key for pack in grid.packs.values() for key in pack.hyperparameters)
+            ),
+        },
+    }
+
+
+def _plain(record: Strict) -> dict[str, Any]:
+    """A record as dictionaries, lists and numbers, fit for a job's params."""
+    return msgspec.to_builtins(record)
