@@ -1,7 +1,8 @@
 """Families of quantities: one file each, measured together because they share a computation.
 
-A family has a dictionary `QUANTITIES` (what each is, its dimensions, units and source) and
-a function `measure(model, splits, settings)` that returns an array for each of them. Dimensions
+A family has a dictionary `QUANTITIES` (what each is, its dimensions, units and source), a literal
+`SETTINGS` (the keys of a grid's `measure` section that it depends on) and a function
+`measure(model, splits, settings)` that returns an array for each quantity. Dimensions
 are `samples` (the sample sets of the grid) and `layer` (the linear layers, by name).
 """
 
@@ -61,7 +62,7 @@ def measure_pack(
     shape = tuple(splits.train.inputs.shape[1:])
     model = build(settings["network"], shape, splits.outputs).to(device, dtype)
     layers = linear_layers(model)
-    sizes = {"samples": len(settings["measure"]["samples"]), "layer": len(layers)}
+    sizes = {"samples": len(settings["measure"].get("samples", ())), "layer": len(layers)}
     count = len(about["runs"]), len(about["iterations"])
     values = {
         name: np.full((*count, *(sizes[dim] for dim in quantity.dims)), np.nan)

@@ -11,6 +11,7 @@ from torch import nn
 from flatlab.metrics import Quantity
 from flatlab.splits import Split, Splits
 
+SETTINGS = ["generalization_gap"]
 QUANTITIES = {
     "train_loss": Quantity("training loss", "output^2", "chen2026 Sec. 2", dims=()),
     "test_loss": Quantity("test loss", "output^2", "chen2026 Sec. 2", dims=()),

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from flatlab.metrics import MeasureError, Quantity, linear_layers
 from flatlab.splits import Splits
 
+SETTINGS = ["samples", "singular_values", "relative_flatness_loss"]
 LAYER = ("samples", "layer")
 QUANTITIES = {
     "sharpness": Quantity(

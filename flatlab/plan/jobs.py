@@ -7,10 +7,8 @@ from typing import Any
 import msgspec
 
 from flatlab.plan.grids import Grid, Pack
-from flatlab.plan.schema import Strict
-
-NOT_MEASURED = ("families", "diverged_below")
-"""Keys of `measure` on which a measuring job does not depend."""
+from flatlab.plan.registry import settings_of
+from flatlab.plan.schema import Measure, Strict, refuse_unknown
 
 
 def train_settings(grid: Grid, pack: Pack) -> dict[str, Any]:
@@ -26,13 +24,18 @@ def train_settings(grid: Grid, pack: Pack) -> dict[str, Any]:
 
 
 def measure_settings(grid: Grid, pack: Pack, family: str) -> dict[str, Any]:
-    """What a measuring job depends on, beside its code, its data and the weights."""
+    """What a measuring job depends on, beside its code, its data and the weights.
+
+    Of the keys of `measure` these are the precision and those that the family names in `SETTINGS`.
+    """
+    used = settings_of(family)
+    refuse_unknown(dict.fromkeys(used), Measure.__struct_fields__, f"metrics/{family}: SETTINGS")
     return {
         "family": family,
         "data": _plain(grid.data),
         "network": _plain(grid.network),
         "outputs": grid.outputs,
-        "measure": {k: v for k, v in _plain(grid.measure).items() if k not in NOT_MEASURED},
+        "measure": {key: _plain(grid.measure)[key] for key in ("precision", *used)},
         "setting": pack.setting,
         "hyperparameters": pack.hyperparameters,
         "seeds": list(pack.seeds),

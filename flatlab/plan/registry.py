@@ -32,6 +32,12 @@ def check_known(folder: str, key: str, where: str) -> None:
         raise PlanError(f"{where}: unknown {key!r}; {closest(key, keys_of(folder))}")
 
 
+def settings_of(family: str) -> list[str]:
+    """The keys of a grid's `measure` section that a family depends on: its literal SETTINGS."""
+    path = PACKAGE / "metrics" / f"{family.replace('-', '_')}.py"
+    return list(_literal(path, "SETTINGS"))
+
+
 class Figure(Strict, frozen=True):
     """One data figure or table of a paper: a target.
 
@@ -65,11 +71,11 @@ def figures() -> list[Figure]:
     ]
 
 
-def _literal(path: Path, name: str) -> dict[str, Any]:
+def _literal(path: Path, name: str) -> Any:
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
             try:
                 return ast.literal_eval(node.value)
             except ValueError:
                 break
-    raise PlanError(f"{path.parent.name}/{path.name}: {name} must be a literal dictionary")
+    raise PlanError(f"{path.parent.name}/{path.name}: {name} must be there, and a literal")

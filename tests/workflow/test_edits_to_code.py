@@ -20,6 +20,7 @@ A_FAMILY = '''
 """A family of one quantity."""
 from flatlab.metrics import Quantity
 
+SETTINGS = []
 QUANTITIES = {"l1_norm": Quantity("sum of absolute weights", "1", "this test", dims=())}
 
 def measure(model, splits, settings):
