@@ -1,13 +1,14 @@
 """All networks of a pack as one batch of matrix products.
 
 The weights of a layer are stacked over the runs, (runs, outputs, inputs), and one product serves
-them all; the sum of the runs' losses has for each run the gradient of its own.
+them all. The gradients are written out layer by layer: for networks this small autograd takes
+longer than the arithmetic.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -17,9 +18,9 @@ from flatlab.data import DataError
 from flatlab.splits import Split
 from flatlab.train.loop import Observer
 from flatlab.train.minibatches import steps
-from flatlab.train.objective import GradientDescent, loss
+from flatlab.train.objective import GradientDescent, loss_gradient
 
-ELEMENTWISE = (nn.ReLU, nn.Tanh)
+aten = torch.ops.aten  # the kernels that autograd itself calls
 
 
 def train(
@@ -30,50 +31,134 @@ def train(
     curves: Observer,
 ) -> None:
     """Train the models in place, all of them in each step. Raises on layers it cannot stack."""
-    stacked = {
-        name: torch.stack([dict(model.named_parameters())[name] for model in models]).detach()
-        for name, _ in models[0].named_parameters()
-    }
-    for tensor in stacked.values():
-        tensor.requires_grad_()
-    parameters = list(stacked.values())
-    update = GradientDescent(parameters, training)
+    states = [dict(model.named_parameters()) for model in models]
+    stacked = {name: torch.stack([state[name].detach() for state in states]) for name in states[0]}
+    layers = stacked_layers(models[0], stacked)
+    update = GradientDescent([p for layer in layers for p in layer.parameters], training)
 
     def forward(inputs: Tensor) -> Tensor:
-        """Inputs (runs, samples, ...), or (samples, ...) for all, -> (runs, samples, outputs)."""
-        if inputs.ndim == split.inputs.ndim:
-            inputs = inputs.expand(len(models), *inputs.shape)
-        return stacked_forward(models[0], stacked, inputs)
+        x = inputs.expand(len(models), *inputs.shape)
+        for layer in layers:
+            x = layer.forward(x)
+        return x
 
     batches = steps(seeds, len(split.labels), training, split.labels.device)
-    for iteration, index in enumerate(tqdm(batches, total=training["iterations"], mininterval=5)):
-        if iteration in curves.iterations:
-            curves.observe(forward)
-        outputs = forward(split.inputs[index])
-        objective = loss(outputs, split.targets[index], training["loss"])
-        update.step(torch.autograd.grad(objective, parameters))
+    with torch.no_grad():
+        for iteration, index in enumerate(
+            tqdm(batches, total=training["iterations"], mininterval=5)
+        ):
+            if iteration in curves.iterations:
+                curves.observe(forward)
+            inputs, targets = split.inputs[index], split.targets[index]
+            update.step(gradients(layers, inputs, targets, training["loss"]))
     curves.observe(forward)
     for number, model in enumerate(models):
-        model.load_state_dict({name: tensor[number].detach() for name, tensor in stacked.items()})
+        model.load_state_dict({name: tensor[number] for name, tensor in stacked.items()})
 
 
-def stacked_forward(model: nn.Sequential, stacked: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
-    """The outputs of networks of one architecture on inputs of their own.
+def gradients(
+    layers: list[StackedLayer], inputs: Tensor, targets: Tensor, loss: str
+) -> tuple[Tensor, ...]:
+    """The gradients of each run's loss with respect to its parameters, in the order of the layers.
 
-    model: gives the layers.  stacked: their parameters, (runs, ...).  inputs: (runs, samples, ...).
+    inputs: (runs, batch, ...).  targets: (runs, batch, outputs).
     """
-    x = inputs
+    seen = [inputs]
+    for layer in layers:
+        seen.append(layer.forward(seen[-1]))
+    gradient = loss_gradient(seen[-1], targets, loss)
+    first = next(number for number, layer in enumerate(layers) if layer.parameters)
+    result: list[Tensor] = []
+    for number in range(len(layers) - 1, first - 1, -1):
+        layer = layers[number]
+        result[:0] = layer.parameter_gradients(seen[number], gradient)
+        if number > first:
+            gradient = layer.backward(seen[number], seen[number + 1], gradient)
+    return tuple(result)
+
+
+class StackedLayer(Protocol):
+    """A layer of all runs. x: (runs, batch, ...), its input; y: its output; gradient: dL/dy."""
+
+    parameters: list[Tensor]
+
+    def forward(self, x: Tensor) -> Tensor: ...
+
+    def backward(self, x: Tensor, y: Tensor, gradient: Tensor) -> Tensor:
+        """dL/dx."""
+
+    def parameter_gradients(self, x: Tensor, gradient: Tensor) -> list[Tensor]:
+        """dL/d of each of the parameters."""
+
+
+class Linear:
+    """y = x W^T + b. weight: (runs, outputs, inputs).  bias: (runs, outputs), or None."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        self.weight, self.bias = weight, bias
+        self.parameters = [weight] if bias is None else [weight, bias]
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight = self.weight.transpose(1, 2)
+        return x @ weight if self.bias is None else torch.baddbmm(self.bias[:, None], x, weight)
+
+    def backward(self, x: Tensor, y: Tensor, gradient: Tensor) -> Tensor:
+        return gradient @ self.weight
+
+    def parameter_gradients(self, x: Tensor, gradient: Tensor) -> list[Tensor]:
+        of_weight = gradient.transpose(1, 2) @ x
+        return [of_weight] if self.bias is None else [of_weight, gradient.sum(1)]
+
+
+class WithoutParameters:
+    """What layers without parameters have in common."""
+
+    parameters: list[Tensor] = []  # noqa: RUF012 - nobody adds to it
+
+    def parameter_gradients(self, x: Tensor, gradient: Tensor) -> list[Tensor]:
+        return []
+
+
+class ReLU(WithoutParameters):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.relu()
+
+    def backward(self, x: Tensor, y: Tensor, gradient: Tensor) -> Tensor:
+        return aten.threshold_backward(gradient, y, 0)
+
+
+class Tanh(WithoutParameters):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.tanh()
+
+    def backward(self, x: Tensor, y: Tensor, gradient: Tensor) -> Tensor:
+        return aten.tanh_backward(gradient, y)
+
+
+class Flatten(WithoutParameters):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.flatten(2)
+
+    def backward(self, x: Tensor, y: Tensor, gradient: Tensor) -> Tensor:
+        return gradient.reshape(x.shape)
+
+
+def stacked_layers(model: nn.Sequential, stacked: Mapping[str, Tensor]) -> list[StackedLayer]:
+    """The layers of a model for all runs; stacked: parameter name -> (runs, ...)."""
+    simple: dict[type[nn.Module], type[StackedLayer]] = {
+        nn.Flatten: Flatten,
+        nn.ReLU: ReLU,
+        nn.Tanh: Tanh,
+    }
+    layers: list[StackedLayer] = []
     for name, layer in model.named_children():
-        if isinstance(layer, nn.Flatten):
-            x = x.flatten(2)
-        elif isinstance(layer, nn.Linear):
-            weight, bias = stacked[f"{name}.weight"].transpose(1, 2), stacked.get(f"{name}.bias")
-            x = x @ weight if bias is None else torch.baddbmm(bias.unsqueeze(1), x, weight)
-        elif isinstance(layer, ELEMENTWISE):
-            x = layer(x)
+        if isinstance(layer, nn.Linear):
+            layers.append(Linear(stacked[f"{name}.weight"], stacked.get(f"{name}.bias")))
+        elif type(layer) in simple:
+            layers.append(simple[type(layer)]())
         else:
             raise DataError(
                 f"mode `batched` cannot stack the layer {name} ({type(layer).__name__}); "
                 "set training.mode to loop"
             )
-    return x
+    return layers

@@ -10,22 +10,30 @@ from torch import Tensor
 
 
 def loss(outputs: Tensor, targets: Tensor, kind: str) -> Tensor:
-    """Mean loss of a batch, summed over runs: each run's gradient is that of its own loss.
+    """Mean loss of a batch, a scalar; outputs and targets (batch, outputs).
 
-    outputs, targets: (batch, outputs), or (runs, batch, outputs) with a batch for each run.
     half-mse: mean over the batch of |f - y|^2 / 2.  mean-mse: mean over batch and outputs of the
     squared error, that is, 2/outputs times as much.
     """
+    squared = torch.nn.functional.mse_loss(outputs, targets, reduction="sum")
+    return squared / _divisor(outputs, kind)
+
+
+def loss_gradient(outputs: Tensor, targets: Tensor, kind: str) -> Tensor:
+    """The derivative of `loss` with respect to the outputs; (..., batch, outputs) like these."""
+    return (outputs - targets).mul_(2 / _divisor(outputs, kind))
+
+
+def _divisor(outputs: Tensor, kind: str) -> int:
+    """What the sum of squared errors is divided by."""
     batch, width = outputs.shape[-2:]
-    count = 2 * batch if kind == "half-mse" else batch * width
-    return torch.nn.functional.mse_loss(outputs, targets, reduction="sum") / count
+    return 2 * batch if kind == "half-mse" else batch * width
 
 
 class GradientDescent:
     """Stochastic gradient descent with momentum and weight decay, as torch.optim.SGD defines it.
 
-    All tensors are updated by a few kernels; for networks this small the framework's own optimizer
-    takes a fifth of a step. Every update is elementwise, so that runs can be stacked.
+    All tensors are updated by a few kernels, and each elementwise, so that runs can be stacked.
     """
 
     def __init__(self, parameters: list[Tensor], training: Mapping[str, Any]) -> None:
