@@ -6,11 +6,14 @@ figures are medians. One thread, CPU.
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+os.environ["TQDM_DISABLE"] = "1"
 
 import numpy as np
 import scipy.stats
