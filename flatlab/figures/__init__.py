@@ -61,7 +61,7 @@ def make(
         title = f"{figure.paper} {figure.key} ({scales}): {figure.title}"
         fig.suptitle(title, fontsize=12, x=0.01, ha="left")
         text = f"{figure.caption} {' '.join(about(c) for c in correlations.values())}"
-        width = int(figure.size_inches[0] * 18)
+        width = int(figure.size_inches[0] * 16)
         fig.supxlabel(textwrap.fill(text, width), fontsize=8, x=0.01, ha="left", color="0.25")
         fig.draw_without_rendering()
         fig.set_layout_engine("none")  # laid out once, the same in every format
