@@ -22,7 +22,7 @@ wildcard_constraints:
     scale="|".join(plan.SCALES),
     grid="[a-z0-9-]+",
     pack="[^/]+",
-    family="[a-z-]+",
+    family="[a-z0-9-]+",
     dataset="[a-z0-9-]+",
     paper="[a-z0-9]+",
     figure="(fig|table)[A-Z]?[0-9]+",
