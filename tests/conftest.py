@@ -48,14 +48,21 @@ def normal():
 @pytest.fixture(scope="session")
 def measured():
     """The quantities of the family `geometry` as numpy arrays."""
-    from flatlab.metrics.geometry import geometry
+    from flatlab.derivatives.guard import undisturbed
+    from flatlab.metrics import Samples
+    from flatlab.metrics.geometry import COSTLY, measure
 
-    def measure(model, inputs, **settings):
-        defaults = {"singular_values": "all", "relative_flatness_loss": "half-mse"}
-        values = geometry(model, inputs, {**defaults, **settings})
-        return {name: value.numpy() for name, value in values.items()}
+    def run(model, inputs, **settings):
+        defaults = {
+            "singular_values": "all",
+            "relative_flatness_loss": "half-mse",
+            "conventions": "flatlab",
+            "costly": list(COSTLY),
+        }
+        with undisturbed(model):
+            return measure(model, Samples(inputs), {**defaults, **settings}).values
 
-    return measure
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -2,44 +2,166 @@
 
 A family has a dictionary `QUANTITIES` (what each is, its dimensions, units and source), a literal
 `SETTINGS` (the keys of a grid's `measure` section that it depends on) and a function
-`measure(model, splits, settings)` that returns an array for each quantity. Dimensions
-are `samples` (the sample sets of the grid) and `layer` (the linear layers, by name).
+
+    measure(model, samples, settings) -> Measured
+
+of one sample set. A family that compares training with test samples has instead
+
+    measure_splits(model, splits, settings) -> Measured
+
+and is measured by the workflow alone.
 """
 
 from __future__ import annotations
 
+import copy
 import importlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import torch
 import xarray as xr
-from torch import nn
+from torch import Tensor, nn
 from tqdm import tqdm
 
+from flatlab.derivatives.guard import MeasureError, undisturbed
 from flatlab.models import build
 from flatlab.plan import module_of
+from flatlab.plan.registry import check_known
 from flatlab.splits import Splits, prepare
 from flatlab.store import as_strings
 
+__all__ = ["MeasureError", "Measured", "Quantity", "Samples", "measure", "measure_pack"]
 
-class MeasureError(RuntimeError):
-    """A network that cannot be measured; the message names the reason and the remedy."""
+LOSSES = {"mse": "half-mse", "half-mse": "half-mse", "mean-mse": "mean-mse"}
+LOSSES["cross-entropy"] = "cross-entropy"
 
 
 @dataclass(frozen=True)
 class Quantity:
     """What a number is.
 
-    dims: beyond the run and the checkpoint.  source: the definition in a paper.
+    dims: of one network on one sample set: of `sample`, `layer` and those that its family names.
+    source: the definition in a paper.
     """
 
     long_name: str
     units: str
     source: str
-    dims: tuple[str, ...] = ("samples",)
+    dims: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Samples:
+    """inputs: (samples, ...).  targets: (samples, N) or None.  labels: (samples) or None."""
+
+    inputs: Tensor
+    targets: Tensor | None = None
+    labels: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a family found: an array for each quantity, the names along their dimensions, notes."""
+
+    values: dict[str, np.ndarray]
+    coordinates: dict[str, list[str]] = field(default_factory=dict)
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+def measure(
+    model: nn.Module,
+    inputs: Tensor,
+    targets: Tensor | None = None,
+    *,
+    families: Sequence[str] = ("geometry",),
+    loss: str = "mse",
+    batch_size: int | None = None,
+    dtype: str | torch.dtype | None = None,
+    seed: int = 0,
+    singular_values: str | int = "all",
+    conventions: str = "flatlab",
+    costly: Iterable[str] = ("elementwise-adaptive-trace",),
+    progress: bool = False,
+) -> xr.Dataset:
+    """Measure a network on some samples.
+
+    model: maps (batch, ...) to (batch, N), each sample on its own: in evaluation mode where it
+    has batch norm or dropout. It is left exactly as it was.  inputs: (n, ...), numbers.
+    targets: (n,) classes or (n, N) values, for the families that need them.
+    families: files of flatlab/metrics.  loss: whose Hessian relative flatness uses: "mse" (or
+    "half-mse"), |f - y|^2 / 2; "mean-mse", the mean over outputs of (f - y)^2; "cross-entropy".
+    batch_size: samples at a time; None: what fits.  dtype: of the arithmetic, "float64" or
+    "float32"; None: that of the model. Gram matrices and logarithms are in float64 always.
+    seed: of the families that draw at random.  singular_values: of the log volume, "all" or the
+    k largest.  conventions: "flatlab", or "chen-code" for those of the authors' code.
+    costly: quantities that cost as much as the rest, or more: any of "elementwise-adaptive-trace",
+    "operator-norm", "corrected-bound".  progress: show a bar.
+
+    Returns a dataset with dimensions `sample` and `layer` (names as in `named_modules`); each
+    variable has `long_name`, `units` and `source`. Raises `MeasureError` where nothing exact can
+    be had; the message says what to do.
+    """
+    first = next((p for p in model.parameters() if p.is_floating_point()), None)
+    if first is None:
+        raise MeasureError("the network has no parameters")
+    precision = _precision(dtype) or first.dtype
+    if not isinstance(inputs, Tensor) or inputs.ndim < 1:
+        raise MeasureError("inputs must be a tensor (samples, ...)")
+    if not inputs.is_floating_point():
+        raise MeasureError(
+            f"inputs are {inputs.dtype}: derivatives with respect to them need real numbers; "
+            "for tokens measure the part of the network behind the embedding"
+        )
+    if any(p.dtype != precision for p in model.parameters() if p.is_floating_point()):
+        model = copy.deepcopy(model).to(precision)
+    settings = {
+        "singular_values": _choice("singular_values", singular_values, ("all",), numbers=True),
+        "relative_flatness_loss": LOSSES[_choice("loss", loss, LOSSES)],
+        "conventions": _choice("conventions", conventions, ("flatlab", "chen-code")),
+        "costly": [
+            _choice(
+                "costly", name, ("elementwise-adaptive-trace", "operator-norm", "corrected-bound")
+            )
+            for name in costly
+        ],
+        "batch_size": batch_size,
+        "progress": progress,
+        "seed": seed,
+    }
+    samples = _samples(inputs.to(first.device, precision), targets)
+    variables: dict[str, Any] = {}
+    coordinates: dict[str, Any] = {}
+    notes: dict[str, Any] = {}
+    for name in [families] if isinstance(families, str) else families:
+        check_known("metrics", name, "families")
+        family = _family(name)
+        if not hasattr(family, "measure"):
+            raise MeasureError(f"{name} compares training with test samples; see the workflow")
+        with undisturbed(model):
+            found = family.measure(model, samples, settings)
+        notes |= found.notes
+        for variable, values in found.values.items():
+            quantity = family.QUANTITIES[variable]
+            variables[variable] = (quantity.dims, values, _attributes(quantity, precision))
+            for dim in quantity.dims:
+                if dim in found.coordinates:
+                    coordinates[dim] = as_strings(found.coordinates[dim])
+    from flatlab import __version__
+
+    about = {
+        "title": f"{type(model).__name__} on {len(inputs)} samples",
+        "flatlab_version": __version__,
+        "families": [families] if isinstance(families, str) else list(families),
+        "precision": _attributes(Quantity("", "", ""), precision)["precision"],
+        "loss": settings["relative_flatness_loss"],
+        "singular_values": singular_values,
+        **notes,
+    }
+    return xr.Dataset(variables, coords=coordinates, attrs=about)
 
 
 def measure_pack(
@@ -52,67 +174,70 @@ def measure_pack(
 
     weights: arrays (run, checkpoint, ...) and their description.  raw: a data file.
     settings: `family`, `data`, `network`, `outputs`, `measure`, `hyperparameters`, `seeds`.
-    Returns a dataset with dimensions run, checkpoint and those of the quantities. A network with
-    weights that are not finite has NaN everywhere.
+    Returns a dataset with dimensions run, checkpoint, `samples` (the sample sets of the grid) and
+    those of the quantities; quantities of single samples are left out. A network with weights
+    that are not finite has NaN everywhere.
     """
     arrays, about = weights
-    family = importlib.import_module(module_of("metrics", settings["family"]))
-    dtype = getattr(torch, settings["measure"]["precision"])
-    splits = prepare(raw, settings["data"], settings["outputs"], dtype, device)
+    chosen = settings["measure"]
+    family = _family(settings["family"])
+    precision = getattr(torch, chosen["precision"])
+    splits = prepare(raw, settings["data"], settings["outputs"], precision, device)
     shape = tuple(splits.train.inputs.shape[1:])
-    model = build(settings["network"], shape, splits.outputs).to(device, dtype)
-    layers = linear_layers(model)
-    sizes = {"samples": len(settings["measure"].get("samples", ())), "layer": len(layers)}
-    count = len(about["runs"]), len(about["iterations"])
-    values = {
-        name: np.full((*count, *(sizes[dim] for dim in quantity.dims)), np.nan)
-        for name, quantity in family.QUANTITIES.items()
+    model = build(settings["network"], shape, splits.outputs).to(device, precision).eval()
+    kept = [name for name, q in family.QUANTITIES.items() if "sample" not in q.dims]
+    size = len(about["runs"]), len(about["iterations"])
+    found: dict[str, np.ndarray] = {}
+    coordinates: dict[str, Any] = {}
+    for place in tqdm(list(np.ndindex(*size)), mininterval=5):
+        state = {name: torch.from_numpy(array[place]) for name, array in arrays.items()}
+        model.load_state_dict(state)
+        with undisturbed(model):
+            measured = _on_all_sets(family, model, splits, chosen)
+        coordinates |= measured.coordinates
+        for name in (name for name in kept if name in measured.values):
+            value = measured.values[name]
+            found.setdefault(name, np.full((*size, *value.shape), np.nan))[place] = value
+    variables = {
+        name: (
+            ("run", "checkpoint", *_dims(family, family.QUANTITIES[name])),
+            values,
+            _attributes(family.QUANTITIES[name], precision),
+        )
+        for name, values in found.items()
     }
-    for run, checkpoint in tqdm(list(np.ndindex(*count)), mininterval=5):
-        state = {name: array[run, checkpoint] for name, array in arrays.items()}
-        if not all(np.isfinite(array).all() for array in state.values()):
-            continue
-        model.load_state_dict({name: torch.from_numpy(array) for name, array in state.items()})
-        for name, value in family.measure(model, splits, settings["measure"]).items():
-            values[name][run, checkpoint] = value
-    return _dataset(values, family.QUANTITIES, about, settings, list(layers), splits)
+    used = {dim for dims, *_ in variables.values() for dim in dims}
+    coordinates = {dim: as_strings(names) for dim, names in coordinates.items() if dim in used}
+    return xr.Dataset(variables, coords=coordinates | _run_coordinates(about, settings))
 
 
-def linear_layers(model: nn.Module) -> dict[str, nn.Linear]:
-    """The linear layers of a network by name, in the order in which it declares them.
+def _on_all_sets(
+    family: ModuleType, model: nn.Module, splits: Splits, settings: Mapping[str, Any]
+) -> Measured:
+    """A family on each sample set of the grid, one after the other along the first axis."""
+    if hasattr(family, "measure_splits"):
+        return family.measure_splits(model, splits, settings)
+    sets = []
+    for chosen in settings["samples"].values():
+        split = splits.train if chosen["split"] == "train" else splits.test
+        subset = split.subset(chosen["size"], chosen["seed"])
+        samples = Samples(subset.inputs, subset.targets, subset.labels)
+        sets.append(family.measure(model, samples, settings))
+    names = {"samples": list(settings["samples"])}
+    values = {
+        name: np.stack([measured.values[name] for measured in sets])
+        for name, quantity in family.QUANTITIES.items()
+        if name in sets[0].values and "sample" not in quantity.dims
+    }
+    return Measured(values, sets[0].coordinates | names)
 
-    Raises `MeasureError` where another module has parameters: its part would be missing.
-    """
-    layers = {name: m for name, m in model.named_modules() if isinstance(m, nn.Linear)}
-    for name, module in model.named_modules():
-        if name not in layers and list(module.parameters(recurse=False)):
-            raise MeasureError(
-                f"layer {name!r} ({type(module).__name__}) has parameters that are not measured; "
-                "networks of linear layers and activations are"
-            )
-    parameters = [parameter for m in layers.values() for parameter in m.parameters(recurse=False)]
-    if len(set(map(id, parameters))) < len(parameters):
-        raise MeasureError("two layers share their weights; shared weights are not measured")
-    return layers
+
+def _dims(family: ModuleType, quantity: Quantity) -> tuple[str, ...]:
+    per_set = () if hasattr(family, "measure_splits") else ("samples",)
+    return (*per_set, *quantity.dims)
 
 
-def _dataset(
-    values: Mapping[str, np.ndarray],
-    quantities: Mapping[str, Quantity],
-    about: Mapping[str, Any],
-    settings: Mapping[str, Any],
-    layers: list[str],
-    splits: Splits,
-) -> xr.Dataset:
-    variables: dict[str, Any] = {}
-    for name, quantity in quantities.items():
-        attributes = {
-            "long_name": quantity.long_name,
-            "units": quantity.units,
-            "source": quantity.source,
-            "precision": settings["measure"]["precision"],
-        }
-        variables[name] = (("run", "checkpoint", *quantity.dims), values[name], attributes)
+def _run_coordinates(about: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     runs = len(about["runs"])
     coordinates: dict[str, Any] = {
         "run": as_strings(about["runs"]),
@@ -122,9 +247,41 @@ def _dataset(
     }
     for key, value in settings["hyperparameters"].items():
         coordinates[key] = ("run", [value] * runs)
-    used = {dim for quantity in quantities.values() for dim in quantity.dims}
-    if "layer" in used:
-        coordinates["layer"] = as_strings(layers)
-    if "samples" in used:
-        coordinates["samples"] = as_strings(list(settings["measure"]["samples"]))
-    return xr.Dataset(variables, coords=coordinates)
+    return coordinates
+
+
+def _family(name: str) -> ModuleType:
+    return importlib.import_module(module_of("metrics", name))
+
+
+def _attributes(quantity: Quantity, precision: torch.dtype) -> dict[str, str]:
+    return {
+        "long_name": quantity.long_name,
+        "units": quantity.units,
+        "source": quantity.source,
+        "precision": str(precision).removeprefix("torch."),
+    }
+
+
+def _precision(dtype: str | torch.dtype | None) -> torch.dtype | None:
+    known = {"float64": torch.float64, "float32": torch.float32}
+    if dtype is None or dtype in known.values():
+        return dtype  # type: ignore[return-value]
+    return known[_choice("dtype", dtype, known)]
+
+
+def _choice(name: str, value: Any, known: Iterable[str], numbers: bool = False) -> Any:
+    if value in known or (numbers and isinstance(value, int) and value > 0):
+        return value
+    hint = " or a number" if numbers else ""
+    raise MeasureError(f"{name}={value!r} is unknown; known: {', '.join(known)}{hint}")
+
+
+def _samples(inputs: Tensor, targets: Tensor | None) -> Samples:
+    if targets is None:
+        return Samples(inputs)
+    if len(targets) != len(inputs):
+        raise MeasureError(f"there are {len(inputs)} inputs and {len(targets)} targets")
+    if targets.ndim == 1 and not targets.is_floating_point():
+        return Samples(inputs, None, targets.to(inputs.device))
+    return Samples(inputs, targets.to(inputs))

@@ -5,26 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
-from flatlab.metrics import Quantity
+from flatlab.metrics import Measured, Quantity
 from flatlab.splits import Split, Splits
 
 SETTINGS = ["generalization_gap"]
 QUANTITIES = {
-    "train_loss": Quantity("training loss", "output^2", "chen2026 Sec. 2", dims=()),
-    "test_loss": Quantity("test loss", "output^2", "chen2026 Sec. 2", dims=()),
-    "train_accuracy": Quantity("training accuracy", "%", "chen2026 App. H.2", dims=()),
-    "test_accuracy": Quantity("test accuracy", "%", "chen2026 Fig. 2", dims=()),
+    "train_loss": Quantity("training loss", "output^2", "chen2026 Sec. 2"),
+    "test_loss": Quantity("test loss", "output^2", "chen2026 Sec. 2"),
+    "train_accuracy": Quantity("training accuracy", "%", "chen2026 App. H.2"),
+    "test_accuracy": Quantity("test accuracy", "%", "chen2026 Fig. 2"),
     "generalization_gap": Quantity(
-        "generalization gap", "points, or loss, as declared", "chen2026 App. H.2", dims=()
+        "generalization gap", "points, or loss, as declared", "chen2026 App. H.2"
     ),
 }
 
 
 @torch.no_grad()
-def measure(model: nn.Module, splits: Splits, settings: Mapping[str, Any]) -> dict[str, float]:
+def measure_splits(model: nn.Module, splits: Splits, settings: Mapping[str, Any]) -> Measured:
     """Mean |f-y|^2/2 and accuracy in % (ties go to the lowest class) of both splits.
 
     generalization_gap: training minus test accuracy in percentage points (chen2026, as assumed),
@@ -36,7 +37,8 @@ def measure(model: nn.Module, splits: Splits, settings: Mapping[str, Any]) -> di
     by_accuracy = result["train_accuracy"] - result["test_accuracy"]
     by_loss = result["test_loss"] - result["train_loss"]
     gap = by_accuracy if settings["generalization_gap"] == "accuracy" else by_loss
-    return {**result, "generalization_gap": gap}
+    result["generalization_gap"] = gap
+    return Measured({name: np.array(value) for name, value in result.items()})
 
 
 def loss_and_accuracy(model: nn.Module, split: Split) -> tuple[float, float]:

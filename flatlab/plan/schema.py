@@ -118,6 +118,13 @@ class Measure(Strict, frozen=True):
         Meta(description="the k largest that enter the log volume"),
     ]
     relative_flatness_loss: Annotated[Loss, Meta(description="whose Hessian it uses")]
+    conventions: Annotated[
+        Literal["flatlab", "chen-code"], Meta(description="of geometry; see docs/measures.md")
+    ]
+    costly: Annotated[
+        list[Literal["elementwise-adaptive-trace", "operator-norm", "corrected-bound"]],
+        Meta(description="quantities that cost as much as all others together"),
+    ]
     generalization_gap: Annotated[
         Literal["accuracy", "loss"],
         Meta(description="accuracy: train - test, in points; loss: test - train"),

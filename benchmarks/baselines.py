@@ -1,0 +1,97 @@
+"""What people use today: fixed baselines for the benchmarks, each in its usual form.
+
+They are written here from the descriptions of the methods and never made faster.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+
+def three_passes(model: nn.Module, inputs: Tensor) -> dict[str, float]:
+    """Sharpness, MLS with volume and dimension, and NMLS, by a pass each, sample by sample.
+
+    The form of the chen papers' public code: a batch of one, one backward pass per output, the
+    gradients copied to NumPy, and for NMLS one backward pass per layer and output.
+    """
+    parameters = list(model.parameters())
+    layers = [m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d)]
+    sharpness = mls = log_volume = dimension = nmls = 0.0
+    for x in inputs.split(1):
+        for output in model(x)[0]:
+            model.zero_grad()
+            output.backward(retain_graph=True)
+            flat = [p.grad.detach().cpu().numpy().reshape(-1) for p in parameters]  # type: ignore[union-attr]
+            sharpness += float(np.sum(np.concatenate(flat) ** 2))
+    model.zero_grad()
+    for x in inputs.split(1):
+        x = x.clone().requires_grad_()
+        outputs = model(x)[0]
+        jacobian = np.zeros((len(outputs), x.numel()))
+        for k, output in enumerate(outputs):
+            (gradient,) = torch.autograd.grad(output, x, retain_graph=True)
+            jacobian[k] = gradient.cpu().numpy().reshape(-1)
+        sigma = np.linalg.svd(jacobian, compute_uv=False)
+        mls += sigma[0]
+        log_volume += np.log(sigma).sum()
+        dimension += (sigma**2).sum() ** 2 / (sigma**4).sum()
+    for x in inputs.split(1):
+        seen: list[Tensor] = []
+        hooks = [m.register_forward_hook(lambda m, i, o: seen.append(i[0])) for m in layers]
+        outputs = model(x.clone().requires_grad_())[0]
+        for hook in hooks:
+            hook.remove()
+        for activation in seen:
+            rows = [torch.autograd.grad(f, activation, retain_graph=True)[0] for f in outputs]
+            nmls += float(torch.linalg.svdvals(torch.stack(rows).flatten(1)).max())
+    count = len(inputs)
+    return {
+        "sharpness": sharpness / count,
+        "mls": mls / count,
+        "log_volume": log_volume / count,
+        "local_dimension": dimension / count,
+        "nmls": nmls / count,
+    }
+
+
+def double_loop(model: nn.Module, inputs: Tensor) -> dict[str, float]:
+    """Sharpness and MLS by `autograd.grad` for each sample and output."""
+    parameters = list(model.parameters())
+    sharpness = mls = 0.0
+    for x in inputs.split(1):
+        x = x.clone().requires_grad_()
+        rows = []
+        for output in model(x)[0]:
+            row, *gradients = torch.autograd.grad(output, [x, *parameters], retain_graph=True)
+            sharpness += sum(float(gradient.square().sum()) for gradient in gradients)
+            rows.append(row.flatten())
+        mls += float(torch.linalg.matrix_norm(torch.stack(rows), 2))
+    return {"sharpness": sharpness / len(inputs), "mls": mls / len(inputs)}
+
+
+def jacrev(model: nn.Module, inputs: Tensor) -> dict[str, float]:
+    """Sharpness by torch.func: all per-sample Jacobians with respect to the parameters."""
+    parameters = {name: p.detach() for name, p in model.named_parameters()}
+
+    def outputs(parameters: dict[str, Tensor], x: Tensor) -> Tensor:
+        return torch.func.functional_call(model, parameters, (x[None],))[0]
+
+    jacobians = torch.func.vmap(torch.func.jacrev(outputs), (None, 0))(parameters, inputs)
+    total = sum(float(jacobian.square().sum()) for jacobian in jacobians.values())
+    return {"sharpness": total / len(inputs)}
+
+
+def backpack_trace(model: nn.Module, inputs: Tensor) -> dict[str, float]:
+    """Sharpness as half the trace of the Gauss-Newton matrix, by BackPACK's DiagGGNExact."""
+    import backpack
+    from backpack.extensions import DiagGGNExact
+
+    extended = backpack.extend(model)
+    outputs = extended(inputs)
+    loss = backpack.extend(nn.MSELoss(reduction="sum"))(outputs, torch.zeros_like(outputs))
+    with backpack.backpack(DiagGGNExact()):
+        loss.backward()
+    total = sum(float(p.diag_ggn_exact.sum()) for p in extended.parameters())
+    return {"sharpness": total / 2 / len(inputs)}

@@ -1,0 +1,330 @@
+"""One forward and one backward pass, and what follows from them for each sample and layer."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import psutil
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import get_gradient_edge
+from tqdm import tqdm
+
+from flatlab.derivatives.generic import generic_squares
+from flatlab.derivatives.guard import MeasureError, check_mode
+from flatlab.derivatives.layers import (
+    MATRICES,
+    bias_gradient,
+    columns,
+    normalization_gradients,
+    weight_squares,
+)
+from flatlab.derivatives.probe import Findings, probe, run
+from flatlab.derivatives.record import Use, recorded, rows_of_jacobian
+from flatlab.derivatives.spectra import products, refine, singular_values
+
+CHUNK_BYTES = {"cpu": 2**28, "cuda": 2**33}
+"""Of derivatives held at a time: beyond this a larger batch is not faster."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What is known of one layer. Tensors are (samples,) unless said otherwise.
+
+    x2: ||x^l||^2.  gamma2: ||Gamma^l||_F^2.  weight2, bias2: ||df/dW_l||_F^2, ||df/db_l||_F^2.
+    singular: singular values of J^l, (samples, N), float64.  gram: J^l J^l^T, (samples, N, N).
+    scaled2: ||J^l diag(x^l)||_F^2.  smallest2: the smallest eigenvalue of U^T U, zero where its
+    columns are dependent or nobody asked.  positions: columns of U; 1 where weights are not shared.
+    output_positions: of one use.
+    """
+
+    name: str
+    module: nn.Module
+    x2: Tensor
+    gamma2: Tensor
+    weight2: Tensor
+    bias2: Tensor
+    singular: Tensor
+    gram: Tensor
+    scaled2: Tensor
+    smallest2: Tensor
+    positions: int
+    output_positions: int
+    input_shape: tuple[int, ...]
+
+    @property
+    def shared(self) -> bool:
+        return self.positions > 1 or not isinstance(self.module, nn.Linear)
+
+    @property
+    def weight(self) -> Tensor:
+        """(O, D): a kernel is reshaped to a row per output channel."""
+        return self.module.weight.detach().flatten(1)  # type: ignore[union-attr, operator]
+
+
+@dataclass(frozen=True)
+class Derivatives:
+    """What is known of a network on some samples. Tensors are (samples,) unless said otherwise.
+
+    outputs: (samples, N).  sharpness: ||df/dtheta||_F^2.  adaptive: the sum over the parameters
+    of theta_j^2 ||df/dtheta_j||^2, or None.  singular, gram, scaled2, x2: as of a layer, for J.
+    along2: ||J x||^2.  findings: what the rules covered.
+    """
+
+    outputs: Tensor
+    sharpness: Tensor
+    adaptive: Tensor | None
+    x2: Tensor
+    singular: Tensor
+    gram: Tensor
+    scaled2: Tensor
+    along2: Tensor
+    layers: list[Layer]
+    findings: Findings
+
+
+def derivatives(
+    model: nn.Module,
+    inputs: Tensor,
+    *,
+    adaptive: bool = True,
+    total: bool = False,
+    batch_size: int | None = None,
+    corrected: bool = False,
+    progress: bool = False,
+) -> Derivatives:
+    """Everything at once, in as many batches as memory asks for.
+
+    inputs: (samples, ...), of the model's dtype and on its device. Call it inside `undisturbed`.
+    adaptive: also the sums weighted by theta^2, for which convolutions cost twice as much.
+    total: J^l through all that reads x^l, not through layer l alone.
+    corrected: also `smallest2`, an eigenproblem of the size of the positions for each sample.
+    Raises `MeasureError` where nothing exact can be had.
+    """
+    if not len(inputs):
+        raise MeasureError("there are no samples")
+    if not inputs.isfinite().all():
+        number = int((~inputs.isfinite()).flatten(1).any(1).nonzero()[0])
+        raise MeasureError(f"sample {number} has values that are not finite")
+    check_mode(model)
+    findings = probe(model, inputs)
+    size = batch_size or _fitting(findings, inputs)
+    parts = []
+    bar = tqdm(total=len(inputs), unit="sample", disable=not progress, leave=False)
+    for chunk in inputs.split(size):
+        parts.append(_chunk(model, chunk, findings, adaptive, total, corrected))
+        bar.update(len(chunk))
+    bar.close()
+    return parts[0] if len(parts) == 1 else _joined(parts)
+
+
+def _fitting(findings: Findings, inputs: Tensor) -> int:
+    """Samples whose derivatives fit the bound; refuses where one sample exceeds the memory."""
+    each = 2 * findings.outputs * findings.numbers * inputs.element_size()
+    if inputs.device.type == "cuda":
+        available = torch.cuda.mem_get_info(inputs.device)[0]
+    else:
+        available = psutil.virtual_memory().available
+    if each > available:
+        raise MeasureError(
+            f"{findings.outputs} outputs need {each / 1e9:.1f} GB for one sample, there are "
+            f"{available / 1e9:.1f}; measure a part of the outputs: wrap the network in a module "
+            "that returns them"
+        )
+    bound = min(CHUNK_BYTES.get(inputs.device.type, CHUNK_BYTES["cuda"]), available // 2)
+    return max(1, min(len(inputs), bound // each))
+
+
+def _chunk(
+    model: nn.Module,
+    inputs: Tensor,
+    findings: Findings,
+    adaptive: bool,
+    total: bool,
+    corrected: bool,
+) -> Derivatives:
+    """All that is known of a few samples."""
+    samples = len(inputs)
+    inputs = inputs.detach().clone().requires_grad_()
+    uses: list[Use] = []
+    with recorded(findings.modules, uses, total=total, graft_inputs=True):
+        outputs = run(model, inputs)
+    edges = [get_gradient_edge(inputs)]
+    edges += [use.into for use in uses if isinstance(use.module, MATRICES)]
+    edges += [use.out for use in uses]
+    of_input, *rows = rows_of_jacobian(outputs, edges)
+    with torch.no_grad():
+        into, out = {}, {}
+        for use in uses:
+            if isinstance(use.module, MATRICES):
+                into[use] = _by_sample(rows.pop(0), samples)
+        for use in uses:
+            out[use] = rows.pop(0)
+        jacobian = _by_sample(of_input, samples)
+        by_layer = {name: [use for use in uses if use.name == name] for name in findings.layers}
+        squares = _Squares(samples, inputs, adaptive, findings, model)
+        weight2, gamma2, positions, smallest2 = squares.of_matrices(uses, out, corrected)
+        bias2 = squares.of_vectors(uses, out)
+        joined = [_cat([into[use] for use in own], 2) for own in by_layer.values()]
+        x = [_cat([use.x.reshape(samples, -1) for use in own], 1) for own in by_layer.values()]
+        if not torch.equal(jacobian, joined[0]):  # more than the first layer reads x
+            joined.append(jacobian)
+            x.append(inputs.detach().flatten(1))
+        grams, scaled2, along2 = zip(*map(products, joined, x), strict=True)
+        singular = [
+            refine(values, each)
+            for values, each in zip(singular_values(torch.stack(grams)), joined, strict=True)
+        ]
+        layers = [
+            Layer(
+                name=name,
+                module=own[0].module,
+                x2=_squared_norm(x[number]),
+                gamma2=gamma2[name],
+                weight2=weight2[name],
+                bias2=bias2.get(name, inputs.new_zeros(samples)),
+                singular=singular[number],
+                gram=grams[number],
+                scaled2=scaled2[number],
+                smallest2=smallest2[name],
+                positions=positions[name],
+                output_positions=own[0].numbers // (samples * len(own[0].module.weight)),
+                input_shape=tuple(own[0].x.shape[1:]),
+            )
+            for number, (name, own) in enumerate(by_layer.items())
+        ]
+    whole = 0 if len(joined) == len(layers) else -1
+    if findings.generic:
+        squares.add(*generic_squares(model, inputs.detach(), findings.generic))
+    return Derivatives(
+        outputs=outputs.detach(),
+        sharpness=squares.plain,
+        adaptive=squares.adaptive,
+        x2=_squared_norm(x[whole]),
+        singular=singular[whole],
+        gram=grams[whole],
+        scaled2=scaled2[whole],
+        along2=along2[whole],
+        layers=layers,
+        findings=findings,
+    )
+
+
+class _Squares:
+    """Adds up the squared gradients of the trainable parameters, each counted once."""
+
+    def __init__(
+        self, samples: int, like: Tensor, adaptive: bool, findings: Findings, model: nn.Module
+    ) -> None:
+        self.samples = samples
+        self.plain = like.new_zeros(samples).detach()
+        self.adaptive = self.plain.clone() if adaptive else None
+        generic = {id(model.get_parameter(name)) for name in findings.generic}
+        self.counted = {
+            id(parameter)
+            for parameter in model.parameters()
+            if parameter.requires_grad and id(parameter) not in generic
+        }
+
+    def add(self, plain: Tensor, adaptive: Tensor | None) -> None:
+        self.plain += plain
+        if self.adaptive is not None and adaptive is not None:
+            self.adaptive += adaptive
+
+    def of_matrices(
+        self, uses: list[Use], out: dict[Use, Tensor], corrected: bool
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, int], dict[str, Tensor]]:
+        """By layer: ||df/dW||_F^2, ||Gamma||_F^2, positions, smallest eigenvalue of U^T U."""
+        by_weight: defaultdict[int, list[Use]] = defaultdict(list)
+        for use in uses:
+            if isinstance(use.module, MATRICES):
+                by_weight[id(use.module.weight)].append(use)
+        weight2, gamma2, positions, smallest2 = {}, {}, {}, {}
+        for identity, group in by_weight.items():
+            parts = [columns(use, out[use], self.samples) for use in group]
+            u, g = (_cat(same, -1) for same in zip(*parts, strict=True))
+            weight = group[0].module.weight
+            counted = identity in self.counted
+            adaptive = self.adaptive is not None and counted
+            squares = weight_squares(u, g, weight, adaptive)  # type: ignore[arg-type]
+            if counted:
+                self.add(squares.plain, squares.adaptive)
+            for use in group:
+                weight2[use.name] = squares.plain
+                gamma2[use.name] = squares.gamma
+                positions[use.name] = u.shape[-1]
+                smallest2[use.name] = _smallest(u) if corrected else u.new_zeros(len(u))
+        return weight2, gamma2, positions, smallest2
+
+    def of_vectors(self, uses: list[Use], out: dict[Use, Tensor]) -> dict[str, Tensor]:
+        """By layer: ||df/db||_F^2. Counts biases, and the parameters of normalizations."""
+        gradients: dict[int, Tensor] = {}
+        holders: dict[int, tuple[Tensor, list[str]]] = {}
+
+        def collect(name: str, parameter: Tensor | None, gradient: Tensor) -> None:
+            if parameter is None:
+                return
+            key = id(parameter)
+            gradients[key] = gradients[key] + gradient if key in gradients else gradient
+            holders.setdefault(key, (parameter, []))[1].append(name)
+
+        for use in uses:
+            if isinstance(use.module, MATRICES):
+                if use.module.bias is not None:
+                    gradient = bias_gradient(use, out[use], self.samples)
+                    collect(use.name, use.module.bias, gradient)
+            else:
+                of_weight, of_bias = normalization_gradients(use, out[use], self.samples)
+                collect(use.name, use.module.weight, of_weight)  # type: ignore[arg-type]
+                collect(use.name, use.module.bias, of_bias)  # type: ignore[arg-type]
+        result = {}
+        for key, gradient in gradients.items():
+            parameter, names = holders[key]
+            squares = gradient.square().sum(0)  # (samples, numbers)
+            result |= dict.fromkeys(names, squares.sum(1))
+            if key in self.counted:
+                self.add(squares.sum(1), squares @ parameter.detach().flatten().square())
+        return result
+
+
+def _by_sample(rows: Tensor, samples: int) -> Tensor:
+    """(N, rows, ...) -> (samples, N, numbers)."""
+    return rows.reshape(len(rows), samples, -1).transpose(0, 1)
+
+
+def _cat(tensors: Sequence[Tensor], dim: int) -> Tensor:
+    """One after the other; a single one is not copied."""
+    return tensors[0] if len(tensors) == 1 else torch.cat(list(tensors), dim)
+
+
+def _squared_norm(x: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(x, dim=tuple(range(1, x.ndim))).square()
+
+
+def _smallest(u: Tensor) -> Tensor:
+    """Smallest eigenvalue of U^T U over the groups; zero where its columns are dependent."""
+    width, positions = u.shape[2:]
+    if positions > width:
+        return u.new_zeros(len(u))
+    double = u.double()
+    values = torch.linalg.eigvalsh(double.mT @ double)
+    eps = torch.finfo(u.dtype).eps
+    independent = values[..., 0] > (positions * eps) ** 2 * values[..., -1]
+    return torch.where(independent, values[..., 0], 0.0).amin(1).to(u)
+
+
+def _joined(parts: list[Derivatives]) -> Derivatives:
+    """The batches one after the other."""
+
+    def join(records: list) -> dict:
+        result = {}
+        for field in fields(records[0]):
+            values = [getattr(record, field.name) for record in records]
+            whole = isinstance(values[0], Tensor)
+            result[field.name] = torch.cat(values) if whole else values[0]
+        return result
+
+    layers = [Layer(**join(list(same))) for same in zip(*(p.layers for p in parts), strict=True)]
+    return Derivatives(**{**join(parts), "layers": layers})

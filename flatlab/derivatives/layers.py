@@ -1,0 +1,195 @@
+"""The rules: gradients of all outputs with respect to a layer's parameters, sample by sample.
+
+A linear layer or a convolution applies one matrix W to many columns: with U (D, positions) its
+inputs and Gamma_k (O, positions) the derivatives of output k, the gradient is Gamma_k U^T. A
+fully connected layer has one position; sequences, images and repeated uses have several.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from flatlab.derivatives.blocks import block
+from flatlab.derivatives.convolution import CONVOLUTIONS, Convolution, patches
+from flatlab.derivatives.record import Use
+
+MATRICES = (nn.Linear, *CONVOLUTIONS)
+NORMALIZATIONS = (
+    *(nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm),
+    *(nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d),
+    *(nn.LayerNorm, nn.GroupNorm),
+)
+RULED = (*MATRICES, *NORMALIZATIONS)
+
+
+def plain_forward(module: nn.Module, x: Tensor) -> Tensor:
+    """What the rule of a module takes it to compute, whatever forward a subclass has."""
+    base = next(kind for kind in RULED if isinstance(module, kind))
+    return base.forward(module, x)  # type: ignore[arg-type]
+
+
+def columns(use: Use, gamma: Tensor, samples: int) -> tuple[Tensor, Tensor]:
+    """U (samples, groups, D, positions) and Gamma (samples, groups, N, O, positions) of one use.
+
+    gamma: (N, rows, ...), the derivatives with respect to the output of the layer.
+    """
+    outputs = len(gamma)
+    if isinstance(use.module, nn.Linear):
+        u = use.x.reshape(samples, 1, -1, use.x.shape[-1]).transpose(2, 3)
+        g = gamma.reshape(outputs, samples, -1, gamma.shape[-1]).permute(1, 0, 3, 2)
+        return u, g[:, None]
+    layer: Convolution = use.module  # type: ignore[assignment]
+    each = len(use.x) // samples  # rows of one sample
+    u = patches(use.x, layer)
+    u = u.reshape(samples, each, *u.shape[1:]).permute(0, 2, 3, 1, 4).flatten(3)
+    g = gamma.reshape(outputs, samples, each, layer.groups, gamma.shape[2] // layer.groups, -1)
+    return u, g.permute(1, 3, 0, 4, 2, 5).flatten(4)
+
+
+@dataclass(frozen=True)
+class Squares:
+    """For each sample, summed over the outputs k.
+
+    plain: ||df_k/dW||_F^2.  adaptive: the sum of W_od^2 (df_k/dW_od)^2.  gamma: ||Gamma_k||_F^2.
+    """
+
+    plain: Tensor
+    adaptive: Tensor | None
+    gamma: Tensor
+
+
+def weight_squares(u: Tensor, g: Tensor, weight: Tensor, adaptive: bool) -> Squares:
+    """Of the gradients Gamma_k U^T of a matrix, whichever way is the cheapest.
+
+    u: (samples, groups, D, P).  g: (samples, groups, N, O, P).  weight: (groups x O, ...).
+    """
+    groups, width, positions = u.shape[1:]
+    outputs, out = g.shape[2:4]
+    squared = weight.detach().reshape(groups, out, width).square() if adaptive else None
+    if positions == 1:
+        return _outer(u[..., 0], g[..., 0], squared)
+    direct = outputs * out * width * (positions + 32)  # the 32: written and read again
+    gram = positions**2 * (width + outputs * out)
+    pairs = out * width * positions * (positions + 1) / 2
+    if squared is None:
+        return _gram(u, g) if gram < direct else _direct(u, g, None)
+    if groups == 1 and pairs + gram < direct:
+        return replace(_gram(u, g), adaptive=_pairs(u, g, squared[0]))
+    return _direct(u, g, squared)
+
+
+def _outer(u: Tensor, g: Tensor, squared: Tensor | None) -> Squares:
+    """One position: the gradients are outer products."""
+    g2, u2 = g.square().sum(2), u.square()  # (samples, groups, O), (samples, groups, D)
+    by_group = g2.sum(2)
+    adaptive = None
+    if squared is not None:
+        products = torch.matmul(g2.transpose(0, 1), squared).transpose(0, 1)
+        adaptive = (products * u2).sum((1, 2))
+    return Squares((by_group * u2.sum(2)).sum(1), adaptive, by_group.sum(1))
+
+
+def _gram(u: Tensor, g: Tensor) -> Squares:
+    """<U^T U, Gamma^T Gamma>, which never forms a gradient."""
+    samples, groups, _, positions = u.shape
+    plain, gamma = u.new_empty(samples), u.new_empty(samples)
+    step = block(u, groups * positions**2)
+    for start in range(0, samples, step):
+        here = slice(start, start + step)
+        of_u = u[here].flatten(0, 1)
+        of_g = g[here].reshape(len(of_u), -1, positions)
+        of_u, of_g = torch.bmm(of_u.mT, of_u), torch.bmm(of_g.mT, of_g)
+        gamma[here] = of_g.diagonal(dim1=1, dim2=2).reshape(len(gamma[here]), -1).sum(1)
+        plain[here] = of_g.mul_(of_u).view(-1, groups * positions**2).sum(1)
+    return Squares(plain, None, gamma)
+
+
+def _direct(u: Tensor, g: Tensor, squared: Tensor | None) -> Squares:
+    """Each gradient Gamma_k U^T in turn, in one buffer of a few rows of all outputs."""
+    samples, groups, width, positions = u.shape
+    outputs, out = g.shape[2:4]
+    rows = min(out, block(u, groups * outputs * width))
+    step = min(samples, block(u, groups * outputs * rows * max(width, positions)))
+    plain, adaptive, gamma = u.new_zeros(3, samples)
+    buffer = u.new_empty(step * groups * outputs * rows * width)
+    for start in range(0, samples, step):
+        here = slice(start, start + step)
+        columns = u[here].flatten(0, 1).mT
+        for row in range(0, out, rows):
+            left = g[here, :, :, row : row + rows]
+            shape = len(columns), outputs * left.shape[3], width
+            left = left.reshape(*shape[:2], positions)
+            gamma[here] += torch.linalg.vector_norm(
+                left.view(-1, groups, *left.shape[1:]), dim=(1, 2, 3)
+            ).square()
+            product = buffer[: shape[0] * shape[1] * shape[2]].view(shape)
+            torch.bmm(left, columns, out=product)
+            product = product.view(-1, groups, outputs, shape[1] // outputs * width)
+            if squared is None:
+                plain[here] += torch.linalg.vector_norm(product, dim=(1, 2, 3)).square()
+                continue
+            product.square_()
+            plain[here] += product.sum((1, 2, 3))
+            factor = squared[:, row : row + rows].reshape(groups, -1, 1)
+            adaptive[here] += torch.matmul(product, factor).sum((1, 2, 3))
+    return Squares(plain, None if squared is None else adaptive, gamma)
+
+
+def _pairs(u: Tensor, g: Tensor, squared: Tensor) -> Tensor:
+    """Sum over o, p, q of (sum_k Gamma_kop Gamma_koq) (sum_d W_od^2 U_dp U_dq): (samples,).
+
+    Cheaper than the gradients themselves where there are few positions.
+    """
+    samples, _, width, positions = u.shape
+    out = g.shape[3]
+    first, second = torch.triu_indices(positions, positions, device=u.device)
+    twice = torch.where(first == second, 1.0, 2.0).to(u)
+    of_u = u.new_zeros(out, samples * len(first))
+    step = min(width, block(u, samples * len(first)))
+    for start in range(0, width, step):
+        part = u[:, 0, start : start + step].transpose(0, 1)
+        products = (part[:, :, first] * part[:, :, second]).flatten(1)
+        of_u.addmm_(squared[:, start : start + step], products)
+    of_g = g[:, 0].permute(0, 2, 3, 1)  # (samples, O, P, N)
+    of_g = torch.matmul(of_g, of_g.mT)[..., first, second] * twice
+    return (of_g * of_u.view(out, samples, -1).transpose(0, 1)).sum((1, 2))
+
+
+def bias_gradient(use: Use, gamma: Tensor, samples: int) -> Tensor:
+    """df_k/db for each sample: (N, samples, O)."""
+    channel = -1 if isinstance(use.module, nn.Linear) else 2
+    moved = gamma.movedim(channel, -1)
+    return moved.reshape(len(gamma), samples, -1, moved.shape[-1]).sum(2)
+
+
+def normalization_gradients(use: Use, gamma: Tensor, samples: int) -> tuple[Tensor, Tensor]:
+    """df_k/dweight and df_k/dbias of a normalization for each sample: (N, samples, numbers)."""
+    module = use.module
+    normalized = normalize(module, use.x)
+    if isinstance(module, nn.LayerNorm):
+        numbers = module.weight.numel()
+        shape = len(gamma), samples, -1, numbers
+        g = gamma.reshape(shape)
+        x = normalized.reshape(shape[1:])
+    else:
+        g = gamma.movedim(2, -1)
+        g = g.reshape(len(gamma), samples, -1, g.shape[-1])
+        x = normalized.movedim(1, -1).reshape(samples, -1, g.shape[-1])
+    return (g * x).sum(2), g.sum(2)
+
+
+def normalize(module: nn.Module, x: Tensor) -> Tensor:
+    """What a normalization computes before its weight and bias."""
+    if isinstance(module, nn.LayerNorm):
+        return F.layer_norm(x, module.normalized_shape, None, None, module.eps)
+    if isinstance(module, nn.GroupNorm):
+        return F.group_norm(x, module.num_groups, None, None, module.eps)
+    mean, variance = module.running_mean, module.running_var
+    if isinstance(module, nn.modules.instancenorm._InstanceNorm):
+        own = module.training or not module.track_running_stats
+        return F.instance_norm(x, mean, variance, None, None, own, 0.0, module.eps)
+    return F.batch_norm(x, mean, variance, None, None, False, 0.0, module.eps)

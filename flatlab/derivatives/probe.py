@@ -1,0 +1,186 @@
+"""What a network's rules cover, found out on two samples before anything is measured."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
+
+from flatlab.derivatives.guard import MeasureError
+from flatlab.derivatives.layers import MATRICES, RULED, plain_forward
+from flatlab.derivatives.record import Use, recorded
+
+
+@dataclass(frozen=True)
+class Findings:
+    """layers: names of the linear and convolution layers in the order of their first use.
+    modules: these and the normalizations, all that have rules.
+    generic: trainable parameters that no rule covers.  unused: those the outputs do not depend on.
+    frozen: those that do not require gradients.  excluded: layers left out, with the reason.
+    outputs: N.  input_numbers: M.  numbers: of inputs and outputs of all layers for one sample.
+    """
+
+    layers: list[str]
+    modules: dict[str, nn.Module]
+    generic: list[str]
+    unused: list[str]
+    frozen: list[str]
+    excluded: dict[str, str]
+    outputs: int
+    input_numbers: int
+    numbers: int
+
+
+def probe(model: nn.Module, inputs: Tensor) -> Findings:
+    """Run the first two samples, and refuse what cannot be measured exactly."""
+    two = inputs[:2] if len(inputs) > 1 else torch.cat([inputs, inputs])
+    two = two.detach().clone().requires_grad_()
+    modules = {
+        name: module
+        for name, module in model.named_modules()
+        if isinstance(module, RULED) and isinstance(getattr(module, "weight", None), Tensor)
+    }
+    uses: list[Use] = []
+    with recorded(modules, uses, check=_follows_its_rule):
+        outputs = run(model, two)
+    _check_outputs(outputs, two)
+    if model.training and not _equal(outputs, run(model, two)):
+        raise MeasureError("two passes of the network differ; call model.eval()")
+    parameters = dict(model.named_parameters())
+    trusted = all(is_finite(tensor) for tensor in (outputs, *parameters.values()))
+    reached = _first_sample_alone(outputs, two, uses) if trusted else [True] * len(uses)
+    excluded: dict[str, str] = {}
+    for use, apart in zip(uses, reached, strict=True):
+        if not apart:
+            excluded[use.name] = "its rows do not belong to one sample each"
+        elif not use.plain:
+            excluded[use.name] = "its forward is not that of its base class"
+    kept = [use for use in uses if use.name not in excluded]
+    covered, unused = _coverage(outputs, kept, parameters)
+    layers = list(dict.fromkeys(use.name for use in kept if isinstance(use.module, MATRICES)))
+    if not layers:
+        raise MeasureError("the network has no linear or convolution layer that could be measured")
+    for name, module in modules.items():
+        if isinstance(module, MATRICES) and name not in layers and name not in excluded:
+            excluded[name] = "it is not called as a module"
+    trainable = [name for name, parameter in parameters.items() if parameter.requires_grad]
+    return Findings(
+        layers=layers,
+        modules={name: modules[name] for name in dict.fromkeys(use.name for use in kept)},
+        generic=[n for n in trainable if n not in unused and id(parameters[n]) not in covered],
+        unused=[name for name in trainable if name in unused],
+        frozen=[name for name in parameters if name not in trainable],
+        excluded={n: r for n, r in excluded.items() if isinstance(modules[n], MATRICES)},
+        outputs=outputs.shape[1],
+        input_numbers=two[0].numel(),
+        numbers=two[0].numel() + sum(use.x.numel() + use.numbers for use in kept) // 2,
+    )
+
+
+def is_finite(tensor: Tensor) -> bool:
+    """Whether all numbers are finite, in one pass without a copy."""
+    return bool(torch.linalg.vector_norm(tensor.detach(), float("inf")).isfinite())
+
+
+def run(model: nn.Module, inputs: Tensor) -> Tensor:
+    """The outputs, or a `MeasureError` that says how the inputs do not fit."""
+    try:
+        return model(inputs)
+    except (RuntimeError, ValueError, TypeError) as error:
+        if "out of memory" in str(error) or "DefaultCPUAllocator" in str(error):
+            raise
+        shape = tuple(inputs.shape[1:])
+        raise MeasureError(f"the network does not accept inputs {shape}: {error}") from error
+
+
+def _check_outputs(outputs: object, inputs: Tensor) -> None:
+    shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+    if not isinstance(outputs, Tensor) or outputs.ndim != 2 or len(outputs) != len(inputs):
+        raise MeasureError(
+            f"the network maps {len(inputs)} samples to {shape}, not to ({len(inputs)}, outputs); "
+            "wrap it in a module that returns one vector per sample"
+        )
+    if not outputs.requires_grad:
+        raise MeasureError(
+            "the outputs are not connected to the inputs by gradients; remove detach and no_grad "
+            "from the network's forward"
+        )
+
+
+def _equal(first: Tensor, second: Tensor) -> bool:
+    return bool(torch.isclose(first, second, rtol=1e-5, atol=1e-6, equal_nan=True).all())
+
+
+def _first_sample_alone(outputs: Tensor, inputs: Tensor, uses: list[Use]) -> list[bool]:
+    """Whether, for each use, the first sample's outputs depend on the first half of the rows only.
+
+    Refuses a network in which they depend on the second sample's input.
+    """
+    generator = torch.Generator().manual_seed(0)
+    direction = torch.randn(outputs.shape[1], generator=generator).to(outputs)
+    edges: list[GradientEdge | Tensor] = [inputs, *(use.out for use in uses)]
+    of_input, *of_uses = torch.autograd.grad(
+        outputs[0] @ direction, edges, allow_unused=True, materialize_grads=True
+    )
+    if of_input[1].any():
+        raise MeasureError(
+            "the outputs of one sample depend on another sample of the batch; nothing per sample "
+            "is defined. If a layer uses statistics of the batch, call model.eval()"
+        )
+    alone = []
+    for use, gradient in zip(uses, of_uses, strict=True):
+        half, odd = divmod(len(gradient), 2)
+        same = len(use.x) == len(gradient) and use.x.ndim > 1
+        alone.append(same and not odd and not gradient[half:].any().item())
+    return alone
+
+
+def _follows_its_rule(module: nn.Module, x: Tensor, output: Tensor) -> bool:
+    base = next(kind for kind in RULED if isinstance(module, kind))
+    if type(module).forward is base.forward:
+        return True
+    with torch.no_grad():
+        expected = plain_forward(module, x)
+    return expected.shape == output.shape and _equal(expected, output)
+
+
+def _coverage(
+    outputs: Tensor, uses: list[Use], parameters: dict[str, nn.Parameter]
+) -> tuple[set[int], set[str]]:
+    """Identities of the parameters that are used by rules alone, and names of those not used.
+
+    A parameter is covered if the graph uses it exactly as often as the layers with rules do.
+    """
+    in_graph: Counter[int] = Counter()
+    seen: set[Node] = set()
+    todo = [get_gradient_edge(outputs).node]
+    while todo:
+        node = todo.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        for following, _ in node.next_functions:
+            if following is None:
+                continue
+            if (variable := getattr(following, "variable", None)) is not None:
+                in_graph[id(variable)] += 1
+            else:
+                todo.append(following)
+    by_rules: Counter[int] = Counter()
+    for use in uses:
+        for parameter in use.module._parameters.values():
+            if parameter is not None:
+                by_rules[id(parameter)] += 1
+    kinds: defaultdict[int, set[bool]] = defaultdict(set)
+    for use in uses:
+        for name, parameter in use.module._parameters.items():
+            kinds[id(parameter)].add(name == "weight" and isinstance(use.module, MATRICES))
+    covered = {
+        identity
+        for identity, count in in_graph.items()
+        if by_rules[identity] == count and len(kinds[identity]) == 1
+    }
+    return covered, {name for name, p in parameters.items() if not in_graph[id(p)]}

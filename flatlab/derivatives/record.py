@@ -1,0 +1,104 @@
+"""What goes into each layer and comes out, and where its derivatives will be found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import GradientEdge, get_gradient_edge
+
+from flatlab.derivatives.convolution import graft, has_own_input_gradient
+
+
+@dataclass(frozen=True, eq=False)
+class Use:
+    """One use of a layer in a forward pass.
+
+    x: its input, (rows, ...), rows a multiple of the samples.  into, out: where the derivatives
+    with respect to its input (through this layer alone) and to its output arrive.  numbers: of
+    its output.  plain: its forward is what its rule takes it to be.
+    """
+
+    name: str
+    module: nn.Module
+    x: Tensor
+    into: GradientEdge
+    out: GradientEdge
+    numbers: int
+    plain: bool
+
+
+@contextmanager
+def recorded(
+    modules: Mapping[str, nn.Module],
+    uses: list[Use],
+    *,
+    total: bool = False,
+    graft_inputs: bool = False,
+    check: Callable[[nn.Module, Tensor, Tensor], bool] | None = None,
+) -> Iterator[None]:
+    """Append to `uses` each use of these modules while the context lasts.
+
+    A layer is given a copy of its input: derivatives with respect to the copy are those through
+    this layer alone, and what happens in place to the original later does not matter. The edge
+    of the output is taken before anything in place can happen to that.
+    total: derivatives with respect to the input itself, through all that reads it.
+    graft_inputs: use our own input gradient of convolutions where there is one.
+    check: says of a module, its input and its output whether its forward is the expected one.
+    """
+    copies: dict[nn.Module, tuple[Tensor, GradientEdge]] = {}
+    handles: list[Any] = []
+
+    def before(module: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        x, *rest = arguments or (named["input"],)
+        source = x if x.requires_grad else x.detach().requires_grad_()
+        copy = source.clone()
+        copies[module] = copy, get_gradient_edge(source if total else copy)
+        return (copy, *rest), ({} if not arguments else named)
+
+    def after(name: str) -> Any:
+        def hook(module: nn.Module, arguments: Any, output: Tensor) -> Tensor | None:
+            copy, into = copies.pop(module)
+            grafted = None
+            if graft_inputs and has_own_input_gradient(module, copy):
+                output = grafted = graft(module, copy, output)
+            x, out = copy.detach(), get_gradient_edge(output)
+            plain = check(module, x, output) if check else True
+            uses.append(Use(name, module, x, into, out, output.numel(), plain))
+            return grafted
+
+        return hook
+
+    try:
+        for name, module in modules.items():
+            handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
+            handles.append(module.register_forward_hook(after(name)))
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def rows_of_jacobian(outputs: Tensor, edges: list[GradientEdge]) -> list[Tensor]:
+    """Derivatives of each output with respect to what lies at the edges: (N, ...) each.
+
+    outputs: (samples, N), each row a function of its own sample. All N at once where every
+    operation can be batched; one after the other where one cannot.
+    """
+    unit = torch.eye(outputs.shape[1], dtype=outputs.dtype, device=outputs.device)
+
+    def row(k: Tensor) -> tuple[Tensor, ...]:
+        return torch.autograd.grad(
+            outputs, edges, k.expand_as(outputs), retain_graph=True, materialize_grads=True
+        )
+
+    try:
+        return list(torch.func.vmap(row, randomness="same")(unit))
+    except RuntimeError as error:
+        if "out of memory" in str(error) or "DefaultCPUAllocator" in str(error):
+            raise
+        return [torch.stack(rows) for rows in zip(*map(row, unit), strict=True)]

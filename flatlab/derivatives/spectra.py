@@ -1,0 +1,53 @@
+"""Singular values of Jacobians with few rows, from their Gram matrices in float64."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from flatlab.derivatives.blocks import block
+
+CONDITION = 1e3
+"""sigma_1/sigma_N up to which the Gram matrix gives ln sigma to 1e-10 (error: eps x its square)."""
+
+
+def products(jacobians: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """J J^T, (samples, N, N), ||J diag(x)||_F^2 and ||J x||^2, (samples,), in float64.
+
+    jacobians: (samples, N, M).  x: (samples, M).
+    """
+    samples, outputs, width = jacobians.shape
+    grams = jacobians.new_empty(samples, outputs, outputs, dtype=torch.float64)
+    scaled, along = grams.new_empty(2, samples)
+    step = min(samples, block(jacobians, 2 * outputs * width))
+    buffer = grams.new_empty(step, outputs, width)
+    for start in range(0, samples, step):
+        here = slice(start, start + step)
+        double = buffer[: len(jacobians[here])].copy_(jacobians[here])
+        torch.bmm(double, double.mT, out=grams[here])
+        double.mul_(x[here, None])
+        scaled[here] = torch.linalg.vector_norm(double, dim=(1, 2)).square()
+        along[here] = double.sum(2).square().sum(1)
+    return grams, scaled, along
+
+
+def singular_values(grams: Tensor) -> Tensor:
+    """From J J^T, descending: (..., N, N) -> (..., N); NaN where that is not finite."""
+    finite = grams.isfinite().flatten(-2).all(-1)
+    values = torch.linalg.eigvalsh(torch.where(finite[..., None, None], grams, 0.0))
+    values = values.flip(-1).clamp(min=0).sqrt()
+    return torch.where(finite[..., None], values, torch.nan)
+
+
+def refine(singular: Tensor, jacobians: Tensor) -> Tensor:
+    """The same from J itself for the samples whose Gram matrix is ill-conditioned.
+
+    singular: (samples, N).  jacobians: (samples, N, M). Where N > M the rest is zero.
+    """
+    poor = singular[:, -1] * CONDITION < singular[:, 0]
+    if not poor.any():
+        return singular
+    exact = torch.linalg.svdvals(jacobians[poor].double())
+    singular = singular.clone()
+    singular[poor] = torch.nn.functional.pad(exact, (0, singular.shape[1] - exact.shape[1]))
+    return singular
