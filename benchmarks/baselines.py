@@ -11,14 +11,17 @@ from torch import Tensor, nn
 
 
 def three_passes(model: nn.Module, inputs: Tensor) -> dict[str, float]:
-    """Sharpness, MLS with volume and dimension, and NMLS, by a pass each, sample by sample.
+    """Sharpness, MLS with volume and dimension, and NMLS with its bound, by a pass each.
 
     The form of the chen papers' public code: a batch of one, one backward pass per output, the
-    gradients copied to NumPy, and for NMLS one backward pass per layer and output.
+    gradients copied to NumPy; for NMLS one backward pass per layer and output, and for its bound
+    the norm of each weight anew for each sample (spectral where the network has no convolutions,
+    Frobenius where it has).
     """
     parameters = list(model.parameters())
     layers = [m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d)]
-    sharpness = mls = log_volume = dimension = nmls = 0.0
+    order = 2 if all(isinstance(m, nn.Linear) for m in layers) else "fro"
+    sharpness = mls = log_volume = dimension = nmls = bound = 0.0
     for x in inputs.split(1):
         for output in model(x)[0]:
             model.zero_grad()
@@ -43,9 +46,11 @@ def three_passes(model: nn.Module, inputs: Tensor) -> dict[str, float]:
         outputs = model(x.clone().requires_grad_())[0]
         for hook in hooks:
             hook.remove()
-        for activation in seen:
+        for layer, activation in zip(layers, seen, strict=True):
             rows = [torch.autograd.grad(f, activation, retain_graph=True)[0] for f in outputs]
             nmls += float(torch.linalg.svdvals(torch.stack(rows).flatten(1)).max())
+            norm = torch.linalg.matrix_norm(layer.weight.detach().flatten(1), order)
+            bound += float(norm.square() / (activation.detach().square().sum() + 1e-4))
     count = len(inputs)
     return {
         "sharpness": sharpness / count,
@@ -53,6 +58,7 @@ def three_passes(model: nn.Module, inputs: Tensor) -> dict[str, float]:
         "log_volume": log_volume / count,
         "local_dimension": dimension / count,
         "nmls": nmls / count,
+        "nmls_bound": (bound / count * sharpness / count) ** 0.5,
     }
 
 

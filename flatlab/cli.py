@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     try:
-        return options.run(options)
+        return options.run_command(options)
     except (plan.PlanError, store.StoreError) as error:
         print(f"flatlab: {error}", file=sys.stderr)
         return 1
@@ -35,18 +36,87 @@ def _parser() -> argparse.ArgumentParser:
 
     def command(name: str, run: Any, description: str) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=description, description=description)
-        sub.set_defaults(run=run)
+        sub.set_defaults(run_command=run)
         return sub
 
     summary = command("summary", _summary, "targets, verdicts, and where to look")
     summary.add_argument("--scale", choices=plan.SCALES, help="instead of the scale of config.yaml")
     show = command("show", _show, "print what a result file holds")
     show.add_argument("file", nargs="+", type=Path, help=".zarr.zip, .safetensors or .json")
+    _add_measure(command("measure", _measure, "measure the network in a .safetensors file"))
     check = command("check", _check, "check configuration, grids and the hash of every result file")
     check.add_argument("folder", nargs="?", type=Path, default=Path("results"))
     grids = command("grids", _grids, "the grids, and every key that a grid may set")
     grids.add_argument("--scale", choices=plan.SCALES, help="instead of the scale of config.yaml")
     return parser
+
+
+def _add_measure(sub: argparse.ArgumentParser) -> None:
+    sub.formatter_class = argparse.ArgumentDefaultsHelpFormatter
+    add = sub.add_argument
+    add("weights", type=Path, help="a state dictionary, or a pack of this project")
+    add("--model", required=True, metavar="NAME|MODULE:FUNCTION", help=_known("models"))
+    add("--data", required=True, metavar="NAME|FOLDER", help=f"{_known('data')}; images by class")
+    add("--out", type=Path, metavar="FILE.zarr.zip", help="where to write the report")
+    add("--family", nargs="+", default=["geometry"], metavar="NAME", help="what to measure")
+    add("--split", choices=["train", "test"], default="train", help="where the samples come from")
+    add("--samples", type=_count, default=100, help="how many, or `all`")
+    add("--sample-seed", type=int, default=0, help="of the draw of samples")
+    add("--scaling", choices=["unit", "standardized"], default="unit", help="of the inputs")
+    add("--outputs", type=int, help="of the network; as many as classes if not given")
+    add("--activation", choices=["relu", "tanh"], default="relu", help="for --model NAME")
+    add("--run", help="of a pack: which network")
+    add("--checkpoint", type=int, help="of a pack: which iteration; the last if not given")
+    add("--loss", default="mse", help="mse, mean-mse or cross-entropy, for relative flatness")
+    add("--dtype", help="float64 or float32; that of the weights if not given")
+    add("--singular-values", type=_count, default="all", help="of the log volume: k, or `all`")
+    add("--conventions", default="flatlab", help="flatlab, or chen-code: those of its authors")
+    add(
+        "--costly",
+        nargs="*",
+        default=["elementwise-adaptive-trace"],
+        metavar="NAME",
+        help="elementwise-adaptive-trace, operator-norm, corrected-bound",
+    )
+    add("--batch-size", type=int, help="samples at a time; what fits in memory if not given")
+    add("--seed", type=int, default=0, help="of families that draw at random")
+    add("--device", choices=["cpu", "cuda"], default="cpu", help="where to compute")
+
+
+def _known(folder: str) -> str:
+    return f"known here: {', '.join(plan.keys_of(folder))}"
+
+
+def _count(text: str) -> int | str:
+    if text == "all":
+        return text
+    if not text.isdigit() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither `all` nor a positive number")
+    return int(text)
+
+
+def _measure(options: argparse.Namespace) -> int:
+    if options.out and not options.out.name.endswith(".zarr.zip"):
+        raise store.StoreError(f"{options.out}: a report is a .zarr.zip file")
+    # Not imported above: torch takes seconds, and no other command needs it.
+    measurement = importlib.import_module("flatlab.measurement")
+    settings = vars(options).copy()
+    out = settings.pop("out")
+    settings |= {"data_set": settings.pop("data"), "families": settings.pop("family")}
+    settings["samples"] = None if options.samples == "all" else options.samples
+    settings["progress"] = sys.stderr.isatty()
+    del settings["run_command"]
+    try:
+        report = measurement.measure_file(**settings)
+    except (measurement.MeasureError, measurement.DataError) as error:
+        raise store.StoreError(str(error)) from None
+    if out:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        store.save_dataset(out, report)
+    _show_dataset(report)
+    if out:
+        print(f"\nwritten to {out}; print it again with: flatlab show {out}")
+    return 0
 
 
 def _load_plan(scale: str | None = None) -> plan.Plan:
@@ -117,20 +187,49 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _show_dataset(dataset: Any) -> None:
+    """Attributes, single numbers with their units, numbers by layer, and a summary of the rest."""
     for key, value in dataset.attrs.items():
-        print(f"  {key}: {value}")
+        text = ", ".join(map(str, value)) if isinstance(value, list) else value
+        if text != "":
+            print(f"  {key}: {text}")
     print("  " + ", ".join(f"{name} {size}" for name, size in dataset.sizes.items()))
-    print(f"  {'variable':<26}{'dimensions':<34}{'mean':>12}{'min':>12}{'max':>12}  not finite")
-    for name, variable in dataset.variables.items():
-        line = f"  {name:<26}{', '.join(variable.dims):<34}"
-        if variable.dtype.kind in "fiub" and variable.size:
-            values = variable.values.astype(float)
+    arrays = {name: a for name, a in dataset.variables.items() if a.dtype.kind in "fiub"}
+    single = {name: array for name, array in arrays.items() if not array.dims}
+    if single:
+        print(f"\n  {'quantity':<30}{'value':>13}  {'units':<22}definition")
+    for name, array in single.items():
+        units, what = array.attrs.get("units", ""), array.attrs.get("long_name", "")
+        print(f"  {name:<30}{float(array):>13.6g}  {units:<22}{what}".rstrip())
+    by_layer = {name: array for name, array in arrays.items() if array.dims == ("layer",)}
+    if by_layer:
+        layers = [str(layer) for layer in dataset["layer"].values]
+        _print_by_layer(layers, by_layer)
+    rest = {n: a for n, a in dataset.variables.items() if n not in single and n not in by_layer}
+    if rest:
+        print(
+            f"\n  {'variable':<30}{'dimensions':<30}{'mean':>12}{'min':>12}{'max':>12}  not finite"
+        )
+    for name, array in rest.items():
+        line = f"  {name:<30}{', '.join(array.dims):<30}"
+        if name in arrays and array.size:
+            values = array.values.astype(float)
             bad = ~_finite(values)
             good = values[~bad]
             spread = (good.mean(), good.min(), good.max()) if good.size else ()
             line += "".join(f"{number:>12.5g}" for number in spread) or f"{'':>36}"
             line += f"  {int(bad.sum()) or ''}"
         print(line.rstrip())
+
+
+def _print_by_layer(layers: list[str], by_layer: dict[str, Any]) -> None:
+    """A row for each quantity, a column for each layer, as many as fit a line at a time."""
+    width = max(12, 1 + max(map(len, layers)))
+    columns = max(1, 88 // width)
+    for start in range(0, len(layers), columns):
+        print(f"\n  {'by layer':<30}" + "".join(f"{n:>{width}}" for n in layers[start:][:columns]))
+        for name, array in by_layer.items():
+            numbers = array.values[start:][:columns]
+            print(f"  {name:<30}" + "".join(f"{value:>{width}.5g}" for value in numbers))
 
 
 def _finite(values: Any) -> Any:

@@ -12,7 +12,7 @@ follows from those: the gradient of a linear layer's weights is Gamma^l x^l^T.
 be had; `layers` has the rules, `generic` what they do not cover, `norms` the norms of weights.
 """
 
-from flatlab.derivatives.engine import Derivatives, Layer, derivatives
+from flatlab.derivatives.engine import Derivatives, Layer, derivatives, sharpness
 from flatlab.derivatives.guard import MeasureError
 
-__all__ = ["Derivatives", "Layer", "MeasureError", "derivatives"]
+__all__ = ["Derivatives", "Layer", "MeasureError", "derivatives", "sharpness"]

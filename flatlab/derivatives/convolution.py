@@ -85,7 +85,7 @@ class _Graft(torch.autograd.Function):
         return rule(gradient, layer, size), None, None
 
 
-def _transposed(gradient: Tensor, layer: nn.Conv2d, size: torch.Size) -> Tensor:
+def _transposed(gradient: Tensor, layer: Any, size: torch.Size) -> Tensor:
     """The transposed convolution, with what the strides of the forward pass did not see."""
     unseen = [
         width - ((out - 1) * stride - 2 * padding + dilation * (kernel - 1) + 1)
@@ -111,7 +111,7 @@ def _transposed(gradient: Tensor, layer: nn.Conv2d, size: torch.Size) -> Tensor:
     )
 
 
-def _in_blocks(gradient: Tensor, layer: nn.Conv2d, size: torch.Size) -> Tensor:
+def _in_blocks(gradient: Tensor, layer: Any, size: torch.Size) -> Tensor:
     """BLOCK x BLOCK neighbouring pixels at a time, as channels, which fills the vector units.
 
     One convolution with stride BLOCK does ((k + BLOCK - 1) / k)^2 times the work, faster.
@@ -123,7 +123,7 @@ def _in_blocks(gradient: Tensor, layer: nn.Conv2d, size: torch.Size) -> Tensor:
     for i in range(BLOCK):
         for j in range(BLOCK):
             kernels[:, i, j, :, i : i + kernel[0], j : j + kernel[1]] = flipped
-    border = [k - 1 - p for k, p in zip(kernel, layer.padding, strict=True)]  # type: ignore[arg-type]
+    border = [k - 1 - p for k, p in zip(kernel, layer.padding, strict=True)]
     missing = [-width % BLOCK for width in size]
     if any(missing):
         gradient = F.pad(gradient, (0, missing[1], 0, missing[0]))

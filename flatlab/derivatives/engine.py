@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import psutil
 import torch
@@ -25,8 +26,10 @@ from flatlab.derivatives.probe import Findings, probe, run
 from flatlab.derivatives.record import Use, recorded, rows_of_jacobian
 from flatlab.derivatives.spectra import products, refine, singular_values
 
-CHUNK_BYTES = {"cpu": 2**28, "cuda": 2**33}
-"""Of derivatives held at a time: beyond this a larger batch is not faster."""
+CHUNK_BYTES = {"cpu": 2**25, "cuda": 2**33}
+"""Of derivatives held at a time: beyond this a larger batch is not faster, on a CPU slower."""
+CHUNK_SAMPLES = 5
+"""At least so many at a time where memory allows it: smaller products are slow."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,8 @@ class Layer:
     @property
     def weight(self) -> Tensor:
         """(O, D): a kernel is reshaped to a row per output channel."""
-        return self.module.weight.detach().flatten(1)  # type: ignore[union-attr, operator]
+        weight: Any = self.module.weight
+        return weight.detach().flatten(1)
 
 
 @dataclass(frozen=True)
@@ -103,13 +107,7 @@ def derivatives(
     corrected: also `smallest2`, an eigenproblem of the size of the positions for each sample.
     Raises `MeasureError` where nothing exact can be had.
     """
-    if not len(inputs):
-        raise MeasureError("there are no samples")
-    if not inputs.isfinite().all():
-        number = int((~inputs.isfinite()).flatten(1).any(1).nonzero()[0])
-        raise MeasureError(f"sample {number} has values that are not finite")
-    check_mode(model)
-    findings = probe(model, inputs)
+    findings = _checked(model, inputs)
     size = batch_size or _fitting(findings, inputs)
     parts = []
     bar = tqdm(total=len(inputs), unit="sample", disable=not progress, leave=False)
@@ -118,6 +116,40 @@ def derivatives(
         bar.update(len(chunk))
     bar.close()
     return parts[0] if len(parts) == 1 else _joined(parts)
+
+
+def sharpness(model: nn.Module, inputs: Tensor, batch_size: int | None = None) -> Tensor:
+    """||df/dtheta||_F^2 of each sample, alone: no derivatives with respect to inputs are formed.
+
+    Arguments and errors as of `derivatives`.
+    """
+    findings = _checked(model, inputs)
+    parts = []
+    for chunk in inputs.split(batch_size or _fitting(findings, inputs)):
+        uses: list[Use] = []
+        with recorded(findings.modules, uses, graft_inputs=True):
+            outputs = run(model, chunk.detach())
+        rows = rows_of_jacobian(outputs, [use.out for use in uses])
+        squares = _Squares(len(chunk), chunk, False, findings, model)
+        with torch.no_grad():
+            out = dict(zip(uses, rows, strict=True))
+            squares.of_matrices(uses, out, False)
+            squares.of_vectors(uses, out)
+        if findings.generic:
+            squares.add(*generic_squares(model, chunk, findings.generic))
+        parts.append(squares.plain)
+    return torch.cat(parts)
+
+
+def _checked(model: nn.Module, inputs: Tensor) -> Findings:
+    """What the rules cover, if these samples can be measured at all."""
+    if not len(inputs):
+        raise MeasureError("there are no samples")
+    if not inputs.isfinite().all():
+        number = int((~inputs.isfinite()).flatten(1).any(1).nonzero()[0])
+        raise MeasureError(f"sample {number} has values that are not finite")
+    check_mode(model)
+    return probe(model, inputs)
 
 
 def _fitting(findings: Findings, inputs: Tensor) -> int:
@@ -133,8 +165,9 @@ def _fitting(findings: Findings, inputs: Tensor) -> int:
             f"{available / 1e9:.1f}; measure a part of the outputs: wrap the network in a module "
             "that returns them"
         )
-    bound = min(CHUNK_BYTES.get(inputs.device.type, CHUNK_BYTES["cuda"]), available // 2)
-    return max(1, min(len(inputs), bound // each))
+    wanted = max(CHUNK_SAMPLES, CHUNK_BYTES.get(inputs.device.type, CHUNK_BYTES["cuda"]) // each)
+    most = max(1, min(len(inputs), wanted, available // 2 // each))
+    return -(-len(inputs) // -(-len(inputs) // most))  # batches of one size
 
 
 def _chunk(
@@ -151,25 +184,25 @@ def _chunk(
     uses: list[Use] = []
     with recorded(findings.modules, uses, total=total, graft_inputs=True):
         outputs = run(model, inputs)
-    edges = [get_gradient_edge(inputs)]
+    edges = [] if findings.direct else [get_gradient_edge(inputs)]
     edges += [use.into for use in uses if isinstance(use.module, MATRICES)]
     edges += [use.out for use in uses]
-    of_input, *rows = rows_of_jacobian(outputs, edges)
+    rows = rows_of_jacobian(outputs, edges)
     with torch.no_grad():
+        jacobian = None if findings.direct else _by_sample(rows.pop(0), samples)
         into, out = {}, {}
         for use in uses:
             if isinstance(use.module, MATRICES):
                 into[use] = _by_sample(rows.pop(0), samples)
         for use in uses:
             out[use] = rows.pop(0)
-        jacobian = _by_sample(of_input, samples)
         by_layer = {name: [use for use in uses if use.name == name] for name in findings.layers}
         squares = _Squares(samples, inputs, adaptive, findings, model)
         weight2, gamma2, positions, smallest2 = squares.of_matrices(uses, out, corrected)
         bias2 = squares.of_vectors(uses, out)
         joined = [_cat([into[use] for use in own], 2) for own in by_layer.values()]
         x = [_cat([use.x.reshape(samples, -1) for use in own], 1) for own in by_layer.values()]
-        if not torch.equal(jacobian, joined[0]):  # more than the first layer reads x
+        if jacobian is not None:
             joined.append(jacobian)
             x.append(inputs.detach().flatten(1))
         grams, scaled2, along2 = zip(*map(products, joined, x), strict=True)
@@ -190,7 +223,7 @@ def _chunk(
                 scaled2=scaled2[number],
                 smallest2=smallest2[name],
                 positions=positions[name],
-                output_positions=own[0].numbers // (samples * len(own[0].module.weight)),
+                output_positions=own[0].numbers // (samples * own[0].channels),
                 input_shape=tuple(own[0].x.shape[1:]),
             )
             for number, (name, own) in enumerate(by_layer.items())
@@ -219,6 +252,7 @@ class _Squares:
         self, samples: int, like: Tensor, adaptive: bool, findings: Findings, model: nn.Module
     ) -> None:
         self.samples = samples
+        self.rows: dict[Use, Tensor] = {}  # squares of Gamma, of uses with one position
         self.plain = like.new_zeros(samples).detach()
         self.adaptive = self.plain.clone() if adaptive else None
         generic = {id(model.get_parameter(name)) for name in findings.generic}
@@ -251,6 +285,8 @@ class _Squares:
             squares = weight_squares(u, g, weight, adaptive)  # type: ignore[arg-type]
             if counted:
                 self.add(squares.plain, squares.adaptive)
+            if squares.rows is not None:
+                self.rows[group[0]] = squares.rows
             for use in group:
                 weight2[use.name] = squares.plain
                 gamma2[use.name] = squares.gamma
@@ -260,32 +296,36 @@ class _Squares:
 
     def of_vectors(self, uses: list[Use], out: dict[Use, Tensor]) -> dict[str, Tensor]:
         """By layer: ||df/db||_F^2. Counts biases, and the parameters of normalizations."""
-        gradients: dict[int, Tensor] = {}
-        holders: dict[int, tuple[Tensor, list[str]]] = {}
-
-        def collect(name: str, parameter: Tensor | None, gradient: Tensor) -> None:
-            if parameter is None:
-                return
-            key = id(parameter)
-            gradients[key] = gradients[key] + gradient if key in gradients else gradient
-            holders.setdefault(key, (parameter, []))[1].append(name)
-
+        holders: defaultdict[int, list[tuple[Use, str]]] = defaultdict(list)
         for use in uses:
-            if isinstance(use.module, MATRICES):
-                if use.module.bias is not None:
-                    gradient = bias_gradient(use, out[use], self.samples)
-                    collect(use.name, use.module.bias, gradient)
+            names = ("bias",) if isinstance(use.module, MATRICES) else ("weight", "bias")
+            for name in names:
+                if getattr(use.module, name) is not None:
+                    holders[id(getattr(use.module, name))].append((use, name))
+        normalizations = {
+            use: dict(zip(("weight", "bias"), gradients, strict=True))
+            for use in uses
+            if not isinstance(use.module, MATRICES)
+            for gradients in [normalization_gradients(use, out[use], self.samples)]
+        }
+        result: dict[str, Tensor] = {}
+        for identity, holding in holders.items():
+            ((use, name), *more) = holding
+            if not more and use in self.rows:
+                squares = self.rows[use]
             else:
-                of_weight, of_bias = normalization_gradients(use, out[use], self.samples)
-                collect(use.name, use.module.weight, of_weight)  # type: ignore[arg-type]
-                collect(use.name, use.module.bias, of_bias)  # type: ignore[arg-type]
-        result = {}
-        for key, gradient in gradients.items():
-            parameter, names = holders[key]
-            squares = gradient.square().sum(0)  # (samples, numbers)
-            result |= dict.fromkeys(names, squares.sum(1))
-            if key in self.counted:
-                self.add(squares.sum(1), squares @ parameter.detach().flatten().square())
+                gradient = sum(
+                    normalizations[use][name]
+                    if use in normalizations
+                    else bias_gradient(use, out[use], self.samples)
+                    for use, name in holding
+                )
+                squares = gradient.square().sum(0)  # type: ignore[union-attr]
+            plain = squares.sum(1)  # of (samples, numbers)
+            result |= {use.name: plain for use, _ in holding}
+            if identity in self.counted:
+                parameter = getattr(use.module, name).detach().flatten()
+                self.add(plain, squares @ parameter.square())
         return result
 
 
@@ -319,7 +359,7 @@ def _joined(parts: list[Derivatives]) -> Derivatives:
     """The batches one after the other."""
 
     def join(records: list) -> dict:
-        result = {}
+        result: dict[str, Any] = {}
         for field in fields(records[0]):
             values = [getattr(record, field.name) for record in records]
             whole = isinstance(values[0], Tensor)

@@ -61,8 +61,12 @@ def full_precision() -> Iterator[None]:
             torch.set_float32_matmul_precision("highest")
         with suppress(RuntimeError):
             set_to(backends.cudnn, "allow_tf32", False)
-        kinds = [backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn]
-        kinds += [getattr(backends.mkldnn, name) for name in ("matmul", "conv", "rnn")]
+        kinds: list[Any] = [backends.cuda.matmul]
+        for library, names in (
+            (backends.cudnn, ("conv", "rnn")),
+            (backends.mkldnn, ("matmul", "conv", "rnn")),
+        ):
+            kinds += [getattr(library, name) for name in names]
         for kind in kinds:
             if kind.fp32_precision not in ("none", "ieee"):
                 set_to(kind, "fp32_precision", "ieee")

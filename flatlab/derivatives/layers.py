@@ -8,6 +8,7 @@ fully connected layer has one position; sequences, images and repeated uses have
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -55,11 +56,13 @@ class Squares:
     """For each sample, summed over the outputs k.
 
     plain: ||df_k/dW||_F^2.  adaptive: the sum of W_od^2 (df_k/dW_od)^2.  gamma: ||Gamma_k||_F^2.
+    rows: the squares of Gamma_k, (samples, O), where there is one position.
     """
 
     plain: Tensor
     adaptive: Tensor | None
     gamma: Tensor
+    rows: Tensor | None = None
 
 
 def weight_squares(u: Tensor, g: Tensor, weight: Tensor, adaptive: bool) -> Squares:
@@ -90,7 +93,7 @@ def _outer(u: Tensor, g: Tensor, squared: Tensor | None) -> Squares:
     if squared is not None:
         products = torch.matmul(g2.transpose(0, 1), squared).transpose(0, 1)
         adaptive = (products * u2).sum((1, 2))
-    return Squares((by_group * u2.sum(2)).sum(1), adaptive, by_group.sum(1))
+    return Squares((by_group * u2.sum(2)).sum(1), adaptive, by_group.sum(1), g2.flatten(1))
 
 
 def _gram(u: Tensor, g: Tensor) -> Squares:
@@ -182,7 +185,7 @@ def normalization_gradients(use: Use, gamma: Tensor, samples: int) -> tuple[Tens
     return (g * x).sum(2), g.sum(2)
 
 
-def normalize(module: nn.Module, x: Tensor) -> Tensor:
+def normalize(module: Any, x: Tensor) -> Tensor:
     """What a normalization computes before its weight and bias."""
     if isinstance(module, nn.LayerNorm):
         return F.layer_norm(x, module.normalized_shape, None, None, module.eps)

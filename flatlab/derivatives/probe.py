@@ -7,11 +7,20 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
+from torch.autograd.graph import Node, get_gradient_edge
 
 from flatlab.derivatives.guard import MeasureError
 from flatlab.derivatives.layers import MATRICES, RULED, plain_forward
 from flatlab.derivatives.record import Use, recorded
+
+VIEWS = ("CloneBackward0", "ViewBackward0", "UnsafeViewBackward0")
+"""Nodes of the graph that keep the numbers and their order."""
+
+POINTWISE = (
+    *(nn.Identity, nn.ReLU, nn.LeakyReLU, nn.Tanh, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Softplus),
+    *(nn.Dropout, nn.Dropout2d, nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d),
+)
+"""Modules without parameters that need no test of whether they keep samples apart."""
 
 
 @dataclass(frozen=True)
@@ -20,6 +29,8 @@ class Findings:
     modules: these and the normalizations, all that have rules.
     generic: trainable parameters that no rule covers.  unused: those the outputs do not depend on.
     frozen: those that do not require gradients.  excluded: layers left out, with the reason.
+    finite: all weights and the outputs of these samples.
+    direct: the first layer alone reads the inputs, and as they are, so that J = J^1.
     outputs: N.  input_numbers: M.  numbers: of inputs and outputs of all layers for one sample.
     """
 
@@ -29,6 +40,8 @@ class Findings:
     unused: list[str]
     frozen: list[str]
     excluded: dict[str, str]
+    finite: bool
+    direct: bool
     outputs: int
     input_numbers: int
     numbers: int
@@ -50,8 +63,9 @@ def probe(model: nn.Module, inputs: Tensor) -> Findings:
     if model.training and not _equal(outputs, run(model, two)):
         raise MeasureError("two passes of the network differ; call model.eval()")
     parameters = dict(model.named_parameters())
-    trusted = all(is_finite(tensor) for tensor in (outputs, *parameters.values()))
-    reached = _first_sample_alone(outputs, two, uses) if trusted else [True] * len(uses)
+    finite = all(is_finite(tensor) for tensor in (outputs, *parameters.values()))
+    known = not finite or all(map(_keeps_samples_apart, model.modules()))
+    reached = [True] * len(uses) if known else _first_sample_alone(outputs, two, uses)
     excluded: dict[str, str] = {}
     for use, apart in zip(uses, reached, strict=True):
         if not apart:
@@ -59,10 +73,13 @@ def probe(model: nn.Module, inputs: Tensor) -> Findings:
         elif not use.plain:
             excluded[use.name] = "its forward is not that of its base class"
     kept = [use for use in uses if use.name not in excluded]
-    covered, unused = _coverage(outputs, kept, parameters)
     layers = list(dict.fromkeys(use.name for use in kept if isinstance(use.module, MATRICES)))
     if not layers:
         raise MeasureError("the network has no linear or convolution layer that could be measured")
+    first = next(use for use in kept if use.name == layers[0])
+    in_graph = _uses_in_graph(outputs)
+    covered = _covered(kept, in_graph)
+    unused = {name for name, p in parameters.items() if not in_graph[id(p)]}
     for name, module in modules.items():
         if isinstance(module, MATRICES) and name not in layers and name not in excluded:
             excluded[name] = "it is not called as a module"
@@ -74,6 +91,8 @@ def probe(model: nn.Module, inputs: Tensor) -> Findings:
         unused=[name for name in trainable if name in unused],
         frozen=[name for name in parameters if name not in trainable],
         excluded={n: r for n, r in excluded.items() if isinstance(modules[n], MATRICES)},
+        finite=finite,
+        direct=in_graph[id(two)] == 1 and _leads_to(first, two),
         outputs=outputs.shape[1],
         input_numbers=two[0].numel(),
         numbers=two[0].numel() + sum(use.x.numel() + use.numbers for use in kept) // 2,
@@ -114,6 +133,13 @@ def _equal(first: Tensor, second: Tensor) -> bool:
     return bool(torch.isclose(first, second, rtol=1e-5, atol=1e-6, equal_nan=True).all())
 
 
+def _keeps_samples_apart(module: nn.Module) -> bool:
+    """Whether a module is one of torch's own that treat each sample alone (in evaluation mode)."""
+    if type(module) is nn.Flatten:
+        return module.start_dim == 1
+    return type(module) in (nn.Sequential, *RULED, *POINTWISE)
+
+
 def _first_sample_alone(outputs: Tensor, inputs: Tensor, uses: list[Use]) -> list[bool]:
     """Whether, for each use, the first sample's outputs depend on the first half of the rows only.
 
@@ -121,7 +147,7 @@ def _first_sample_alone(outputs: Tensor, inputs: Tensor, uses: list[Use]) -> lis
     """
     generator = torch.Generator().manual_seed(0)
     direction = torch.randn(outputs.shape[1], generator=generator).to(outputs)
-    edges: list[GradientEdge | Tensor] = [inputs, *(use.out for use in uses)]
+    edges = [get_gradient_edge(inputs), *(use.out for use in uses)]
     of_input, *of_uses = torch.autograd.grad(
         outputs[0] @ direction, edges, allow_unused=True, materialize_grads=True
     )
@@ -147,14 +173,9 @@ def _follows_its_rule(module: nn.Module, x: Tensor, output: Tensor) -> bool:
     return expected.shape == output.shape and _equal(expected, output)
 
 
-def _coverage(
-    outputs: Tensor, uses: list[Use], parameters: dict[str, nn.Parameter]
-) -> tuple[set[int], set[str]]:
-    """Identities of the parameters that are used by rules alone, and names of those not used.
-
-    A parameter is covered if the graph uses it exactly as often as the layers with rules do.
-    """
-    in_graph: Counter[int] = Counter()
+def _uses_in_graph(outputs: Tensor) -> Counter[int]:
+    """How often the computation of the outputs uses each leaf, by identity."""
+    uses: Counter[int] = Counter()
     seen: set[Node] = set()
     todo = [get_gradient_edge(outputs).node]
     while todo:
@@ -165,22 +186,32 @@ def _coverage(
         for following, _ in node.next_functions:
             if following is None:
                 continue
-            if (variable := getattr(following, "variable", None)) is not None:
-                in_graph[id(variable)] += 1
+            if (leaf := getattr(following, "variable", None)) is not None:
+                uses[id(leaf)] += 1
             else:
                 todo.append(following)
+    return uses
+
+
+def _covered(uses: list[Use], in_graph: Counter[int]) -> set[int]:
+    """Identities of the parameters that the graph uses exactly as often as layers with rules do."""
     by_rules: Counter[int] = Counter()
-    for use in uses:
-        for parameter in use.module._parameters.values():
-            if parameter is not None:
-                by_rules[id(parameter)] += 1
     kinds: defaultdict[int, set[bool]] = defaultdict(set)
     for use in uses:
         for name, parameter in use.module._parameters.items():
-            kinds[id(parameter)].add(name == "weight" and isinstance(use.module, MATRICES))
-    covered = {
+            if parameter is not None:
+                by_rules[id(parameter)] += 1
+                kinds[id(parameter)].add(name == "weight" and isinstance(use.module, MATRICES))
+    return {
         identity
         for identity, count in in_graph.items()
         if by_rules[identity] == count and len(kinds[identity]) == 1
     }
-    return covered, {name for name, p in parameters.items() if not in_graph[id(p)]}
+
+
+def _leads_to(use: Use, inputs: Tensor) -> bool:
+    """Whether a layer reads the inputs, at most flattened."""
+    node: Node | None = use.into.node
+    while node is not None and node.name() in VIEWS:
+        node = node.next_functions[0][0]
+    return getattr(node, "variable", None) is inputs

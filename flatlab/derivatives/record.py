@@ -31,6 +31,12 @@ class Use:
     numbers: int
     plain: bool
 
+    @property
+    def channels(self) -> int:
+        """Rows of the weight: output features or channels."""
+        weight: Any = self.module.weight
+        return len(weight)
+
 
 @contextmanager
 def recorded(

@@ -144,8 +144,9 @@ def measure(
         with undisturbed(model):
             found = family.measure(model, samples, settings)
         notes |= found.notes
-        for variable, values in found.values.items():
-            quantity = family.QUANTITIES[variable]
+        for variable, quantity in family.QUANTITIES.items():
+            if (values := found.values.get(variable)) is None:
+                continue
             variables[variable] = (quantity.dims, values, _attributes(quantity, precision))
             for dim in quantity.dims:
                 if dim in found.coordinates:

@@ -226,8 +226,7 @@ def measure(model: nn.Module, samples: Samples, settings: Mapping[str, Any]) -> 
     largest = 3 if authors else settings["singular_values"]
     with torch.no_grad():
         values = _quantities(found, loss, largest, authors, costly)
-        tensors = (found.outputs, *model.parameters(), *model.buffers())
-        finite = all(bool(tensor.isfinite().all()) for tensor in tensors)
+        finite = found.findings.finite and bool(found.outputs.isfinite().all())
     values["finite"] = torch.tensor(float(finite), dtype=torch.float64)
     if not finite:
         for name in values.keys() - {"finite", "samples_measured", "shared", "layers_left_out"}:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 from collections.abc import Mapping
 from typing import Any
@@ -22,6 +23,16 @@ def build(network: Mapping[str, Any], inputs: tuple[int, ...], outputs: int) -> 
     """
     module = importlib.import_module(module_of("models", network["name"]))
     return module.build(inputs, outputs, ACTIVATIONS[network["activation"]])
+
+
+def feature_size(layers: Mapping[str, nn.Module], inputs: tuple[int, ...]) -> int:
+    """How many numbers a stack of layers makes of one input; `ValueError` where it does not fit."""
+    with torch.device("meta"), torch.no_grad():
+        try:
+            stack = copy.deepcopy(nn.Sequential(*layers.values())).to("meta")
+            return stack(torch.empty(1, *inputs)).numel()
+        except (RuntimeError, IndexError) as error:
+            raise ValueError(f"inputs of shape {inputs} do not fit the network: {error}") from None
 
 
 def initialize(model: nn.Module, scheme: str, seed: int) -> None:

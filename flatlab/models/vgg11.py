@@ -1,0 +1,49 @@
+"""VGG-11: eight 3 x 3 convolutions, then 512-512-512-N. Biases everywhere, no batch norm.
+
+For images of 32 x 32 pixels, as the papers use it on CIFAR-10; no dropout.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from torch import nn
+
+from flatlab.models import feature_size
+
+WIDTHS = (64, "pool", 128, "pool", 256, 256, "pool", 512, 512, "pool", 512, 512, "pool")
+HIDDEN = (512, 512)
+
+
+def build(
+    inputs: tuple[int, ...],
+    outputs: int,
+    activation: type[nn.Module],
+    widths: tuple[int | str, ...] = WIDTHS,
+    hidden: tuple[int, ...] = HIDDEN,
+    padding: int = 1,
+) -> nn.Sequential:
+    """Convolutions conv1, ... and linear layers fc1, ..., an activation behind all but the last.
+
+    inputs: (channels, height, width).  widths: channels of the convolutions, and "pool" for 2 x 2
+    max pooling.  hidden: of the linear layers.
+    """
+    layers: OrderedDict[str, nn.Module] = OrderedDict()
+    channels, convolutions, pools = inputs[0], 0, 0
+    for width in widths:
+        if isinstance(width, str):
+            pools += 1
+            layers[f"pool{pools}"] = nn.MaxPool2d(2)
+            continue
+        convolutions += 1
+        layers[f"conv{convolutions}"] = nn.Conv2d(channels, width, 3, padding=padding)
+        layers[f"act{convolutions}"] = activation()
+        channels = width
+    layers["flatten"] = nn.Flatten()
+    size = feature_size(layers, inputs)
+    for number, width in enumerate(hidden, start=1):
+        layers[f"fc{number}"] = nn.Linear(size, width)
+        layers[f"fcact{number}"] = activation()
+        size = width
+    layers[f"fc{len(hidden) + 1}"] = nn.Linear(size, outputs)
+    return nn.Sequential(layers)

@@ -1,0 +1,15 @@
+"""What the chen papers' public code calls VGG-11: five narrow convolutions with padding 2."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from flatlab.models import vgg11
+
+WIDTHS = (16, "pool", 16, "pool", 32, "pool", 64, "pool", 64, "pool")
+HIDDEN = (128,)
+
+
+def build(inputs: tuple[int, ...], outputs: int, activation: type[nn.Module]) -> nn.Sequential:
+    """As `vgg11`, with 7 weight layers, the linear ones 256-128-N for images of 32 x 32 pixels."""
+    return vgg11.build(inputs, outputs, activation, WIDTHS, HIDDEN, padding=2)
