@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from flatlab.stats import KINDS, LEVEL, Correlations
-from flatlab.tables.selection import columns_of, end_of_training
+from flatlab.tables.selection import columns_of, end_of_training, one_per_run
 
 
 def correlate(table: xr.Dataset) -> xr.Dataset:
@@ -16,7 +16,7 @@ def correlate(table: xr.Dataset) -> xr.Dataset:
     where the percentile interval had to take the place of BCa.
     """
     chosen = end_of_training(table)
-    names = [str(name) for name in chosen.data_vars]
+    names = one_per_run(chosen)
     correlations = Correlations(columns_of(chosen, names), list(chosen["setting"].values))
     parts = [correlations.matrix(kind) for kind in KINDS]
     dims = ("kind", "x", "y")

@@ -24,6 +24,13 @@ def last_layer(table: xr.Dataset, name: str) -> xr.DataArray:
     return table[name].isel(layer=-1)
 
 
+def one_per_run(table: xr.Dataset) -> list[str]:
+    """The quantities of a selection that are one number for each run, or for each of its layers."""
+    return [
+        str(name) for name, array in table.data_vars.items() if {*array.dims} <= {"run", "layer"}
+    ]
+
+
 def columns_of(table: xr.Dataset, names: Sequence[str]) -> dict[str, np.ndarray]:
     """Columns by name; quantities per layer are those of the last layer."""
     return {

@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 
 from flatlab.stats import Correlations, Estimate, Verdict
-from flatlab.tables.selection import columns_of, end_of_training
+from flatlab.tables.selection import columns_of, end_of_training, one_per_run
 
 
 class Evidence:
@@ -30,8 +30,7 @@ class Evidence:
     @functools.cache  # noqa: B019 - lives as long as the verdicts of one figure
     def correlations(self, grid: str) -> Correlations:
         chosen = end_of_training(self.tables[grid])
-        names = [str(name) for name in chosen.data_vars]
-        return Correlations(columns_of(chosen, names), list(chosen["setting"].values))
+        return Correlations(columns_of(chosen, one_per_run(chosen)), list(chosen["setting"].values))
 
     def rho(self, grid: str, x: str, y: str) -> Estimate:
         """Pearson's correlation over the runs of a grid at the end of training."""
