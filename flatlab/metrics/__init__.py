@@ -1,7 +1,8 @@
 """Families of quantities: one file each, measured together because they share a computation.
 
 A family has a dictionary `QUANTITIES` (what each is, its dimensions, units and source), a literal
-`SETTINGS` (the keys of a grid's `measure` section that it depends on) and a function
+`SETTINGS` (the keys of a grid's `measure` section that it depends on, beside the sample sets) and a
+function
 
     measure(model, samples, settings) -> Measured
 

@@ -25,7 +25,7 @@ from flatlab.derivatives.convolution import CONVOLUTIONS
 from flatlab.derivatives.norms import authors_norm, operator_norm, spectral_norm
 from flatlab.metrics import Measured, Quantity, Samples
 
-SETTINGS = ["samples", "singular_values", "relative_flatness_loss", "conventions", "costly"]
+SETTINGS = ["singular_values", "relative_flatness_loss", "conventions", "costly"]
 CONVENTIONS = ("flatlab", "chen-code")
 COSTLY = ("elementwise-adaptive-trace", "operator-norm", "corrected-bound")
 NORMS = ("kernel", "operator", "frobenius")

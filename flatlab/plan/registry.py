@@ -33,9 +33,13 @@ def check_known(folder: str, key: str, where: str) -> None:
 
 
 def settings_of(family: str) -> list[str]:
-    """The keys of a grid's `measure` section that a family depends on: its literal SETTINGS."""
+    """The keys of a grid's `measure` section that a family depends on: its literal SETTINGS.
+
+    A family with a function `measure` is evaluated on the grid's sample sets, and depends on them.
+    """
     path = PACKAGE / "metrics" / f"{family.replace('-', '_')}.py"
-    return list(_literal(path, "SETTINGS"))
+    names = {n.name for n in ast.parse(path.read_text()).body if isinstance(n, ast.FunctionDef)}
+    return [*(["samples"] if "measure" in names else []), *_literal(path, "SETTINGS")]
 
 
 class Figure(Strict, frozen=True):

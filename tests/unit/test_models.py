@@ -41,11 +41,29 @@ def test_a_perceptron_has_four_linear_layers_with_bias(
 
 @pytest.mark.parametrize("name", keys_of("models"))
 def test_every_architecture_maps_a_batch_to_its_outputs_sample_by_sample(name):
-    model = build({"name": name, "activation": "relu"}, (8, 8), 3).double()
-    x = torch.randn(5, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    shape = (8, 8) if name.startswith("mlp") else (3, 32, 32)
+    model = build({"name": name, "activation": "relu"}, shape, 3).double()
+    x = torch.randn(5, *shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     together, alone = model(x), torch.cat([model(sample[None]) for sample in x])
     assert together.shape == (5, 3)
     assert torch.allclose(together, alone, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("name", "weights", "parameters"),
+    [("lenet5", 5, 62_006), ("vgg11", 11, 9_750_922), ("vgg-narrow", 7, 97_018)],
+)
+def test_convolutional_networks_have_the_published_sizes(name, weights, parameters):
+    """62 thousand, 9.8 million and 97 thousand parameters for 10 classes of 32 x 32 pixels."""
+    model = build({"name": name, "activation": "relu"}, (3, 32, 32), 10)
+    assert sum(hasattr(module, "weight") for module in model.modules()) == weights
+    assert sum(parameter.numel() for parameter in model.parameters()) == parameters
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (1, 8, 8)])
+def test_images_that_are_too_small_are_refused_in_words(shape):
+    with pytest.raises(ValueError, match="do not fit the network"):
+        build({"name": "lenet5", "activation": "relu"}, shape, 10)
 
 
 def test_the_default_initialization_is_the_frameworks_with_the_same_seed():

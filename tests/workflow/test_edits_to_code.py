@@ -18,13 +18,16 @@ MODEL = "flatlab/models/mlp4_small.py"
 
 A_FAMILY = '''
 """A family of one quantity."""
-from flatlab.metrics import Quantity
+import numpy as np
+
+from flatlab.metrics import Measured, Quantity
 
 SETTINGS = []
-QUANTITIES = {"l1_norm": Quantity("sum of absolute weights", "1", "this test", dims=())}
+QUANTITIES = {"l1_norm": Quantity("sum of absolute weights", "1", "this test")}
 
-def measure(model, splits, settings):
-    return {"l1_norm": sum(float(p.abs().sum()) for p in model.parameters())}
+def measure(model, samples, settings):
+    total = sum(float(p.abs().sum()) for p in model.parameters())
+    return Measured({"l1_norm": np.array(total)})
 '''
 
 

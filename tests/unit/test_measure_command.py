@@ -1,0 +1,152 @@
+"""`flatlab measure`: networks that lie in files."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+import flatlab
+from flatlab import data, store
+from flatlab.cli import main
+from flatlab.models import build, initialize
+from flatlab.splits import prepare
+
+NETWORK = {"name": "mlp4-small", "activation": "relu"}
+MODEL = ["--model", "mlp4-small", "--data", "digits"]
+
+
+def network(seed=0):
+    model = build(NETWORK, (8, 8), 10)
+    initialize(model, "framework", seed)
+    return model
+
+
+@pytest.fixture
+def weights(tmp_path):
+    save_file(network().state_dict(), tmp_path / "weights.safetensors")
+    return str(tmp_path / "weights.safetensors")
+
+
+@pytest.fixture
+def pack(tmp_path):
+    """Two runs with two checkpoints each; seed 2 run + checkpoint."""
+    states = [[network(2 * run + c).state_dict() for c in (0, 1)] for run in (0, 1)]
+    arrays = {
+        name: np.stack([np.stack([state[name].numpy() for state in run]) for run in states])
+        for name in states[0][0]
+    }
+    path = tmp_path / "pack.safetensors"
+    store.save_weights(path, arrays, {"runs": ["one", "two"], "iterations": [0, 100]})
+    return str(path)
+
+
+def expected(model, count=20, seed=0):
+    raw = data.load("digits")
+    splits = prepare(raw, {"classes": "all", "scaling": "unit"}, None, torch.float32)
+    return flatlab.measure(model, splits.train.subset(count, seed).inputs)
+
+
+def test_a_network_in_a_file_is_measured_as_in_a_program(weights, tmp_path, capsys):
+    out = tmp_path / "reports" / "one.zarr.zip"
+    assert main(["measure", weights, *MODEL, "--samples", "20", "--out", str(out)]) == 0
+    printed = capsys.readouterr().out
+    for part in ("sharpness_per_layer", "output^2/parameter^2", "fc4", "flatlab show"):
+        assert part in printed
+    report = store.load_dataset(out)
+    reference = expected(network())
+    assert set(report) == set(reference)
+    for name in reference:
+        assert np.array_equal(report[name], reference[name], equal_nan=True), name
+    assert report.attrs["data"] == "digits"
+    assert main(["show", str(out)]) == 0
+    assert "log volumetric ratio" in capsys.readouterr().out
+
+
+def test_a_network_of_a_pack_is_chosen_by_run_and_checkpoint(pack, tmp_path, capsys):
+    assert main(["measure", pack, *MODEL]) == 1
+    assert "choose one with --run: one, two" in capsys.readouterr().err
+    for checkpoint, seed in ((["--checkpoint", "0"], 2), ([], 3)):
+        out = tmp_path / f"{seed}.zarr.zip"
+        options = ["--samples", "20", "--run", "two", *checkpoint, "--out", str(out)]
+        assert main(["measure", pack, *MODEL, *options]) == 0
+        found = float(store.load_dataset(out)["sharpness"])
+        assert found == float(expected(network(seed))["sharpness"])
+
+
+def test_a_model_of_the_users_own_is_found_in_the_working_folder(tmp_path, monkeypatch, capsys):
+    (tmp_path / "my_networks.py").write_text(
+        "from torch import nn\n\n\ndef small():\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(64, 10, bias=False))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 10, bias=False))
+    save_file(model.state_dict(), "w.safetensors")
+    command = ["measure", "w.safetensors", "--data", "digits", "--out", "r.zarr.zip", "--model"]
+    assert main([*command, "my_networks:small", "--dtype", "float64"]) == 0
+    report = store.load_dataset("r.zarr.zip")
+    assert float(report["mls"]) == pytest.approx(float(report["weight_norm"][0]))
+    for wrong, message in (
+        ("my_networks:large", "has no attribute 'large'"),
+        ("no_networks:small", "No module named 'no_networks'"),
+        ("os:getpid", "returned int, not a torch Module"),
+    ):
+        assert main([*command, wrong]) == 1
+        assert message in capsys.readouterr().err
+
+
+def test_images_in_folders_are_data(tmp_path, capsys):
+    from PIL import Image
+
+    generator = np.random.default_rng(0)
+    for name in ("a", "b"):
+        (tmp_path / "images" / name).mkdir(parents=True)
+        for number in range(8):
+            pixels = generator.integers(0, 256, (8, 8), dtype=np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "images" / name / f"{number}.png")
+    model = build(NETWORK, (8, 8), 2)
+    save_file(model.state_dict(), tmp_path / "w.safetensors")
+    command = ["measure", str(tmp_path / "w.safetensors"), "--model", "mlp4-small"]
+    assert main([*command, "--data", str(tmp_path / "images"), "--split", "test"]) == 0
+    assert "2 test samples of images" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--model", "mlp5", "--data", "digits"], "did you mean 'mlp4'"),
+        (["--model", "mlp4", "--data", "digits"], "does not fit mlp4"),
+        (["--model", "lenet5", "--data", "digits"], "do not fit the network"),
+        ([*MODEL[:2], "--data", "digit"], "no folder; known data: digits"),
+        ([*MODEL, "--family", "geometri"], "did you mean 'geometry'"),
+        ([*MODEL, "--loss", "hinge"], "known: mse, half-mse, mean-mse, cross-entropy"),
+        ([*MODEL, "--dtype", "float16"], "known: float64, float32"),
+        ([*MODEL, "--outputs", "3"], "3 outputs cannot stand for 10 classes"),
+        ([*MODEL, "--run", "one"], "holds one network"),
+        ([*MODEL, "--out", "report.nc"], "a report is a .zarr.zip file"),
+    ],
+)
+def test_what_does_not_fit_is_one_sentence_on_the_error_stream(weights, options, message, capsys):
+    assert main(["measure", weights, *options]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("flatlab: ")
+    assert message in error
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\x10\0\0\0\0\0\0\0not json at all"])
+def test_a_file_without_weights_is_named(content, tmp_path, capsys):
+    path = tmp_path / "no.safetensors"
+    if content is not None:
+        path.write_bytes(content)
+    assert main(["measure", str(path), *MODEL]) == 1
+    assert "no.safetensors" in capsys.readouterr().err
+
+
+def test_help_names_models_and_data(capsys):
+    with pytest.raises(SystemExit):
+        main(["measure", "--help"])
+    text = capsys.readouterr().out
+    assert "lenet5" in text
+    assert "digits" in text
