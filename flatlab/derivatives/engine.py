@@ -289,7 +289,14 @@ class _Squares:
                 self.rows[group[0]] = squares.rows
             for use in group:
                 weight2[use.name] = squares.plain
-                gamma2[use.name] = squares.gamma
+                own = [out[other] for other in group if other.name == use.name]
+                gamma2[use.name] = (
+                    squares.gamma
+                    if len(own) == len(group)
+                    else torch.stack([_squared_norm(_by_sample(g, self.samples)) for g in own]).sum(
+                        0
+                    )
+                )
                 positions[use.name] = u.shape[-1]
                 smallest2[use.name] = _smallest(u) if corrected else u.new_zeros(len(u))
         return weight2, gamma2, positions, smallest2

@@ -76,7 +76,7 @@ def probe(model: nn.Module, inputs: Tensor) -> Findings:
     layers = list(dict.fromkeys(use.name for use in kept if isinstance(use.module, MATRICES)))
     if not layers:
         raise MeasureError("the network has no linear or convolution layer that could be measured")
-    first = next(use for use in kept if use.name == layers[0])
+    first, *again = (use for use in kept if use.name == layers[0])
     in_graph = _uses_in_graph(outputs)
     covered = _covered(kept, in_graph)
     unused = {name for name, p in parameters.items() if not in_graph[id(p)]}
@@ -92,7 +92,7 @@ def probe(model: nn.Module, inputs: Tensor) -> Findings:
         frozen=[name for name in parameters if name not in trainable],
         excluded={n: r for n, r in excluded.items() if isinstance(modules[n], MATRICES)},
         finite=finite,
-        direct=in_graph[id(two)] == 1 and _leads_to(first, two),
+        direct=in_graph[id(two)] == 1 and not again and _leads_to(first, two),
         outputs=outputs.shape[1],
         input_numbers=two[0].numel(),
         numbers=two[0].numel() + sum(use.x.numel() + use.numbers for use in kept) // 2,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -103,7 +104,9 @@ def rows_of_jacobian(outputs: Tensor, edges: list[GradientEdge]) -> list[Tensor]
         )
 
     try:
-        return list(torch.func.vmap(row, randomness="same")(unit))
+        with warnings.catch_warnings():  # of operations that torch batches by a loop
+            warnings.filterwarnings("ignore", message="There is a performance drop")
+            return list(torch.func.vmap(row, randomness="same")(unit))
     except RuntimeError as error:
         if "out of memory" in str(error) or "DefaultCPUAllocator" in str(error):
             raise
