@@ -214,7 +214,7 @@ def _chunk(
             Layer(
                 name=name,
                 module=own[0].module,
-                x2=_squared_norm(x[number]),
+                x2=_squared_norm(x[number].double()),
                 gamma2=gamma2[name],
                 weight2=weight2[name],
                 bias2=bias2.get(name, inputs.new_zeros(samples)),
@@ -235,7 +235,7 @@ def _chunk(
         outputs=outputs.detach(),
         sharpness=squares.plain,
         adaptive=squares.adaptive,
-        x2=_squared_norm(x[whole]),
+        x2=_squared_norm(x[whole].double()),
         singular=singular[whole],
         gram=grams[whole],
         scaled2=scaled2[whole],

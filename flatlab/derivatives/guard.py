@@ -20,10 +20,16 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
 
     Inside: gradients on, autocast off, float32 products in full precision (no TF32, no bfloat16).
     """
-    buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
+    buffers = [
+        (module, name, buffer, buffer.detach().clone())
+        for module in model.modules()
+        for name, buffer in module._buffers.items()
+        if buffer is not None
+    ]
     devices = {tensor.device.type for tensor in (*model.parameters(), *model.buffers())} | {"cpu"}
+    graphics = {p.device.index for p in model.parameters() if p.device.type == "cuda"}
     with ExitStack() as stack:
-        stack.enter_context(torch.random.fork_rng())
+        stack.enter_context(torch.random.fork_rng(devices=graphics))
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(torch.enable_grad())
         for device in devices:
@@ -33,7 +39,8 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
             yield
         finally:
             with torch.no_grad():
-                for buffer, before in buffers:
+                for module, name, buffer, before in buffers:
+                    module._buffers[name] = buffer
                     if not torch.equal(buffer, before):
                         buffer.copy_(before)
 
@@ -55,6 +62,8 @@ def full_precision() -> Iterator[None]:
     try:
         matmul = torch.get_float32_matmul_precision()
     except RuntimeError:
+        matmul = None
+    if matmul == "highest":  # setting it again would set what nobody set
         matmul = None
     try:
         if matmul is not None:

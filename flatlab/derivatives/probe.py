@@ -60,16 +60,19 @@ def probe(model: nn.Module, inputs: Tensor) -> Findings:
     with recorded(modules, uses, check=_follows_its_rule):
         outputs = run(model, two)
     _check_outputs(outputs, two)
-    if model.training and not _equal(outputs, run(model, two)):
-        raise MeasureError("two passes of the network differ; call model.eval()")
+    known = all(map(_keeps_samples_apart, model.modules()))
+    if not known and not _equal(outputs, run(model, two)):
+        raise MeasureError(
+            "two passes of the network differ: it draws at random; call model.eval(), and pass "
+            "training=self.training to functional dropout"
+        )
     parameters = dict(model.named_parameters())
     finite = all(is_finite(tensor) for tensor in (outputs, *parameters.values()))
-    known = not finite or all(map(_keeps_samples_apart, model.modules()))
-    reached = [True] * len(uses) if known else _first_sample_alone(outputs, two, uses)
+    reasons = [""] * len(uses) if known or not finite else _first_sample_alone(outputs, two, uses)
     excluded: dict[str, str] = {}
-    for use, apart in zip(uses, reached, strict=True):
-        if not apart:
-            excluded[use.name] = "its rows do not belong to one sample each"
+    for use, reason in zip(uses, reasons, strict=True):
+        if reason:
+            excluded[use.name] = reason
         elif not use.plain:
             excluded[use.name] = "its forward is not that of its base class"
     kept = [use for use in uses if use.name not in excluded]
@@ -140,28 +143,38 @@ def _keeps_samples_apart(module: nn.Module) -> bool:
     return type(module) in (nn.Sequential, *RULED, *POINTWISE)
 
 
-def _first_sample_alone(outputs: Tensor, inputs: Tensor, uses: list[Use]) -> list[bool]:
-    """Whether, for each use, the first sample's outputs depend on the first half of the rows only.
+def _first_sample_alone(outputs: Tensor, inputs: Tensor, uses: list[Use]) -> list[str]:
+    """Why, for each use, its first half of rows does not belong to the first sample; "" if it does.
 
-    Refuses a network in which they depend on the second sample's input.
+    Refuses a network in which the outputs of one sample depend on the other's input.
     """
     generator = torch.Generator().manual_seed(0)
     direction = torch.randn(outputs.shape[1], generator=generator).to(outputs)
     edges = [get_gradient_edge(inputs), *(use.out for use in uses)]
     of_input, *of_uses = torch.autograd.grad(
-        outputs[0] @ direction, edges, allow_unused=True, materialize_grads=True
+        outputs[0] @ direction, edges, allow_unused=True, retain_graph=True
     )
-    if of_input[1].any():
+    if of_input is None:
+        raise MeasureError(
+            "the outputs are not connected to the inputs by gradients; remove detach and no_grad "
+            "from the network's forward"
+        )
+    (of_other,) = torch.autograd.grad(outputs[1] @ direction, edges[:1], retain_graph=True)
+    if of_input[1].any() or of_other[0].any():
         raise MeasureError(
             "the outputs of one sample depend on another sample of the batch; nothing per sample "
             "is defined. If a layer uses statistics of the batch, call model.eval()"
         )
-    alone = []
-    for use, gradient in zip(uses, of_uses, strict=True):
-        half, odd = divmod(len(gradient), 2)
-        same = len(use.x) == len(gradient) and use.x.ndim > 1
-        alone.append(same and not odd and not gradient[half:].any().item())
-    return alone
+    return [_why_not_apart(use, gradient) for use, gradient in zip(uses, of_uses, strict=True)]
+
+
+def _why_not_apart(use: Use, gradient: Tensor | None) -> str:
+    """gradient: of the first sample's outputs with respect to the output of a layer."""
+    if gradient is None:
+        return "the outputs do not depend on it"
+    half, odd = divmod(len(gradient), 2)
+    rows = len(use.x) == len(gradient) and use.x.ndim > 1 and not odd
+    return "" if rows and not gradient[half:].any() else "its rows do not belong to one sample each"
 
 
 def _follows_its_rule(module: nn.Module, x: Tensor, output: Tensor) -> bool:

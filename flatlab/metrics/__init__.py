@@ -106,10 +106,16 @@ def measure(
     variable has `long_name`, `units` and `source`. Raises `MeasureError` where nothing exact can
     be had; the message says what to do.
     """
+    families = [families] if isinstance(families, str) else list(families)
+    costly = [costly] if isinstance(costly, str) else list(costly)
     first = next((p for p in model.parameters() if p.is_floating_point()), None)
     if first is None:
         raise MeasureError("the network has no parameters")
     precision = _precision(dtype) or first.dtype
+    if precision not in (torch.float32, torch.float64):
+        raise MeasureError(f"the network is {precision}; pass dtype='float32'")
+    if batch_size is not None and batch_size < 1:
+        raise MeasureError(f"batch_size={batch_size} is not a positive number")
     if not isinstance(inputs, Tensor) or inputs.ndim < 1:
         raise MeasureError("inputs must be a tensor (samples, ...)")
     if not inputs.is_floating_point():
@@ -118,7 +124,8 @@ def measure(
             "for tokens measure the part of the network behind the embedding"
         )
     if any(p.dtype != precision for p in model.parameters() if p.is_floating_point()):
-        model = copy.deepcopy(model).to(precision)
+        with torch.inference_mode(False):
+            model = copy.deepcopy(model).to(precision)
     settings = {
         "singular_values": _choice("singular_values", singular_values, ("all",), numbers=True),
         "relative_flatness_loss": LOSSES[_choice("loss", loss, LOSSES)],
@@ -137,8 +144,11 @@ def measure(
     variables: dict[str, Any] = {}
     coordinates: dict[str, Any] = {}
     notes: dict[str, Any] = {}
-    for name in [families] if isinstance(families, str) else families:
-        check_known("metrics", name, "families")
+    for name in families:
+        try:
+            check_known("metrics", name, "families")
+        except ValueError as error:
+            raise MeasureError(str(error)) from None
         family = _family(name)
         if not hasattr(family, "measure"):
             raise MeasureError(f"{name} compares training with test samples; see the workflow")
@@ -157,10 +167,10 @@ def measure(
     about = {
         "title": f"{type(model).__name__} on {len(inputs)} samples",
         "flatlab_version": __version__,
-        "families": [families] if isinstance(families, str) else list(families),
+        "families": families,
         "precision": _attributes(Quantity("", "", ""), precision)["precision"],
-        "loss": settings["relative_flatness_loss"],
-        "singular_values": singular_values,
+        "loss": "mean-mse" if conventions == "chen-code" else settings["relative_flatness_loss"],
+        "singular_values": 3 if conventions == "chen-code" else singular_values,
         **notes,
     }
     return xr.Dataset(variables, coords=coordinates, attrs=about)
@@ -273,7 +283,8 @@ def _precision(dtype: str | torch.dtype | None) -> torch.dtype | None:
 
 
 def _choice(name: str, value: Any, known: Iterable[str], numbers: bool = False) -> Any:
-    if value in known or (numbers and isinstance(value, int) and value > 0):
+    number = numbers and isinstance(value, int) and not isinstance(value, bool) and value > 0
+    if value in known or number:
         return value
     hint = " or a number" if numbers else ""
     raise MeasureError(f"{name}={value!r} is unknown; known: {', '.join(known)}{hint}")

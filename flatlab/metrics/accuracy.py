@@ -46,4 +46,6 @@ def loss_and_accuracy(model: nn.Module, split: Split) -> tuple[float, float]:
     outputs = model(split.inputs)
     loss = (outputs - split.targets).square().sum(1).mean() / 2
     right = outputs.argmax(1) == split.labels
+    if not loss.isfinite():
+        return float("nan"), float("nan")
     return float(loss), 100 * float(right.double().mean())

@@ -186,7 +186,11 @@ QUANTITIES = {
         BOTH,
     ),
     "shared": Quantity("whether the layer's weights see several positions", "1", "", LAYER),
-    "finite": Quantity("whether all weights and outputs are finite", "1", ""),
+    "finite": Quantity(
+        "whether weights, outputs and derivatives are finite; if not, nothing else is a number",
+        "1",
+        "",
+    ),
     "samples_measured": Quantity("samples in the means", "1", ""),
     "samples_rank_deficient": Quantity(
         "samples left out of log_volume: J has a singular value of zero", "1", ""
@@ -226,7 +230,8 @@ def measure(model: nn.Module, samples: Samples, settings: Mapping[str, Any]) -> 
     largest = 3 if authors else settings["singular_values"]
     with torch.no_grad():
         values = _quantities(found, loss, largest, authors, costly)
-        finite = found.findings.finite and bool(found.outputs.isfinite().all())
+        parts = (found.outputs, found.sharpness, found.gram, *(la.gram for la in found.layers))
+        finite = found.findings.finite and all(bool(part.isfinite().all()) for part in parts)
     values["finite"] = torch.tensor(float(finite), dtype=torch.float64)
     if not finite:
         for name in values.keys() - {"finite", "samples_measured", "shared", "layers_left_out"}:
@@ -312,10 +317,11 @@ def _quantities(
         "bound_b": own["b"],
         "bound_c": own["layers"][0],
         "bound_d": own["d"],
-        "nmls_bound": norms_by_x2.sum(1).mean().sqrt() * sharpness.sqrt(),
+        "nmls_bound": _times(norms_by_x2.sum(1).mean().sqrt(), sharpness.sqrt()),
         "nmls_bound_layerwise": own["layers"].sum(),
-        "nmls_bound_with_bias": (norm.square() / (x2 + has_bias)).sum(1).mean().sqrt()
-        * sharpness.sqrt(),
+        "nmls_bound_with_bias": _times(
+            (norm.square() / (x2 + has_bias)).sum(1).mean().sqrt(), sharpness.sqrt()
+        ),
         "layer_bound": own["layers"],
         "bound_by_norm": torch.stack(
             [
@@ -330,8 +336,8 @@ def _quantities(
                 for value in norms.values()
             ]
         ),
-        "log_volume_bound": torch.logsumexp(logs[:, 0], 0) / 2 + scale,
-        "network_log_volume_bound": torch.logsumexp(logs.flatten(), 0) / 2 + scale,
+        "log_volume_bound": _plus(torch.logsumexp(logs[:, 0], 0) / 2, scale),
+        "network_log_volume_bound": _plus(torch.logsumexp(logs.flatten(), 0) / 2, scale),
         "matrix_normalized_sharpness": (norm * weights.sqrt()).sum(),
         "relative_flatness": _relative_flatness(found, x2, loss).masked_fill(shared, torch.nan),
         "weight_norm": norm,
@@ -384,13 +390,24 @@ def _bounds(
     by_layer = norm * reciprocal * weight2.mean(0).sqrt()
     by_layer = by_layer.masked_fill((x2 == 0).any(0), torch.inf)  # not 0 x inf
     # ||df/dW|| / ||x|| = ||Gamma|| where weights are not shared, and there it is finite at x = 0
-    slope = (weight2[:, 0] / x2[:, 0] if shared[0] else gamma2[:, 0]).sqrt()
+    ratio = (weight2[:, 0] / x2[:, 0]).masked_fill(x2[:, 0] == 0, torch.inf)
+    slope = (ratio if shared[0] else gamma2[:, 0]).sqrt()
     return {
         "b": norm[0] * slope.mean(),
         "layers": by_layer,
-        "d": norm[0] * reciprocal[0] * sharpness.sqrt(),
-        "nmls": (norm.square() / x2).sum(1).mean().sqrt() * sharpness.sqrt(),
+        "d": _times(norm[0] * reciprocal[0], sharpness.sqrt()),
+        "nmls": _times((norm.square() / x2).sum(1).mean().sqrt(), sharpness.sqrt()),
     }
+
+
+def _times(factor: Tensor, root: Tensor) -> Tensor:
+    """Infinite where a sample has an input of zero, also if sharpness is zero."""
+    return torch.where(factor == torch.inf, torch.inf, factor * root)
+
+
+def _plus(log_factor: Tensor, log_root: Tensor) -> Tensor:
+    """The same of logarithms."""
+    return torch.where(log_factor == torch.inf, torch.inf, log_factor + log_root)
 
 
 def log_volumes(singular: Tensor, largest: str | int, eps: float) -> tuple[Tensor, Tensor]:
