@@ -5,6 +5,8 @@ They are written here from the descriptions of the methods and never made faster
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -42,7 +44,11 @@ def three_passes(model: nn.Module, inputs: Tensor) -> dict[str, float]:
         dimension += (sigma**2).sum() ** 2 / (sigma**4).sum()
     for x in inputs.split(1):
         seen: list[Tensor] = []
-        hooks = [m.register_forward_hook(lambda m, i, o: seen.append(i[0])) for m in layers]
+
+        def keep(module: nn.Module, given: Any, output: Tensor, seen: list[Tensor] = seen) -> None:
+            seen.append(given[0])
+
+        hooks = [m.register_forward_hook(keep) for m in layers]
         outputs = model(x.clone().requires_grad_())[0]
         for hook in hooks:
             hook.remove()
