@@ -73,7 +73,8 @@ class _Graft(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor, layer: nn.Conv2d) -> Tensor:
         ctx.layer, ctx.size = layer, x.shape[2:]
-        return y.view_as(y)
+        ctx.mark_dirty(y)  # so that what comes out is y itself, which a layer may overwrite
+        return y
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:

@@ -40,7 +40,7 @@ class Layer:
     singular: singular values of J^l, (samples, N), float64.  gram: J^l J^l^T, (samples, N, N).
     scaled2: ||J^l diag(x^l)||_F^2.  smallest2: the smallest eigenvalue of U^T U, zero where its
     columns are dependent or nobody asked.  positions: columns of U; 1 where weights are not shared.
-    output_positions: of one use.
+    output_positions: of one use.  elsewhere: the weight is also used outside of layers.
     """
 
     name: str
@@ -55,11 +55,12 @@ class Layer:
     smallest2: Tensor
     positions: int
     output_positions: int
+    elsewhere: bool
     input_shape: tuple[int, ...]
 
     @property
     def shared(self) -> bool:
-        return self.positions > 1 or not isinstance(self.module, nn.Linear)
+        return self.positions > 1 or self.elsewhere or not isinstance(self.module, nn.Linear)
 
     @property
     def weight(self) -> Tensor:
@@ -135,8 +136,7 @@ def sharpness(model: nn.Module, inputs: Tensor, batch_size: int | None = None) -
             out = dict(zip(uses, rows, strict=True))
             squares.of_matrices(uses, out, False)
             squares.of_vectors(uses, out)
-        if findings.generic:
-            squares.add(*generic_squares(model, chunk, findings.generic))
+        squares.generic(model, chunk, findings)
         parts.append(squares.plain)
     return torch.cat(parts)
 
@@ -200,6 +200,12 @@ def _chunk(
         squares = _Squares(samples, inputs, adaptive, findings, model)
         weight2, gamma2, positions, smallest2 = squares.of_matrices(uses, out, corrected)
         bias2 = squares.of_vectors(uses, out)
+        for name, plain in squares.generic(model, inputs.detach(), findings).items():
+            holder, _, kind = name.rpartition(".")  # a layer whose parameter is used elsewhere too
+            if kind == "weight" and holder in weight2:
+                weight2[holder] = plain
+            elif kind == "bias" and holder in bias2:
+                bias2[holder] = plain
         joined = [_cat([into[use] for use in own], 2) for own in by_layer.values()]
         x = [_cat([use.x.reshape(samples, -1) for use in own], 1) for own in by_layer.values()]
         if jacobian is not None:
@@ -224,13 +230,12 @@ def _chunk(
                 smallest2=smallest2[name],
                 positions=positions[name],
                 output_positions=own[0].numbers // (samples * own[0].channels),
+                elsewhere=f"{name}.weight" in findings.generic,
                 input_shape=tuple(own[0].x.shape[1:]),
             )
             for number, (name, own) in enumerate(by_layer.items())
         ]
     whole = 0 if len(joined) == len(layers) else -1
-    if findings.generic:
-        squares.add(*generic_squares(model, inputs.detach(), findings.generic))
     return Derivatives(
         outputs=outputs.detach(),
         sharpness=squares.plain,
@@ -266,6 +271,14 @@ class _Squares:
         self.plain += plain
         if self.adaptive is not None and adaptive is not None:
             self.adaptive += adaptive
+
+    def generic(self, model: nn.Module, inputs: Tensor, findings: Findings) -> dict[str, Tensor]:
+        """By name: ||df/dtheta||_F^2 of the parameters that no rule covers."""
+        result = {}
+        for name, (plain, adaptive) in generic_squares(model, inputs, findings.generic).items():
+            self.add(plain, adaptive)
+            result[name] = plain
+        return result
 
     def of_matrices(
         self, uses: list[Use], out: dict[Use, Tensor], corrected: bool
@@ -355,11 +368,9 @@ def _smallest(u: Tensor) -> Tensor:
     width, positions = u.shape[2:]
     if positions > width:
         return u.new_zeros(len(u))
-    double = u.double()
-    values = torch.linalg.eigvalsh(double.mT @ double)
-    eps = torch.finfo(u.dtype).eps
-    independent = values[..., 0] > (positions * eps) ** 2 * values[..., -1]
-    return torch.where(independent, values[..., 0], 0.0).amin(1).to(u)
+    values = torch.linalg.svdvals(u.double())
+    independent = values[..., -1] > positions * torch.finfo(u.dtype).eps * values[..., 0]
+    return torch.where(independent, values[..., -1].square(), 0.0).amin(1)
 
 
 def _joined(parts: list[Derivatives]) -> Derivatives:

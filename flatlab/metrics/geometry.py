@@ -14,6 +14,7 @@ say how far from it a network is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -283,7 +284,7 @@ def _quantities(
     frobenius = torch.linalg.vector_norm(found.singular, dim=1)
     normalized = found.along2.double() / found.findings.input_numbers
     logs = outputs * (2 * norm.log() - x2.log())  # of (||W_l|| / ||x^l||)^2N
-    scale = outputs / 2 * (samples * sharpness / outputs).log() - torch.tensor(samples).log()
+    scale = outputs / 2 * (samples * sharpness / outputs).log() - math.log(samples)
     tolerance = 1 + (1e-6 if found.outputs.dtype == torch.float64 else 1e-4)
     slope = top * x2.sqrt()
     values = {
@@ -355,8 +356,10 @@ def _quantities(
         values["elementwise_adaptive_trace"] = found.adaptive.double().mean()
     if "corrected-bound" in costly:
         operator = torch.tensor(
-            [operator_norm(layer.module, layer.input_shape) for layer in layers]
-        ).to(x2)
+            [operator_norm(layer.module, layer.input_shape) for layer in layers],
+            dtype=torch.float64,
+            device=x2.device,
+        )
         ratio = (weight2 / each("smallest2")).sqrt().mean(0)
         values["corrected_bound"] = (operator * ratio).masked_fill(
             (each("smallest2") == 0).any(0), torch.nan
@@ -429,7 +432,7 @@ def participation(singular: Tensor) -> Tensor:
 
 def _log_mean(logs: Tensor) -> Tensor:
     """ln of the mean over the last dimension of exp(logs)."""
-    return torch.logsumexp(logs, -1) - torch.tensor(logs.shape[-1], dtype=logs.dtype).log()
+    return torch.logsumexp(logs, -1) - math.log(logs.shape[-1])
 
 
 def _relative_flatness(found: Derivatives, x2: Tensor, loss: str) -> Tensor:
