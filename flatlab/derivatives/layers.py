@@ -108,7 +108,7 @@ def _gram(u: Tensor, g: Tensor) -> Squares:
         of_u, of_g = torch.bmm(of_u.mT, of_u), torch.bmm(of_g.mT, of_g)
         gamma[here] = of_g.diagonal(dim1=1, dim2=2).reshape(len(gamma[here]), -1).sum(1)
         plain[here] = of_g.mul_(of_u).view(-1, groups * positions**2).sum(1)
-    return Squares(plain, None, gamma)
+    return Squares(plain.clamp_(min=0), None, gamma)  # where positions cancel, up to rounding
 
 
 def _direct(u: Tensor, g: Tensor, squared: Tensor | None) -> Squares:
@@ -159,7 +159,7 @@ def _pairs(u: Tensor, g: Tensor, squared: Tensor) -> Tensor:
         of_u.addmm_(squared[:, start : start + step], products)
     of_g = g[:, 0].permute(0, 2, 3, 1)  # (samples, O, P, N)
     of_g = torch.matmul(of_g, of_g.mT)[..., first, second] * twice
-    return (of_g * of_u.view(out, samples, -1).transpose(0, 1)).sum((1, 2))
+    return (of_g * of_u.view(out, samples, -1).transpose(0, 1)).sum((1, 2)).clamp_(min=0)
 
 
 def bias_gradient(use: Use, gamma: Tensor, samples: int) -> Tensor:
