@@ -24,7 +24,7 @@ from flatlab.derivatives.layers import (
 )
 from flatlab.derivatives.probe import Findings, probe, run
 from flatlab.derivatives.record import Use, recorded, rows_of_jacobian
-from flatlab.derivatives.spectra import products, refine, singular_values
+from flatlab.derivatives.spectra import products, refine, safe_svdvals, singular_values
 
 CHUNK_BYTES = {"cpu": 2**25, "cuda": 2**33}
 """Of derivatives held at a time: beyond this a larger batch is not faster, on a CPU slower."""
@@ -368,7 +368,7 @@ def _smallest(u: Tensor) -> Tensor:
     width, positions = u.shape[2:]
     if positions > width:
         return u.new_zeros(len(u))
-    values = torch.linalg.svdvals(u.double())
+    values = safe_svdvals(u.double())
     independent = values[..., -1] > positions * torch.finfo(u.dtype).eps * values[..., 0]
     return torch.where(independent, values[..., -1].square(), 0.0).amin(1)
 

@@ -39,6 +39,13 @@ def singular_values(grams: Tensor) -> Tensor:
     return torch.where(finite[..., None], values, torch.nan)
 
 
+def safe_svdvals(matrices: Tensor) -> Tensor:
+    """Singular values, descending; NaN where a matrix is not finite, which LAPACK would refuse."""
+    finite = matrices.isfinite().flatten(-2).all(-1)
+    values = torch.linalg.svdvals(torch.where(finite[..., None, None], matrices, 0.0))
+    return torch.where(finite[..., None], values, torch.nan)
+
+
 def refine(singular: Tensor, jacobians: Tensor) -> Tensor:
     """The same from J itself for the samples whose Gram matrix is ill-conditioned.
 
@@ -47,7 +54,7 @@ def refine(singular: Tensor, jacobians: Tensor) -> Tensor:
     poor = singular[:, -1] * CONDITION < singular[:, 0]
     if not poor.any():
         return singular
-    exact = torch.linalg.svdvals(jacobians[poor].double())
+    exact = safe_svdvals(jacobians[poor].double())
     singular = singular.clone()
     singular[poor] = torch.nn.functional.pad(exact, (0, singular.shape[1] - exact.shape[1]))
     return singular
