@@ -26,7 +26,7 @@ from torch import nn
 import flatlab
 from benchmarks import baselines
 from flatlab import data, plan, train
-from flatlab.derivatives import sharpness
+from flatlab.derivatives import derivatives, sharpness
 from flatlab.derivatives.guard import undisturbed
 from flatlab.models import build, lenet5, mlp4, vgg11
 from flatlab.splits import Split, prepare
@@ -109,6 +109,7 @@ def measuring() -> None:
     """All of `geometry` (and sharpness alone) against what people use, in float32.
 
     `plotted` is what the papers' figures show: everything but the quantities called costly.
+    `five` are those of the first baseline: sharpness, MLS, NMLS, log volume, dimension.
     """
     for name, (model, inputs) in networks().items():
         model.eval()
@@ -125,6 +126,14 @@ def measuring() -> None:
                 if (name, baseline) == ("VGG-11", baselines.jacrev):
                     continue  # 39 GB
                 compare(f"{name}, {what}", ours, baseline, model, inputs, exact)
+
+        def five(model: Any = model, inputs: torch.Tensor = inputs) -> Any:
+            with undisturbed(model):
+                return derivatives(model, inputs, adaptive=False)
+
+        for baseline in (baselines.three_passes, baselines.double_loop, baselines.jacrev):
+            if (name, baseline) != ("VGG-11", baselines.jacrev):
+                compare(f"{name}, five", five, baseline, model, inputs, exact)
 
         def trace(model: Any = model, inputs: torch.Tensor = inputs) -> Any:
             with undisturbed(model):

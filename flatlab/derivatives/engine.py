@@ -211,7 +211,10 @@ def _chunk(
         if jacobian is not None:
             joined.append(jacobian)
             x.append(inputs.detach().flatten(1))
-        grams, scaled2, along2 = zip(*map(products, joined, x), strict=True)
+        whole = 0 if jacobian is None else len(joined) - 1  # where J is
+        grams, scaled2, along2 = zip(
+            *(products(each, x[k], k == whole) for k, each in enumerate(joined)), strict=True
+        )
         singular = [
             refine(values, each)
             for values, each in zip(singular_values(torch.stack(grams)), joined, strict=True)
@@ -235,7 +238,6 @@ def _chunk(
             )
             for number, (name, own) in enumerate(by_layer.items())
         ]
-    whole = 0 if len(joined) == len(layers) else -1
     return Derivatives(
         outputs=outputs.detach(),
         sharpness=squares.plain,

@@ -11,14 +11,14 @@ CONDITION = 1e3
 """sigma_1/sigma_N up to which the Gram matrix gives ln sigma to 1e-10 (error: eps x its square)."""
 
 
-def products(jacobians: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def products(jacobians: Tensor, x: Tensor, along_x: bool) -> tuple[Tensor, Tensor, Tensor]:
     """J J^T, (samples, N, N), ||J diag(x)||_F^2 and ||J x||^2, (samples,), in float64.
 
-    jacobians: (samples, N, M).  x: (samples, M).
+    jacobians: (samples, N, M).  x: (samples, M).  along_x: whether to compute the last, else 0.
     """
     samples, outputs, width = jacobians.shape
     grams = jacobians.new_empty(samples, outputs, outputs, dtype=torch.float64)
-    scaled, along = grams.new_empty(2, samples)
+    scaled, along = grams.new_zeros(2, samples)
     step = min(samples, block(jacobians, 2 * outputs * width))
     buffer = grams.new_empty(step, outputs, width)
     for start in range(0, samples, step):
@@ -27,7 +27,8 @@ def products(jacobians: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         torch.bmm(double, double.mT, out=grams[here])
         double.mul_(x[here, None])
         scaled[here] = torch.linalg.vector_norm(double, dim=(1, 2)).square()
-        along[here] = double.sum(2).square().sum(1)
+        if along_x:
+            along[here] = double.sum(2).square().sum(1)
     return grams, scaled, along
 
 
