@@ -9,7 +9,8 @@ respect to the inputs and outputs of layers, never to weights. What is asked abo
 follows from those: the gradient of a linear layer's weights is Gamma^l x^l^T.
 
 `probe` finds out first, on two samples, what the rules cover, and refuses where nothing exact can
-be had; `layers` has the rules, `generic` what they do not cover, `norms` the norms of weights.
+be had; `layers` has the rules, `generic` what they do not cover, `parameters` adds both up, `norms`
+has the norms of weights.
 """
 
 from flatlab.derivatives.engine import Derivatives, Layer, derivatives, sharpness

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -13,18 +11,12 @@ from torch import Tensor, nn
 from torch.autograd.graph import get_gradient_edge
 from tqdm import tqdm
 
-from flatlab.derivatives.generic import generic_squares
 from flatlab.derivatives.guard import MeasureError, check_mode
-from flatlab.derivatives.layers import (
-    MATRICES,
-    bias_gradient,
-    columns,
-    normalization_gradients,
-    weight_squares,
-)
+from flatlab.derivatives.layers import MATRICES
+from flatlab.derivatives.parameters import ParameterSquares, by_sample, cat, squared_norm
 from flatlab.derivatives.probe import Findings, probe, run
 from flatlab.derivatives.record import Use, recorded, rows_of_jacobian
-from flatlab.derivatives.spectra import products, refine, safe_svdvals, singular_values
+from flatlab.derivatives.spectra import products, refine, singular_values
 
 CHUNK_BYTES = {"cpu": 2**25, "cuda": 2**33}
 """Of derivatives held at a time: beyond this a larger batch is not faster, on a CPU slower."""
@@ -131,7 +123,7 @@ def sharpness(model: nn.Module, inputs: Tensor, batch_size: int | None = None) -
         with recorded(findings.modules, uses, graft_inputs=True):
             outputs = run(model, chunk.detach())
         rows = rows_of_jacobian(outputs, [use.out for use in uses])
-        squares = _Squares(len(chunk), chunk, False, findings, model)
+        squares = ParameterSquares(len(chunk), chunk, False, findings, model)
         with torch.no_grad():
             out = dict(zip(uses, rows, strict=True))
             squares.of_matrices(uses, out, False)
@@ -189,15 +181,15 @@ def _chunk(
     edges += [use.out for use in uses]
     rows = rows_of_jacobian(outputs, edges)
     with torch.no_grad():
-        jacobian = None if findings.direct else _by_sample(rows.pop(0), samples)
+        jacobian = None if findings.direct else by_sample(rows.pop(0), samples)
         into, out = {}, {}
         for use in uses:
             if isinstance(use.module, MATRICES):
-                into[use] = _by_sample(rows.pop(0), samples)
+                into[use] = by_sample(rows.pop(0), samples)
         for use in uses:
             out[use] = rows.pop(0)
         by_layer = {name: [use for use in uses if use.name == name] for name in findings.layers}
-        squares = _Squares(samples, inputs, adaptive, findings, model)
+        squares = ParameterSquares(samples, inputs, adaptive, findings, model)
         weight2, gamma2, positions, smallest2 = squares.of_matrices(uses, out, corrected)
         bias2 = squares.of_vectors(uses, out)
         for name, plain in squares.generic(model, inputs.detach(), findings).items():
@@ -206,8 +198,8 @@ def _chunk(
                 weight2[holder] = plain
             elif kind == "bias" and holder in bias2:
                 bias2[holder] = plain
-        joined = [_cat([into[use] for use in own], 2) for own in by_layer.values()]
-        x = [_cat([use.x.reshape(samples, -1) for use in own], 1) for own in by_layer.values()]
+        joined = [cat([into[use] for use in own], 2) for own in by_layer.values()]
+        x = [cat([use.x.reshape(samples, -1) for use in own], 1) for own in by_layer.values()]
         if jacobian is not None:
             joined.append(jacobian)
             x.append(inputs.detach().flatten(1))
@@ -223,7 +215,7 @@ def _chunk(
             Layer(
                 name=name,
                 module=own[0].module,
-                x2=_squared_norm(x[number].double()),
+                x2=squared_norm(x[number].double()),
                 gamma2=gamma2[name],
                 weight2=weight2[name],
                 bias2=bias2.get(name, inputs.new_zeros(samples)),
@@ -242,7 +234,7 @@ def _chunk(
         outputs=outputs.detach(),
         sharpness=squares.plain,
         adaptive=squares.adaptive,
-        x2=_squared_norm(x[whole].double()),
+        x2=squared_norm(x[whole].double()),
         singular=singular[whole],
         gram=grams[whole],
         scaled2=scaled2[whole],
@@ -250,129 +242,6 @@ def _chunk(
         layers=layers,
         findings=findings,
     )
-
-
-class _Squares:
-    """Adds up the squared gradients of the trainable parameters, each counted once."""
-
-    def __init__(
-        self, samples: int, like: Tensor, adaptive: bool, findings: Findings, model: nn.Module
-    ) -> None:
-        self.samples = samples
-        self.rows: dict[Use, Tensor] = {}  # squares of Gamma, of uses with one position
-        self.plain = like.new_zeros(samples).detach()
-        self.adaptive = self.plain.clone() if adaptive else None
-        generic = {id(model.get_parameter(name)) for name in findings.generic}
-        self.counted = {
-            id(parameter)
-            for parameter in model.parameters()
-            if parameter.requires_grad and id(parameter) not in generic
-        }
-
-    def add(self, plain: Tensor, adaptive: Tensor | None) -> None:
-        self.plain += plain
-        if self.adaptive is not None and adaptive is not None:
-            self.adaptive += adaptive
-
-    def generic(self, model: nn.Module, inputs: Tensor, findings: Findings) -> dict[str, Tensor]:
-        """By name: ||df/dtheta||_F^2 of the parameters that no rule covers."""
-        result = {}
-        for name, (plain, adaptive) in generic_squares(model, inputs, findings.generic).items():
-            self.add(plain, adaptive)
-            result[name] = plain
-        return result
-
-    def of_matrices(
-        self, uses: list[Use], out: dict[Use, Tensor], corrected: bool
-    ) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, int], dict[str, Tensor]]:
-        """By layer: ||df/dW||_F^2, ||Gamma||_F^2, positions, smallest eigenvalue of U^T U."""
-        by_weight: defaultdict[int, list[Use]] = defaultdict(list)
-        for use in uses:
-            if isinstance(use.module, MATRICES):
-                by_weight[id(use.module.weight)].append(use)
-        weight2, gamma2, positions, smallest2 = {}, {}, {}, {}
-        for identity, group in by_weight.items():
-            parts = [columns(use, out[use], self.samples) for use in group]
-            u, g = (_cat(same, -1) for same in zip(*parts, strict=True))
-            weight = group[0].module.weight
-            counted = identity in self.counted
-            adaptive = self.adaptive is not None and counted
-            squares = weight_squares(u, g, weight, adaptive)  # type: ignore[arg-type]
-            if counted:
-                self.add(squares.plain, squares.adaptive)
-            if squares.rows is not None:
-                self.rows[group[0]] = squares.rows
-            for use in group:
-                weight2[use.name] = squares.plain
-                own = [out[other] for other in group if other.name == use.name]
-                gamma2[use.name] = (
-                    squares.gamma
-                    if len(own) == len(group)
-                    else torch.stack([_squared_norm(_by_sample(g, self.samples)) for g in own]).sum(
-                        0
-                    )
-                )
-                positions[use.name] = u.shape[-1]
-                smallest2[use.name] = _smallest(u) if corrected else u.new_zeros(len(u))
-        return weight2, gamma2, positions, smallest2
-
-    def of_vectors(self, uses: list[Use], out: dict[Use, Tensor]) -> dict[str, Tensor]:
-        """By layer: ||df/db||_F^2. Counts biases, and the parameters of normalizations."""
-        holders: defaultdict[int, list[tuple[Use, str]]] = defaultdict(list)
-        for use in uses:
-            names = ("bias",) if isinstance(use.module, MATRICES) else ("weight", "bias")
-            for name in names:
-                if getattr(use.module, name) is not None:
-                    holders[id(getattr(use.module, name))].append((use, name))
-        normalizations = {
-            use: dict(zip(("weight", "bias"), gradients, strict=True))
-            for use in uses
-            if not isinstance(use.module, MATRICES)
-            for gradients in [normalization_gradients(use, out[use], self.samples)]
-        }
-        result: dict[str, Tensor] = {}
-        for identity, holding in holders.items():
-            ((use, name), *more) = holding
-            if not more and use in self.rows:
-                squares = self.rows[use]
-            else:
-                gradient = sum(
-                    normalizations[use][name]
-                    if use in normalizations
-                    else bias_gradient(use, out[use], self.samples)
-                    for use, name in holding
-                )
-                squares = gradient.square().sum(0)  # type: ignore[union-attr]
-            plain = squares.sum(1)  # of (samples, numbers)
-            result |= {use.name: plain for use, _ in holding}
-            if identity in self.counted:
-                parameter = getattr(use.module, name).detach().flatten()
-                self.add(plain, squares @ parameter.square())
-        return result
-
-
-def _by_sample(rows: Tensor, samples: int) -> Tensor:
-    """(N, rows, ...) -> (samples, N, numbers)."""
-    return rows.reshape(len(rows), samples, -1).transpose(0, 1)
-
-
-def _cat(tensors: Sequence[Tensor], dim: int) -> Tensor:
-    """One after the other; a single one is not copied."""
-    return tensors[0] if len(tensors) == 1 else torch.cat(list(tensors), dim)
-
-
-def _squared_norm(x: Tensor) -> Tensor:
-    return torch.linalg.vector_norm(x, dim=tuple(range(1, x.ndim))).square()
-
-
-def _smallest(u: Tensor) -> Tensor:
-    """Smallest eigenvalue of U^T U over the groups; zero where its columns are dependent."""
-    width, positions = u.shape[2:]
-    if positions > width:
-        return u.new_zeros(len(u))
-    values = safe_svdvals(u.double())
-    independent = values[..., -1] > positions * torch.finfo(u.dtype).eps * values[..., 0]
-    return torch.where(independent, values[..., -1].square(), 0.0).amin(1)
 
 
 def _joined(parts: list[Derivatives]) -> Derivatives:
