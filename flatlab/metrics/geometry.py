@@ -27,7 +27,6 @@ from flatlab.derivatives.norms import authors_norm, operator_norm, spectral_norm
 from flatlab.metrics import Measured, Quantity, Samples
 
 SETTINGS = ["singular_values", "relative_flatness_loss", "conventions", "costly"]
-CONVENTIONS = ("flatlab", "chen-code")
 COSTLY = ("elementwise-adaptive-trace", "operator-norm", "corrected-bound")
 NORMS = ("kernel", "operator", "frobenius")
 BOUNDS = ("b", "c", "d", "nmls", "nmls-layerwise")
