@@ -106,6 +106,7 @@ def measure(
     variable has `long_name`, `units` and `source`. Raises `MeasureError` where nothing exact can
     be had; the message says what to do.
     """
+    geometry = _family("geometry")  # by name: other families do not depend on its code
     families = [families] if isinstance(families, str) else list(families)
     costly = [costly] if isinstance(costly, str) else list(costly)
     first = next((p for p in model.parameters() if p.is_floating_point()), None)
@@ -129,13 +130,8 @@ def measure(
     settings = {
         "singular_values": _choice("singular_values", singular_values, ("all",), numbers=True),
         "relative_flatness_loss": LOSSES[_choice("loss", loss, LOSSES)],
-        "conventions": _choice("conventions", conventions, ("flatlab", "chen-code")),
-        "costly": [
-            _choice(
-                "costly", name, ("elementwise-adaptive-trace", "operator-norm", "corrected-bound")
-            )
-            for name in costly
-        ],
+        "conventions": _choice("conventions", conventions, geometry.CONVENTIONS),
+        "costly": [_choice("costly", name, geometry.COSTLY) for name in costly],
         "batch_size": batch_size,
         "progress": progress,
         "seed": seed,

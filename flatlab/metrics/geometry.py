@@ -28,6 +28,7 @@ from flatlab.metrics import Measured, Quantity, Samples
 
 SETTINGS = ["singular_values", "relative_flatness_loss", "conventions", "costly"]
 COSTLY = ("elementwise-adaptive-trace", "operator-norm", "corrected-bound")
+CONVENTIONS = ("flatlab", "chen-code")
 NORMS = ("kernel", "operator", "frobenius")
 BOUNDS = ("b", "c", "d", "nmls", "nmls-layerwise")
 AUTHORS_EPSILON = 1e-4
