@@ -35,6 +35,10 @@ rule all:
         [files_of_figure(figure) for figure in PLAN.figures],
 
 
+onstart:
+    print(PLAN.disk_use)
+
+
 include: "rules/data.smk"
 include: "rules/train.smk"
 include: "rules/measure.smk"

@@ -271,7 +271,7 @@ def _grids(options: argparse.Namespace) -> int:
         print(f"{grid.key} ({grid.scale}): {grid.title}")
         print(f"  {len(grid.runs)} {grid.network.name} networks on {grid.data.set}, in packs:")
         for pack in grid.packs.values():
-            print(f"    {pack.key:<24}{pack.training.iterations:>9,} iterations each")
+            print(f"    {pack.key:<24}{pack.training.length} each, mode {pack.training.mode}")
     print("\nKeys of a grid, one section after the other:")
     for section, keys in plan.grid_keys().items():
         print(f"\n{section}")

@@ -16,7 +16,10 @@ from flatlab.data import DataError
 
 @dataclass(frozen=True)
 class Split:
-    """inputs: (samples, ...).  labels: (samples).  targets: (samples, outputs), one-hot."""
+    """inputs: (samples, channels, height, width).  labels: (samples).  targets: (samples, outputs).
+
+    Targets are one-hot; data that are no images have inputs (samples, features).
+    """
 
     inputs: Tensor
     labels: Tensor
@@ -71,6 +74,7 @@ def prepare(
 
     def split(inputs: np.ndarray, label: np.ndarray) -> Split:
         x = torch.from_numpy((inputs.astype(np.float64) - shift) / scale)
+        x = x.unsqueeze(1) if x.ndim == 3 else x  # grey images have one channel
         y = torch.from_numpy(label)
         targets = torch.nn.functional.one_hot(y, width)
         return Split(x.to(device, dtype), y.to(device), targets.to(device, dtype))

@@ -17,6 +17,8 @@ try:
 except plan.PlanError as error:
     raise WorkflowError(str(error)) from None
 
+LARGE_GRIDS = [grid.key for grid in PLAN.grids if not grid.keeps_dense_checkpoints]
+
 
 def grid_of(wildcards):
     return PLAN.grid(wildcards.grid, wildcards.scale)

@@ -5,6 +5,7 @@ rule measure:
     """Evaluate one family of quantities on every checkpoint of one pack."""
     input:
         weights="results/{scale}/models/{grid}/{pack}.safetensors",
+        dense="results/{scale}/models/{grid}/{pack}.dense.safetensors",
         data=data_of_grid,
     output:
         "results/{scale}/metrics/{grid}/{family}/{pack}.zarr.zip",

@@ -7,6 +7,7 @@ rule train:
         data=data_of_grid,
     output:
         weights="results/{scale}/models/{grid}/{pack}.safetensors",
+        dense="results/{scale}/models/{grid}/{pack}.dense.safetensors",
         curves="results/{scale}/models/{grid}/{pack}.curves.zarr.zip",
     log:
         "logs/{scale}/train/{grid}/{pack}.log",
@@ -19,3 +20,17 @@ rule train:
         code=train_code,
     script:
         "../scripts/train.py"
+
+
+if LARGE_GRIDS:
+
+    use rule train as train_large with:
+        # Their dense checkpoints exceed the budget: they go when they have been measured.
+        output:
+            weights="results/{scale}/models/{grid}/{pack}.safetensors",
+            dense=temp("results/{scale}/models/{grid}/{pack}.dense.safetensors"),
+            curves="results/{scale}/models/{grid}/{pack}.curves.zarr.zip",
+        wildcard_constraints:
+            grid="|".join(LARGE_GRIDS),
+
+    ruleorder: train_large > train

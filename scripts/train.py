@@ -1,6 +1,12 @@
 from flatlab import store, train
 
 with store.job(snakemake) as job:
-    raw = store.load_dataset(job.input.data)
-    weights, curves = train.train_pack(raw, job.params.settings, job.device)
-    job.save(weights=weights, curves=curves)
+    [trained] = train.train_packs(
+        store.load_dataset(job.input.data),
+        [job.params.settings],
+        job.device,
+        folders=[job.unfinished],
+        code=job.params.code,
+        save_every_s=job.config["save_every_s"],
+    )
+    job.save(**vars(trained))

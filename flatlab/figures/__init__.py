@@ -76,7 +76,7 @@ def about(correlations: xr.Dataset) -> str:
     stands_in = f" It stands in for the paper's {a['stands_in_for']}." if a["stands_in_for"] else ""
     return (
         f"Scale {a['scale']}: {a['grid']} of {a['runs']} {a['network']} networks on {a['data']}, "
-        f"{a['iterations']:,} iterations each; {a['diverged']} diverged and left out.{stands_in}"
+        f"{a['length']} each; {a['diverged']} diverged and left out.{stands_in}"
     )
 
 

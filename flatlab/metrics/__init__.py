@@ -172,21 +172,24 @@ def measure(
     return xr.Dataset(variables, coords=coordinates, attrs=about)
 
 
+Weights = tuple[Mapping[str, np.ndarray], Mapping[str, Any]]
+
+
 def measure_pack(
-    weights: tuple[Mapping[str, np.ndarray], Mapping[str, Any]],
+    weights: Sequence[Weights],
     raw: xr.Dataset,
     settings: Mapping[str, Any],
     device: str = "cpu",
 ) -> xr.Dataset:
     """Evaluate one family on every checkpoint of every run of a pack.
 
-    weights: arrays (run, checkpoint, ...) and their description.  raw: a data file.
+    weights: files of one pack, at the end and at other steps: arrays (run, checkpoint, ...) and
+    their description each.  raw: a data file.
     settings: `family`, `data`, `network`, `outputs`, `measure`, `hyperparameters`, `seeds`.
     Returns a dataset with dimensions run, checkpoint, `samples` (the sample sets of the grid) and
     those of the quantities; quantities of single samples are left out. A network with weights
     that are not finite has NaN everywhere.
     """
-    arrays, about = weights
     chosen = settings["measure"]
     family = _family(settings["family"])
     precision = getattr(torch, chosen["precision"])
@@ -194,12 +197,18 @@ def measure_pack(
     shape = tuple(splits.train.inputs.shape[1:])
     model = build(settings["network"], shape, splits.outputs).to(device, precision).eval()
     kept = [name for name, q in family.QUANTITIES.items() if "sample" not in q.dims]
+    arrays_at = {
+        iteration: {name: array[:, number] for name, array in arrays.items()}
+        for arrays, about in weights
+        for number, iteration in enumerate(about["iterations"])
+    }
+    about = {**weights[0][1], "iterations": sorted(arrays_at)}
     size = len(about["runs"]), len(about["iterations"])
     found: dict[str, np.ndarray] = {}
     coordinates: dict[str, Any] = {}
     for place in tqdm(list(np.ndindex(*size)), mininterval=5):
-        state = {name: torch.from_numpy(array[place]) for name, array in arrays.items()}
-        model.load_state_dict(state)
+        arrays = arrays_at[about["iterations"][place[1]]]
+        model.load_state_dict({name: torch.from_numpy(a[place[0]]) for name, a in arrays.items()})
         with undisturbed(model):
             measured = _on_all_sets(family, model, splits, chosen)
         coordinates |= measured.coordinates
@@ -251,6 +260,8 @@ def _run_coordinates(about: Mapping[str, Any], settings: Mapping[str, Any]) -> d
         "run": as_strings(about["runs"]),
         "setting": ("run", as_strings([settings["setting"]] * runs)),
         "seed": ("run", list(settings["seeds"])),
+        "steps": ("run", list(about["steps"])),
+        "ended": ("run", as_strings(about["ended"])),
         "checkpoint": list(about["iterations"]),
     }
     for key, value in settings["hyperparameters"].items():

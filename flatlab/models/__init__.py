@@ -1,4 +1,8 @@
-"""Architectures: one file each with `build(inputs, outputs, activation) -> torch.nn.Sequential`."""
+"""Architectures: one file each with `build(inputs, outputs, activation) -> torch.nn.Sequential`.
+
+Each has two literals beside it, which planning reads: `MODE`, how the training engine advances many
+of them (see `flatlab.train`), and `PARAMETERS`, about how many it has, to foretell disk use.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,26 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from flatlab.plan import module_of
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh}
+
+
+class Residual(nn.Module):
+    """y = body(x) + shortcut(x); an empty shortcut is the identity."""
+
+    def __init__(self, body: nn.Sequential, shortcut: nn.Sequential) -> None:
+        super().__init__()
+        self.body, self.shortcut = body, shortcut
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.body(x) + self.shortcut(x)
+
+
+class ZeroConv2d(nn.Conv2d):
+    """A convolution that starts at zero, whichever the initialization of the network."""
 
 
 def build(network: Mapping[str, Any], inputs: tuple[int, ...], outputs: int) -> nn.Sequential:
@@ -48,6 +67,10 @@ def initialize(model: nn.Module, scheme: str, seed: int) -> None:
             if reset := getattr(module, "reset_parameters", None):
                 reset()
             weight = getattr(module, "weight", None)
+            if isinstance(module, ZeroConv2d):
+                for parameter in module.parameters():
+                    nn.init.zeros_(parameter)
+                continue
             if scheme == "framework" or not isinstance(weight, nn.Parameter) or weight.ndim < 2:
                 continue
             if scheme == "he-normal":

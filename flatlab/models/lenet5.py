@@ -8,17 +8,26 @@ from torch import nn
 
 from flatlab.models import feature_size
 
+MODE = "graphs"
+PARAMETERS = 62_006
 
-def build(inputs: tuple[int, ...], outputs: int, activation: type[nn.Module]) -> nn.Sequential:
+
+def build(
+    inputs: tuple[int, ...],
+    outputs: int,
+    activation: type[nn.Module],
+    kernel: int = 5,
+    padding: int = 0,
+) -> nn.Sequential:
     """For images of 32 x 32 pixels; conv1, conv2, fc1, fc2, fc3, 2 x 2 max pooling.
 
-    inputs: (channels, height, width).
+    inputs: (channels, height, width).  kernel, padding: of the convolutions.
     """
     layers: OrderedDict[str, nn.Module] = OrderedDict(
-        conv1=nn.Conv2d(inputs[0], 6, 5),
+        conv1=nn.Conv2d(inputs[0], 6, kernel, padding=padding),
         act1=activation(),
         pool1=nn.MaxPool2d(2),
-        conv2=nn.Conv2d(6, 16, 5),
+        conv2=nn.Conv2d(6, 16, kernel, padding=padding),
         act2=activation(),
         pool2=nn.MaxPool2d(2),
         flatten=nn.Flatten(),

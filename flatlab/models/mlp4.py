@@ -11,6 +11,8 @@ from math import prod
 
 from torch import nn
 
+MODE = "batched"
+PARAMETERS = 898_510
 WIDTHS = (500, 500, 500)
 
 

@@ -6,6 +6,8 @@ from torch import nn
 
 from flatlab.models import mlp4
 
+MODE = "batched"
+PARAMETERS = 13_130
 WIDTHS = (64, 64, 64)
 
 

@@ -11,6 +11,8 @@ from torch import nn
 
 from flatlab.models import feature_size
 
+MODE = "graphs"
+PARAMETERS = 9_750_922
 WIDTHS = (64, "pool", 128, "pool", 256, 256, "pool", 512, 512, "pool", 512, 512, "pool")
 HIDDEN = (512, 512)
 
@@ -19,24 +21,29 @@ def build(
     inputs: tuple[int, ...],
     outputs: int,
     activation: type[nn.Module],
-    widths: tuple[int | str, ...] = WIDTHS,
-    hidden: tuple[int, ...] = HIDDEN,
+    widths: tuple[int | str, ...] | None = None,
+    hidden: tuple[int, ...] | None = None,
     padding: int = 1,
+    norm: bool = False,
 ) -> nn.Sequential:
     """Convolutions conv1, ... and linear layers fc1, ..., an activation behind all but the last.
 
     inputs: (channels, height, width).  widths: channels of the convolutions, and "pool" for 2 x 2
-    max pooling.  hidden: of the linear layers.
+    max pooling.  hidden: of the linear layers.  None: `WIDTHS`, `HIDDEN`.
+    norm: batch norm behind each convolution.
     """
+    hidden = HIDDEN if hidden is None else hidden
     layers: OrderedDict[str, nn.Module] = OrderedDict()
     channels, convolutions, pools = inputs[0], 0, 0
-    for width in widths:
+    for width in WIDTHS if widths is None else widths:
         if isinstance(width, str):
             pools += 1
             layers[f"pool{pools}"] = nn.MaxPool2d(2)
             continue
         convolutions += 1
         layers[f"conv{convolutions}"] = nn.Conv2d(channels, width, 3, padding=padding)
+        if norm:
+            layers[f"norm{convolutions}"] = nn.BatchNorm2d(width)
         layers[f"act{convolutions}"] = activation()
         channels = width
     layers["flatten"] = nn.Flatten()

@@ -6,6 +6,8 @@ from torch import nn
 
 from flatlab.models import vgg11
 
+MODE = "graphs"
+PARAMETERS = 97_018
 WIDTHS = (16, "pool", 16, "pool", 32, "pool", 64, "pool", 64, "pool")
 HIDDEN = (128,)
 

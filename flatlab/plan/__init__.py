@@ -76,11 +76,20 @@ def set_job_environment(folder: str) -> None:
         os.environ[f"{library}_NUM_THREADS"] = "1"
 
 
+def _size(count: int) -> str:
+    """Bytes, for people."""
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000  # type: ignore[assignment]
+    return f"{count:,.3g} GB"
+
+
 class Plan:
     """Everything that a configuration asks for.
 
     config: the checked configuration.  figures: those of the papers that it names.
-    folder: where the grids lie.
+    folder: where the grids lie.  grids: all of them, at the scale of the configuration.
     """
 
     def __init__(self, config: Mapping[str, Any], folder: Path, name: str = "config.yaml") -> None:
@@ -88,13 +97,26 @@ class Plan:
         self.folder = folder
         chosen = self.config.papers
         self.figures = [f for f in figures() if isinstance(chosen, str) or f.paper in chosen]
-        for path in sorted(folder.glob("*.yaml")):
-            self.grid(path.stem, self.config.scale)
+        paths = sorted(folder.glob("*.yaml"))
+        self.grids = [self.grid(path.stem, self.config.scale) for path in paths]
 
     @functools.cache  # noqa: B019 - a plan lives as long as its process
     def grid(self, key: str, scale: str) -> Grid:
         """One grid at one scale."""
         return load_grid(find_grid(self.folder, key), scale)
+
+    @property
+    def disk_use(self) -> str:
+        """What the weights of all grids take on disk, about, in words."""
+        lines = ["Weights on disk, about:"]
+        for grid in self.grids:
+            end, dense = grid.bytes_at_the_end, grid.bytes_of_dense_checkpoints
+            line = f"  {grid.key}: {_size(end)} at the end of training"
+            if dense:
+                fate = "kept" if grid.keeps_dense_checkpoints else "deleted when measured"
+                line += f", {_size(dense)} of dense checkpoints, {fate}"
+            lines.append(line)
+        return "\n".join(lines)
 
     @functools.cached_property
     def papers(self) -> dict[str, list[Figure]]:

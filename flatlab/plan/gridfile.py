@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from msgspec import Meta
+from msgspec import Meta, structs
 
 from flatlab.plan.grids import Grid, Pack
-from flatlab.plan.registry import check_known
+from flatlab.plan.registry import check_known, mode_of
 from flatlab.plan.schema import (
     SCALES,
+    Checkpoints,
     Data,
+    Dense,
     Measure,
     Network,
     PlanError,
@@ -29,6 +31,7 @@ SECTIONS: dict[str, type[Strict]] = {
     "data": Data,
     "network": Network,
     "training": Training,
+    "checkpoints": Checkpoints,
     "measure": Measure,
 }
 ABBREVIATIONS = {"batch_size": "b"}
@@ -114,34 +117,59 @@ def load_grid(path: Path, scale: str) -> Grid:
         data=data,
         network=network,
         measure=measure,
-        packs=_packs(source),
+        packs=_packs(source, network.name),
     )
 
 
-def _packs(source: _Source) -> dict[str, Pack]:
+def _packs(source: _Source, network: str) -> dict[str, Pack]:
     """One pack for each setting and each of its blocks of seeds."""
     packs: dict[str, Pack] = {}
+    checkpoints: Checkpoints = source.section("checkpoints", {})
+    dense_seeds: set[tuple[int, ...]] = set()
+    if not isinstance(checkpoints.seeds, str):
+        dense_seeds = set(_seed_blocks(checkpoints.seeds, source.place("checkpoints", "seeds")))
+    found: set[tuple[int, ...]] = set()
     default_seeds = source.override.get("seeds", source.file.seeds)
     for number, entry in enumerate(source.file.settings):
         where = f"{source.name}: settings[{number}]"
         refuse_unknown(entry, [*Training.__struct_fields__, "seeds"], where)
         hyperparameters = {k: entry[k] for k in Training.__struct_fields__ if k in entry}
         setting = _setting_key(hyperparameters, where)
-        training = source.section("training", hyperparameters, number)
+        training = _training(source, hyperparameters, number, network)
+        every = isinstance(checkpoints.dense, Dense) and checkpoints.dense.every
+        if every and training.iterations is None:
+            place = source.place("checkpoints", "dense")
+            raise PlanError(f"{place}.every: training.epochs go with log_spaced or a list of steps")
         of_seeds = f"{where}.seeds" if "seeds" in entry else f"{source.name}: seeds"
         for block in _seed_blocks(entry.get("seeds", default_seeds), of_seeds):
             last = f"-{block[-1]}" if len(block) > 1 else ""
+            found.add(block)
+            dense = not dense_seeds or block in dense_seeds
             pack = Pack(
                 key=f"{setting}-s{block[0]}{last}",
                 setting=setting,
                 hyperparameters=hyperparameters,
                 training=training,
                 seeds=block,
+                dense=checkpoints.dense if dense else "none",
             )
             if pack.key in packs:
                 raise PlanError(f"{where}: the setting {setting!r} is declared twice")
             packs[pack.key] = pack
+    if missing := dense_seeds - found:
+        place, block = source.place("checkpoints", "seeds"), min(missing)
+        raise PlanError(f"{place}: {block[0]}-{block[-1]} is no block of seeds")
     return packs
+
+
+def _training(source: _Source, setting: Mapping[str, Any], number: int, network: str) -> Training:
+    training: Training = source.section("training", setting, number)
+    if wrong := training.contradiction():
+        key, sentence = wrong
+        raise PlanError(f"{source.place('training', key)}: {sentence}")
+    if training.mode == "default":
+        training = structs.replace(training, mode=mode_of(network))
+    return training
 
 
 def _setting_key(hyperparameters: Mapping[str, Any], where: str) -> str:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from flatlab.plan.registry import keys_of
-from flatlab.plan.schema import Data, Measure, Network, Strict, Training
+from flatlab.plan.registry import keys_of, parameters_of
+from flatlab.plan.schema import Data, Dense, Measure, Network, Strict, Training
+
+BUDGET_BYTES = 20 * 10**9
+"""Dense checkpoints of a grid that take more are not kept behind the measurement."""
 
 
 class Pack(Strict, frozen=True):
     """The runs that are trained together: one setting and one fixed block of seeds.
 
     hyperparameters: the training keys in which the settings of the grid differ.
+    dense: the steps at which weights are kept beside those of the end.
     """
 
     key: str
@@ -19,6 +23,18 @@ class Pack(Strict, frozen=True):
     hyperparameters: dict[str, Any]
     training: Training
     seeds: tuple[int, ...]
+    dense: str | list[int] | Dense
+
+    @property
+    def dense_checkpoints(self) -> int:
+        """How many they are, or a few more."""
+        if isinstance(self.dense, str):
+            return 0
+        if isinstance(self.dense, list):
+            return len(self.dense)
+        if self.dense.every:
+            return (self.training.iterations or 0) // self.dense.every + 2
+        return (self.dense.log_spaced or 0) + 1
 
     @property
     def runs(self) -> list[str]:
@@ -47,6 +63,25 @@ class Grid(Strict, frozen=True):
     def runs(self) -> list[str]:
         """The key of each run, pack by pack."""
         return [run for pack in self.packs.values() for run in pack.runs]
+
+    @property
+    def bytes_at_the_end(self) -> int:
+        """Disk that the weights of the end of training take, about."""
+        return sum(self._bytes(pack) for pack in self.packs.values())
+
+    @property
+    def bytes_of_dense_checkpoints(self) -> int:
+        """Disk that the dense checkpoints take, about."""
+        return sum(self._bytes(pack) * pack.dense_checkpoints for pack in self.packs.values())
+
+    @property
+    def keeps_dense_checkpoints(self) -> bool:
+        """Whether they are within the budget; else they go when they have been measured."""
+        return self.bytes_of_dense_checkpoints <= BUDGET_BYTES
+
+    def _bytes(self, pack: Pack) -> int:
+        size = 8 if pack.training.precision == "float64" else 4
+        return size * parameters_of(self.network.name) * len(pack.seeds)
 
     @property
     def outputs(self) -> int | None:

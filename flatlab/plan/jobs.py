@@ -18,6 +18,7 @@ def train_settings(grid: Grid, pack: Pack) -> dict[str, Any]:
         "network": _plain(grid.network),
         "outputs": grid.outputs,
         "training": _plain(pack.training),
+        "checkpoints": msgspec.to_builtins(pack.dense),
         "seeds": list(pack.seeds),
         "runs": pack.runs,
     }
@@ -61,7 +62,7 @@ def table_settings(grid: Grid, published: Grid) -> dict[str, Any]:
             "title": grid.title,
             "network": grid.network.name,
             "data": grid.data.set,
-            "iterations": max(pack.training.iterations for pack in grid.packs.values()),
+            "length": " or ".join(dict.fromkeys(p.training.length for p in grid.packs.values())),
             "stands_in_for": " on ".join(replaced),
             "hyperparameters": list(
                 dict.fromkeys(key for pack in grid.packs.values() for key in pack.hyperparameters)

@@ -7,6 +7,7 @@ Nothing is imported here: planning must not wait for torch or matplotlib.
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,24 @@ def module_of(folder: str, key: str) -> str:
     return f"flatlab.{folder}.{key.replace('-', '_')}"
 
 
+def _path(folder: str, key: str) -> Path:
+    return PACKAGE / folder / f"{key.replace('-', '_')}.py"
+
+
 def check_known(folder: str, key: str, where: str) -> None:
     """Raise `PlanError` with the closest match where a registry does not have a key."""
     if key not in keys_of(folder):
         raise PlanError(f"{where}: unknown {key!r}; {closest(key, keys_of(folder))}")
+
+
+def mode_of(network: str) -> str:
+    """How the training engine advances many networks of an architecture: its literal MODE."""
+    return _literal(_path("models", network), "MODE")
+
+
+def parameters_of(network: str) -> int:
+    """About how many parameters an architecture has: its literal PARAMETERS."""
+    return _literal(_path("models", network), "PARAMETERS")
 
 
 def settings_of(family: str) -> list[str]:
@@ -37,7 +52,7 @@ def settings_of(family: str) -> list[str]:
 
     A family with a function `measure` is evaluated on the grid's sample sets, and depends on them.
     """
-    path = PACKAGE / "metrics" / f"{family.replace('-', '_')}.py"
+    path = _path("metrics", family)
     names = {n.name for n in ast.parse(path.read_text()).body if isinstance(n, ast.FunctionDef)}
     return [*(["samples"] if "measure" in names else []), *_literal(path, "SETTINGS")]
 
@@ -75,6 +90,7 @@ def figures() -> list[Figure]:
     ]
 
 
+@functools.cache
 def _literal(path: Path, name: str) -> Any:
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:

@@ -18,6 +18,8 @@ Scale = Literal["demo", "short", "paper"]
 SCALES: tuple[str, ...] = get_args(Scale)
 Precision = Literal["float32", "float64"]
 Loss = Literal["half-mse", "mean-mse"]
+Step = Annotated[int, Meta(ge=0)]
+Fraction = Annotated[float, Meta(gt=0, lt=1)]
 Key = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]*$", description="lower case, digits, hyphens")]
 
 
@@ -40,6 +42,9 @@ class Config(Strict, frozen=True):
     device: Annotated[Literal["cpu", "cuda"], Meta(description="where to train and measure")] = (
         "cpu"
     )
+    save_every_s: Annotated[
+        float, Meta(gt=0, description="seconds of training that a killed job loses at most")
+    ] = 60.0
     data_folder: Annotated[str | None, Meta(description="where data sets lie, or are put")] = None
 
 
@@ -74,28 +79,107 @@ class Network(Strict, frozen=True):
     ]
 
 
-class Training(Strict, frozen=True):
+class Stop(Strict, frozen=True):
+    """When a network has trained enough: one of `loss` and `accuracy`, on the training set."""
+
+    every: Annotated[int, Meta(ge=1, description="steps from one look to the next")]
+    loss: Annotated[float | None, Meta(description="stop below this loss")] = None
+    mean_of: Annotated[int, Meta(ge=1, description="looks whose mean is compared with it")] = 1
+    accuracy: Annotated[float | None, Meta(description="stop at this accuracy (%)")] = None
+
+
+class Training(Strict, frozen=True, kw_only=True):
     """How each network of a grid is trained."""
 
     lr: Annotated[float, Meta(gt=0, description="learning rate")]
-    batch_size: Annotated[int, Meta(ge=1, description="samples per step")]
-    loss: Annotated[Loss, Meta(description="half-mse: |f-y|^2/2; mean-mse: |f-y|^2/outputs")]
+    batch_size: Annotated[
+        int, Meta(ge=1, description="samples per step; of a full step, at a time")
+    ]
+    loss: Annotated[
+        Literal["half-mse", "mean-mse", "cross-entropy"],
+        Meta(description="half-mse: |f-y|^2/2; mean-mse: |f-y|^2/outputs"),
+    ]
+    label_smoothing: Annotated[
+        float, Meta(ge=0, lt=1, description="of cross-entropy: share of the uniform distribution")
+    ] = 0.0
     optimizer: Annotated[Literal["sgd"], Meta(description="the update rule")]
     momentum: Annotated[float, Meta(ge=0, lt=1, description="heavy-ball momentum")]
     weight_decay: Annotated[float, Meta(ge=0, description="L2 penalty, added to the gradient")]
-    schedule: Annotated[Literal["constant"], Meta(description="of the learning rate")]
+    schedule: Annotated[
+        Literal["constant", "step", "warmup-linear"],
+        Meta(description="of the learning rate; warmup-linear ends at zero"),
+    ]
+    milestones: Annotated[
+        list[Fraction], Meta(description="of step: fractions of the training behind which lr falls")
+    ] = []
+    decay: Annotated[float, Meta(gt=0, le=1, description="of step: factor at each milestone")] = 0.1
+    warmup: Annotated[
+        float, Meta(ge=0, lt=1, description="of warmup-linear: fraction in which lr rises")
+    ] = 0.0
     minibatches: Annotated[
-        Literal["reshuffled", "replacement"],
+        Literal["reshuffled", "replacement", "full"],
         Meta(
-            description="reshuffled: epochs without replacement, an incomplete last batch dropped"
+            description="reshuffled: epochs without replacement, an incomplete last batch dropped; "
+            "full: all samples in each step, batch_size at a time"
         ),
     ]
-    iterations: Annotated[int, Meta(ge=1, description="steps of the optimizer")]
-    precision: Annotated[Precision, Meta(description="of weights and arithmetic")]
-    mode: Annotated[
-        Literal["batched", "loop"],
-        Meta(description="batched: a pack as one batch of matrix products; loop: one by one"),
+    iterations: Annotated[
+        Annotated[int, Meta(ge=1)] | None, Meta(description="steps of the optimizer, or")
+    ] = None
+    epochs: Annotated[
+        Annotated[int, Meta(ge=1)] | None, Meta(description="how often the data are seen")
+    ] = None
+    stop: Annotated[Stop | None, Meta(description="when a network stops before that")] = None
+    precision: Annotated[
+        Literal["float32", "tf32", "float64"],
+        Meta(description="of weights and arithmetic; tf32: float32 with faster products on a GPU"),
     ]
+    mode: Annotated[
+        Literal["default", "batched", "graphs", "loop"],
+        Meta(
+            description="default: that of the network; batched: a pack as one stack; graphs: side "
+            "by side on a GPU; loop: one by one, the reference"
+        ),
+    ]
+
+    @property
+    def length(self) -> str:
+        """How long a network is trained, in words."""
+        steps = f"{self.epochs:,} epochs" if self.epochs else f"{self.iterations:,} iterations"
+        return f"at most {steps}" if self.stop else steps
+
+    def contradiction(self) -> tuple[str, str] | None:
+        """A key and what is wrong with it beside the others, or None."""
+        if (self.iterations is None) == (self.epochs is None):
+            return "iterations", "give either iterations or epochs, and null for the other"
+        if self.label_smoothing and self.loss != "cross-entropy":
+            return "label_smoothing", "belongs to loss cross-entropy"
+        if self.schedule == "step" and not self.milestones:
+            return "milestones", "schedule step needs them, for example [0.5, 0.75]"
+        if self.milestones != sorted(self.milestones):
+            return "milestones", "must be in order"
+        if self.stop and (self.stop.loss is None) == (self.stop.accuracy is None):
+            return "stop", "give either loss or accuracy"
+        return None
+
+
+class Dense(Strict, frozen=True):
+    """Steps at which weights are kept: every k-th, or so many, evenly spaced in their logarithm."""
+
+    every: Annotated[int, Meta(ge=1)] | None = None
+    log_spaced: Annotated[int, Meta(ge=2)] | None = None
+
+
+class Checkpoints(Strict, frozen=True):
+    """Which weights are kept beside those of the end of training."""
+
+    dense: Annotated[
+        Literal["none"] | list[Step] | Dense,
+        Meta(description="steps: a list, {every: k} or {log_spaced: n}; 0 is before the first"),
+    ]
+    seeds: Annotated[
+        Literal["all"] | list[str | int], Meta(description="blocks of seeds that are kept densely")
+    ] = "all"
 
 
 class Samples(Strict, frozen=True):

@@ -14,11 +14,13 @@ from flatlab.store.files import (
 )
 from flatlab.store.guard import Guard
 from flatlab.store.job import job
+from flatlab.store.unfinished import Unfinished
 
 __all__ = [
     "STORE_VERSION",
     "Guard",
     "StoreError",
+    "Unfinished",
     "as_strings",
     "job",
     "load_dataset",

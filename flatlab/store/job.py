@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import shutil
 import sys
 import time
 import traceback
@@ -29,6 +30,14 @@ class Job:
         self.wildcards = snakemake.wildcards
         self.config = snakemake.config
         self.device = "cuda" if getattr(snakemake.resources, "gpu", 0) else "cpu"
+
+    @property
+    def unfinished(self) -> str:
+        """Where the job may keep what it has, for the run behind an interruption.
+
+        It is no output, since Snakemake deletes those of a failed job; success deletes it.
+        """
+        return f"{self.output[0].partition('.safetensors')[0]}.unfinished"
 
     def save(self, *content: Any, **named: Any) -> None:
         """Write the outputs: one unnamed content for a single output, else by output name."""
@@ -67,8 +76,10 @@ def job(snakemake: Any) -> Iterator[Job]:
             stack.enter_context(warnings.catch_warnings())
             warnings.simplefilter("default")
             _single_thread()
+            this = Job(snakemake)
             with _traceback_in_log():
-                yield Job(snakemake)
+                yield this
+            shutil.rmtree(this.unfinished, ignore_errors=True)
             about = _provenance(snakemake, start)
             for output in snakemake.output:
                 save_json(f"{output}.provenance.json", about)

@@ -1,7 +1,8 @@
 """The table of a grid: all quantities of all its runs, one xarray dataset.
 
 Dimensions: run, checkpoint (iteration), samples (sample set), layer. Coordinates of a run: setting,
-seed, the hyper-parameters of its setting, and `diverged`.
+seed, the hyper-parameters of its setting, `steps` (how many it took), `ended` (finished, stopped or
+diverged) and `diverged` (whether it is left out).
 """
 
 from __future__ import annotations
@@ -23,11 +24,18 @@ def collect(parts: Iterable[xr.Dataset], settings: Mapping[str, Any]) -> xr.Data
     for part in parts:
         by_pack.setdefault(str(part.run.values[0]), []).append(part)
     packs = [xr.merge(families, join="exact", compat="equals") for families in by_pack.values()]
+    packs = [pack.assign_coords(diverged=_diverged(pack, settings)) for pack in packs]
+    # Runs that were kept at fewer checkpoints have nothing at the others.
+    checkpoints = sorted({int(step) for pack in packs for step in pack["checkpoint"].values})
+    packs = [pack.reindex(checkpoint=checkpoints) for pack in packs]
     table = xr.concat(packs, "run", join="exact", coords="minimal", compat="equals")
     table = table.sel(run=list(settings["runs"]))
-    accuracy = table["train_accuracy"].isel(checkpoint=-1).values
-    loss = table["train_loss"].isel(checkpoint=-1).values
-    diverged = ~np.isfinite(loss) | ~(accuracy >= settings["diverged_below"])
-    table = table.assign_coords(diverged=("run", diverged))
     table.attrs = dict(settings["about"])
     return table
+
+
+def _diverged(pack: xr.Dataset, settings: Mapping[str, Any]) -> tuple[str, np.ndarray]:
+    """Whether each run of a pack ended without a finite loss, or without a fit."""
+    end = pack.isel(checkpoint=-1)
+    fitted = end["train_accuracy"].values >= settings["diverged_below"]
+    return "run", ~np.isfinite(end["train_loss"].values) | ~fitted

@@ -2,96 +2,213 @@
 
 A pack is the unit: its members, their order, the mode and the precision are declared, never chosen
 by what fits, because batched arithmetic rounds differently at different widths. On one type of
-machine and with one thread a pack repeats bit for bit.
+machine and with one thread a pack repeats bit for bit, whichever packs are trained beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+import hashlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import xarray as xr
-from torch import Tensor, nn
+from torch import nn
 
 from flatlab.data import DataError
 from flatlab.models import build, initialize
+from flatlab.progress import Progress
 from flatlab.splits import Split, prepare
-from flatlab.store import as_strings
-from flatlab.train import batched, loop
+from flatlab.store import Unfinished
+from flatlab.train.layers import NotStackable
+from flatlab.train.pack import Memory, PackTraining, Trained
 
-CURVE_POINTS = 25
-"""How many iterations, evenly spaced in their logarithm, the training curves show."""
+__all__ = ["Interrupted", "TrainError", "Trained", "train_packs"]
 
-MODES: dict[str, Callable[..., None]] = {"batched": batched.train, "loop": loop.train}
+SAVE_EVERY_S = 60.0
 
 
-def train_pack(
-    raw: xr.Dataset, settings: Mapping[str, Any], device: str = "cpu"
-) -> tuple[tuple[dict[str, np.ndarray], dict[str, Any]], xr.Dataset]:
-    """Train the runs of a pack.
+class TrainError(RuntimeError):
+    """A training that cannot be done as declared; the message names the key to change."""
 
-    raw: a data file.  settings: `data`, `network`, `training`, `outputs`, `seeds`, `runs`.
-    Returns the weights (arrays (run, checkpoint, ...) by parameter name, and their description) and
-    the training curves (run, iteration): loss |f-y|^2/2 and accuracy in % on the training set.
+
+class Interrupted(RuntimeError):
+    """A training that was asked to stop, and has saved what it had."""
+
+
+def train_packs(
+    raw: xr.Dataset,
+    packs: Sequence[Mapping[str, Any]],
+    device: str = "cpu",
+    *,
+    folders: Sequence[str | Path] | None = None,
+    code: str = "",
+    save_every_s: float = SAVE_EVERY_S,
+) -> list[Trained]:
+    """Train some packs, all of them at once on a GPU, one after the other on a CPU.
+
+    raw: a data file.  packs: for each `data`, `network`, `training`, `outputs`, `checkpoints`,
+    `seeds`, `runs`.  folders: where each pack's state is saved every `save_every_s` seconds, and
+    looked for: a training that was interrupted goes on from there, to the same bits. code: a
+    fingerprint of what computes; a state that was saved with other code counts as none.
+
+    On SIGTERM and SIGINT states are saved and `Interrupted` is raised. Raises `DataError` and
+    `TrainError` where the settings cannot be had.
     """
+    keepers: list[Any] = [Memory() for _ in packs]
+    if folders is not None:
+        shared = {"code": code, "data": _digest(raw), "device": device, "torch": torch.__version__}
+        keepers = [Unfinished(f, {**shared, **p}) for f, p in zip(folders, packs, strict=True)]
+    with _arithmetic(packs), _memory(packs), _signals() as asked:
+        trainings = [
+            _training(raw, settings, keeper, device)
+            for settings, keeper in zip(packs, keepers, strict=True)
+        ]
+        _run(trainings, device, asked, save_every_s if folders is not None else None)
+        results = [training.trained() for training in trainings]
+    return results
+
+
+def _training(
+    raw: xr.Dataset, settings: Mapping[str, Any], keeper: Any, device: str
+) -> PackTraining:
     training = settings["training"]
-    dtype = getattr(torch, training["precision"])
+    dtype = torch.float64 if training["precision"] == "float64" else torch.float32
     split = prepare(raw, settings["data"], settings["outputs"], dtype, device).train
+    _check(training, split)
+    shape, outputs = tuple(split.inputs.shape[1:]), split.targets.shape[1]
+    models: list[nn.Sequential] = []
+    for seed in settings["seeds"]:
+        try:
+            model = build(settings["network"], shape, outputs)
+        except ValueError as error:
+            raise TrainError(f"network.name {settings['network']['name']}: {error}") from None
+        initialize(model, settings["network"]["initialization"], seed)
+        models.append(model.to(device, dtype))
+    try:
+        return PackTraining(models, split, settings, keeper)
+    except NotStackable as error:
+        raise TrainError(f"{error}; set training.mode to loop") from None
+
+
+def _check(training: Mapping[str, Any], split: Split) -> None:
     if training["batch_size"] > len(split.labels):
         raise DataError(
             f"training.batch_size is {training['batch_size']}, "
             f"the training set has {len(split.labels)} samples"
         )
-    shape, outputs = tuple(split.inputs.shape[1:]), split.targets.shape[1]
-    models = []
-    for seed in settings["seeds"]:
-        model = build(settings["network"], shape, outputs)
-        initialize(model, settings["network"]["initialization"], seed)
-        models.append(model.to(device, dtype))
-    curves = Curves(split, settings["runs"], training["iterations"])
-    MODES[training["mode"]](models, split, training, settings["seeds"], curves)
-    states = [model.state_dict() for model in models]
-    weights = {
-        name: torch.stack([state[name] for state in states]).unsqueeze(1).cpu().numpy()
-        for name in states[0]
-    }
-    about = {"runs": list(settings["runs"]), "iterations": [training["iterations"]]}
-    return (weights, about), curves.dataset()
 
 
-class Curves:
-    """Loss and accuracy on the whole training set at a few iterations."""
-
-    def __init__(self, split: Split, runs: list[str], iterations: int) -> None:
-        self.split, self.runs = split, runs
-        spaced = np.geomspace(1, iterations, CURVE_POINTS).round().astype(int)
-        self.iterations = sorted({0, *spaced.tolist()})
-        self.values: dict[str, list[Tensor]] = {"train_loss": [], "train_accuracy": []}
-
-    def observe(self, forward: Callable[[Tensor], Tensor]) -> None:
-        """Record one iteration. forward: inputs -> outputs (run, sample, output)."""
-        with torch.no_grad():
-            outputs = forward(self.split.inputs)
-            error = (outputs - self.split.targets).square().sum(-1) / 2
-            right = outputs.argmax(-1) == self.split.labels
-            self.values["train_loss"].append(error.mean(-1))
-            self.values["train_accuracy"].append(100 * right.double().mean(-1))
-
-    def dataset(self) -> xr.Dataset:
-        units = {"train_loss": "1", "train_accuracy": "%"}
-        variables = {
-            name: (("run", "iteration"), torch.stack(rows, 1).cpu().numpy(), {"units": units[name]})
-            for name, rows in self.values.items()
-        }
-        coordinates = {"run": as_strings(self.runs), "iteration": self.iterations}
-        return xr.Dataset(variables, coords=coordinates)
-
-
-def parameters_at(
-    weights: Mapping[str, np.ndarray], run: int, checkpoint: int, model: nn.Module
+def _run(
+    trainings: list[PackTraining], device: str, asked: list[int], save_every_s: float | None
 ) -> None:
-    """Load one network of a weights file into a model."""
-    state = {name: torch.from_numpy(array[run, checkpoint]) for name, array in weights.items()}
-    model.load_state_dict(state)
+    """Advance all trainings to their end, side by side where that is faster."""
+    beside = device != "cpu"
+    waiting = list(trainings)
+    total = sum(t.total * len(t.settings["runs"]) for t in trainings)
+
+    def done() -> int:
+        return sum(t.iteration * len(t.settings["runs"]) for t in trainings)
+
+    current = waiting[:1]
+
+    def note() -> str:
+        losses = np.concatenate([training.losses() for training in current])
+        good = losses[np.isfinite(losses)]
+        diverged = sum(s.why == "diverged" for t in trainings for s in t.standing.values())
+        text = f"minibatch loss {good.min():.2g} to {good.max():.2g}" if good.size else "no loss"
+        return f"{text}, {diverged} diverged" if diverged else text
+
+    progress = Progress(total, "model-steps", note, start=done())
+    saved = time.monotonic()
+    while waiting:
+        current = waiting if beside else waiting[:1]
+        left = [(training, training.run()) for training in current]
+        while left:
+            left = [pair for pair in left if next(pair[1], pair) is None]
+            progress.advance(done)
+            late = save_every_s is not None and time.monotonic() - saved > save_every_s
+            if late or asked:
+                for training in current:
+                    training.save()
+                saved = time.monotonic()
+            if asked:
+                name = signal.Signals(asked[0]).name
+                steps = ", ".join(f"{t.iteration:,} of {t.total:,}" for t in current)
+                raise Interrupted(f"stopped by {name} after {steps} steps; the next run goes on")
+        for training in current:
+            if save_every_s is not None and len(trainings) > 1:
+                training.save()  # the next pack may be interrupted
+        waiting = [training for training in waiting if training not in current]
+    progress.close(done())
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[list[int]]:
+    """Collect requests to stop instead of dying of them."""
+    asked: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+    kinds = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.signal(kind, lambda number, frame: asked.append(number)) for kind in kinds]
+    try:
+        yield asked
+    finally:
+        for kind, handler in zip(kinds, before, strict=True):
+            signal.signal(kind, handler)
+
+
+@contextlib.contextmanager
+def _arithmetic(packs: Sequence[Mapping[str, Any]]) -> Iterator[None]:
+    """Algorithms that repeat bit for bit; TF32 products only where `precision` says so."""
+    wanted = {settings["training"]["precision"] for settings in packs}
+    if "tf32" in wanted and len(wanted) > 1:
+        raise TrainError("packs with training.precision tf32 are trained apart from others")
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    backends = torch.backends
+    filling: Any = torch.utils.deterministic
+    before = torch.get_deterministic_debug_mode(), filling.fill_uninitialized_memory
+    benchmark = backends.cudnn.benchmark
+    matmul, convolution = backends.cuda.matmul.allow_tf32, backends.cudnn.allow_tf32
+    torch.set_deterministic_debug_mode("error")
+    filling.fill_uninitialized_memory = False  # it helps to find errors, and costs time
+    backends.cudnn.benchmark = False
+    backends.cuda.matmul.allow_tf32 = backends.cudnn.allow_tf32 = "tf32" in wanted
+    try:
+        yield
+    finally:
+        torch.set_deterministic_debug_mode(before[0])
+        filling.fill_uninitialized_memory = before[1]
+        backends.cudnn.benchmark = benchmark
+        backends.cuda.matmul.allow_tf32, backends.cudnn.allow_tf32 = matmul, convolution
+
+
+@contextlib.contextmanager
+def _memory(packs: Sequence[Mapping[str, Any]]) -> Iterator[None]:
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        # On a CPU torch says so by a RuntimeError like any other.
+        full = isinstance(error, MemoryError | torch.OutOfMemoryError)
+        if not full and not (type(error) is RuntimeError and "allocate memory" in str(error)):
+            raise
+        runs = sum(len(settings["runs"]) for settings in packs)
+        raise TrainError(
+            f"out of memory with {runs} networks at a time; smaller blocks of `seeds` in the grid, "
+            "training.mode graphs or loop, or a smaller training.batch_size need less"
+        ) from None
+
+
+def _digest(raw: xr.Dataset) -> str:
+    digest = hashlib.sha256()
+    for name in ("train_inputs", "train_labels"):
+        digest.update(np.ascontiguousarray(raw[name].values).tobytes())
+    return digest.hexdigest()

@@ -1,4 +1,8 @@
-"""The order of the data: the same for a seed in every mode, on every device."""
+"""The order of the data: the same for a seed in every mode, on every device.
+
+Random changes of the inputs, such as augmentation and mixup, belong here: they are drawn with the
+order, from the run's seed.
+"""
 
 from __future__ import annotations
 
@@ -6,39 +10,53 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 DATA_STREAM = 1
 """Keeps the order of the data apart from other uses of a run's seed."""
 
 
-def epochs(seeds: list[int], samples: int, training: Mapping[str, Any]) -> Iterator[Tensor]:
+def steps_per_epoch(samples: int, training: Mapping[str, Any]) -> int:
+    """Steps in which the data are seen once."""
+    return 1 if training["minibatches"] == "full" else samples // training["batch_size"]
+
+
+def epochs(seeds: list[int], samples: int, training: Mapping[str, Any]) -> Iterator[np.ndarray]:
     """Sample indices, epoch by epoch: (steps, runs, batch); without end.
 
     reshuffled: each epoch is a permutation, cut into batches; an incomplete last one is dropped.
     replacement: independent draws; an "epoch" is then as many batches as fit into the data.
+    full: all samples in their order in each step.
     """
-    size = training["batch_size"]
-    steps = samples // size
+    steps, size = steps_per_epoch(samples, training), training["batch_size"]
     generators = [np.random.default_rng([seed, DATA_STREAM]) for seed in seeds]
 
     def epoch(generator: np.random.Generator) -> np.ndarray:
+        if training["minibatches"] == "full":
+            return np.arange(samples)[None]
         if training["minibatches"] == "replacement":
             return generator.integers(samples, size=(steps, size))
         return generator.permutation(samples)[: steps * size].reshape(steps, size)
 
     while True:
-        yield torch.from_numpy(np.stack([epoch(g) for g in generators], axis=1))
+        yield np.stack([epoch(generator) for generator in generators], axis=1)
 
 
-def steps(
-    seeds: list[int], samples: int, training: Mapping[str, Any], device: torch.device
-) -> Iterator[Tensor]:
-    """Sample indices of each iteration: (runs, batch), `training["iterations"]` times."""
-    left = training["iterations"]
-    for epoch in epochs(seeds, samples, training):
-        yield from epoch[:left].to(device)
-        left -= len(epoch)
-        if left <= 0:
-            return
+class Order:
+    """The sample indices of a pack, step by step, from any step on."""
+
+    def __init__(
+        self, seeds: list[int], samples: int, training: Mapping[str, Any], start: int = 0
+    ) -> None:
+        self._epochs = epochs(seeds, samples, training)
+        self._left = next(self._epochs)
+        whole = steps_per_epoch(samples, training)
+        for _ in range(start // whole):  # drawn again, so that nothing needs to be saved
+            self._left = next(self._epochs)
+        self._left = self._left[start % whole :]
+
+    def take(self, most: int) -> np.ndarray:
+        """The indices of the next steps, at least one and at most `most`: (steps, runs, batch)."""
+        if not len(self._left):
+            self._left = next(self._epochs)
+        taken, self._left = self._left[:most], self._left[most:]
+        return taken

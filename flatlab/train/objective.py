@@ -1,4 +1,9 @@
-"""What is minimised and how: losses, and the updates of stacked parameters."""
+"""What is minimised: losses, with their gradients written out.
+
+half-mse: |f - y|^2 / 2.  mean-mse: the mean over outputs of (f - y)^2, that is, 2/outputs times as
+much.  cross-entropy: -sum_k t_k log softmax(f)_k with targets t = (1 - a) y + a / outputs, where a
+is the label smoothing. Each is averaged over the batch.
+"""
 
 from __future__ import annotations
 
@@ -9,47 +14,39 @@ import torch
 from torch import Tensor
 
 
-def loss(outputs: Tensor, targets: Tensor, kind: str) -> Tensor:
-    """Mean loss of a batch, a scalar; outputs and targets (batch, outputs).
-
-    half-mse: mean over the batch of |f - y|^2 / 2.  mean-mse: mean over batch and outputs of the
-    squared error, that is, 2/outputs times as much.
-    """
-    squared = torch.nn.functional.mse_loss(outputs, targets, reduction="sum")
-    return squared / _divisor(outputs, kind)
-
-
-def loss_gradient(outputs: Tensor, targets: Tensor, kind: str) -> Tensor:
-    """The derivative of `loss` with respect to the outputs; (..., batch, outputs) like these."""
-    return (outputs - targets).mul_(2 / _divisor(outputs, kind))
+def sample_losses(outputs: Tensor, targets: Tensor, training: Mapping[str, Any]) -> Tensor:
+    """The loss of each sample; outputs (..., batch, outputs), targets broadcast to them."""
+    if training["loss"] == "cross-entropy":
+        targets = _smoothed(targets, training["label_smoothing"])
+        return -(targets * outputs.log_softmax(-1)).sum(-1)
+    squared = (outputs - targets).square().sum(-1)
+    return squared / (2 if training["loss"] == "half-mse" else outputs.shape[-1])
 
 
-def _divisor(outputs: Tensor, kind: str) -> int:
-    """What the sum of squared errors is divided by."""
+def loss_gradient(outputs: Tensor, targets: Tensor, training: Mapping[str, Any]) -> Tensor:
+    """The derivative of the mean loss with respect to the outputs; shaped like these."""
     batch, width = outputs.shape[-2:]
-    return 2 * batch if kind == "half-mse" else batch * width
+    if training["loss"] == "cross-entropy":
+        targets = _smoothed(targets, training["label_smoothing"])
+        return outputs.softmax(-1).sub_(targets).div_(batch)
+    return (outputs - targets).mul_(
+        1 / batch if training["loss"] == "half-mse" else 2 / batch / width
+    )
 
 
-class GradientDescent:
-    """Stochastic gradient descent with momentum and weight decay, as torch.optim.SGD defines it.
+def framework_loss(outputs: Tensor, targets: Tensor, training: Mapping[str, Any]) -> Tensor:
+    """The mean loss as the framework computes it: the reference."""
+    if training["loss"] == "cross-entropy":
+        smoothing = training["label_smoothing"]
+        return torch.nn.functional.cross_entropy(outputs, targets, label_smoothing=smoothing)
+    if training["loss"] == "mean-mse":
+        return torch.nn.functional.mse_loss(outputs, targets)
+    return torch.nn.functional.mse_loss(outputs, targets, reduction="sum") / (2 * len(outputs))
 
-    All tensors are updated by a few kernels, and each elementwise, so that runs can be stacked.
-    """
 
-    def __init__(self, parameters: list[Tensor], training: Mapping[str, Any]) -> None:
-        self.parameters, self.training = parameters, training
-        self.velocity: tuple[Tensor, ...] | None = None
-
-    @torch.no_grad()
-    def step(self, gradients: tuple[Tensor, ...]) -> None:
-        """One update; gradients in the order of the parameters."""
-        if decay := self.training["weight_decay"]:
-            gradients = torch._foreach_add(gradients, self.parameters, alpha=decay)
-        if momentum := self.training["momentum"]:
-            if self.velocity is None:
-                self.velocity = gradients
-            else:
-                torch._foreach_mul_(self.velocity, momentum)
-                torch._foreach_add_(self.velocity, gradients)
-            gradients = self.velocity
-        torch._foreach_add_(self.parameters, gradients, alpha=-self.training["lr"])
+def _smoothed(targets: Tensor, smoothing: float) -> Tensor:
+    return (
+        targets.lerp(torch.full_like(targets, 1 / targets.shape[-1]), smoothing)
+        if smoothing
+        else targets
+    )

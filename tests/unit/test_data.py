@@ -66,7 +66,7 @@ def test_unit_scaling_puts_inputs_between_0_and_1(digits):
     for part in ("train", "test"):
         inputs = getattr(splits, part).inputs
         assert (float(inputs.min()), float(inputs.max())) == (0, 1)
-        assert np.array_equal(inputs.numpy() * 16, digits[f"{part}_inputs"].values)
+        assert np.array_equal(inputs.numpy()[:, 0] * 16, digits[f"{part}_inputs"].values)
 
 
 @pytest.mark.parametrize("classes", ["all", [3, 8]])
@@ -80,7 +80,7 @@ def test_test_inputs_are_standardized_by_the_moments_of_the_training_inputs(digi
     splits = prepare(digits, {"classes": "all", "scaling": "standardized"})
     train, test = (digits[f"{part}_inputs"].values.astype(float) for part in ("train", "test"))
     expected = (test - train.mean()) / train.std()
-    assert splits.test.inputs.numpy() == pytest.approx(expected, rel=1e-12, abs=1e-12)
+    assert splits.test.inputs.numpy()[:, 0] == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
 @pytest.mark.parametrize("classes", [[0, 1], [7, 2], [9, 0, 4]])
@@ -91,7 +91,7 @@ def test_classes_are_renumbered_in_the_order_given(classes, digits):
         kept = np.isin(labels, classes)
         assert [classes[label] for label in split.labels.tolist()] == labels[kept].tolist()
         images = digits[f"{part}_inputs"].values[kept]
-        assert np.array_equal(split.inputs.numpy() * 16, images)
+        assert np.array_equal(split.inputs.numpy()[:, 0] * 16, images)
     assert splits.outputs == len(classes)
 
 

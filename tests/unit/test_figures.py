@@ -24,7 +24,7 @@ ABOUT = {
     "grid": "mlp-grid",
     "network": "mlp4-small",
     "data": "digits",
-    "iterations": 12000,
+    "length": "12,000 iterations",
     "stands_in_for": "mlp4 on fashion-mnist",
     "hyperparameters": ["lr", "batch_size"],
 }

@@ -2,15 +2,17 @@
 
 from itertools import islice
 
+import numpy as np
 import pytest
 import torch
 
-from flatlab.train.minibatches import epochs, steps
+from flatlab.train.minibatches import Order, epochs, steps_per_epoch
 
-TRAINING = {"batch_size": 10, "minibatches": "reshuffled", "iterations": 17}
+TRAINING = {"batch_size": 10, "minibatches": "reshuffled"}
 
 
 def test_an_epoch_is_a_permutation_without_the_incomplete_last_batch():
+    assert steps_per_epoch(63, TRAINING) == 6
     for epoch in islice(epochs([3, 8], 63, TRAINING), 4):
         assert epoch.shape == (6, 2, 10)  # steps, runs, batch
         for run in range(2):
@@ -21,8 +23,8 @@ def test_an_epoch_is_a_permutation_without_the_incomplete_last_batch():
 
 def test_epochs_are_shuffled_anew_and_leave_out_no_sample_for_good():
     first = list(islice(epochs([3], 63, TRAINING), 20))
-    assert not torch.equal(first[0], first[1])
-    assert set(torch.cat(first).flatten().tolist()) == set(range(63))
+    assert not np.array_equal(first[0], first[1])
+    assert set(np.concatenate(first).flatten().tolist()) == set(range(63))
 
 
 def test_draws_with_replacement_repeat_samples_within_an_epoch():
@@ -32,14 +34,38 @@ def test_draws_with_replacement_repeat_samples_within_an_epoch():
     assert set(epoch.flatten().tolist()) <= set(range(63))
 
 
-@pytest.mark.parametrize("minibatches", ["reshuffled", "replacement"])
+def test_a_full_step_sees_every_sample_once():
+    training = {**TRAINING, "minibatches": "full"}
+    assert steps_per_epoch(63, training) == 1
+    for epoch in islice(epochs([3, 4], 63, training), 3):
+        assert epoch.tolist() == [[list(range(63))] * 2]
+
+
+def taken(order, count, most):
+    """The indices of some steps, taken at most so many at a time."""
+    parts = []
+    while count:
+        parts.append(order.take(min(most, count)))
+        count -= len(parts[-1])
+    return np.concatenate(parts)
+
+
+@pytest.mark.parametrize("minibatches", ["reshuffled", "replacement", "full"])
 def test_the_order_of_the_data_depends_on_the_seed_alone(minibatches):
-    training = {**TRAINING, "minibatches": minibatches, "iterations": 17}
-    device = torch.device("cpu")
-    alone = torch.stack(list(steps([7], 63, training, device)))
+    training = {**TRAINING, "minibatches": minibatches}
+    alone = taken(Order([7], 63, training), 17, most=5)
     torch.manual_seed(1)
+    np.random.seed(1)  # noqa: NPY002 - the global generator has no part in it
     changed = {**training, "lr": 9.0, "loss": "mean-mse", "iterations": 20}
-    together = torch.stack(list(steps([2, 7], 63, changed, device)))
-    assert alone.shape == (17, 1, 10)
-    assert torch.equal(alone[:, 0], together[:17, 1])
-    assert not torch.equal(together[:, 0], together[:, 1])
+    together = taken(Order([2, 7], 63, changed), 20, most=100)
+    assert np.array_equal(alone[:, 0], together[:17, 1])
+    assert np.array_equal(together[:, 0], together[:, 1]) == (minibatches == "full")
+
+
+@pytest.mark.parametrize("minibatches", ["reshuffled", "replacement", "full"])
+@pytest.mark.parametrize("start", [0, 1, 5, 6, 7, 12, 16])
+def test_the_order_can_be_entered_anywhere(minibatches, start):
+    training = {**TRAINING, "minibatches": minibatches}
+    whole = taken(Order([2, 7], 63, training), 20, most=4)
+    rest = taken(Order([2, 7], 63, training, start=start), 20 - start, most=3)
+    assert np.array_equal(whole[start:], rest)

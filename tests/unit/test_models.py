@@ -9,6 +9,7 @@ from torch import nn
 
 from flatlab.models import build, initialize
 from flatlab.plan import keys_of
+from flatlab.plan.registry import parameters_of
 
 NETWORK = {"name": "mlp4", "activation": "relu"}
 
@@ -42,7 +43,7 @@ def test_a_perceptron_has_four_linear_layers_with_bias(
 @pytest.mark.parametrize("name", keys_of("models"))
 def test_every_architecture_maps_a_batch_to_its_outputs_sample_by_sample(name):
     shape = (8, 8) if name.startswith("mlp") else (3, 32, 32)
-    model = build({"name": name, "activation": "relu"}, shape, 3).double()
+    model = build({"name": name, "activation": "relu"}, shape, 3).double().eval()
     x = torch.randn(5, *shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     together, alone = model(x), torch.cat([model(sample[None]) for sample in x])
     assert together.shape == (5, 3)
@@ -58,6 +59,24 @@ def test_convolutional_networks_have_the_published_sizes(name, weights, paramete
     model = build({"name": name, "activation": "relu"}, (3, 32, 32), 10)
     assert sum(hasattr(module, "weight") for module in model.modules()) == weights
     assert sum(parameter.numel() for parameter in model.parameters()) == parameters
+
+
+@pytest.mark.parametrize("name", keys_of("models"))
+def test_the_number_of_parameters_is_that_by_which_disk_use_is_foretold(name):
+    images = {"mlp4": (1, 28, 28), "mlp4-small": (1, 8, 8), "lenet5-small": (1, 8, 8)}
+    shape = images.get(name, (1, 8, 8) if name == "resnet-small" else (3, 32, 32))
+    model = build({"name": name, "activation": "relu"}, shape, 10)
+    assert sum(parameter.numel() for parameter in model.parameters()) == parameters_of(name)
+
+
+def test_blocks_without_normalization_start_as_their_shortcuts():
+    model = build({"name": "resnet18-plain", "activation": "relu"}, (3, 32, 32), 2)
+    x = torch.randn(2, 64, 32, 32, generator=torch.Generator().manual_seed(0))
+    for scheme in ("framework", "he-normal", "xavier-normal"):
+        initialize(model, scheme, 0)
+        assert torch.equal(model.block1(x), x)
+        assert not model.block3.body[-1].bias.any()
+        assert torch.equal(model.block3(x), model.block3.shortcut(x))
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (1, 8, 8)])

@@ -8,9 +8,10 @@ from torch import nn
 from flatlab.data import DataError
 from flatlab.models import build, initialize
 from flatlab.splits import prepare
-from flatlab.train import train_pack
+from flatlab.train import TrainError, train_packs
 
 EXACT = 1e-10
+MODES = ["batched", "graphs", "loop"]
 DATA = {"set": "stripes", "classes": "all", "scaling": "unit"}
 NETWORK = {"name": "mlp4-small", "activation": "relu", "initialization": "framework"}
 TRAINING = {
@@ -20,9 +21,12 @@ TRAINING = {
     "optimizer": "sgd",
     "momentum": 0.0,
     "weight_decay": 0.0,
+    "label_smoothing": 0.0,
     "schedule": "constant",
     "minibatches": "reshuffled",
     "iterations": 200,
+    "epochs": None,
+    "stop": None,
     "precision": "float64",
     "mode": "batched",
 }
@@ -38,13 +42,14 @@ VARIANTS = [
 ]
 
 
-def settings(seeds=(0, 1, 5), activation="relu", **training):
+def settings(seeds=(0, 1, 5), activation="relu", checkpoints="none", **training):
     """What a training job is given."""
     return {
         "data": DATA,
         "network": {**NETWORK, "activation": activation},
         "outputs": None,
         "training": {**TRAINING, **training},
+        "checkpoints": checkpoints,
         "seeds": list(seeds),
         "runs": [f"lr0.1-s{seed}" for seed in seeds],
     }
@@ -52,7 +57,13 @@ def settings(seeds=(0, 1, 5), activation="relu", **training):
 
 def trained(raw, *args, **kwargs):
     """The weights alone: arrays (run, checkpoint, ...) by name."""
-    return train_pack(raw, settings(*args, **kwargs))[0][0]
+    return train(raw, *args, **kwargs).weights[0]
+
+
+def train(raw, *args, **kwargs):
+    """Everything that comes of a pack."""
+    [trained] = train_packs(raw, [settings(*args, **kwargs)])
+    return trained
 
 
 def model_of(arrays, run, network=NETWORK):
@@ -63,11 +74,12 @@ def model_of(arrays, run, network=NETWORK):
 
 @pytest.mark.parametrize(("training", "activation"), VARIANTS)
 def test_the_modes_agree(training, activation, stripes):
-    batched = trained(stripes, activation=activation, **training, mode="batched")
     loop = trained(stripes, activation=activation, **training, mode="loop")
-    assert set(batched) == set(loop)
-    for name, array in loop.items():
-        assert batched[name] == pytest.approx(array, rel=0, abs=EXACT), name
+    for mode in ("batched", "graphs"):
+        arrays = trained(stripes, activation=activation, **training, mode=mode)
+        assert set(arrays) == set(loop)
+        for name, array in loop.items():
+            assert arrays[name] == pytest.approx(array, rel=0, abs=EXACT), name
 
 
 @pytest.mark.parametrize(("training", "activation"), VARIANTS)
@@ -108,7 +120,7 @@ def test_a_run_equals_a_plain_loop_in_the_framework(training, activation, stripe
         assert array[2, 0] == pytest.approx(expected.numpy(), rel=0, abs=EXACT), name
 
 
-@pytest.mark.parametrize("mode", ["batched", "loop"])
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_training_again_repeats_bit_for_bit(mode, precision, stripes):
     first = trained(stripes, mode=mode, precision=precision, iterations=50)
@@ -135,17 +147,21 @@ def test_runs_of_a_pack_stand_in_the_order_of_its_seeds(stripes):
 
 
 def test_training_lowers_the_loss_to_a_fit(stripes):
-    _, curves = train_pack(stripes, settings(iterations=1500))
+    curves = train(stripes, iterations=1500).curves
     loss = curves["train_loss"].values
     assert (loss[:, -1] < loss[:, 0] / 10).all()
     assert (curves["train_accuracy"].values[:, -1] > 95).all()
 
 
-@pytest.mark.parametrize("mode", ["batched", "loop"])
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("iterations", [1, 2, 60])
 def test_curves_begin_with_the_initial_and_end_with_the_final_weights(mode, iterations, stripes):
-    (arrays, about), curves = train_pack(stripes, settings(mode=mode, iterations=iterations))
-    assert about == {"runs": curves["run"].values.tolist(), "iterations": [iterations]}
+    found = train(stripes, mode=mode, iterations=iterations)
+    (arrays, about), curves = found.weights, found.curves
+    assert about["runs"] == curves["run"].values.tolist()
+    assert about["iterations"] == [iterations]
+    assert about["steps"] == [iterations] * 3
+    assert about["ended"] == ["finished"] * 3
     shown = curves["iteration"].values
     assert (shown[0], shown[-1]) == (0, iterations)
     assert (np.diff(shown) > 0).all()
@@ -163,18 +179,19 @@ def test_curves_begin_with_the_initial_and_end_with_the_final_weights(mode, iter
 
 
 def test_curves_show_the_loss_at_their_iterations(stripes):
-    _, curves = train_pack(stripes, settings(iterations=60))
+    curves = train(stripes, iterations=60).curves
     for iteration in (1, 2, 3):
-        _, short = train_pack(stripes, settings(iterations=iteration))
+        short = train(stripes, iterations=iteration).curves
         expected = short["train_loss"].isel(iteration=-1).values
         assert curves["train_loss"].sel(iteration=iteration).values == pytest.approx(
             expected, rel=EXACT
         )
 
 
-@pytest.mark.parametrize("mode", ["batched", "loop"])
+@pytest.mark.parametrize("mode", MODES)
 def test_a_diverging_run_ends_with_weights_that_are_not_finite(mode, stripes):
-    (arrays, _), curves = train_pack(stripes, settings(lr=1e6, mode=mode))
+    found = train(stripes, lr=1e6, mode=mode)
+    (arrays, _), curves = found.weights, found.curves
     for run in range(3):
         assert not all(np.isfinite(array[run]).all() for array in arrays.values())
     assert not np.isfinite(curves["train_loss"].values[:, -1]).any()
@@ -188,12 +205,12 @@ def sentence(error):
     return message
 
 
-@pytest.mark.parametrize("mode", ["batched", "loop"])
+@pytest.mark.parametrize("mode", MODES)
 def test_a_batch_larger_than_the_data_is_refused(mode, stripes):
     with pytest.raises(DataError) as error:
-        train_pack(stripes, settings(batch_size=64, mode=mode))
+        train(stripes, batch_size=64, mode=mode)
     assert "training.batch_size is 64, the training set has 63 samples" in sentence(error)
-    train_pack(stripes, settings(batch_size=63, mode=mode, iterations=2))
+    train(stripes, batch_size=63, mode=mode, iterations=2)
 
 
 def replace_network(monkeypatch, middle):
@@ -208,11 +225,11 @@ def replace_network(monkeypatch, middle):
 @pytest.mark.parametrize("layer", [lambda: nn.LayerNorm(8), lambda: nn.Softmax(1)])
 def test_a_layer_that_cannot_be_stacked_is_refused_by_name(layer, stripes, monkeypatch):
     replace_network(monkeypatch, layer)
-    with pytest.raises(DataError) as error:
-        train_pack(stripes, settings(iterations=2))
+    with pytest.raises(TrainError) as error:
+        train(stripes, iterations=2)
     assert f"2 ({type(layer()).__name__})" in sentence(error)
     assert "training.mode to loop" in sentence(error)
-    train_pack(stripes, settings(iterations=2, mode="loop"))
+    train(stripes, iterations=2, mode="loop")
 
 
 def test_a_layer_without_bias_is_stacked_too(stripes, monkeypatch):

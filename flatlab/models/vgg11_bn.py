@@ -1,0 +1,15 @@
+"""`vgg11` with batch norm behind each convolution, as macdonald2023 trains it (without dropout)."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from flatlab.models import vgg11
+
+MODE = "graphs"
+PARAMETERS = 9_756_426
+
+
+def build(inputs: tuple[int, ...], outputs: int, activation: type[nn.Module]) -> nn.Sequential:
+    """As `vgg11`, normalized before each activation of a convolution."""
+    return vgg11.build(inputs, outputs, activation, norm=True)

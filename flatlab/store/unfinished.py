@@ -1,0 +1,50 @@
+"""What an interrupted job leaves for the one that goes on with it.
+
+It lies beside the outputs but is none of them: a workflow deletes the outputs of a failed job.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flatlab.store.files import StoreError, load_weights, save_weights
+
+Content = tuple[dict[str, np.ndarray], dict[str, Any]]
+
+
+class Unfinished:
+    """A folder of arrays with descriptions, each written in one step.
+
+    identity: what the job depends on, JSON. What was left by a job that depended on something else,
+    or cannot be read, counts as nothing.
+    """
+
+    def __init__(self, folder: str | Path, identity: Mapping[str, Any]) -> None:
+        self.folder = Path(folder)
+        text = json.dumps(identity, sort_keys=True, default=str)
+        self.identity = hashlib.sha256(text.encode()).hexdigest()
+
+    def save(self, name: str, arrays: dict[str, np.ndarray], about: Mapping[str, Any]) -> None:
+        save_weights(self._path(name), arrays, {"identity": self.identity, **about})
+
+    def load(self, name: str) -> Content | None:
+        """What was saved under a name, or None."""
+        try:
+            arrays, about = load_weights(self._path(name))
+        except StoreError:
+            return None
+        return (arrays, about) if about.pop("identity", None) == self.identity else None
+
+    def clear(self) -> None:
+        """The job is done."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.safetensors"

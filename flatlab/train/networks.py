@@ -1,0 +1,323 @@
+"""The networks of a pack under training, in one of three modes.
+
+batched: all of them as one stack, a few kernels for each layer.
+graphs: each of them a stack of its own; on a GPU they run side by side on several streams.
+loop: one after the other, by the framework's own modules, autograd and optimizer: the reference.
+
+On a GPU a step of a stack is recorded once as a CUDA graph and then replayed: launching its kernels
+one by one takes longer than they do.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from flatlab.splits import Split
+from flatlab.train.layers import Chain, stack
+from flatlab.train.objective import framework_loss, loss_gradient
+from flatlab.train.updates import GradientDescent
+
+CHUNK_STEPS = 100
+"""At most so many steps are loaded at a time; then it is seen whether a network has diverged."""
+
+CHUNK_INDICES = 2**23
+"""At most so many sample indices are loaded at a time."""
+
+STREAMS = 8
+WARM_UP = 3
+
+
+class Networks(Protocol):
+    """Several networks that are trained step by step; `run` counts them from 0."""
+
+    def load(self, order: Tensor, rates: Tensor) -> None:
+        """What the next steps use: order (steps, runs, batch), sample indices; rates (steps)."""
+
+    def step(self) -> None:
+        """One step of all runs that are not left out."""
+
+    def leave_out(self, run: int) -> None:
+        """A run that stands still: where it costs steps of its own, it gets no more of them."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Outputs (runs, samples, outputs) in evaluation mode; inputs (runs or 1, samples, ...)."""
+
+    def read(self, run: int) -> dict[str, Tensor]:
+        """A copy of all that one run is: `model.<name>`, its state dictionary, and `update.<n>`."""
+
+    def write(self, run: int, state: Mapping[str, Tensor]) -> None:
+        """Make one run what `read` returned."""
+
+    def finite(self) -> list[bool]:
+        """Whether all numbers of a run's model are finite."""
+
+
+class Loop:
+    """One network after the other, by the framework's own means."""
+
+    def __init__(
+        self, models: list[nn.Sequential], split: Split, training: Mapping[str, Any]
+    ) -> None:
+        self.models, self.split, self.training = models, split, training
+        rates = {name: training[name] for name in ("lr", "momentum", "weight_decay")}
+        self.optimizers = [torch.optim.SGD(model.parameters(), **rates) for model in models]
+        self.left = list(range(len(models)))
+
+    def load(self, order: Tensor, rates: Tensor) -> None:
+        self.steps = zip(order.to(self.split.labels.device), rates.tolist(), strict=True)
+        for model in self.models:
+            model.train()
+
+    def step(self) -> None:
+        order, rate = next(self.steps)
+        for run in self.left:
+            model, update = self.models[run], self.optimizers[run]
+            update.param_groups[0]["lr"] = rate
+            update.zero_grad()
+            for index in order[run].split(self.training["batch_size"]):
+                outputs = model(self.split.inputs[index])
+                loss = framework_loss(outputs, self.split.targets[index], self.training)
+                (loss * (len(index) / order.shape[1])).backward()
+            update.step()
+
+    def leave_out(self, run: int) -> None:
+        self.left.remove(run)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        training = [model.training for model in self.models]
+        try:
+            with torch.no_grad():
+                sets = inputs.expand(len(self.models), *inputs.shape[1:])
+                pairs = zip(self.models, sets, strict=True)
+                return torch.stack([model.eval()(given) for model, given in pairs])
+        finally:
+            for model, was in zip(self.models, training, strict=True):
+                model.train(was)
+
+    def _tensors(self, run: int) -> dict[str, Tensor]:
+        model, update = self.models[run], self.optimizers[run]
+        tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
+        if self.training["momentum"]:
+            for number, parameter in enumerate(model.parameters()):
+                state = update.state[parameter]
+                if state.get("momentum_buffer") is None:  # the framework makes it when it steps
+                    state["momentum_buffer"] = torch.zeros_like(parameter)
+                tensors[f"update.{number}"] = state["momentum_buffer"]
+        return tensors
+
+    def read(self, run: int) -> dict[str, Tensor]:
+        return {name: tensor.detach().clone() for name, tensor in self._tensors(run).items()}
+
+    def write(self, run: int, state: Mapping[str, Tensor]) -> None:
+        with torch.no_grad():
+            for name, tensor in self._tensors(run).items():
+                tensor.copy_(state[name])
+
+    def finite(self) -> list[bool]:
+        states = (model.state_dict().values() for model in self.models)
+        return [all(bool(t.isfinite().all()) for t in state) for state in states]
+
+
+class Stacks:
+    """Networks in stacks: one of all of them, or one of each."""
+
+    def __init__(
+        self,
+        models: list[nn.Sequential],
+        split: Split,
+        training: Mapping[str, Any],
+        together: bool,
+    ) -> None:
+        parts = [models] if together else [[model] for model in models]
+        self.stacks = [Stack(part, split, training) for part in parts]
+        width = len(parts[0])
+        self.place = [divmod(run, width) for run in range(len(models))]
+        self.busy = list(self.stacks)
+
+    def load(self, order: Tensor, rates: Tensor) -> None:
+        width = order.shape[1] // len(self.stacks)
+        for part, of_part in zip(self.stacks, order.split(width, 1), strict=True):
+            part.load(of_part, rates)
+
+    def step(self) -> None:
+        for part in self.busy:
+            part.step()
+
+    def leave_out(self, run: int) -> None:
+        part = self.stacks[self.place[run][0]]
+        # Runs of one stack go on together: without one of them the others would be rounded anew.
+        if len(part) == 1:
+            self.busy.remove(part)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        sets = inputs.split(len(self.place) // len(self.stacks)) if len(inputs) > 1 else [inputs]
+        given = sets if len(sets) > 1 else itertools.repeat(sets[0], len(self.stacks))
+        outputs = [part.forward(x) for part, x in zip(self.stacks, given, strict=True)]
+        return torch.cat(outputs)
+
+    def read(self, run: int) -> dict[str, Tensor]:
+        part, number = self.place[run]
+        views = self.stacks[part].views()
+        return {name: tensor[number].contiguous().clone() for name, tensor in views.items()}
+
+    def write(self, run: int, state: Mapping[str, Tensor]) -> None:
+        part, number = self.place[run]
+        for name, tensor in self.stacks[part].views().items():
+            tensor[number].copy_(state[name])
+
+    def finite(self) -> list[bool]:
+        return [good for part in self.stacks for good in part.finite()]
+
+
+class Stack:
+    """Networks of one architecture that advance together, with a step that can be recorded."""
+
+    def __init__(
+        self, models: list[nn.Sequential], split: Split, training: Mapping[str, Any]
+    ) -> None:
+        self.split, self.training, self.runs = split, training, len(models)
+        self.chain: Chain
+        self.chain, self.tensors = stack(models)
+        self.update = GradientDescent(self.chain.parameters, training)
+        device = split.labels.device
+        self.recorded = Recorded(self, device) if device.type == "cuda" else None
+
+    def __len__(self) -> int:
+        return self.runs
+
+    def load(self, order: Tensor, rates: Tensor) -> None:
+        if self.recorded:
+            self.recorded.load(order, rates)
+        else:
+            self.steps = zip(order, rates.tolist(), strict=True)
+
+    def step(self) -> None:
+        if self.recorded:
+            self.recorded.step()
+        else:
+            self.advance(*next(self.steps))
+
+    @torch.no_grad()
+    def advance(self, order: Tensor, rate: float | Tensor) -> None:
+        """One step on the samples `order` (runs, batch)."""
+        pieces = order.split(self.training["batch_size"], 1)
+        gradients = self._gradients(pieces[0])
+        if len(pieces) > 1:
+            shares = [piece.shape[1] / order.shape[1] for piece in pieces]
+            torch._foreach_mul_(gradients, shares[0])
+            for piece, share in zip(pieces[1:], shares[1:], strict=True):
+                torch._foreach_add_(gradients, self._gradients(piece), alpha=share)
+        self.update.step(gradients, rate)
+
+    def _gradients(self, index: Tensor) -> list[Tensor]:
+        """Of each run's mean loss on its samples (runs, batch), in the order of the parameters."""
+        outputs, tape = self.chain.forward(self.split.inputs[index], True)
+        gradient = loss_gradient(outputs, self.split.targets[index], self.training)
+        return self.chain.backward(tape, gradient, False)[1]
+
+    @torch.no_grad()
+    def forward(self, inputs: Tensor) -> Tensor:
+        self._wait()
+        return self.chain.forward(inputs.expand(self.runs, *inputs.shape[1:]), False)[0]
+
+    def views(self) -> dict[str, Tensor]:
+        """All that the runs are, (runs, ...) each: what is written here is what is used."""
+        self._wait()
+        views = {f"model.{name}": tensor for name, tensor in self.tensors.items()}
+        for number, tensor in enumerate(self.update.state):
+            flat = tensor.ndim == 4 or len(tensor) != self.runs  # of a layer of images
+            views[f"update.{number}"] = tensor.unflatten(0, (self.runs, -1)) if flat else tensor
+        return views
+
+    def finite(self) -> list[bool]:
+        self._wait()
+        tensors = self.tensors.values()
+        good = torch.stack([t.reshape(self.runs, -1).isfinite().all(1) for t in tensors])
+        return good.all(0).tolist()
+
+    def _wait(self) -> None:
+        if self.recorded:
+            torch.cuda.synchronize()
+
+
+class Recorded:
+    """The steps of a stack on a GPU: recorded once as a CUDA graph, then replayed.
+
+    What changes from step to step lies on the device: the step reads its place in the order there,
+    and moves on.
+    """
+
+    def __init__(self, stack: Stack, device: torch.device) -> None:
+        self.stack, split, training = stack, stack.split, stack.training
+        steps = chunk_steps(len(stack), len(split.labels), training)
+        batch = len(split.labels) if training["minibatches"] == "full" else training["batch_size"]
+        self.order = torch.zeros(steps, len(stack), batch, dtype=torch.int64, device=device)
+        self.rates = torch.zeros(steps, dtype=split.inputs.dtype, device=device)
+        self.position = torch.zeros(1, dtype=torch.int64, device=device)
+        self.stream = next_stream() if device.type == "cuda" else None
+        self.graph: torch.cuda.CUDAGraph | None = None
+
+    def load(self, order: Tensor, rates: Tensor) -> None:
+        with torch.cuda.stream(self.stream):
+            self.order[: len(order)].copy_(order)
+            self.rates[: len(rates)].copy_(rates)
+            self.position.zero_()
+
+    def step(self) -> None:
+        if self.graph is None:
+            self.graph = self._record()
+        with torch.cuda.stream(self.stream):
+            self.graph.replay()
+
+    def advance(self) -> None:
+        """The step that is recorded."""
+        order = self.order.index_select(0, self.position)[0]
+        self.stack.advance(order, self.rates.index_select(0, self.position)[0])
+        self.position.add_(1)
+
+    def _record(self) -> torch.cuda.CUDAGraph:
+        """The steps that warm the libraries up are undone."""
+        before = {name: tensor.clone() for name, tensor in self.stack.views().items()}
+        torch.cuda.synchronize()
+        with torch.cuda.stream(self.stream):
+            for _ in range(WARM_UP):
+                self.position.zero_()
+                self.advance()
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=self.stream):
+            self.advance()
+        for name, tensor in self.stack.views().items():
+            tensor.copy_(before[name])
+        self.position.zero_()
+        torch.cuda.synchronize()
+        return graph
+
+
+MODES: dict[str, Any] = {
+    "batched": functools.partial(Stacks, together=True),
+    "graphs": functools.partial(Stacks, together=False),
+    "loop": Loop,
+}
+
+
+def chunk_steps(runs: int, samples: int, training: Mapping[str, Any]) -> int:
+    """How many steps are loaded at a time."""
+    batch = samples if training["minibatches"] == "full" else training["batch_size"]
+    return max(1, min(CHUNK_STEPS, CHUNK_INDICES // (runs * batch)))
+
+
+@functools.cache
+def _streams() -> itertools.cycle[Any]:
+    return itertools.cycle([torch.cuda.Stream() for _ in range(STREAMS)])
+
+
+def next_stream() -> Any:
+    """A stream of this process, one after the other: stacks share a few of them."""
+    return next(_streams())

@@ -1,0 +1,358 @@
+"""Every mode of the training engine does what a plain loop in the framework does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from flatlab.data import dataset
+from flatlab.models import Residual, build, initialize, resnet18, vgg11
+from flatlab.plan import keys_of
+from flatlab.plan.registry import mode_of
+from flatlab.splits import Split, prepare
+from flatlab.train import train_packs
+from flatlab.train.layers import MaxPool, NotStackable, stack
+from flatlab.train.networks import MODES, Recorded, Stack
+from flatlab.train.objective import framework_loss, loss_gradient, sample_losses
+from flatlab.train.updates import GradientDescent
+
+EXACT = 1e-10
+DATA = {"set": "made-up", "classes": "all", "scaling": "standardized"}
+TRAINING = {
+    "lr": 0.02,
+    "batch_size": 4,
+    "loss": "half-mse",
+    "label_smoothing": 0.0,
+    "optimizer": "sgd",
+    "momentum": 0.0,
+    "weight_decay": 0.0,
+    "schedule": "constant",
+    "milestones": [],
+    "decay": 0.1,
+    "warmup": 0.0,
+    "minibatches": "reshuffled",
+    "iterations": 200,
+    "epochs": None,
+    "stop": None,
+    "precision": "float64",
+    "mode": "loop",
+}
+RULES = {
+    "plain": {},
+    "momentum and decay": {"momentum": 0.9, "weight_decay": 1e-3, "lr": 0.005},
+    "steps": {"schedule": "step", "milestones": [0.3, 0.6], "decay": 0.2, "momentum": 0.5},
+    "warm-up": {"schedule": "warmup-linear", "warmup": 0.4, "loss": "mean-mse"},
+    "smoothed cross-entropy": {"loss": "cross-entropy", "label_smoothing": 0.2},
+    "full batch in ghost batches": {"minibatches": "full", "batch_size": 9, "iterations": 40},
+    "replacement": {"minibatches": "replacement", "loss": "cross-entropy"},
+}
+
+
+def images(shape, samples=22, classes=3, seed=0):
+    """A made-up data file of noise with a bright patch for each class."""
+    generator = np.random.default_rng(seed)
+
+    def draw(count):
+        labels = np.arange(count) % classes
+        inputs = generator.integers(0, 100, size=(count, *shape))
+        inputs[np.arange(count), ..., labels] += 100
+        return inputs, labels
+
+    names = [str(label) for label in range(classes)]
+    return dataset(draw(samples), draw(6), maximum=255, classes=names, title="made-up")
+
+
+def settings(network, seeds=(0, 3), checkpoints="none", **training):
+    return {
+        "data": DATA,
+        "network": {"activation": "relu", "initialization": "framework", "name": network},
+        "outputs": None,
+        "training": {**TRAINING, **training},
+        "checkpoints": checkpoints,
+        "seeds": list(seeds),
+        "runs": [f"s{seed}" for seed in seeds],
+    }
+
+
+def weights(raw, *args, **kwargs):
+    [trained] = train_packs(raw, [settings(*args, **kwargs)])
+    return trained.weights[0]
+
+
+@pytest.fixture
+def narrow(monkeypatch):
+    """The large architectures with few channels: the same layers, seconds instead of hours."""
+    widths = tuple(w if isinstance(w, str) else max(2, w // 32) for w in vgg11.WIDTHS)
+    monkeypatch.setattr(vgg11, "WIDTHS", widths)
+    monkeypatch.setattr(vgg11, "HIDDEN", (8, 8))
+    monkeypatch.setattr(resnet18, "WIDTHS", (2, 4, 4, 6))
+
+
+SHAPES = {"mlp4": (8, 8), "mlp4-small": (8, 8), "lenet5-small": (8, 8), "resnet-small": (8, 8)}
+
+
+def data_for(network):
+    return images(SHAPES.get(network, (3, 32, 32)))
+
+
+def assert_equal(found, expected, exact=EXACT):
+    assert set(found) == set(expected)
+    for name, array in expected.items():
+        assert np.isfinite(array).all(), name
+        assert found[name] == pytest.approx(array, rel=0, abs=exact), name
+
+
+@pytest.mark.parametrize("network", keys_of("models"))
+def test_every_mode_trains_every_architecture_as_the_loop_does(network, narrow):
+    raw = data_for(network)
+    expected = weights(raw, network, mode="loop")
+    for mode in ("batched", "graphs"):
+        assert_equal(weights(raw, network, mode=mode), expected)
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+@pytest.mark.parametrize("network", ["mlp4-small", "lenet5-small", "resnet-small"])
+def test_every_mode_follows_every_rule_as_the_loop_does(network, rule):
+    raw = images((8, 8))
+    expected = weights(raw, network, mode="loop", **rule)
+    for mode in ("batched", "graphs"):
+        assert_equal(weights(raw, network, mode=mode, **rule), expected)
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_the_loop_is_what_one_writes_with_the_framework(rule):
+    """SGD, schedulers and losses of torch, on the data in the order of numpy's generator."""
+    training = {**TRAINING, **rule}
+    raw, seed = images((8, 8)), 3
+    arrays = weights(raw, "resnet-small", mode="loop", **rule)
+    split = prepare(raw, DATA).train
+    model = build({"name": "resnet-small", "activation": "relu"}, (1, 8, 8), 3)
+    initialize(model, "framework", seed)
+    model = model.double().train()
+    update = torch.optim.SGD(
+        model.parameters(),
+        lr=training["lr"],
+        momentum=training["momentum"],
+        weight_decay=training["weight_decay"],
+    )
+    total = training["iterations"]
+    scheduler = {
+        "constant": lambda: torch.optim.lr_scheduler.ConstantLR(update, factor=1.0),
+        "step": lambda: torch.optim.lr_scheduler.MultiStepLR(
+            update, [int(0.3 * total), int(0.6 * total)], gamma=0.2
+        ),
+        "warmup-linear": lambda: torch.optim.lr_scheduler.SequentialLR(
+            update,
+            [
+                torch.optim.lr_scheduler.LinearLR(update, 1e-12, 1.0, int(0.4 * total)),
+                torch.optim.lr_scheduler.LinearLR(update, 1.0, 0.0, int(0.6 * total)),
+            ],
+            [int(0.4 * total)],
+        ),
+    }[training["schedule"]]()
+    losses = {
+        "half-mse": lambda f, y: nn.MSELoss(reduction="sum")(f, y) / 2 / len(f),
+        "mean-mse": nn.MSELoss(),
+        "cross-entropy": lambda f, y: nn.CrossEntropyLoss(
+            label_smoothing=training["label_smoothing"]
+        )(f, y.argmax(1)),
+    }
+    generator = np.random.default_rng([seed, 1])
+    order = []
+    while len(order) < total:
+        if training["minibatches"] == "replacement":
+            order += list(generator.integers(22, size=(5, 4)))
+        elif training["minibatches"] == "reshuffled":
+            order += list(generator.permutation(22)[:20].reshape(5, 4))
+        else:
+            order.append(np.arange(22))
+    for batch in order[:total]:
+        update.zero_grad()
+        for ghost in np.split(
+            batch, range(training["batch_size"], len(batch), training["batch_size"])
+        ):
+            outputs = model(split.inputs[ghost])
+            loss = losses[training["loss"]](outputs, split.targets[ghost])
+            (loss * len(ghost) / len(batch)).backward()
+        update.step()
+        scheduler.step()
+    for name, tensor in model.state_dict().items():
+        assert arrays[name][1, 0] == pytest.approx(tensor.numpy(), rel=0, abs=1e-9), name
+
+
+@pytest.mark.parametrize("network", keys_of("models"))
+def test_the_default_mode_of_an_architecture_is_a_fast_one(network, narrow):
+    assert mode_of(network) in ("batched", "graphs")
+    shape = (1, 8, 8) if network in SHAPES else (3, 32, 32)
+    stack([build({"name": network, "activation": "relu"}, shape, 2)] * 2)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("network", ["mlp4-small", "resnet-small"])
+def test_packs_do_not_depend_on_what_is_trained_beside_them(network, mode):
+    raw = images((8, 8))
+    packs = [
+        settings(network, seeds=seeds, mode=mode, precision="float32", iterations=30, lr=lr)
+        for seeds, lr in (((0, 1), 0.02), ((2, 5, 7), 0.02), ((0, 1), 0.1))
+    ]
+    together = train_packs(raw, packs)
+    for pack, beside in zip(packs, together, strict=True):
+        [alone] = train_packs(raw, [pack])
+        assert alone.curves.identical(beside.curves)
+        for name, array in alone.weights[0].items():
+            assert array.tobytes() == beside.weights[0][name].tobytes(), name
+
+
+def split_of(raw, dtype=torch.float64):
+    return prepare(raw, DATA, None, dtype).train
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_the_step_that_a_gpu_records_is_the_step_of_the_cpu(rule):
+    """What is recorded reads order and rate where they lie on the device; here it is called."""
+    raw, training = images((8, 8)), {**TRAINING, **rule}
+    split = split_of(raw)
+
+    def models():
+        made = [build({"name": "resnet-small", "activation": "relu"}, (1, 8, 8), 3) for _ in "ab"]
+        for seed, model in enumerate(made):
+            initialize(model, "framework", seed)
+        return [model.double() for model in made]
+
+    plain, recorded = (Stack(models(), split, training) for _ in range(2))
+    record = Recorded(recorded, torch.device("cpu"))
+    batch = 22 if training["minibatches"] == "full" else training["batch_size"]
+    generator = torch.Generator().manual_seed(0)
+    for chunk in range(3):
+        order = torch.randint(22, (4 + chunk, 2, batch), generator=generator)
+        rates = torch.linspace(0.01, 0.02, 4 + chunk, dtype=torch.float64)
+        plain.load(order, rates)
+        record.load(order, rates)
+        for _ in order:
+            plain.step()
+            record.advance()
+    for name, tensor in plain.views().items():
+        other = recorded.views()[name]
+        assert torch.allclose(tensor.double(), other.double(), rtol=0, atol=EXACT), name
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 8, 8), (2, 3, 7, 9), (1, 1, 2, 2)])
+@pytest.mark.parametrize("size", [2, 3])
+def test_pooling_by_windows_is_pooling(shape, size, normal):
+    """A GPU pools in its own way, since the framework's backward pass does not repeat there."""
+    x = normal(*shape)
+    if min(shape[2:]) < size:
+        return
+    layer = MaxPool(size)
+    y, saved = layer.forward(x, True)
+    other, by_windows = layer._by_windows(x)
+    assert torch.equal(y, other)
+    gradient = normal(*y.shape, seed=1)
+    through = layer.through(saved, gradient)
+    assert torch.equal(through, layer._through_windows(*by_windows, gradient))
+    x.requires_grad_()
+    expected = nn.functional.max_pool2d(x, size)
+    assert torch.equal(expected.detach(), y)
+    assert torch.equal(torch.autograd.grad(expected, x, gradient)[0], through)
+
+
+class TestLosses:
+    KINDS = (("half-mse", 0.0), ("mean-mse", 0.0), ("cross-entropy", 0.0), ("cross-entropy", 0.3))
+
+    @pytest.mark.parametrize(("kind", "smoothing"), KINDS)
+    def test_the_written_out_gradient_is_that_of_the_framework(self, kind, smoothing, normal):
+        training = {"loss": kind, "label_smoothing": smoothing}
+        outputs = normal(2, 5, 4).requires_grad_()
+        targets = nn.functional.one_hot(
+            torch.tensor([[0, 3, 1, 2, 2], [1, 1, 0, 3, 3]]), 4
+        ).double()
+        losses = [framework_loss(*pair, training) for pair in zip(outputs, targets, strict=True)]
+        (expected,) = torch.autograd.grad(sum(losses), outputs)
+        outputs = outputs.detach()
+        assert torch.allclose(loss_gradient(outputs, targets, training), expected, atol=1e-14)
+        assert sample_losses(outputs, targets, training).mean(1).tolist() == pytest.approx(
+            [loss.item() for loss in losses], rel=1e-12
+        )
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+@pytest.mark.parametrize("recorded", [False, True])
+def test_the_update_is_that_of_the_framework(momentum, decay, recorded, normal):
+    start = [normal(3, 2), normal(4, seed=1)]
+    ours = [tensor.clone() for tensor in start]
+    theirs = [tensor.clone().requires_grad_() for tensor in start]
+    update = GradientDescent(ours, {"momentum": momentum, "weight_decay": decay})
+    expected = torch.optim.SGD(theirs, lr=1.0, momentum=momentum, weight_decay=decay)
+    for step, rate in enumerate([0.1, 0.2, 0.05]):
+        gradients = [normal(*tensor.shape, seed=10 * step + n) for n, tensor in enumerate(start)]
+        for parameter, gradient in zip(theirs, gradients, strict=True):
+            parameter.grad = gradient.clone()
+        expected.param_groups[0]["lr"] = rate
+        expected.step()
+        given = torch.tensor(rate, dtype=torch.float64) if recorded else rate
+        update.step([gradient.clone() for gradient in gradients], given)
+        for mine, other in zip(ours, theirs, strict=True):
+            assert torch.allclose(mine, other.detach(), rtol=0, atol=1e-14)
+
+
+NOT_STACKABLE = {
+    "overlapping windows": nn.MaxPool2d(3, 2),
+    "padding that is not zero": nn.Conv2d(2, 2, 3, padding=1, padding_mode="circular"),
+    "padding in words": nn.Conv2d(2, 2, 3, padding="same"),
+    "batch norm without averages": nn.BatchNorm2d(2, track_running_stats=False),
+    "batch norm with a cumulative average": nn.BatchNorm2d(2, momentum=None),
+    "dropout": nn.Dropout(),
+    "linear layer on images": nn.Linear(4, 4),
+}
+
+
+@pytest.mark.parametrize("layer", NOT_STACKABLE.values(), ids=NOT_STACKABLE)
+def test_what_has_no_stacked_form_is_refused_by_name(layer):
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), Residual(nn.Sequential(layer), nn.Sequential()))
+    with pytest.raises(NotStackable, match=rf"1\.body\.0 .*{type(layer).__name__}"):
+        stack([model])
+
+
+STACKABLE = {
+    "groups, strides, dilation": nn.Conv2d(2, 4, 3, 2, 1, dilation=2, groups=2),
+    "uneven kernel without bias": nn.Conv2d(2, 3, (3, 1), padding=(1, 0), bias=False),
+    "batch norm without parameters": nn.BatchNorm2d(2, affine=False),
+    "batch norm": nn.BatchNorm2d(2),
+    "pooling of three": nn.MaxPool2d(3),
+    "average": nn.AdaptiveAvgPool2d((1, 1)),
+    "residual": Residual(nn.Sequential(nn.Conv2d(2, 2, 1), nn.Tanh()), nn.Sequential()),
+    "nested residuals": Residual(
+        nn.Sequential(Residual(nn.Sequential(nn.Conv2d(2, 2, 1)), nn.Sequential())),
+        nn.Sequential(nn.Conv2d(2, 2, 1), nn.BatchNorm2d(2)),
+    ),
+}
+
+
+@pytest.mark.parametrize("layer", STACKABLE.values(), ids=STACKABLE)
+def test_gradients_of_a_stack_are_those_of_autograd(layer, normal):
+    torch.manual_seed(0)
+    probe = nn.Sequential(layer, nn.Flatten()).double()
+    size = probe(normal(2, 2, 8, 8)).shape[1]
+
+    def network():
+        first = nn.Conv2d(1, 2, 1)
+        return nn.Sequential(first, nn.ReLU(), layer, nn.Flatten(), nn.Linear(size, 3)).double()
+
+    models = [network(), network()]
+    training = {**TRAINING, "loss": "cross-entropy"}
+    targets = nn.functional.one_hot(torch.arange(6) % 3, 3).double()
+    split = Split(normal(6, 1, 8, 8, seed=4), torch.arange(6) % 3, targets)
+    part = Stack(models, split, training)
+    index = torch.tensor([[0, 1, 2, 5], [3, 4, 5, 0]])
+    found = part._gradients(index)
+    for run, model in enumerate(models):
+        outputs = model.train()(split.inputs[index[run]])
+        loss = framework_loss(outputs, split.targets[index[run]], training)
+        expected = torch.autograd.grad(loss, list(model.parameters()))
+        assert len(expected) == len(found)
+        for (name, _), theirs, ours in zip(model.named_parameters(), expected, found, strict=True):
+            mine = ours.reshape(2, *theirs.shape)[run]
+            assert torch.allclose(mine, theirs, rtol=0, atol=1e-13), name
