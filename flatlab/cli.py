@@ -43,6 +43,13 @@ def _parser() -> argparse.ArgumentParser:
     summary.add_argument("--scale", choices=plan.SCALES, help="instead of the scale of config.yaml")
     show = command("show", _show, "print what a result file holds")
     show.add_argument("file", nargs="+", type=Path, help=".zarr.zip, .safetensors or .json")
+    run = command("run", _run, "train and measure packs of a grid in this process, no workflow")
+    run.add_argument("grid", help="a file of grids/")
+    run.add_argument("pack", nargs="*", help="which packs; all if none is named")
+    run.add_argument("--family", nargs="+", default=[], help="what to measure; all if not given")
+    run.add_argument("--scale", choices=plan.SCALES, help="instead of the scale of config.yaml")
+    run.add_argument("--device", choices=["cpu", "cuda"], help="instead of that of config.yaml")
+    run.add_argument("--force", action="store_true", help="also what is there already")
     _add_measure(command("measure", _measure, "measure the network in a .safetensors file"))
     check = command("check", _check, "check configuration, grids and the hash of every result file")
     check.add_argument("folder", nargs="?", type=Path, default=Path("results"))
@@ -119,7 +126,19 @@ def _measure(options: argparse.Namespace) -> int:
     return 0
 
 
-def _load_plan(scale: str | None = None) -> plan.Plan:
+def _run(options: argparse.Namespace) -> int:
+    chosen = _load_plan(options.scale, options.device)
+    standalone = importlib.import_module("flatlab.standalone")
+    errors = (standalone.train.TrainError, standalone.train.Interrupted, standalone.data.DataError)
+    try:
+        files = standalone.run(chosen, options.grid, options.pack, options.family, options.force)
+    except errors as error:
+        raise store.StoreError(str(error)) from error
+    print("\n".join(map(str, files)))
+    return 0
+
+
+def _load_plan(scale: str | None = None, device: str | None = None) -> plan.Plan:
     path = Path("config.yaml")
     if not path.is_file():
         raise plan.PlanError("there is no config.yaml here; run flatlab in the project's folder")
@@ -127,8 +146,9 @@ def _load_plan(scale: str | None = None) -> plan.Plan:
         config = yaml.safe_load(path.read_text()) or {}
     except yaml.YAMLError:
         raise plan.PlanError(f"{path}: not valid YAML") from None
-    if scale and isinstance(config, dict):
-        config["scale"] = scale
+    if isinstance(config, dict):
+        given = {"scale": scale, "device": device}
+        config |= {key: value for key, value in given.items() if value}
     return plan.Plan(config, Path("grids"))
 
 

@@ -89,8 +89,7 @@ def train_settings(wildcards):
 
 
 def train_code(wildcards):
-    network = grid_of(wildcards).network.name
-    return plan.fingerprint("flatlab.train", plan.module_of("models", network))
+    return plan.train_code(grid_of(wildcards))
 
 
 def measure_settings(wildcards):
@@ -100,12 +99,7 @@ def measure_settings(wildcards):
 
 
 def measure_code(wildcards):
-    network = grid_of(wildcards).network.name
-    return plan.fingerprint(
-        "flatlab.metrics",
-        plan.module_of("metrics", wildcards.family),
-        plan.module_of("models", network),
-    )
+    return plan.measure_code(grid_of(wildcards), wildcards.family)
 
 
 def table_settings(wildcards):

@@ -14,7 +14,13 @@ from typing import Any
 from flatlab.plan.fingerprint import fingerprint
 from flatlab.plan.gridfile import SECTIONS, find_grid, load_grid
 from flatlab.plan.grids import Grid, Pack
-from flatlab.plan.jobs import measure_settings, table_settings, train_settings
+from flatlab.plan.jobs import (
+    measure_code,
+    measure_settings,
+    table_settings,
+    train_code,
+    train_settings,
+)
 from flatlab.plan.registry import Figure, figures, keys_of, module_of
 from flatlab.plan.schema import (
     SCALES,
@@ -41,10 +47,12 @@ __all__ = [
     "grid_keys",
     "keys_of",
     "load_config",
+    "measure_code",
     "measure_settings",
     "module_of",
     "set_job_environment",
     "table_settings",
+    "train_code",
     "train_settings",
 ]
 

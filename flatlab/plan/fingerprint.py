@@ -16,9 +16,9 @@ from pathlib import Path
 
 from flatlab.plan.registry import PACKAGE
 
-# Planning, storing and the command line do not change what a job computes; the format of the
-# stored files has a version of its own.
-EXCLUDED = ("flatlab", "flatlab.plan", "flatlab.store", "flatlab.cli")
+# Planning, storing, progress bars and the command line do not change what a job computes; the
+# format of the stored files has a version of its own.
+EXCLUDED = ("flatlab", "flatlab.plan", "flatlab.store", "flatlab.cli", "flatlab.progress")
 
 
 @functools.cache

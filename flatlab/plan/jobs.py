@@ -1,4 +1,4 @@
-"""What each job depends on beside its inputs and its code: the `settings` in its params."""
+"""What each job depends on beside its inputs: the `settings` and the `code` in its params."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
+from flatlab.plan.fingerprint import fingerprint
 from flatlab.plan.grids import Grid, Pack
-from flatlab.plan.registry import settings_of
+from flatlab.plan.registry import module_of, settings_of
 from flatlab.plan.schema import Measure, Strict, refuse_unknown
 
 
@@ -41,6 +42,18 @@ def measure_settings(grid: Grid, pack: Pack, family: str) -> dict[str, Any]:
         "hyperparameters": pack.hyperparameters,
         "seeds": list(pack.seeds),
     }
+
+
+def train_code(grid: Grid) -> str:
+    """What a training job computes with: the fingerprint of the engine and the architecture."""
+    return fingerprint("flatlab.train", module_of("models", grid.network.name))
+
+
+def measure_code(grid: Grid, family: str) -> str:
+    """What a measuring job computes with: that of the family and the architecture."""
+    return fingerprint(
+        "flatlab.metrics", module_of("metrics", family), module_of("models", grid.network.name)
+    )
 
 
 def table_settings(grid: Grid, published: Grid) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from flatlab.store.files import (
     save_weights,
 )
 from flatlab.store.guard import Guard
-from flatlab.store.job import job
+from flatlab.store.job import job, task
 from flatlab.store.unfinished import Unfinished
 
 __all__ = [
@@ -30,4 +30,5 @@ __all__ = [
     "save_dataset",
     "save_json",
     "save_weights",
+    "task",
 ]

@@ -8,6 +8,7 @@ the file's metadata and covers names, types, shapes and values.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
@@ -48,6 +49,13 @@ def replace(path: str | Path, content: bytes) -> None:
     try:
         temporary.write_bytes(content)
         os.replace(temporary, path)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise StoreError(
+            f"{path}: the disk is full ({len(content):,} bytes do not fit); make room, or keep "
+            "fewer weights: checkpoints.dense of the grid"
+        ) from None
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -98,7 +106,7 @@ def save_weights(
     """Write arrays and a description of them (JSON) as `.safetensors`."""
     from safetensors.numpy import save
 
-    tensors = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+    tensors = {name: np.asarray(array, order="C") for name, array in tensors.items()}
     description = {"about": about or {}, "store_version": STORE_VERSION, "sha256": _digest(tensors)}
     # One key: the library writes several in an order that changes from process to process.
     replace(path, save(tensors, {"flatlab": json.dumps(description, sort_keys=True)}))

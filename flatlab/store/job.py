@@ -37,14 +37,18 @@ class Job:
 
         It is no output, since Snakemake deletes those of a failed job; success deletes it.
         """
-        return f"{self.output[0].partition('.safetensors')[0]}.unfinished"
+        return f"{self._first.partition('.safetensors')[0]}.unfinished"
+
+    @property
+    def _first(self) -> str:
+        return next(iter(self.output))
 
     def save(self, *content: Any, **named: Any) -> None:
         """Write the outputs: one unnamed content for a single output, else by output name."""
         if content:
             named = {"": content[0]}
         for name, value in named.items():
-            write(getattr(self.output, name) if name else self.output[0], value)
+            write(getattr(self.output, name) if name else self._first, value)
 
 
 def write(path: str, content: Any) -> None:
@@ -61,33 +65,43 @@ def write(path: str, content: Any) -> None:
 
 @contextlib.contextmanager
 def job(snakemake: Any) -> Iterator[Job]:
-    """Guard the outputs, send warnings and progress to the log, leave a `.provenance.json` each.
+    """A `task` of the workflow: its warnings and its progress go to the log.
 
     An error ends the process with one sentence; the log has the whole story.
     """
-    start = time.time()
     log = Path(snakemake.log[0])
     try:
         with contextlib.ExitStack() as stack:
-            for output in snakemake.output:
-                stack.enter_context(Guard(output))
             log.parent.mkdir(parents=True, exist_ok=True)
             stack.enter_context(contextlib.redirect_stderr(stack.enter_context(log.open("w"))))
             stack.enter_context(warnings.catch_warnings())
             warnings.simplefilter("default")
-            _single_thread()
-            this = Job(snakemake)
-            with _traceback_in_log():
-                yield this
-            shutil.rmtree(this.unfinished, ignore_errors=True)
-            about = _provenance(snakemake, start)
-            for output in snakemake.output:
-                save_json(f"{output}.provenance.json", about)
+            stack.enter_context(_traceback_in_log())
+            yield stack.enter_context(task(snakemake))
     except Exception as error:
         known = type(error).__module__.startswith("flatlab")
         sentence = str(error) if known else f"{type(error).__name__}: {error}"
         print(f"\nflatlab {snakemake.rule}: {sentence}\nlog: {log}\n", file=sys.stderr)
         raise SystemExit(1) from None
+
+
+@contextlib.contextmanager
+def task(about: Any) -> Iterator[Job]:
+    """Guard the outputs, compute with one thread, leave a `.provenance.json` beside each.
+
+    about: rule, input, output, params, wildcards, config and resources, as Snakemake gives them.
+    """
+    start = time.time()
+    with contextlib.ExitStack() as stack:
+        for output in about.output:
+            stack.enter_context(Guard(output))
+        _single_thread()
+        this = Job(about)
+        yield this
+        provenance = _provenance(about, start)
+        for output in about.output:
+            save_json(f"{output}.provenance.json", provenance)
+        shutil.rmtree(this.unfinished, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -114,6 +128,7 @@ def _provenance(snakemake: Any, start: float) -> dict[str, Any]:
         "rule": snakemake.rule,
         "wildcards": dict(snakemake.wildcards.items()),
         "code": snakemake.params.get("code"),
+        "settings": snakemake.params.get("settings"),
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(start)),
         "runtime_s": round(time.time() - start, 3),
         "host": platform.node(),

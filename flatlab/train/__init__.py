@@ -65,7 +65,8 @@ def train_packs(
     keepers: list[Any] = [Memory() for _ in packs]
     if folders is not None:
         shared = {"code": code, "data": _digest(raw), "device": device, "torch": torch.__version__}
-        keepers = [Unfinished(f, {**shared, **p}) for f, p in zip(folders, packs, strict=True)]
+        pairs = zip(folders, packs, strict=True)
+        keepers = [Unfinished(folder, {**shared, "settings": pack}) for folder, pack in pairs]
     with _arithmetic(packs), _memory(packs), _signals() as asked:
         trainings = [
             _training(raw, settings, keeper, device)

@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import nn
 
-from flatlab.data import dataset
 from flatlab.models import Residual, build, initialize, resnet18, vgg11
 from flatlab.plan import keys_of
 from flatlab.plan.registry import mode_of
@@ -17,28 +16,9 @@ from flatlab.train.layers import MaxPool, NotStackable, stack
 from flatlab.train.networks import MODES, Recorded, Stack
 from flatlab.train.objective import framework_loss, loss_gradient, sample_losses
 from flatlab.train.updates import GradientDescent
+from tests.packs import DATA, TRAINING, images, settings
 
 EXACT = 1e-10
-DATA = {"set": "made-up", "classes": "all", "scaling": "standardized"}
-TRAINING = {
-    "lr": 0.02,
-    "batch_size": 4,
-    "loss": "half-mse",
-    "label_smoothing": 0.0,
-    "optimizer": "sgd",
-    "momentum": 0.0,
-    "weight_decay": 0.0,
-    "schedule": "constant",
-    "milestones": [],
-    "decay": 0.1,
-    "warmup": 0.0,
-    "minibatches": "reshuffled",
-    "iterations": 200,
-    "epochs": None,
-    "stop": None,
-    "precision": "float64",
-    "mode": "loop",
-}
 RULES = {
     "plain": {},
     "momentum and decay": {"momentum": 0.9, "weight_decay": 1e-3, "lr": 0.005},
@@ -48,32 +28,6 @@ RULES = {
     "full batch in ghost batches": {"minibatches": "full", "batch_size": 9, "iterations": 40},
     "replacement": {"minibatches": "replacement", "loss": "cross-entropy"},
 }
-
-
-def images(shape, samples=22, classes=3, seed=0):
-    """A made-up data file of noise with a bright patch for each class."""
-    generator = np.random.default_rng(seed)
-
-    def draw(count):
-        labels = np.arange(count) % classes
-        inputs = generator.integers(0, 100, size=(count, *shape))
-        inputs[np.arange(count), ..., labels] += 100
-        return inputs, labels
-
-    names = [str(label) for label in range(classes)]
-    return dataset(draw(samples), draw(6), maximum=255, classes=names, title="made-up")
-
-
-def settings(network, seeds=(0, 3), checkpoints="none", **training):
-    return {
-        "data": DATA,
-        "network": {"activation": "relu", "initialization": "framework", "name": network},
-        "outputs": None,
-        "training": {**TRAINING, **training},
-        "checkpoints": checkpoints,
-        "seeds": list(seeds),
-        "runs": [f"s{seed}" for seed in seeds],
-    }
 
 
 def weights(raw, *args, **kwargs):

@@ -1,0 +1,54 @@
+"""Made-up packs: small data and the settings of a training job."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flatlab.data import dataset
+
+DATA = {"set": "made-up", "classes": "all", "scaling": "standardized"}
+TRAINING = {
+    "lr": 0.02,
+    "batch_size": 4,
+    "loss": "half-mse",
+    "label_smoothing": 0.0,
+    "optimizer": "sgd",
+    "momentum": 0.0,
+    "weight_decay": 0.0,
+    "schedule": "constant",
+    "milestones": [],
+    "decay": 0.1,
+    "warmup": 0.0,
+    "minibatches": "reshuffled",
+    "iterations": 200,
+    "epochs": None,
+    "stop": None,
+    "precision": "float64",
+    "mode": "loop",
+}
+
+
+def images(shape, samples=22, classes=3, seed=0):
+    """A made-up data file of noise with a bright patch for each class."""
+    generator = np.random.default_rng(seed)
+
+    def draw(count):
+        labels = np.arange(count) % classes
+        inputs = generator.integers(0, 100, size=(count, *shape))
+        inputs[np.arange(count), ..., labels] += 100
+        return inputs, labels
+
+    names = [str(label) for label in range(classes)]
+    return dataset(draw(samples), draw(6), maximum=255, classes=names, title="made-up")
+
+
+def settings(network, seeds=(0, 3), checkpoints="none", **training):
+    return {
+        "data": DATA,
+        "network": {"activation": "relu", "initialization": "framework", "name": network},
+        "outputs": None,
+        "training": {**TRAINING, **training},
+        "checkpoints": checkpoints,
+        "seeds": list(seeds),
+        "runs": [f"s{seed}" for seed in seeds],
+    }

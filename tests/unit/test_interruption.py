@@ -1,0 +1,415 @@
+"""Training that stops, of itself or not: nothing is lost, nothing changes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from flatlab import store, train
+from flatlab.train import Interrupted, train_packs
+from flatlab.train.networks import MODES
+from flatlab.train.pack import PackTraining
+from tests.packs import images, settings
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def content(trained):
+    """All that came of a training, as bytes."""
+    arrays = {
+        f"{kind}.{name}": array.tobytes()
+        for kind in ("weights", "dense")
+        for name, array in getattr(trained, kind)[0].items()
+    }
+    about = json.dumps([trained.weights[1], trained.dense[1]])
+    return arrays, about, trained.curves.to_dict()
+
+
+def same(found, expected):
+    arrays, about, curves = content(found)
+    assert (arrays, about) == content(expected)[:2]
+    assert found.curves.identical(expected.curves), curves
+
+
+def interrupt_after(monkeypatch, steps):
+    """Ask the process to stop when the engine has done so many steps, in this test."""
+    done = []
+
+    def run(self):
+        for _ in original(self):
+            done.append(1)
+            if len(done) == steps:
+                os.kill(os.getpid(), signal.SIGTERM)
+            yield
+
+    original = PackTraining.run
+    monkeypatch.setattr(PackTraining, "run", run)
+
+
+class TestResume:
+    KINDS = (
+        ("mlp4-small", {}),
+        ("mlp4-small", {"momentum": 0.9, "schedule": "step", "milestones": [0.5]}),
+        ("resnet-small", {"momentum": 0.9}),
+        ("mlp4-small", {"lr": 3.0}),  # one of the networks diverges, at another step than the other
+        (
+            "mlp4-small",
+            {"stop": {"every": 7, "loss": 0.2, "mean_of": 2, "accuracy": None}, "lr": 0.1},
+        ),
+    )
+
+    @pytest.mark.parametrize("mode", MODES)
+    @pytest.mark.parametrize(("network", "training"), KINDS)
+    def test_a_run_interrupted_anywhere_ends_with_the_same_bytes(
+        self, network, training, mode, tmp_path
+    ):
+        given = settings(
+            network,
+            checkpoints={"every": 40, "log_spaced": None},
+            **{"mode": mode, "precision": "float32", "iterations": 130, **training},
+        )
+        raw = images((8, 8))
+        [expected] = train_packs(raw, [given])
+        for steps in (1, 2, 39, 40, 41, 100, 129):
+            folder = tmp_path / str(steps)
+            with pytest.MonkeyPatch.context() as patch:
+                interrupt_after(patch, steps)
+                with contextlib.suppress(Interrupted):  # a pack of which nothing is left has ended
+                    train_packs(raw, [given], folders=[folder])
+            [resumed] = train_packs(raw, [given], folders=[folder])
+            same(resumed, expected)
+
+    def test_several_interruptions_of_several_packs(self, tmp_path):
+        raw = images((8, 8))
+        packs = [settings("mlp4-small", seeds=seeds, mode="batched") for seeds in ((0, 1), (2,))]
+        expected = train_packs(raw, packs)
+        folders = [tmp_path / "a", tmp_path / "b"]
+        for steps in (50, 90, 120):
+            with pytest.MonkeyPatch.context() as patch:
+                interrupt_after(patch, steps)
+                with pytest.raises(Interrupted, match=r"stopped by SIGTERM after \d+ of 200"):
+                    train_packs(raw, packs, folders=folders)
+        for found, wanted in zip(train_packs(raw, packs, folders=folders), expected, strict=True):
+            same(found, wanted)
+
+    def test_a_state_of_other_settings_code_or_data_counts_as_none(self, tmp_path, monkeypatch):
+        raw, given = images((8, 8)), settings("mlp4-small", mode="batched", iterations=20)
+        with pytest.MonkeyPatch.context() as patch:
+            interrupt_after(patch, 10)
+            with pytest.raises(Interrupted):
+                train_packs(raw, [given], folders=[tmp_path], code="a")
+        seen = []
+        original = PackTraining.resume
+
+        def resume(self):
+            original(self)
+            seen.append(self.iteration)
+
+        monkeypatch.setattr(PackTraining, "resume", resume)
+        other = settings("mlp4-small", mode="batched", iterations=20, lr=0.03)
+        # What goes on from a state keeps it; each of these must leave the first one's alone.
+        for pack, code, data in (
+            (given, "b", raw),
+            (other, "a", raw),
+            (given, "a", images((8, 8), seed=1)),
+            (given, "a", raw),
+        ):
+            train_packs(data, [pack], folders=[tmp_path], code=code)
+        assert seen == [0, 0, 0, 10]
+
+    def test_a_damaged_state_counts_as_none(self, tmp_path):
+        raw, given = images((8, 8)), settings("mlp4-small", mode="batched", iterations=20)
+        [expected] = train_packs(raw, [given])
+        with pytest.MonkeyPatch.context() as patch:
+            interrupt_after(patch, 10)
+            with pytest.raises(Interrupted):
+                train_packs(raw, [given], folders=[tmp_path])
+        (path,) = tmp_path.glob("state*")
+        path.write_bytes(path.read_bytes()[:-5])
+        [resumed] = train_packs(raw, [given], folders=[tmp_path])
+        same(resumed, expected)
+
+    def test_signal_handlers_are_as_before(self, tmp_path):
+        before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+        train_packs(images((8, 8)), [settings("mlp4-small", mode="batched", iterations=2)])
+        assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
+
+
+class TestDivergence:
+    @pytest.mark.parametrize("mode", MODES)
+    def test_a_network_that_diverges_stands_still_and_is_flagged_with_its_step(self, mode):
+        raw = images((8, 8))
+        given = settings(
+            "mlp4-small", seeds=(0, 1, 2), mode=mode, lr=3.0, precision="float32", iterations=150
+        )
+        [trained] = train_packs(raw, [given])
+        arrays, about = trained.weights
+        assert "diverged" in about["ended"]
+        for run, (why, step) in enumerate(zip(about["ended"], about["steps"], strict=True)):
+            finite = all(np.isfinite(array[run]).all() for array in arrays.values())
+            assert finite == (why == "finished")
+            if why == "finished":
+                assert step == 150
+                continue
+            # One step less leaves it finite, and no step more changes a bit.
+            for count, is_finite in ((step - 1, True), (step, False)):
+                shorter = settings(
+                    "mlp4-small",
+                    seeds=(0, 1, 2),
+                    mode=mode,
+                    lr=3.0,
+                    precision="float32",
+                    iterations=count,
+                )
+                [short] = train_packs(raw, [shorter])
+                found = short.weights[0]
+                assert is_finite == all(np.isfinite(array[run]).all() for array in found.values())
+            for name, array in arrays.items():
+                assert array[run].tobytes() == found[name][run].tobytes(), name
+
+    @pytest.mark.parametrize("mode", MODES)
+    def test_its_companions_are_unaffected_to_the_bit(self, mode, monkeypatch):
+        """The same pack, in which one network starts with huge weights, or does not."""
+        raw = images((8, 8))
+        given = settings("mlp4-small", seeds=(0, 1, 2), mode=mode, iterations=150)
+        [expected] = train_packs(raw, [given])
+
+        def initialize(model, scheme, seed):
+            original(model, scheme, seed)
+            for parameter in model.parameters() if seed == 1 else ():
+                parameter.data.mul_(1e6)
+
+        original = train.initialize
+        monkeypatch.setattr(train, "initialize", initialize)
+        [trained] = train_packs(raw, [given])
+        assert trained.weights[1]["ended"] == ["finished", "diverged", "finished"]
+        for name, array in expected.weights[0].items():
+            for run in (0, 2):
+                found = trained.weights[0][name][run]
+                assert found.tobytes() == array[run].tobytes(), name
+
+    def test_a_pack_of_which_nothing_is_left_takes_no_more_steps(self, monkeypatch):
+        taken = []
+        original = PackTraining.run
+
+        def run(self):
+            for _ in original(self):
+                taken.append(1)
+                yield
+
+        monkeypatch.setattr(PackTraining, "run", run)
+        given = settings("mlp4-small", mode="batched", lr=1e6, iterations=10_000)
+        [trained] = train_packs(images((8, 8)), [given])
+        assert trained.weights[1]["ended"] == ["diverged"] * 2
+        assert len(taken) < 200
+        assert trained.curves["iteration"].values[-1] == 10_000
+
+
+class TestStopping:
+    @pytest.mark.parametrize("mode", MODES)
+    def test_each_network_stops_at_its_own_step(self, mode):
+        raw = images((8, 8))
+        rule = {"every": 5, "accuracy": 90.0, "loss": None, "mean_of": 1}
+        given = settings("mlp4-small", seeds=(0, 1, 2, 3), mode=mode, lr=0.1, stop=rule)
+        [trained] = train_packs(raw, [given])
+        arrays, about = trained.weights
+        assert len(set(about["steps"])) > 1
+        for run, (why, step) in enumerate(zip(about["ended"], about["steps"], strict=True)):
+            assert why == "stopped"
+            assert step % 5 == 0
+            plain = settings("mlp4-small", seeds=(0, 1, 2, 3), mode=mode, lr=0.1, iterations=step)
+            [short] = train_packs(raw, [plain])
+            assert short.curves["train_accuracy"].values[run, -1] >= 90
+            for name, array in arrays.items():
+                assert array[run].tobytes() == short.weights[0][name][run].tobytes(), name
+            if step > 5:
+                plain["training"]["iterations"] = step - 5
+                [before] = train_packs(raw, [plain])
+                assert before.curves["train_accuracy"].values[run, -1] < 90
+
+    def test_the_mean_of_several_looks_at_the_loss_can_be_asked_for(self):
+        raw = images((8, 8))
+        [dense] = train_packs(
+            raw,
+            [settings("mlp4-small", seeds=(0,), lr=0.1, mode="batched", checkpoints=[*range(200)])],
+        )
+        loss = dense.curves["train_loss"].sel(iteration=range(200)).values[0]
+        rule = {"every": 10, "loss": 0.2, "accuracy": None, "mean_of": 3}
+        [trained] = train_packs(
+            raw, [settings("mlp4-small", seeds=(0,), lr=0.1, mode="batched", stop=rule)]
+        )
+        looks = range(30, 200, 10)
+        expected = next(s for s in looks if loss[[s - 20, s - 10, s]].mean() < 0.2)
+        assert trained.weights[1]["steps"] == [expected]
+
+    def test_epochs_are_counted_in_steps_of_the_data(self):
+        given = settings("mlp4-small", mode="batched", iterations=None, epochs=3)
+        [trained] = train_packs(images((8, 8)), [given])
+        assert trained.weights[1]["iterations"] == [3 * (22 // 4)]
+
+
+class TestCheckpoints:
+    @pytest.mark.parametrize("mode", MODES)
+    @pytest.mark.parametrize(
+        ("schedule", "steps"),
+        [
+            ("none", []),
+            ([0, 3, 7, 999], [0, 3, 7]),
+            ({"every": 20, "log_spaced": None}, [0, 20, 40, 50]),
+            ({"every": None, "log_spaced": 5}, [0, 1, 3, 7, 19, 50]),
+        ],
+    )
+    def test_weights_are_those_of_a_training_of_so_many_steps(self, mode, schedule, steps):
+        raw = images((8, 8))
+        given = settings("mlp4-small", mode=mode, iterations=50, checkpoints=schedule)
+        [trained] = train_packs(raw, [given])
+        arrays, about = trained.dense
+        assert about["iterations"] == steps
+        assert set(steps) <= set(trained.curves["iteration"].values.tolist())
+        for number, step in enumerate(steps):
+            if step == 0:
+                continue
+            [short] = train_packs(raw, [settings("mlp4-small", mode=mode, iterations=step)])
+            for name, array in arrays.items():
+                assert array[:, number].tobytes() == short.weights[0][name][:, 0].tobytes(), name
+        if not steps:
+            assert arrays == {}
+
+
+JOB = """
+import os, random, signal, sys, threading, time
+import torch
+torch.set_num_threads(1)
+sys.path.insert(0, {root!r})
+from flatlab.store import files
+from flatlab.train import train_packs
+from flatlab import store
+from tests.packs import images, settings
+
+life, while_writing, out, folder = float(sys.argv[1]), sys.argv[2] == "write", *sys.argv[3:]
+steps = int(os.environ["STEPS"])
+print("ready", flush=True)
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+if while_writing:
+    begun, original = time.monotonic(), files.os.replace
+    def replace(source, target):
+        if time.monotonic() - begun > life:
+            with open(source, "r+b") as file:
+                file.truncate(os.path.getsize(source) // 2)  # a part, not yet in its place
+            die()
+        original(source, target)
+    files.os.replace = replace
+elif life:
+    threading.Timer(life, die).start()
+
+pack = settings("resnet-small", seeds=(0, 1, 2), mode="batched", precision="float32",
+                momentum=0.9, iterations=steps,
+                checkpoints={{"every": steps // 12, "log_spaced": None}})
+[trained] = train_packs(images((8, 8)), [pack], folders=[folder], save_every_s=0.3)
+for name, value in vars(trained).items():
+    (store.save_dataset if name == "curves" else lambda p, v: store.save_weights(p, *v))(
+        f"{{out}}/{{name}}", value)
+print("done", flush=True)
+"""
+
+
+def test_twenty_kills_at_random_moments_change_nothing(tmp_path):
+    """SIGKILL, every third time in the middle of a write; the job is one of 20 s or more."""
+    script = tmp_path / "job.py"
+    script.write_text(textwrap.dedent(JOB.format(root=str(ROOT))))
+
+    def start(life, kind, out, folder, steps):
+        out.mkdir(exist_ok=True)
+        environment = {**os.environ, "STEPS": str(steps)}
+        arguments = [sys.executable, script, str(life), kind, out, folder]
+        return subprocess.run(arguments, env=environment, capture_output=True, text=True)
+
+    # As many steps as take 30 s here.
+    begun = time.monotonic()
+    given = settings("resnet-small", seeds=(0, 1, 2), mode="batched", precision="float32")
+    train_packs(images((8, 8)), [given])
+    steps = max(2000, round(200 * 30 / (time.monotonic() - begun)))
+    undisturbed, disturbed = tmp_path / "undisturbed", tmp_path / "disturbed"
+    finished = start(0, "none", undisturbed, tmp_path / "folder of the undisturbed", steps)
+    assert finished.returncode == 0, finished.stderr
+    generator, kills, reached = random.Random(time.time_ns()), 0, []
+    folder = tmp_path / "folder"
+    while kills < 20:
+        life = generator.uniform(0.2, 1.0)
+        run = start(life, "write" if kills % 3 == 2 else "any", disturbed, folder, steps)
+        assert run.returncode == -signal.SIGKILL, run.stderr
+        kills += 1
+        reached.append(_position(folder))
+    assert sorted(reached) == reached
+    assert 0 < reached[-1] < steps, "the kills came after the end"
+    last = start(0, "none", disturbed, folder, steps)
+    assert last.returncode == 0, last.stderr
+    for path in undisturbed.iterdir():
+        assert path.read_bytes() == (disturbed / path.name).read_bytes(), path.name
+
+
+def _position(folder):
+    path = folder / "state.safetensors"
+    return store.load_weights(path)[1]["iteration"] if path.exists() else 0
+
+
+def test_a_request_to_stop_is_heard_within_ten_seconds(tmp_path):
+    script = tmp_path / "job.py"
+    script.write_text(textwrap.dedent(JOB.format(root=str(ROOT))))
+    environment = {**os.environ, "STEPS": "10000000"}
+    for request in (signal.SIGTERM, signal.SIGINT):
+        process = subprocess.Popen(
+            [sys.executable, script, "0", "none", tmp_path, tmp_path / "folder"],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(2)
+        process.send_signal(request)
+        _, errors = process.communicate(timeout=10)
+        assert process.returncode > 0
+        assert request.name in errors
+        assert _position(tmp_path / "folder") > 0
+
+
+def test_out_of_memory_is_one_sentence_with_the_keys_to_change(monkeypatch):
+    def fail(self):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+        yield
+
+    monkeypatch.setattr(PackTraining, "run", fail)
+    with pytest.raises(RuntimeError) as error:
+        train_packs(images((8, 8)), [settings("mlp4-small", mode="batched")])
+    assert "\n" not in str(error.value)
+    for key in ("seeds", "training.mode", "training.batch_size"):
+        assert key in str(error.value)
+
+
+def test_a_full_disk_is_one_sentence_with_the_path(monkeypatch, tmp_path):
+    def full(self, data):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(store.StoreError) as error:
+        store.save_json(tmp_path / "some.json", {})
+    assert "\n" not in str(error.value)
+    for word in ("some.json", "disk is full", "checkpoints.dense"):
+        assert word in str(error.value)
