@@ -106,11 +106,11 @@ class Lab:
         shutil.copytree(self.folder, folder)
         return Lab(folder)
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """Start Snakemake in a process group of its own."""
+    def start(self, *arguments: str, program: str = "snakemake") -> subprocess.Popen[str]:
+        """Start Snakemake, or another program of the project, in a process group of its own."""
         ours = {k: v for k, v in os.environ.items() if not k.startswith(LEAKING)}
         process = subprocess.Popen(
-            [sys.executable, "-m", "snakemake", *arguments],
+            [sys.executable, "-m", program, *arguments],
             cwd=self.folder,
             env=ours,
             stdout=subprocess.PIPE,
