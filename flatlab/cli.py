@@ -296,5 +296,5 @@ def _grids(options: argparse.Namespace) -> int:
     for section, keys in plan.grid_keys().items():
         print(f"\n{section}")
         for key, allowed, meaning in keys:
-            print(f"  {key:<24}{allowed:<44}{meaning}")
+            print(f"  {key:<23} {allowed:<43} {meaning}")
     return 0

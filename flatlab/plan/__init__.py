@@ -25,8 +25,10 @@ from flatlab.plan.registry import Figure, figures, keys_of, module_of
 from flatlab.plan.schema import (
     SCALES,
     Config,
+    Dense,
     PlanError,
     Samples,
+    Stop,
     Strict,
     closest,
     convert,
@@ -69,7 +71,8 @@ def load_config(mapping: Mapping[str, Any], name: str = "config.yaml") -> Config
 
 def grid_keys() -> dict[str, list[tuple[str, str, str]]]:
     """Every key of a grid's sections: key, allowed values, meaning."""
-    sections: dict[str, type[Strict]] = {**SECTIONS, "measure.samples.<name>": Samples}
+    inner = {"training.stop": Stop, "checkpoints.dense": Dense, "measure.samples.<name>": Samples}
+    sections: dict[str, type[Strict]] = {**SECTIONS, **inner}
     return {name: describe(kind) for name, kind in sections.items()}
 
 

@@ -166,8 +166,12 @@ class Training(Strict, frozen=True, kw_only=True):
 class Dense(Strict, frozen=True):
     """Steps at which weights are kept: every k-th, or so many, evenly spaced in their logarithm."""
 
-    every: Annotated[int, Meta(ge=1)] | None = None
-    log_spaced: Annotated[int, Meta(ge=2)] | None = None
+    every: Annotated[
+        Annotated[int, Meta(ge=1)] | None, Meta(description="steps from one to the next, or")
+    ] = None
+    log_spaced: Annotated[
+        Annotated[int, Meta(ge=2)] | None, Meta(description="how many at most, and step 0")
+    ] = None
 
 
 class Checkpoints(Strict, frozen=True):

@@ -80,6 +80,38 @@ BAD_GRIDS = {
     ),
     "momentum of one": (("training", "momentum"), 1.0, ["training", "momentum", "< 1"]),
     "no iterations": (("scales", "demo", "training", "iterations"), 0, ["iterations", ">= 1"]),
+    "iterations and epochs": (("training", "epochs"), 3, ["training.iterations", "either"]),
+    "neither iterations nor epochs": (
+        ("scales", "demo", "training", "iterations"),
+        None,
+        ["scales.demo.training.iterations", "either iterations or epochs"],
+    ),
+    "smoothing without cross-entropy": (
+        ("training", "label_smoothing"),
+        0.1,
+        ["training.label_smoothing", "cross-entropy"],
+    ),
+    "steps without milestones": (("training", "schedule"), "step", ["milestones", "[0.5, 0.75]"]),
+    "milestones out of order": (("training", "milestones"), [0.8, 0.5], ["in order"]),
+    "milestone behind the end": (("training", "milestones"), [1.5], ["milestones", "< 1"]),
+    "stop at nothing": (("training", "stop"), {"every": 5}, ["training.stop", "loss or accuracy"]),
+    "stop that never looks": (("training", "stop"), {"loss": 0.1, "every": 0}, ["stop", ">= 1"]),
+    "stop with a misspelt key": (
+        ("training", "stop"),
+        {"los": 0.1, "every": 5},
+        ["training.stop", "los"],
+    ),
+    "dense checkpoints that are no schedule": (
+        ("checkpoints", "dense"),
+        "all",
+        ["checkpoints.dense", "all"],
+    ),
+    "dense seeds that are no block": (
+        ("checkpoints", "seeds"),
+        ["0-3"],
+        ["checkpoints.seeds", "0-3 is no block of seeds"],
+    ),
+    "unknown mode": (("training", "mode"), "fast", ["training.mode", "batched"]),
     "accuracy above 100": (("scales", "demo", "measure", "diverged_below"), 101, ["<= 100"]),
     "seed in two blocks": (
         ("seeds",),
@@ -201,3 +233,75 @@ def test_a_pack_is_one_setting_and_one_block_of_seeds(tmp_path: Path) -> None:
 def test_every_key_is_documented() -> None:
     for keys in plan.grid_keys().values():
         assert all(allowed and meaning for _, allowed, meaning in keys)
+
+
+def with_training(folder: Path, checkpoints: object = "none", **training: object) -> plan.Grid:
+    """The project's grid at its own scale, with other training keys."""
+    grid = copy.deepcopy(GRID)
+    grid["scales"]["demo"]["training"] = {}
+    grid["training"].update(training)
+    grid["checkpoints"]["dense"] = checkpoints
+    return load_grid(written(folder, grid), "demo")
+
+
+@pytest.mark.parametrize(("network", "mode"), [("mlp4", "batched"), ("vgg11", "graphs")])
+def test_the_default_mode_is_that_of_the_network(network: str, mode: str, tmp_path: Path) -> None:
+    grid = copy.deepcopy(GRID)
+    grid["scales"]["demo"]["network"]["name"] = network
+    packs = load_grid(written(tmp_path, grid), "demo").packs.values()
+    assert {pack.training.mode for pack in packs} == {mode}
+    grid["training"]["mode"] = "loop"
+    packs = load_grid(written(tmp_path, grid), "demo").packs.values()
+    assert {pack.training.mode for pack in packs} == {"loop"}
+
+
+@pytest.mark.parametrize(
+    ("training", "words"),
+    [
+        ({"iterations": 12_000}, "12,000 iterations"),
+        ({"iterations": None, "epochs": 90}, "90 epochs"),
+        (
+            {"iterations": None, "epochs": 9, "stop": {"every": 10, "loss": 0.1}},
+            "at most 9 epochs",
+        ),
+    ],
+)
+def test_the_length_of_a_training_in_words(training: dict, words: str, tmp_path: Path) -> None:
+    packs = with_training(tmp_path, **training).packs.values()
+    assert {pack.training.length for pack in packs} == {words}
+
+
+def test_steps_of_epochs_are_not_known_when_planning(tmp_path: Path) -> None:
+    with pytest.raises(plan.PlanError, match=r"checkpoints\.dense\.every: .* log_spaced"):
+        with_training(tmp_path, {"every": 100}, iterations=None, epochs=9)
+    with_training(tmp_path, {"log_spaced": 100}, iterations=None, epochs=9)
+
+
+def test_dense_checkpoints_are_those_of_the_blocks_of_seeds_that_are_named(tmp_path: Path) -> None:
+    grid = changed(("checkpoints",), {"dense": {"every": 200}, "seeds": ["0-4"]})
+    packs = load_grid(written(tmp_path, grid), "paper").packs
+    assert {key.endswith("-s0-4"): pack.dense_checkpoints for key, pack in packs.items()} == {
+        True: 3752,
+        False: 0,
+    }
+    settings = plan.train_settings(
+        load_grid(written(tmp_path, grid), "paper"), packs["lr0.1-b20-s0-4"]
+    )
+    assert settings["checkpoints"] == {"every": 200, "log_spaced": None}
+
+
+def test_dense_checkpoints_beyond_the_budget_are_not_kept(tmp_path: Path) -> None:
+    """39 MB for a VGG-11 in float32, 100 of them: five checkpoints each are 19.5 GB."""
+    grid = copy.deepcopy(GRID)
+    grid["network"]["name"] = "vgg11"
+    for checkpoints, kept in ((5, True), (6, False)):
+        grid["checkpoints"]["dense"] = list(range(checkpoints))
+        found = load_grid(written(tmp_path, grid), "paper")
+        assert found.bytes_at_the_end == 100 * 4 * 9_750_922
+        assert found.bytes_of_dense_checkpoints == checkpoints * found.bytes_at_the_end
+        assert found.keeps_dense_checkpoints == kept
+    chosen = plan.Plan({"scale": "paper"}, tmp_path / "grids")
+    assert (
+        "mlp-grid: 3.9 GB at the end of training, 23.4 GB of dense checkpoints" in chosen.disk_use
+    )
+    assert "deleted when measured" in chosen.disk_use

@@ -357,7 +357,8 @@ def pack(stripes, family, change, precision="float64"):
         "measure": {**MEASURE, "precision": precision},
     }
     about = {"runs": ["lr0.1-s0", "lr0.1-s1"], "iterations": [7]}
-    return measure_pack((arrays, about), stripes, settings)
+    about |= {"steps": [7, 7], "ended": ["finished"] * 2}
+    return measure_pack([(arrays, about)], stripes, settings)
 
 
 @pytest.mark.parametrize("family", ["geometry", "accuracy"])

@@ -684,7 +684,8 @@ def packed(stripes, precision="float64", costly=ALL_COSTLY):
         },
     }
     about = {"runs": ["lr0.1-s0", "lr0.1-s1"], "iterations": [0, 7]}
-    return models, settings, measure_pack((arrays, about), stripes, settings)
+    about |= {"steps": [7, 7], "ended": ["finished"] * 2}
+    return models, settings, measure_pack([(arrays, about)], stripes, settings)
 
 
 def test_a_pack_has_the_dimensions_of_runs_checkpoints_and_sample_sets(stripes):
