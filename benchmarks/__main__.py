@@ -1,19 +1,15 @@
 """What is fast, as ratios against named baselines measured in one run: `make bench`.
 
 Each pair is timed in turn, A B A B ..., so that a machine whose speed drifts does not decide; the
-figures are medians. One thread, CPU.
+figures are medians. One thread on a CPU, where nothing else is said.
 """
 
 from __future__ import annotations
 
 import copy
 import os
-import statistics
 import sys
-import time
 import warnings
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 os.environ["TQDM_DISABLE"] = "1"
@@ -25,70 +21,12 @@ from torch import nn
 
 import flatlab
 from benchmarks import baselines
-from flatlab import data, plan, train
+from benchmarks.timing import paired, report
+from benchmarks.training import training
 from flatlab.derivatives import derivatives, sharpness
 from flatlab.derivatives.guard import undisturbed
-from flatlab.models import build, lenet5, mlp4, vgg11
-from flatlab.splits import Split, prepare
+from flatlab.models import lenet5, mlp4, vgg11
 from flatlab.stats import Correlations
-
-REPEATS = 5
-
-
-def paired(
-    ours: Callable[[], Any], baseline: Callable[[], Any], slow: bool = False
-) -> tuple[float, float]:
-    """Median seconds of each, timed in turn after one warm-up.
-
-    slow: fewer repeats where the baseline takes seconds.
-    """
-    times: tuple[list[float], list[float]] = ([], [])
-    repeats = REPEATS
-    for repeat in range(REPEATS + 1):
-        if repeat > repeats:
-            break
-        for function, kept in zip((ours, baseline), times, strict=True):
-            start = time.perf_counter()
-            function()
-            if repeat:
-                kept.append(time.perf_counter() - start)
-            elif slow and time.perf_counter() - start > 2:
-                repeats = 2
-    return statistics.median(times[0]), statistics.median(times[1])
-
-
-def report(what: str, ours: float, baseline: float, name: str, unit: str = "") -> None:
-    print(f"{what:<34}{1e3 * ours:10.3f} ms{unit}  {baseline / ours:8.1f} x  {name}")
-
-
-class NotWatched:
-    """Stands where training curves are recorded, and records none."""
-
-    iterations: tuple[int, ...] = ()
-
-    def observe(self, forward: Any) -> None: ...
-
-
-def training(raw: Any) -> None:
-    """A pack of the demo scale, per network and step."""
-    grid = plan.Plan({"scale": "demo"}, Path("grids")).grid("mlp-grid", "demo")
-    split = prepare(raw, plan.train_settings(grid, grid.packs["lr0.1-b20-s0-4"])["data"]).train
-    split = Split(split.inputs.float(), split.labels, split.targets.float())
-    for key in ("lr0.1-b20-s0-4", "lr0.1-b20-s5-19"):
-        settings = plan.train_settings(grid, grid.packs[key])
-        seeds = settings["seeds"]
-        models = [build(settings["network"], (8, 8), 10) for _ in seeds]
-
-        def run(mode: str, steps: int, models: Any = models, settings: Any = settings) -> None:
-            changed = {**settings["training"], "iterations": steps}
-            train.MODES[mode](models, split, changed, settings["seeds"], NotWatched())
-
-        ours, baseline = paired(
-            lambda run=run: run("batched", 1000), lambda run=run: run("loop", 100)
-        )
-        scale = 1000 * len(seeds), 100 * len(seeds)
-        what = f"training, a pack of {len(seeds)}"
-        report(what, ours / scale[0], baseline / scale[1], "the plain loop over networks", "/step")
 
 
 def networks() -> dict[str, tuple[nn.Module, torch.Tensor]]:
@@ -181,12 +119,7 @@ def correlating() -> None:
 def main() -> None:
     torch.set_num_threads(1)
     print(f"{'':34}{'ours':>10}     {'gain':>12}  over")
-    raw = data.load("digits")
-    parts = {
-        "training": lambda: training(raw),
-        "measuring": measuring,
-        "correlating": correlating,
-    }
+    parts = {"training": training, "measuring": measuring, "correlating": correlating}
     for name in sys.argv[1:] or parts:
         parts[name]()
 

@@ -5,6 +5,8 @@ They are written here from the descriptions of the methods and never made faster
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -107,3 +109,63 @@ def backpack_trace(model: nn.Module, inputs: Tensor) -> dict[str, float]:
         loss.backward()
     total = sum(float(p.diag_ggn_exact.sum()) for p in extended.parameters())
     return {"sharpness": total / 2 / len(inputs)}
+
+
+def eager_loop(
+    models: Sequence[nn.Module],
+    inputs: Tensor,
+    targets: Tensor,
+    steps: int,
+    batch_size: int,
+    lr: float,
+) -> None:
+    """Training one network after the other by autograd and torch.optim.SGD, on tensors in memory.
+
+    The loss is |f - y|^2 / 2, averaged over the batch; the models are changed in place.
+    """
+    for model in models:
+        model.train()
+        optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+        for [index] in itertools.islice(_minibatches(inputs, batch_size, 1), steps):
+            outputs = model(inputs[index])
+            loss = nn.functional.mse_loss(outputs, targets[index], reduction="sum")
+            optimizer.zero_grad(set_to_none=True)
+            (loss / (2 * len(index))).backward()
+            optimizer.step()
+
+
+def vmap_loop(
+    models: Sequence[nn.Module],
+    inputs: Tensor,
+    targets: Tensor,
+    steps: int,
+    batch_size: int,
+    lr: float,
+) -> dict[str, Tensor]:
+    """Training all networks at once by torch.func: their weights, stacked.
+
+    Raises `NotImplementedError` for networks with state beside their parameters.
+    """
+    stacked, buffers = torch.func.stack_module_state(list(models))
+    if buffers:
+        raise NotImplementedError(f"{min(buffers)} would be changed in place")
+    parameters = {name: tensor.detach() for name, tensor in stacked.items()}
+
+    def loss(parameters: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+        outputs = torch.func.functional_call(models[0], parameters, (x,))
+        return nn.functional.mse_loss(outputs, y, reduction="sum") / (2 * len(x))
+
+    gradients_of = torch.func.vmap(torch.func.grad(loss))
+    for index in itertools.islice(_minibatches(inputs, batch_size, len(models)), steps):
+        gradients = gradients_of(parameters, inputs[index], targets[index])
+        for name, tensor in parameters.items():
+            tensor.sub_(gradients[name], alpha=lr)
+    return parameters
+
+
+def _minibatches(inputs: Tensor, batch_size: int, runs: int) -> Iterator[Tensor]:
+    """Sample indices (runs, batch): permutations, an incomplete last batch dropped; without end."""
+    samples = len(inputs)
+    while True:
+        epoch = [torch.randperm(samples, device=inputs.device) for _ in range(runs)]
+        yield from torch.stack(epoch).split(batch_size, 1)[: samples // batch_size]

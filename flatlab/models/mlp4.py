@@ -20,9 +20,10 @@ def build(
     inputs: tuple[int, ...],
     outputs: int,
     activation: type[nn.Module],
-    widths: tuple[int, ...] = WIDTHS,
+    widths: tuple[int, ...] | None = None,
 ) -> nn.Sequential:
-    """Linear layers fc1, fc2, ... with an activation between any two."""
+    """Linear layers fc1, fc2, ... with an activation between any two; widths: None: `WIDTHS`."""
+    widths = WIDTHS if widths is None else widths
     layers: OrderedDict[str, nn.Module] = OrderedDict(flatten=nn.Flatten())
     sizes = [prod(inputs), *widths, outputs]
     for number, (fan_in, fan_out) in enumerate(pairwise(sizes), start=1):

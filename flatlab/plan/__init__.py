@@ -71,9 +71,12 @@ def load_config(mapping: Mapping[str, Any], name: str = "config.yaml") -> Config
 
 def grid_keys() -> dict[str, list[tuple[str, str, str]]]:
     """Every key of a grid's sections: key, allowed values, meaning."""
-    inner = {"training.stop": Stop, "checkpoints.dense": Dense, "measure.samples.<name>": Samples}
-    sections: dict[str, type[Strict]] = {**SECTIONS, **inner}
-    return {name: describe(kind) for name, kind in sections.items()}
+    inner: dict[str, type[Strict]] = {
+        "training.stop": Stop,
+        "checkpoints.dense": Dense,
+        "measure.samples.<name>": Samples,
+    }
+    return {name: describe(kind) for name, kind in {**SECTIONS, **inner}.items()}
 
 
 def set_job_environment(folder: str) -> None:

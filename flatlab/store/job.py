@@ -72,12 +72,13 @@ def job(snakemake: Any) -> Iterator[Job]:
     log = Path(snakemake.log[0])
     try:
         with contextlib.ExitStack() as stack:
+            this = stack.enter_context(task(snakemake))  # first: another job's log is not ours
             log.parent.mkdir(parents=True, exist_ok=True)
             stack.enter_context(contextlib.redirect_stderr(stack.enter_context(log.open("w"))))
             stack.enter_context(warnings.catch_warnings())
             warnings.simplefilter("default")
             stack.enter_context(_traceback_in_log())
-            yield stack.enter_context(task(snakemake))
+            yield this
     except Exception as error:
         known = type(error).__module__.startswith("flatlab")
         sentence = str(error) if known else f"{type(error).__name__}: {error}"

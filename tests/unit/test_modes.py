@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from flatlab.models import Residual, build, initialize, resnet18, vgg11
+from flatlab.models import Residual, build, initialize, mlp4, resnet18, vgg11
 from flatlab.plan import keys_of
 from flatlab.plan.registry import mode_of
 from flatlab.splits import Split, prepare
@@ -42,6 +42,7 @@ def narrow(monkeypatch):
     monkeypatch.setattr(vgg11, "WIDTHS", widths)
     monkeypatch.setattr(vgg11, "HIDDEN", (8, 8))
     monkeypatch.setattr(resnet18, "WIDTHS", (2, 4, 4, 6))
+    monkeypatch.setattr(mlp4, "WIDTHS", (50, 50, 50))
 
 
 SHAPES = {"mlp4": (8, 8), "mlp4-small": (8, 8), "lenet5-small": (8, 8), "resnet-small": (8, 8)}
