@@ -57,6 +57,8 @@ def prepare(
     settings: the `data` section of a grid.  outputs: how many, or None for one per class.
     The moments of `standardized` are those of all training inputs that are kept.
     """
+    if device != "cpu" and not torch.cuda.is_available():
+        raise DataError(f"device is {device}, but torch finds no GPU here; set device: cpu")
     kept = settings["classes"]
     labels = list(range(len(raw.attrs["classes"]))) if kept == "all" else list(kept)
     if unknown := sorted(set(labels) - set(range(len(raw.attrs["classes"])))):

@@ -159,3 +159,9 @@ def test_a_subset_larger_than_the_data_is_refused(digits):
         prepare(digits, UNIT).test.subset(400, seed=0)
     count = digits.sizes["test_sample"]
     assert f"400 samples asked for, there are {count}" in sentence(error)
+
+
+def test_a_gpu_that_is_not_there_is_refused_in_words(stripes, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(DataError, match="no GPU here; set device: cpu"):
+        prepare(stripes, {"classes": "all", "scaling": "unit"}, device="cuda")
