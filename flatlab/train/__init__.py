@@ -59,7 +59,7 @@ def train_packs(
     looked for: a training that was interrupted goes on from there, to the same bits. code: a
     fingerprint of what computes; a state that was saved with other code counts as none.
 
-    On SIGTERM and SIGINT states are saved and `Interrupted` is raised. Raises `DataError` and
+    With folders SIGTERM and SIGINT save the states and raise `Interrupted`. Raises `DataError` and
     `TrainError` where the settings cannot be had.
     """
     keepers: list[Any] = [Memory() for _ in packs]
@@ -67,7 +67,7 @@ def train_packs(
         shared = {"code": code, "data": _digest(raw), "device": device, "torch": torch.__version__}
         pairs = zip(folders, packs, strict=True)
         keepers = [Unfinished(folder, {**shared, "settings": pack}) for folder, pack in pairs]
-    with _arithmetic(packs), _memory(packs), _signals() as asked:
+    with _arithmetic(packs), _memory(packs), _signals(folders is not None) as asked:
         trainings = [
             _training(raw, settings, keeper, device)
             for settings, keeper in zip(packs, keepers, strict=True)
@@ -116,7 +116,8 @@ def _run(
     total = sum(t.total * len(t.settings["runs"]) for t in trainings)
 
     def done() -> int:
-        return sum(t.iteration * len(t.settings["runs"]) for t in trainings)
+        steps = [t.iteration if t.active else t.total for t in trainings]
+        return sum(n * len(t.settings["runs"]) for n, t in zip(steps, trainings, strict=True))
 
     current = waiting[:1]
 
@@ -152,10 +153,10 @@ def _run(
 
 
 @contextlib.contextmanager
-def _signals() -> Iterator[list[int]]:
-    """Collect requests to stop instead of dying of them."""
+def _signals(wanted: bool) -> Iterator[list[int]]:
+    """Collect requests to stop instead of dying of them, where that is wanted and possible."""
     asked: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
+    if not wanted or threading.current_thread() is not threading.main_thread():
         yield asked
         return
     kinds = (signal.SIGTERM, signal.SIGINT)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -111,7 +111,7 @@ class PackTraining:
         return [run for run in range(len(self.settings["runs"])) if run not in self.standing]
 
     def run(self) -> Iterator[None]:
-        """Train to the end. Yields after each step; there it may be saved, or left."""
+        """Train to the end. Yields after each step or so; there it may be saved, or left."""
         for event in self._events():
             if event <= self.handled:
                 continue
@@ -124,7 +124,7 @@ class PackTraining:
                 yield
                 if self.iteration - self._start == len(self._loaded[0]):
                     self._settle()
-            self._handle(event)
+            yield from self._handle(event)
 
     def _events(self) -> Iterator[int]:
         """The steps at which something is recorded or tried, in order."""
@@ -132,18 +132,22 @@ class PackTraining:
         tries = range(stop["every"], self.total, stop["every"]) if stop else ()
         yield from sorted({0, self.total, *self.shown, *tries})
 
-    def _handle(self, event: int) -> None:
-        self.handled = event
+    def _handle(self, event: int) -> Iterator[None]:
+        stop = self.training["stop"]
+        tried = bool(stop and self.active and event and event % stop["every"] == 0)
+        if event in self.shown or tried:
+            values = yield from self._evaluate()
+        # From here on nothing may be saved before `handled`: it all counts as done, or none of it.
         if event in self.shown:
-            self.curves.append(self.evaluate())
+            self.curves.append(values)
         if event in self.checkpoints:
             self.keeper.save(f"checkpoint-{event}", self._weights(), {})
-        stop = self.training["stop"]
-        if stop and self.active and event and event % stop["every"] == 0:
-            self.tested.append(self.evaluate())
+        if tried:
+            self.tested.append(values)
             for run in self.active:
                 if self._reached(stop, run):
                     self._stand(run, event, "stopped")
+        self.handled = event
 
     def _reached(self, stop: Mapping[str, Any], run: int) -> bool:
         if stop["accuracy"] is not None:
@@ -188,15 +192,15 @@ class PackTraining:
         self.standing[run] = Standing(why, step, self.networks.read(run))
         self.networks.leave_out(run)
 
-    @torch.no_grad()
-    def evaluate(self) -> np.ndarray:
-        """Loss and accuracy (%) on the whole training set: (2, run)."""
+    def _evaluate(self) -> Generator[None, None, np.ndarray]:
+        """Loss and accuracy (%) on the whole training set: (2, run). Yields on the way."""
         losses, right = [], []
         pieces = zip(*(t.split(EVALUATED) for t in vars(self.split).values()), strict=True)
         for inputs, labels, targets in pieces:
             outputs = self.networks.forward(inputs[None])
             losses.append(sample_losses(outputs, targets, self.training))
             right.append(outputs.argmax(-1) == labels)
+            yield
         accuracy = 100 * torch.cat(right, 1).double().mean(1)
         return np.stack([torch.cat(losses, 1).mean(1).cpu().numpy(), accuracy.cpu().numpy()])
 
