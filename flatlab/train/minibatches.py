@@ -54,9 +54,9 @@ class Order:
             self._left = next(self._epochs)
         self._left = self._left[start % whole :]
 
-    def take(self, most: int) -> np.ndarray:
-        """The indices of the next steps, at least one and at most `most`: (steps, runs, batch)."""
-        if not len(self._left):
-            self._left = next(self._epochs)
-        taken, self._left = self._left[:most], self._left[most:]
+    def take(self, steps: int) -> np.ndarray:
+        """The indices of the next steps: (steps, runs, batch)."""
+        while len(self._left) < steps:
+            self._left = np.concatenate([self._left, next(self._epochs)])
+        taken, self._left = self._left[:steps], self._left[steps:]
         return taken

@@ -160,8 +160,8 @@ class PackTraining:
 
     def _load(self, order: np.ndarray, rates: np.ndarray) -> None:
         self._loaded, self._start = (order, rates), self.iteration
-        self._before = {run: self.networks.read(run) for run in self.active}
         if len(order):
+            self._before = {run: self.networks.read(run) for run in self.active}
             self.networks.load(torch.from_numpy(order), torch.from_numpy(rates))
 
     def _settle(self) -> None:

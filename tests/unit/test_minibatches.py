@@ -43,11 +43,7 @@ def test_a_full_step_sees_every_sample_once():
 
 def taken(order, count, most):
     """The indices of some steps, taken at most so many at a time."""
-    parts = []
-    while count:
-        parts.append(order.take(min(most, count)))
-        count -= len(parts[-1])
-    return np.concatenate(parts)
+    return np.concatenate([order.take(min(most, count - start)) for start in range(0, count, most)])
 
 
 @pytest.mark.parametrize("minibatches", ["reshuffled", "replacement", "full"])

@@ -1,0 +1,48 @@
+"""How the benchmarks take times, and print them."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+REPEATS = 5
+
+
+def paired(
+    *functions: Callable[[], Any], slow: bool = False, repeats: int = REPEATS
+) -> tuple[float, ...]:
+    """Median seconds of each, timed in turn after one warm-up.
+
+    slow: fewer repeats where one of them takes seconds.
+    """
+    times: list[list[float]] = [[] for _ in functions]
+    most = repeats
+    for repeat in range(most + 1):
+        if repeat > repeats:
+            break
+        for function, kept in zip(functions, times, strict=True):
+            _wait()
+            start = time.perf_counter()
+            function()
+            _wait()
+            seconds = time.perf_counter() - start
+            if repeat:
+                kept.append(seconds)
+            elif slow and seconds > 2:
+                repeats = 2
+    return tuple(statistics.median(kept) for kept in times)
+
+
+def _wait() -> None:
+    """Until a GPU that is in use has done its part."""
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+
+
+def report(what: str, ours: float, baseline: float, name: str, unit: str = "") -> None:
+    """One line: ours in milliseconds, and how many times faster than a named baseline."""
+    print(f"{what:<34}{1e3 * ours:10.3f} ms{unit}  {baseline / ours:8.2f} x  {name}", flush=True)

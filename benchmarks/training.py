@@ -1,0 +1,319 @@
+"""What training costs, against the loops that people write, on data in memory.
+
+Of the engine only the steps are timed, in the arithmetic of `flatlab.train`; the curves and
+checkpoints that a training records on its way are left out, as they are of the baselines.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import multiprocessing
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from multiprocessing.pool import Pool
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from benchmarks import baselines
+from benchmarks.timing import paired, report
+from flatlab import data, plan, train
+from flatlab.models import build, initialize
+from flatlab.plan.registry import mode_of
+from flatlab.splits import Split, prepare
+from flatlab.train.pack import Memory, PackTraining
+
+Settings = dict[str, Any]
+
+SAMPLES = 2000
+BATCH = 20
+ITERATIONS = 300
+"""Of each network, where many of them are trained on two cores."""
+
+PART = 10
+"""Of so many of them one is timed with two threads."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Networks of one architecture on random data.
+
+    packs, runs: how many packs, of how many networks each.  ours, baseline: steps of each network
+    in one timing. On a GPU the engine's are a multiple of those after which it looks for networks
+    that have diverged, so that this is in every timing.
+    """
+
+    shape: tuple[int, ...]
+    outputs: int
+    packs: int
+    runs: int
+    ours: int
+    baseline: int
+
+
+IMAGE = (3, 32, 32)
+ON_CPU = {
+    "mlp4": Kind((1, 28, 28), 10, 1, 5, ours=100, baseline=40),
+    "lenet5": Kind(IMAGE, 2, 1, 5, ours=30, baseline=20),
+    "vgg-narrow": Kind(IMAGE, 2, 1, 5, ours=12, baseline=8),
+    "vgg11": Kind(IMAGE, 2, 1, 2, ours=2, baseline=2),
+}
+ON_GPU = {
+    "mlp4": Kind((1, 28, 28), 10, 5, 20, ours=200, baseline=20),
+    "lenet5": Kind(IMAGE, 2, 5, 20, ours=200, baseline=20),
+    "vgg-narrow": Kind(IMAGE, 2, 5, 20, ours=200, baseline=20),
+    "vgg11": Kind(IMAGE, 2, 5, 5, ours=100, baseline=20),
+}
+
+
+class Engine:
+    """Packs that advance side by side, as `train_packs` does it, without records on the way.
+
+    deterministic: only algorithms that repeat bit for bit, as always but in these benchmarks.
+    """
+
+    def __init__(self, packs: Sequence[Settings], split: Split, deterministic: bool = True) -> None:
+        self.packs, self.mode = packs, "error" if deterministic else "default"
+        self.trainings = [
+            PackTraining(networks(settings, split), split, settings, Memory()) for settings in packs
+        ]
+        for training in self.trainings:
+            training.handled = training.total - 1  # as though all records had been made
+        self.running = [training.run() for training in self.trainings]
+
+    def steps(self, count: int) -> None:
+        """So many steps of each network."""
+        torch.set_num_threads(1)
+        with train._arithmetic(self.packs):
+            torch.set_deterministic_debug_mode(self.mode)
+            for _ in range(count):
+                for run in self.running:
+                    next(run)
+
+
+def networks(settings: Mapping[str, Any], split: Split) -> list[nn.Sequential]:
+    """The networks of a pack before their first step."""
+    shape, outputs = tuple(split.inputs.shape[1:]), split.targets.shape[1]
+    models = [build(settings["network"], shape, outputs) for _ in settings["seeds"]]
+    for model, seed in zip(models, settings["seeds"], strict=True):
+        initialize(model, settings["network"]["initialization"], seed)
+    return [model.to(split.inputs.device, split.inputs.dtype) for model in models]
+
+
+def changed(
+    base: Settings, network: str, seeds: Sequence[int], data: Settings, **training: Any
+) -> Settings:
+    """A pack of another architecture, in its default mode, and of other seeds and data."""
+    return {
+        **base,
+        "data": {**base["data"], **data},
+        "network": {**base["network"], "name": network},
+        "outputs": None,
+        "training": {**base["training"], "mode": mode_of(network), **training},
+        "seeds": list(seeds),
+        "runs": [f"s{seed}" for seed in seeds],
+    }
+
+
+def eager(
+    models: Sequence[nn.Module], split: Split, training: Settings, steps: int, threads: int
+) -> None:
+    torch.set_num_threads(threads)
+    rule = training["batch_size"], training["lr"]
+    baselines.eager_loop(models, split.inputs, split.targets, steps, *rule)
+
+
+def stacked(
+    models: Sequence[nn.Module], split: Split, training: Settings, steps: int
+) -> dict[str, Tensor]:
+    torch.set_num_threads(1)
+    rule = training["batch_size"], training["lr"]
+    return baselines.vmap_loop(models, split.inputs, split.targets, steps, *rule)
+
+
+def random_split(kind: Kind, device: str, samples: int = SAMPLES) -> Split:
+    """Inputs in [0, 1] and labels, both uniform."""
+    generator = torch.Generator().manual_seed(0)
+    inputs = torch.rand(samples, *kind.shape, generator=generator)
+    labels = torch.randint(kind.outputs, (samples,), generator=generator)
+    targets = nn.functional.one_hot(labels, kind.outputs).float()
+    return Split(inputs.to(device), labels.to(device), targets.to(device))
+
+
+def by_architecture(base: Settings, kinds: dict[str, Kind], device: str) -> dict[str, float]:
+    """A network and step of each architecture: the engine against the loops, and any algorithm.
+
+    Returns the seconds of the engine.
+    """
+    training = {"lr": 0.01, "batch_size": BATCH, "iterations": 10**9}  # more than are ever made
+    training["precision"] = "float32" if device == "cpu" else "tf32"
+    found = {}
+    for name, kind in kinds.items():
+        blocks = [range(n * kind.runs, (n + 1) * kind.runs) for n in range(kind.packs)]
+        packs = [changed(base, name, seeds, {}, **training) for seeds in blocks]
+        why_not = check(packs[0], random_split(kind, device, BATCH))
+        split = random_split(kind, device)
+        models = [model for settings in packs for model in networks(settings, split)]
+        engine, free = Engine(packs, split), Engine(packs, split, deterministic=False)
+        ours = functools.partial(engine.steps, kind.ours)
+        given = models, split, packs[0]["training"], kind.baseline
+        loops: dict[str, Callable[[], Any]] = {}
+        for threads in (1, 2) if device == "cpu" else (1,):
+            loop = functools.partial(eager, *given, threads=threads)
+            loops[f"eager_loop, threads: {threads}"] = loop
+        if not why_not:
+            loops["vmap_loop"] = functools.partial(stacked, *given)
+        seconds, *others = paired(ours, *loops.values())
+        found[name] = seconds / kind.ours / len(models)
+        baseline = {
+            way: other / kind.baseline / len(models)
+            for way, other in zip(loops, others, strict=True)
+        }
+        fastest = min((way for way in loops if "eager" in way), key=lambda way: baseline[way])
+        what = f"{name}, {len(models)} networks, {packs[0]['training']['mode']}"
+        for way in [fastest, *(["vmap_loop"] if "vmap_loop" in loops else [])]:
+            named = f"{way} ({1e3 * baseline[way]:.3f} ms)"
+            report(what, found[name], baseline[way], named, "/step")
+        if why_not:
+            print(f"{what:<34}not by vmap_loop: {why_not}")
+        always, seldom = (
+            each / kind.ours / len(models)
+            for each in paired(ours, functools.partial(free.steps, kind.ours))
+        )
+        report(what, always, seldom, f"ours, any algorithm ({1e3 * seldom:.3f} ms)", "/step")
+        assert all(len(t.active) == kind.runs for t in engine.trainings), f"{name} diverged"
+    return found
+
+
+def check(settings: Settings, split: Split) -> str:
+    """See that all take the same step where one minibatch is all of the data.
+
+    Returns why `vmap_loop` cannot be had, if it cannot.
+    """
+    engine = Engine([settings], split)
+    engine.steps(1)
+    given = networks(settings, split), split, settings["training"], 1
+    why_not, stack = "", None
+    try:
+        stack = stacked(*given)
+    except NotImplementedError as error:
+        why_not = str(error)
+    eager(*given, threads=1)
+    exact = 1e-5 if settings["training"]["precision"] == "float32" else 1e-3
+    for run, model in enumerate(given[0]):
+        ours = engine.trainings[0].networks.read(run)
+        for name, tensor in model.named_parameters():
+            assert torch.allclose(tensor, ours[f"model.{name}"], rtol=0, atol=exact), name
+            if stack is not None:
+                assert torch.allclose(tensor, stack[name][run], rtol=0, atol=exact), name
+    return why_not
+
+
+def on_two_cores(base: Settings, demo: Sequence[Settings]) -> None:
+    """Many networks of the demo scale, from their seeds on, through two processes of one thread.
+
+    The processes wait with all that they import; packs are handed out as the processes become free.
+    The baselines are networks handed out one by one, and one process with two threads.
+    """
+    lenets = [
+        changed(base, "lenet5-small", range(k, k + 10), {"classes": [0, 1]}, lr=0.05, batch_size=20)
+        for k in range(0, 40, 10)
+    ]
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(2, ready, (context.Barrier(2),)) as pool:
+        for what, packs in (("100 demo MLPs", demo), ("40 demo LeNets", lenets)):
+            through_both(pool, what, packs)
+
+
+def through_both(pool: Pool, what: str, packs: Sequence[Settings]) -> None:
+    """Wall times of `ITERATIONS` steps of all networks of some packs.
+
+    Two threads are slow where the cores are not free: they are timed on a part of the networks.
+    """
+    alone = [
+        {**settings, "seeds": [seed], "runs": [run]}
+        for settings in packs
+        for seed, run in zip(settings["seeds"], settings["runs"], strict=True)
+    ]
+    part = alone[::PART]
+    timings: dict[str, Callable[[], Any]] = {
+        "ours": lambda: list(pool.imap_unordered(train_pack, packs)),
+        "2 processes": lambda: list(pool.imap_unordered(train_eagerly, alone)),
+        "1 process, 2 threads": lambda: [train_eagerly(settings, threads=2) for settings in part],
+    }
+    seconds = dict(zip(timings, paired(*timings.values(), repeats=3), strict=True))
+    seconds["1 process, 2 threads"] *= len(alone) / len(part)
+    ours = seconds.pop("ours")
+    for way, baseline in sorted(seconds.items(), key=lambda pair: pair[1]):
+        report(f"{what} on 2 cores", ours, baseline, f"eager_loop, {way} ({baseline:.2f} s)")
+
+
+def ready(barrier: Barrier) -> None:
+    """No process takes work before both have imported what they need."""
+    barrier.wait()
+
+
+def train_pack(settings: Settings) -> None:
+    Engine([settings], digits(settings)).steps(ITERATIONS)
+
+
+def train_eagerly(settings: Settings, threads: int = 1) -> None:
+    split = digits(settings)
+    eager(networks(settings, split), split, settings["training"], ITERATIONS, threads)
+
+
+def digits(settings: Settings) -> Split:
+    """The training set of a grid on digits; each process prepares it once."""
+    return _digits(repr(settings["data"]["classes"]), settings["data"]["scaling"])
+
+
+@functools.cache
+def _digits(classes: str, scaling: str) -> Split:
+    kept = {"classes": ast.literal_eval(classes), "scaling": scaling}
+    return prepare(data.load("digits"), kept, dtype=torch.float32).train
+
+
+def on_a_gpu(base: Settings) -> None:
+    """The same architectures in one job of many networks, and how much of the GPU this uses."""
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    found = by_architecture(base, ON_GPU, "cuda")
+    matrix = torch.rand(8192, 8192, device="cuda")
+    copied = torch.rand(2**28, device="cuda")
+    other = torch.empty_like(copied)
+    multiply, copy = paired(lambda: matrix @ matrix, lambda: other.copy_(copied))
+    peak, bandwidth = 2 * len(matrix) ** 3 / multiply, 2 * copied.nbytes / copy
+    for name, seconds in found.items():
+        speed = floating_point_operations(name, ON_GPU[name]) / seconds
+        print(f"{name}: {speed / peak:.1%} of {peak / 1e12:.0f} TFLOP/s, a large TF32 product")
+    # Weights are read forward, backward and for the update, and written; gradients written and
+    # read: six times their size.
+    model = build(base["network"] | {"name": "mlp4"}, ON_GPU["mlp4"].shape, ON_GPU["mlp4"].outputs)
+    touched = 6 * sum(parameter.nbytes for parameter in model.parameters())
+    used = touched / found["mlp4"] / bandwidth
+    print(
+        f"mlp4: {used:.1%} of {bandwidth / 1e12:.2f} TB/s, a large copy, by weights and gradients"
+    )
+
+
+def floating_point_operations(name: str, kind: Kind) -> int:
+    """Of one step of one network, forward and backward."""
+    model = build({"name": name, "activation": "relu"}, kind.shape, kind.outputs)
+    with FlopCounterMode(display=False) as counter:
+        model(torch.rand(BATCH, *kind.shape)).sum().backward()
+    return counter.get_total_flops()
+
+
+def training() -> None:
+    """The engine against the loops that people write: by architecture, on two cores, on a GPU."""
+    grid = plan.Plan({"scale": "demo"}, Path("grids")).grid("mlp-grid", "demo")
+    demo = [plan.train_settings(grid, pack) for pack in grid.packs.values()]
+    by_architecture(demo[0], ON_CPU, "cpu")
+    on_two_cores(demo[0], demo)
+    if torch.cuda.is_available():
+        on_a_gpu(demo[0])
+    torch.set_num_threads(1)
