@@ -32,7 +32,7 @@ Settings = dict[str, Any]
 
 SAMPLES = 2000
 BATCH = 20
-ITERATIONS = 300
+ITERATIONS = 600
 """Of each network, where many of them are trained on two cores."""
 
 PART = 10

@@ -206,7 +206,8 @@ class Stack:
     @torch.no_grad()
     def advance(self, order: Tensor, rate: float | Tensor) -> None:
         """One step on the samples `order` (runs, batch)."""
-        pieces = order.split(self.training["batch_size"], 1)
+        size = self.training["batch_size"]
+        pieces = order.split(size, 1) if order.shape[1] > size else [order]
         gradients = self._gradients(pieces[0])
         if len(pieces) > 1:
             shares = [piece.shape[1] / order.shape[1] for piece in pieces]
@@ -217,8 +218,11 @@ class Stack:
 
     def _gradients(self, index: Tensor) -> list[Tensor]:
         """Of each run's mean loss on its samples (runs, batch), in the order of the parameters."""
-        outputs, tape = self.chain.forward(self.split.inputs[index], True)
-        gradient = loss_gradient(outputs, self.split.targets[index], self.training)
+        split, rows = self.split, index.flatten()  # `index_select` takes half the time of `[]`
+        inputs = split.inputs.index_select(0, rows).unflatten(0, index.shape)
+        targets = split.targets.index_select(0, rows).unflatten(0, index.shape)
+        outputs, tape = self.chain.forward(inputs, True)
+        gradient = loss_gradient(outputs, targets, self.training)
         return self.chain.backward(tape, gradient, False)[1]
 
     @torch.no_grad()
