@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 import torch
 import xarray as xr
-from torch import Tensor
+from torch import Tensor, nn
 
 from flatlab.data import DataError
+
+EVALUATED = 256
+"""Samples at a time where all of a split are evaluated."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +32,22 @@ class Split:
         """A fixed random subset: `size` samples without repetition."""
         if size > len(self.labels):
             raise DataError(f"{size} samples asked for, there are {len(self.labels)}")
-        chosen = torch.from_numpy(np.random.default_rng(seed).permutation(len(self.labels))[:size])
-        return Split(self.inputs[chosen], self.labels[chosen], self.targets[chosen])
+        return self._chosen(self._order(seed)[:size])
+
+    def misclassified(self, model: nn.Module, size: int, seed: int) -> Split:
+        """Samples that a network gets wrong: the first in a fixed random order, at most `size`."""
+        order = self._order(seed)
+        with torch.no_grad():
+            outputs = torch.cat([model(inputs) for inputs in self.inputs.split(EVALUATED)])
+        wrong = (outputs.argmax(1) != self.labels).cpu()
+        return self._chosen(order[wrong[order]][:size])
+
+    def _order(self, seed: int) -> Tensor:
+        return torch.from_numpy(np.random.default_rng(seed).permutation(len(self.labels)))
+
+    def _chosen(self, index: Tensor) -> Split:
+        index = index.to(self.labels.device)
+        return Split(self.inputs[index], self.labels[index], self.targets[index])
 
 
 @dataclass(frozen=True)

@@ -231,22 +231,31 @@ def measure_pack(
 def _on_all_sets(
     family: ModuleType, model: nn.Module, splits: Splits, settings: Mapping[str, Any]
 ) -> Measured:
-    """A family on each sample set of the grid, one after the other along the first axis."""
+    """A family on each sample set of the grid, one after the other along the first axis.
+
+    A set without samples, where a network gets nothing wrong, has NaN.
+    """
     if hasattr(family, "measure_splits"):
         return family.measure_splits(model, splits, settings)
-    sets = []
+    sets: list[Measured | None] = []
     for chosen in settings["samples"].values():
         split = splits.train if chosen["split"] == "train" else splits.test
-        subset = split.subset(chosen["size"], chosen["seed"])
+        size, seed = chosen["size"], chosen["seed"]
+        if chosen["only"] == "misclassified":
+            subset = split.misclassified(model, size, seed)
+        else:
+            subset = split.subset(size, seed)
         samples = Samples(subset.inputs, subset.targets, subset.labels)
-        sets.append(family.measure(model, samples, settings))
-    names = {"samples": list(settings["samples"])}
+        sets.append(family.measure(model, samples, settings) if len(subset.labels) else None)
+    some = next((measured for measured in sets if measured), Measured({}))
     values = {
-        name: np.stack([measured.values[name] for measured in sets])
+        name: np.stack(
+            [m.values[name] if m else np.full_like(some.values[name], np.nan) for m in sets]
+        )
         for name, quantity in family.QUANTITIES.items()
-        if name in sets[0].values and "sample" not in quantity.dims
+        if name in some.values and "sample" not in quantity.dims
     }
-    return Measured(values, sets[0].coordinates | names)
+    return Measured(values, some.coordinates | {"samples": list(settings["samples"])})
 
 
 def _dims(family: ModuleType, quantity: Quantity) -> tuple[str, ...]:

@@ -187,11 +187,15 @@ class Checkpoints(Strict, frozen=True):
 
 
 class Samples(Strict, frozen=True):
-    """A fixed random subset of the data on which geometry is measured."""
+    """A random subset of the data on which geometry is measured."""
 
     split: Annotated[Literal["train", "test"], Meta(description="where the samples come from")]
-    size: Annotated[int, Meta(ge=1, description="how many")]
+    size: Annotated[int, Meta(ge=1, description="how many; of misclassified ones at most")]
     seed: Annotated[int, Meta(ge=0, description="of the draw")]
+    only: Annotated[
+        Literal["all", "misclassified"],
+        Meta(description="misclassified: those that the network gets wrong at that checkpoint"),
+    ] = "all"
 
 
 class Measure(Strict, frozen=True):

@@ -11,7 +11,7 @@ import torch
 import xarray as xr
 from torch import Tensor, nn
 
-from flatlab.splits import Split
+from flatlab.splits import EVALUATED, Split
 from flatlab.store import as_strings
 from flatlab.train.minibatches import Order, steps_per_epoch
 from flatlab.train.networks import MODES, Networks, chunk_steps
@@ -20,9 +20,6 @@ from flatlab.train.schedules import learning_rates, steps_of
 
 CURVES = {"log_spaced": 25}
 """When the training curves show loss and accuracy, beside the steps of the checkpoints."""
-
-EVALUATED = 256
-"""Samples at a time where the whole training set is evaluated."""
 
 Weights = tuple[dict[str, np.ndarray], dict[str, Any]]
 

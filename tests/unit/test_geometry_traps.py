@@ -12,7 +12,7 @@ FACTS = {"finite", "shared", "samples_measured", "layers_left_out"}
 """What is known of a network whose weights are not finite."""
 BOUNDS = ["bound_c", "bound_d", "nmls_bound", "nmls_bound_layerwise", "nmls_bound_with_bias"]
 MEASURE = {
-    "samples": {"train": {"split": "train", "size": 10, "seed": 0}},
+    "samples": {"train": {"split": "train", "size": 10, "seed": 0, "only": "all"}},
     "singular_values": "all",
     "relative_flatness_loss": "half-mse",
     "conventions": "flatlab",

@@ -651,13 +651,21 @@ def test_a_family_may_be_named_without_a_list(network, inputs, report):
     assert same(flatlab.measure(network, inputs, families="geometry", costly=ALL_COSTLY), report)
 
 
-def packed(stripes, precision="float64", costly=ALL_COSTLY):
+SAMPLE_SETS = {
+    "train": {"split": "train", "size": 10, "seed": 0, "only": "all"},
+    "test": {"split": "test", "size": 7, "seed": 1, "only": "all"},
+}
+
+
+def packed(stripes, precision="float64", costly=ALL_COSTLY, samples=None, change=None):
     """Two networks of one pack at two checkpoints, and the file of their measures."""
     from flatlab.models import build
 
     network = {"name": "mlp4-small", "activation": "relu", "initialization": "framework"}
     torch.manual_seed(0)
     models = [build(network, (4, 4), 3).double() for _ in range(4)]
+    if change:
+        change(models[0])
     states = [model.state_dict() for model in models]
     arrays = {
         name: np.stack([s[name].numpy() for s in states]).reshape(2, 2, *states[0][name].shape)
@@ -672,10 +680,7 @@ def packed(stripes, precision="float64", costly=ALL_COSTLY):
         "hyperparameters": {"lr": 0.1},
         "seeds": [0, 1],
         "measure": {
-            "samples": {
-                "train": {"split": "train", "size": 10, "seed": 0},
-                "test": {"split": "test", "size": 7, "seed": 1},
-            },
+            "samples": samples or SAMPLE_SETS,
             "singular_values": "all",
             "relative_flatness_loss": "half-mse",
             "conventions": "flatlab",
@@ -718,6 +723,44 @@ def test_a_pack_has_the_numbers_of_each_of_its_networks(stripes):
             here = found.isel(run=number // 2, checkpoint=number % 2).sel(samples=name)
             assert here.layer.values.tolist() == alone.layer.values.tolist()
             assert close(here, alone, rel=1e-12)
+
+
+def test_misclassified_samples_are_those_of_each_network_at_each_checkpoint(stripes):
+    from flatlab.splits import prepare
+
+    wrong = {"split": "test", "size": 7, "seed": 1, "only": "misclassified"}
+
+    def only_the_first_class(model):
+        torch.nn.init.zeros_(model.fc4.weight)
+        model.fc4.bias.data.copy_(torch.tensor([1.0, 0.0, 0.0]))
+
+    models, settings, found = packed(
+        stripes, samples={"wrong": wrong, **SAMPLE_SETS}, change=only_the_first_class
+    )
+    split = prepare(stripes, settings["data"], None, torch.float64).test
+    order = np.random.default_rng(1).permutation(len(split.labels))
+    for number, model in enumerate(models):
+        wrongly = (model(split.inputs).argmax(1) != split.labels).numpy()
+        chosen = [index for index in order if wrongly[index]][:7]
+        assert len(chosen) == 7
+        alone = flatlab.measure(model.eval(), split.inputs[chosen], costly=ALL_COSTLY)
+        here = found.isel(run=number // 2, checkpoint=number % 2).sel(samples="wrong")
+        assert close(here, alone, rel=1e-12)
+        subset = split.misclassified(model, 3, 1)
+        assert torch.equal(subset.inputs, split.inputs[chosen[:3]])
+        assert torch.equal(subset.labels, split.labels[chosen[:3]])
+
+
+def test_a_network_that_gets_nothing_wrong_has_no_numbers_of_what_it_gets_wrong(
+    stripes, monkeypatch
+):
+    from flatlab.splits import Split
+
+    monkeypatch.setattr(Split, "misclassified", lambda self, *given: self._chosen(torch.arange(0)))
+    wrong = {"split": "test", "size": 7, "seed": 1, "only": "misclassified"}
+    *_, found = packed(stripes, samples={"wrong": wrong, **SAMPLE_SETS})
+    assert found.sel(samples="wrong")["sharpness"].isnull().all()
+    assert found.sel(samples=["train", "test"])["sharpness"].notnull().all()
 
 
 # Its page
