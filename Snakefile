@@ -62,3 +62,19 @@ for paper, figures in PLAN.papers.items():
                 figure.target
             input:
                 files_of_figure(figure),
+
+
+rule explain:
+    """What is asked for as a target and is none: why, or what is meant."""
+    input:
+        why_there_is_no_target,
+    output:
+        touch("{paper}_{figure}"),
+    log:
+        "logs/{paper}_{figure}.log",
+    wildcard_constraints:
+        figure="[A-Za-z0-9]+",
+    conda:
+        "envs/draw.yaml"
+    shell:
+        "false"

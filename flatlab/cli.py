@@ -41,6 +41,9 @@ def _parser() -> argparse.ArgumentParser:
 
     summary = command("summary", _summary, "targets, verdicts, and where to look")
     summary.add_argument("--scale", choices=plan.SCALES, help="instead of the scale of config.yaml")
+    listed = command("figures", _figures, "every figure and table of the papers, and its state")
+    listed.add_argument("paper", nargs="?", help="of this paper alone")
+    listed.add_argument("--scale", choices=plan.SCALES, help="instead of the scale of config.yaml")
     show = command("show", _show, "print what a result file holds")
     show.add_argument("file", nargs="+", type=Path, help=".zarr.zip, .safetensors or .json")
     run = command("run", _run, "train and measure packs of a grid in this process, no workflow")
@@ -177,6 +180,32 @@ def _summary(options: argparse.Namespace) -> int:
         print(f"  figure:   {picture} (also .svg, .png, and .csv: exactly what is drawn)")
         print(f"  evidence: {verdicts}")
     print(f"\n{built} of {len(chosen.figures)} targets built; tables in {folder / 'tables'}")
+    return 0
+
+
+def _figures(options: argparse.Namespace) -> int:
+    chosen = _load_plan(options.scale)
+    titles = {figure.target: figure.title for figure in plan.figures()}
+    papers = list(dict.fromkeys(target.partition("_")[0] for target in plan.targets()))
+    if options.paper and options.paper not in papers:
+        raise plan.PlanError(
+            f"unknown paper {options.paper!r}; {plan.closest(options.paper, papers)}"
+        )
+    states = []
+    for target in plan.targets():
+        paper, _, key = target.partition("_")
+        if options.paper not in (None, paper):
+            continue
+        picture = Path("results", chosen.config.scale, "figures", paper, f"{key}.pdf")
+        if reason := plan.why_not(target).removeprefix(f"{target} is "):
+            state, text = "not here", reason
+        else:
+            state, text = "built" if picture.is_file() else "to build", titles[target]
+        states.append(state)
+        print(f"  {target:<28}{state:<10}{text}")
+    counted = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
+    print(f"{len(states)} targets at scale {chosen.config.scale}: {counted}")
+    print("snakemake TARGET builds one of them")
     return 0
 
 

@@ -104,3 +104,11 @@ def measure_code(wildcards):
 
 def table_settings(wildcards):
     return plan.table_settings(grid_of(wildcards), PLAN.grid(wildcards.grid, "paper"))
+
+
+def why_there_is_no_target(wildcards):
+    target = f"{wildcards.paper}_{wildcards.figure}"
+    try:
+        raise WorkflowError(plan.why_not(target))
+    except plan.PlanError as error:
+        raise WorkflowError(str(error)) from None

@@ -7,7 +7,7 @@ from torch import nn
 from flatlab.models import vgg11
 
 MODE = "batched"
-PARAMETERS = 16_474
+PARAMETERS = 7_618
 WIDTHS = (8, 8, "pool", 16, 16, "pool")
 HIDDEN = (32, 32)
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from flatlab.plan.catalogue import targets, why_not
 from flatlab.plan.fingerprint import fingerprint
 from flatlab.plan.gridfile import SECTIONS, find_grid, load_grid
 from flatlab.plan.grids import Grid, Pack
@@ -54,8 +55,10 @@ __all__ = [
     "module_of",
     "set_job_environment",
     "table_settings",
+    "targets",
     "train_code",
     "train_settings",
+    "why_not",
 ]
 
 

@@ -133,3 +133,23 @@ def test_every_command_has_help(command: list[str], capsys: pytest.CaptureFixtur
         main([*command, "--help"])
     assert end.value.code == 0
     assert "usage: flatlab" in capsys.readouterr().out
+
+
+def test_figures_lists_every_figure_and_table_of_the_papers_with_its_state(
+    project: Path, capsys: pytest.CaptureFixture
+) -> None:
+    """78 of them: 11, 8, 34, 6 and 19."""
+    built(project)
+    assert main(["figures"]) == 0
+    lines = capsys.readouterr().out.splitlines()[:-2]
+    papers = [line.split("_")[0].strip() for line in lines]
+    counted = {paper: papers.count(paper) for paper in dict.fromkeys(papers)}
+    five = ("chen2026", "chen2024", "macdonald2023", "petzka2021", "andriushchenko2023")
+    assert [counted[paper] for paper in five] == [11, 8, 34, 6, 19]
+    by_target = {line.split()[0]: line for line in lines}
+    assert "built" in by_target["chen2026_figH8"]
+    assert "it needs ImageNet" in by_target["chen2026_fig5"]
+    assert main(["figures", "petzka2021"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 6 + 2
+    assert main(["figures", "petzka2022"]) == 1
+    assert "did you mean 'petzka2021'" in capsys.readouterr().err

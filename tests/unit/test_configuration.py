@@ -102,9 +102,9 @@ BAD_GRIDS = {
         ["training.stop", "los"],
     ),
     "dense checkpoints that are no schedule": (
-        ("checkpoints", "dense"),
+        ("scales", "demo", "checkpoints", "dense"),
         "all",
-        ["checkpoints.dense", "all"],
+        ["scales.demo.checkpoints.dense", "all"],
     ),
     "dense seeds that are no block": (
         ("checkpoints", "seeds"),
@@ -238,7 +238,7 @@ def test_every_key_is_documented() -> None:
 def with_training(folder: Path, checkpoints: object = "none", **training: object) -> plan.Grid:
     """The project's grid at its own scale, with other training keys."""
     grid = copy.deepcopy(GRID)
-    grid["scales"]["demo"]["training"] = {}
+    grid["scales"]["demo"] |= {"training": {}, "checkpoints": {}}
     grid["training"].update(training)
     grid["checkpoints"]["dense"] = checkpoints
     return load_grid(written(folder, grid), "demo")
@@ -295,7 +295,7 @@ def test_dense_checkpoints_beyond_the_budget_are_not_kept(tmp_path: Path) -> Non
     grid = copy.deepcopy(GRID)
     grid["network"]["name"] = "vgg11"
     for checkpoints, kept in ((5, True), (6, False)):
-        grid["checkpoints"]["dense"] = list(range(checkpoints))
+        grid["checkpoints"] = {"dense": list(range(checkpoints)), "seeds": "all"}
         found = load_grid(written(tmp_path, grid), "paper")
         assert found.bytes_at_the_end == 100 * 4 * 9_750_922
         assert found.bytes_of_dense_checkpoints == checkpoints * found.bytes_at_the_end

@@ -42,7 +42,7 @@ def test_a_perceptron_has_four_linear_layers_with_bias(
 
 @pytest.mark.parametrize("name", keys_of("models"))
 def test_every_architecture_maps_a_batch_to_its_outputs_sample_by_sample(name):
-    shape = (8, 8) if name.startswith("mlp") else (3, 32, 32)
+    shape = (3, 8, 8) if name.startswith("mlp") or "small" in name else (3, 32, 32)
     model = build({"name": name, "activation": "relu"}, shape, 3).double().eval()
     x = torch.randn(5, *shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     together, alone = model(x), torch.cat([model(sample[None]) for sample in x])
@@ -63,8 +63,7 @@ def test_convolutional_networks_have_the_published_sizes(name, weights, paramete
 
 @pytest.mark.parametrize("name", keys_of("models"))
 def test_the_number_of_parameters_is_that_by_which_disk_use_is_foretold(name):
-    images = {"mlp4": (1, 28, 28), "mlp4-small": (1, 8, 8), "lenet5-small": (1, 8, 8)}
-    shape = images.get(name, (1, 8, 8) if name == "resnet-small" else (3, 32, 32))
+    shape = (1, 28, 28) if name == "mlp4" else (1, 8, 8) if "small" in name else (3, 32, 32)
     model = build({"name": name, "activation": "relu"}, shape, 10)
     assert sum(parameter.numel() for parameter in model.parameters()) == parameters_of(name)
 

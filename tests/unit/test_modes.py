@@ -45,11 +45,12 @@ def narrow(monkeypatch):
     monkeypatch.setattr(mlp4, "WIDTHS", (50, 50, 50))
 
 
-SHAPES = {"mlp4": (8, 8), "mlp4-small": (8, 8), "lenet5-small": (8, 8), "resnet-small": (8, 8)}
+def is_for_small_images(network):
+    return network.startswith("mlp") or network.endswith("-small")
 
 
 def data_for(network):
-    return images(SHAPES.get(network, (3, 32, 32)))
+    return images((8, 8) if is_for_small_images(network) else (3, 32, 32))
 
 
 def assert_equal(found, expected, exact=EXACT):
@@ -140,7 +141,7 @@ def test_the_loop_is_what_one_writes_with_the_framework(rule):
 @pytest.mark.parametrize("network", keys_of("models"))
 def test_the_default_mode_of_an_architecture_is_a_fast_one(network, narrow):
     assert mode_of(network) in ("batched", "graphs")
-    shape = (1, 8, 8) if network in SHAPES else (3, 32, 32)
+    shape = (1, 8, 8) if is_for_small_images(network) else (3, 32, 32)
     stack([build({"name": network, "activation": "relu"}, shape, 2)] * 2)
 
 

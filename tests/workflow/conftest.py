@@ -187,8 +187,10 @@ def _make_small(grid: dict[str, Any]) -> None:
     grid["settings"] = [{"lr": 0.05, "batch_size": 20}, {"lr": 0.1, "batch_size": 20}]
     grid["seeds"] = ["0-1"]
     grid["measure"]["samples"]["train"]["size"] = 5
+    grid["checkpoints"] = {"dense": "none", "seeds": "all"}
     demo = grid["scales"]["demo"]
     demo.pop("seeds", None)
+    demo.pop("checkpoints", None)
     demo["training"]["iterations"] = 100
     demo["measure"]["diverged_below"] = 0
 
