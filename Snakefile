@@ -33,10 +33,11 @@ rule all:
     default_target: True
     input:
         [files_of_figure(figure) for figure in PLAN.figures],
+        f"results/{PLAN.config.scale}/verdicts/scoreboard.json",
 
 
 onstart:
-    print(PLAN.disk_use)
+    print(PLAN.disk_use, *plan.outdated(PLAN.grid), sep="\n")
 
 
 include: "rules/data.smk"
@@ -45,6 +46,7 @@ include: "rules/measure.smk"
 include: "rules/analyse.smk"
 include: "rules/figures.smk"
 include: "rules/verify.smk"
+include: "rules/publish.smk"
 
 
 for paper, figures in PLAN.papers.items():

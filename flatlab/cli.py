@@ -11,8 +11,7 @@ from typing import Any
 
 import yaml
 
-from flatlab import __version__, plan, store
-from flatlab.stats.verdict import counts
+from flatlab import __version__, plan, publication, scoreboard, store
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -54,6 +53,8 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--device", choices=["cpu", "cuda"], help="instead of that of config.yaml")
     run.add_argument("--force", action="store_true", help="also what is there already")
     _add_measure(command("measure", _measure, "measure the network in a .safetensors file"))
+    publish = command("publish", _publish, "put what is built into results/published/")
+    publish.add_argument("--scale", choices=plan.SCALES, help="instead of the scale of config.yaml")
     check = command("check", _check, "check configuration, grids and the hash of every result file")
     check.add_argument("folder", nargs="?", type=Path, default=Path("results"))
     grids = command("grids", _grids, "the grids, and every key that a grid may set")
@@ -159,15 +160,15 @@ def _summary(options: argparse.Namespace) -> int:
     chosen = _load_plan(options.scale)
     folder = Path("results", chosen.config.scale)
     print(f"\nflatlab {__version__}, scale {chosen.config.scale}")
-    built = 0
+    built: list[Any] = []
     for figure in chosen.figures:
         picture = folder / "figures" / figure.paper / f"{figure.key}.pdf"
         verdicts = folder / "verdicts" / figure.paper / f"{figure.key}.json"
         if not (picture.is_file() and verdicts.is_file()):
             print(f"\n{figure.target}: not built; snakemake {figure.target}")
             continue
-        built += 1
         content = store.load_json(verdicts)
+        built.append(content)
         print(f"\n{figure.target}: {figure.title}")
         for about in content["grids"].values():
             print(f"  {_about(about)}")
@@ -175,11 +176,18 @@ def _summary(options: argparse.Namespace) -> int:
             print(f"  {claim['verdict']:>9}  {claim['id'].split('/')[1]:<8}{claim['text']}")
             if claim["reason"]:
                 print(f"{'':21}{claim['reason']}")
-        outcomes = counts(claim["verdict"] for claim in content["claims"])
-        print(f"  verdicts: {', '.join(f'{n} {name}' for name, n in outcomes.items())}")
         print(f"  figure:   {picture} (also .svg, .png, and .csv: exactly what is drawn)")
         print(f"  evidence: {verdicts}")
-    print(f"\n{built} of {len(chosen.figures)} targets built; tables in {folder / 'tables'}")
+    if built:
+        print("\n" + scoreboard.as_text(scoreboard.collect(built)))
+    print(f"\n{len(built)} of {len(chosen.figures)} targets built; tables in {folder / 'tables'}")
+    return 0
+
+
+def _publish(options: argparse.Namespace) -> int:
+    files = publication.publish(_load_plan(options.scale))
+    size = sum(path.stat().st_size for path in files)
+    print(f"{len(files)} files, {size / 1e6:.1f} MB, in {plan.PUBLISHED}; README.md shows them")
     return 0
 
 

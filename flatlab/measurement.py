@@ -42,19 +42,20 @@ def measure_file(
     """Measure the network whose weights lie in a `.safetensors` file.
 
     model: an architecture of this project, or `module:function`, called without arguments.
-    data_set: a data set of this project, or a folder of images by class.  samples: how many, drawn
-    from `split` with `sample_seed`; None: all.  outputs: None: as many as there are classes.
+    data_set: a data set of this project, or a folder or archive of images by class.
+    samples: how many, drawn from `split` with `sample_seed`; None: all.  outputs: None: as many as there are classes.
     run, checkpoint: which of a pack; the only run and the last checkpoint need not be named.
     settings: as for `flatlab.metrics.measure`.
     Raises `MeasureError`, `DataError` or `StoreError` with the reason.
     """
     folder = Path(data_set)
-    if folder.is_dir():
+    if folder.exists():
         raw = data.load("image-folder", str(folder))
     elif data_set in keys_of("data"):
         raw = data.load(data_set)
     else:
-        raise DataError(f"{data_set!r} is no folder; known data: {', '.join(keys_of('data'))}")
+        known = ", ".join(keys_of("data"))
+        raise DataError(f"{data_set!r} is neither a folder nor an archive; known data: {known}")
     splits = prepare(raw, {"classes": "all", "scaling": scaling}, outputs, torch.float32)
     chosen = splits.train if split == "train" else splits.test
     count = len(chosen.labels) if samples is None else min(samples, len(chosen.labels))

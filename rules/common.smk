@@ -72,16 +72,19 @@ def correlations_of_figure(wildcards):
     ]
 
 
+def verdicts_of_figure(figure):
+    return f"results/{PLAN.config.scale}/verdicts/{figure.paper}/{figure.key}.json"
+
+
 def files_of_figure(figure):
-    place = f"results/{PLAN.config.scale}"
-    stem = f"{figure.paper}/{figure.key}"
-    return [
-        *(
-            f"{place}/figures/{stem}.{extension}"
-            for extension in ("pdf", "svg", "png", "csv")
-        ),
-        f"{place}/verdicts/{stem}.json",
-    ]
+    stem = f"results/{PLAN.config.scale}/figures/{figure.paper}/{figure.key}"
+    pictures = [f"{stem}.{extension}" for extension in ("pdf", "svg", "png", "csv")]
+    return [*pictures, verdicts_of_figure(figure)]
+
+
+def published_tables(wildcards, ending):
+    place = plan.PUBLISHED / wildcards.scale / "tables"
+    return [f"{place}/{grid}{ending}.zarr.zip" for grid in figure_of(wildcards).grids]
 
 
 def train_settings(wildcards):

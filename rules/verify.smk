@@ -18,3 +18,24 @@ rule verify:
         ),
     script:
         "../scripts/verify.py"
+
+
+rule score:
+    """Count the verdicts on all claims."""
+    input:
+        [verdicts_of_figure(figure) for figure in PLAN.figures],
+    output:
+        json="results/{scale}/verdicts/scoreboard.json",
+        html=report(
+            "results/{scale}/verdicts/scoreboard.html",
+            caption="../report/scoreboard.rst",
+            category="scoreboard",
+        ),
+    log:
+        "logs/{scale}/score.log",
+    conda:
+        "../envs/draw.yaml"
+    params:
+        code=plan.fingerprint("flatlab.scoreboard"),
+    script:
+        "../scripts/score.py"

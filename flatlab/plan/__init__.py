@@ -22,6 +22,13 @@ from flatlab.plan.jobs import (
     train_code,
     train_settings,
 )
+from flatlab.plan.published import (
+    PUBLISHED,
+    computing_code,
+    outdated,
+    published_figures,
+    published_scales,
+)
 from flatlab.plan.registry import Figure, figures, keys_of, module_of
 from flatlab.plan.schema import (
     SCALES,
@@ -37,6 +44,7 @@ from flatlab.plan.schema import (
 )
 
 __all__ = [
+    "PUBLISHED",
     "SCALES",
     "Config",
     "Figure",
@@ -45,6 +53,7 @@ __all__ = [
     "Plan",
     "PlanError",
     "closest",
+    "computing_code",
     "figures",
     "fingerprint",
     "grid_keys",
@@ -53,6 +62,9 @@ __all__ = [
     "measure_code",
     "measure_settings",
     "module_of",
+    "outdated",
+    "published_figures",
+    "published_scales",
     "set_job_environment",
     "table_settings",
     "targets",

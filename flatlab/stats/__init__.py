@@ -1,8 +1,19 @@
-"""Correlations with intervals, and what an interval says about a claim. numpy and scipy only."""
+"""Correlations and trends with intervals, and what an interval says about a claim.
 
-from flatlab.stats.bootstrap import LEVEL, RESAMPLES, Estimate, bca
+numpy and scipy only.
+"""
+
+from flatlab.stats.bootstrap import LEVEL, RESAMPLES, Estimate, bca, undefined
 from flatlab.stats.correlation import KINDS, Correlations
-from flatlab.stats.verdict import Verdict, counts, not_run, theorem
+from flatlab.stats.verdict import (
+    Verdict,
+    counts,
+    every,
+    not_run,
+    some,
+    theorem,
+    violations,
+)
 
 __all__ = [
     "KINDS",
@@ -13,6 +24,10 @@ __all__ = [
     "Verdict",
     "bca",
     "counts",
+    "every",
     "not_run",
+    "some",
     "theorem",
+    "undefined",
+    "violations",
 ]

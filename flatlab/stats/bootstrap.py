@@ -1,4 +1,4 @@
-"""The bootstrap, stratified by setting: weights, estimates and BCa intervals.
+"""The bootstrap, stratified by setting: weights, estimates, BCa and percentile intervals.
 
 A resample draws, within each stratum, as many runs as it has, with replacement; it is stored as
 how often each run was drawn, so that one matrix serves every statistic of a table.
@@ -6,8 +6,10 @@ how often each run was drawn, so that one matrix serves every statistic of a tab
 
 from __future__ import annotations
 
+import functools
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +23,23 @@ LEVEL = 0.95
 
 
 def resample(strata: NDArray[np.int64], resamples: int, seed: int) -> Array:
-    """How often each run is drawn: (resamples, runs). strata: (runs), the number of each one's."""
+    """How often each run is drawn: (resamples, runs), read-only. strata: (runs), each one's number.
+
+    The same every time, so that statistics of the same runs stay together, resample by resample.
+    """
+    return _resample(tuple(strata.tolist()), resamples, seed)
+
+
+@functools.lru_cache(maxsize=8)
+def _resample(runs: tuple[int, ...], resamples: int, seed: int) -> Array:
+    strata = np.array(runs, dtype=np.int64)
     generator = np.random.default_rng(seed)
     weights = np.zeros((resamples, len(strata)))
     for stratum in np.unique(strata):
         members = np.flatnonzero(strata == stratum)
         share = np.full(len(members), 1 / len(members))
         weights[:, members] = generator.multinomial(len(members), share, size=resamples)
+    weights.setflags(write=False)
     return weights
 
 
@@ -97,17 +109,24 @@ def _quantiles(resampled: Array, low: Array, high: Array) -> tuple[Array, Array]
 class Estimate:
     """A number with its bootstrap: differences and absolute values keep the resamples together.
 
-    name: as in a claim, "rho(mls, nmls)".  resampled: (resamples).  jackknife, strata: (runs).
+    name: as in a claim, "rho(mls, nmls)".  resampled: (resamples).  strata: (runs), of the runs
+    used.  jackknife: (runs), for a BCa interval; without it the interval is the percentile one.
+    reason: why there is no number, where there is none.
     """
 
     name: str
     value: float
     resampled: Array
-    jackknife: Array
     strata: NDArray[np.int64]
+    jackknife: Array | None = None
+    reason: str = ""
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
-        """The BCa interval, or the percentile one where that is not defined."""
+        """The BCa interval, or the percentile one where that is not defined or not wanted."""
+        if self.jackknife is None:
+            tail = np.array((1 - level) / 2)
+            low, high = _quantiles(self.resampled, tail, 1 - tail)
+            return float(low), float(high)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # a mean of nothing is NaN
             low, high, _ = bca(
@@ -116,31 +135,52 @@ class Estimate:
         return float(low), float(high)
 
     def __sub__(self, other: Estimate) -> Estimate:
+        name = f"{self.name} - {other.name}"
+        if self.reason or other.reason:
+            return undefined(name, self.reason or other.reason)
+        if len(self.strata) != len(other.strata):
+            raise ValueError(f"{name}: not of the same runs, their resamples are not comparable")
+        both = self.jackknife is not None and other.jackknife is not None
         return Estimate(
-            f"{self.name} - {other.name}",
+            name,
             self.value - other.value,
             self.resampled - other.resampled,
-            self.jackknife - other.jackknife,
             self.strata,
+            self.jackknife - other.jackknife if both else None,  # type: ignore[operator]
         )
 
     def __abs__(self) -> Estimate:
+        jackknife = None if self.jackknife is None else np.abs(self.jackknife)
         return Estimate(
             f"|{self.name}|",
             abs(self.value),
             np.abs(self.resampled),
-            np.abs(self.jackknife),
             self.strata,
+            jackknife,
+            self.reason,
         )
 
     def __gt__(self, other: Estimate | float) -> Verdict:
         """The claim that this exceeds another estimate or a number."""
-        if isinstance(other, Estimate):
-            return (self - other) > 0.0
-        return compare(self.name, self.value, self.interval(), other, greater=True)
+        return self._compared_with(other, greater=True)
 
     def __lt__(self, other: Estimate | float) -> Verdict:
         """The claim that this is below another estimate or a number."""
+        return self._compared_with(other, greater=False)
+
+    def _compared_with(self, other: Estimate | float, greater: bool) -> Verdict:
         if isinstance(other, Estimate):
-            return (self - other) < 0.0
-        return compare(self.name, self.value, self.interval(), other, greater=False)
+            return (self - other)._compared_with(0.0, greater)
+        interval, n = self.interval(), len(self.strata)
+        return compare(self.name, self.value, interval, other, greater, n, self.reason)
+
+    def report(self) -> dict[str, Any]:
+        """As evidence, of no claim."""
+        low, high = self.interval()
+        n = len(self.strata)
+        return {"quantity": self.name, "value": self.value, "low": low, "high": high, "n": n}
+
+
+def undefined(name: str, reason: str) -> Estimate:
+    """No number, and why: every claim about it is `not run` for that reason."""
+    return Estimate(name, np.nan, np.full(1, np.nan), np.zeros(0, np.int64), reason=reason)

@@ -15,10 +15,20 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from flatlab.stats.bootstrap import RESAMPLES, Array, Estimate, bca, leave_one_out, resample
+from flatlab.stats.bootstrap import (
+    RESAMPLES,
+    Array,
+    Estimate,
+    bca,
+    leave_one_out,
+    resample,
+    undefined,
+)
 
 Kind = Literal["pooled", "within", "between"]
 KINDS: tuple[Kind, ...] = ("pooled", "within", "between")
+FEWEST = 3
+"""Runs of which there is a correlation."""
 
 
 class Correlations:
@@ -42,10 +52,23 @@ class Correlations:
 
     def rho(self, x: str, y: str, kind: Kind = "pooled") -> Estimate:
         """One correlation with its bootstrap."""
-        pair = self._resampled(self.names.index(x), self.names.index(y))
-        name = f"rho({x}, {y})" if kind == "pooled" else f"rho_{kind}({x}, {y})"
-        values = [part[kind][:, 0, 1] for part in pair.parts]
-        return Estimate(name, float(values[0][0]), values[1], values[2], pair.strata)
+        return self.rhos((x, y), kind=kind)[0]
+
+    def rhos(self, *pairs: tuple[str, str], kind: Kind = "pooled") -> list[Estimate]:
+        """Correlations to be compared: all of the runs that have every quantity of these pairs."""
+        used = sorted({self.names.index(name) for pair in pairs for name in pair})
+        data = self._resampled(*used)
+        estimates = []
+        for x, y in pairs:
+            name = f"rho({x}, {y})" if kind == "pooled" else f"rho_{kind}({x}, {y})"
+            if len(data.strata) < FEWEST:
+                reason = f"{name}: {len(data.strata)} runs have all that is compared"
+                estimates.append(undefined(name, reason))
+                continue
+            i, j = used.index(self.names.index(x)), used.index(self.names.index(y))
+            one, many, jackknife = (part[kind][:, i, j] for part in data.parts)
+            estimates.append(Estimate(name, float(one[0]), many, data.strata, jackknife))
+        return estimates
 
     def runs_used(self, x: str, y: str) -> int:
         """How many runs have both quantities."""
@@ -66,7 +89,7 @@ class Correlations:
         groups += [(i, j) for i in range(count) for j in range(i) if not (whole[i] and whole[j])]
         for group in groups:
             data = self._resampled(*group)
-            if len(data.strata) < 3:
+            if len(data.strata) < FEWEST:
                 continue
             a, b = np.triu_indices(len(group))
             one, many, jackknife = (part[kind][:, a, b] for part in data.parts)
@@ -89,14 +112,18 @@ class Correlations:
 class _Resampled:
     """The correlation matrices of the data, of each resample and of the jackknife.
 
-    parts: three dictionaries kind -> (1 | resamples | runs, quantities, quantities).
+    parts: three dictionaries kind -> (1 | resamples | runs, quantities, quantities); none of too
+    few runs.
     """
 
     def __init__(self, values: Array, strata: NDArray[np.int64], resamples: int, seed: int) -> None:
         self.strata = strata
+        self.parts: list[dict[Kind, Array]] = []
         runs = len(values)
-        scale = values.std(axis=0) if runs else np.ones(values.shape[1])
-        values = (values - values.mean(axis=0)) / np.where(scale > 0, scale, 1) if runs else values
+        if runs < FEWEST:
+            return
+        scale = values.std(axis=0)
+        values = (values - values.mean(axis=0)) / np.where(scale > 0, scale, 1)
         weights = (np.ones((1, runs)), resample(strata, resamples, seed), leave_one_out(runs))
         self.parts = [correlate(values, strata, part) for part in weights]
 

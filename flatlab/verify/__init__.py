@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from flatlab.stats import Correlations, Estimate, Verdict
+from flatlab.stats import Correlations, Estimate, Verdict, undefined
 from flatlab.tables.selection import columns_of, end_of_training, one_per_run
+from flatlab.verify._curves import Curves, NotThere, Setting, series
 
 
 class Evidence:
@@ -24,22 +25,47 @@ class Evidence:
     def __init__(self, tables: Mapping[str, xr.Dataset]) -> None:
         self.tables = tables
 
-    def __contains__(self, grid: str) -> bool:
-        return grid in self.tables
+    def table(self, grid: str) -> xr.Dataset:
+        """The table of a grid; `NotThere` without one."""
+        if grid not in self.tables:
+            raise NotThere(f"{grid} is not among the tables")
+        return self.tables[grid]
 
     @functools.cache  # noqa: B019 - lives as long as the verdicts of one figure
-    def correlations(self, grid: str) -> Correlations:
-        chosen = end_of_training(self.tables[grid])
-        return Correlations(columns_of(chosen, one_per_run(chosen)), list(chosen["setting"].values))
+    def correlations(self, grid: str, seeds: int | None = None) -> Correlations:
+        """Of the runs of a grid at the end of training, of its first seeds or of all."""
+        chosen = end_of_training(self.table(grid))
+        if seeds is not None:
+            chosen = chosen.sel(run=chosen["seed"].values < seeds)
+        columns = columns_of(chosen, one_per_run(chosen))
+        if "g" in columns:
+            columns["root_g"] = np.sqrt(columns["g"])  # G is quadratic in what MLS is linear in
+        return Correlations(columns, list(chosen["setting"].values))
 
-    def rho(self, grid: str, x: str, y: str) -> Estimate:
+    def rho(self, grid: str, x: str, y: str, seeds: int | None = None) -> Estimate:
         """Pearson's correlation over the runs of a grid at the end of training."""
-        return self.correlations(grid).rho(x, y)
+        return self.rhos(grid, (x, y), seeds=seeds)[0]
+
+    def rhos(self, grid: str, *pairs: tuple[str, str], seeds: int | None = None) -> list[Estimate]:
+        """Correlations to be compared, of the same runs."""
+        try:
+            correlations = self.correlations(grid, seeds)
+            for name in (name for pair in pairs for name in pair):
+                if name not in correlations.names:
+                    raise NotThere(f"{grid} has no {name}")
+        except NotThere as missing:
+            return [undefined(f"rho({x}, {y})", str(missing)) for x, y in pairs]
+        return correlations.rhos(*pairs)
 
     def values(self, grid: str, name: str) -> np.ndarray:
-        """A quantity at every checkpoint of every run that did not diverge."""
-        table = self.tables[grid]
-        return table[name].sel(run=~table["diverged"].values).values
+        """A quantity on training samples at every checkpoint of every run that did not diverge."""
+        table = self.table(grid)
+        return series(grid, table.sel(run=~table["diverged"].values), name)
+
+    @functools.cache  # noqa: B019 - as above
+    def curves(self, grid: str, setting: Setting) -> Curves:
+        """The training of one setting of a grid."""
+        return Curves(grid, self.tables.get(grid), setting)
 
 
 @dataclass(frozen=True)

@@ -1,147 +1,127 @@
 """chen2026: what the paper says of its figures.
 
 Sharpness in the claims is sqrt(S), as in the paper's figures; the MLS bound is D of Eq. 59 and
-kappa the relative flatness of the last layer. "Weak" means below 0.3.
+kappa the relative flatness of the last layer. "Weak" means below 0.3. I is interpolation: from the
+first checkpoint with a training loss below 1e-2 to the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
-from flatlab.stats import Verdict, not_run, theorem
+from flatlab.stats import Verdict, every
 from flatlab.verify import Claim, Evidence
+from flatlab.verify._bounds import bounded, bounds_in_training, bounds_of_models, chain
+from flatlab.verify._correlations import negative, negative_somewhere, pair_plot, positive
+from flatlab.verify._quantities import (
+    BATCH_SIZES,
+    BOUND_C,
+    GAP,
+    KAPPA,
+    LEARNING_RATES,
+    LENET,
+    MLP,
+    MLS,
+    MLS_BOUND,
+    NMLS,
+    NMLS_BOUND,
+    VGG,
+    VOLUME,
+    S,
+)
+from flatlab.verify._trends import (
+    Sweep,
+    dimension_falls,
+    dimension_is_followed_less,
+    falling,
+    flatter_but_worse,
+    follows,
+    misclassified,
+    not_always_better,
+    ordered,
+    volume_falls_on_a_plateau,
+    volume_falls_slower,
+    volume_is_followed_less,
+)
 
-WEAK = 0.3
-S, MLS, NMLS, VOLUME = "root_sharpness", "mls", "nmls", "log_volume"
-DIMENSION, GAP, KAPPA = "local_dimension", "generalization_gap", "relative_flatness"
-MLS_BOUND, NMLS_BOUND, BOUND_C = "bound_d", "nmls_bound", "bound_c"
+GRIDS = (MLP, VGG, LENET)
+COMPRESSION = (MLS, NMLS, VOLUME)
 
 
-def pair_plot(grid: str) -> list[Claim]:
-    """The claims that the paper makes of each of its pair plots: H.7, H.8 and H.9."""
-
-    def positive(*pairs: tuple[str, str]) -> Callable[[Evidence], Verdict]:
-        def judge(e: Evidence) -> Verdict:
-            verdict, *others = (e.rho(grid, x, y) > 0 for x, y in pairs)
-            for other in others:
-                verdict = verdict & other
-            return verdict
-
-        return judge
-
-    def sharpness_tells_volume_less(e: Evidence) -> Verdict:
-        return e.rho(grid, S, MLS) > e.rho(grid, S, VOLUME)
-
-    def sharpness_does_not_tell_dimension(e: Evidence) -> Verdict:
-        weak = abs(e.rho(grid, S, DIMENSION))
-        return (weak < e.rho(grid, S, MLS)) & (weak < e.rho(grid, S, VOLUME))
-
-    def compression_before_generalization(e: Evidence) -> Verdict:
-        gap = e.rho(grid, S, GAP)
-        return (
-            (e.rho(grid, S, MLS) > gap)
-            & (e.rho(grid, S, NMLS) > gap)
-            & (e.rho(grid, S, VOLUME) > gap)
-        )
-
+def perceptron(sweep: Sweep, caption: str) -> list[Claim]:
+    """The claims of both trend figures of the multilayer perceptron, I.10 and I.11."""
     return [
-        Claim("c1", "rho(NMLS, NMLS bound) > 0", "App. H.2, 4", positive((NMLS, NMLS_BOUND))),
-        Claim(
-            "c2",
-            "rho(sharpness, each of MLS, NMLS, log volume) > 0",
-            "Sec. 4.2",
-            positive((S, MLS), (S, NMLS), (S, VOLUME)),
-        ),
-        Claim("c3", "rho(log volume, MLS) > 0", "App. H.2, 2", positive((VOLUME, MLS))),
-        Claim(
-            "c4",
-            "rho(sharpness, MLS) > rho(sharpness, log volume)",
-            "Sec. 3.2",
-            sharpness_tells_volume_less,
-        ),
-        Claim(
-            "c5",
-            "|rho(sharpness, dimension)| < rho(sharpness, each of MLS, log volume)",
-            "Sec. 4.4",
-            sharpness_does_not_tell_dimension,
-        ),
-        Claim("c6", "rho(sharpness, gap) > 0", "App. H.2, 3", positive((S, GAP))),
-        Claim(
-            "c7",
-            "rho(gap, each of NMLS bound, MLS, NMLS) > 0",
-            "App. H.2, 1",
-            positive((NMLS_BOUND, GAP), (MLS, GAP), (NMLS, GAP)),
-        ),
-        Claim(
-            "c8",
-            "rho(sharpness, each of MLS, NMLS, log volume) > rho(sharpness, gap)",
-            "Sec. 5",
-            compression_before_generalization,
-        ),
-        Claim(
-            "c9",
-            f"rho(kappa, gap) < {WEAK}: weak or negative",
-            "App. H.2, 6",
-            lambda e: e.rho(grid, KAPPA, GAP) < WEAK,
-        ),
+        follows("c1", MLP, sweep, (MLS, NMLS), caption),
+        volume_falls_slower("c2", MLP, sweep, "Sec. 4.1"),
+        ordered("c3", MLP, sweep, (S,), "Sec. 4.1"),
+        flatter_but_worse("c4", MLP, sweep, "Sec. 5"),
     ]
 
 
-def bounds_hold(e: Evidence) -> Verdict:
+def bounds_of_perceptrons(e: Evidence) -> Verdict:
     """Theorems for fully connected networks."""
-    a, b, c, d = (e.values("mlp-grid", f"bound_{letter}") for letter in "abcd")
-    nmls, bound = (e.values("mlp-grid", name) for name in (NMLS, NMLS_BOUND))
-    return (
-        theorem("A <= B", a, b)
-        & theorem("B <= C", b, c)
-        & theorem("C <= D", c, d)
-        & theorem("NMLS <= NMLS bound", nmls, bound)
-    )
+    values = partial(e.values, MLP)
+    return chain(values) & bounded(values, "NMLS")
 
 
-def negative_somewhere(e: Evidence) -> Verdict:
-    """Over the three grids of the paper, for either quantity and its counterpart."""
-
-    def negative(grid: str) -> Verdict:
-        if grid not in e:
-            return not_run(f"{grid} is not among the tables")
-        return (e.rho(grid, MLS, MLS_BOUND) < 0) | (e.rho(grid, KAPPA, GAP) < 0)
-
-    return negative("mlp-grid") | negative("vgg-grid") | negative("lenet-grid")
-
-
-CLAIMS = {
+CLAIMS: dict[str, list[Claim]] = {
+    "fig2": [
+        ordered("c1", VGG, LEARNING_RATES, (S,), "caption of Fig. 2, Sec. 4.1"),
+        ordered("c2", VGG, LEARNING_RATES, COMPRESSION, "caption of Fig. 2"),
+        falling("c3", VGG, LEARNING_RATES, (S, *COMPRESSION), "Sec. 4.1"),
+        volume_is_followed_less("c4", VGG, LEARNING_RATES, (MLS, NMLS)),
+        dimension_falls("c5", VGG, LEARNING_RATES, "Sec. 3.2, 4.4"),
+        dimension_is_followed_less("c6", VGG, LEARNING_RATES, "Sec. 4.4"),
+        not_always_better("c7", [(VGG, LEARNING_RATES), (MLP, LEARNING_RATES)], "Sec. 5"),
+    ],
+    "fig3": [
+        ordered("c1", VGG, BATCH_SIZES, (S,), "caption of Fig. 3"),
+        ordered("c2", VGG, BATCH_SIZES, COMPRESSION, "caption of Fig. 3"),
+        falling("c3", VGG, BATCH_SIZES, (S, *COMPRESSION), "Sec. 4.1"),
+        volume_falls_on_a_plateau("c4", VGG, "Sec. 4.1"),
+    ],
+    "fig4": [
+        Claim(
+            "c1",
+            "rho(NMLS, NMLS bound) > 0 in each of the three grids",
+            "Sec. 4.2, App. H.2, 4",
+            lambda e: every(e.rho(grid, NMLS, NMLS_BOUND) > 0 for grid in GRIDS),
+        ),
+        Claim(
+            "c2",
+            "rho(MLS, MLS bound) < 0 in at least one of the three grids",
+            "Sec. 4.2, App. H.2, 5",
+            negative_somewhere(GRIDS, (MLS, MLS_BOUND)),
+        ),
+        bounds_of_models("c3", GRIDS, "Prop. 3.8, 3.10"),
+    ],
+    "figH6": bounds_in_training("App. H.1", "caption of Fig. H.6"),
+    "figH7": pair_plot(VGG),
     "figH8": [
-        *pair_plot("mlp-grid"),
+        *pair_plot(MLP),
         Claim(
             "c10",
             "rho(MLS, MLS bound D) < 0",
             "App. H.2, 5",
-            lambda e: e.rho("mlp-grid", MLS, MLS_BOUND) < 0,
+            negative(MLP, (MLS, MLS_BOUND)),
         ),
-        Claim(
-            "c11",
-            "rho(MLS, bound C) > 0",
-            "caption of Fig. H.6",
-            lambda e: e.rho("mlp-grid", MLS, BOUND_C) > 0,
-        ),
-        Claim(
-            "c12",
-            "rho(sharpness, MLS) > 0",
-            "Sec. 3.2",
-            lambda e: e.rho("mlp-grid", S, MLS) > 0,
-        ),
+        Claim("c11", "rho(MLS, bound C) > 0", "caption of Fig. H.6", positive(MLP, (MLS, BOUND_C))),
+        Claim("c12", "rho(sharpness, MLS) > 0", "Sec. 3.2", positive(MLP, (S, MLS))),
         Claim(
             "c13",
             "rho(MLS, MLS bound) or rho(kappa, gap) < 0 in at least one of the three grids",
             "Sec. 4.2",
-            negative_somewhere,
+            negative_somewhere(GRIDS, (MLS, MLS_BOUND), (KAPPA, GAP)),
         ),
         Claim(
             "theorem",
             "A <= B <= C <= D and NMLS <= NMLS bound, for every network",
             "Eq. 59, Prop. 3.10",
-            bounds_hold,
+            bounds_of_perceptrons,
         ),
     ],
+    "figH9": pair_plot(LENET),
+    "figI10": perceptron(BATCH_SIZES, "caption of Fig. I.10"),
+    "figI11": perceptron(LEARNING_RATES, "caption of Fig. I.11"),
+    "figJ12": misclassified(VGG, MLS, "App. J"),
 }

@@ -29,6 +29,7 @@ def built(project: Path) -> None:
     claim = {"id": "chen2026_figH8/c1", "text": "rho > 0", "verdict": "undecided", "reason": "why"}
     about = {
         "grid": "mlp-grid",
+        "scale": "demo",
         "runs": 99,
         "network": "mlp4-small",
         "data": "digits",
@@ -54,7 +55,8 @@ def test_the_summary_names_targets_verdicts_and_where_to_look(
         "undecided  c1",
         "why",
         "results/demo/figures/chen2026/figH8.pdf",
-        "1 of 1 targets built",
+        "targets built",
+        "chen2026_figH8 (demo)",
     ):
         assert part in text
 

@@ -161,6 +161,20 @@ def test_a_subset_larger_than_the_data_is_refused(digits):
     assert f"400 samples asked for, there are {count}" in sentence(error)
 
 
+def test_the_data_folder_is_the_argument_else_the_environment_else_data(tmp_path, monkeypatch):
+    def place(folder=None):
+        with pytest.raises(DataError) as error:
+            load("image-folder", folder)
+        return sentence(error).partition(" is not a folder")[0]
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FLATLAB_DATA", "there")
+    assert place("here") == "here"
+    assert place() == "there"
+    monkeypatch.delenv("FLATLAB_DATA")
+    assert place() == "data"
+
+
 def test_a_gpu_that_is_not_there_is_refused_in_words(stripes, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(DataError, match="no GPU here; set device: cpu"):

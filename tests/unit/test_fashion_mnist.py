@@ -5,12 +5,11 @@ import hashlib
 import os
 import socket
 from pathlib import Path
-from urllib.error import URLError
 
 import numpy as np
 import pytest
 
-from flatlab.data import DataError, load
+from flatlab.data import DataError, _sources, load
 
 NAMES = [
     f"{part}-{kind}-ubyte.gz"
@@ -51,10 +50,12 @@ def no_network(monkeypatch):
     """A machine from which nothing can be reached."""
 
     def refuse(*args, **kwargs):
-        raise URLError("no network")
+        raise OSError("no network")
 
-    monkeypatch.setattr("torchvision.datasets.mnist.download_and_extract_archive", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
     monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(_sources, "PAUSE_S", 0)
+    monkeypatch.delenv("FLATLAB_MIRROR", raising=False)
 
 
 def write(contents, folder):
@@ -90,20 +91,42 @@ def test_a_damaged_file_is_named(name, files, no_network, tmp_path):
     assert f"{tmp_path / name} is damaged" in sentence(error)
 
 
+def test_a_truncated_file_is_named(files, no_network, tmp_path):
+    write({**files, NAMES[0]: files[NAMES[0]][:40]}, tmp_path)
+    with pytest.raises(DataError) as error:
+        load("fashion-mnist", str(tmp_path))
+    assert f"{tmp_path / NAMES[0]} is damaged or incomplete" in sentence(error)
+
+
 def test_files_that_are_neither_there_nor_downloadable_are_named(no_network, tmp_path):
+    from torchvision.datasets import FashionMNIST
+
     with pytest.raises(DataError) as error:
         load("fashion-mnist", str(tmp_path))
     message = sentence(error)
     assert str(tmp_path) in message
     assert "no network" in message
     assert all(name in message for name in NAMES)
+    assert all(mirror in message for mirror in FashionMNIST.mirrors)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-def test_one_missing_file_is_as_good_as_none(files, no_network, tmp_path):
+def test_one_missing_file_is_named_alone(files, no_network, tmp_path):
     write(files, tmp_path)
     (tmp_path / NAMES[2]).unlink()
-    with pytest.raises(DataError, match="could not be downloaded"):
+    with pytest.raises(DataError, match=rf"missing: {NAMES[2]}\).*could not be downloaded"):
         load("fashion-mnist", str(tmp_path))
+
+
+@pytest.mark.parametrize("there", [[], NAMES[1:3], NAMES])
+def test_what_is_missing_comes_from_a_mirror(there, files, no_network, tmp_path, monkeypatch):
+    write(files, tmp_path / "mirror")
+    monkeypatch.setenv("FLATLAB_MIRROR", (tmp_path / "mirror").as_uri())
+    write({name: files[name] for name in there}, tmp_path / "data" / "fashion-mnist")
+    raw = load("fashion-mnist", str(tmp_path / "data"))
+    assert (raw.sizes["train_sample"], raw.sizes["test_sample"]) == (5, 3)
+    downloaded = {path.name for path in tmp_path.glob("data/FashionMNIST/raw/*")}
+    assert downloaded == set(NAMES) - set(there)
 
 
 def test_the_official_files_hold_60000_and_10000_images():

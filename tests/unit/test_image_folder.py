@@ -2,21 +2,87 @@
 
 from __future__ import annotations
 
+import io
+import os
+import stat
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
 import numpy as np
 import pytest
 from PIL import Image
 
 from flatlab.data import DataError, load
 
+TARS = {".tar": "w", ".tar.gz": "w:gz", ".tgz": "w:gz", ".tar.bz2": "w:bz2", ".tar.xz": "w:xz"}
+ENDINGS = [*TARS, ".zip"]
 
-def write(folder, classes=("cat", "dog"), count=10, mode="L", size=(6, 4)):
+
+def write(folder, classes=("cat", "dog"), count=10, mode="L", size=(6, 4), form="png"):
     """Images whose pixels all have the value of their place in the class."""
     for name in classes:
         (folder / name).mkdir(parents=True)
         for number in range(count):
             colour = number if mode == "L" else (number, 0, 255)
-            Image.new(mode, size, colour).save(folder / name / f"{number:03}.png")
+            Image.new(mode, size, colour).save(folder / name / f"{number:03}.{form}")
     return folder
+
+
+def pack(folder, archive, below=".", names=None):
+    """Everything in a folder as an archive; names: which members, in which order."""
+    paths = sorted(folder.rglob("*"))
+    names = names or [path.relative_to(folder).as_posix() for path in paths]
+    if archive.suffix == ".zip":
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
+            for name in names:
+                file.write(folder / name, Path(below, name))
+    else:
+        ending = next(ending for ending in TARS if archive.name.endswith(ending))
+        with tarfile.open(archive, TARS[ending]) as file:
+            for name in names:
+                file.add(folder / name, Path(below, name), recursive=False)
+    return archive
+
+
+def add_to_tar(archive, name, kind=tarfile.REGTYPE, target=""):
+    """One more member of an uncompressed archive."""
+    with tarfile.open(archive, "a") as file:
+        member = tarfile.TarInfo(name)
+        member.type, member.linkname = kind, target
+        file.addfile(member, io.BytesIO())
+
+
+def add_to_zip(archive, name, kind=stat.S_IFREG):
+    """One more member of an archive."""
+    with zipfile.ZipFile(archive, "a") as file:
+        member = zipfile.ZipInfo("x")
+        member.filename = name
+        member.external_attr = (kind | 0o644) << 16
+        file.writestr(member, b"target")
+
+
+def sentence(error):
+    """The message of an error, which must be one sentence."""
+    message = str(error.value)
+    assert "\n" not in message
+    return message
+
+
+def refusal(place):
+    """Why the images of a folder or an archive are refused."""
+    with pytest.raises(DataError) as error:
+        load("image-folder", str(place))
+    return sentence(error)
+
+
+@pytest.fixture
+def pets(tmp_path):
+    """Images in colours with a split, as folders."""
+    write(tmp_path / "pets" / "train", count=5, mode="RGB")
+    write(tmp_path / "pets" / "test", count=3, mode="RGB")
+    return tmp_path / "pets"
 
 
 def test_every_fifth_image_of_a_class_is_for_testing(tmp_path):
@@ -45,23 +111,284 @@ def test_colours_come_first_and_grey_images_among_them_become_colours(tmp_path):
     assert inputs[1, :, 0, 0].tolist() == [1, 0, 255]
 
 
+@pytest.mark.parametrize("part", ["train", "test"])
+def test_one_part_in_grey_becomes_colours_where_the_other_has_them(part, tmp_path):
+    for name in ("train", "test"):
+        write(tmp_path / name, mode="L" if name == part else "RGB")
+    data = load("image-folder", str(tmp_path))
+    assert data["train_inputs"].shape == data["test_inputs"].shape == (20, 3, 4, 6)
+    assert data[f"{part}_inputs"].values[9, :, 0, 0].tolist() == [9, 9, 9]
+
+
+def test_parts_of_different_sizes_are_refused(tmp_path):
+    write(tmp_path / "train")
+    write(tmp_path / "test", size=(7, 7))
+    assert "images in test have (7, 7) pixels, those in train (4, 6)" in refusal(tmp_path)
+
+
+def test_the_title_is_the_name_of_the_folder(pets, monkeypatch):
+    (pets.parent / "link").symlink_to(pets)
+    assert load("image-folder", f"{pets}/").attrs["title"] == "pets"
+    assert load("image-folder", f"{pets}/../link").attrs["title"] == "link"
+    monkeypatch.chdir(pets)
+    assert load("image-folder", ".").attrs["title"] == "pets"
+
+
+def test_hidden_files_and_folders_do_not_count(tmp_path):
+    folder = write(tmp_path / "pets")
+    (folder / ".cache").mkdir()
+    (folder / "cat" / "._000.png").write_bytes(b"no image")
+    archive = pack(folder, tmp_path / "pets.zip")
+    for place in (folder, archive):
+        assert load("image-folder", str(place)).sizes["train_sample"] == 16
+
+
 def test_what_cannot_be_used_is_named(tmp_path):
-    with pytest.raises(DataError, match="is not a folder"):
-        load("image-folder", str(tmp_path / "none"))
-    with pytest.raises(DataError, match="at least two classes"):
-        load("image-folder", str(tmp_path))
+    assert "is not a folder or an archive" in refusal(tmp_path / "none")
+    assert "at least two classes" in refusal(tmp_path)
     folder = write(tmp_path / "data")
     (folder / "empty").mkdir()
-    with pytest.raises(DataError, match=r"empty has no images"):
-        load("image-folder", str(folder))
+    assert f"{folder / 'empty'} has no images" in refusal(folder)
     (folder / "empty").rmdir()
-    (folder / "cat" / "003.png").write_bytes(b"no image")
-    with pytest.raises(DataError, match=r"003\.png cannot be read"):
-        load("image-folder", str(folder))
-    Image.new("L", (9, 9)).save(folder / "cat" / "003.png")
-    with pytest.raises(DataError, match=r"003\.png has \(9, 9\) pixels, others have \(4, 6\)"):
-        load("image-folder", str(folder))
+    image = folder / "cat" / "003.png"
+    whole = image.read_bytes()
+    for content in (b"no image", b"", whole[:40]):
+        image.write_bytes(content)
+        assert f"{image} cannot be read as an image; replace or delete it" in refusal(folder)
+    Image.new("L", (9, 9)).save(image)
+    assert f"{image} has (9, 9) pixels, others have (4, 6)" in refusal(folder)
+    Image.new("I;16", (6, 4)).save(image)
+    assert f"{image} has more than 8 bits per colour (I;16); convert it" in refusal(folder)
     write(tmp_path / "split" / "train")
     write(tmp_path / "split" / "test", classes=("cat", "cow"))
-    with pytest.raises(DataError, match="different classes"):
-        load("image-folder", str(tmp_path / "split"))
+    assert "different classes" in refusal(tmp_path / "split")
+
+
+@pytest.mark.parametrize("below", [".", "part"])
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_archives_of_train_and_test_are_the_split(ending, below, pets, tmp_path):
+    folder = tmp_path / "archives" / "pets"
+    folder.mkdir(parents=True)
+    for part in ("train", "test"):
+        pack(pets / part, folder / f"{part}{ending}", below=part if below == "part" else ".")
+    before = sorted(folder.rglob("*"))
+    assert load("image-folder", str(folder)).identical(load("image-folder", str(pets)))
+    assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize("below", [".", "pets", "a/b"])
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_one_archive_may_hold_train_and_test(ending, below, pets, tmp_path):
+    archive = pack(pets, tmp_path / f"animals{ending}", below)
+    ours = load("image-folder", str(archive))
+    assert ours.equals(load("image-folder", str(pets)))
+    assert ours.attrs["title"] == "animals"
+    assert ours.attrs["source"] == f"images in the archive animals{ending}"
+    assert ours.attrs["classes"] == ["cat", "dog"]
+
+
+@pytest.mark.parametrize("ending", [".tar.gz", ".zip"])
+def test_one_archive_of_classes_is_split_like_a_folder(ending, tmp_path):
+    folder = write(tmp_path / "pets")
+    archive = pack(folder, tmp_path / f"pets{ending}")
+    assert load("image-folder", str(archive)).equals(load("image-folder", str(folder)))
+
+
+def test_a_split_may_be_half_a_folder_and_half_an_archive(pets):
+    whole = load("image-folder", str(pets))
+    pack(pets / "test", pets / "test.tar")
+    for path in sorted((pets / "test").rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    (pets / "test").rmdir()
+    assert load("image-folder", str(pets)).identical(whole)
+
+
+@pytest.mark.parametrize("ending", [".tar.xz", ".zip"])
+def test_the_order_in_an_archive_does_not_matter(ending, pets, tmp_path):
+    files = [path.relative_to(pets).as_posix() for path in pets.rglob("*.png")]
+    shuffled = np.random.default_rng(0).permutation(sorted(files)).tolist()
+    archive = pack(pets, tmp_path / f"pets{ending}", names=shuffled)
+    assert load("image-folder", str(archive)).equals(load("image-folder", str(pets)))
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("/cat/1.png", "an absolute path"),
+        ("C:\\cat\\1.png", "an absolute path"),
+        ("\\\\host\\cat\\1.png", "an absolute path"),
+        ("../cat/1.png", "a path that leaves the archive"),
+        ("cat/../../1.txt", "a path that leaves the archive"),
+        ("cat\\..\\1.png", "a path that leaves the archive"),
+    ],
+)
+@pytest.mark.parametrize("ending", [".tar", ".zip"])
+def test_members_outside_the_archive_are_refused_by_name(ending, name, reason, pets, tmp_path):
+    archive = pack(pets, tmp_path / f"pets{ending}")
+    (add_to_zip if ending == ".zip" else add_to_tar)(archive, name)
+    assert f"{archive}: {name!r} is {reason}, which is refused" in refusal(archive)
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        (tarfile.SYMTYPE, "a link"),
+        (tarfile.LNKTYPE, "a link"),
+        (tarfile.CHRTYPE, "not a file or folder"),
+        (tarfile.BLKTYPE, "not a file or folder"),
+        (tarfile.FIFOTYPE, "not a file or folder"),
+    ],
+)
+def test_links_and_devices_in_a_tar_archive_are_refused_by_name(kind, reason, pets, tmp_path):
+    archive = pack(pets, tmp_path / "pets.tar")
+    add_to_tar(archive, "train/cat/9.png", kind, "/etc/hostname")
+    assert f"{archive}: 'train/cat/9.png' is {reason}, which is refused" in refusal(archive)
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"), [(stat.S_IFLNK, "a link"), (stat.S_IFCHR, "not a file or folder")]
+)
+def test_links_and_devices_in_a_zip_archive_are_refused_by_name(kind, reason, pets, tmp_path):
+    archive = pack(pets, tmp_path / "pets.zip")
+    add_to_zip(archive, "train/cat/9.png", kind)
+    assert f"{archive}: 'train/cat/9.png' is {reason}, which is refused" in refusal(archive)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_truncated_archive_is_named_wherever_it_ends(ending, pets, tmp_path):
+    archive = pack(pets, tmp_path / f"pets{ending}")
+    content = archive.read_bytes()
+    end = len(content)
+    if ending == ".tar":  # what follows the last member are zeros; every header is tried
+        end = len(content.rstrip(b"\0"))
+    cuts = {*range(0, end, 512), *range(1, end, max(1, end // 20)), end - 1}
+    for cut in sorted(cuts):
+        archive.write_bytes(content[:cut])
+        assert f"{archive} is damaged or incomplete (" in refusal(archive)
+
+
+@pytest.mark.parametrize("ending", [".tar.gz", ".tar.xz", ".tar.bz2", ".zip"])
+def test_an_altered_archive_is_named(ending, pets, tmp_path):
+    archive = pack(pets, tmp_path / f"pets{ending}")
+    content = bytearray(archive.read_bytes())
+    place = len(content) // 3
+    if ending == ".zip":  # in an image: not every byte of a head means something
+        place = content.index(b"001.png") + len("001.png") + 5
+    content[place] ^= 0xFF
+    archive.write_bytes(content)
+    assert f"{archive} is damaged or incomplete (" in refusal(archive)
+
+
+def test_the_checksum_at_the_end_of_an_archive_is_checked(pets, tmp_path):
+    archive = pack(pets, tmp_path / "pets.tar.gz")
+    content = bytearray(archive.read_bytes())
+    content[-8] ^= 0xFF
+    archive.write_bytes(content)
+    assert f"{archive} is damaged or incomplete (CRC check failed" in refusal(archive)
+
+
+def test_a_head_that_is_altered_does_not_end_an_archive(pets, tmp_path):
+    archive = pack(pets, tmp_path / "pets.tar")
+    with tarfile.open(archive) as file:
+        place = file.getmembers()[-3].offset
+    content = bytearray(archive.read_bytes())
+    content[place] ^= 0xFF
+    archive.write_bytes(content)
+    assert f"{archive} is damaged or incomplete (" in refusal(archive)
+
+
+def test_what_is_no_archive_is_named(tmp_path):
+    for ending in ENDINGS:
+        archive = tmp_path / f"pets{ending}"
+        archive.write_bytes(b"no archive" * 100)
+        assert f"{archive} is damaged or incomplete (" in refusal(archive)
+
+
+@pytest.mark.parametrize("ending", [".tar.xz", ".zip"])
+def test_what_cannot_be_used_in_an_archive_is_named(ending, pets, tmp_path):
+    archive, image = tmp_path / f"pets{ending}", pets / "train" / "cat" / "003.png"
+    place = f"train/cat/003.png in {archive}"
+    image.write_bytes(b"no image")
+    assert f"{place} cannot be read as an image" in refusal(pack(pets, archive))
+    Image.new("L", (9, 9)).save(image)
+    assert f"{place} has (9, 9) pixels, others have (4, 6)" in refusal(pack(pets, archive))
+    image.unlink()
+    (pets / "train" / "empty").mkdir()
+    (pets / "test" / "empty").mkdir()
+    assert f"train/empty in {archive} has no images" in refusal(pack(pets, archive))
+    one = pack(pets / "train" / "cat", tmp_path / f"one{ending}", below="cat")
+    assert "one" in refusal(one)
+    assert "at least two classes" in refusal(one)
+
+
+def test_an_archive_that_may_not_be_read_is_named(pets, tmp_path, monkeypatch):
+    def refuse(*args, **kwargs):
+        raise PermissionError(13, "Permission denied")
+
+    archive = pack(pets, tmp_path / "pets.tar")
+    monkeypatch.setattr(tarfile, "open", refuse)
+    assert f"{archive} may not be read" in refusal(archive)
+
+
+def test_an_archive_with_a_password_is_named(pets, tmp_path):
+    archive = pack(pets, tmp_path / "pets.zip")
+    content = bytearray(archive.read_bytes())
+    for mark, place in ((b"PK\3\4", 6), (b"PK\1\2", 8)):  # the flags of every member
+        start = content.find(mark)
+        while start >= 0:
+            content[start + place] |= 1
+            start = content.find(mark, start + 1)
+    archive.write_bytes(content)
+    assert "encrypted" in refusal(archive)
+
+
+def test_one_of_two_archives_that_is_missing_is_named(pets, tmp_path):
+    folder = tmp_path / "archives"
+    folder.mkdir()
+    pack(pets / "train", folder / "train.tar.xz")
+    assert f"{folder} has train.tar.xz but no test" in refusal(folder)
+
+
+def test_two_archives_of_one_name_are_refused(pets, tmp_path):
+    folder = tmp_path / "archives"
+    folder.mkdir()
+    for name in ("train.tar", "train.zip", "test.tar"):
+        pack(pets / name.partition(".")[0], folder / name)
+    assert f"{folder} has train.tar and train.zip; keep one of them" in refusal(folder)
+
+
+def test_a_class_may_be_called_train(tmp_path):
+    folder = write(tmp_path / "traffic", classes=("bus", "train"))
+    assert load("image-folder", str(folder)).attrs["classes"] == ["bus", "train"]
+
+
+def test_bars_are_shown_on_a_terminal_alone(pets, tmp_path, monkeypatch, capsys):
+    archive = pack(pets, tmp_path / "pets.tar")
+    load("image-folder", str(archive))
+    assert capsys.readouterr() == ("", "")
+
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    load("image-folder", str(archive))
+    for part in ("reading pets.tar", "train: 100%", "10/10", "test: 100%", "6/6"):
+        assert part in terminal.getvalue()
+
+
+def test_cifar10_as_jpeg_holds_50000_and_10000_images():
+    folder = os.environ.get("FLATLAB_DATA")
+    if not folder:
+        pytest.skip("FLATLAB_DATA does not name a folder of data sets")
+    if not Path(folder, "cifar10-jpeg").is_dir():
+        pytest.skip("the folder FLATLAB_DATA does not have a folder cifar10-jpeg")
+    raw = load("image-folder", str(Path(folder, "cifar10-jpeg")))
+    for part, count in (("train", 50_000), ("test", 10_000)):
+        assert raw[f"{part}_inputs"].shape == (count, 3, 32, 32)
+        assert raw[f"{part}_inputs"].dtype == np.uint8
+        assert raw[f"{part}_labels"].values.tolist() == sorted([*range(10)] * (count // 10))
+    assert raw.attrs["title"] == "cifar10-jpeg"
+    means = raw["train_inputs"].values.mean((0, 2, 3)) / 255
+    assert means == pytest.approx([0.491, 0.482, 0.447], abs=1e-3)

@@ -119,7 +119,7 @@ def test_images_in_folders_are_data(tmp_path, capsys):
         (["--model", "mlp5", "--data", "digits"], "did you mean 'mlp4'"),
         (["--model", "mlp4", "--data", "digits"], "does not fit mlp4"),
         (["--model", "lenet5", "--data", "digits"], "do not fit the network"),
-        ([*MODEL[:2], "--data", "digit"], "no folder; known data: digits"),
+        ([*MODEL[:2], "--data", "digit"], "neither a folder nor an archive; known data: cifar10"),
         ([*MODEL, "--family", "geometri"], "did you mean 'geometry'"),
         ([*MODEL, "--loss", "hinge"], "known: mse, half-mse, mean-mse, cross-entropy"),
         ([*MODEL, "--dtype", "float16"], "known: float64, float32"),

@@ -1,4 +1,4 @@
-"""Correlations and intervals against scipy, and their laws."""
+"""Correlations, trends and intervals against scipy and brute force, and their laws."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from flatlab.stats import Correlations
+from flatlab.stats import Correlations, undefined
 from flatlab.stats.bootstrap import bca, leave_one_out, resample
+from flatlab.stats.trends import difference, over_seeds, pearson, slope, tau, tau_in_order
 
 SETTINGS = np.repeat(["a", "b", "c"], [12, 20, 8])
 
@@ -176,3 +177,138 @@ def test_differences_and_absolute_values_keep_the_resamples_together() -> None:
     assert abs(minus).interval() == pytest.approx(
         tuple(-end for end in minus.interval()[::-1]), rel=1e-6
     )
+
+
+def test_compared_correlations_are_of_the_same_runs() -> None:
+    data = columns()
+    gappy = {**data, "z": np.where(np.arange(40) == 7, np.nan, data["z"])}
+    correlations = Correlations(gappy, SETTINGS, resamples=500)
+    xy, xz = correlations.rhos(("x", "y"), ("x", "z"))
+    rest = np.arange(40) != 7
+    assert len(xy.strata) == len(xz.strata) == 39
+    assert xy.value == pytest.approx(np.corrcoef(data["x"][rest], data["y"][rest])[0, 1])
+    with pytest.raises(ValueError, match="not of the same runs"):
+        _ = correlations.rho("x", "y") - xz
+
+
+def test_too_few_runs_have_no_correlation() -> None:
+    none = {"x": np.full(40, np.nan), "y": columns()["y"]}
+    estimate = Correlations(none, SETTINGS, resamples=200).rho("x", "y")
+    assert (estimate > 0).outcome == "not run"
+    assert "0 runs" in estimate.reason
+
+
+def brute_tau(x: np.ndarray, y: np.ndarray) -> float:
+    """Kendall's tau-a by its definition."""
+    pairs = [(i, j) for j in range(len(x)) for i in range(j)]
+    return float(np.mean([np.sign(x[j] - x[i]) * np.sign(y[j] - y[i]) for i, j in pairs]))
+
+
+@pytest.mark.parametrize("length", [2, 3, 8, 61])
+def test_the_tau_of_a_curve_is_scipys_where_there_are_no_ties(length: int) -> None:
+    curves = np.random.default_rng(1).normal(size=(7, length))
+    theirs = [scipy.stats.kendalltau(np.arange(length), curve).statistic for curve in curves]
+    assert tau_in_order(curves) == pytest.approx(theirs, rel=1e-12)
+
+
+@pytest.mark.parametrize("values", [1, 2, 3, 10, 64])
+def test_a_tie_counts_zero_in_tau(values: int) -> None:
+    curves = np.random.default_rng(values).integers(values, size=(9, 33)).astype(float)
+    expected = [brute_tau(np.arange(33), curve) for curve in curves]
+    assert tau_in_order(curves) == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_tau_of_runs_is_its_definition_and_scipys_without_ties() -> None:
+    data, strata = columns(), np.repeat(np.arange(3), [12, 20, 8])
+    plain = tau("tau", data["x"], data["y"], strata, resamples=200)
+    assert plain.value == pytest.approx(scipy.stats.kendalltau(data["x"], data["y"]).statistic)
+    tied = tau("tau", strata.astype(float), data["z"], strata, resamples=200)
+    assert tied.value == pytest.approx(brute_tau(strata, data["z"]))
+
+
+def test_resamples_and_jackknife_of_tau_are_those_of_runs_drawn_so_often() -> None:
+    """Two copies of a run are a tie."""
+    data, strata = columns(), np.repeat(np.arange(3), [12, 20, 8])
+    ours = tau("tau", data["x"], data["y"], strata, resamples=5)
+    for value, weights in zip(ours.resampled, resample(strata, 5, 0), strict=True):
+        drawn = np.repeat(np.arange(40), weights.astype(int))
+        assert value == pytest.approx(brute_tau(data["x"][drawn], data["y"][drawn]))
+    rest = np.arange(40) != 11
+    assert ours.jackknife is not None
+    assert ours.jackknife[11] == pytest.approx(brute_tau(data["x"][rest], data["y"][rest]))
+
+
+def test_the_interval_of_tau_is_scipys_bca() -> None:
+    generator = np.random.default_rng(4)
+    x = generator.normal(size=30)
+    y = x + generator.normal(size=30)
+    ours = tau("tau", x, y, np.zeros(30, np.int64), resamples=20_000).interval()
+
+    def statistic(a: np.ndarray, b: np.ndarray, axis: int = -1) -> np.ndarray:
+        agree = np.sign(a[..., :, None] - a[..., None, :]) * np.sign(
+            b[..., :, None] - b[..., None, :]
+        )
+        return agree.sum((-1, -2)) / (30 * 29)
+
+    theirs = scipy.stats.bootstrap(
+        (x, y), statistic, paired=True, n_resamples=20_000, batch=1_000, rng=2
+    ).confidence_interval
+    assert ours == pytest.approx((theirs.low, theirs.high), abs=0.012)  # Monte-Carlo error of both
+
+
+def test_a_statistic_of_means_is_computed_for_every_resample_of_the_seeds() -> None:
+    """Not only for those that differ; and the interval is that of their percentiles."""
+    generator = np.random.default_rng(6)
+    a, b = generator.normal(size=(2, 5, 12)).cumsum(axis=2)
+    ours = over_seeds("rho_t", pearson, a, b, resamples=400)
+    weights = resample(np.zeros(5, np.int64), 400, 0)
+    brute = [np.corrcoef(w @ a, w @ b)[0, 1] for w in weights]
+    assert ours.value == pytest.approx(np.corrcoef(a.mean(0), b.mean(0))[0, 1])
+    assert ours.resampled == pytest.approx(brute)
+    assert ours.interval() == pytest.approx(tuple(np.quantile(brute, [0.025, 0.975])))
+    trend = over_seeds("trend", tau_in_order, a, resamples=50)
+    for value, w in zip(trend.resampled, resample(np.zeros(5, np.int64), 50, 0), strict=True):
+        assert value == pytest.approx(brute_tau(np.arange(12), w @ a / 5))
+
+
+def test_the_mean_over_seeds_has_scipys_percentile_interval() -> None:
+    sample = np.random.default_rng(8).exponential(size=12)
+    theirs = scipy.stats.bootstrap(
+        (sample,), np.mean, n_resamples=40_000, method="percentile", rng=3
+    ).confidence_interval
+    ours = over_seeds("mean", lambda mean: mean, sample, resamples=40_000).interval()
+    assert ours == pytest.approx((theirs.low, theirs.high), abs=0.02)
+
+
+def test_a_difference_of_settings_has_scipys_percentile_interval() -> None:
+    """Each setting is resampled by itself."""
+    generator = np.random.default_rng(9)
+    a, b = generator.normal(3, size=9), generator.normal(size=6)
+    theirs = scipy.stats.bootstrap(
+        (a, b),
+        lambda x, y, axis: x.mean(axis) - y.mean(axis),
+        n_resamples=40_000,
+        method="percentile",
+        rng=3,
+    ).confidence_interval
+    ours = difference("a - b", a, b, resamples=40_000)
+    assert ours.value == pytest.approx(a.mean() - b.mean())
+    assert ours.interval() == pytest.approx((theirs.low, theirs.high), abs=0.03)
+
+
+def test_curves_correlate_and_slope_as_numpy_says() -> None:
+    a, b = np.random.default_rng(10).normal(size=(2, 4, 15))
+    assert pearson(a, b) == pytest.approx(
+        [np.corrcoef(*rows)[0, 1] for rows in zip(a, b, strict=True)]
+    )
+    assert np.isnan(pearson(a, np.full((4, 15), 0.1))).all()
+    times = np.geomspace(1, 1e5, 15)
+    assert slope(times, a) == pytest.approx([np.polyfit(times, row, 1)[0] for row in a])
+
+
+def test_what_is_not_defined_stays_so_and_says_why() -> None:
+    missing = undefined("rho", "no table")
+    known = over_seeds("mean", lambda mean: mean, np.arange(5.0))
+    for verdict in (missing > 0, abs(missing) < 1, known - missing > 0, missing < known):
+        assert (verdict.outcome, verdict.reason) == ("not run", "no table")
+        assert verdict.evidence[0]["n"] == 0

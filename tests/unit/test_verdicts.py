@@ -13,8 +13,8 @@ from flatlab.verify.chen2026 import CLAIMS
 
 S, MLS, NMLS, VOLUME = "root_sharpness", "mls", "nmls", "log_volume"
 DIMENSION, GAP, KAPPA = "local_dimension", "generalization_gap", "relative_flatness"
-D, BOUND, C = "bound_d", "nmls_bound", "bound_c"
-QUANTITIES = (S, MLS, NMLS, VOLUME, DIMENSION, GAP, KAPPA, D, BOUND, C)
+D, BOUND, C, G, LOSS = "bound_d", "nmls_bound", "bound_c", "g", "test_loss"
+QUANTITIES = (S, MLS, NMLS, VOLUME, DIMENSION, GAP, KAPPA, D, BOUND, C, G, LOSS)
 UP, DOWN, WEAK, NONE = 0.95, -0.95, 0.35, 0.0
 
 
@@ -44,6 +44,7 @@ def table(**loadings: float) -> xr.Dataset:
     coordinates = {
         "run": [f"r{n}" for n in range(100)],
         "setting": ("run", np.repeat(list("abcde"), 20)),
+        "seed": ("run", np.tile(np.arange(20), 5)),
         "diverged": ("run", np.zeros(100, dtype=bool)),
         "samples": ["train"],
     }
@@ -83,8 +84,8 @@ CASES = {
 }
 
 
-def outcome(key: str, **tables: xr.Dataset) -> str:
-    claim = next(claim for claim in CLAIMS["figH8"] if claim.key == key)
+def outcome(key: str, figure: str = "figH8", **tables: xr.Dataset) -> str:
+    claim = next(claim for claim in CLAIMS[figure] if claim.key == key)
     grids = {name.replace("_", "-"): value for name, value in tables.items()}
     return claim.judge(Evidence(grids)).outcome
 
@@ -93,6 +94,97 @@ def outcome(key: str, **tables: xr.Dataset) -> str:
 def test_a_claim_holds_fails_or_is_undecided_as_the_table_says(key: str) -> None:
     outcomes = [outcome(key, mlp_grid=table(**loadings)) for loadings in CASES[key]]
     assert outcomes == ["holds", "fails", "undecided"]
+
+
+PAIR_PLOT = [f"c{number}" for number in range(1, 10)]
+
+
+@pytest.mark.parametrize(("figure", "grid"), [("figH7", "vgg_grid"), ("figH9", "lenet_grid")])
+@pytest.mark.parametrize("key", PAIR_PLOT)
+def test_the_other_pair_plots_are_judged_by_their_own_grids(
+    figure: str, grid: str, key: str
+) -> None:
+    found = [outcome(key, figure, **{grid: table(**loadings)}) for loadings in CASES[key]]
+    assert found == ["holds", "fails", "undecided"]
+    assert [claim.key for claim in CLAIMS[figure]] == PAIR_PLOT
+
+
+def three(**loadings: float) -> dict[str, xr.Dataset]:
+    return dict.fromkeys(("mlp_grid", "vgg_grid", "lenet_grid"), table(**loadings))
+
+
+def test_the_nmls_bound_must_follow_nmls_in_each_grid() -> None:
+    """fig4 c1."""
+    up, down, none = (table(**loadings) for loadings in CASES["c1"])
+    grids = three(**CASES["c1"][0])
+    assert outcome("c1", "fig4", **grids) == "holds"
+    assert outcome("c1", "fig4", **{**grids, "lenet_grid": down}) == "fails"
+    assert outcome("c1", "fig4", **{**grids, "vgg_grid": none}) == "undecided"
+    assert outcome("c1", "fig4", mlp_grid=up) == "not run"
+    assert outcome("c1", "fig4", mlp_grid=down) == "fails"
+
+
+def test_the_mls_bound_must_be_negative_in_one_grid() -> None:
+    """fig4 c2."""
+    down, up, none = (table(**loadings) for loadings in CASES["c10"])
+    grids = three(**CASES["c10"][1])
+    assert outcome("c2", "fig4", **{**grids, "mlp_grid": down}) == "holds"
+    assert outcome("c2", "fig4", **grids) == "fails"
+    assert outcome("c2", "fig4", **{**grids, "mlp_grid": none}) == "undecided"
+    assert outcome("c2", "fig4", mlp_grid=up) == "not run"
+    assert outcome("c2", "fig4", mlp_grid=down) == "holds"
+
+
+def with_bounds(*violated: int) -> xr.Dataset:
+    """A table whose MLS and NMLS are within their bounds, but for MLS of these runs."""
+    runs = table()
+    runs[D], runs[BOUND] = runs[MLS] + 1, runs[NMLS] + 1
+    runs[D][[*violated]] = 0.0
+    return runs
+
+
+def test_bounds_are_judged_for_perceptrons_and_counted_for_others() -> None:
+    """fig4 c3, a theorem: it cannot be undecided."""
+    sound, broken = with_bounds(), with_bounds(7, 8)
+    assert outcome("c3", "fig4", mlp_grid=sound, vgg_grid=broken) == "holds"
+    assert outcome("c3", "fig4", mlp_grid=broken, vgg_grid=sound) == "fails"
+    assert outcome("c3", "fig4", vgg_grid=sound) == "not run"
+    (claim,) = (c for c in CLAIMS["fig4"] if c.key == "c3")
+    *judged, mls, nmls = claim.judge(Evidence({"mlp-grid": sound, "vgg-grid": broken})).evidence
+    assert {entry["claim"] for entry in judged} == {"for every value"}
+    assert {mls["claim"], nmls["claim"]} == {"reported, not judged"}
+    assert (mls["violations"], mls["of"], mls["n"], nmls["violations"]) == (2, 100, 100, 0)
+
+
+def test_bounds_are_counted_with_each_norm_that_was_measured() -> None:
+    runs = with_bounds(7)
+    values = np.stack([np.full((100, 1, 1, 2), limit) for limit in (1e3, np.nan, 0.0)], axis=-2)
+    runs = runs.assign_coords(norm=["kernel", "operator", "frobenius"], bound=["d", "nmls"])
+    runs["bound_by_norm"] = (("run", "checkpoint", "samples", "norm", "bound"), values)
+    (claim,) = (c for c in CLAIMS["fig4"] if c.key == "c3")
+    evidence = claim.judge(Evidence({"mlp-grid": runs, "vgg-grid": runs})).evidence
+    found = {entry["quantity"]: entry["violations"] for entry in evidence[2:]}
+    assert found == {
+        f"{name} <= {name} bound, {norm} norm; vgg-grid": count
+        for name in ("MLS", "NMLS")
+        for norm, count in (("kernel", 0), ("frobenius", 100))
+    }
+
+
+def test_comparisons_are_of_the_runs_that_have_all_that_is_compared() -> None:
+    """A run without a dimension is left out of both correlations of c5, and of no other claim."""
+    runs = table(**CASES["c5"][0])
+    runs[DIMENSION][3] = np.nan
+    claims = verify("chen2026_figH8", {"mlp-grid": runs})["claims"]
+    used = {c["id"].split("/")[1]: {entry["n"] for entry in c["evidence"]} for c in claims}
+    assert used["c5"] == {99}
+    assert used["c2"] == {100}
+
+
+def test_without_a_quantity_a_correlation_is_not_run() -> None:
+    result = verify("chen2026_figH8", {"mlp-grid": table().drop_vars(MLS)})
+    claim = result["claims"][1]
+    assert (claim["verdict"], claim["reason"]) == ("not run", "mlp-grid has no mls")
 
 
 def test_the_claim_over_three_grids_needs_one_of_them() -> None:
@@ -172,6 +264,20 @@ def test_verdicts_combine(a: Verdict, b: Verdict, both: str, either: str) -> Non
     assert (a | b).outcome == (b | a).outcome == either
 
 
+def test_the_contrary_of_a_verdict_keeps_what_is_open() -> None:
+    contrary = {v.outcome: (~v).outcome for v in (HOLDS, FAILS, UNDECIDED, ABSENT)}
+    assert contrary == {
+        "holds": "fails",
+        "fails": "holds",
+        "undecided": "undecided",
+        "not run": "not run",
+    }
+
+
+def test_a_reason_is_said_once() -> None:
+    assert (not_run("a") & not_run("b") & not_run("a") & HOLDS).reason == "a; b"
+
+
 @pytest.mark.parametrize(
     ("interval", "greater", "expected"),
     [
@@ -185,11 +291,12 @@ def test_verdicts_combine(a: Verdict, b: Verdict, both: str, either: str) -> Non
 def test_an_interval_decides_where_it_lies_wholly_on_one_side(
     interval: tuple[float, float], greater: bool, expected: str
 ) -> None:
-    assert compare("q", 0.0, interval, 0.0, greater).outcome == expected
+    assert compare("q", 0.0, interval, 0.0, greater, n=9).outcome == expected
 
 
 def test_an_inequality_is_counted_value_by_value() -> None:
     verdict = theorem("a <= b", [1, 2, np.nan, 3], [1, 2 - 1e-9, 5, 2])
     assert verdict.outcome == "fails"
-    assert verdict.evidence == [{"quantity": "a <= b", "violations": 1, "of": 3}]
+    (entry,) = verdict.evidence
+    assert (entry["violations"], entry["of"], entry["n"]) == (1, 3, 3)
     assert theorem("a <= b", [np.nan], [1.0]).outcome == "not run"

@@ -26,6 +26,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = (
     *("Snakefile", "config.yaml", "rules", "scripts", "flatlab", "profiles", "report", "envs"),
+    "README.md",
     "grids/mlp-grid.yaml",
 )
 KEPT = {
@@ -69,7 +70,7 @@ class Lab:
 
     PACKS = ("lr0.05-b20-s0-1", "lr0.1-b20-s0-1")
     FAMILIES = ("accuracy", "geometry")
-    ANALYSIS = ("table", "correlate", "draw figH8", "verify figH8", "all")
+    ANALYSIS = ("table", "correlate", "draw figH8", "verify figH8", "score", "all")
     TABLE = "results/demo/tables/mlp-grid.zarr.zip"
     FIGURE = "results/demo/figures/chen2026/figH8"
 

@@ -1,0 +1,48 @@
+"""What is published: the tables, verdicts and figures in `results/published/<scale>/`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from flatlab.plan.grids import Grid
+from flatlab.plan.jobs import measure_code, train_code
+from flatlab.plan.registry import Figure, figures
+from flatlab.plan.schema import SCALES
+
+PUBLISHED = Path("results", "published")
+
+
+def published_scales() -> list[str]:
+    """The scales at which something is published, the largest first."""
+    there = [scale for scale in SCALES if (PUBLISHED / scale / "provenance.json").is_file()]
+    return there[::-1]
+
+
+def published_figures(scale: str) -> list[Figure]:
+    """What is published at a scale, of the figures that this version can draw."""
+    place = PUBLISHED / scale / "verdicts"
+    return [f for f in figures() if (place / f.paper / f"{f.key}.json").is_file()]
+
+
+def computing_code(grid: Grid) -> dict[str, str]:
+    """The fingerprints of what computes a grid's numbers: of training, and of each family."""
+    measured = {family: measure_code(grid, family) for family in grid.families}
+    return {"train": train_code(grid), **measured}
+
+
+def outdated(grid_of: Callable[[str, str], Grid]) -> Iterator[str]:
+    """What was published with code that has changed since, in sentences.
+
+    grid_of: the grid of a key and a scale.
+    """
+    for scale in published_scales():
+        about = json.loads((PUBLISHED / scale / "provenance.json").read_text())
+        for key, then in about.items():
+            now = computing_code(grid_of(key, scale))
+            if changed := [name for name, code in now.items() if then["code"].get(name) != code]:
+                yield (
+                    f"results/published/{scale}: {key} was made with other code of "
+                    f"{', '.join(changed)}; this version may compute other numbers"
+                )

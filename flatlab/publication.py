@@ -1,0 +1,87 @@
+"""Publishing: tables, verdicts and figures of a real run go into `results/published/<scale>/`.
+
+They are tracked, and no rule makes them. `snakemake published` draws them again from their tables.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from flatlab import plan, scoreboard, store
+
+BUDGET_BYTES = 25 * 10**6
+ENDINGS = ("pdf", "svg", "png", "csv")
+
+
+def publish(chosen: plan.Plan, readme: Path = Path("README.md")) -> list[Path]:
+    """Copy what is built at the scale of the configuration; returns the new files.
+
+    What was published at this scale before is replaced. The README's scoreboard and gallery are
+    written anew. Raises `StoreError` where nothing is built, or where it is too large.
+    """
+    scale = chosen.config.scale
+    source, place = Path("results", scale), plan.PUBLISHED / scale
+    built = [f for f in chosen.figures if (source / _stem("figures", f, ".pdf")).is_file()]
+    if not built:
+        raise store.StoreError(f"nothing is built at scale {scale}; run snakemake first")
+    names = [_stem("verdicts", figure, ".json") for figure in built]
+    names += [_stem("figures", figure, f".{ending}") for figure in built for ending in ENDINGS]
+    grids = list(dict.fromkeys(grid for figure in built for grid in figure.grids))
+    names += [f"tables/{grid}{end}.zarr.zip" for grid in grids for end in ("", ".correlations")]
+    if (size := sum((source / name).stat().st_size for name in names)) > BUDGET_BYTES:
+        raise store.StoreError(f"{size / 1e6:.0f} MB are too much to publish in a repository")
+    shutil.rmtree(place, ignore_errors=True)
+    for name in names:
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source / name, place / name)
+    about = {grid: _provenance(chosen.grid(grid, scale)) for grid in grids}
+    store.save_json(place / "provenance.json", about)
+    _rewrite(readme)
+    return [place / name for name in [*names, "provenance.json"]]
+
+
+def _stem(kind: str, figure: plan.Figure, ending: str) -> str:
+    return f"{kind}/{figure.paper}/{figure.key}{ending}"
+
+
+def _provenance(grid: plan.Grid) -> dict[str, Any]:
+    """By which code, where and how long the numbers of a grid were made, from the jobs' records."""
+    place = Path("results", grid.scale)
+    records = [
+        store.load_json(path)
+        for pattern in (f"models/{grid.key}/*.safetensors.", f"metrics/{grid.key}/*/*.zarr.zip.")
+        for path in sorted(place.glob(f"{pattern}provenance.json"))
+        if ".dense." not in path.name
+    ]
+    return {
+        "code": plan.computing_code(grid),
+        "jobs": len(records),
+        "runtime_s": round(sum(record["runtime_s"] for record in records)),
+        "machines": sorted({record["machine"] for record in records}),
+        "gpu": any(record["gpu"] for record in records),
+        "versions": {k: v for record in records for k, v in record["versions"].items()},
+    }
+
+
+def _rewrite(readme: Path) -> None:
+    """The scoreboard and the gallery of the README, from what is published."""
+    boards, pictures = [], []
+    for scale in plan.published_scales():
+        shown = plan.published_figures(scale)
+        verdicts = [
+            store.load_json(plan.PUBLISHED / scale / _stem("verdicts", figure, ".json"))
+            for figure in shown
+        ]
+        boards.append(scoreboard.as_markdown(scoreboard.collect(verdicts)))
+        for figure in shown:
+            picture = plan.PUBLISHED / scale / _stem("figures", figure, ".png")
+            pictures.append(f"[![{figure.paper} {figure.key}, {scale}]({picture})]({picture})")
+    text = readme.read_text()
+    for name, content in (("scoreboard", boards), ("gallery", pictures)):
+        begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+        before, _, rest = text.partition(begin)
+        body = "\n\n".join(content)
+        text = f"{before}{begin}\n{body}\n{end}{rest.partition(end)[2]}"
+    readme.write_text(text)
