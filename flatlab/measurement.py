@@ -43,7 +43,8 @@ def measure_file(
 
     model: an architecture of this project, or `module:function`, called without arguments.
     data_set: a data set of this project, or a folder or archive of images by class.
-    samples: how many, drawn from `split` with `sample_seed`; None: all.  outputs: None: as many as there are classes.
+    samples: how many, drawn from `split` with `sample_seed`; None: all.  outputs: None: as many as
+    there are classes.
     run, checkpoint: which of a pack; the only run and the last checkpoint need not be named.
     settings: as for `flatlab.metrics.measure`.
     Raises `MeasureError`, `DataError` or `StoreError` with the reason.

@@ -55,10 +55,11 @@ def make(
     with sns.axes_style("ticks"), mpl.rc_context(STYLE):  # type: ignore[arg-type]
         fig = Figure(figsize=figure.size_inches, layout="constrained")
         module.draw(fig.subfigures(), frame)  # below the title, above the caption
-        scales = ", ".join(
-            {f"{c.attrs['scale']} on {c.attrs['data']}" for c in correlations.values()}
+        scale, data = (
+            " and ".join(dict.fromkeys(c.attrs[key] for c in correlations.values()))
+            for key in ("scale", "data")
         )
-        title = f"{figure.paper} {figure.key} ({scales}): {figure.title}"
+        title = f"{figure.paper} {figure.key} ({scale} on {data}): {figure.title}"
         fig.suptitle(title, fontsize=12, x=0.01, ha="left")
         text = f"{figure.caption} {' '.join(about(c) for c in correlations.values())}"
         width = int(figure.size_inches[0] * 16)

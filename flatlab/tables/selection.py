@@ -2,21 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
+
+END = 0.05
+"""The share of its iterations that is the end of a run's training."""
+
+TREND_SEEDS = (0, 1, 2, 3, 4)
+"""The runs whose whole training is shown: the others are kept at its end alone."""
+
+INTERPOLATES = 1e-2
+"""The training loss below which a network interpolates; assumption: the papers name no value."""
 
 
 def end_of_training(table: xr.Dataset, samples: str = "train") -> xr.Dataset:
     """The selection of figures that show trained networks: runs that did not diverge, at the end.
 
-    The end is the mean over the last 5 % of the checkpoints, at least one. Quantities per layer
-    become one of the last layer, except where they are asked for by layer.
+    The end is the mean over the checkpoints in the last 5 % of a run's iterations; where runs have
+    different numbers of them, because only some were kept densely, it is the last checkpoint of
+    every run, so that all are treated alike. Quantities per layer become one of the last layer,
+    except where they are asked for by layer.
     """
-    last = max(1, round(0.05 * table.sizes["checkpoint"]))
     chosen = table.sel(run=~table["diverged"].values, samples=samples)
-    return chosen.isel(checkpoint=slice(-last, None)).mean("checkpoint", keep_attrs=True)
+    there = measured(chosen)
+    last = there["checkpoint"].where(there).max("checkpoint")
+    at_last = there & (there["checkpoint"] == last)
+    late = at_last | there & (there["checkpoint"] > (1 - END) * last)
+    alike = len(np.unique(late.sum("checkpoint"))) <= 1
+    return chosen.where(late if alike else at_last).mean("checkpoint", keep_attrs=True)
+
+
+def through_training(
+    table: xr.Dataset,
+    where: Mapping[str, Any] | None = None,
+    seeds: Iterable[int] = TREND_SEEDS,
+) -> xr.Dataset:
+    """The selection of trend figures: all checkpoints of the runs that were kept densely.
+
+    where: hyper-parameters and their values, {"lr": 0.1}.  Diverged runs are left out.
+    """
+    chosen = of_seeds(table.sel(run=~table["diverged"].values), seeds)
+    for key, value in (where or {}).items():
+        chosen = chosen.sel(run=chosen[key].values == value)
+    return chosen
+
+
+def of_seeds(table: xr.Dataset, seeds: Iterable[int]) -> xr.Dataset:
+    """The runs of some seeds."""
+    return table.sel(run=np.isin(table["seed"].values, list(seeds)))
+
+
+def measured(table: xr.Dataset) -> xr.DataArray:
+    """Whether a run has anything at a checkpoint: (run, checkpoint)."""
+    parts = [
+        array.notnull().any([dim for dim in array.dims if dim not in ("run", "checkpoint")])
+        for array in table.data_vars.values()
+        if {"run", "checkpoint"} <= {*array.dims}
+    ]
+    return functools.reduce(operator.or_, parts).transpose("run", "checkpoint")
+
+
+def interpolation_begins(train_loss: xr.DataArray) -> float:
+    """The first checkpoint at which the mean training loss over the runs is below 1e-2.
+
+    train_loss: (run, checkpoint).  NaN where that never happens.
+    """
+    below = train_loss["checkpoint"].values[(train_loss.mean("run") < INTERPOLATES).values]
+    return float(below[0]) if len(below) else float("nan")
 
 
 def last_layer(table: xr.Dataset, name: str) -> xr.DataArray:

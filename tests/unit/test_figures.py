@@ -14,11 +14,11 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from flatlab import figures, plan
-from flatlab.figures import pairplot
+from flatlab.figures import pairplot, style
 from flatlab.tables.correlations import correlate
 
 mpl.use("Agg")
-LABELS = {"mls": "MLS", "nmls": "NMLS", "root_sharpness": r"$\sqrt{S}$"}
+NAMES = ("mls", "nmls", "root_sharpness")
 ABOUT = {
     "scale": "demo",
     "grid": "mlp-grid",
@@ -30,7 +30,7 @@ ABOUT = {
 }
 
 
-def table(names: list[str]) -> xr.Dataset:
+def table(names: tuple[str, ...]) -> xr.Dataset:
     generator = np.random.default_rng(0)
     shape = ("run", "checkpoint", "samples")
     coordinates = {
@@ -38,6 +38,7 @@ def table(names: list[str]) -> xr.Dataset:
         "setting": ("run", np.repeat(["a", "b", "c"], 10)),
         "lr": ("run", np.repeat([0.05, 0.1, 0.1], 10)),
         "batch_size": ("run", np.repeat([20, 20, 8], 10)),
+        "seed": ("run", np.tile(np.arange(10), 3)),
         "diverged": ("run", np.arange(30) == 4),
         "samples": ["train"],
     }
@@ -48,21 +49,21 @@ def table(names: list[str]) -> xr.Dataset:
 
 @pytest.fixture(scope="module")
 def frame() -> pd.DataFrame:
-    runs = table(list(LABELS))
-    return pairplot.frame(runs, correlate(runs), LABELS)
+    runs = table(NAMES)
+    return pairplot.frame(runs, correlate(runs), NAMES)
 
 
 def drawn(frame: pd.DataFrame) -> Figure:
     fig = Figure(figsize=(4, 4), layout="constrained")
-    pairplot.draw(fig, frame, LABELS)
+    pairplot.draw(fig, frame, NAMES)
     return fig
 
 
 def test_the_points_drawn_are_the_rows_of_the_csv(frame: pd.DataFrame) -> None:
     runs = frame[frame["row"] == "run"]
     axes = np.reshape(drawn(frame).axes[:9], (3, 3))
-    for i, y in enumerate(LABELS):
-        for j, x in enumerate(LABELS):
+    for i, y in enumerate(NAMES):
+        for j, x in enumerate(NAMES):
             if i != j:
                 points = np.concatenate([line.get_xydata() for line in axes[i, j].lines])
                 points = points[np.isfinite(points).all(axis=1)]
@@ -72,8 +73,8 @@ def test_the_points_drawn_are_the_rows_of_the_csv(frame: pd.DataFrame) -> None:
 def test_each_panel_shows_the_correlation_and_interval_of_the_csv(frame: pd.DataFrame) -> None:
     axes = np.reshape(drawn(frame).axes[:9], (3, 3))
     rows = {kind: frame[frame["row"] == kind].set_index("name") for kind in ("rho", "low", "high")}
-    for i, y in enumerate(LABELS):
-        for j, x in enumerate(LABELS):
+    for i, y in enumerate(NAMES):
+        for j, x in enumerate(NAMES):
             text = " ".join(t.get_text() for t in axes[i, j].texts).replace("−", "-")
             if i == j:
                 assert text == ""
@@ -98,11 +99,38 @@ def test_settings_are_told_apart_in_words_by_colour_and_by_marker(frame: pd.Data
     assert len({color for color, _ in looks}) == len({marker for _, marker in looks}) == 3
 
 
+def test_a_selection_of_seeds_has_correlations_of_its_own() -> None:
+    runs = table(NAMES)
+    few = pairplot.frame(runs, correlate(runs), NAMES, seeds=range(4))
+    points = few[few["row"] == "run"]
+    assert len(points) == 12  # seed 4 of the first setting is the one that diverged
+    rho = few[few["row"] == "rho"].set_index("name")
+    assert rho.loc["mls", "nmls"] == pytest.approx(np.corrcoef(points["mls"], points["nmls"])[0, 1])
+
+
+def test_a_setting_looks_the_same_whatever_else_is_shown() -> None:
+    all_of_them = style.look_of_settings(style.SETTINGS)
+    for setting in style.SETTINGS:
+        assert style.look_of_settings([setting])[setting] == all_of_them[setting]
+    looks = style.look_of_settings([*style.SETTINGS, "another", "one more"])
+    assert len({look.color for look in looks.values()}) == len(looks)
+    assert len({look.marker for look in looks.values()}) == len(looks)
+
+
+@pytest.mark.parametrize("width", [3, 6, 10, 13])
+def test_the_legend_stays_inside_the_figure(width: int) -> None:
+    fig = Figure(figsize=(width, 8), layout="constrained")
+    runs = table(NAMES)
+    pairplot.draw(fig, pairplot.frame(runs, correlate(runs), NAMES), NAMES)
+    fig.draw_without_rendering()
+    assert fig.legends[0].get_window_extent().x1 <= fig.bbox.x1
+
+
 def test_an_undefined_correlation_and_a_value_that_is_not_finite_do_not_stop_the_drawing() -> None:
-    runs = table(list(LABELS))
+    runs = table(NAMES)
     runs["nmls"][0] = np.inf
     runs["root_sharpness"] = runs["root_sharpness"] * 0 + 3
-    fig = drawn(pairplot.frame(runs, correlate(runs), LABELS))
+    fig = drawn(pairplot.frame(runs, correlate(runs), NAMES))
     fig.draw_without_rendering()
     assert any("undefined" in t.get_text() for ax in fig.axes for t in ax.texts)
 
@@ -112,8 +140,8 @@ def test_a_figure_is_made_in_every_format_and_repeats_bit_for_bit(
 ) -> None:
     from flatlab.figures.chen2026 import figH8
 
-    monkeypatch.setattr(figH8, "LABELS", LABELS)
-    runs = table(list(LABELS))
+    monkeypatch.setattr(pairplot, "CHEN2026", NAMES)
+    runs = table(NAMES)
     tables, correlations = {"mlp-grid": runs}, {"mlp-grid": correlate(runs)}
     first, second = (figures.make("chen2026_figH8", tables, correlations) for _ in range(2))
     assert first == second
@@ -123,9 +151,22 @@ def test_a_figure_is_made_in_every_format_and_repeats_bit_for_bit(
 
 
 def test_a_figure_says_on_what_it_was_computed_and_what_it_stands_in_for() -> None:
-    text = figures.about(correlate(table(list(LABELS))))
+    text = figures.about(correlate(table(NAMES)))
     for part in ("demo", "29 mlp4-small networks", "digits", "1 diverged", "mlp4 on fashion-mnist"):
         assert part in text
+
+
+def test_the_title_names_every_scale_and_data_set_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from flatlab.figures.chen2026 import figH8
+
+    monkeypatch.setattr(pairplot, "CHEN2026", NAMES)
+    monkeypatch.setattr(figures, "FORMATS", ("svg",))
+    monkeypatch.setitem(figures.STYLE, "svg.fonttype", "none")
+    runs = table(NAMES)
+    grids = {"mlp-grid": "digits", "vgg-grid": "photographs", "lenet-grid": "digits"}
+    correlations = {grid: correlate(runs).assign_attrs(data=data) for grid, data in grids.items()}
+    files = figures.make("chen2026_figH8", {"mlp-grid": runs}, correlations)
+    assert f"figH8 (demo on digits and photographs): {figH8.FIGURE['title']}" in str(files["svg"])
 
 
 def test_every_figure_of_the_package_declares_itself_and_its_quantities_have_labels() -> None:

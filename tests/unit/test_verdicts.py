@@ -188,14 +188,16 @@ def test_without_a_quantity_a_correlation_is_not_run() -> None:
 
 
 def test_the_claim_over_three_grids_needs_one_of_them() -> None:
-    """c13 holds where one grid shows it, fails where none does."""
+    """c13 of fig4 holds where one grid shows it, fails where none does."""
     up = {MLS: UP, D: UP, KAPPA: UP, GAP: UP}
     none = dict.fromkeys(("mlp_grid", "vgg_grid", "lenet_grid"), table(**up))
-    assert outcome("c13", **none) == "fails"
-    assert outcome("c13", **{**none, "vgg_grid": table(**{**up, D: DOWN})}) == "holds"
-    assert outcome("c13", **{**none, "lenet_grid": table(**{**up, GAP: NONE})}) == "undecided"
-    assert outcome("c13", mlp_grid=none["mlp_grid"]) == "not run"
-    assert outcome("c13", mlp_grid=table(**{**up, D: DOWN})) == "holds"  # one is enough
+    assert outcome("c13", "fig4", **none) == "fails"
+    assert outcome("c13", "fig4", **{**none, "vgg_grid": table(**{**up, D: DOWN})}) == "holds"
+    assert (
+        outcome("c13", "fig4", **{**none, "lenet_grid": table(**{**up, GAP: NONE})}) == "undecided"
+    )
+    assert outcome("c13", "fig4", mlp_grid=none["mlp_grid"]) == "not run"
+    assert outcome("c13", "fig4", mlp_grid=table(**{**up, D: DOWN})) == "holds"  # one is enough
 
 
 def test_the_theorem_holds_for_every_network_or_fails() -> None:
@@ -210,14 +212,18 @@ def test_the_theorem_holds_for_every_network_or_fails() -> None:
 
 
 def test_every_claim_is_tested() -> None:
-    assert {claim.key for claim in CLAIMS["figH8"]} == {*CASES, "c13", "theorem"}
+    assert {claim.key for claim in CLAIMS["figH8"]} == {*CASES, "theorem"}
 
 
 def test_a_claim_about_a_grid_that_is_not_there_is_not_run_and_says_which() -> None:
-    result = verify("chen2026_figH8", {"mlp-grid": table(**CASES["c1"][0])})
+    runs = table(**CASES["c1"][0])
+    elsewhere = {
+        claim["id"]: claim for claim in verify("chen2026_fig4", {"mlp-grid": runs})["claims"]
+    }
+    assert elsewhere["chen2026_fig4/c1"]["verdict"] == "not run"
+    assert "vgg-grid" in elsewhere["chen2026_fig4/c1"]["reason"]
+    result = verify("chen2026_figH8", {"mlp-grid": runs})
     verdicts = {claim["id"]: claim for claim in result["claims"]}
-    assert verdicts["chen2026_figH8/c13"]["verdict"] == "not run"
-    assert "vgg-grid" in verdicts["chen2026_figH8/c13"]["reason"]
     assert verdicts["chen2026_figH8/c1"]["verdict"] == "holds"
     evidence = verdicts["chen2026_figH8/c1"]["evidence"][0]
     assert evidence["low"] < evidence["value"] < evidence["high"]

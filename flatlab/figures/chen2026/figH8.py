@@ -13,34 +13,22 @@ from flatlab.figures import pairplot
 FIGURE = {
     "title": "sharpness, compression and generalization of multilayer perceptrons",
     "caption": (
-        "One point per network at the end of training. Pearson's correlation over all networks, "
-        "with its 95 % interval in brackets (BCa bootstrap, stratified by setting). Sharpness, "
-        "compression and bounds are means over fixed training samples; the gap is training minus "
-        "test accuracy in points; relative sharpness is that of the last layer."
+        "One point per network at the end of training. Pearson's correlation over all "
+        "networks, with its 95 % interval in brackets (BCa bootstrap, stratified by setting). "
+        "Sharpness, compression and bounds are means over fixed training samples; the gap is "
+        "training minus test accuracy in points; relative sharpness is that of the last "
+        "layer."
     ),
     "grids": ["mlp-grid"],
     "size_inches": [13.0, 13.0],
 }
 
-LABELS = {
-    "local_dimension": "local\ndimension",
-    "root_sharpness": r"sharpness $\sqrt{S}$",
-    "log_volume": "log volume",
-    "mls": "MLS",
-    "nmls": "NMLS",
-    "generalization_gap": "gen. gap",
-    "bound_d": "MLS bound",
-    "nmls_bound": "NMLS bound",
-    "relative_flatness": "relative\n" + r"sharpness $\kappa$",
-}
-"""In the order and with the names of the paper."""
-
 
 def frame(tables: Mapping[str, xr.Dataset], correlations: Mapping[str, xr.Dataset]) -> pd.DataFrame:
     """The networks of the grid and the correlations of the nine quantities."""
-    return pairplot.frame(tables["mlp-grid"], correlations["mlp-grid"], LABELS)
+    return pairplot.frame(tables["mlp-grid"], correlations["mlp-grid"], pairplot.CHEN2026)
 
 
 def draw(fig: Any, frame: pd.DataFrame) -> None:
     """Nine by nine panels."""
-    pairplot.draw(fig, frame, LABELS)
+    pairplot.draw(fig, frame, pairplot.CHEN2026)

@@ -1,0 +1,1 @@
+"""beyond: figures of our own, on the networks of the papers' grids."""

@@ -1,0 +1,1 @@
+"""chen2024: the earlier preprint of chen2026."""

@@ -1,0 +1,133 @@
+"""What looks the same in every figure: colours and markers of the lines, names of the quantities.
+
+A setting keeps its colour and its marker in all figures. Plain strings: nothing is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import xarray as xr
+
+from flatlab.tables.selection import hyperparameters
+
+
+class Look(NamedTuple):
+    """color: hexadecimal.  marker, dash: as matplotlib writes them."""
+
+    color: str
+    marker: str
+    dash: str = "-"
+
+
+SETTINGS = {
+    "learning rate 0.05, batch size 20": Look("#0173b2", "o"),
+    "learning rate 0.1, batch size 20": Look("#de8f05", "s"),
+    "learning rate 0.2, batch size 20": Look("#029e73", "D"),
+    "learning rate 0.1, batch size 8": Look("#d55e00", "^"),
+    "learning rate 0.1, batch size 32": Look("#cc78bc", "v"),
+}
+"""The five settings of chen2026 and chen2024, in seaborn's palette for the colour-blind."""
+
+OTHERS = (
+    Look("#56b4e9", "P"),
+    Look("#ca9161", "X"),
+    Look("#949494", "*"),
+    Look("#b8a800", "<"),
+    Look("#fbafe4", ">"),
+)
+"""The settings of other grids take these in turn."""
+
+SAMPLES = {
+    "train": Look("#999999", "o"),
+    "test": Look("#222222", "s"),
+    "misclassified": Look("#b2182b", "D", "--"),
+}
+BOUNDS = {
+    "bound_d": Look("#08306b", "v"),
+    "bound_c": Look("#2b7bba", "D"),
+    "bound_b": Look("#7fb9da", "s"),
+    "bound_a": Look("#b2182b", "o"),
+}
+"""In the order in which the lines lie: D above C above B above A."""
+
+WORDS = {"lr": "learning rate", "batch_size": "batch size"}
+NAMES = {
+    "train": "training samples",
+    "test": "test samples",
+    "misclassified": "misclassified test samples",
+    "bound_a": "A, the MLS",
+    "bound_b": "B, by the first layer's gradients",
+    "bound_c": "C, by the first layer's sharpness",
+    "bound_d": "D, by the network's sharpness",
+}
+"""What lines other than settings are called."""
+
+TITLES = {
+    "train_loss": "training loss (output²)",
+    "test_loss": "test loss (output²)",
+    "test_accuracy": "test accuracy (%)",
+    "root_sharpness": r"sharpness $\sqrt{S}$ (output/parameter)",
+    "log_volume": "log volumetric ratio (natural logarithm)",
+    "mls": "MLS (output/input)",
+    "nmls": "NMLS (sum over the layers)",
+    "g": "G (output²/input²)",
+    "local_dimension": "local dimensionality",
+}
+"""Quantities with their units, for panels that show one each."""
+
+LABELS = {
+    "local_dimension": "local\ndimension",
+    "root_sharpness": r"sharpness $\sqrt{S}$",
+    "log_volume": "log volume",
+    "mls": "MLS",
+    "nmls": "NMLS",
+    "g": "G",
+    "test_loss": "test loss",
+    "generalization_gap": "gen. gap",
+    "bound_c": "bound C",
+    "bound_d": "MLS bound",
+    "nmls_bound": "NMLS bound",
+    "relative_flatness": "relative\n" + r"sharpness $\kappa$",
+}
+"""Quantities in few letters, for panels that are small."""
+
+
+def look_of_settings(settings: Iterable[str]) -> dict[str, Look]:
+    """The looks of settings, given in words."""
+    others = (look for _ in range(1000) for look in OTHERS)
+    return {s: SETTINGS[s] if s in SETTINGS else next(others) for s in dict.fromkeys(settings)}
+
+
+def in_words(table: xr.Dataset) -> list[str]:
+    """The setting of each run in words: "learning rate 0.1, batch size 20"."""
+    columns = {WORDS.get(key, key): table[key].values for key in hyperparameters(table)}
+    rows = zip(*columns.values(), strict=True)
+    return [
+        ", ".join(f"{k} {_short(v)}" for k, v in zip(columns, row, strict=True)) for row in rows
+    ]
+
+
+def legend(fig: Any, handles: Sequence[Any], **options: Any) -> None:
+    """The legend above all panels, in as many columns as the figure is wide."""
+    lengths = [len(str(handle.get_label())) for handle in handles]
+    for columns in range(len(handles), 0, -1):
+        rows = -(-len(handles) // columns)
+        longest = [max(lengths[i : i + rows]) for i in range(0, len(handles), rows)]
+        inches = sum(0.52 + 0.057 * letters for letters in longest)  # about, of 8 point letters
+        if len(longest) == columns and (inches <= fig.bbox.width / fig.dpi or columns == 1):
+            fig.legend(handles=handles, loc="outside upper left", ncols=columns, **options)
+            return
+
+
+def correlation(rho: float, low: float, high: float) -> str:
+    """A correlation with its interval, as it stands in a panel."""
+    if rho != rho:
+        return r"$\rho$ undefined"
+    value, *ends = (f"{number:.2f}".replace("-", "−") for number in (rho, low, high))
+    return rf"$\rho$ = {value}" + f"\n[{', '.join(ends)}]"
+
+
+def _short(value: Any) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
