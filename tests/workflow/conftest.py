@@ -219,7 +219,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Lab:
                 path.unlink()
     lab.rewrite_grid(_make_small)
     figure = "flatlab/figures/chen2026/figH8.py"
-    lab.append(figure, "LABELS = dict(list(LABELS.items())[:2])")
+    lab.append("flatlab/figures/pairplot.py", "CHEN2026 = CHEN2026[:2]")
     for path, pattern, replacement in (
         (figure, r'"size_inches": \[.*\]', '"size_inches": [4.0, 4.0]'),
         ("flatlab/figures/__init__.py", r'"pdf.fonttype": 42', '"pdf.fonttype": 3'),
