@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from flatlab import __version__, plan, publication, scoreboard, store
+from flatlab import __version__, figures, plan, publication, scoreboard, store
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -221,7 +221,7 @@ def _about(about: dict[str, Any]) -> str:
     stands_in = f"; stands in for {about['stands_in_for']}" if about["stands_in_for"] else ""
     return (
         f"{about['grid']}: {about['runs']} {about['network']} networks on {about['data']}, "
-        f"{about['diverged']} diverged{stands_in}"
+        f"{about['diverged']} diverged{figures.not_trained(about)}{stands_in}"
     )
 
 

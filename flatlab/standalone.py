@@ -103,7 +103,7 @@ def _measuring_job(chosen: plan.Plan, grid: Grid, pack: Pack, family: str) -> Na
         chosen,
         "measure",
         Named(weights=trained.weights, dense=trained.dense, data=_data_file(grid)),
-        Named(metrics=f"{_place(grid)}/metrics/{grid.key}/{family}/{pack.key}.zarr.zip"),
+        Named(metrics=str(grid.metrics(pack.key, family))),
         Named(
             settings=plan.measure_settings(grid, pack, family),
             code=plan.measure_code(grid, family),

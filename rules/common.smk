@@ -44,16 +44,18 @@ def data_of_grid(wildcards):
 
 def metrics_of_grid(wildcards):
     grid = grid_of(wildcards)
+    if not grid.packs:
+        raise WorkflowError(
+            f"no pack of {grid.key} is measured at scale {grid.scale}; packs: all trains them"
+        )
     return [
-        f"results/{wildcards.scale}/metrics/{grid.key}/{family}/{pack}.zarr.zip"
-        for pack in grid.packs
-        for family in grid.families
+        grid.metrics(pack, family) for pack in grid.packs for family in grid.families
     ]
 
 
 def figure_of(wildcards):
     target = f"{wildcards.paper}_{wildcards.figure}"
-    known = {figure.target: figure for figure in PLAN.figures}
+    known = {figure.target: figure for figure in plan.figures()}
     if target not in known:
         raise WorkflowError(f"unknown figure {target!r}; {plan.closest(target, known)}")
     return known[target]
@@ -106,7 +108,7 @@ def measure_code(wildcards):
 
 
 def table_settings(wildcards):
-    return plan.table_settings(grid_of(wildcards), PLAN.grid(wildcards.grid, "paper"))
+    return plan.table_settings(grid_of(wildcards), PLAN.as_published(wildcards.grid))
 
 
 def why_there_is_no_target(wildcards):

@@ -77,8 +77,14 @@ def about(correlations: xr.Dataset) -> str:
     stands_in = f" It stands in for the paper's {a['stands_in_for']}." if a["stands_in_for"] else ""
     return (
         f"Scale {a['scale']}: {a['grid']} of {a['runs']} {a['network']} networks on {a['data']}, "
-        f"{a['length']} each; {a['diverged']} diverged and left out.{stands_in}"
+        f"{a['length']} each; {a['diverged']} diverged and left out{not_trained(a)}.{stands_in}"
     )
+
+
+def not_trained(attributes: Mapping[str, Any]) -> str:
+    """How much of the grid a table lacks, in words; nothing where it is complete."""
+    count = attributes["left_out"]
+    return f"; {count} more of the grid are not trained" if count else ""
 
 
 def _render(fig: Any, extension: str) -> bytes:

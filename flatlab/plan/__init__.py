@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from flatlab.plan.catalogue import targets, why_not
 from flatlab.plan.fingerprint import fingerprint
 from flatlab.plan.gridfile import SECTIONS, find_grid, load_grid
@@ -29,7 +31,7 @@ from flatlab.plan.published import (
     published_figures,
     published_scales,
 )
-from flatlab.plan.registry import Figure, figures, keys_of, module_of
+from flatlab.plan.registry import Figure, check_known, figures, keys_of, module_of
 from flatlab.plan.schema import (
     SCALES,
     Config,
@@ -81,6 +83,8 @@ def load_config(mapping: Mapping[str, Any], name: str = "config.yaml") -> Config
     for paper in [] if isinstance(config.papers, str) else config.papers:
         if paper not in known:
             raise PlanError(f"{name}: papers: unknown paper {paper!r}; {closest(paper, known)}")
+    for key in (key for pair in config.stand_ins.items() for key in pair):
+        check_known("data", key, f"{name}: stand_ins")
     return config
 
 
@@ -125,22 +129,44 @@ class Plan:
         self.config = load_config(config, name)
         self.folder = folder
         chosen = self.config.papers
-        self.figures = [f for f in figures() if isinstance(chosen, str) or f.paper in chosen]
         paths = sorted(folder.glob("*.yaml"))
         self.grids = [self.grid(path.stem, self.config.scale) for path in paths]
+        there = {grid.key for grid in self.grids if grid.packs}
+        self.figures = [
+            f
+            for f in figures()
+            if (isinstance(chosen, str) or f.paper in chosen) and there.issuperset(f.grids)
+        ]
+        if not self.figures:
+            raise PlanError(
+                f"{name}: packs: none of a figure is measured at scale {self.config.scale}; "
+                "`all` trains them"
+            )
 
     @functools.cache  # noqa: B019 - a plan lives as long as its process
     def grid(self, key: str, scale: str) -> Grid:
-        """One grid at one scale."""
-        return load_grid(find_grid(self.folder, key), scale)
+        """One grid at one scale, with the data and the packs that the configuration wants."""
+        grid = load_grid(find_grid(self.folder, key), scale)
+        if stand_in := self.config.stand_ins.get(grid.data.set):
+            grid = replace(grid, data=replace(grid.data, set=stand_in))
+        partly = self.config.packs == "measured" and scale == self.config.scale
+        return grid.measured() if partly else grid
+
+    def as_published(self, key: str) -> Grid:
+        """One grid as the paper has it, which all else stands in for."""
+        return load_grid(find_grid(self.folder, key), "paper")
 
     @property
     def disk_use(self) -> str:
         """What the weights of all grids take on disk, about, in words."""
         lines = ["Weights on disk, about:"]
+        if self.config.packs == "measured":
+            lines = ["Packs that are measured, and no others; weights on disk, about:"]
         for grid in self.grids:
             end, dense = grid.bytes_at_the_end, grid.bytes_of_dense_checkpoints
             line = f"  {grid.key}: {_size(end)} at the end of training"
+            if grid.left_out:
+                line += f", {grid.left_out} networks left out"
             if dense:
                 fate = "kept" if grid.keeps_dense_checkpoints else "deleted when measured"
                 line += f", {_size(dense)} of dense checkpoints, {fate}"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from flatlab.plan.registry import keys_of, parameters_of
 from flatlab.plan.schema import Data, Dense, Measure, Network, Strict, Training
@@ -43,7 +46,10 @@ class Pack(Strict, frozen=True):
 
 
 class Grid(Strict, frozen=True):
-    """A set of networks to train, at one scale."""
+    """A set of networks to train, at one scale.
+
+    left_out: how many runs of the grid's file are not among the packs, having not been measured.
+    """
 
     key: str
     title: str
@@ -52,6 +58,7 @@ class Grid(Strict, frozen=True):
     network: Network
     measure: Measure
     packs: dict[str, Pack]
+    left_out: int = 0
 
     @property
     def families(self) -> list[str]:
@@ -63,6 +70,20 @@ class Grid(Strict, frozen=True):
     def runs(self) -> list[str]:
         """The key of each run, pack by pack."""
         return [run for pack in self.packs.values() for run in pack.runs]
+
+    def measured(self) -> Grid:
+        """The same grid with those packs alone of which all metric files are there."""
+        packs = {
+            key: pack
+            for key, pack in self.packs.items()
+            if all(self.metrics(key, family).is_file() for family in self.families)
+        }
+        left_out = len(self.runs) - sum(len(pack.runs) for pack in packs.values())
+        return replace(self, packs=packs, left_out=left_out)
+
+    def metrics(self, pack: str, family: str) -> Path:
+        """Where the metric file of a pack and a family lies."""
+        return Path("results", self.scale, "metrics", self.key, family, f"{pack}.zarr.zip")
 
     @property
     def bytes_at_the_end(self) -> int:

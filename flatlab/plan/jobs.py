@@ -77,6 +77,7 @@ def table_settings(grid: Grid, published: Grid) -> dict[str, Any]:
             "data": grid.data.set,
             "length": " or ".join(dict.fromkeys(p.training.length for p in grid.packs.values())),
             "stands_in_for": " on ".join(replaced),
+            "left_out": grid.left_out,
             "hyperparameters": list(
                 dict.fromkeys(key for pack in grid.packs.values() for key in pack.hyperparameters)
             ),

@@ -45,6 +45,13 @@ class Config(Strict, frozen=True):
     save_every_s: Annotated[
         float, Meta(gt=0, description="seconds of training that a killed job loses at most")
     ] = 60.0
+    packs: Annotated[
+        Literal["all", "measured"],
+        Meta(description="measured: those whose metric files are there, and nothing is trained"),
+    ] = "all"
+    stand_ins: Annotated[
+        dict[str, str], Meta(description="data sets that take the place of others, by their keys")
+    ] = {}
     data_folder: Annotated[str | None, Meta(description="where data sets lie, or are put")] = None
 
 
