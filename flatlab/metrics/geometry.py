@@ -93,6 +93,9 @@ QUANTITIES = {
         "log volumetric ratio, mean of the sum of ln sigma_k(J)", "ln", "chen2026 Eq. 7"
     ),
     "log_volume_per_sample": Quantity("sum of ln sigma_k(J)", "ln", "chen2026 Def. 3.1", SAMPLE),
+    "log_volume_of_three": Quantity(
+        "log_volume of the three largest singular values", "ln", "chen2026, the authors' code"
+    ),
     "log_mean_volume": Quantity("ln of the mean volumetric ratio", "ln", "chen2026 Def. 3.3"),
     "network_log_volume": Quantity(
         "ln of the sum over the layers of the mean volumetric ratio of x^l -> f",
@@ -278,6 +281,7 @@ def _quantities(
     }
     own = _bounds(norm, x2, gamma2, weight2, sharpness, shared)
     volume, full = log_volumes(found.singular, largest, eps)
+    of_three, full_of_three = log_volumes(found.singular, 3, eps)
     dimension = participation(found.singular)
     whole = log_volumes(found.singular, "all", eps)[0]
     each_volume = torch.stack([log_volumes(s, "all", eps)[0] for s in singular.unbind(1)])
@@ -310,6 +314,7 @@ def _quantities(
         ),
         "log_volume": volume[full].mean(),
         "log_volume_per_sample": volume,
+        "log_volume_of_three": of_three[full_of_three].mean(),
         "log_mean_volume": _log_mean(whole),
         "network_log_volume": torch.logsumexp(_log_mean(each_volume), 0),
         "local_dimension": dimension[~dimension.isnan()].mean(),

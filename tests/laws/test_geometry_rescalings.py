@@ -30,6 +30,7 @@ OF_THE_FUNCTION = [
     "input_invariant_mls",
     "log_volume",
     "log_volume_per_sample",
+    "log_volume_of_three",
     "log_mean_volume",
     "local_dimension",
     "local_dimension_per_sample",
@@ -257,6 +258,8 @@ def test_multiplying_the_last_layer_multiplies_what_depends_on_the_outputs(
     assert after["g"] == pytest.approx(factor**2 * before["g"], rel=EXACT)
     for name in ("log_volume", "log_volume_per_sample", "log_mean_volume", "network_log_volume"):
         assert same(before[name] + net.outputs * np.log(factor), after[name]), name
+    three = min(3, net.outputs) * np.log(factor)
+    assert same(before["log_volume_of_three"] + three, after["log_volume_of_three"])
     for name in ("local_dimension", "local_dimension_per_sample"):
         assert same(before[name], after[name]), name
     kappa = factor**2 * before["relative_flatness"]

@@ -35,6 +35,7 @@ def built(project: Path) -> None:
         "data": "digits",
         "diverged": 1,
         "stands_in_for": "mlp4 on fashion-mnist",
+        "left_out": 0,
     }
     verdicts = {"target": "chen2026_figH8", "claims": [claim], "grids": {"mlp-grid": about}}
     store.save_json(place / "verdicts" / "chen2026" / "figH8.json", verdicts)

@@ -448,14 +448,17 @@ def reference(name: str, chen_code: bool = False) -> dict[str, Any]:
         chosen = values[:count]
         return np.log(chosen).sum() if chosen[-1] > 10 * 2.3e-16 * values[0] else -np.inf
 
+    def finite_mean(logs: np.ndarray) -> float:
+        return logs[np.isfinite(logs)].mean() if np.isfinite(logs).any() else np.nan
+
     sigmas = [sigma(s.j0) for s in samples]
     count = min(3, outputs) if chen_code else outputs
     volumes = np.array([log_volume(s, count) for s in sigmas])
+    of_three = np.array([log_volume(s, min(3, outputs)) for s in sigmas])
     dimensions = np.array([(s**2).sum() ** 2 / (s**4).sum() for s in sigmas])
     whole = [log_volume(s, outputs) for s in sigmas]
     layer_volumes = [[log_volume(sigma(s.j[k]), outputs) for s in samples] for k in keys]
     has_bias = np.array([layers[k].bias is not None for k in keys], dtype=float)
-    full = np.isfinite(volumes)
     least = np.array(
         [
             [smallest(layers[k], [x for o in (k, *tied[k]) for x in s.inputs[o]]) for k in keys]
@@ -493,8 +496,9 @@ def reference(name: str, chen_code: bool = False) -> dict[str, Any]:
         "network_input_invariant_mls": sum(
             mean(lambda s, k=k: norm(s.j[k] * s.x[k]) ** 2) / len(matrices[k]) for k in keys
         ),
-        "log_volume": volumes[full].mean() if full.any() else np.nan,
+        "log_volume": finite_mean(volumes),
         "log_volume_per_sample": volumes,
+        "log_volume_of_three": finite_mean(of_three),
         "log_mean_volume": safe_log_mean(whole),
         "network_log_volume": np.log(sum(np.exp(safe_log_mean(v)) for v in layer_volumes)),
         "local_dimension": dimensions.mean(),
@@ -534,7 +538,7 @@ def reference(name: str, chen_code: bool = False) -> dict[str, Any]:
         "shared": shared.astype(float),
         "finite": 1.0,
         "samples_measured": n,
-        "samples_rank_deficient": (~full).sum(),
+        "samples_rank_deficient": (~np.isfinite(volumes)).sum(),
         "samples_zero_jacobian": 0,
         "samples_zero_input": np.zeros(len(keys)),
         "layers_left_out": len(LEFT_OUT.get(name, [])),

@@ -26,6 +26,7 @@ ABOUT = {
     "data": "digits",
     "length": "12,000 iterations",
     "stands_in_for": "mlp4 on fashion-mnist",
+    "left_out": 0,
     "hyperparameters": ["lr", "batch_size"],
 }
 

@@ -61,6 +61,7 @@ def one_layer(weight, x, bias):
         "input_invariant_mls": adaptive,
         "network_input_invariant_mls": adaptive / outputs,
         "log_volume": volume,
+        "log_volume_of_three": np.log(sigma[:3]).sum(),
         "log_mean_volume": volume,
         "network_log_volume": volume,
         "local_dimension": dimension,
@@ -211,10 +212,11 @@ def test_the_mean_loss_has_two_over_outputs_of_the_relative_flatness(outputs, no
 
 @pytest.mark.parametrize("largest", [1, 2, 3])
 def test_the_largest_singular_values_alone_enter_the_log_volume(largest, normal, measured):
-    weight = normal(3, 5).numpy()
+    weight = normal(4, 5).numpy()
     values = measured(linear(weight), normal(4, 5, seed=1), singular_values=largest)
     sigma = svd(weight, compute_uv=False)
     assert values["log_volume"] == pytest.approx(np.log(sigma[:largest]).sum(), rel=EXACT)
+    assert values["log_volume_of_three"] == pytest.approx(np.log(sigma[:3]).sum(), rel=EXACT)
 
 
 class DifferenceOfCorners(nn.Module):

@@ -93,6 +93,7 @@ def table(
         "nmls": ((*one, each), mls * layers * noise(s)),
         "g": ((*one, each), 1.3 * mls**2 * noise(s)),
         "log_volume": ((*one, each), log_volume),
+        "log_volume_of_three": ((*one, each), log_volume / 2),
         "local_dimension": ((*one, each), dimension),
         "bound_a": ((*one, each), mls),
         "bound_b": ((*one, each), mls * 2.2),
@@ -136,6 +137,7 @@ def table(
         "data": data,
         "length": f"{last:,} iterations",
         "stands_in_for": stands_in_for,
+        "left_out": 0,
         "hyperparameters": ["lr", "batch_size"],
     }
     made = xr.Dataset(variables, coords=coordinates, attrs=about)

@@ -18,9 +18,10 @@ FIGURE = {
         "Pearson's correlations at the end of training with their 95 % intervals (BCa bootstrap, "
         "stratified by setting): over all networks of a grid, and within settings, where each "
         "network counts by its deviation from the mean of its setting. Sharpness as S and as its "
-        "square root; the MLS bound D with each norm of a kernel: the largest singular value of "
-        "its matrix, that of the convolution as an operator, and the authors' "
-        "sqrt(positions) x Frobenius."
+        "square root; the log volume of all singular values and, as in the authors' code, of the "
+        "three largest (with two outputs there are two); the MLS bound D with each norm of a "
+        "kernel: the largest singular value of its matrix, that of the convolution as an "
+        "operator, and the authors' sqrt(positions) x Frobenius."
     ),
     "grids": ["vgg-grid", "mlp-grid", "lenet-grid"],
     "size_inches": [11.0, 5.6],
@@ -29,9 +30,11 @@ FIGURE = {
 ROOT, PLAIN, BOUND = r"$\sqrt{S}$", "$S$", "MLS"
 PAIRS = {
     ("root_sharpness", "log_volume"): (ROOT, "log volume"),
+    ("root_sharpness", "log_volume_of_three"): (ROOT, "log volume of three"),
     ("root_sharpness", "mls"): (ROOT, "MLS"),
     ("root_sharpness", "nmls"): (ROOT, "NMLS"),
     ("sharpness", "log_volume"): (PLAIN, "log volume"),
+    ("sharpness", "log_volume_of_three"): (PLAIN, "log volume of three"),
     ("sharpness", "mls"): (PLAIN, "MLS"),
     ("sharpness", "nmls"): (PLAIN, "NMLS"),
     ("mls", "bound_d kernel"): (BOUND, "D, matrix norm"),
@@ -40,6 +43,7 @@ PAIRS = {
 }
 """Pairs of quantities with their names, grouped by the first."""
 
+MEASURES = ["root_sharpness", "sharpness", "log_volume", "log_volume_of_three", "mls", "nmls"]
 LOOKS = {
     "pooled": ("#222222", "o", "all networks"),
     "within": ("#c05621", "D", "within settings"),
@@ -51,7 +55,7 @@ def frame(tables: Mapping[str, xr.Dataset], correlations: Mapping[str, xr.Datase
     rows = []
     for grid, table in tables.items():
         end = end_of_training(table)
-        columns = columns_of(end, ["root_sharpness", "sharpness", "log_volume", "mls", "nmls"])
+        columns = columns_of(end, MEASURES)
         for norm in ("kernel", "operator", "frobenius"):
             columns[f"bound_d {norm}"] = end["bound_by_norm"].sel(norm=norm, bound="d").values
         # The operator norm is measured where a grid asks for it; elsewhere it has no values.
