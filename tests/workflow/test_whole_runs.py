@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 
+import numpy as np
 import pytest
+from PIL import Image
 
 pytestmark = pytest.mark.workflow
 
@@ -25,3 +29,43 @@ def test_metric_files_from_another_machine_are_adopted(fresh, completed):
     assert not [name for name in ours if "/models/" in name or "/data/" in name]
     assert ours == {name: theirs[name] for name in ours}
     assert {fresh.TABLE, f"{fresh.FIGURE}.pdf"} <= ours.keys()
+
+
+def test_packs_that_are_measured_make_figures_by_themselves(fresh, completed):
+    """A grid of which one pack was trained elsewhere: figures say how much is missing."""
+    measured, _ = fresh.PACKS
+    for family in fresh.FAMILIES:
+        path = fresh / fresh.metrics(family, measured)
+        path.parent.mkdir(parents=True)
+        shutil.copy2(completed / fresh.metrics(family, measured), path)
+    run = fresh.snakemake("--cores", "2", "--config", "packs=measured")
+    assert run.jobs == sorted(fresh.ANALYSIS)
+    assert "at the end of training, 2 networks left out" in run.output
+    verdicts = json.loads((fresh / "results/demo/verdicts/chen2026/figH8.json").read_text())
+    assert verdicts["grids"]["mlp-grid"]["left_out"] == 2
+    assert "2 more of the grid are not trained" in " ".join(
+        re.findall(r"(?:<!-- )(.*)(?: -->)", (fresh / f"{fresh.FIGURE}.svg").read_text())
+    )
+
+
+def test_without_any_measured_pack_there_is_nothing_to_draw(fresh):
+    run = fresh.snakemake("--dry-run", "--config", "packs=measured", succeeds=False)
+    assert "packs: none of a figure is measured at scale demo; `all` trains them" in run.output
+
+
+def test_a_data_set_stands_in_for_another(fresh):
+    """Images by class, in the data folder, in the place of those that the grid names."""
+    generator = np.random.default_rng(0)
+    for number, split in enumerate(("train", "train", "train", "test")):
+        for label in range(10):
+            image = generator.integers(0, 255, (32, 32, 3)).astype(np.uint8)
+            path = fresh / f"images/cifar10-jpeg/{split}/{label}/{number}.jpg"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image).save(path)
+    options = ["stand_ins={digits: cifar10-jpeg}", "data_folder=images"]
+    run = fresh.snakemake("--cores", "2", "--config", *options)
+    assert "prepare cifar10-jpeg" in run.jobs
+    verdicts = json.loads((fresh / "results/demo/verdicts/chen2026/figH8.json").read_text())
+    about = verdicts["grids"]["mlp-grid"]
+    assert about["data"] == "cifar10-jpeg"
+    assert about["stands_in_for"] == "mlp4 on fashion-mnist"
