@@ -130,7 +130,7 @@ def draw(
             ax.text(0.5, 0.5, "no values", transform=ax.transAxes, ha="center", color="0.5")
         ax.set_title(title, loc="left")
         _vertical(ax, curves if logarithmic else here)
-        unit = _horizontal(ax, every)
+        unit = horizontal(ax, every)
     fig.supxlabel(unit, fontsize=8)
     _legend(fig, curves, looks, line, len(windows) > 0)
     return dict(zip(panels, axes, strict=False))
@@ -233,7 +233,7 @@ def _vertical(ax: Any, rows: pd.DataFrame) -> None:
             ax.yaxis.set_minor_formatter(NullFormatter())
 
 
-def _horizontal(ax: Any, iterations: Sequence[float]) -> str:
+def horizontal(ax: Any, iterations: Sequence[float]) -> str:
     """The axis of iterations, the same in all panels. Returns what stands on it."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 

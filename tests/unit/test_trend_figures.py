@@ -500,3 +500,19 @@ def test_conventions_are_correlations_of_the_end_of_training(tables, correlation
     dots = [line.get_xdata()[0] for line in fig.axes[0].lines if line.get_marker() in "oD"]
     values = frame.loc["mlp-grid: mlp4-small on digits"]["rho"]
     assert sorted(dots) == pytest.approx(sorted(values))
+
+
+def test_correlations_through_training_are_those_of_each_checkpoint(tables) -> None:
+    fig3 = pytest.importorskip("flatlab.figures.beyond.fig3")
+    grids = {grid: tables[grid] for grid in ("mlp-grid", "vgg-grid")}
+    frame = fig3.frame(grids, {})
+    for grid, runs in grids.items():
+        chosen = through_training(runs).sel(samples="train")
+        about = f"{grid}: {runs.attrs['network']} on {runs.attrs['data']}"
+        here = frame[(frame["grid"] == about) & (frame["kind"] == "pooled")]
+        assert sorted(set(here["iteration"])) == [s for s in chosen["checkpoint"].values if s > 0]
+        at = chosen.isel(checkpoint=1)
+        row = here[(here["x"] == "mls") & (here["iteration"] == at["checkpoint"].item())]
+        assert row["rho"].item() == pytest.approx(np.corrcoef(at["mls"], at["bound_d"])[0, 1])
+        assert row["low"].item() < row["rho"].item() < row["high"].item()
+        assert row["runs"].item() == at.sizes["run"]
