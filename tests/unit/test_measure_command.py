@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 import torch
@@ -97,7 +99,7 @@ def test_a_model_of_the_users_own_is_found_in_the_working_folder(tmp_path, monke
         assert message in capsys.readouterr().err
 
 
-def test_images_in_folders_are_data(tmp_path, capsys):
+def test_images_in_folders_and_archives_are_data(tmp_path, capsys):
     from PIL import Image
 
     generator = np.random.default_rng(0)
@@ -110,7 +112,16 @@ def test_images_in_folders_are_data(tmp_path, capsys):
     save_file(model.state_dict(), tmp_path / "w.safetensors")
     command = ["measure", str(tmp_path / "w.safetensors"), "--model", "mlp4-small"]
     assert main([*command, "--data", str(tmp_path / "images"), "--split", "test"]) == 0
-    assert "2 test samples of images" in capsys.readouterr().out
+    from_folder = capsys.readouterr().out
+    assert "2 test samples of images" in from_folder
+    for kind in ("zip", "gztar"):
+        archive = shutil.make_archive(str(tmp_path / "images"), kind, tmp_path / "images")
+        assert main([*command, "--data", archive, "--split", "test"]) == 0
+        in_archive = capsys.readouterr().out
+        assert "2 test samples of images" in in_archive
+        numbers = [line for line in from_folder.splitlines() if line.startswith("  sharpness")]
+        assert numbers
+        assert [n for n in in_archive.splitlines() if n.startswith("  sharpness")] == numbers
 
 
 @pytest.mark.parametrize(
