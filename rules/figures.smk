@@ -21,6 +21,7 @@ rule draw:
     conda:
         "../envs/draw.yaml"
     params:
+        tables=lambda wildcards: figure_of(wildcards).tables,
         grids=lambda wildcards: figure_of(wildcards).grids,
         code=lambda wildcards: plan.fingerprint(
             "flatlab.figures", f"flatlab.figures.{wildcards.paper}.{wildcards.figure}"
