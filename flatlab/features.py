@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 from scipy.stats import chi2
 
 Array = NDArray[np.float64]
@@ -29,11 +30,12 @@ class Loss(NamedTuple):
 LOSSES = {
     "squared": Loss(lambda f, y: (f - y) ** 2, lambda f: np.full(np.shape(f), 2.0)),
     "cross-entropy": Loss(
-        lambda f, y: np.logaddexp(0, -f * y), lambda f: 0.25 / np.cosh(f / 2) ** 2
+        lambda f, y: np.asarray(np.logaddexp(0, -f * y), float),
+        lambda f: np.asarray(expit(f) * expit(-f)),
     ),
     "zero-one": Loss(lambda f, y: 1.0 * (f * y <= 0), np.zeros_like),
 }
-"""Squared error without a factor 1/2; of a sigmoid; errors, whose curvature is 0 almost everywhere."""
+"""Squared error, not halved; of a sigmoid; errors, whose curvature is 0 almost everywhere."""
 
 
 class Linear(NamedTuple):
@@ -77,8 +79,8 @@ def normalized(
 ) -> tuple[Array, Array, NDArray[np.bool_]]:
     """The same function with features divided, and columns of the weight multiplied, by a spread.
 
-    weight: (outputs, m).  features: (n, m).  by: "deviation" makes relative flatness invariant under
-    all rescalings of neurons; "variance" is what Theorem 4 of petzka2021 prints, and does not.
+    weight: (outputs, m).  features: (n, m).  by: "deviation" makes relative flatness invariant
+    under all rescalings of neurons; "variance", as Theorem 4 of petzka2021 prints, does not.
     Features that are constant over the sample have no spread: they are left out, and marked in
     what is returned beside weight and features (m).
     """

@@ -49,7 +49,7 @@ def _stem(kind: str, figure: plan.Figure, ending: str) -> str:
 
 
 def _provenance(key: str, scale: str, chosen: plan.Plan) -> dict[str, Any]:
-    """By which code, where and how long the numbers of a table were made, from the jobs' records."""
+    """By which code, where and how long a table's numbers were made, from the jobs' records."""
     place = Path("results", scale)
     patterns = [f"models/{key}/*.safetensors.", f"metrics/{key}/*/*.zarr.zip."]
     if key in plan.keys_of("studies"):

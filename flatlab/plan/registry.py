@@ -9,7 +9,9 @@ from __future__ import annotations
 import ast
 import functools
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from flatlab.plan.schema import SCALES, PlanError, Strict, closest, convert, refuse_unknown
 
@@ -84,8 +86,8 @@ class Figure(Strict, frozen=True):
     title: str
     caption: str
     size_inches: tuple[float, float]
-    grids: list[str] = []
-    studies: list[str] = []
+    grids: Annotated[list[str], Meta(description="whose tables it shows")] = []
+    studies: Annotated[list[str], Meta(description="whose tables it shows")] = []
 
     @property
     def target(self) -> str:
@@ -100,7 +102,7 @@ class Figure(Strict, frozen=True):
 
 def figures() -> list[Figure]:
     """Every figure of the package: the literal FIGURE of each flatlab/figures/<paper>/<key>.py."""
-    return [
+    found = [
         convert(
             {"paper": path.parent.name, "key": path.stem, **_literal(path, "FIGURE")},
             Figure,
@@ -109,6 +111,13 @@ def figures() -> list[Figure]:
         for path in sorted((PACKAGE / "figures").glob("*/fig*.py"))
         + sorted((PACKAGE / "figures").glob("*/table*.py"))
     ]
+    for figure in found:
+        where = f"{figure.paper}/{figure.key}.py: FIGURE.studies"
+        for study in figure.studies:
+            check_known("studies", study, where)
+        if not figure.tables:
+            raise PlanError(f"{where}: name a study, or a grid in FIGURE.grids")
+    return found
 
 
 @functools.cache

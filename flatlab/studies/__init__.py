@@ -1,8 +1,8 @@
 """Studies: computations whose outcome is a table without networks of a grid; one file each.
 
-A file `studies/<key>.py` has a literal `TITLE`, a literal `SCALES` (the settings of scale paper, and
-what the other scales change) and `table(settings)`, whose dataset has an attribute `extent`: what
-was computed, in words.
+A file `studies/<key>.py` has a literal `TITLE`, a literal `SCALES` (the settings of scale paper,
+and what the other scales change) and `table(settings)`, whose dataset has an attribute `extent`:
+what was computed, in words.
 """
 
 from __future__ import annotations

@@ -2,16 +2,20 @@
 
 A perceptron of widths 784-512-128-16-m with tanh after each layer. Inputs with given features are
 found layer by layer, from the last to the first. The first layer has more inputs than outputs, so
-that every value before its tanh is reached exactly: these values stand for the inputs here, and
-the first layer is never formed.
+that whatever it gives is reached exactly, and it is never formed here.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
 from flatlab.features import Array
+
+Single = NDArray[np.float32]
 
 WIDTHS = (512, 128, 16)
 RANGE = 0.95
@@ -22,34 +26,36 @@ class Extractor:
     """layers: weight (outputs, inputs), its pseudo-inverse and bias, without the first layer."""
 
     def __init__(self, generator: Generator, features: int) -> None:
-        self.layers = []
-        widths = [*WIDTHS, features]
-        for inputs, outputs in zip(widths, widths[1:], strict=False):
+        self.layers: list[list[Single]] = []
+        for inputs, outputs in pairwise([*WIDTHS, features]):
             reach = np.sqrt(6 / (inputs + outputs))  # Glorot's uniform initialization
-            weight = generator.uniform(-reach, reach, (outputs, inputs)).astype(np.float32)
-            bias = generator.uniform(-1, 1, outputs).astype(np.float32) / np.float32(inputs**0.5)
-            self.layers.append((weight, np.linalg.pinv(weight), bias))
+            weight = generator.uniform(-reach, reach, (outputs, inputs))
+            inverse = np.linalg.solve(weight @ weight.T, weight).T  # of least norm
+            bias = generator.uniform(-1, 1, outputs) / np.sqrt(inputs)
+            self.layers.append([part.astype(np.float32) for part in (weight, inverse, bias)])
 
-    def __call__(self, values: Array) -> Array:
-        """Features (n, m) of values before the first layer's tanh (n, 512)."""
+    def __call__(self, first: Single) -> Single:
+        """Features (n, m) of what the first layer gives (n, 512)."""
         for weight, _, bias in self.layers:
-            values = np.tanh(values) @ weight.T + bias
-        return np.tanh(values)
+            first = np.tanh(first @ weight.T + bias)
+        return first
 
-    def inverse(self, features: Array) -> Array | None:
-        """Values before the first tanh that have these features; None where one leaves RANGE."""
+    def inverse(self, features: Single) -> Single | None:
+        """What the first layer gives where these are the features; None where RANGE is left."""
         activations = features
         for _, inverse, bias in self.layers[::-1]:
             if np.abs(activations).max() > RANGE:
                 return None
             activations = (np.arctanh(activations) - bias) @ inverse.T
-        return np.arctanh(activations) if np.abs(activations).max() <= RANGE else None
+        return activations if np.abs(activations).max() <= RANGE else None
 
-    def linear_inverse(self, features: Array) -> Array:
-        """The authors' code: as if there were no tanh, so that the features are not these."""
+    def linear_inverse(self, features: Single) -> Single:
+        """The authors' code: values before the first tanh, as if no layer had one."""
+        size = features.shape[1]
+        matrix, shift = np.eye(size, dtype=np.float32), np.zeros(size, dtype=np.float32)
         for _, inverse, bias in self.layers[::-1]:
-            features = (features - bias) @ inverse.T
-        return features
+            matrix, shift = inverse @ matrix, inverse @ (shift - bias)
+        return features @ matrix.T + shift
 
 
 def rescaled(extractor: Extractor, features: Array, step: float = 0.85) -> tuple[Array, float]:
@@ -58,6 +64,6 @@ def rescaled(extractor: Extractor, features: Array, step: float = 0.85) -> tuple
     What is returned are the features of these inputs, up to the rounding of float32.
     """
     factor = RANGE / float(np.abs(features).max())
-    while (values := extractor.inverse((factor * features).astype(np.float32))) is None:
+    while (first := extractor.inverse((factor * features).astype(np.float32))) is None:
         factor *= step
-    return extractor(values).astype(np.float64), factor
+    return extractor(first).astype(np.float64), factor

@@ -1,16 +1,16 @@
 """petzka2021, Figure 3: does relative flatness tell the generalization gap, and where.
 
 Data sets at several class separations, of each the relative flatness of a ridge regression on its
-features, its risk and its generalization gap. Three variants:
+features, its risk and its generalization gap. Four variants:
 
 exact: the features as they are drawn.
 inverted: the features of inputs that were found by inverting a random tanh network, exactly; one
 factor brings all features into the network's range, which makes the ridge penalty stronger.
-code: the authors' public code. Matrices with entries in (-1, 0); labels 0 and 1 where the ridge
-regression has -1 and +1; a network that is inverted without its tanh, so that the model sees other
-features than it was fitted to; kappa with weights times the variance and features as they are; and
-a list of separations that is read backwards, so that what is labelled with the k-th separation was
-drawn at the k-th from the end.
+reversed: as exact, but the list of separations is read backwards, as in the authors' public code:
+what is labelled with the k-th separation was drawn at the k-th from the end.
+code: all of that code. The same order; matrices with entries in (-1, 0); labels 0 and 1 where the
+ridge regression has -1 and +1; a network that is inverted without its tanh, so that the model sees
+other features than it was fitted to; kappa with weights times the variance, features as they are.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ SCALES = {
     "paper": {
         # assumption: those of the authors' code for Figure 4, and one at which labels are noise
         "separations": [0.1, 0.5, 0.8, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0],
-        "batches": {"exact": 10, "inverted": 3, "code": 3},  # assumption: of data sets
+        # assumption: of data sets
+        "batches": {"exact": 10, "inverted": 3, "reversed": 3, "code": 3},
         "datasets": 100,  # in a batch, of which there is one correlation
         "training_size": 500,
         "test_size": 4500,
@@ -46,15 +47,16 @@ SCALES = {
         "flipped": 0.001,  # of the labels, in the authors' code alone
         "seed": 0,
     },
-    "short": {"batches": {"exact": 5, "inverted": 1, "code": 1}},
+    "short": {"batches": {"exact": 5, "inverted": 1, "reversed": 1, "code": 1}},
     "demo": {
-        "batches": {"exact": 3, "inverted": 1, "code": 1},
-        "separations": [0.1, 0.8, 2.0, 5.0],
-        "datasets": 40,
+        "batches": {"exact": 3, "inverted": 1, "reversed": 1, "code": 1},
+        "separations": [0.1, 1.0, 5.0],
+        "datasets": 30,
         "test_size": 1000,
     },
 }
 NORMALIZATIONS: tuple[Normalization, ...] = get_args(Normalization)
+BACKWARDS = ("reversed", "code")
 DIMS = ("variant", "separation", "batch", "dataset")
 
 
@@ -70,15 +72,15 @@ class Sample(NamedTuple):
 def table(settings: Mapping[str, Any]) -> xr.Dataset:
     """Relative flatness, risk and gap of every data set: (variant, separation, batch, dataset).
 
-    Also by `loss`, and relative flatness by `normalization`. `drawn_at` (variant, separation) is the
-    separation of the data sets that are labelled with a separation. Variants with fewer batches
-    have NaN in the others.
+    Also by `loss`, and relative flatness by `normalization`. `drawn_at` (variant, separation) is
+    the separation of the data sets that are labelled with a separation. Variants with fewer
+    batches have NaN in the others.
     """
     separations, batches = settings["separations"], settings["batches"]
     shape = (len(batches), len(separations), max(batches.values()), settings["datasets"])
     risks = np.full((*shape, len(LOSSES), 2), np.nan)
     flatness = np.full((*shape, len(LOSSES), len(NORMALIZATIONS)), np.nan)
-    drawn_at = [separations[::-1] if variant == "code" else separations for variant in batches]
+    drawn_at = [separations[::-1] if v in BACKWARDS else separations for v in batches]
     for place in np.ndindex(shape):
         variant = list(batches)[place[0]]
         if place[2] >= batches[variant]:
@@ -138,7 +140,7 @@ def exact(generator: np.random.Generator, separation: float, settings: Mapping[s
 def inverted(
     generator: np.random.Generator, separation: float, settings: Mapping[str, Any]
 ) -> Sample:
-    """Features of inputs that were found for them, after one factor; the model is fitted to them."""
+    """Features of inputs that were found for them, after one factor, and a model of these."""
     features, labels = draw(generator, separation, _size(settings))
     features, _ = rescaled(Extractor(generator, features.shape[1]), features)
     return Sample(features, labels, labels, _fitted(features, labels, settings))
@@ -151,11 +153,11 @@ def code(generator: np.random.Generator, separation: float, settings: Mapping[st
     )
     model = _fitted(features, labels, settings)
     extractor = Extractor(generator, features.shape[1])
-    seen = extractor(extractor.linear_inverse(features.astype(np.float32)))
+    seen = extractor(np.tanh(extractor.linear_inverse(features.astype(np.float32))))
     return Sample(seen.astype(np.float64), labels, (labels + 1) / 2, model)
 
 
-SAMPLES = {"exact": exact, "inverted": inverted, "code": code}
+SAMPLES = {"exact": exact, "inverted": inverted, "reversed": exact, "code": code}
 
 
 def _size(settings: Mapping[str, Any]) -> int:
