@@ -30,10 +30,10 @@ class Loss(NamedTuple):
 LOSSES = {
     "squared": Loss(lambda f, y: (f - y) ** 2, lambda f: np.full(np.shape(f), 2.0)),
     "cross-entropy": Loss(
-        lambda f, y: np.asarray(np.logaddexp(0, -f * y), float),
+        lambda f, y: np.logaddexp(0, -f * y).astype(np.float64),
         lambda f: np.asarray(expit(f) * expit(-f)),
     ),
-    "zero-one": Loss(lambda f, y: 1.0 * (f * y <= 0), np.zeros_like),
+    "zero-one": Loss(lambda f, y: (f * y <= 0).astype(np.float64), np.zeros_like),
 }
 """Squared error, not halved; of a sigmoid; errors, whose curvature is 0 almost everywhere."""
 

@@ -22,7 +22,7 @@ rule draw:
         "../envs/draw.yaml"
     params:
         tables=lambda wildcards: figure_of(wildcards).tables,
-        grids=lambda wildcards: figure_of(wildcards).grids,
+        grids=lambda wildcards: list(figure_of(wildcards).grids),
         code=lambda wildcards: plan.fingerprint(
             "flatlab.figures", f"flatlab.figures.{wildcards.paper}.{wildcards.figure}"
         ),

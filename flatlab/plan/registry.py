@@ -9,9 +9,7 @@ from __future__ import annotations
 import ast
 import functools
 from pathlib import Path
-from typing import Annotated, Any
-
-from msgspec import Meta
+from typing import Any
 
 from flatlab.plan.schema import SCALES, PlanError, Strict, closest, convert, refuse_unknown
 
@@ -86,8 +84,8 @@ class Figure(Strict, frozen=True):
     title: str
     caption: str
     size_inches: tuple[float, float]
-    grids: Annotated[list[str], Meta(description="whose tables it shows")] = []
-    studies: Annotated[list[str], Meta(description="whose tables it shows")] = []
+    grids: tuple[str, ...] = ()
+    studies: tuple[str, ...] = ()
 
     @property
     def target(self) -> str:

@@ -84,7 +84,7 @@ def bounds(above: float, slope: float, spread: float) -> xr.Dataset:
 @pytest.mark.parametrize(
     ("key", "holds", "fails", "undecided"),
     [
-        ("c1", bounds(0.02, 0.2, 0.01), bounds(-0.02, 0.2, 0.01), bounds(0.001, 0.2, 0.1)),
+        ("c1", bounds(0.02, 0.2, 0.01), bounds(-0.02, 0.2, 0.01), bounds(0.004, 0.2, 0.03)),
         ("c2", bounds(0.02, 0.2, 0.01), bounds(0.5, 0.2, 0.01), bounds(0.15, 0, 0.1)),
         ("c3", bounds(0.02, 0.2, 0.01), bounds(0.02, -0.2, 0.01), bounds(0.02, 0.0, 0.01)),
     ],
