@@ -39,7 +39,7 @@ SCALES = {
         # assumption: those of the authors' code for Figure 4, and one at which labels are noise
         "separations": [0.1, 0.5, 0.8, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0],
         # assumption: of data sets
-        "batches": {"exact": 10, "inverted": 3, "reversed": 3, "code": 3},
+        "batches": {"exact": 10, "inverted": 2, "reversed": 2, "code": 2},
         "datasets": 100,  # in a batch, of which there is one correlation
         "training_size": 500,
         "test_size": 4500,
