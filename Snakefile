@@ -20,7 +20,8 @@ report: "report/workflow.rst"
 
 wildcard_constraints:
     scale="|".join(plan.SCALES),
-    grid="[a-z0-9-]+",
+    grid=f"(?!(?:{STUDIES})[./])[a-z0-9-]+",  # a study's table is not a grid's
+    study=STUDIES,
     pack="[^/]+",
     family="[a-z0-9-]+",
     dataset="[a-z0-9-]+",
@@ -43,6 +44,7 @@ onstart:
 include: "rules/data.smk"
 include: "rules/train.smk"
 include: "rules/measure.smk"
+include: "rules/study.smk"
 include: "rules/analyse.smk"
 include: "rules/figures.smk"
 include: "rules/verify.smk"

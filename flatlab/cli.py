@@ -172,6 +172,8 @@ def _summary(options: argparse.Namespace) -> int:
         print(f"\n{figure.target}: {figure.title}")
         for about in content["grids"].values():
             print(f"  {_about(about)}")
+        for key, about in content.get("studies", {}).items():
+            print(f"  {key}: {about['extent']}")
         for claim in content["claims"]:
             print(f"  {claim['verdict']:>9}  {claim['id'].split('/')[1]:<8}{claim['text']}")
             if claim["reason"]:

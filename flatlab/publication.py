@@ -29,14 +29,16 @@ def publish(chosen: plan.Plan, readme: Path = Path("README.md")) -> list[Path]:
     names = [_stem("verdicts", figure, ".json") for figure in built]
     names += [_stem("figures", figure, f".{ending}") for figure in built for ending in ENDINGS]
     grids = list(dict.fromkeys(grid for figure in built for grid in figure.grids))
-    names += [f"tables/{grid}{end}.zarr.zip" for grid in grids for end in ("", ".correlations")]
+    tables = list(dict.fromkeys(table for figure in built for table in figure.tables))
+    names += [f"tables/{table}.zarr.zip" for table in tables]
+    names += [f"tables/{grid}.correlations.zarr.zip" for grid in grids]
     if (size := sum((source / name).stat().st_size for name in names)) > BUDGET_BYTES:
         raise store.StoreError(f"{size / 1e6:.0f} MB are too much to publish in a repository")
     shutil.rmtree(place, ignore_errors=True)
     for name in names:
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source / name, place / name)
-    about = {grid: _provenance(chosen.grid(grid, scale)) for grid in grids}
+    about = {table: _provenance(table, scale, chosen) for table in tables}
     store.save_json(place / "provenance.json", about)
     _rewrite(readme)
     return [place / name for name in [*names, "provenance.json"]]
@@ -46,17 +48,20 @@ def _stem(kind: str, figure: plan.Figure, ending: str) -> str:
     return f"{kind}/{figure.paper}/{figure.key}{ending}"
 
 
-def _provenance(grid: plan.Grid) -> dict[str, Any]:
-    """By which code, where and how long the numbers of a grid were made, from the jobs' records."""
-    place = Path("results", grid.scale)
+def _provenance(key: str, scale: str, chosen: plan.Plan) -> dict[str, Any]:
+    """By which code, where and how long a table's numbers were made, from the jobs' records."""
+    place = Path("results", scale)
+    patterns = [f"models/{key}/*.safetensors.", f"metrics/{key}/*/*.zarr.zip."]
+    if key in plan.keys_of("studies"):
+        patterns = [f"tables/{key}.zarr.zip."]
     records = [
         store.load_json(path)
-        for pattern in (f"models/{grid.key}/*.safetensors.", f"metrics/{grid.key}/*/*.zarr.zip.")
+        for pattern in patterns
         for path in sorted(place.glob(f"{pattern}provenance.json"))
         if ".dense." not in path.name
     ]
     return {
-        "code": plan.computing_code(grid),
+        "code": plan.computing_code(key, scale, chosen.grid),
         "jobs": len(records),
         "runtime_s": round(sum(record["runtime_s"] for record in records)),
         "machines": sorted({record["machine"] for record in records}),

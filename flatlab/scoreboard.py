@@ -17,7 +17,8 @@ def collect(verdicts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     rows = []
     for content in verdicts:
         outcomes = counts(claim["verdict"] for claim in content["claims"])
-        scales = {about["scale"] for about in content["grids"].values()}
+        tables = content["grids"] | content.get("studies", {})  # none before there were studies
+        scales = {about["scale"] for about in tables.values()}
         rows.append({"target": content["target"], "scale": "/".join(sorted(scales)), **outcomes})
     sums = {o: sum(row.get(o, 0) for row in rows) for o in OUTCOMES}
     return {"figures": rows, "all": sums}

@@ -17,6 +17,7 @@ try:
 except plan.PlanError as error:
     raise WorkflowError(str(error)) from None
 
+STUDIES = "|".join(plan.keys_of("studies"))
 LARGE_GRIDS = [grid.key for grid in PLAN.grids if not grid.keeps_dense_checkpoints]
 
 
@@ -62,8 +63,8 @@ def figure_of(wildcards):
 
 
 def tables_of_figure(wildcards):
-    grids = figure_of(wildcards).grids
-    return [f"results/{wildcards.scale}/tables/{grid}.zarr.zip" for grid in grids]
+    keys = figure_of(wildcards).tables
+    return [f"results/{wildcards.scale}/tables/{key}.zarr.zip" for key in keys]
 
 
 def correlations_of_figure(wildcards):
@@ -84,9 +85,9 @@ def files_of_figure(figure):
     return [*pictures, verdicts_of_figure(figure)]
 
 
-def published_tables(wildcards, ending):
-    place = plan.PUBLISHED / wildcards.scale / "tables"
-    return [f"{place}/{grid}{ending}.zarr.zip" for grid in figure_of(wildcards).grids]
+def published(tables):
+    """The published files in the place of some tables: results/published/<scale>/tables/."""
+    return [path.replace("results", str(plan.PUBLISHED), 1) for path in tables]
 
 
 def train_settings(wildcards):
@@ -109,6 +110,14 @@ def measure_code(wildcards):
 
 def table_settings(wildcards):
     return plan.table_settings(grid_of(wildcards), PLAN.as_published(wildcards.grid))
+
+
+def study_settings(wildcards):
+    return plan.study_settings(wildcards.study, wildcards.scale)
+
+
+def study_code(wildcards):
+    return plan.study_code(wildcards.study)
 
 
 def why_there_is_no_target(wildcards):

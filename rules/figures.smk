@@ -21,7 +21,8 @@ rule draw:
     conda:
         "../envs/draw.yaml"
     params:
-        grids=lambda wildcards: figure_of(wildcards).grids,
+        tables=lambda wildcards: figure_of(wildcards).tables,
+        grids=lambda wildcards: list(figure_of(wildcards).grids),
         code=lambda wildcards: plan.fingerprint(
             "flatlab.figures", f"flatlab.figures.{wildcards.paper}.{wildcards.figure}"
         ),

@@ -3,8 +3,8 @@
 
 use rule draw as redraw with:
     input:
-        tables=lambda wildcards: published_tables(wildcards, ""),
-        correlations=lambda wildcards: published_tables(wildcards, ".correlations"),
+        tables=lambda wildcards: published(tables_of_figure(wildcards)),
+        correlations=lambda wildcards: published(correlations_of_figure(wildcards)),
     output:
         pdf="results/redrawn/{scale}/{paper}/{figure}.pdf",
         svg="results/redrawn/{scale}/{paper}/{figure}.svg",

@@ -12,7 +12,7 @@ rule verify:
     conda:
         "../envs/draw.yaml"
     params:
-        grids=lambda wildcards: figure_of(wildcards).grids,
+        tables=lambda wildcards: figure_of(wildcards).tables,
         code=lambda wildcards: plan.fingerprint(
             plan.module_of("verify", wildcards.paper)
         ),

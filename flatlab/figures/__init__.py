@@ -40,7 +40,7 @@ def make(
 ) -> dict[str, bytes]:
     """Draw a figure: the content of its files by extension (pdf, svg, png, csv).
 
-    target: as in `chen2026_figH8`.  tables, correlations: by grid.
+    target: as in `chen2026_figH8`.  tables: by grid or study.  correlations: by grid.
     """
     import matplotlib as mpl
     import seaborn as sns
@@ -55,13 +55,13 @@ def make(
     with sns.axes_style("ticks"), mpl.rc_context(STYLE):  # type: ignore[arg-type]
         fig = Figure(figsize=figure.size_inches, layout="constrained")
         module.draw(fig.subfigures(), frame)  # below the title, above the caption
+        shown = [*correlations.values(), *(t for t in tables.values() if "study" in t.attrs)]
         scale, data = (
-            " and ".join(dict.fromkeys(c.attrs[key] for c in correlations.values()))
-            for key in ("scale", "data")
+            " and ".join(dict.fromkeys(c.attrs[key] for c in shown)) for key in ("scale", "data")
         )
         title = f"{figure.paper} {figure.key} ({scale} on {data}): {figure.title}"
         fig.suptitle(title, fontsize=12, x=0.01, ha="left")
-        text = f"{figure.caption} {' '.join(about(c) for c in correlations.values())}"
+        text = f"{figure.caption} {' '.join(map(about, shown))}"
         width = int(figure.size_inches[0] * 16)
         fig.supxlabel(textwrap.fill(text, width), fontsize=8, x=0.01, ha="left", color="0.25")
         fig.draw_without_rendering()
@@ -71,9 +71,14 @@ def make(
     return files
 
 
-def about(correlations: xr.Dataset) -> str:
-    """What the networks of a figure were, so that no stand-in can pass for the paper's."""
-    a = correlations.attrs
+def about(table: xr.Dataset) -> str:
+    """What a figure shows, so that no stand-in can pass for the paper's.
+
+    table: the correlations of a grid, whose attributes tell its networks, or the table of a study.
+    """
+    a = table.attrs
+    if "study" in a:
+        return f"Scale {a['scale']}: {a['study']}, {a['extent']}."
     stands_in = f" It stands in for the paper's {a['stands_in_for']}." if a["stands_in_for"] else ""
     return (
         f"Scale {a['scale']}: {a['grid']} of {a['runs']} {a['network']} networks on {a['data']}, "

@@ -20,6 +20,8 @@ from flatlab.plan.grids import Grid, Pack
 from flatlab.plan.jobs import (
     measure_code,
     measure_settings,
+    study_code,
+    study_settings,
     table_settings,
     train_code,
     train_settings,
@@ -68,6 +70,8 @@ __all__ = [
     "published_figures",
     "published_scales",
     "set_job_environment",
+    "study_code",
+    "study_settings",
     "table_settings",
     "targets",
     "train_code",
@@ -131,6 +135,8 @@ class Plan:
         chosen = self.config.papers
         paths = sorted(folder.glob("*.yaml"))
         self.grids = [self.grid(path.stem, self.config.scale) for path in paths]
+        for key in {grid.key for grid in self.grids} & {*keys_of("studies")}:
+            raise PlanError(f"grids/{key}.yaml: a study has this key; their tables would clash")
         there = {grid.key for grid in self.grids if grid.packs}
         self.figures = [
             f

@@ -8,7 +8,7 @@ import msgspec
 
 from flatlab.plan.fingerprint import fingerprint
 from flatlab.plan.grids import Grid, Pack
-from flatlab.plan.registry import module_of, settings_of
+from flatlab.plan.registry import module_of, scales_of, settings_of
 from flatlab.plan.schema import Measure, Strict, refuse_unknown
 
 
@@ -83,6 +83,17 @@ def table_settings(grid: Grid, published: Grid) -> dict[str, Any]:
             ),
         },
     }
+
+
+def study_settings(key: str, scale: str) -> dict[str, Any]:
+    """What the table of a study depends on, beside its code."""
+    scales = scales_of(key)
+    return {**scales["paper"], **scales[scale]}
+
+
+def study_code(key: str) -> str:
+    """What the table of a study is computed with."""
+    return fingerprint("flatlab.studies", module_of("studies", key))
 
 
 def _plain(record: Strict) -> dict[str, Any]:

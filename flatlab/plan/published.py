@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from flatlab.plan.grids import Grid
-from flatlab.plan.jobs import measure_code, train_code
-from flatlab.plan.registry import Figure, figures
+from flatlab.plan.jobs import measure_code, study_code, train_code
+from flatlab.plan.registry import Figure, figures, keys_of
 from flatlab.plan.schema import SCALES
 
 PUBLISHED = Path("results", "published")
@@ -26,8 +26,14 @@ def published_figures(scale: str) -> list[Figure]:
     return [f for f in figures() if (place / f.paper / f"{f.key}.json").is_file()]
 
 
-def computing_code(grid: Grid) -> dict[str, str]:
-    """The fingerprints of what computes a grid's numbers: of training, and of each family."""
+def computing_code(key: str, scale: str, grid_of: Callable[[str, str], Grid]) -> dict[str, str]:
+    """The fingerprints of what computes the numbers of a study or a grid.
+
+    Those of a grid: of training, and of each family.  grid_of: the grid of a key and a scale.
+    """
+    if key in keys_of("studies"):
+        return {"study": study_code(key)}
+    grid = grid_of(key, scale)
     measured = {family: measure_code(grid, family) for family in grid.families}
     return {"train": train_code(grid), **measured}
 
@@ -40,7 +46,7 @@ def outdated(grid_of: Callable[[str, str], Grid]) -> Iterator[str]:
     for scale in published_scales():
         about = json.loads((PUBLISHED / scale / "provenance.json").read_text())
         for key, then in about.items():
-            now = computing_code(grid_of(key, scale))
+            now = computing_code(key, scale, grid_of)
             if changed := [name for name, code in now.items() if then["code"].get(name) != code]:
                 yield (
                     f"results/published/{scale}: {key} was made with other code of "

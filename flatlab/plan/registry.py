@@ -11,13 +11,13 @@ import functools
 from pathlib import Path
 from typing import Any
 
-from flatlab.plan.schema import PlanError, Strict, closest, convert
+from flatlab.plan.schema import SCALES, PlanError, Strict, closest, convert, refuse_unknown
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def keys_of(folder: str) -> list[str]:
-    """The keys of one registry: data, models, metrics or verify."""
+    """The keys of one registry: data, models, metrics, studies or verify."""
     files = (PACKAGE / folder).glob("[a-z]*.py")
     return sorted(file.stem.replace("_", "-") for file in files)
 
@@ -57,10 +57,25 @@ def settings_of(family: str) -> list[str]:
     return [*(["samples"] if "measure" in names else []), *_literal(path, "SETTINGS")]
 
 
+def scales_of(study: str) -> dict[str, dict[str, Any]]:
+    """The settings of a study by scale: its literal SCALES, checked.
+
+    Those of scale paper are complete; the other scales hold what they change.
+    """
+    where = f"studies/{_path('studies', study).name}: SCALES"
+    scales = _literal(_path("studies", study), "SCALES")
+    refuse_unknown(scales, SCALES, where)
+    for scale in SCALES:
+        if scale not in scales:
+            raise PlanError(f"{where}: {scale!r} is missing")
+        refuse_unknown(scales[scale], scales["paper"], f"{where}: {scale}")
+    return scales
+
+
 class Figure(Strict, frozen=True):
     """One data figure or table of a paper: a target.
 
-    grids: the grids whose tables it shows.  caption: what one reads under it.
+    grids, studies: those whose tables it shows.  caption: what one reads under it.
     size_inches: width and height.
     """
 
@@ -68,18 +83,24 @@ class Figure(Strict, frozen=True):
     key: str
     title: str
     caption: str
-    grids: list[str]
     size_inches: tuple[float, float]
+    grids: tuple[str, ...] = ()
+    studies: tuple[str, ...] = ()
 
     @property
     def target(self) -> str:
         """The name by which Snakemake builds it: chen2026_figH8."""
         return f"{self.paper}_{self.key}"
 
+    @property
+    def tables(self) -> list[str]:
+        """The keys of all tables that it shows."""
+        return [*self.grids, *self.studies]
+
 
 def figures() -> list[Figure]:
     """Every figure of the package: the literal FIGURE of each flatlab/figures/<paper>/<key>.py."""
-    return [
+    found = [
         convert(
             {"paper": path.parent.name, "key": path.stem, **_literal(path, "FIGURE")},
             Figure,
@@ -88,6 +109,13 @@ def figures() -> list[Figure]:
         for path in sorted((PACKAGE / "figures").glob("*/fig*.py"))
         + sorted((PACKAGE / "figures").glob("*/table*.py"))
     ]
+    for figure in found:
+        where = f"{figure.paper}/{figure.key}.py: FIGURE.studies"
+        for study in figure.studies:
+            check_known("studies", study, where)
+        if not figure.tables:
+            raise PlanError(f"{where}: name a study, or a grid in FIGURE.grids")
+    return found
 
 
 @functools.cache

@@ -99,7 +99,8 @@ def verify(target: str, tables: Mapping[str, xr.Dataset]) -> dict[str, Any]:
     return {
         "target": target,
         "claims": claims,
-        "grids": {grid: _about(table) for grid, table in tables.items()},
+        "grids": {key: _about(t) for key, t in tables.items() if "study" not in t.attrs},
+        "studies": {key: t.attrs for key, t in tables.items() if "study" in t.attrs},
     }
 
 

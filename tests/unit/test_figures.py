@@ -175,5 +175,5 @@ def test_every_figure_of_the_package_declares_itself_and_its_quantities_have_lab
         path = Path(figures.__file__).parent / figure.paper / f"{figure.key}.py"
         functions = {n.name for n in ast.parse(path.read_text()).body if hasattr(n, "name")}
         assert {"frame", "draw"} <= functions
-        assert figure.grids
+        assert figure.tables
         assert figure.caption.endswith(".")

@@ -1,0 +1,1 @@
+"""petzka2021: Relative flatness and generalization, NeurIPS 2021."""

@@ -1,0 +1,169 @@
+"""petzka2021, Figure 3: does relative flatness tell the generalization gap, and where.
+
+Data sets at several class separations, of each the relative flatness of a ridge regression on its
+features, its risk and its generalization gap. Four variants:
+
+exact: the features as they are drawn.
+inverted: the features of inputs that were found by inverting a random tanh network, exactly; one
+factor brings all features into the network's range, which makes the ridge penalty stronger.
+reversed: as exact, but the list of separations is read backwards, as in the authors' public code:
+what is labelled with the k-th separation was drawn at the k-th from the end.
+code: all of that code. The same order; matrices with entries in (-1, 0); labels 0 and 1 where the
+ridge regression has -1 and +1; a network that is inverted without its tanh, so that the model sees
+other features than it was fitted to; kappa with weights times the variance, features as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, get_args
+
+import numpy as np
+import xarray as xr
+
+from flatlab.features import (
+    LOSSES,
+    Array,
+    Linear,
+    Normalization,
+    normalized,
+    relative_flatness,
+    ridge,
+)
+from flatlab.studies._extractors import Extractor, rescaled
+from flatlab.studies._mixtures import draw
+
+TITLE = "Relative flatness and the generalization gap of ridge regressions on Gaussian mixtures"
+SCALES = {
+    "paper": {
+        # assumption: those of the authors' code for Figure 4, and one at which labels are noise
+        "separations": [0.1, 0.5, 0.8, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0],
+        # assumption: of data sets
+        "batches": {"exact": 10, "inverted": 2, "reversed": 2, "code": 2},
+        "datasets": 100,  # in a batch, of which there is one correlation
+        "training_size": 500,
+        "test_size": 4500,
+        "alpha": 1.0,  # assumption: the default of scikit-learn
+        "flipped": 0.001,  # of the labels, in the authors' code alone
+        "seed": 0,
+    },
+    "short": {"batches": {"exact": 5, "inverted": 1, "reversed": 1, "code": 1}},
+    "demo": {
+        "batches": {"exact": 3, "inverted": 1, "reversed": 1, "code": 1},
+        "separations": [0.1, 1.0, 5.0],
+        "datasets": 30,
+        "test_size": 1000,
+    },
+}
+NORMALIZATIONS: tuple[Normalization, ...] = get_args(Normalization)
+BACKWARDS = ("reversed", "code")
+DIMS = ("variant", "separation", "batch", "dataset")
+
+
+class Sample(NamedTuple):
+    """A data set and a model.  targets: what the loss compares outputs with, labels +-1 or 0, 1."""
+
+    features: Array
+    labels: Array
+    targets: Array
+    model: Linear
+
+
+def table(settings: Mapping[str, Any]) -> xr.Dataset:
+    """Relative flatness, risk and gap of every data set: (variant, separation, batch, dataset).
+
+    Also by `loss`, and relative flatness by `normalization`. `drawn_at` (variant, separation) is
+    the separation of the data sets that are labelled with a separation. Variants with fewer
+    batches have NaN in the others.
+    """
+    separations, batches = settings["separations"], settings["batches"]
+    shape = (len(batches), len(separations), max(batches.values()), settings["datasets"])
+    risks = np.full((*shape, len(LOSSES), 2), np.nan)
+    flatness = np.full((*shape, len(LOSSES), len(NORMALIZATIONS)), np.nan)
+    drawn_at = [separations[::-1] if v in BACKWARDS else separations for v in batches]
+    for place in np.ndindex(shape):
+        variant = list(batches)[place[0]]
+        if place[2] >= batches[variant]:
+            continue
+        # The same data sets in all variants that draw in the same way.
+        generator = np.random.default_rng([settings["seed"], *place[1:]])
+        sample = SAMPLES[variant](generator, drawn_at[place[0]][place[1]], settings)
+        flatness[place], risks[place] = measure(sample, settings["training_size"], variant)
+    labels = {"loss": list(LOSSES), "normalization": list(NORMALIZATIONS)}
+    found = {
+        "relative_flatness": ((*DIMS, *labels), flatness, "relative flatness", "loss"),
+        "risk": ((*DIMS, "loss"), risks[..., 1], "risk on test samples", "loss"),
+        "gap": ((*DIMS, "loss"), risks[..., 1] - risks[..., 0], "test minus training risk", "loss"),
+        "drawn_at": (DIMS[:2], np.array(drawn_at), "class separation of the data", "1"),
+    }
+    variables = {
+        name: (dims, values, {"long_name": words, "units": units, "source": "petzka2021 App. C.1"})
+        for name, (dims, values, words, units) in found.items()
+    }
+    labels |= {"variant": list(batches)}
+    coordinates = {dim: np.array(names, dtype=object) for dim, names in labels.items()}
+    count = ", ".join(f"{number} ({variant})" for variant, number in batches.items())
+    extent = (
+        f"{len(separations)} class separations, {settings['datasets']} data sets of "
+        f"{settings['training_size']:,} training and {settings['test_size']:,} test samples in a "
+        f"batch, batches: {count}"
+    )
+    return xr.Dataset(
+        variables, coords={**coordinates, "separation": separations}, attrs={"extent": extent}
+    )
+
+
+def measure(sample: Sample, training: int, variant: str) -> tuple[Array, Array]:
+    """Relative flatness (loss, normalization) and risk (loss, training and test) of a data set."""
+    outputs, inside = sample.model(sample.features), sample.features[:training]
+    weight, flatness, risks = sample.model.weight[None], [], []
+    for name, loss in LOSSES.items():
+        curvature = loss.curvature(outputs[:training])[:, None, None]
+        row = []
+        for by in NORMALIZATIONS:
+            scaled, divided, _ = normalized(weight, inside, by)
+            if variant == "code":  # the features stay as they are
+                divided = inside[:, : scaled.shape[1]]
+            row.append(relative_flatness(scaled, divided, curvature))
+        flatness.append(row)
+        values = loss.value(outputs, sample.labels if name == "zero-one" else sample.targets)
+        risks.append([values[:training].mean(), values[training:].mean()])
+    return np.array(flatness), np.array(risks)
+
+
+def exact(generator: np.random.Generator, separation: float, settings: Mapping[str, Any]) -> Sample:
+    """Features as they are drawn."""
+    features, labels = draw(generator, separation, _size(settings))
+    return Sample(features, labels, labels, _fitted(features, labels, settings))
+
+
+def inverted(
+    generator: np.random.Generator, separation: float, settings: Mapping[str, Any]
+) -> Sample:
+    """Features of inputs that were found for them, after one factor, and a model of these."""
+    features, labels = draw(generator, separation, _size(settings))
+    features, _ = rescaled(Extractor(generator, features.shape[1]), features)
+    return Sample(features, labels, labels, _fitted(features, labels, settings))
+
+
+def code(generator: np.random.Generator, separation: float, settings: Mapping[str, Any]) -> Sample:
+    """The authors' code; the order of the separations apart."""
+    features, labels = draw(
+        generator, separation, _size(settings), (-1.0, 0.0), settings["flipped"]
+    )
+    model = _fitted(features, labels, settings)
+    extractor = Extractor(generator, features.shape[1])
+    seen = extractor(np.tanh(extractor.linear_inverse(features.astype(np.float32))))
+    return Sample(seen.astype(np.float64), labels, (labels + 1) / 2, model)
+
+
+SAMPLES = {"exact": exact, "inverted": inverted, "reversed": exact, "code": code}
+
+
+def _size(settings: Mapping[str, Any]) -> int:
+    return settings["training_size"] + settings["test_size"]
+
+
+def _fitted(features: Array, labels: Array, settings: Mapping[str, Any]) -> Linear:
+    training = settings["training_size"]
+    return ridge(features[:training], labels[:training], settings["alpha"])
