@@ -326,7 +326,8 @@ def _grids(options: argparse.Namespace) -> int:
     for path in sorted(Path("grids").glob("*.yaml")):
         grid = chosen.grid(path.stem, chosen.config.scale)
         print(f"{grid.key} ({grid.scale}): {grid.title}")
-        print(f"  {len(grid.runs)} {grid.network.name} networks on {grid.data.set}, in packs:")
+        networks, data = " and ".join(grid.networks), " and ".join(grid.data_sets)
+        print(f"  {len(grid.runs)} {networks} networks on {data}, in packs:")
         for pack in grid.packs.values():
             print(f"    {pack.key:<24}{pack.training.length} each, mode {pack.training.mode}")
     print("\nKeys of a grid, one section after the other:")

@@ -274,7 +274,8 @@ def _run_coordinates(about: Mapping[str, Any], settings: Mapping[str, Any]) -> d
         "checkpoint": list(about["iterations"]),
     }
     for key, value in settings["hyperparameters"].items():
-        coordinates[key] = ("run", [value] * runs)
+        each = [value] * runs
+        coordinates[key] = ("run", as_strings(each) if isinstance(value, str) else each)
     return coordinates
 
 

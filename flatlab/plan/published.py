@@ -28,8 +28,8 @@ def published_figures(scale: str) -> list[Figure]:
 
 def computing_code(grid: Grid) -> dict[str, str]:
     """The fingerprints of what computes a grid's numbers: of training, and of each family."""
-    measured = {family: measure_code(grid, family) for family in grid.families}
-    return {"train": train_code(grid), **measured}
+    measured = {family: measure_code(family, *grid.networks) for family in grid.families}
+    return {"train": train_code(*grid.networks), **measured}
 
 
 def outdated(grid_of: Callable[[str, str], Grid]) -> Iterator[str]:
