@@ -72,7 +72,7 @@ def prepare(
     """Inputs and targets from a data file.
 
     settings: the `data` section of a grid.  outputs: how many, or None for one per class.
-    The moments of `standardized` are those of all training inputs that are kept.
+    Raises `DataError` where the settings cannot be had.
     """
     if device != "cpu" and not torch.cuda.is_available():
         raise DataError(f"device is {device}, but torch finds no GPU here; set device: cpu")
@@ -85,20 +85,39 @@ def prepare(
     width = len(labels) if outputs is None else outputs
     if width < len(labels):
         raise DataError(f"{width} outputs cannot stand for {len(labels)} classes")
-    arrays = {name: _keep(raw, name, labels) for name in ("train", "test")}
-    shift, scale = 0.0, float(raw.attrs["maximum"])
-    if settings["scaling"] == "standardized":
-        inputs = arrays["train"][0].astype(np.float64)
-        shift, scale = inputs.mean(), inputs.std()
+    (inputs, label), test = (_keep(raw, name, labels) for name in ("train", "test"))
+    shift, spread = _moments(inputs, settings["scaling"], float(raw.attrs["maximum"]))
+    samples = settings.get("samples", "all")
+    if samples != "all":
+        if samples > len(label):
+            raise DataError(f"data.samples is {samples}, there are {len(label)} training samples")
+        inputs, label = inputs[:samples], label[:samples]
+    factor = settings.get("scale", 1.0)
 
     def split(inputs: np.ndarray, label: np.ndarray) -> Split:
-        x = torch.from_numpy((inputs.astype(np.float64) - shift) / scale)
+        x = torch.from_numpy((inputs.astype(np.float64) - shift) / spread)
+        x = x if factor == 1 else x * factor
         x = x.unsqueeze(1) if x.ndim == 3 else x  # grey images have one channel
         y = torch.from_numpy(label)
         targets = torch.nn.functional.one_hot(y, width)
         return Split(x.to(device, dtype), y.to(device), targets.to(device, dtype))
 
-    return Splits(split(*arrays["train"]), split(*arrays["test"]))
+    return Splits(split(inputs, label), split(*test))
+
+
+def _moments(inputs: np.ndarray, scaling: str, maximum: float) -> tuple[Any, Any]:
+    """What is subtracted from inputs, and what they are then divided by.
+
+    Both are those of all training inputs of the classes that are kept. A component that never
+    varies has an infinite divisor, and becomes 0.
+    """
+    if scaling == "unit":
+        return 0.0, maximum
+    numbers = inputs.astype(np.float64)
+    if scaling == "standardized":
+        return numbers.mean(), numbers.std()
+    spread = numbers.std(axis=0)
+    return numbers.mean(axis=0), np.where(spread > 0, spread, np.inf)
 
 
 def _keep(raw: xr.Dataset, split: str, labels: list[int]) -> tuple[np.ndarray, np.ndarray]:

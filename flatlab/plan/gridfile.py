@@ -34,7 +34,7 @@ SECTIONS: dict[str, type[Strict]] = {
     "checkpoints": Checkpoints,
     "measure": Measure,
 }
-VARYING = ("data", "network", "training")
+VARYING = ("network", "data", "training")
 """The sections whose keys may differ from setting to setting; each key stands in one of them."""
 SECTION_OF = {key: name for name in VARYING for key in SECTIONS[name].__struct_fields__}
 ABBREVIATIONS = {"batch_size": "b", "activation": "", "initialization": ""}

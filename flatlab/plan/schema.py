@@ -55,7 +55,7 @@ class Config(Strict, frozen=True):
     data_folder: Annotated[str | None, Meta(description="where data sets lie, or are put")] = None
 
 
-class Data(Strict, frozen=True):
+class Data(Strict, frozen=True, kw_only=True, omit_defaults=True):
     """The data set of a grid and how it becomes inputs and targets."""
 
     set: Annotated[Key, Meta(description="a file of flatlab/data")]
@@ -64,9 +64,17 @@ class Data(Strict, frozen=True):
         Meta(description="labels to keep, renumbered in this order"),
     ]
     scaling: Annotated[
-        Literal["unit", "standardized"],
-        Meta(description="unit: in [0, 1]; standardized: then zero mean, unit variance overall"),
+        Literal["unit", "standardized", "components"],
+        Meta(
+            description="unit: in [0, 1]; standardized: then zero mean, unit variance overall; "
+            "components: of each number of an input by itself"
+        ),
     ]
+    scale: Annotated[float, Meta(gt=0, description="factor on the inputs, after scaling")] = 1.0
+    samples: Annotated[
+        Literal["all"] | Annotated[int, Meta(ge=1)],
+        Meta(description="the first so many training samples; scaling is that of all"),
+    ] = "all"
     targets: Annotated[Literal["one-hot"], Meta(description="what the outputs are fitted to")]
     augmentation: Annotated[Literal["none"], Meta(description="random changes of the inputs")]
 

@@ -252,7 +252,7 @@ def test_settings_vary_the_data_and_the_network_too(tmp_path: Path) -> None:
     content = changed(("settings",), settings) | {"seeds": ["0-4"]}
     grid = load_grid(written(tmp_path, content), "demo")
     first, second, third = grid.packs.values()
-    assert second.key == "scalingstandardized-tanh-lr0.1-b20-s0-4"
+    assert second.key == "tanh-scalingstandardized-lr0.1-b20-s0-4"
     assert (first.data.scaling, first.network.activation) == ("unit", "relu")
     assert (second.data.scaling, second.network.activation) == ("standardized", "tanh")
     assert second.hyperparameters == settings[1]
