@@ -87,11 +87,8 @@ def prepare(
         raise DataError(f"{width} outputs cannot stand for {len(labels)} classes")
     (inputs, label), test = (_keep(raw, name, labels) for name in ("train", "test"))
     shift, spread = _moments(inputs, settings["scaling"], float(raw.attrs["maximum"]))
-    samples = settings.get("samples", "all")
-    if samples != "all":
-        if samples > len(label):
-            raise DataError(f"data.samples is {samples}, there are {len(label)} training samples")
-        inputs, label = inputs[:samples], label[:samples]
+    first = _first(label, settings.get("samples", "all"))
+    inputs, label = inputs[first], label[first]
     factor = settings.get("scale", 1.0)
 
     def split(inputs: np.ndarray, label: np.ndarray) -> Split:
@@ -103,6 +100,21 @@ def prepare(
         return Split(x.to(device, dtype), y.to(device), targets.to(device, dtype))
 
     return Splits(split(inputs, label), split(*test))
+
+
+def _first(label: np.ndarray, samples: str | int) -> np.ndarray | slice:
+    """Which training samples are the first so many.
+
+    Where the data lie class by class, as in a folder of images, these would be of one class: there
+    it is the first of a fixed random order.
+    """
+    if samples == "all":
+        return slice(None)
+    if int(samples) > len(label):
+        raise DataError(f"data.samples is {samples}, there are {len(label)} training samples")
+    by_class = np.count_nonzero(np.diff(label)) < len(np.unique(label))
+    order = np.random.default_rng(0).permutation(len(label)) if by_class else np.arange(len(label))
+    return order[: int(samples)]
 
 
 def _moments(inputs: np.ndarray, scaling: str, maximum: float) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""The three-layer perceptron of macdonald2023, App. C.2: inputs-200-200-outputs, biases everywhere."""
+"""The three-layer perceptron of macdonald2023, App. C.2: inputs-200-200-outputs, with biases."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import msgspec
 from flatlab.plan.fingerprint import fingerprint
 from flatlab.plan.grids import Grid, Pack
 from flatlab.plan.registry import module_of, settings_of
-from flatlab.plan.schema import Measure, Strict, refuse_unknown
+from flatlab.plan.schema import Strict, refuse_unknown
 
 
 def train_settings(pack: Pack) -> dict[str, Any]:
@@ -28,16 +28,18 @@ def train_settings(pack: Pack) -> dict[str, Any]:
 def measure_settings(grid: Grid, pack: Pack, family: str) -> dict[str, Any]:
     """What a measuring job depends on, beside its code, its data and the weights.
 
-    Of the keys of `measure` these are the precision and those that the family names in `SETTINGS`.
+    Of the keys of `measure` these are the precision and those that the family names in `SETTINGS`,
+    where it can also name keys of `training`, such as the loss.
     """
     used = settings_of(family)
-    refuse_unknown(dict.fromkeys(used), Measure.__struct_fields__, f"metrics/{family}: SETTINGS")
+    known = _plain(pack.training) | _plain(grid.measure)
+    refuse_unknown(dict.fromkeys(used), known, f"metrics/{family}: SETTINGS")
     return {
         "family": family,
         "data": _plain(pack.data),
         "network": _plain(pack.network),
         "outputs": pack.outputs,
-        "measure": {key: _plain(grid.measure)[key] for key in ("precision", *used)},
+        "measure": {key: known[key] for key in ("precision", *used)},
         "setting": pack.setting,
         "hyperparameters": pack.hyperparameters,
         "seeds": list(pack.seeds),

@@ -73,7 +73,10 @@ class Data(Strict, frozen=True, kw_only=True, omit_defaults=True):
     scale: Annotated[float, Meta(gt=0, description="factor on the inputs, after scaling")] = 1.0
     samples: Annotated[
         Literal["all"] | Annotated[int, Meta(ge=1)],
-        Meta(description="the first so many training samples; scaling is that of all"),
+        Meta(
+            description="the first so many training samples (of data that lie class by class, in "
+            "a fixed random order); the moments of scaling are those of all"
+        ),
     ] = "all"
     targets: Annotated[Literal["one-hot"], Meta(description="what the outputs are fitted to")]
     augmentation: Annotated[Literal["none"], Meta(description="random changes of the inputs")]
@@ -213,7 +216,7 @@ class Samples(Strict, frozen=True):
     ] = "all"
 
 
-class Measure(Strict, frozen=True):
+class Measure(Strict, frozen=True, kw_only=True):
     """What is measured on each checkpoint of each run."""
 
     families: Annotated[
@@ -232,6 +235,14 @@ class Measure(Strict, frozen=True):
         list[Literal["elementwise-adaptive-trace", "operator-norm", "corrected-bound"]],
         Meta(description="quantities that cost as much as all others together"),
     ]
+    curvature: Annotated[
+        Literal["all"] | list[Literal["hessian", "gauss-newton"]],
+        Meta(description="matrices whose largest eigenvalues are taken; of the training's loss"),
+    ] = "all"
+    batch_norm: Annotated[
+        Literal["train", "eval"],
+        Meta(description="of hessian: statistics of the sample set, all at once, or running ones"),
+    ] = "eval"
     generalization_gap: Annotated[
         Literal["accuracy", "loss"],
         Meta(description="accuracy: train - test, in points; loss: test - train"),

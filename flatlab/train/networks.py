@@ -18,9 +18,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from flatlab.objective import framework_loss, loss_gradient
 from flatlab.splits import Split
 from flatlab.train.layers import Chain, stack
-from flatlab.train.objective import framework_loss, loss_gradient
 from flatlab.train.updates import GradientDescent
 
 CHUNK_STEPS = 100

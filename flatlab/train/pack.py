@@ -11,11 +11,11 @@ import torch
 import xarray as xr
 from torch import Tensor, nn
 
+from flatlab.objective import sample_losses
 from flatlab.splits import EVALUATED, Split
 from flatlab.store import as_strings
 from flatlab.train.minibatches import Order, steps_per_epoch
 from flatlab.train.networks import MODES, Networks, chunk_steps
-from flatlab.train.objective import sample_losses
 from flatlab.train.schedules import learning_rates, steps_of
 
 CURVES = {"log_spaced": 25}

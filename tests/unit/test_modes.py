@@ -8,13 +8,13 @@ import torch
 from torch import nn
 
 from flatlab.models import Residual, build, initialize, mlp4, resnet18, vgg11
+from flatlab.objective import framework_loss, loss_gradient, sample_losses
 from flatlab.plan import keys_of
 from flatlab.plan.registry import mode_of
 from flatlab.splits import Split, prepare
 from flatlab.train import train_packs
 from flatlab.train.layers import MaxPool, NotStackable, stack
 from flatlab.train.networks import MODES, Recorded, Stack
-from flatlab.train.objective import framework_loss, loss_gradient, sample_losses
 from flatlab.train.updates import GradientDescent
 from tests.packs import DATA, TRAINING, images, settings
 

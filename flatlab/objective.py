@@ -1,4 +1,4 @@
-"""What is minimised: losses, with their gradients written out.
+"""What is minimised: losses, with their derivatives written out.
 
 half-mse: |f - y|^2 / 2.  mean-mse: the mean over outputs of (f - y)^2, that is, 2/outputs times as
 much.  cross-entropy: -sum_k t_k log softmax(f)_k with targets t = (1 - a) y + a / outputs, where a
@@ -32,6 +32,20 @@ def loss_gradient(outputs: Tensor, targets: Tensor, training: Mapping[str, Any])
     return (outputs - targets).mul_(
         1 / batch if training["loss"] == "half-mse" else 2 / batch / width
     )
+
+
+def loss_hessian_product(
+    outputs: Tensor, directions: Tensor, training: Mapping[str, Any]
+) -> Tensor:
+    """The second derivative of each sample's loss with respect to its outputs, times a direction.
+
+    outputs, directions: (..., outputs). With p = softmax(f) that of cross-entropy is
+    diag(p) - p p^T, whatever the targets.
+    """
+    if training["loss"] == "cross-entropy":
+        p = outputs.softmax(-1)
+        return p * (directions - (p * directions).sum(-1, keepdim=True))
+    return directions * (1 if training["loss"] == "half-mse" else 2 / outputs.shape[-1])
 
 
 def framework_loss(outputs: Tensor, targets: Tensor, training: Mapping[str, Any]) -> Tensor:
