@@ -3,6 +3,8 @@
 half-mse: |f - y|^2 / 2.  mean-mse: the mean over outputs of (f - y)^2, that is, 2/outputs times as
 much.  cross-entropy: -sum_k t_k log softmax(f)_k with targets t = (1 - a) y + a / outputs, where a
 is the label smoothing. Each is averaged over the batch.
+
+sum-of-squares: |f - y|^2, added up over the batch.
 """
 
 from __future__ import annotations
@@ -20,18 +22,27 @@ def sample_losses(outputs: Tensor, targets: Tensor, training: Mapping[str, Any])
         targets = _smoothed(targets, training["label_smoothing"])
         return -(targets * outputs.log_softmax(-1)).sum(-1)
     squared = (outputs - targets).square().sum(-1)
-    return squared / (2 if training["loss"] == "half-mse" else outputs.shape[-1])
+    return squared / {"half-mse": 2, "mean-mse": outputs.shape[-1]}.get(training["loss"], 1)
+
+
+def total_loss(losses: Tensor, training: Mapping[str, Any]) -> Tensor:
+    """The loss of a set of samples: (..., samples) -> (...)."""
+    return losses.sum(-1) if training["loss"] == "sum-of-squares" else losses.mean(-1)
+
+
+def share(part: int, whole: int, training: Mapping[str, Any]) -> float:
+    """What the loss of `part` of `whole` samples counts in that of all of them."""
+    return 1.0 if training["loss"] == "sum-of-squares" else part / whole
 
 
 def loss_gradient(outputs: Tensor, targets: Tensor, training: Mapping[str, Any]) -> Tensor:
-    """The derivative of the mean loss with respect to the outputs; shaped like these."""
+    """The derivative of the loss of each batch with respect to the outputs; shaped like these."""
     batch, width = outputs.shape[-2:]
     if training["loss"] == "cross-entropy":
         targets = _smoothed(targets, training["label_smoothing"])
         return outputs.softmax(-1).sub_(targets).div_(batch)
-    return (outputs - targets).mul_(
-        1 / batch if training["loss"] == "half-mse" else 2 / batch / width
-    )
+    factors = {"half-mse": 1 / batch, "mean-mse": 2 / batch / width, "sum-of-squares": 2.0}
+    return (outputs - targets).mul_(factors[training["loss"]])
 
 
 def loss_hessian_product(
@@ -49,13 +60,14 @@ def loss_hessian_product(
 
 
 def framework_loss(outputs: Tensor, targets: Tensor, training: Mapping[str, Any]) -> Tensor:
-    """The mean loss as the framework computes it: the reference."""
+    """The loss of a batch as the framework computes it: the reference."""
     if training["loss"] == "cross-entropy":
         smoothing = training["label_smoothing"]
         return torch.nn.functional.cross_entropy(outputs, targets, label_smoothing=smoothing)
     if training["loss"] == "mean-mse":
         return torch.nn.functional.mse_loss(outputs, targets)
-    return torch.nn.functional.mse_loss(outputs, targets, reduction="sum") / (2 * len(outputs))
+    squares = torch.nn.functional.mse_loss(outputs, targets, reduction="sum")
+    return squares if training["loss"] == "sum-of-squares" else squares / (2 * len(outputs))
 
 
 def _smoothed(targets: Tensor, smoothing: float) -> Tensor:

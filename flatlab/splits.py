@@ -16,26 +16,39 @@ from flatlab.data import DataError
 EVALUATED = 256
 """Samples at a time where all of a split are evaluated."""
 
+AS_IT_IS = {"classes": "all", "scaling": "none", "scale": 1.0, "samples": "all"}
+"""What the `data` section of a regression says."""
+
 
 @dataclass(frozen=True)
 class Split:
     """inputs: (samples, channels, height, width).  labels: (samples).  targets: (samples, outputs).
 
-    Targets are one-hot; data that are no images have inputs (samples, features).
+    Targets are one-hot; data that are no images have inputs (samples, features). Samples of a
+    regression have no labels, but targets of their own.
     """
 
     inputs: Tensor
-    labels: Tensor
+    labels: Tensor | None
     targets: Tensor
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    @property
+    def device(self) -> torch.device:
+        return self.inputs.device
 
     def subset(self, size: int, seed: int) -> Split:
         """A fixed random subset: `size` samples without repetition."""
-        if size > len(self.labels):
-            raise DataError(f"{size} samples asked for, there are {len(self.labels)}")
+        if size > len(self):
+            raise DataError(f"{size} samples asked for, there are {len(self)}")
         return self._chosen(self._order(seed)[:size])
 
     def misclassified(self, model: nn.Module, size: int, seed: int) -> Split:
         """Samples that a network gets wrong: the first in a fixed random order, at most `size`."""
+        if self.labels is None:
+            raise DataError("samples without labels cannot be misclassified; set only: all")
         order = self._order(seed)
         with torch.no_grad():
             outputs = torch.cat([model(inputs) for inputs in self.inputs.split(EVALUATED)])
@@ -43,11 +56,12 @@ class Split:
         return self._chosen(order[wrong[order]][:size])
 
     def _order(self, seed: int) -> Tensor:
-        return torch.from_numpy(np.random.default_rng(seed).permutation(len(self.labels)))
+        return torch.from_numpy(np.random.default_rng(seed).permutation(len(self)))
 
     def _chosen(self, index: Tensor) -> Split:
-        index = index.to(self.labels.device)
-        return Split(self.inputs[index], self.labels[index], self.targets[index])
+        index = index.to(self.device)
+        labels = None if self.labels is None else self.labels[index]
+        return Split(self.inputs[index], labels, self.targets[index])
 
 
 @dataclass(frozen=True)
@@ -76,6 +90,13 @@ def prepare(
     """
     if device != "cpu" and not torch.cuda.is_available():
         raise DataError(f"device is {device}, but torch finds no GPU here; set device: cpu")
+    form = "given" if "train_targets" in raw else "one-hot"
+    if settings.get("targets", form) != form:
+        raise DataError(f"data.targets must be {form} with {raw.attrs['title']}")
+    if form == "given":
+        return _given(raw, settings, outputs, dtype, device)
+    if settings["scaling"] == "none":
+        raise DataError(f"data.scaling: none is for regressions; scale {raw.attrs['title']}")
     kept = settings["classes"]
     labels = list(range(len(raw.attrs["classes"]))) if kept == "all" else list(kept)
     if unknown := sorted(set(labels) - set(range(len(raw.attrs["classes"])))):
@@ -130,6 +151,29 @@ def _moments(inputs: np.ndarray, scaling: str, maximum: float) -> tuple[Any, Any
         return numbers.mean(), numbers.std()
     spread = numbers.std(axis=0)
     return numbers.mean(axis=0), np.where(spread > 0, spread, np.inf)
+
+
+def _given(
+    raw: xr.Dataset,
+    settings: Mapping[str, Any],
+    outputs: int | None,
+    dtype: torch.dtype,
+    device: str,
+) -> Splits:
+    """Samples of a regression: their inputs and targets as they are."""
+    title, width = raw.attrs["title"], raw.sizes["target"]
+    for key, value in AS_IT_IS.items():
+        if settings.get(key, value) != value:
+            raise DataError(f"data.{key} must be {value} with the numbers of {title}")
+    if outputs not in (None, width):
+        raise DataError(f"network.outputs is {outputs}, but {title} has targets of {width} numbers")
+
+    def split(name: str) -> Split:
+        arrays = (raw[f"{name}_{part}"].values for part in ("inputs", "targets"))
+        x, y = (torch.from_numpy(array).to(device, dtype) for array in arrays)
+        return Split(x, None, y)
+
+    return Splits(split("train"), split("test"))
 
 
 def _keep(raw: xr.Dataset, split: str, labels: list[int]) -> tuple[np.ndarray, np.ndarray]:

@@ -257,7 +257,7 @@ def _on_all_sets(
         else:
             subset = split.subset(size, seed)
         samples = Samples(subset.inputs, subset.targets, subset.labels)
-        sets.append(family.measure(model, samples, settings) if len(subset.labels) else None)
+        sets.append(family.measure(model, samples, settings) if len(subset) else None)
     some = next((measured for measured in sets if measured), Measured({}))
     values = {
         name: np.stack(

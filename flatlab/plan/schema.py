@@ -64,10 +64,10 @@ class Data(Strict, frozen=True, kw_only=True, omit_defaults=True):
         Meta(description="labels to keep, renumbered in this order"),
     ]
     scaling: Annotated[
-        Literal["unit", "standardized", "components"],
+        Literal["unit", "standardized", "components", "none"],
         Meta(
             description="unit: in [0, 1]; standardized: then zero mean, unit variance overall; "
-            "components: of each number of an input by itself"
+            "components: of each number of an input by itself; none: as they are, of a regression"
         ),
     ]
     scale: Annotated[float, Meta(gt=0, description="factor on the inputs, after scaling")] = 1.0
@@ -78,7 +78,10 @@ class Data(Strict, frozen=True, kw_only=True, omit_defaults=True):
             "a fixed random order); the moments of scaling are those of all"
         ),
     ] = "all"
-    targets: Annotated[Literal["one-hot"], Meta(description="what the outputs are fitted to")]
+    targets: Annotated[
+        Literal["one-hot", "given"],
+        Meta(description="what the outputs are fitted to; given: numbers, those of a regression"),
+    ]
     augmentation: Annotated[Literal["none"], Meta(description="random changes of the inputs")]
 
 
@@ -88,12 +91,19 @@ class Network(Strict, frozen=True):
     name: Annotated[Key, Meta(description="a file of flatlab/models")]
     outputs: Annotated[
         Literal["classes"] | Annotated[int, Meta(ge=1)],
-        Meta(description="number of outputs; more than classes: the rest has target 0"),
+        Meta(
+            description="how many; more than classes: the rest has target 0; regression: a number"
+        ),
     ]
-    activation: Annotated[Literal["relu", "tanh"], Meta(description="after each hidden layer")]
+    activation: Annotated[
+        Literal["relu", "tanh", "gaussian"], Meta(description="after each hidden layer")
+    ]
     initialization: Annotated[
-        Literal["framework", "he-normal", "xavier-normal"],
-        Meta(description="of weights; biases start at 0 unless `framework`"),
+        Literal["framework", "he-normal", "xavier-normal", "low-frequency", "high-frequency"],
+        Meta(
+            description="of weights; he-normal, xavier-normal: biases start at 0; low-frequency: "
+            "framework with a narrow first layer; high-frequency: then fitted to sin(6 pi x)"
+        ),
     ]
 
 
@@ -114,8 +124,11 @@ class Training(Strict, frozen=True, kw_only=True):
         int, Meta(ge=1, description="samples per step; of a full step, at a time")
     ]
     loss: Annotated[
-        Literal["half-mse", "mean-mse", "cross-entropy"],
-        Meta(description="half-mse: |f-y|^2/2; mean-mse: |f-y|^2/outputs"),
+        Literal["half-mse", "mean-mse", "cross-entropy", "sum-of-squares"],
+        Meta(
+            description="half-mse: |f-y|^2/2; mean-mse: |f-y|^2/outputs; means over the batch; "
+            "sum-of-squares: |f-y|^2, added up"
+        ),
     ]
     label_smoothing: Annotated[
         float, Meta(ge=0, lt=1, description="of cross-entropy: share of the uniform distribution")
@@ -249,7 +262,8 @@ class Measure(Strict, frozen=True, kw_only=True):
     ]
     precision: Annotated[Precision, Meta(description="of the arithmetic")]
     diverged_below: Annotated[
-        float, Meta(ge=0, le=100, description="final training accuracy (%) that flags a run")
+        Annotated[float, Meta(ge=0, le=100)] | None,
+        Meta(description="final training accuracy (%) that flags a run, beside a loss not finite"),
     ]
 
 
