@@ -73,9 +73,14 @@ def _add_measure(sub: argparse.ArgumentParser) -> None:
     add("--split", choices=["train", "test"], default="train", help="where the samples come from")
     add("--samples", type=_count, default=100, help="how many, or `all`")
     add("--sample-seed", type=int, default=0, help="of the draw of samples")
-    add("--scaling", choices=["unit", "standardized"], default="unit", help="of the inputs")
+    add("--scaling", choices=["unit", "standardized", "none"], default="unit", help="of the inputs")
     add("--outputs", type=int, help="of the network; as many as classes if not given")
-    add("--activation", choices=["relu", "tanh"], default="relu", help="for --model NAME")
+    add(
+        "--activation",
+        choices=["relu", "tanh", "gaussian"],
+        default="relu",
+        help="for --model NAME",
+    )
     add("--run", help="of a pack: which network")
     add("--checkpoint", type=int, help="of a pack: which iteration; the last if not given")
     add("--loss", default="mse", help="mse, mean-mse or cross-entropy, for relative flatness")

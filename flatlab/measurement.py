@@ -68,7 +68,8 @@ def measure_file(
     except RuntimeError as error:
         raise MeasureError(f"{weights} does not fit {model}: {error}") from None
     network = network.to(device).eval()
-    report = measure(network, chosen.inputs, chosen.labels, **settings)
+    targets = chosen.targets if chosen.labels is None else chosen.labels
+    report = measure(network, chosen.inputs, targets, **settings)
     return report.assign_attrs(
         title=f"{model} on {count} {split} samples of {raw.attrs['title']}",
         weights=weights.name,

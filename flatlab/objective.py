@@ -56,7 +56,8 @@ def loss_hessian_product(
     if training["loss"] == "cross-entropy":
         p = outputs.softmax(-1)
         return p * (directions - (p * directions).sum(-1, keepdim=True))
-    return directions * (1 if training["loss"] == "half-mse" else 2 / outputs.shape[-1])
+    factors = {"half-mse": 1.0, "mean-mse": 2 / outputs.shape[-1], "sum-of-squares": 2.0}
+    return directions * factors[training["loss"]]
 
 
 def framework_loss(outputs: Tensor, targets: Tensor, training: Mapping[str, Any]) -> Tensor:

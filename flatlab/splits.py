@@ -96,7 +96,7 @@ def prepare(
     if form == "given":
         return _given(raw, settings, outputs, dtype, device)
     if settings["scaling"] == "none":
-        raise DataError(f"data.scaling: none is for regressions; scale {raw.attrs['title']}")
+        raise DataError("data.scaling: none is for regressions; set unit or standardized")
     kept = settings["classes"]
     labels = list(range(len(raw.attrs["classes"]))) if kept == "all" else list(kept)
     if unknown := sorted(set(labels) - set(range(len(raw.attrs["classes"])))):

@@ -2,7 +2,8 @@
 
 With f the outputs of a network, l the loss of one sample and means over the samples, the Hessian is
 H = d^2 mean l(f(x)) / dtheta^2, and its Gauss-Newton part G = mean J^T (d^2 l / df^2) J, where
-J = df/dtheta. theta are the parameters that require gradients, one after the other.
+J = df/dtheta; sums take the place of means where the loss is one. theta are the parameters that
+require gradients, one after the other.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from flatlab.derivatives.probe import run
-from flatlab.objective import loss_hessian_product, sample_losses
+from flatlab.objective import loss_hessian_product, sample_losses, share
 
 Product = Callable[[Tensor], Tensor]
 Batches = Sequence[tuple[Tensor, Tensor]]
@@ -49,8 +50,8 @@ def hessian_product(model: nn.Module, batches: Batches, loss: Mapping[str, Any])
     theta, samples = trainable(model), sum(len(inputs) for inputs, _ in batches)
 
     def gradient(inputs: Tensor, targets: Tensor) -> tuple[Tensor, ...]:
-        share = sample_losses(run(model, inputs), targets, loss).sum() / samples
-        return torch.autograd.grad(share, theta, create_graph=True, materialize_grads=True)
+        part = sample_losses(run(model, inputs), targets, loss).sum() * share(1, samples, loss)
+        return torch.autograd.grad(part, theta, create_graph=True, materialize_grads=True)
 
     def product(kept: tuple[Tensor, ...], vector: Tensor) -> Tensor:
         return _pulled_back(kept, theta, _split(vector, theta))
@@ -74,7 +75,7 @@ def gauss_newton_product(model: nn.Module, batches: Batches, loss: Mapping[str, 
         outputs, weights, back = kept[0], kept[1], kept[2:]
         # J^T w is linear in w, and its derivative with respect to w along v is J v
         forward = _pulled_back(back, [weights], _split(vector, theta)).view_as(outputs)
-        curved = loss_hessian_product(outputs.detach(), forward, loss) / samples
+        curved = loss_hessian_product(outputs.detach(), forward, loss) * share(1, samples, loss)
         return _pulled_back([outputs], theta, [curved])
 
     return _summed(linearized, product, batches)

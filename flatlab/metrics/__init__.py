@@ -38,7 +38,7 @@ from flatlab.store import as_strings
 __all__ = ["MeasureError", "Measured", "Quantity", "Samples", "measure", "measure_pack"]
 
 LOSSES = {"mse": "half-mse", "half-mse": "half-mse", "mean-mse": "mean-mse"}
-LOSSES["cross-entropy"] = "cross-entropy"
+LOSSES |= {name: name for name in ("cross-entropy", "sum-of-squares")}
 CURVATURES = ("hessian", "gauss-newton")
 
 
@@ -99,7 +99,8 @@ def measure(
     targets: (n,) classes or (n, N) values, for the families that need them.
     families: files of flatlab/metrics.  loss: whose Hessian relative flatness and the family
     `hessian` use: "mse" (or "half-mse"), |f - y|^2 / 2; "mean-mse", the mean over outputs of
-    (f - y)^2; "cross-entropy", in `hessian` with `label_smoothing`.
+    (f - y)^2; "cross-entropy", in `hessian` with `label_smoothing`; "sum-of-squares", |f - y|^2
+    added up over the samples.
     batch_size: samples at a time; None: what fits.  dtype: of the arithmetic, "float64" or
     "float32"; None: that of the model. Gram matrices and logarithms are in float64 always.
     seed: of the families that draw at random.  singular_values: of the log volume, "all" or the

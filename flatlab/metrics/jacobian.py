@@ -20,7 +20,7 @@ from flatlab.derivatives.record import Use, recorded
 from flatlab.derivatives.spectra import singular_values
 from flatlab.metrics import Measured, Quantity, Samples
 
-SETTINGS: list[str] = []
+SETTINGS = ()
 BATCH = 1000
 """Samples at a time for the features."""
 

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script")
 LOSSES = {
     "half-mse": {"loss": "half-mse", "label_smoothing": 0.0},
     "mean-mse": {"loss": "mean-mse", "label_smoothing": 0.0},
+    "sum-of-squares": {"loss": "sum-of-squares", "label_smoothing": 0.0},
     "cross-entropy": {"loss": "cross-entropy", "label_smoothing": 0.0},
     "smoothed": {"loss": "cross-entropy", "label_smoothing": 0.4},
 }
@@ -36,15 +37,17 @@ def matrices(model, inputs, targets, loss):
         parts = zip(names.items(), vector.split(sizes), strict=True)
         return torch.func.functional_call(model, {n: v.view_as(p) for (n, p), v in parts}, inputs)
 
-    def mean_loss(vector):
-        return sample_losses(outputs(vector), targets, loss).mean()
+    count = 1 if loss["loss"] == "sum-of-squares" else len(inputs)
 
-    whole = torch.func.hessian(mean_loss)(theta)
+    def whole_loss(vector):
+        return sample_losses(outputs(vector), targets, loss).sum() / count
+
+    whole = torch.func.hessian(whole_loss)(theta)
     jacobian = torch.func.jacrev(outputs)(theta)
     gauss_newton = torch.zeros_like(whole)
     for row, f, target in zip(jacobian, outputs(theta), targets, strict=True):
         curved = torch.func.hessian(lambda f, t=target: sample_losses(f, t, loss))(f)
-        gauss_newton += row.T @ curved @ row / len(inputs)
+        gauss_newton += row.T @ curved @ row / count
     return whole, gauss_newton
 
 
