@@ -311,7 +311,7 @@ def floating_point_operations(name: str, kind: Kind) -> int:
 def training() -> None:
     """The engine against the loops that people write: by architecture, on two cores, on a GPU."""
     grid = plan.Plan({"scale": "demo"}, Path("grids")).grid("mlp-grid", "demo")
-    demo = [plan.train_settings(grid, pack) for pack in grid.packs.values()]
+    demo = [plan.train_settings(pack) for pack in grid.packs.values()]
     by_architecture(demo[0], ON_CPU, "cpu")
     on_two_cores(demo[0], demo)
     if torch.cuda.is_available():

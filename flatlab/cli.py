@@ -73,9 +73,14 @@ def _add_measure(sub: argparse.ArgumentParser) -> None:
     add("--split", choices=["train", "test"], default="train", help="where the samples come from")
     add("--samples", type=_count, default=100, help="how many, or `all`")
     add("--sample-seed", type=int, default=0, help="of the draw of samples")
-    add("--scaling", choices=["unit", "standardized"], default="unit", help="of the inputs")
+    add("--scaling", choices=["unit", "standardized", "none"], default="unit", help="of the inputs")
     add("--outputs", type=int, help="of the network; as many as classes if not given")
-    add("--activation", choices=["relu", "tanh"], default="relu", help="for --model NAME")
+    add(
+        "--activation",
+        choices=["relu", "tanh", "gaussian"],
+        default="relu",
+        help="for --model NAME",
+    )
     add("--run", help="of a pack: which network")
     add("--checkpoint", type=int, help="of a pack: which iteration; the last if not given")
     add("--loss", default="mse", help="mse, mean-mse or cross-entropy, for relative flatness")
@@ -328,7 +333,8 @@ def _grids(options: argparse.Namespace) -> int:
     for path in sorted(Path("grids").glob("*.yaml")):
         grid = chosen.grid(path.stem, chosen.config.scale)
         print(f"{grid.key} ({grid.scale}): {grid.title}")
-        print(f"  {len(grid.runs)} {grid.network.name} networks on {grid.data.set}, in packs:")
+        networks, data = " and ".join(grid.networks), " and ".join(grid.data_sets)
+        print(f"  {len(grid.runs)} {networks} networks on {data}, in packs:")
         for pack in grid.packs.values():
             print(f"    {pack.key:<24}{pack.training.length} each, mode {pack.training.mode}")
     print("\nKeys of a grid, one section after the other:")

@@ -59,7 +59,7 @@ def measure_file(
         raise DataError(f"{data_set!r} is neither a folder nor an archive; known data: {known}")
     splits = prepare(raw, {"classes": "all", "scaling": scaling}, outputs, torch.float32)
     chosen = splits.train if split == "train" else splits.test
-    count = len(chosen.labels) if samples is None else min(samples, len(chosen.labels))
+    count = len(chosen) if samples is None else min(samples, len(chosen))
     chosen = chosen.subset(count, sample_seed)
     network = _network(model, tuple(chosen.inputs.shape[1:]), splits.outputs, activation)
     state, about = _state(weights, run, checkpoint)
@@ -68,7 +68,8 @@ def measure_file(
     except RuntimeError as error:
         raise MeasureError(f"{weights} does not fit {model}: {error}") from None
     network = network.to(device).eval()
-    report = measure(network, chosen.inputs, chosen.labels, **settings)
+    targets = chosen.targets if chosen.labels is None else chosen.labels
+    report = measure(network, chosen.inputs, targets, **settings)
     return report.assign_attrs(
         title=f"{model} on {count} {split} samples of {raw.attrs['title']}",
         weights=weights.name,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -47,9 +47,11 @@ def run(
         if name not in known:
             raise plan.PlanError(f"unknown {name!r} of {grid.key}; {plan.closest(name, known)}")
     wanted = [grid.packs[key] for key in packs or grid.packs]
-    _prepare(chosen, grid)
+    for name in dict.fromkeys(pack.data.set for pack in wanted):
+        _prepare(chosen, grid, name)
     jobs = [_training_job(chosen, grid, pack) for pack in wanted]
-    _train([job for job in jobs if force or not _is_there(job)])
+    for together in _alike(job for job in jobs if force or not _is_there(job)):
+        _train(together)
     measuring = [
         _measuring_job(chosen, grid, pack, family)
         for pack in wanted
@@ -65,18 +67,17 @@ def _place(grid: Grid) -> str:
     return f"results/{grid.scale}"
 
 
-def _data_file(grid: Grid) -> str:
-    return f"{_place(grid)}/data/{grid.data.set}.zarr.zip"
+def _data_file(grid: Grid, name: str) -> str:
+    return f"{_place(grid)}/data/{name}.zarr.zip"
 
 
-def _prepare(chosen: plan.Plan, grid: Grid) -> None:
-    code = plan.fingerprint(plan.module_of("data", grid.data.set))
-    job = _job(
-        chosen, "prepare", Named(), Named(data=_data_file(grid)), Named(code=code), scale=grid.scale
-    )
+def _prepare(chosen: plan.Plan, grid: Grid, name: str) -> None:
+    made = Named(data=_data_file(grid, name))
+    code = Named(code=plan.fingerprint(plan.module_of("data", name)))
+    job = _job(chosen, "prepare", Named(), made, code, scale=grid.scale)
     if not _is_there(job):
         with store.task(job) as task:
-            task.save(data.load(grid.data.set, chosen.config.data_folder))
+            task.save(data.load(name, chosen.config.data_folder))
 
 
 def _training_job(chosen: plan.Plan, grid: Grid, pack: Pack) -> Named:
@@ -84,13 +85,13 @@ def _training_job(chosen: plan.Plan, grid: Grid, pack: Pack) -> Named:
     return _job(
         chosen,
         "train",
-        Named(data=_data_file(grid)),
+        Named(data=_data_file(grid, pack.data.set)),
         Named(
             weights=f"{stem}.safetensors",
             dense=f"{stem}.dense.safetensors",
             curves=f"{stem}.curves.zarr.zip",
         ),
-        Named(settings=plan.train_settings(grid, pack), code=plan.train_code(grid)),
+        Named(settings=plan.train_settings(pack), code=plan.train_code(pack.network.name)),
         scale=grid.scale,
         grid=grid.key,
         pack=pack.key,
@@ -102,11 +103,11 @@ def _measuring_job(chosen: plan.Plan, grid: Grid, pack: Pack, family: str) -> Na
     return _job(
         chosen,
         "measure",
-        Named(weights=trained.weights, dense=trained.dense, data=_data_file(grid)),
+        Named(weights=trained.weights, dense=trained.dense, data=_data_file(grid, pack.data.set)),
         Named(metrics=str(grid.metrics(pack.key, family))),
         Named(
             settings=plan.measure_settings(grid, pack, family),
-            code=plan.measure_code(grid, family),
+            code=plan.measure_code(family, pack.network.name),
         ),
         scale=grid.scale,
         grid=grid.key,
@@ -144,10 +145,16 @@ def _is_there(job: Named) -> bool:
     return True
 
 
+def _alike(jobs: Iterable[Named]) -> Iterable[list[Named]]:
+    """Jobs of the same data and the same code, which can be trained in one go."""
+    groups: dict[tuple[str, str], list[Named]] = {}
+    for job in jobs:
+        groups.setdefault((job.input.data, job.params.code), []).append(job)
+    return groups.values()
+
+
 def _train(jobs: list[Named]) -> None:
     """Train the packs of some jobs in one go."""
-    if not jobs:
-        return
     names = ", ".join(job.wildcards.pack for job in jobs)
     print(f"train: {names}", file=sys.stderr)
     with contextlib.ExitStack() as stack:

@@ -39,8 +39,8 @@ def gpu_of_device(wildcards):
     return 1 if PLAN.config.device == "cuda" else 0
 
 
-def data_of_grid(wildcards):
-    return f"results/{wildcards.scale}/data/{grid_of(wildcards).data.set}.zarr.zip"
+def data_of_pack(wildcards):
+    return f"results/{wildcards.scale}/data/{pack_of(wildcards).data.set}.zarr.zip"
 
 
 def metrics_of_grid(wildcards):
@@ -91,11 +91,11 @@ def published(tables):
 
 
 def train_settings(wildcards):
-    return plan.train_settings(grid_of(wildcards), pack_of(wildcards))
+    return plan.train_settings(pack_of(wildcards))
 
 
 def train_code(wildcards):
-    return plan.train_code(grid_of(wildcards))
+    return plan.train_code(pack_of(wildcards).network.name)
 
 
 def measure_settings(wildcards):
@@ -105,7 +105,7 @@ def measure_settings(wildcards):
 
 
 def measure_code(wildcards):
-    return plan.measure_code(grid_of(wildcards), wildcards.family)
+    return plan.measure_code(wildcards.family, pack_of(wildcards).network.name)
 
 
 def table_settings(wildcards):

@@ -6,7 +6,7 @@ rule measure:
     input:
         weights="results/{scale}/models/{grid}/{pack}.safetensors",
         dense="results/{scale}/models/{grid}/{pack}.dense.safetensors",
-        data=data_of_grid,
+        data=data_of_pack,
     output:
         "results/{scale}/metrics/{grid}/{family}/{pack}.zarr.zip",
     log:

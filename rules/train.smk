@@ -4,7 +4,7 @@
 rule train:
     """Train the networks of one pack: one setting, one block of seeds."""
     input:
-        data=data_of_grid,
+        data=data_of_pack,
     output:
         weights="results/{scale}/models/{grid}/{pack}.safetensors",
         dense="results/{scale}/models/{grid}/{pack}.dense.safetensors",

@@ -7,6 +7,7 @@ import numpy as np
 from flatlab.data import dataset
 
 DATA = {"set": "made-up", "classes": "all", "scaling": "standardized"}
+GIVEN = {"set": "made-up", "classes": "all", "scaling": "none", "targets": "given"}
 TRAINING = {
     "lr": 0.02,
     "batch_size": 4,
@@ -42,10 +43,10 @@ def images(shape, samples=22, classes=3, seed=0):
     return dataset(draw(samples), draw(6), maximum=255, classes=names, title="made-up")
 
 
-def settings(network, seeds=(0, 3), checkpoints="none", **training):
+def settings(network, seeds=(0, 3), checkpoints="none", data=DATA, activation="relu", **training):
     return {
-        "data": DATA,
-        "network": {"activation": "relu", "initialization": "framework", "name": network},
+        "data": data,
+        "network": {"activation": activation, "initialization": "framework", "name": network},
         "outputs": None,
         "training": {**TRAINING, **training},
         "checkpoints": checkpoints,

@@ -3,6 +3,9 @@
 A data file holds `train_inputs`, `test_inputs` (samples, ...; unsigned bytes as published) and
 `train_labels`, `test_labels` (samples), with the attributes `maximum` (the value that means 1),
 `classes` (names), `title`, `source` and `licence`.
+
+One of regression has inputs that are numbers as they are, and `train_targets`, `test_targets`
+(samples, outputs) in the place of labels; it has neither `maximum` nor `classes`.
 """
 
 from __future__ import annotations
@@ -40,4 +43,19 @@ def dataset(
         axes = [f"axis{number}" for number in range(1, inputs.ndim)]
         variables[f"{split}_inputs"] = ((f"{split}_sample", *axes), inputs.astype(np.uint8))
         variables[f"{split}_labels"] = ((f"{split}_sample",), labels.astype(np.int64))
+    return xr.Dataset(variables, attrs=about)
+
+
+def regression(
+    train: tuple[np.ndarray, np.ndarray], test: tuple[np.ndarray, np.ndarray], **about: Any
+) -> xr.Dataset:
+    """Inputs (samples, features) and real targets (samples, outputs) of both splits.
+
+    A target that nobody knows is NaN.
+    """
+    variables = {}
+    for split, arrays in (("train", train), ("test", test)):
+        for part, values in zip(("inputs", "targets"), arrays, strict=True):
+            dims = f"{split}_sample", part.removesuffix("s")
+            variables[f"{split}_{part}"] = (dims, values.astype(np.float64))
     return xr.Dataset(variables, attrs=about)

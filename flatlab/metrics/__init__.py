@@ -1,8 +1,8 @@
 """Families of quantities: one file each, measured together because they share a computation.
 
 A family has a dictionary `QUANTITIES` (what each is, its dimensions, units and source), a literal
-`SETTINGS` (the keys of a grid's `measure` section that it depends on, beside the sample sets) and a
-function
+`SETTINGS` (the keys of a grid's sections `measure` and `training` that it depends on, beside the
+sample sets) and a function
 
     measure(model, samples, settings) -> Measured
 
@@ -38,7 +38,8 @@ from flatlab.store import as_strings
 __all__ = ["MeasureError", "Measured", "Quantity", "Samples", "measure", "measure_pack"]
 
 LOSSES = {"mse": "half-mse", "half-mse": "half-mse", "mean-mse": "mean-mse"}
-LOSSES["cross-entropy"] = "cross-entropy"
+LOSSES |= {name: name for name in ("cross-entropy", "sum-of-squares")}
+CURVATURES = ("hessian", "gauss-newton")
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,9 @@ def measure(
     singular_values: str | int = "all",
     conventions: str = "flatlab",
     costly: Iterable[str] = ("elementwise-adaptive-trace",),
+    curvature: Iterable[str] = CURVATURES,
+    label_smoothing: float = 0.0,
+    batch_norm: str = "eval",
     progress: bool = False,
 ) -> xr.Dataset:
     """Measure a network on some samples.
@@ -93,14 +97,17 @@ def measure(
     model: maps (batch, ...) to (batch, N), each sample on its own: in evaluation mode where it
     has batch norm or dropout. It is left exactly as it was.  inputs: (n, ...), numbers.
     targets: (n,) classes or (n, N) values, for the families that need them.
-    families: files of flatlab/metrics.  loss: whose Hessian relative flatness uses: "mse" (or
-    "half-mse"), |f - y|^2 / 2; "mean-mse", the mean over outputs of (f - y)^2; "cross-entropy".
+    families: files of flatlab/metrics.  loss: whose Hessian relative flatness and the family
+    `hessian` use: "mse" (or "half-mse"), |f - y|^2 / 2; "mean-mse", the mean over outputs of
+    (f - y)^2; "cross-entropy", in `hessian` with `label_smoothing`; "sum-of-squares", |f - y|^2
+    added up over the samples.
     batch_size: samples at a time; None: what fits.  dtype: of the arithmetic, "float64" or
     "float32"; None: that of the model. Gram matrices and logarithms are in float64 always.
     seed: of the families that draw at random.  singular_values: of the log volume, "all" or the
     k largest.  conventions: "flatlab", or "chen-code" for those of the authors' code.
     costly: quantities that cost as much as the rest, or more: any of "elementwise-adaptive-trace",
-    "operator-norm", "corrected-bound".  progress: show a bar.
+    "operator-norm", "corrected-bound".  curvature, batch_norm: of `hessian`: whose eigenvalues, and
+    "train" for batch norm with the statistics of these samples, all at once.  progress: show a bar.
 
     Returns a dataset with dimensions `sample` and `layer` (names as in `named_modules`); each
     variable has `long_name`, `units` and `source`. Raises `MeasureError` where nothing exact can
@@ -109,6 +116,7 @@ def measure(
     geometry = _family("geometry")  # by name: other families do not depend on its code
     families = [families] if isinstance(families, str) else list(families)
     costly = [costly] if isinstance(costly, str) else list(costly)
+    curvature = [curvature] if isinstance(curvature, str) else list(curvature)
     first = next((p for p in model.parameters() if p.is_floating_point()), None)
     if first is None:
         raise MeasureError("the network has no parameters")
@@ -130,6 +138,10 @@ def measure(
     settings = {
         "singular_values": _choice("singular_values", singular_values, ("all",), numbers=True),
         "relative_flatness_loss": LOSSES[_choice("loss", loss, LOSSES)],
+        "loss": LOSSES[loss],
+        "label_smoothing": label_smoothing,
+        "curvature": [_choice("curvature", name, CURVATURES) for name in curvature],
+        "batch_norm": _choice("batch_norm", batch_norm, ("train", "eval")),
         "conventions": _choice("conventions", conventions, geometry.CONVENTIONS),
         "costly": [_choice("costly", name, geometry.COSTLY) for name in costly],
         "batch_size": batch_size,
@@ -246,7 +258,7 @@ def _on_all_sets(
         else:
             subset = split.subset(size, seed)
         samples = Samples(subset.inputs, subset.targets, subset.labels)
-        sets.append(family.measure(model, samples, settings) if len(subset.labels) else None)
+        sets.append(family.measure(model, samples, settings) if len(subset) else None)
     some = next((measured for measured in sets if measured), Measured({}))
     values = {
         name: np.stack(
@@ -274,7 +286,8 @@ def _run_coordinates(about: Mapping[str, Any], settings: Mapping[str, Any]) -> d
         "checkpoint": list(about["iterations"]),
     }
     for key, value in settings["hyperparameters"].items():
-        coordinates[key] = ("run", [value] * runs)
+        each = [value] * runs
+        coordinates[key] = ("run", as_strings(each) if isinstance(value, str) else each)
     return coordinates
 
 

@@ -42,10 +42,15 @@ def measure_splits(model: nn.Module, splits: Splits, settings: Mapping[str, Any]
 
 
 def loss_and_accuracy(model: nn.Module, split: Split) -> tuple[float, float]:
-    """Mean of |f-y|^2/2 over the samples, and the share of right answers in %."""
+    """Mean of |f-y|^2/2 over the samples, and the share of right answers in %.
+
+    Without labels there is no right answer: NaN. So is the loss where targets are not known.
+    """
     outputs = torch.cat([model(inputs) for inputs in split.inputs.split(EVALUATED)])
     loss = (outputs - split.targets).square().sum(1).mean() / 2
-    right = outputs.argmax(1) == split.labels
     if not loss.isfinite():
         return float("nan"), float("nan")
+    if split.labels is None:
+        return float(loss), float("nan")
+    right = outputs.argmax(1) == split.labels
     return float(loss), 100 * float(right.double().mean())

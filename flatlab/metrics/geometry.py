@@ -213,7 +213,7 @@ def measure(model: nn.Module, samples: Samples, settings: Mapping[str, Any]) -> 
     """All quantities on one sample set.
 
     settings: singular_values: "all" or how many of the log volume, the largest.
-    relative_flatness_loss: "half-mse", "mean-mse" or "cross-entropy".
+    relative_flatness_loss: "half-mse", "mean-mse", "cross-entropy" or "sum-of-squares".
     conventions: "flatlab", or "chen-code" for those of the authors' code: 3 singular values, J^l
     through all that reads x^l, sqrt(positions) x Frobenius norms in networks with convolutions,
     1e-4 added to ||x^l||^2 in the NMLS bound, mean-mse, and ||J x||^2 / M for the normalized MLS.
@@ -449,7 +449,8 @@ def _relative_flatness(found: Derivatives, x2: Tensor, loss: str) -> Tensor:
         mixed = torch.einsum("ni,nlij,nj->nl", p, grams, p)
         weighted = torch.einsum("ni,nlii->nl", p, grams)
         return (x2 * (weighted - mixed)).mean(0)
-    factor = 1.0 if loss == "half-mse" else 2.0 / found.outputs.shape[1]
+    samples, outputs = found.outputs.shape
+    factor = {"half-mse": 1.0, "mean-mse": 2.0 / outputs, "sum-of-squares": 2.0 * samples}[loss]
     return factor * (x2 * trace).mean(0)
 
 

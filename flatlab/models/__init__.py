@@ -14,9 +14,27 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from flatlab.models._frequencies import fit_sine, narrow_first_layer
 from flatlab.plan import module_of
 
-ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh}
+
+class Gaussian(nn.Module):
+    """exp(-x^2 / (2 s^2)); the width s is an assumption, macdonald2023 gives none."""
+
+    width = 0.05
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.exp(-x.square() / (2 * self.width**2))
+
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {
+    "relu": nn.ReLU,
+    "tanh": nn.Tanh,
+    "gaussian": Gaussian,
+}
+
+
+NORMAL = ("he-normal", "xavier-normal")
 
 
 class Residual(nn.Module):
@@ -59,6 +77,7 @@ def initialize(model: nn.Module, scheme: str, seed: int) -> None:
 
     framework: the default of each module, uniform within 1/sqrt(fan-in), biases too.
     he-normal: N(0, 2/fan-out); xavier-normal: N(0, 2/(fan-in + fan-out)); biases 0.
+    low-frequency, high-frequency: framework, and then as in `_frequencies`.
     The global generator is left as it was.
     """
     with torch.random.fork_rng():
@@ -71,7 +90,7 @@ def initialize(model: nn.Module, scheme: str, seed: int) -> None:
                 for parameter in module.parameters():
                     nn.init.zeros_(parameter)
                 continue
-            if scheme == "framework" or not isinstance(weight, nn.Parameter) or weight.ndim < 2:
+            if scheme not in NORMAL or not isinstance(weight, nn.Parameter) or weight.ndim < 2:
                 continue
             if scheme == "he-normal":
                 nn.init.kaiming_normal_(weight, mode="fan_out", nonlinearity="relu")
@@ -79,3 +98,7 @@ def initialize(model: nn.Module, scheme: str, seed: int) -> None:
                 nn.init.xavier_normal_(weight)
             if isinstance(bias := getattr(module, "bias", None), nn.Parameter):
                 nn.init.zeros_(bias)
+        if scheme == "low-frequency":
+            narrow_first_layer(model)
+        if scheme == "high-frequency":
+            fit_sine(model)

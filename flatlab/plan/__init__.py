@@ -153,10 +153,14 @@ class Plan:
     def grid(self, key: str, scale: str) -> Grid:
         """One grid at one scale, with the data and the packs that the configuration wants."""
         grid = load_grid(find_grid(self.folder, key), scale)
-        if stand_in := self.config.stand_ins.get(grid.data.set):
-            grid = replace(grid, data=replace(grid.data, set=stand_in))
+        packs = {key: self._with_stand_in(pack) for key, pack in grid.packs.items()}
+        grid = replace(grid, packs=packs)
         partly = self.config.packs == "measured" and scale == self.config.scale
         return grid.measured() if partly else grid
+
+    def _with_stand_in(self, pack: Pack) -> Pack:
+        stand_in = self.config.stand_ins.get(pack.data.set, pack.data.set)
+        return replace(pack, data=replace(pack.data, set=stand_in))
 
     def as_published(self, key: str) -> Grid:
         """One grid as the paper has it, which all else stands in for."""

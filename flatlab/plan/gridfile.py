@@ -34,7 +34,10 @@ SECTIONS: dict[str, type[Strict]] = {
     "checkpoints": Checkpoints,
     "measure": Measure,
 }
-ABBREVIATIONS = {"batch_size": "b"}
+VARYING = ("network", "data", "training")
+"""The sections whose keys may differ from setting to setting; each key stands in one of them."""
+SECTION_OF = {key: name for name in VARYING for key in SECTIONS[name].__struct_fields__}
+ABBREVIATIONS = {"batch_size": "b", "activation": "", "initialization": ""}
 
 
 class GridFile(Strict, frozen=True):
@@ -82,49 +85,48 @@ class _Source:
             raise PlanError(f"{self.name}: expected keys and values, found {content!r}")
         return content
 
-    def place(self, section: str, key: str) -> str:
-        """Where a key of a section stands: in the scale's override, or above."""
+    def place(self, section: str, key: str, number: int | None = None) -> str:
+        """Where a key of a section stands: in a setting, in the scale's override, or above."""
+        if key in self._changes_of(section, number):
+            return f"{self.name}: settings[{number}].{key}"
         inside = key in self.override.get(section, {})
         return f"{self.name}: {f'scales.{self.scale}.' if inside else ''}{section}.{key}"
 
-    def section(self, key: str, setting: Mapping[str, Any], number: int = 0) -> Any:
-        """A section with the scale's changes and those of a setting, checked."""
+    def _changes_of(self, section: str, number: int | None) -> dict[str, Any]:
+        """What a setting says of a section; nothing where no setting is meant."""
+        entry = {} if number is None else self.file.settings[number]
+        return {key: value for key, value in entry.items() if SECTION_OF.get(key) == section}
+
+    def section(self, key: str, number: int | None = None) -> Any:
+        """A section with the scale's changes and those of a setting, by its number, checked."""
         changes = self.override.get(key, {})
         for part, there in ((self.content.get(key), key), (changes, f"scales.{self.scale}.{key}")):
             if not isinstance(part, Mapping):
                 raise PlanError(f"{self.name}: {there}: expected keys and values, found {part!r}")
             refuse_unknown(part, SECTIONS[key].__struct_fields__, f"{self.name}: {there}")
-
-        def where(entry: str) -> str:
-            of_setting = f"{self.name}: settings[{number}].{entry}"
-            return of_setting if entry in setting else self.place(key, entry)
-
-        return convert({**self.content[key], **changes, **setting}, SECTIONS[key], where)
+        entries = {**self.content[key], **changes, **self._changes_of(key, number)}
+        return convert(entries, SECTIONS[key], lambda entry: self.place(key, entry, number))
 
 
 def load_grid(path: Path, scale: str) -> Grid:
     """Read and check a grid's file; raise `PlanError` with the file and the key."""
     source = _Source(path, scale)
-    data, network, measure = (source.section(key, {}) for key in ("data", "network", "measure"))
-    check_known("data", data.set, source.place("data", "set"))
-    check_known("models", network.name, source.place("network", "name"))
+    measure: Measure = source.section("measure")
     for family in [] if isinstance(measure.families, str) else measure.families:
         check_known("metrics", family, source.place("measure", "families"))
     return Grid(
         key=path.stem,
         title=source.file.title,
         scale=scale,
-        data=data,
-        network=network,
         measure=measure,
-        packs=_packs(source, network.name),
+        packs=_packs(source),
     )
 
 
-def _packs(source: _Source, network: str) -> dict[str, Pack]:
+def _packs(source: _Source) -> dict[str, Pack]:
     """One pack for each setting and each of its blocks of seeds."""
     packs: dict[str, Pack] = {}
-    checkpoints: Checkpoints = source.section("checkpoints", {})
+    checkpoints: Checkpoints = source.section("checkpoints")
     dense_seeds: set[tuple[int, ...]] = set()
     if not isinstance(checkpoints.seeds, str):
         dense_seeds = set(_seed_blocks(checkpoints.seeds, source.place("checkpoints", "seeds")))
@@ -132,10 +134,11 @@ def _packs(source: _Source, network: str) -> dict[str, Pack]:
     default_seeds = source.override.get("seeds", source.file.seeds)
     for number, entry in enumerate(source.file.settings):
         where = f"{source.name}: settings[{number}]"
-        refuse_unknown(entry, [*Training.__struct_fields__, "seeds"], where)
-        hyperparameters = {k: entry[k] for k in Training.__struct_fields__ if k in entry}
+        refuse_unknown(entry, [*SECTION_OF, "seeds"], where)
+        hyperparameters = {key: entry[key] for key in SECTION_OF if key in entry}
         setting = _setting_key(hyperparameters, where)
-        training = _training(source, hyperparameters, number, network)
+        data, network = _data(source, number), _network(source, number)
+        training = _training(source, number, network.name)
         every = isinstance(checkpoints.dense, Dense) and checkpoints.dense.every
         if every and training.iterations is None:
             place = source.place("checkpoints", "dense")
@@ -149,6 +152,8 @@ def _packs(source: _Source, network: str) -> dict[str, Pack]:
                 key=f"{setting}-s{block[0]}{last}",
                 setting=setting,
                 hyperparameters=hyperparameters,
+                data=data,
+                network=network,
                 training=training,
                 seeds=block,
                 dense=checkpoints.dense if dense else "none",
@@ -162,20 +167,38 @@ def _packs(source: _Source, network: str) -> dict[str, Pack]:
     return packs
 
 
-def _training(source: _Source, setting: Mapping[str, Any], number: int, network: str) -> Training:
-    training: Training = source.section("training", setting, number)
+def _data(source: _Source, number: int) -> Data:
+    data: Data = source.section("data", number)
+    check_known("data", data.set, source.place("data", "set", number))
+    return data
+
+
+def _network(source: _Source, number: int) -> Network:
+    network: Network = source.section("network", number)
+    check_known("models", network.name, source.place("network", "name", number))
+    return network
+
+
+def _training(source: _Source, number: int, network: str) -> Training:
+    training: Training = source.section("training", number)
     if wrong := training.contradiction():
         key, sentence = wrong
-        raise PlanError(f"{source.place('training', key)}: {sentence}")
+        raise PlanError(f"{source.place('training', key, number)}: {sentence}")
     if training.mode == "default":
         training = structs.replace(training, mode=mode_of(network))
     return training
 
 
 def _setting_key(hyperparameters: Mapping[str, Any], where: str) -> str:
-    """A name for a setting that is fit for a path: {lr: 0.1, batch_size: 20} -> lr0.1-b20."""
+    """A name for a setting that is fit for a path: {lr: 0.1, batch_size: 20} -> lr0.1-b20.
+
+    Words that say what they are of stand alone: {activation: relu, scale: 0.5} -> relu-scale0.5.
+    """
     if not hyperparameters:
-        raise PlanError(f"{where}: a setting names at least one training key, for example lr")
+        raise PlanError(f"{where}: a setting names at least one key, for example lr")
+    for key, value in hyperparameters.items():
+        if not isinstance(value, int | float | str):
+            raise PlanError(f"{where}.{key}: what varies is a number or a word, found {value!r}")
     parts = [
         f"{ABBREVIATIONS.get(key, key.replace('_', ''))}{value}"
         for key, value in hyperparameters.items()

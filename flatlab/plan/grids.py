@@ -17,13 +17,16 @@ BUDGET_BYTES = 20 * 10**9
 class Pack(Strict, frozen=True):
     """The runs that are trained together: one setting and one fixed block of seeds.
 
-    hyperparameters: the training keys in which the settings of the grid differ.
+    hyperparameters: the keys of data, network and training in which the settings of the grid
+    differ.
     dense: the steps at which weights are kept beside those of the end.
     """
 
     key: str
     setting: str
     hyperparameters: dict[str, Any]
+    data: Data
+    network: Network
     training: Training
     seeds: tuple[int, ...]
     dense: str | list[int] | Dense
@@ -44,6 +47,19 @@ class Pack(Strict, frozen=True):
         """The key of each run, in the order of the seeds."""
         return [f"{self.setting}-s{seed}" for seed in self.seeds]
 
+    @property
+    def outputs(self) -> int | None:
+        """Number of outputs, or None where it is the data set's number of classes."""
+        if isinstance(self.network.outputs, int):
+            return self.network.outputs
+        return None if isinstance(self.data.classes, str) else len(self.data.classes)
+
+    @property
+    def bytes(self) -> int:
+        """Disk that the weights of its runs take at one checkpoint, about."""
+        size = 8 if self.training.precision == "float64" else 4
+        return size * parameters_of(self.network.name) * len(self.seeds)
+
 
 class Grid(Strict, frozen=True):
     """A set of networks to train, at one scale.
@@ -54,8 +70,6 @@ class Grid(Strict, frozen=True):
     key: str
     title: str
     scale: str
-    data: Data
-    network: Network
     measure: Measure
     packs: dict[str, Pack]
     left_out: int = 0
@@ -70,6 +84,16 @@ class Grid(Strict, frozen=True):
     def runs(self) -> list[str]:
         """The key of each run, pack by pack."""
         return [run for pack in self.packs.values() for run in pack.runs]
+
+    @property
+    def networks(self) -> list[str]:
+        """The architectures of its packs, each once."""
+        return list(dict.fromkeys(pack.network.name for pack in self.packs.values()))
+
+    @property
+    def data_sets(self) -> list[str]:
+        """The data sets of its packs, each once."""
+        return list(dict.fromkeys(pack.data.set for pack in self.packs.values()))
 
     def measured(self) -> Grid:
         """The same grid with those packs alone of which all metric files are there."""
@@ -88,25 +112,14 @@ class Grid(Strict, frozen=True):
     @property
     def bytes_at_the_end(self) -> int:
         """Disk that the weights of the end of training take, about."""
-        return sum(self._bytes(pack) for pack in self.packs.values())
+        return sum(pack.bytes for pack in self.packs.values())
 
     @property
     def bytes_of_dense_checkpoints(self) -> int:
         """Disk that the dense checkpoints take, about."""
-        return sum(self._bytes(pack) * pack.dense_checkpoints for pack in self.packs.values())
+        return sum(pack.bytes * pack.dense_checkpoints for pack in self.packs.values())
 
     @property
     def keeps_dense_checkpoints(self) -> bool:
         """Whether they are within the budget; else they go when they have been measured."""
         return self.bytes_of_dense_checkpoints <= BUDGET_BYTES
-
-    def _bytes(self, pack: Pack) -> int:
-        size = 8 if pack.training.precision == "float64" else 4
-        return size * parameters_of(self.network.name) * len(pack.seeds)
-
-    @property
-    def outputs(self) -> int | None:
-        """Number of outputs, or None where it is the data set's number of classes."""
-        if isinstance(self.network.outputs, int):
-            return self.network.outputs
-        return None if isinstance(self.data.classes, str) else len(self.data.classes)

@@ -9,15 +9,15 @@ import msgspec
 from flatlab.plan.fingerprint import fingerprint
 from flatlab.plan.grids import Grid, Pack
 from flatlab.plan.registry import module_of, scales_of, settings_of
-from flatlab.plan.schema import Measure, Strict, refuse_unknown
+from flatlab.plan.schema import Strict, refuse_unknown
 
 
-def train_settings(grid: Grid, pack: Pack) -> dict[str, Any]:
+def train_settings(pack: Pack) -> dict[str, Any]:
     """What a training job depends on, beside its code and its data."""
     return {
-        "data": _plain(grid.data),
-        "network": _plain(grid.network),
-        "outputs": grid.outputs,
+        "data": _plain(pack.data),
+        "network": _plain(pack.network),
+        "outputs": pack.outputs,
         "training": _plain(pack.training),
         "checkpoints": msgspec.to_builtins(pack.dense),
         "seeds": list(pack.seeds),
@@ -28,32 +28,33 @@ def train_settings(grid: Grid, pack: Pack) -> dict[str, Any]:
 def measure_settings(grid: Grid, pack: Pack, family: str) -> dict[str, Any]:
     """What a measuring job depends on, beside its code, its data and the weights.
 
-    Of the keys of `measure` these are the precision and those that the family names in `SETTINGS`.
+    Of the keys of `measure` these are the precision and those that the family names in `SETTINGS`,
+    where it can also name keys of `training`, such as the loss.
     """
     used = settings_of(family)
-    refuse_unknown(dict.fromkeys(used), Measure.__struct_fields__, f"metrics/{family}: SETTINGS")
+    known = _plain(pack.training) | _plain(grid.measure)
+    refuse_unknown(dict.fromkeys(used), known, f"metrics/{family}: SETTINGS")
     return {
         "family": family,
-        "data": _plain(grid.data),
-        "network": _plain(grid.network),
-        "outputs": grid.outputs,
-        "measure": {key: _plain(grid.measure)[key] for key in ("precision", *used)},
+        "data": _plain(pack.data),
+        "network": _plain(pack.network),
+        "outputs": pack.outputs,
+        "measure": {key: known[key] for key in ("precision", *used)},
         "setting": pack.setting,
         "hyperparameters": pack.hyperparameters,
         "seeds": list(pack.seeds),
     }
 
 
-def train_code(grid: Grid) -> str:
-    """What a training job computes with: the fingerprint of the engine and the architecture."""
-    return fingerprint("flatlab.train", module_of("models", grid.network.name))
+def train_code(*networks: str) -> str:
+    """What trains networks of some architectures: the fingerprint of the engine and of these."""
+    return fingerprint("flatlab.train", *(module_of("models", name) for name in networks))
 
 
-def measure_code(grid: Grid, family: str) -> str:
-    """What a measuring job computes with: that of the family and the architecture."""
-    return fingerprint(
-        "flatlab.metrics", module_of("metrics", family), module_of("models", grid.network.name)
-    )
+def measure_code(family: str, *networks: str) -> str:
+    """What measures them: the fingerprint of the family and of the architectures."""
+    models = (module_of("models", name) for name in networks)
+    return fingerprint("flatlab.metrics", module_of("metrics", family), *models)
 
 
 def table_settings(grid: Grid, published: Grid) -> dict[str, Any]:
@@ -61,9 +62,10 @@ def table_settings(grid: Grid, published: Grid) -> dict[str, Any]:
 
     published: the same grid at the paper's scale, to say what stands in for what.
     """
+    network, data = " and ".join(grid.networks), " and ".join(grid.data_sets)
     pairs = {
-        grid.network.name: published.network.name,
-        grid.data.set: published.data.set,
+        network: " and ".join(published.networks),
+        data: " and ".join(published.data_sets),
     }
     replaced = [theirs for ours, theirs in pairs.items() if ours != theirs]
     return {
@@ -73,8 +75,8 @@ def table_settings(grid: Grid, published: Grid) -> dict[str, Any]:
             "scale": grid.scale,
             "grid": grid.key,
             "title": grid.title,
-            "network": grid.network.name,
-            "data": grid.data.set,
+            "network": network,
+            "data": data,
             "length": " or ".join(dict.fromkeys(p.training.length for p in grid.packs.values())),
             "stands_in_for": " on ".join(replaced),
             "left_out": grid.left_out,

@@ -34,8 +34,8 @@ def computing_code(key: str, scale: str, grid_of: Callable[[str, str], Grid]) ->
     if key in keys_of("studies"):
         return {"study": study_code(key)}
     grid = grid_of(key, scale)
-    measured = {family: measure_code(grid, family) for family in grid.families}
-    return {"train": train_code(grid), **measured}
+    measured = {family: measure_code(family, *grid.networks) for family in grid.families}
+    return {"train": train_code(*grid.networks), **measured}
 
 
 def outdated(grid_of: Callable[[str, str], Grid]) -> Iterator[str]:

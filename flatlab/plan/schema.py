@@ -55,7 +55,7 @@ class Config(Strict, frozen=True):
     data_folder: Annotated[str | None, Meta(description="where data sets lie, or are put")] = None
 
 
-class Data(Strict, frozen=True):
+class Data(Strict, frozen=True, kw_only=True, omit_defaults=True):
     """The data set of a grid and how it becomes inputs and targets."""
 
     set: Annotated[Key, Meta(description="a file of flatlab/data")]
@@ -64,10 +64,24 @@ class Data(Strict, frozen=True):
         Meta(description="labels to keep, renumbered in this order"),
     ]
     scaling: Annotated[
-        Literal["unit", "standardized"],
-        Meta(description="unit: in [0, 1]; standardized: then zero mean, unit variance overall"),
+        Literal["unit", "standardized", "components", "none"],
+        Meta(
+            description="unit: in [0, 1]; standardized: then zero mean, unit variance overall; "
+            "components: of each number of an input by itself; none: as they are, of a regression"
+        ),
     ]
-    targets: Annotated[Literal["one-hot"], Meta(description="what the outputs are fitted to")]
+    scale: Annotated[float, Meta(gt=0, description="factor on the inputs, after scaling")] = 1.0
+    samples: Annotated[
+        Literal["all"] | Annotated[int, Meta(ge=1)],
+        Meta(
+            description="the first so many training samples (of data that lie class by class, in "
+            "a fixed random order); the moments of scaling are those of all"
+        ),
+    ] = "all"
+    targets: Annotated[
+        Literal["one-hot", "given"],
+        Meta(description="what the outputs are fitted to; given: numbers, those of a regression"),
+    ]
     augmentation: Annotated[Literal["none"], Meta(description="random changes of the inputs")]
 
 
@@ -77,12 +91,19 @@ class Network(Strict, frozen=True):
     name: Annotated[Key, Meta(description="a file of flatlab/models")]
     outputs: Annotated[
         Literal["classes"] | Annotated[int, Meta(ge=1)],
-        Meta(description="number of outputs; more than classes: the rest has target 0"),
+        Meta(
+            description="how many; more than classes: the rest has target 0; regression: a number"
+        ),
     ]
-    activation: Annotated[Literal["relu", "tanh"], Meta(description="after each hidden layer")]
+    activation: Annotated[
+        Literal["relu", "tanh", "gaussian"], Meta(description="after each hidden layer")
+    ]
     initialization: Annotated[
-        Literal["framework", "he-normal", "xavier-normal"],
-        Meta(description="of weights; biases start at 0 unless `framework`"),
+        Literal["framework", "he-normal", "xavier-normal", "low-frequency", "high-frequency"],
+        Meta(
+            description="of weights; he-normal, xavier-normal: biases start at 0; low-frequency: "
+            "framework with a narrow first layer; high-frequency: then fitted to sin(6 pi x)"
+        ),
     ]
 
 
@@ -103,8 +124,11 @@ class Training(Strict, frozen=True, kw_only=True):
         int, Meta(ge=1, description="samples per step; of a full step, at a time")
     ]
     loss: Annotated[
-        Literal["half-mse", "mean-mse", "cross-entropy"],
-        Meta(description="half-mse: |f-y|^2/2; mean-mse: |f-y|^2/outputs"),
+        Literal["half-mse", "mean-mse", "cross-entropy", "sum-of-squares"],
+        Meta(
+            description="half-mse: |f-y|^2/2; mean-mse: |f-y|^2/outputs; means over the batch; "
+            "sum-of-squares: |f-y|^2, added up"
+        ),
     ]
     label_smoothing: Annotated[
         float, Meta(ge=0, lt=1, description="of cross-entropy: share of the uniform distribution")
@@ -205,7 +229,7 @@ class Samples(Strict, frozen=True):
     ] = "all"
 
 
-class Measure(Strict, frozen=True):
+class Measure(Strict, frozen=True, kw_only=True):
     """What is measured on each checkpoint of each run."""
 
     families: Annotated[
@@ -224,13 +248,22 @@ class Measure(Strict, frozen=True):
         list[Literal["elementwise-adaptive-trace", "operator-norm", "corrected-bound"]],
         Meta(description="quantities that cost as much as all others together"),
     ]
+    curvature: Annotated[
+        Literal["all"] | list[Literal["hessian", "gauss-newton"]],
+        Meta(description="matrices whose largest eigenvalues are taken; of the training's loss"),
+    ] = "all"
+    batch_norm: Annotated[
+        Literal["train", "eval"],
+        Meta(description="of hessian: statistics of the sample set, all at once, or running ones"),
+    ] = "eval"
     generalization_gap: Annotated[
         Literal["accuracy", "loss"],
         Meta(description="accuracy: train - test, in points; loss: test - train"),
     ]
     precision: Annotated[Precision, Meta(description="of the arithmetic")]
     diverged_below: Annotated[
-        float, Meta(ge=0, le=100, description="final training accuracy (%) that flags a run")
+        Annotated[float, Meta(ge=0, le=100)] | None,
+        Meta(description="final training accuracy (%) that flags a run, beside a loss not finite"),
     ]
 
 

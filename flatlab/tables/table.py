@@ -17,8 +17,8 @@ import xarray as xr
 def collect(parts: Iterable[xr.Dataset], settings: Mapping[str, Any]) -> xr.Dataset:
     """Join metric files (one per pack and family) into a table.
 
-    settings: `runs` (the order of the rows), `diverged_below` (training accuracy in %), and
-    `about`, the attributes of the table: what it shows, for captions.
+    settings: `runs` (the order of the rows), `diverged_below` (training accuracy in %, or
+    None), and `about`, the attributes of the table: what it shows, for captions.
     """
     by_pack: dict[str, list[xr.Dataset]] = {}
     for part in parts:
@@ -37,5 +37,7 @@ def collect(parts: Iterable[xr.Dataset], settings: Mapping[str, Any]) -> xr.Data
 def _diverged(pack: xr.Dataset, settings: Mapping[str, Any]) -> tuple[str, np.ndarray]:
     """Whether each run of a pack ended without a finite loss, or without a fit."""
     end = pack.isel(checkpoint=-1)
-    fitted = end["train_accuracy"].values >= settings["diverged_below"]
-    return "run", ~np.isfinite(end["train_loss"].values) | ~fitted
+    diverged = ~np.isfinite(end["train_loss"].values)
+    if settings["diverged_below"] is not None:
+        diverged |= ~(end["train_accuracy"].values >= settings["diverged_below"])
+    return "run", diverged

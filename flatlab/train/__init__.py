@@ -67,13 +67,15 @@ def train_packs(
         shared = {"code": code, "data": _digest(raw), "device": device, "torch": torch.__version__}
         pairs = zip(folders, packs, strict=True)
         keepers = [Unfinished(folder, {**shared, "settings": pack}) for folder, pack in pairs]
-    with _arithmetic(packs), _memory(packs), _signals(folders is not None) as asked:
+    with _arithmetic(packs), _memory(packs):
+        # Initial weights may take minutes; until they are there a signal ends the process at once.
         trainings = [
             _training(raw, settings, keeper, device)
             for settings, keeper in zip(packs, keepers, strict=True)
         ]
-        _run(trainings, device, asked, save_every_s if folders is not None else None)
-        results = [training.trained() for training in trainings]
+        with _signals(folders is not None) as asked:
+            _run(trainings, device, asked, save_every_s if folders is not None else None)
+            results = [training.trained() for training in trainings]
     return results
 
 
@@ -91,7 +93,10 @@ def _training(
             model = build(settings["network"], shape, outputs)
         except ValueError as error:
             raise TrainError(f"network.name {settings['network']['name']}: {error}") from None
-        initialize(model, settings["network"]["initialization"], seed)
+        try:
+            initialize(model, settings["network"]["initialization"], seed)
+        except ValueError as error:
+            raise TrainError(f"network.initialization: {error}") from None
         models.append(model.to(device, dtype))
     try:
         return PackTraining(models, split, settings, keeper)
@@ -100,11 +105,13 @@ def _training(
 
 
 def _check(training: Mapping[str, Any], split: Split) -> None:
-    if training["batch_size"] > len(split.labels):
+    if training["batch_size"] > len(split):
         raise DataError(
             f"training.batch_size is {training['batch_size']}, "
-            f"the training set has {len(split.labels)} samples"
+            f"the training set has {len(split)} samples"
         )
+    if split.labels is None and training["stop"] and training["stop"]["accuracy"] is not None:
+        raise TrainError("training.stop.accuracy: there is none without labels; stop at a loss")
 
 
 def _run(
@@ -211,6 +218,6 @@ def _memory(packs: Sequence[Mapping[str, Any]]) -> Iterator[None]:
 
 def _digest(raw: xr.Dataset) -> str:
     digest = hashlib.sha256()
-    for name in ("train_inputs", "train_labels"):
+    for name in sorted(str(name) for name in raw if str(name).startswith("train_")):
         digest.update(np.ascontiguousarray(raw[name].values).tobytes())
     return digest.hexdigest()

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from flatlab.models import Residual
+from flatlab.models import Gaussian, Residual
 
 aten = torch.ops.aten  # the kernels that autograd itself calls
 
@@ -238,6 +238,21 @@ class Tanh(WithoutParameters):
         return aten.tanh_backward(gradient, saved)
 
 
+class GaussianBump(WithoutParameters):
+    """y = exp(-x^2 / (2 s^2)), dy/dx = -y x / s^2."""
+
+    def __init__(self, width: float) -> None:
+        self.width = width
+
+    def forward(self, x: Tensor, training: bool) -> tuple[Tensor, Any]:
+        y = (x.square() / (-2 * self.width**2)).exp_()
+        return y, (x, y)
+
+    def through(self, saved: Any, gradient: Tensor) -> Tensor:
+        x, y = saved
+        return (x * y).mul_(gradient).div_(-(self.width**2))
+
+
 class MaxPool(WithoutParameters):
     """Maximum over windows that neither overlap nor reach beyond the edge: 2 x 2 by default."""
 
@@ -404,6 +419,8 @@ class _Builder:
             return [Unfold(self.runs) if folded else Flatten()]
         if kind in (nn.ReLU, nn.Tanh):
             return [ReLU() if kind is nn.ReLU else Tanh()]
+        if isinstance(module, Gaussian):
+            return [GaussianBump(module.width)]
         raise NotStackable(f"the layer {name} ({kind.__name__}) has no stacked form")
 
     def _fold(self) -> list[Layer]:

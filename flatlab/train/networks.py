@@ -18,9 +18,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from flatlab.objective import framework_loss, loss_gradient, share
 from flatlab.splits import Split
 from flatlab.train.layers import Chain, stack
-from flatlab.train.objective import framework_loss, loss_gradient
 from flatlab.train.updates import GradientDescent
 
 CHUNK_STEPS = 100
@@ -70,7 +70,7 @@ class Loop:
         self.left = list(range(len(models)))
 
     def load(self, order: Tensor, rates: Tensor) -> None:
-        self.steps = zip(order.to(self.split.labels.device), rates.tolist(), strict=True)
+        self.steps = zip(order.to(self.split.device), rates.tolist(), strict=True)
         for model in self.models:
             model.train()
 
@@ -83,7 +83,7 @@ class Loop:
             for index in order[run].split(self.training["batch_size"]):
                 outputs = model(self.split.inputs[index])
                 loss = framework_loss(outputs, self.split.targets[index], self.training)
-                (loss * (len(index) / order.shape[1])).backward()
+                (loss * share(len(index), order.shape[1], self.training)).backward()
             update.step()
 
     def leave_out(self, run: int) -> None:
@@ -185,7 +185,7 @@ class Stack:
         self.chain: Chain
         self.chain, self.tensors = stack(models)
         self.update = GradientDescent(self.chain.parameters, training)
-        device = split.labels.device
+        device = split.device
         self.recorded = Recorded(self, device) if device.type == "cuda" else None
 
     def __len__(self) -> int:
@@ -210,14 +210,15 @@ class Stack:
         pieces = order.split(size, 1) if order.shape[1] > size else [order]
         gradients = self._gradients(pieces[0])
         if len(pieces) > 1:
-            shares = [piece.shape[1] / order.shape[1] for piece in pieces]
+            whole = order.shape[1]
+            shares = [share(piece.shape[1], whole, self.training) for piece in pieces]
             torch._foreach_mul_(gradients, shares[0])
-            for piece, share in zip(pieces[1:], shares[1:], strict=True):
-                torch._foreach_add_(gradients, self._gradients(piece), alpha=share)
+            for piece, weight in zip(pieces[1:], shares[1:], strict=True):
+                torch._foreach_add_(gradients, self._gradients(piece), alpha=weight)
         self.update.step(gradients, rate)
 
     def _gradients(self, index: Tensor) -> list[Tensor]:
-        """Of each run's mean loss on its samples (runs, batch), in the order of the parameters."""
+        """Of each run's loss on its samples (runs, batch), in the order of the parameters."""
         split, rows = self.split, index.flatten()  # `index_select` takes half the time of `[]`
         inputs = split.inputs.index_select(0, rows).unflatten(0, index.shape)
         targets = split.targets.index_select(0, rows).unflatten(0, index.shape)
@@ -259,8 +260,8 @@ class Recorded:
 
     def __init__(self, stack: Stack, device: torch.device) -> None:
         self.stack, split, training = stack, stack.split, stack.training
-        steps = chunk_steps(len(stack), len(split.labels), training)
-        batch = len(split.labels) if training["minibatches"] == "full" else training["batch_size"]
+        steps = chunk_steps(len(stack), len(split), training)
+        batch = len(split) if training["minibatches"] == "full" else training["batch_size"]
         self.order = torch.zeros(steps, len(stack), batch, dtype=torch.int64, device=device)
         self.rates = torch.zeros(steps, dtype=split.inputs.dtype, device=device)
         self.position = torch.zeros(1, dtype=torch.int64, device=device)

@@ -11,11 +11,11 @@ import torch
 import xarray as xr
 from torch import Tensor, nn
 
+from flatlab.objective import sample_losses, total_loss
 from flatlab.splits import EVALUATED, Split
 from flatlab.store import as_strings
 from flatlab.train.minibatches import Order, steps_per_epoch
 from flatlab.train.networks import MODES, Networks, chunk_steps
-from flatlab.train.objective import sample_losses
 from flatlab.train.schedules import learning_rates, steps_of
 
 CURVES = {"log_spaced": 25}
@@ -83,7 +83,7 @@ class PackTraining:
     ) -> None:
         self.split, self.settings, self.keeper = split, settings, keeper
         self.training: Mapping[str, Any] = settings["training"]
-        samples = len(split.labels)
+        samples = len(split)
         epochs = self.training["epochs"]
         per_epoch = steps_per_epoch(samples, self.training)
         self.total: int = epochs * per_epoch if epochs else self.training["iterations"]
@@ -190,27 +190,35 @@ class PackTraining:
         self.networks.leave_out(run)
 
     def _evaluate(self) -> Generator[None, None, np.ndarray]:
-        """Loss and accuracy (%) on the whole training set: (2, run). Yields on the way."""
+        """Loss and accuracy (%) on the whole training set: (2, run). Yields on the way.
+
+        There is no accuracy without labels: NaN.
+        """
         losses, right = [], []
-        pieces = zip(*(t.split(EVALUATED) for t in vars(self.split).values()), strict=True)
-        for inputs, labels, targets in pieces:
-            outputs = self.networks.forward(inputs[None])
-            losses.append(sample_losses(outputs, targets, self.training))
-            right.append(outputs.argmax(-1) == labels)
+        split, piece = self.split, EVALUATED
+        for start in range(0, len(split), piece):
+            part = slice(start, start + piece)
+            outputs = self.networks.forward(split.inputs[part][None])
+            losses.append(sample_losses(outputs, split.targets[part], self.training))
+            if split.labels is not None:
+                right.append(outputs.argmax(-1) == split.labels[part])
             yield
-        accuracy = 100 * torch.cat(right, 1).double().mean(1)
-        return np.stack([torch.cat(losses, 1).mean(1).cpu().numpy(), accuracy.cpu().numpy()])
+        loss = total_loss(torch.cat(losses, 1), self.training)
+        if split.labels is None:
+            accuracy = torch.full_like(loss, torch.nan, dtype=torch.float64)
+        else:
+            accuracy = 100 * torch.cat(right, 1).double().mean(1)
+        return np.stack([loss.cpu().numpy(), accuracy.cpu().numpy()])
 
     def losses(self) -> np.ndarray:
         """The loss of each run on samples of its own next minibatch, to show how it goes."""
         index = torch.from_numpy(
             self._loaded[0][0] if len(self._loaded[0]) else np.zeros((1, 1), int)
         )
-        index = index[:, :EVALUATED].to(self.split.labels.device)
+        index = index[:, :EVALUATED].to(self.split.device)
         outputs = self.networks.forward(self.split.inputs[index])
-        return (
-            sample_losses(outputs, self.split.targets[index], self.training).mean(1).cpu().numpy()
-        )
+        losses = sample_losses(outputs, self.split.targets[index], self.training)
+        return total_loss(losses, self.training).cpu().numpy()
 
     def _weights(self) -> dict[str, np.ndarray]:
         states = [self.networks.read(run) for run in range(len(self.settings["runs"]))]

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from flatlab import plan
-from flatlab.plan.gridfile import load_grid
+from flatlab.plan.gridfile import SECTION_OF, SECTIONS, VARYING, load_grid
 
 ROOT = Path(__file__).resolve().parents[2]
 GRID = yaml.safe_load((ROOT / "grids" / "mlp-grid.yaml").read_text())
@@ -71,7 +71,23 @@ BAD_GRIDS = {
         8,
         ["settings[0]", "did you mean 'batch_size'"],
     ),
-    "empty setting": (("settings", 0), {}, ["settings[0]", "at least one training key"]),
+    "empty setting": (("settings", 0), {}, ["settings[0]", "at least one key"]),
+    "unknown network of a setting": (
+        ("settings", 0, "name"),
+        "mlp5",
+        ["settings[0].name", "did you mean 'mlp4'"],
+    ),
+    "unknown data set of a setting": (("settings", 0, "set"), "digit", ["settings[0].set"]),
+    "contradiction in a setting": (
+        ("settings", 0, "label_smoothing"),
+        0.1,
+        ["settings[0].label_smoothing", "cross-entropy"],
+    ),
+    "setting that is no number": (
+        ("settings", 0, "classes"),
+        [0, 1],
+        ["settings[0].classes", "a number or a word"],
+    ),
     "no settings": (("settings",), [], ["settings"]),
     "setting declared twice": (
         ("settings", 1),
@@ -214,11 +230,48 @@ def test_a_scale_overrides_only_what_it_names() -> None:
     demo, paper = (
         load_grid(ROOT / "grids" / "mlp-grid.yaml", scale) for scale in ("demo", "paper")
     )
-    assert (paper.data.set, paper.network.name) == ("fashion-mnist", "mlp4")
-    assert (demo.data.set, demo.network.name) == ("digits", "mlp4-small")
-    assert demo.data.scaling == paper.data.scaling
-    pack = next(iter(paper.packs.values()))
+    assert (paper.data_sets, paper.networks) == (["fashion-mnist"], ["mlp4"])
+    assert (demo.data_sets, demo.networks) == (["digits"], ["mlp4-small"])
+    pack, small = (next(iter(grid.packs.values())) for grid in (paper, demo))
+    assert small.data.scaling == pack.data.scaling
     assert pack.training.iterations == 750_000
+
+
+def test_a_key_stands_in_one_of_the_sections_that_may_vary() -> None:
+    """So that a setting needs no sections."""
+    assert len(SECTION_OF) == sum(len(SECTIONS[name].__struct_fields__) for name in VARYING)
+
+
+def test_settings_vary_the_data_and_the_network_too(tmp_path: Path) -> None:
+    of_training = {"lr": 0.1, "batch_size": 20}
+    settings = [
+        {"scaling": "unit", "activation": "relu", **of_training},
+        {"scaling": "standardized", "activation": "tanh", **of_training},
+        {"set": "fashion-mnist", "name": "lenet5-small", **of_training},
+    ]
+    content = changed(("settings",), settings) | {"seeds": ["0-4"]}
+    grid = load_grid(written(tmp_path, content), "demo")
+    first, second, third = grid.packs.values()
+    assert second.key == "tanh-scalingstandardized-lr0.1-b20-s0-4"
+    assert (first.data.scaling, first.network.activation) == ("unit", "relu")
+    assert (second.data.scaling, second.network.activation) == ("standardized", "tanh")
+    assert second.hyperparameters == settings[1]
+    assert (second.data.set, third.data.set) == ("digits", "fashion-mnist")
+    assert grid.networks == ["mlp4-small", "lenet5-small"]
+    assert grid.data_sets == ["digits", "fashion-mnist"]
+    trained = [plan.train_settings(pack) for pack in grid.packs.values()]
+    measured = [plan.measure_settings(grid, p, "geometry") for p in grid.packs.values()]
+    for settings_of_jobs in (trained, measured):
+        assert [s["data"]["scaling"] for s in settings_of_jobs[:2]] == ["unit", "standardized"]
+        assert [s["network"]["activation"] for s in settings_of_jobs[:2]] == ["relu", "tanh"]
+
+
+def test_a_stand_in_takes_the_place_of_a_data_set_in_each_pack_that_has_it(tmp_path: Path) -> None:
+    settings = [{"set": name, "lr": 0.1, "batch_size": 20} for name in ("digits", "cifar10")]
+    written(tmp_path, changed(("settings",), settings))
+    config = {"stand_ins": {"cifar10": "cifar10-jpeg"}, "scale": "paper"}
+    chosen = plan.Plan(config, tmp_path / "grids")
+    assert chosen.grid("mlp-grid", "paper").data_sets == ["digits", "cifar10-jpeg"]
 
 
 def test_a_pack_is_one_setting_and_one_block_of_seeds(tmp_path: Path) -> None:
@@ -284,9 +337,7 @@ def test_dense_checkpoints_are_those_of_the_blocks_of_seeds_that_are_named(tmp_p
         True: 3752,
         False: 0,
     }
-    settings = plan.train_settings(
-        load_grid(written(tmp_path, grid), "paper"), packs["lr0.1-b20-s0-4"]
-    )
+    settings = plan.train_settings(packs["lr0.1-b20-s0-4"])
     assert settings["checkpoints"] == {"every": 200, "log_spaced": None}
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from flatlab.models import build, initialize
+from flatlab.models import Gaussian, build, initialize
 from flatlab.plan import keys_of
 from flatlab.plan.registry import parameters_of
 
@@ -24,9 +24,13 @@ def linear_layers(model):
         ("mlp4", (28, 28), 10, [784, 500, 500, 500, 10]),
         ("mlp4", (1, 28, 28), 2, [784, 500, 500, 500, 2]),
         ("mlp4-small", (8, 8), 10, [64, 64, 64, 64, 10]),
+        ("mlp4-regression", (1,), 1, [1, 256, 256, 256, 1]),
+        ("mlp4-regression-small", (1,), 1, [1, 64, 64, 64, 1]),
     ],
 )
-@pytest.mark.parametrize(("activation", "kind"), [("relu", nn.ReLU), ("tanh", nn.Tanh)])
+@pytest.mark.parametrize(
+    ("activation", "kind"), [("relu", nn.ReLU), ("tanh", nn.Tanh), ("gaussian", Gaussian)]
+)
 def test_a_perceptron_has_four_linear_layers_with_bias(
     name, image, outputs, sizes, activation, kind
 ):
@@ -64,7 +68,8 @@ def test_convolutional_networks_have_the_published_sizes(name, weights, paramete
 @pytest.mark.parametrize("name", keys_of("models"))
 def test_the_number_of_parameters_is_that_by_which_disk_use_is_foretold(name):
     shape = (1, 28, 28) if name == "mlp4" else (1, 8, 8) if "small" in name else (3, 32, 32)
-    model = build({"name": name, "activation": "relu"}, shape, 10)
+    shape, outputs = ((1,), 1) if "regression" in name else (shape, 10)
+    model = build({"name": name, "activation": "relu"}, shape, outputs)
     assert sum(parameter.numel() for parameter in model.parameters()) == parameters_of(name)
 
 

@@ -7,16 +7,17 @@ import pytest
 import torch
 from torch import nn
 
+from flatlab.data import load
 from flatlab.models import Residual, build, initialize, mlp4, resnet18, vgg11
+from flatlab.objective import framework_loss, loss_gradient, sample_losses, total_loss
 from flatlab.plan import keys_of
 from flatlab.plan.registry import mode_of
 from flatlab.splits import Split, prepare
 from flatlab.train import train_packs
 from flatlab.train.layers import MaxPool, NotStackable, stack
 from flatlab.train.networks import MODES, Recorded, Stack
-from flatlab.train.objective import framework_loss, loss_gradient, sample_losses
 from flatlab.train.updates import GradientDescent
-from tests.packs import DATA, TRAINING, images, settings
+from tests.packs import DATA, GIVEN, TRAINING, images, settings
 
 EXACT = 1e-10
 RULES = {
@@ -27,6 +28,14 @@ RULES = {
     "smoothed cross-entropy": {"loss": "cross-entropy", "label_smoothing": 0.2},
     "full batch in ghost batches": {"minibatches": "full", "batch_size": 9, "iterations": 40},
     "replacement": {"minibatches": "replacement", "loss": "cross-entropy"},
+    "sum of squares": {"loss": "sum-of-squares", "lr": 0.001, "momentum": 0.9},
+    "sum of squares in ghost batches": {
+        "loss": "sum-of-squares",
+        "lr": 0.001,
+        "minibatches": "full",
+        "batch_size": 9,
+        "iterations": 40,
+    },
 }
 
 
@@ -77,6 +86,16 @@ def test_every_mode_follows_every_rule_as_the_loop_does(network, rule):
         assert_equal(weights(raw, network, mode=mode, **rule), expected)
 
 
+@pytest.mark.parametrize("activation", ["relu", "tanh", "gaussian"])
+def test_every_mode_fits_numbers_with_every_activation_as_the_loop_does(activation):
+    """A regression: its own targets, inputs that are numbers, no labels."""
+    raw, rule = load("eight-points"), {"loss": "sum-of-squares", "lr": 1e-4, "batch_size": 8}
+    kind = {"data": GIVEN, "activation": activation}
+    expected = weights(raw, "mlp4-regression-small", mode="loop", **kind, **rule)
+    for mode in ("batched", "graphs"):
+        assert_equal(weights(raw, "mlp4-regression-small", mode=mode, **kind, **rule), expected)
+
+
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 def test_the_loop_is_what_one_writes_with_the_framework(rule):
     """SGD, schedulers and losses of torch, on the data in the order of numpy's generator."""
@@ -114,6 +133,7 @@ def test_the_loop_is_what_one_writes_with_the_framework(rule):
         "cross-entropy": lambda f, y: nn.CrossEntropyLoss(
             label_smoothing=training["label_smoothing"]
         )(f, y.argmax(1)),
+        "sum-of-squares": nn.MSELoss(reduction="sum"),
     }
     generator = np.random.default_rng([seed, 1])
     order = []
@@ -131,7 +151,8 @@ def test_the_loop_is_what_one_writes_with_the_framework(rule):
         ):
             outputs = model(split.inputs[ghost])
             loss = losses[training["loss"]](outputs, split.targets[ghost])
-            (loss * len(ghost) / len(batch)).backward()
+            added_up = training["loss"] == "sum-of-squares"
+            (loss if added_up else loss * len(ghost) / len(batch)).backward()
         update.step()
         scheduler.step()
     for name, tensor in model.state_dict().items():
@@ -183,7 +204,7 @@ def test_the_step_that_a_gpu_records_is_the_step_of_the_cpu(rule):
     generator = torch.Generator().manual_seed(0)
     for chunk in range(3):
         order = torch.randint(22, (4 + chunk, 2, batch), generator=generator)
-        rates = torch.linspace(0.01, 0.02, 4 + chunk, dtype=torch.float64)
+        rates = training["lr"] * torch.linspace(0.5, 1, 4 + chunk, dtype=torch.float64)
         plain.load(order, rates)
         record.load(order, rates)
         for _ in order:
@@ -215,7 +236,13 @@ def test_pooling_by_windows_is_pooling(shape, size, normal):
 
 
 class TestLosses:
-    KINDS = (("half-mse", 0.0), ("mean-mse", 0.0), ("cross-entropy", 0.0), ("cross-entropy", 0.3))
+    KINDS = (
+        ("half-mse", 0.0),
+        ("mean-mse", 0.0),
+        ("sum-of-squares", 0.0),
+        ("cross-entropy", 0.0),
+        ("cross-entropy", 0.3),
+    )
 
     @pytest.mark.parametrize(("kind", "smoothing"), KINDS)
     def test_the_written_out_gradient_is_that_of_the_framework(self, kind, smoothing, normal):
@@ -228,9 +255,8 @@ class TestLosses:
         (expected,) = torch.autograd.grad(sum(losses), outputs)
         outputs = outputs.detach()
         assert torch.allclose(loss_gradient(outputs, targets, training), expected, atol=1e-14)
-        assert sample_losses(outputs, targets, training).mean(1).tolist() == pytest.approx(
-            [loss.item() for loss in losses], rel=1e-12
-        )
+        found = total_loss(sample_losses(outputs, targets, training), training)
+        assert found.tolist() == pytest.approx([loss.item() for loss in losses], rel=1e-12)
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])

@@ -74,7 +74,7 @@ def table_of(grid_key, change, folder):
     grid = load_grid(path, "paper")
     (pack,) = grid.packs.values()
     raw = RAW.get(grid_key, RAW["other"])
-    (trained,) = train_packs(raw, [plan.train_settings(grid, pack)], "cpu")
+    (trained,) = train_packs(raw, [plan.train_settings(pack)], "cpu")
     parts = [
         measure_pack(
             [trained.weights, trained.dense], raw, plan.measure_settings(grid, pack, family)

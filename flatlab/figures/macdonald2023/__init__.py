@@ -1,0 +1,1 @@
+"""macdonald2023: On progressive sharpening, flat minima and generalisation."""

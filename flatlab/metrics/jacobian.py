@@ -1,0 +1,93 @@
+"""Norms of macdonald2023: of the input-output Jacobian, of the outputs, and of the features.
+
+J is the derivative of a sample's outputs f (the logits) with respect to its input, and
+P = diag(p) - p p^T that of p = softmax(f) with respect to f, so that the softmaxed network has P J.
+Both are exact. The input is what the network sees: where a grid scales its inputs, the scaled one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from flatlab.derivatives import derivatives
+from flatlab.derivatives.norms import spectral_norm
+from flatlab.derivatives.probe import run
+from flatlab.derivatives.record import Use, recorded
+from flatlab.derivatives.spectra import singular_values
+from flatlab.metrics import Measured, Quantity, Samples
+
+SETTINGS = ()
+BATCH = 1000
+"""Samples at a time for the features."""
+
+SAMPLE, LAYER = ("sample",), ("layer",)
+QUANTITIES = {
+    "jacobian_norm": Quantity(
+        "Jacobian norm, max over the samples of ||J||_2", "output/input", "macdonald2023 Sec. 4"
+    ),
+    "softmax_jacobian_norm": Quantity(
+        "Jacobian norm of the softmaxed network, max over the samples of ||P J||_2",
+        "1/input",
+        "macdonald2023 Sec. 4",
+    ),
+    "softmax_jacobian_norm_per_sample": Quantity(
+        "||P J||_2", "1/input", "macdonald2023 Sec. 4", SAMPLE
+    ),
+    "output_norm": Quantity(
+        "Frobenius norm of the outputs of all samples", "output", "macdonald2023 App. C.1"
+    ),
+    "feature_norm": Quantity(
+        "||X^l||_2, X^l the inputs of layer l, a row for each sample",
+        "layer input",
+        "macdonald2023 App. C.2",
+        LAYER,
+    ),
+}
+
+
+def measure(model: nn.Module, samples: Samples, settings: Mapping[str, Any]) -> Measured:
+    """All norms on one sample set."""
+    found = derivatives(
+        model, samples.inputs, adaptive=False, batch_size=settings.get("batch_size")
+    )
+    names = [layer.name for layer in found.layers]
+    with torch.no_grad():
+        softmaxed = softmax_norms(found.outputs, found.gram)
+    features = _features(model, samples.inputs, found.findings.modules)
+    values = {
+        "jacobian_norm": found.singular[:, 0].max(),
+        "softmax_jacobian_norm": softmaxed.max(),
+        "softmax_jacobian_norm_per_sample": softmaxed,
+        "output_norm": torch.linalg.vector_norm(found.outputs.double()),
+        "feature_norm": torch.tensor([spectral_norm(features[name]) for name in names]),
+    }
+    arrays = {name: value.double().cpu().numpy() for name, value in values.items()}
+    return Measured(arrays, {"layer": names})
+
+
+def softmax_norms(outputs: Tensor, gram: Tensor) -> Tensor:
+    """||P J||_2 of each sample, from P (J J^T) P.  outputs: (samples, N).  gram: J J^T."""
+    p = outputs.double().softmax(1)
+    slope = p.diag_embed() - p[:, :, None] * p[:, None, :]
+    return singular_values(slope @ gram @ slope)[:, 0]
+
+
+def _features(
+    model: nn.Module, inputs: Tensor, modules: Mapping[str, nn.Module]
+) -> dict[str, Tensor]:
+    """The input of each layer, (samples, numbers); the uses of a layer side by side."""
+    parts: dict[str, list[Tensor]] = {}
+    for chunk in inputs.split(BATCH):
+        uses: list[Use] = []
+        with recorded(modules, uses):
+            run(model, chunk)
+        by_name: dict[str, list[Tensor]] = {}
+        for use in uses:
+            by_name.setdefault(use.name, []).append(use.x.reshape(len(chunk), -1))
+        for name, xs in by_name.items():
+            parts.setdefault(name, []).append(torch.cat(xs, 1))
+    return {name: torch.cat(rows) for name, rows in parts.items()}

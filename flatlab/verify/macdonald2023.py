@@ -1,0 +1,8 @@
+"""macdonald2023: what the paper says of its figures and tables."""
+
+from __future__ import annotations
+
+from flatlab.verify import Claim
+from flatlab.verify._regression import REGRESSION
+
+CLAIMS: dict[str, list[Claim]] = {**REGRESSION}
