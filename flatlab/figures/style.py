@@ -30,6 +30,18 @@ SETTINGS = {
 }
 """The five settings of chen2026 and chen2024, in seaborn's palette for the colour-blind."""
 
+INPUT_SCALES = {
+    "0.5": Look("#56b4e9", "o", "-"),
+    "1": Look("#0173b2", "s", "--"),
+    "1.5": Look("#08306b", "D", ":"),
+}
+SETTINGS |= {
+    f"activation {name}, input scale {scale}": look
+    for name in ("relu", "tanh")
+    for scale, look in INPUT_SCALES.items()
+}
+"""The settings of macdonald2023's Figures 30 and 31: the larger the inputs, the darker."""
+
 OTHERS = (
     Look("#56b4e9", "P"),
     Look("#ca9161", "X"),
@@ -52,7 +64,7 @@ BOUNDS = {
 }
 """In the order in which the lines lie: D above C above B above A."""
 
-WORDS = {"lr": "learning rate", "batch_size": "batch size"}
+WORDS = {"lr": "learning rate", "batch_size": "batch size", "scale": "input scale"}
 NAMES = {
     "train": "training samples",
     "test": "test samples",
@@ -74,6 +86,8 @@ TITLES = {
     "nmls": "NMLS (sum over the layers)",
     "g": "G (output²/input²)",
     "local_dimension": "local dimensionality",
+    "hessian_lambda_max": r"sharpness $\lambda_{\max}(H)$ (loss/parameter²)",
+    "softmax_jacobian_norm": "Jacobian norm, softmaxed (1/input)",
 }
 """Quantities with their units, for panels that show one each."""
 

@@ -46,8 +46,9 @@ ON_TEST_2024 = (
     "g",
     "local_dimension",
 )
+MACDONALD2023 = ("hessian_lambda_max", "softmax_jacobian_norm")
 BOUND_LINES = tuple(BOUNDS)
-"""What the figures of the two papers show, in their order."""
+"""What the figures of the papers show, in their order."""
 
 
 def frame(
@@ -55,10 +56,12 @@ def frame(
     quantities: Sequence[str],
     where: Mapping[str, Any] | None = None,
     samples: Sequence[str] = ("train",),
+    windows: bool = True,
 ) -> pd.DataFrame:
     """Mean, standard deviation and number of runs of quantities at every checkpoint.
 
-    where: the settings, as {"lr": 0.1}.  samples: the sample sets.  Columns: row and `COLUMNS`;
+    where: the settings, as {"lr": 0.1}.  samples: the sample sets.  windows: whether to say
+    where interpolation begins, of networks that are trained with squares.  Columns: row, `COLUMNS`;
     `samples` of a loss or an accuracy is the set that it is of, `layer` is empty where a quantity
     is one of the network. Where the checkpoints are log-spaced they begin at the first positive
     one, which is where a logarithmic axis can begin.
@@ -79,7 +82,7 @@ def frame(
                 part.insert(1, "setting", setting)
                 parts.append(part)
         begins = interpolation_begins(runs["train_loss"])
-        if math.isfinite(begins):
+        if windows and math.isfinite(begins):
             window = {"row": ["window"], "setting": [setting], "iteration": [begins]}
             parts.append(pd.DataFrame(window))
     filled = [part for part in parts if len(part)] or parts

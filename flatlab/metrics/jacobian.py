@@ -58,12 +58,13 @@ def measure(model: nn.Module, samples: Samples, settings: Mapping[str, Any]) -> 
     with torch.no_grad():
         softmaxed = softmax_norms(found.outputs, found.gram)
     features = _features(model, samples.inputs, found.findings.modules)
+    largest = [spectral_norm(features[name]) for name in names]
     values = {
         "jacobian_norm": found.singular[:, 0].max(),
         "softmax_jacobian_norm": softmaxed.max(),
         "softmax_jacobian_norm_per_sample": softmaxed,
         "output_norm": torch.linalg.vector_norm(found.outputs.double()),
-        "feature_norm": torch.tensor([spectral_norm(features[name]) for name in names]),
+        "feature_norm": torch.tensor(largest, dtype=torch.float64),
     }
     arrays = {name: value.double().cpu().numpy() for name, value in values.items()}
     return Measured(arrays, {"layer": names})

@@ -83,6 +83,59 @@ def test_test_inputs_are_standardized_by_the_moments_of_the_training_inputs(digi
     assert splits.test.inputs.numpy()[:, 0] == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
+@pytest.mark.parametrize("classes", ["all", [3, 8]])
+def test_components_have_mean_0_and_variance_1_by_themselves(classes, digits):
+    """Those that never vary are 0, also in test samples."""
+    splits = prepare(digits, {"classes": classes, "scaling": "components"})
+    inputs = splits.train.inputs.flatten(1)
+    assert inputs.mean(0).abs().max() < 1e-12
+    spread = inputs.std(0, correction=0)
+    varies = spread > 0
+    assert 0 < int((~varies).sum()) < 32
+    torch.testing.assert_close(spread[varies], torch.ones_like(spread[varies]))
+    assert not splits.test.inputs.flatten(1)[:, ~varies].any()
+    kept = np.isin(digits["train_labels"], range(10) if classes == "all" else classes)
+    train = digits["train_inputs"].values[kept].reshape(kept.sum(), -1).astype(float)
+    test = digits["test_inputs"].values.reshape(-1, 64).astype(float)
+    here = np.isin(digits["test_labels"], range(10) if classes == "all" else classes)
+    columns = varies.numpy()
+    expected = (test[here][:, columns] - train.mean(0)[columns]) / train.std(0)[columns]
+    np.testing.assert_allclose(splits.test.inputs.flatten(1)[:, columns], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("scaling", ["unit", "standardized", "components"])
+def test_a_scale_is_a_factor_on_the_inputs_of_both_splits(scaling, digits):
+    plain = prepare(digits, {"classes": "all", "scaling": scaling})
+    larger = prepare(digits, {"classes": "all", "scaling": scaling, "scale": 1.5})
+    for part in ("train", "test"):
+        torch.testing.assert_close(getattr(larger, part).inputs, 1.5 * getattr(plain, part).inputs)
+
+
+@pytest.mark.parametrize("scaling", ["unit", "standardized", "components"])
+def test_the_first_samples_are_scaled_by_the_moments_of_all(scaling, digits):
+    settings = {"classes": "all", "scaling": scaling}
+    whole, part = prepare(digits, settings), prepare(digits, settings | {"samples": 40})
+    assert torch.equal(part.train.inputs, whole.train.inputs[:40])
+    assert torch.equal(part.train.labels, whole.train.labels[:40])
+    assert torch.equal(part.train.targets, whole.train.targets[:40])
+    assert torch.equal(part.test.inputs, whole.test.inputs)
+
+
+def test_of_data_that_lie_class_by_class_the_first_samples_are_of_all_classes(digits):
+    """A folder of images: its first samples would be of one class."""
+    order = np.argsort(digits["train_labels"].values, kind="stable")
+    by_class = digits.isel(train_sample=order)
+    labels = prepare(by_class, UNIT | {"samples": 200}).train.labels
+    assert set(labels.tolist()) == set(range(10))
+    again = prepare(by_class, UNIT | {"samples": 100}).train.labels
+    assert torch.equal(again, labels[:100])
+
+
+def test_more_training_samples_than_there_are_are_refused(digits):
+    with pytest.raises(DataError, match=r"data\.samples is 2000, there are 1433"):
+        prepare(digits, UNIT | {"samples": 2000})
+
+
 @pytest.mark.parametrize("classes", [[0, 1], [7, 2], [9, 0, 4]])
 def test_classes_are_renumbered_in_the_order_given(classes, digits):
     splits = prepare(digits, {"classes": classes, "scaling": "unit"})

@@ -44,6 +44,17 @@ def test_a_perceptron_has_four_linear_layers_with_bias(
     assert model(torch.zeros(3, *image)).shape == (3, outputs)
 
 
+@pytest.mark.parametrize(
+    ("name", "image", "sizes"),
+    [("mlp3", (3, 32, 32), [3072, 200, 200, 10]), ("mlp3-small", (8, 8), [64, 32, 32, 10])],
+)
+def test_a_perceptron_of_three_layers(name, image, sizes):
+    model = build({"name": name, "activation": "tanh"}, image, 10)
+    shapes = [tuple(layer.weight.shape) for layer in linear_layers(model)]
+    assert shapes == [(fan_out, fan_in) for fan_in, fan_out in pairwise(sizes)]
+    assert sum(p.numel() for p in model.parameters()) == parameters_of(name)
+
+
 @pytest.mark.parametrize("name", keys_of("models"))
 def test_every_architecture_maps_a_batch_to_its_outputs_sample_by_sample(name):
     shape = (3, 8, 8) if name.startswith("mlp") or "small" in name else (3, 32, 32)

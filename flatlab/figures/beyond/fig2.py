@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from flatlab.stats import Correlations
+from flatlab.stats import Correlations, Kind
 from flatlab.tables.selection import columns_of, end_of_training
 
 FIGURE = {
@@ -44,7 +44,7 @@ PAIRS = {
 """Pairs of quantities with their names, grouped by the first."""
 
 MEASURES = ["root_sharpness", "sharpness", "log_volume", "log_volume_of_three", "mls", "nmls"]
-LOOKS = {
+LOOKS: dict[Kind, tuple[str, str, str]] = {
     "pooled": ("#222222", "o", "all networks"),
     "within": ("#c05621", "D", "within settings"),
 }
