@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from flatlab.stats import Correlations, Kind
+from flatlab.stats import Correlations
+from flatlab.stats.correlation import Kind
 from flatlab.tables.selection import columns_of, end_of_training
 
 FIGURE = {
