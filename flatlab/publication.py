@@ -6,6 +6,7 @@ They are tracked, and no rule makes them. `snakemake published` draws them again
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,23 +52,29 @@ def _stem(kind: str, figure: plan.Figure, ending: str) -> str:
 def _provenance(key: str, scale: str, chosen: plan.Plan) -> dict[str, Any]:
     """By which code, where and how long a table's numbers were made, from the jobs' records."""
     place = Path("results", scale)
-    patterns = [f"models/{key}/*.safetensors.", f"metrics/{key}/*/*.zarr.zip."]
     if key in plan.keys_of("studies"):
-        patterns = [f"tables/{key}.zarr.zip."]
-    records = [
-        store.load_json(path)
-        for pattern in patterns
-        for path in sorted(place.glob(f"{pattern}provenance.json"))
-        if ".dense." not in path.name
-    ]
+        made = {"study": [place / f"tables/{key}.zarr.zip"]}
+    else:
+        grid = chosen.grid(key, scale)
+        made = {"train": [place / f"models/{key}/{pack}.safetensors" for pack in grid.packs]}
+        made |= {f: [grid.metrics(pack, f) for pack in grid.packs] for f in grid.families}
+    found = {name: list(_records(paths)) for name, paths in made.items()}
+    records = [record for each in found.values() for record in each]
     return {
-        "code": plan.computing_code(key, scale, chosen.grid),
+        "code": {name: sorted({r["code"] for r in each}) for name, each in found.items()},
         "jobs": len(records),
         "runtime_s": round(sum(record["runtime_s"] for record in records)),
         "machines": sorted({record["machine"] for record in records}),
         "gpu": any(record["gpu"] for record in records),
         "versions": {k: v for record in records for k, v in record["versions"].items()},
     }
+
+
+def _records(paths: Iterable[Path]) -> Iterator[dict[str, Any]]:
+    """Those that lie beside some files, where these have any: files from elsewhere may not."""
+    for path in paths:
+        if (record := Path(f"{path}.provenance.json")).is_file():
+            yield store.load_json(record)
 
 
 def _rewrite(readme: Path) -> None:

@@ -28,7 +28,6 @@ from flatlab.plan.jobs import (
 )
 from flatlab.plan.published import (
     PUBLISHED,
-    computing_code,
     outdated,
     published_figures,
     published_scales,
@@ -57,7 +56,6 @@ __all__ = [
     "Plan",
     "PlanError",
     "closest",
-    "computing_code",
     "figures",
     "fingerprint",
     "grid_keys",

@@ -47,7 +47,8 @@ def outdated(grid_of: Callable[[str, str], Grid]) -> Iterator[str]:
         about = json.loads((PUBLISHED / scale / "provenance.json").read_text())
         for key, then in about.items():
             now = computing_code(key, scale, grid_of)
-            if changed := [name for name, code in now.items() if then["code"].get(name) != code]:
+            recorded = then["code"]
+            if changed := [name for name, code in now.items() if recorded.get(name) != [code]]:
                 yield (
                     f"results/published/{scale}: {key} was made with other code of "
                     f"{', '.join(changed)}; this version may compute other numbers"
