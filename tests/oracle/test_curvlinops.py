@@ -4,6 +4,8 @@ import pytest
 import torch
 from torch import nn
 
+import flatlab
+
 WIDTHS = (4, 6, 5, 3)  # 83 parameters
 SAMPLES = 12
 EXACT = 1e-10
@@ -64,3 +66,23 @@ def test_sharpness_of_relu_networks_is_the_trace_of_the_hessian(residual, mlp, n
     loss = nn.MSELoss(reduction="sum")
     trace = float(dense(curvlinops.HessianLinearOperator, model, x, loss, residual).trace())
     assert LOSSES["sum"] * measure(model, x).sharpness.item() == pytest.approx(trace, rel=EXACT)
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+@pytest.mark.parametrize("kind", ["mse", "cross-entropy"])
+def test_largest_eigenvalues_are_those_of_their_matrices(kind, activation, mlp, normal):
+    """mean-mse is the mean over outputs and samples, as theirs."""
+    model, x = mlp(WIDTHS, seed=5, activation=activation), normal(SAMPLES, WIDTHS[0])
+    classes = torch.arange(SAMPLES) % WIDTHS[-1]
+    targets, name, loss = classes, "cross-entropy", nn.CrossEntropyLoss(label_smoothing=0.3)
+    if kind == "mse":
+        targets, name, loss = normal(SAMPLES, WIDTHS[-1], seed=4), "mean-mse", nn.MSELoss()
+    found = flatlab.measure(model, x, targets, families=["hessian"], loss=name, label_smoothing=0.3)
+    for variable, operator_class in (
+        ("hessian_lambda_max", curvlinops.HessianLinearOperator),
+        ("gauss_newton_lambda_max", curvlinops.GGNLinearOperator),
+    ):
+        operator = operator_class(model, loss, list(model.parameters()), [(x, targets)])
+        matrix = (operator @ torch.eye(operator.shape[1], dtype=torch.float64)).detach()
+        largest = torch.linalg.eigvalsh(matrix)[-1].item()
+        assert found[variable].item() == pytest.approx(largest, rel=1e-4), variable
