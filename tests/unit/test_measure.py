@@ -16,7 +16,7 @@ import xarray as xr
 from torch import nn
 
 import flatlab
-from flatlab import MeasureError, store
+from flatlab import MeasureError, features, store
 from flatlab.metrics import accuracy, geometry, hessian, jacobian, measure_pack
 
 PAGE = Path(__file__).parents[2] / "docs" / "measures.md"
@@ -824,6 +824,8 @@ def test_the_page_names_every_setting_and_nothing_that_does_not_exist():
     quantities = {name for family in FAMILIES for name in family.QUANTITIES}
     underscored = set(re.findall(r"`([a-z]+(?:_[a-z0-9]+)+)`", text))
     settings = {"singular_values", "batch_size", "batch_norm"}
+    functions = {"approximated_bound", "loss_nearby"}
+    assert all(callable(getattr(features, name)) for name in functions)
     notes = {"layers_left_out", "parameters_by_generic_gradient", "parameters_unused"}
     notes |= {"parameters_frozen", "named_modules"}
-    assert underscored <= quantities | settings | notes
+    assert underscored <= quantities | functions | settings | notes
