@@ -25,15 +25,17 @@ TIGHT, LEAST = 0.5, 0.1
 """A bound is tight if it exceeds the gap by less than half of it, or of 0.1 where that is more."""
 
 
-def rhos(e: Evidence, variant: str) -> dict[float, Estimate]:
-    """rho(kappa, gap) over all data sets of a class separation, squared loss, by separation."""
-    table = e.table(LABELS).sel(variant=variant, loss="squared")
-    columns = {"kappa": table["relative_flatness"].sel(normalization="none"), "gap": table["gap"]}
-    found = {}
-    for c in table["separation"].values:
-        here = {name: part.sel(separation=c).values.ravel() for name, part in columns.items()}
-        found[float(c)] = Correlations(here, [""] * len(here["gap"])).rho("kappa", "gap")
-    return found
+def rho(e: Evidence, variant: str, separation: float) -> Estimate:
+    """rho(kappa, gap) over all data sets of a class separation, squared loss."""
+    table = e.table(LABELS).sel(variant=variant, loss="squared", separation=separation)
+    kappa = table["relative_flatness"].sel(normalization="none")
+    columns = {"kappa": kappa.values.ravel(), "gap": table["gap"].values.ravel()}
+    return Correlations(columns, [""] * kappa.size).rho("kappa", "gap")
+
+
+def separations(e: Evidence) -> list[float]:
+    """Those of Figure 3."""
+    return [float(c) for c in e.table(LABELS)["separation"].values]
 
 
 def rising(by_separation: dict[float, Estimate], name: str) -> Estimate:
@@ -49,16 +51,16 @@ def rises(variant: str) -> Callable[[Evidence], Verdict]:
     """The correlation increases with the separation; reported without the smallest ones, too."""
 
     def judge(e: Evidence) -> Verdict:
-        found = rhos(e, variant)
-        known = {c: rho for c, rho in found.items() if not rho.reason}
+        found = {c: rho(e, variant, c) for c in separations(e)}
+        known = {c: estimate for c, estimate in found.items() if not estimate.reason}
         if len(known) < 2:
             return not_run(f"{variant}: no correlations at two separations")
-        later = {c: rho for c, rho in known.items() if c >= FIRST_OF_CODE}
+        later = {c: estimate for c, estimate in known.items() if c >= FIRST_OF_CODE}
         verdict = rising(known, "tau(separation, rho(kappa, gap))") > 0
         name = f"tau from separation {FIRST_OF_CODE} on"
         return verdict.reporting(
             *([rising(later, name).report()] if len(later) > 1 else []),
-            *({**rho.report(), "quantity": f"rho at {c:g}"} for c, rho in found.items()),
+            *({**part.report(), "quantity": f"rho at {c:g}"} for c, part in found.items()),
         )
 
     return judge
@@ -66,12 +68,7 @@ def rises(variant: str) -> Callable[[Evidence], Verdict]:
 
 def at_the(end: Callable[..., float], variant: str) -> Callable[[Evidence], Estimate]:
     """rho(kappa, gap) at the smallest or the largest separation: end is min or max."""
-
-    def find(e: Evidence) -> Estimate:
-        found = rhos(e, variant)
-        return found[end(found)]
-
-    return find
+    return lambda e: rho(e, variant, end(separations(e)))
 
 
 def locally_constant(variant: str, ending: str = "") -> list[Claim]:
