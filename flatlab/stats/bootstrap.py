@@ -150,14 +150,13 @@ class Estimate:
         )
 
     def __abs__(self) -> Estimate:
-        jackknife = None if self.jackknife is None else np.abs(self.jackknife)
+        """Its interval is the percentile one: near zero BCa takes the fold for a bias."""
         return Estimate(
             f"|{self.name}|",
             abs(self.value),
             np.abs(self.resampled),
             self.strata,
-            jackknife,
-            self.reason,
+            reason=self.reason,
         )
 
     def __gt__(self, other: Estimate | float) -> Verdict:

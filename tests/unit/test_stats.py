@@ -174,9 +174,17 @@ def test_differences_and_absolute_values_keep_the_resamples_together() -> None:
     assert width < 0.2 * np.diff(a.interval())[0]
     minus = correlations.rho("x", "z")
     assert minus.value < 0
-    assert abs(minus).interval() == pytest.approx(
-        tuple(-end for end in minus.interval()[::-1]), rel=1e-6
-    )
+    ends = np.quantile(-minus.resampled, [0.025, 0.975])
+    assert abs(minus).interval() == pytest.approx(tuple(ends), rel=1e-6)
+
+
+def test_the_interval_of_an_absolute_value_near_zero_reaches_as_far_as_the_number_does() -> None:
+    generator = np.random.default_rng(3)
+    data = {"x": generator.normal(size=40), "y": generator.normal(size=40)}
+    rho = Correlations(data, SETTINGS, resamples=2_000).rho("x", "y")
+    low, high = rho.interval()
+    assert low < 0 < high
+    assert abs(rho).interval()[1] > 0.8 * max(-low, high)
 
 
 def test_compared_correlations_are_of_the_same_runs() -> None:

@@ -58,7 +58,7 @@ def table_of(grid_key, change, folder):
     content = yaml.safe_load((GRIDS / f"{grid_key}.yaml").read_text())
     content["seeds"] = ["0-1"]
     content["settings"] = content["settings"][:1]
-    content["settings"][0] = {"lr": 0.001, "batch_size": 4}  # no variant diverges
+    content["settings"][0] = {"lr": 0.0001, "batch_size": 4}  # no variant diverges
     content["checkpoints"] = {"dense": "none", "seeds": "all"}
     content["training"]["iterations"] = STEPS
     content["measure"] |= {"families": ["accuracy", "geometry"], "diverged_below": 0}
