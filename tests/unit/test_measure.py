@@ -17,7 +17,7 @@ from torch import nn
 
 import flatlab
 from flatlab import MeasureError, store
-from flatlab.metrics import accuracy, geometry, measure_pack
+from flatlab.metrics import accuracy, adaptive, geometry, measure_pack
 
 PAGE = Path(__file__).parents[2] / "docs" / "measures.md"
 DIMS = {"sample", "layer", "norm", "bound"}
@@ -805,7 +805,9 @@ def test_the_first_example_of_the_page_runs(capsys):
     assert capsys.readouterr().out
 
 
-@pytest.mark.parametrize("family", [geometry, accuracy], ids=["geometry", "accuracy"])
+@pytest.mark.parametrize(
+    "family", [geometry, accuracy, adaptive], ids=["geometry", "accuracy", "adaptive"]
+)
 def test_the_tables_of_the_page_are_those_of_the_code(family):
     name = family.__name__.rpartition(".")[2]
     expected = table(family)
@@ -818,7 +820,7 @@ def test_the_page_names_every_setting_and_nothing_that_does_not_exist():
     text = PAGE.read_text()
     for word in (*geometry.COSTLY, *geometry.CONVENTIONS, *geometry.NORMS, *geometry.BOUNDS):
         assert f"`{word}`" in text or f'"{word}"' in text, word
-    quantities = {**geometry.QUANTITIES, **accuracy.QUANTITIES}
+    quantities = {**geometry.QUANTITIES, **accuracy.QUANTITIES, **adaptive.QUANTITIES}
     underscored = set(re.findall(r"`([a-z]+(?:_[a-z0-9]+)+)`", text))
     settings = {"singular_values", "batch_size"}
     notes = {"layers_left_out", "parameters_by_generic_gradient", "parameters_unused"}
