@@ -20,8 +20,8 @@ FIGURE = {
         "each network. Left: elementwise-adaptive sharpness, logarithmic, against mean |x|² |J|² "
         "with the norm of the Jacobian by a Krylov iteration. Right: the pair without "
         "normalization, S against MLS. Correlations with the logarithm of the ordinate, with their "
-        "95 % intervals in brackets (BCa bootstrap, stratified by family): over all networks "
-        "(Pearson's and of ranks), within families, and between families."
+        "95 % intervals in brackets (BCa bootstrap over networks; between families over families): "
+        "of all networks (Pearson's and of ranks), within families, and of the families' means."
     ),
     "zoos": ["vision-zoo"],
     "size_inches": [11.0, 5.6],
@@ -70,13 +70,20 @@ def frame(tables: Mapping[str, xr.Dataset], correlations: Mapping[str, xr.Datase
 
 
 def _correlations(shown: xr.Dataset, x: str, y: str) -> list[dict[str, Any]]:
-    columns = {"x": shown[x].values, "y": np.log(shown[y].values)}
-    families = list(shown["family"].values)
-    ranks = {name: pd.Series(values).rank().to_numpy() for name, values in columns.items()}
+    points = pd.DataFrame({"x": shown[x].values, "y": np.log(shown[y].values)})
+    by_family = points.groupby(shown["family"].values)
+    several = by_family["x"].transform("size") > 1
+    columns = {
+        "pooled": points,
+        "ranks": points.rank(),
+        "within": (points - by_family.transform("mean"))[several],
+        "between": by_family.mean(),
+    }
     rows = []
-    for kind in KINDS:
-        of = Correlations(ranks if kind == "ranks" else columns, families)  # type: ignore[arg-type]
-        rho = of.rho("x", "y", "pooled" if kind == "ranks" else kind)  # type: ignore[arg-type]
+    for kind, chosen in columns.items():
+        values = {name: chosen[name].to_numpy() for name in points}
+        # one stratum: families have too few networks each to be resampled by themselves
+        rho = Correlations(values, ["all"] * len(chosen)).rho("x", "y")
         low, high = rho.interval()
         rows.append({"row": kind, "rho": rho.value, "low": low, "high": high})
     return rows
