@@ -81,7 +81,7 @@ def _correlations(shown: xr.Dataset, x: str, y: str) -> list[dict[str, Any]]:
     }
     rows = []
     for kind, chosen in columns.items():
-        values = {name: chosen[name].to_numpy() for name in points}
+        values = {name: chosen[name].to_numpy() for name in ("x", "y")}
         # one stratum: families have too few networks each to be resampled by themselves
         rho = Correlations(values, ["all"] * len(chosen)).rho("x", "y")
         low, high = rho.interval()
