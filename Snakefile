@@ -20,8 +20,10 @@ report: "report/workflow.rst"
 
 wildcard_constraints:
     scale="|".join(plan.SCALES),
-    grid=f"(?!(?:{STUDIES})[./])[a-z0-9-]+",  # a study's table is not a grid's
+    grid=f"(?!(?:{STUDIES}|{ZOOS})[./])[a-z0-9-]+",  # theirs are no grid's tables
     study=STUDIES,
+    zoo=ZOOS,
+    part="[0-9]+",
     pack="[^/]+",
     family="[a-z0-9-]+",
     dataset="[a-z0-9-]+",
@@ -45,6 +47,7 @@ include: "rules/data.smk"
 include: "rules/train.smk"
 include: "rules/measure.smk"
 include: "rules/study.smk"
+include: "rules/zoo.smk"
 include: "rules/analyse.smk"
 include: "rules/figures.smk"
 include: "rules/verify.smk"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import resource
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -65,11 +67,17 @@ def _parser() -> argparse.ArgumentParser:
 def _add_measure(sub: argparse.ArgumentParser) -> None:
     sub.formatter_class = argparse.ArgumentDefaultsHelpFormatter
     add = sub.add_argument
-    add("weights", type=Path, help="a state dictionary, or a pack of this project")
-    add("--model", required=True, metavar="NAME|MODULE:FUNCTION", help=_known("models"))
-    add("--data", required=True, metavar="NAME|FOLDER", help=f"{_known('data')}; images by class")
+    help_ = "a state dictionary, or a pack of this project"
+    add("weights", type=Path, nargs="?", help=help_)
+    add("--model", metavar="NAME|MODULE:FUNCTION", help=_known("models"))
+    add("--data", metavar="NAME|FOLDER", help=f"{_known('data')}; images by class")
+    add("--timm", metavar="NAME", help="instead of --model: a vision network of timm, and")
+    add("--images", type=Path, metavar="FOLDER", help="instead of --data: images by class, as is")
+    help_ = "of --timm; those of timm's hub if not given"
+    add("--weights", type=Path, metavar="FILE", dest="weights_of_timm", help=help_)
     add("--out", type=Path, metavar="FILE.zarr.zip", help="where to write the report")
-    add("--family", nargs="+", default=["geometry"], metavar="NAME", help="what to measure")
+    help_ = "what to measure: geometry, or adaptive for --timm, if not given"
+    add("--family", nargs="+", metavar="NAME", help=help_)
     add("--split", choices=["train", "test"], default="train", help="where the samples come from")
     add("--samples", type=_count, default=100, help="how many, or `all`")
     add("--sample-seed", type=int, default=0, help="of the draw of samples")
@@ -122,17 +130,45 @@ def _measure(options: argparse.Namespace) -> int:
     settings["samples"] = None if options.samples == "all" else options.samples
     settings["progress"] = sys.stderr.isatty()
     del settings["run_command"]
+    start = time.monotonic()
     try:
-        report = measurement.measure_file(**settings)
+        report = _measured(measurement, settings)
     except (measurement.MeasureError, measurement.DataError) as error:
         raise store.StoreError(str(error)) from None
     if out:
         out.parent.mkdir(parents=True, exist_ok=True)
         store.save_dataset(out, report)
     _show_dataset(report)
+    # Not in the report: they are of this machine and this time.
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    memory = peak * (1 if sys.platform == "darwin" else 1024)
+    print(f"\n{time.monotonic() - start:.1f} s, {memory / 1e9:.2f} GB of memory at most")
     if out:
         print(f"\nwritten to {out}; print it again with: flatlab show {out}")
     return 0
+
+
+OF_FILES = ("model", "data_set", "split", "scaling", "outputs", "activation", "run", "checkpoint")
+"""What `flatlab measure` needs to know of networks that are not timm's."""
+
+
+def _measured(measurement: Any, settings: dict[str, Any]) -> Any:
+    """The report on a network of timm, or on one of this project or of one's own."""
+    name, images, weights = (settings.pop(k) for k in ("timm", "images", "weights_of_timm"))
+    if bool(name) != bool(images):
+        raise plan.PlanError("--timm and --images go together")
+    default = ["adaptive"] if name else ["geometry"]
+    settings["families"] = settings["families"] or default
+    if name:
+        if settings["model"] or settings["data_set"]:
+            raise plan.PlanError("give either --timm and --images, or --model and --data")
+        kept = {key: value for key, value in settings.items() if key not in OF_FILES}
+        kept["weights"] = weights or settings["weights"]
+        return measurement.measure_pretrained(name, images=images, **kept)
+    for key, option in (("weights", "weights"), ("model", "--model"), ("data_set", "--data")):
+        if settings[key] is None:
+            raise plan.PlanError(f"flatlab measure needs {option}, or --timm and --images")
+    return measurement.measure_file(**settings)
 
 
 def _run(options: argparse.Namespace) -> int:

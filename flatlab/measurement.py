@@ -21,6 +21,8 @@ from flatlab.metrics import MeasureError, measure
 from flatlab.models import build
 from flatlab.plan.registry import check_known, keys_of
 from flatlab.splits import prepare
+from flatlab.zoos import networks
+from flatlab.zoos.images import Images
 
 
 def measure_file(
@@ -78,6 +80,36 @@ def measure_file(
         sample_seed=sample_seed,
         scaling=scaling,
         **about,
+    )
+
+
+def measure_pretrained(
+    name: str,
+    *,
+    images: Path,
+    weights: Path | None = None,
+    samples: int | None = 100,
+    sample_seed: int = 0,
+    device: str = "cpu",
+    **settings: Any,
+) -> xr.Dataset:
+    """Measure a network of timm on images in folders by class, with the transform it was made for.
+
+    name: as timm has it.  weights: a `.safetensors` file; None: those of timm's hub.
+    samples, sample_seed: which images; None: all.  settings: as for `flatlab.metrics.measure`.
+    Raises `MeasureError` or `DataError` with the reason.
+    """
+    built = networks.build(name, pretrained=weights is None)
+    model = networks.with_weights(built, weights) if weights else built
+    chosen = Images(images, sys.maxsize if samples is None else samples, sample_seed)
+    inputs = chosen.inputs(networks.configuration(model)).to(device)
+    labels = chosen.labels(networks.outputs_of(model))
+    report = measure(model.to(device), inputs, labels, **settings)
+    return report.assign_attrs(
+        title=f"{name} on {len(inputs)} images of {images.name}",
+        weights=weights.name if weights else "timm's hub",
+        parameters=networks.parameters_of(model),
+        sample_seed=sample_seed,
     )
 
 

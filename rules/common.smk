@@ -17,7 +17,8 @@ try:
 except plan.PlanError as error:
     raise WorkflowError(str(error)) from None
 
-STUDIES = "|".join(plan.keys_of("studies"))
+STUDIES = "|".join(plan.keys_of("studies")) or "none"
+ZOOS = "|".join(plan.zoo_keys()) or "none"
 LARGE_GRIDS = [grid.key for grid in PLAN.grids if not grid.keeps_dense_checkpoints]
 
 
@@ -118,6 +119,34 @@ def study_settings(wildcards):
 
 def study_code(wildcards):
     return plan.study_code(wildcards.study)
+
+
+def zoo_of(wildcards):
+    return plan.load_zoo(wildcards.zoo, wildcards.scale)
+
+
+def data_of_zoo(wildcards):
+    trained = zoo_of(wildcards).trained
+    return f"results/{wildcards.scale}/data/{trained.data}.zarr.zip" if trained else []
+
+
+def metrics_of_zoo(wildcards):
+    zoo = zoo_of(wildcards)
+    return [zoo.metrics(part) for part in zoo.parts]
+
+
+def survey_settings(wildcards):
+    return plan.survey_settings(zoo_of(wildcards), wildcards.part)
+
+
+def survey_code(wildcards):
+    return plan.survey_code()
+
+
+def gathering_settings(wildcards):
+    return plan.gathering_settings(
+        zoo_of(wildcards), plan.load_zoo(wildcards.zoo, "paper")
+    )
 
 
 def why_there_is_no_target(wildcards):

@@ -30,8 +30,12 @@ def load(name: str, folder: str | None = None) -> xr.Dataset:
 
     folder: where downloads lie or are put; None: $FLATLAB_DATA, else `data` in this directory.
     """
-    place = Path(folder or os.environ.get("FLATLAB_DATA") or "data")
-    return importlib.import_module(module_of("data", name)).load(place)
+    return importlib.import_module(module_of("data", name)).load(folder_of(folder))
+
+
+def folder_of(folder: str | None) -> Path:
+    """Where data lie: as for `load`."""
+    return Path(folder or os.environ.get("FLATLAB_DATA") or "data")
 
 
 def dataset(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import Node, get_gradient_edge
 
-from flatlab.derivatives.guard import MeasureError
+from flatlab.derivatives.guard import MeasureError, check_mode
 from flatlab.derivatives.layers import MATRICES, RULED, plain_forward
 from flatlab.derivatives.record import Use, recorded
 
@@ -49,8 +49,7 @@ class Findings:
 
 def probe(model: nn.Module, inputs: Tensor) -> Findings:
     """Run the first two samples, and refuse what cannot be measured exactly."""
-    two = inputs[:2] if len(inputs) > 1 else torch.cat([inputs, inputs])
-    two = two.detach().clone().requires_grad_()
+    two = _two(inputs)
     modules = {
         name: module
         for name, module in model.named_modules()
@@ -61,11 +60,8 @@ def probe(model: nn.Module, inputs: Tensor) -> Findings:
         outputs = run(model, two)
     _check_outputs(outputs, two)
     known = all(map(_keeps_samples_apart, model.modules()))
-    if not known and not _equal(outputs, run(model, two)):
-        raise MeasureError(
-            "two passes of the network differ: it draws at random; call model.eval(), and pass "
-            "training=self.training to functional dropout"
-        )
+    if not known:
+        _check_repeats(model, two, outputs)
     parameters = dict(model.named_parameters())
     finite = all(is_finite(tensor) for tensor in (outputs, *parameters.values()))
     reasons = [""] * len(uses) if known or not finite else _first_sample_alone(outputs, two, uses)
@@ -102,6 +98,18 @@ def probe(model: nn.Module, inputs: Tensor) -> Findings:
     )
 
 
+def check(model: nn.Module, inputs: Tensor) -> None:
+    """Refuse what is no function of each sample alone, without asking for any rules."""
+    check_mode(model)
+    two = _two(inputs)
+    outputs = run(model, two.clone())
+    _check_outputs(outputs, two)
+    if not all(map(_keeps_samples_apart, model.modules())):
+        _check_repeats(model, two.clone(), outputs)
+        if is_finite(outputs):
+            _first_sample_alone(outputs, two, [])
+
+
 def is_finite(tensor: Tensor) -> bool:
     """Whether all numbers are finite, in one pass without a copy."""
     return bool(torch.linalg.vector_norm(tensor.detach(), float("inf")).isfinite())
@@ -116,6 +124,20 @@ def run(model: nn.Module, inputs: Tensor) -> Tensor:
             raise
         shape = tuple(inputs.shape[1:])
         raise MeasureError(f"the network does not accept inputs {shape}: {error}") from error
+
+
+def _two(inputs: Tensor) -> Tensor:
+    """The first two samples, or the only one twice."""
+    two = inputs[:2] if len(inputs) > 1 else torch.cat([inputs, inputs])
+    return two.detach().clone().requires_grad_()
+
+
+def _check_repeats(model: nn.Module, two: Tensor, outputs: Tensor) -> None:
+    if not _equal(outputs, run(model, two)):
+        raise MeasureError(
+            "two passes of the network differ: it draws at random; call model.eval(), and pass "
+            "training=self.training to functional dropout"
+        )
 
 
 def _check_outputs(outputs: object, inputs: Tensor) -> None:

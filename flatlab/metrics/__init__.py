@@ -10,7 +10,7 @@ of one sample set. A family that compares training with test samples has instead
 
     measure_splits(model, splits, settings) -> Measured
 
-and is measured by the workflow alone.
+and is measured by the workflow alone. One without `SETTINGS` is not measured on grids.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from flatlab.derivatives.guard import MeasureError, undisturbed
 from flatlab.models import build
 from flatlab.plan import module_of
 from flatlab.plan.registry import check_known
+from flatlab.plan.schema import Adaptive, convert
 from flatlab.splits import Splits, prepare
 from flatlab.store import as_strings
 
@@ -87,6 +88,7 @@ def measure(
     singular_values: str | int = "all",
     conventions: str = "flatlab",
     costly: Iterable[str] = ("elementwise-adaptive-trace",),
+    adaptive: Mapping[str, Any] | None = None,
     curvature: Iterable[str] = CURVATURES,
     label_smoothing: float = 0.0,
     batch_norm: str = "eval",
@@ -107,7 +109,9 @@ def measure(
     k largest.  conventions: "flatlab", or "chen-code" for those of the authors' code.
     costly: quantities that cost as much as the rest, or more: any of "elementwise-adaptive-trace",
     "operator-norm", "corrected-bound".  curvature, batch_norm: of `hessian`: whose eigenvalues, and
-    "train" for batch norm with the statistics of these samples, all at once.  progress: show a bar.
+    "train" for batch norm with the statistics of these samples, all at once.
+    adaptive: what the family of that name is to do, keys of `flatlab.plan.schema.Adaptive`,
+    {"rho": 0.01}.  progress: show a bar.
 
     Returns a dataset with dimensions `sample` and `layer` (names as in `named_modules`); each
     variable has `long_name`, `units` and `source`. Raises `MeasureError` where nothing exact can
@@ -144,6 +148,7 @@ def measure(
         "batch_norm": _choice("batch_norm", batch_norm, ("train", "eval")),
         "conventions": _choice("conventions", conventions, geometry.CONVENTIONS),
         "costly": [_choice("costly", name, geometry.COSTLY) for name in costly],
+        "adaptive": _adaptive(adaptive or {}),
         "batch_size": batch_size,
         "progress": progress,
         "seed": seed,
@@ -302,6 +307,13 @@ def _attributes(quantity: Quantity, precision: torch.dtype) -> dict[str, str]:
         "source": quantity.source,
         "precision": str(precision).removeprefix("torch."),
     }
+
+
+def _adaptive(options: Mapping[str, Any]) -> Adaptive:
+    try:
+        return convert(options, Adaptive, "adaptive.")
+    except ValueError as error:
+        raise MeasureError(str(error)) from None
 
 
 def _precision(dtype: str | torch.dtype | None) -> torch.dtype | None:

@@ -45,6 +45,14 @@ from flatlab.plan.schema import (
     convert,
     describe,
 )
+from flatlab.plan.zoos import (
+    Zoo,
+    gathering_settings,
+    load_zoo,
+    survey_code,
+    survey_settings,
+    zoo_keys,
+)
 
 __all__ = [
     "PUBLISHED",
@@ -55,12 +63,15 @@ __all__ = [
     "Pack",
     "Plan",
     "PlanError",
+    "Zoo",
     "closest",
     "figures",
     "fingerprint",
+    "gathering_settings",
     "grid_keys",
     "keys_of",
     "load_config",
+    "load_zoo",
     "measure_code",
     "measure_settings",
     "module_of",
@@ -70,11 +81,14 @@ __all__ = [
     "set_job_environment",
     "study_code",
     "study_settings",
+    "survey_code",
+    "survey_settings",
     "table_settings",
     "targets",
     "train_code",
     "train_settings",
     "why_not",
+    "zoo_keys",
 ]
 
 
@@ -133,8 +147,8 @@ class Plan:
         chosen = self.config.papers
         paths = sorted(folder.glob("*.yaml"))
         self.grids = [self.grid(path.stem, self.config.scale) for path in paths]
-        for key in {grid.key for grid in self.grids} & {*keys_of("studies")}:
-            raise PlanError(f"grids/{key}.yaml: a study has this key; their tables would clash")
+        for key in {grid.key for grid in self.grids} & {*keys_of("studies"), *zoo_keys()}:
+            raise PlanError(f"grids/{key}.yaml: a study or zoo has this key; tables would clash")
         there = {grid.key for grid in self.grids if grid.packs}
         self.figures = [
             f

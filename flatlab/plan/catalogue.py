@@ -23,7 +23,6 @@ PAPERS = {
 """The data figures and tables of each paper; schematics are left out."""
 
 NEEDS = {
-    **dict.fromkeys(["chen2026_fig5"], "ImageNet and the pretrained vision networks of timm"),
     **{f"macdonald2023_fig{number}": "CIFAR-100" for number in (13, 15, 17, 19, *range(24, 28))},
     **{
         f"andriushchenko2023_{key}": "ImageNet or MNLI with their shifted test sets, and the "

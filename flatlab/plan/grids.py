@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from flatlab.plan.registry import keys_of, parameters_of
+from flatlab.plan.registry import families_of_grids, parameters_of
 from flatlab.plan.schema import Data, Dense, Measure, Network, Strict, Training
 
 BUDGET_BYTES = 20 * 10**9
@@ -78,7 +78,7 @@ class Grid(Strict, frozen=True):
     def families(self) -> list[str]:
         """The families of quantities that are measured on this grid."""
         listed = self.measure.families
-        return keys_of("metrics") if isinstance(listed, str) else listed
+        return families_of_grids() if isinstance(listed, str) else listed
 
     @property
     def runs(self) -> list[str]:

@@ -47,6 +47,11 @@ def parameters_of(network: str) -> int:
     return _literal(_path("models", network), "PARAMETERS")
 
 
+def families_of_grids() -> list[str]:
+    """The families that grids are measured by: those with a literal SETTINGS."""
+    return [key for key in keys_of("metrics") if "SETTINGS" in _assigned(_path("metrics", key))]
+
+
 def settings_of(family: str) -> list[str]:
     """The keys of a grid's `measure` section that a family depends on: its literal SETTINGS.
 
@@ -75,7 +80,7 @@ def scales_of(study: str) -> dict[str, dict[str, Any]]:
 class Figure(Strict, frozen=True):
     """One data figure or table of a paper: a target.
 
-    grids, studies: those whose tables it shows.  caption: what one reads under it.
+    grids, studies, zoos: those whose tables it shows.  caption: what one reads under it.
     size_inches: width and height.
     """
 
@@ -86,6 +91,7 @@ class Figure(Strict, frozen=True):
     size_inches: tuple[float, float]
     grids: tuple[str, ...] = ()
     studies: tuple[str, ...] = ()
+    zoos: tuple[str, ...] = ()
 
     @property
     def target(self) -> str:
@@ -95,7 +101,7 @@ class Figure(Strict, frozen=True):
     @property
     def tables(self) -> list[str]:
         """The keys of all tables that it shows."""
-        return [*self.grids, *self.studies]
+        return [*self.grids, *self.studies, *self.zoos]
 
 
 def figures() -> list[Figure]:
@@ -116,6 +122,13 @@ def figures() -> list[Figure]:
         if not figure.tables:
             raise PlanError(f"{where}: name a study, or a grid in FIGURE.grids")
     return found
+
+
+@functools.cache
+def _assigned(path: Path) -> list[str]:
+    """The names that a file gives values to."""
+    nodes = ast.parse(path.read_text()).body
+    return [ast.unparse(node.targets[0]) for node in nodes if isinstance(node, ast.Assign)]
 
 
 @functools.cache

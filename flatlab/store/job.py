@@ -37,7 +37,8 @@ class Job:
 
         It is no output, since Snakemake deletes those of a failed job; success deletes it.
         """
-        return f"{self._first.partition('.safetensors')[0]}.unfinished"
+        stem = self._first.removesuffix(".safetensors").removesuffix(".zarr.zip")
+        return f"{stem}.unfinished"
 
     @property
     def _first(self) -> str:

@@ -43,6 +43,7 @@ from flatlab.verify._trends import (
     volume_falls_slower,
     volume_is_followed_less,
 )
+from flatlab.verify._zoo import PRETRAINED
 
 GRIDS = (MLP, VGG, LENET)
 COMPRESSION = (MLS, NMLS, VOLUME)
@@ -102,6 +103,7 @@ CLAIMS: dict[str, list[Claim]] = {
             negative_somewhere(GRIDS, (MLS, MLS_BOUND), (KAPPA, GAP)),
         ),
     ],
+    "fig5": PRETRAINED,
     "figH6": bounds_in_training("App. H.1", "caption of Fig. H.6"),
     "figH7": pair_plot(VGG),
     "figH8": [

@@ -17,7 +17,7 @@ from torch import nn
 
 import flatlab
 from flatlab import MeasureError, features, store
-from flatlab.metrics import accuracy, geometry, hessian, jacobian, measure_pack
+from flatlab.metrics import accuracy, adaptive, geometry, hessian, jacobian, measure_pack
 
 PAGE = Path(__file__).parents[2] / "docs" / "measures.md"
 DIMS = {"sample", "layer", "norm", "bound"}
@@ -805,10 +805,13 @@ def test_the_first_example_of_the_page_runs(capsys):
     assert capsys.readouterr().out
 
 
-FAMILIES = [geometry, accuracy, hessian, jacobian]
+FAMILIES = {
+    family.__name__.rpartition(".")[2]: family
+    for family in (geometry, accuracy, hessian, jacobian, adaptive)
+}
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=["geometry", "accuracy", "hessian", "jacobian"])
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
 def test_the_tables_of_the_page_are_those_of_the_code(family):
     name = family.__name__.rpartition(".")[2]
     expected = table(family)
@@ -821,7 +824,7 @@ def test_the_page_names_every_setting_and_nothing_that_does_not_exist():
     text = PAGE.read_text()
     for word in (*geometry.COSTLY, *geometry.CONVENTIONS, *geometry.NORMS, *geometry.BOUNDS):
         assert f"`{word}`" in text or f'"{word}"' in text, word
-    quantities = {name for family in FAMILIES for name in family.QUANTITIES}
+    quantities = {name for family in FAMILIES.values() for name in family.QUANTITIES}
     underscored = set(re.findall(r"`([a-z]+(?:_[a-z0-9]+)+)`", text))
     settings = {"singular_values", "batch_size", "batch_norm"}
     functions = {"approximated_bound", "loss_nearby"}

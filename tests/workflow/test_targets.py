@@ -31,7 +31,7 @@ def test_the_workflow_is_free_of_lint(fresh):
     ("arguments", "sentence"),
     [
         (["chen2026_figH9"], "chen2026_figH9 is not part of this version"),
-        (["chen2026_fig5"], "not part of this version; it needs ImageNet"),
+        (["andriushchenko2023_fig2"], "not part of this version; it needs ImageNet"),
         (["chen2026_figH18"], "unknown target 'chen2026_figH18'; did you mean 'chen2026_figH8'?"),
         (["chen2062_figH8"], "unknown target 'chen2062_figH8'; did you mean 'chen2026_figH8'?"),
         (["--config", "scale=huge"], "scale: unknown value 'huge'; Known: demo, paper, short"),

@@ -1,0 +1,32 @@
+"""The table of a zoo: one row per network. Coordinates: network, family, parameters, failure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import xarray as xr
+
+
+def gather(parts: Iterable[xr.Dataset], about: Mapping[str, Any]) -> xr.Dataset:
+    """Join the files of a zoo's jobs into a table, sorted by network.
+
+    about: attributes; `extent` is added, what the zoo has and what failed, in words.
+    """
+    table = xr.concat([part for part in parts if part.sizes["run"]], "run").sortby("run")
+    failed = int((table["failure"] != "").sum())
+    families = len(set(table["family"].values))
+    training = f", trained here for {about['training']}" if about["training"] else ", pretrained"
+    stands_in = f"; it stands in for the paper's {about['stands_in_for']}"
+    extent = (
+        f"{table.sizes['run']} networks of {families} families on {about['data']}{training}, "
+        f"{about['samples']} images each; {failed} could not be measured"
+        f"{stands_in if about['stands_in_for'] else ''}"
+    )
+    table.attrs = {**about, "extent": extent}
+    return table
+
+
+def kept(table: xr.Dataset) -> xr.Dataset:
+    """The networks that were measured and whose standard errors are within what is allowed."""
+    return table.sel(run=(table["finite"] == 1).values & (table["dropped"] == 0).values)

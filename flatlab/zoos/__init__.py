@@ -1,0 +1,1 @@
+"""Zoos: networks of timm, trained here or elsewhere, measured one by one."""

@@ -1,0 +1,173 @@
+"""One job of a zoo: its networks one after the other, each measured as it comes.
+
+What fails is recorded and the job goes on; what was measured before an interruption stays.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor, nn
+
+from flatlab.data import DataError
+from flatlab.metrics import MeasureError, measure
+from flatlab.metrics.adaptive import QUANTITIES
+from flatlab.progress import Progress
+from flatlab.splits import Split, Splits, prepare
+from flatlab.store import Unfinished, as_strings
+from flatlab.zoos import networks, training
+from flatlab.zoos.images import Images
+
+KEPT = [name for name, quantity in QUANTITIES.items() if "sample" not in quantity.dims]
+ACCURACIES = ("train_accuracy", "test_accuracy")
+
+
+class Candidate:
+    """A network that is yet to be had.
+
+    key: unique in the zoo.  name: of its architecture.  make: returns the network, inputs, labels
+    and what is known of it (`ACCURACIES`); it may raise.
+    """
+
+    def __init__(self, key: str, name: str, make: Callable[[], Any]) -> None:
+        self.key, self.name, self.make = key, name, make
+
+
+def survey(
+    settings: Mapping[str, Any], raw: xr.Dataset | None, folder: Path, unfinished: Unfinished
+) -> xr.Dataset:
+    """Measure the networks of one job.
+
+    settings: of `flatlab.plan.zoos.survey_settings`.  raw: the data file of networks that are
+    trained here.  folder: where images and weights of others lie.  unfinished: what an interrupted
+    job has left. Returns a dataset with the dimension `run`; a network that failed has the reason
+    in `failure`, and NaN.
+    """
+    candidates = list(_trained(settings, raw) if raw is not None else _elsewhere(settings, folder))
+    rows: list[dict[str, Any]] = []
+    progress = Progress(len(candidates), "networks", lambda: f"{_failed(rows)} failed")
+    for number, candidate in enumerate(candidates):
+        left = unfinished.load(candidate.key)
+        if left is None:
+            row = _row(candidate, settings)
+            unfinished.save(candidate.key, row.pop("values"), row)
+            left = unfinished.load(candidate.key)
+        assert left is not None  # it was written a moment ago
+        values, about = left
+        rows.append({**about, "values": values})
+        progress.advance(lambda done=number + 1: done)  # type: ignore[misc]
+    progress.close(len(candidates))
+    return _joined(rows)
+
+
+def _row(candidate: Candidate, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What is found of one network: its numbers, and in words why there are none."""
+    about = {"run": candidate.key, "network": candidate.name, "parameters": 0, "pixels": 0}
+    numbers = dict.fromkeys([*KEPT, *ACCURACIES], float("nan"))
+    failure = ""
+    try:
+        model, inputs, labels, known = candidate.make()
+        about |= {"parameters": networks.parameters_of(model), "pixels": inputs.shape[-1]}
+        report = measure(
+            model,
+            inputs,
+            labels,
+            families=["adaptive"],
+            adaptive=settings["adaptive"],
+            seed=settings["seed"],
+        )
+        numbers |= {name: float(report[name]) for name in KEPT if name in report} | known
+    except (MeasureError, DataError, RuntimeError, ValueError, MemoryError) as error:
+        failure = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+        print(f"{candidate.key}: {failure}", file=sys.stderr)
+    values = {name: np.array(number) for name, number in numbers.items()}
+    return {**about, "failure": failure, "values": values}
+
+
+def _trained(settings: Mapping[str, Any], raw: xr.Dataset) -> Iterator[Candidate]:
+    chosen = settings["trained"]
+    data = {"classes": "all", "scaling": chosen["scaling"]}
+    splits = prepare(raw, data, None, torch.float32)
+
+    def make(design: Mapping[str, Any], seed: int) -> tuple[nn.Module, Tensor, Tensor, dict]:
+        here = Splits(*(_resized(part, design["size"]) for part in (splits.train, splits.test)))
+        sizes = {"img_size": design["size"]} if "patch_size" in design["options"] else {}
+        model = networks.seeded(
+            design["name"],
+            seed,
+            num_classes=splits.outputs,
+            in_chans=here.train.inputs.shape[1],
+            **sizes,
+            **design["options"],
+        )
+        training.train(model, here.train, chosen, seed)
+        parts = (here.train, here.test)
+        known = {n: training.accuracy(model, p) for n, p in zip(ACCURACIES, parts, strict=True)}
+        subset = here.train.subset(settings["samples"], settings["seed"])
+        return model, subset.inputs, training.labels_of(subset), known
+
+    for design in chosen["networks"]:
+        (seed,) = design["seeds"]
+        key = f"{design['name']}-{_size_of(design['options'])}-s{seed}"
+        yield Candidate(key, design["name"], lambda d=design, s=seed: make(d, s))  # type: ignore[misc]
+
+
+def _resized(split: Split, size: int) -> Split:
+    return replace(split, inputs=training.resized(split.inputs, size))
+
+
+def _size_of(options: Mapping[str, Any]) -> str:
+    """The width of a network, which tells apart those of one architecture."""
+    widths = ("embed_dim", "dims", "embed_dims", "channels", "growth_rate")
+    value = next((options[key] for key in widths if key in options), "default")
+    return "w" + str(value[-1] if isinstance(value, list) else value)
+
+
+def _elsewhere(settings: Mapping[str, Any], folder: Path) -> Iterator[Candidate]:
+    chosen = settings["pretrained"]
+    weights = folder / "timm"
+    images = Images(folder / chosen["images"], settings["samples"], settings["seed"])
+
+    def make(name: str) -> tuple[nn.Module, Tensor, Tensor, dict]:
+        model = networks.load(name, weights)
+        configuration = networks.configuration(model)
+        outputs, pixels = networks.outputs_of(model), configuration["input_size"][-1]
+        if outputs != chosen["classes"] or pixels > chosen["size_at_most"]:
+            raise MeasureError(f"left out: {outputs} outputs, inputs of {pixels} pixels")
+        return model, images.inputs(configuration), images.labels(outputs), {}
+
+    for name in networks.wanted(chosen["networks"], weights)[settings["part"] :: settings["jobs"]]:
+        yield Candidate(name, name, lambda n=name: make(n))  # type: ignore[misc]
+
+
+def _failed(rows: list[dict[str, Any]]) -> int:
+    return sum(bool(row["failure"]) for row in rows)
+
+
+def _joined(rows: list[dict[str, Any]]) -> xr.Dataset:
+    variables: dict[str, Any] = {
+        name: (
+            "run",
+            np.array([float(row["values"][name]) for row in rows]),
+            {"long_name": QUANTITIES[name].long_name, "units": QUANTITIES[name].units}
+            if name in QUANTITIES
+            else {"long_name": name.replace("_", " "), "units": "%"},
+        )
+        for name in [*KEPT, *ACCURACIES]
+    }
+    words = {key: as_strings([row[key] for row in rows]) for key in ("run", "network", "failure")}
+    families = as_strings([networks.family_of(row["network"]) for row in rows])
+    coordinates: dict[str, Any] = {
+        **{key: ("run", values) for key, values in words.items()},
+        "family": ("run", families),
+        "parameters": ("run", np.array([row["parameters"] for row in rows], dtype=np.int64)),
+        "pixels": ("run", np.array([row["pixels"] for row in rows], dtype=np.int64)),
+    }
+    return xr.Dataset(variables, coords=coordinates)

@@ -1,0 +1,368 @@
+"""Adaptive sharpness and the norms of Jacobians against brute force, with their stated errors."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.func import functional_call, jacrev
+
+import flatlab
+from flatlab.derivatives.perturbation import loss_changes, random_gauss_newton
+from flatlab.derivatives.sensitivity import (
+    Jacobian,
+    largest_singular_values,
+    samples_at_a_time,
+    secant_slopes,
+)
+from flatlab.metrics.adaptive import QUANTITIES, _of_sharpness
+
+SEEDS = range(5)
+RAW = {"outputs": "network"}
+
+
+def linear(seed, inputs=6, outputs=3):
+    torch.manual_seed(seed)
+    return nn.Linear(inputs, outputs, bias=False, dtype=torch.float64)
+
+
+def measured(model, inputs, targets, seed=0, **adaptive):
+    return flatlab.measure(
+        model, inputs, targets, families=["adaptive"], adaptive=adaptive, seed=seed
+    )
+
+
+def jacobians(model, inputs):
+    rows = torch.func.vmap(jacrev(lambda x: model(x[None])[0]))(inputs)
+    return rows.flatten(2).detach()
+
+
+def diagonal_of_hessian(model, inputs, targets):
+    """Diagonal of the Hessian of mean |f - y|^2 / 2, parameter by parameter, by double backward."""
+    parameters = dict(model.named_parameters())
+
+    def loss(changed):
+        outputs = functional_call(model, changed, (inputs,))
+        return (outputs - targets).square().sum(1).mean() / 2
+
+    blocks = jacrev(jacrev(loss))({name: p.detach() for name, p in parameters.items()})
+    return {
+        name: blocks[name][name].reshape(p.numel(), p.numel()).diagonal().view_as(p)
+        for name, p in parameters.items()
+    }
+
+
+def weighted(model, diagonal):
+    return sum(float((p.detach() ** 2 * diagonal[n]).sum()) for n, p in model.named_parameters())
+
+
+def test_a_quadratic_loss_has_the_trace_at_any_rho_within_the_stated_error(normal):
+    # of a linear network the third derivatives vanish: E[...] is the trace, exactly
+    scores = []
+    for seed in range(60):
+        model, inputs = linear(seed), normal(4, 6, seed=seed)
+        targets = normal(4, 3, seed=seed + 100)
+        report = measured(
+            model, inputs, targets, seed, rho=0.5, draws=30, ascent_steps=0, trace="exact", **RAW
+        )
+        exact = weighted(model, diagonal_of_hessian(model, inputs, targets))
+        assert float(report.adaptive_trace) == pytest.approx(exact, rel=1e-10)
+        error = float(report.adaptive_sharpness_draw_error)
+        scores.append((float(report.adaptive_sharpness) - exact) / error)
+    # Student's t with 29 degrees of freedom, 60 times
+    assert abs(np.mean(scores)) < 4 / len(scores) ** 0.5
+    assert 0.75 < np.std(scores) < 1.3
+    assert np.max(np.abs(scores)) < 4.5
+
+
+def test_random_signs_are_unbiased_within_the_stated_error(mlp, normal):
+    scores = []
+    for seed in range(60):
+        model, inputs = mlp((5, 6, 3), seed=seed), normal(4, 5, seed=seed)
+        report, exact = (
+            measured(
+                model, inputs, normal(4, 3), seed, trace=trace, probes=30, draws=2, ascent_steps=0
+            )
+            for trace in ("random", "exact")
+        )
+        for name in ("adaptive_trace", "plain_trace"):
+            assert float(exact[f"{name}_error"]) == 0
+            difference = float(report[name] - exact[name])
+            scores.append(difference / float(report[f"{name}_error"]))
+    assert abs(np.mean(scores)) < 0.5
+    assert 0.75 < np.std(scores) < 1.4
+
+
+def test_traces_are_those_of_geometry(mlp, normal):
+    model, inputs = mlp((5, 6, 3)), normal(4, 5)
+    options = {
+        "adaptive": {"trace": "exact", "draws": 2, **RAW},
+        "families": ["geometry", "adaptive"],
+    }
+    report = flatlab.measure(model, inputs, normal(4, 3), **options)
+    assert float(report.adaptive_trace) == pytest.approx(float(report.elementwise_adaptive_trace))
+    assert float(report.plain_trace) == pytest.approx(float(report.sharpness))
+    assert float(report.mean_norm) == pytest.approx(float(report.mls), rel=1e-3)
+    assert float(report.normalized_norm) == pytest.approx(float(report.normalized_mls), rel=2e-3)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_finite_rho_is_that_of_plain_sampling(mlp, normal, seed):
+    """With a sigmoid and one-hot targets, against draws one by one, without antithetic ones."""
+    model, inputs, labels = (
+        mlp((3, 4, 2), seed=seed),
+        normal(3, 3, seed=seed),
+        torch.tensor([0, 1, 1]),
+    )
+    report = measured(model, inputs, labels, seed, draws=400)
+    targets = nn.functional.one_hot(labels, 2)
+    generator = np.random.default_rng(seed)
+
+    def loss(parameters):
+        w1, b1, w2, b2 = parameters
+        hidden = np.maximum(inputs.numpy() @ w1.T + b1, 0)
+        outputs = 1 / (1 + np.exp(-(hidden @ w2.T + b2)))
+        return ((outputs - targets.numpy()) ** 2).sum(1).mean() / 2
+
+    theta = [p.detach().numpy() for p in model.parameters()]
+    changes = [
+        loss([p + 0.1 * np.abs(p) * generator.standard_normal(p.shape) for p in theta])
+        - loss(theta)
+        for _ in range(20_000)
+    ]
+    brute, error = 200 * np.mean(changes), 200 * np.std(changes) / len(changes) ** 0.5
+    error = np.hypot(error, float(report.adaptive_sharpness_draw_error))
+    assert abs(float(report.adaptive_sharpness) - brute) < 4 * error
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_small_rho_gives_the_hessian_and_not_its_gauss_newton_part(mlp, normal, seed):
+    model = nn.Sequential(mlp((3, 4, 2), seed=seed, activation="tanh"), nn.Sigmoid())
+    inputs, targets = normal(5, 3, seed=seed), 3 * normal(5, 2, seed=seed + 50)
+    options = {"rho": 1e-3, "draws": 2000, "trace": "exact", **RAW}
+    report = measured(model, inputs, targets, seed, **options)
+    exact = weighted(model, diagonal_of_hessian(model, inputs, targets))
+    error = float(report.adaptive_sharpness_draw_error)
+    assert abs(float(report.adaptive_sharpness) - exact) < 4 * error
+    gauss_newton = float(report.adaptive_trace)
+    jacobian = jacrev(lambda changed: functional_call(model, changed, (inputs,)))
+    parts = jacobian({name: p.detach() for name, p in model.named_parameters()})
+    brute = sum(
+        float((parts[n].square() * p.detach().square()).sum()) for n, p in model.named_parameters()
+    )
+    assert gauss_newton == pytest.approx(brute / len(inputs), rel=1e-10)
+    assert abs(gauss_newton - exact) > 6 * error  # the residual's term is not in it
+
+
+def test_standard_errors_cover_samples_and_draws_that_all_samples_share():
+    """Over many tables with known effects the stated variance of the mean is the true one."""
+    generator = np.random.default_rng(0)
+    means, stated, of_draws = [], [], []
+    for _ in range(4000):
+        table = generator.normal(0, 1, (8, 1)) + generator.normal(0, 2, (1, 12))
+        table = table + generator.normal(0, 3, (8, 12))
+        found = _of_sharpness(torch.from_numpy(table))
+        means.append(found["adaptive_sharpness"])
+        stated.append(found["adaptive_sharpness_error"] ** 2)
+        of_draws.append(found["adaptive_sharpness_draw_error"] ** 2)
+    assert np.var(means) == pytest.approx(1 / 8 + 4 / 12 + 9 / 96, rel=0.08)
+    assert np.mean(stated) == pytest.approx(np.var(means), rel=0.1)
+    assert np.mean(of_draws) == pytest.approx(4 / 12 + 9 / 96, rel=0.08)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("widths", [(7, 9, 4), (3, 20, 12), (5, 6, 1), (40, 30, 25)])
+def test_the_krylov_norm_is_the_largest_singular_value_within_its_error(mlp, normal, widths, seed):
+    model, inputs = mlp(widths, seed=seed, activation="tanh"), normal(6, widths[0], seed=seed)
+    exact = torch.linalg.svdvals(jacobians(model, inputs))[:, 0]
+    for tolerance in (1e-1, 1e-3, 1e-8):
+        found = largest_singular_values(Jacobian(model, inputs), tolerance, 60, seed)
+        assert bool(found.converged.all())
+        relative = 1 - found.values / exact
+        assert bool((relative > -1e-12).all())  # from below
+        assert bool((relative < tolerance).all())
+    assert bool((found.iterations <= min(widths[0], widths[-1]) + 1).all())
+
+
+def test_too_few_iterations_are_said_and_counted(mlp, normal):
+    model, inputs = mlp((30, 30, 20)), normal(5, 30)
+    report = measured(model, inputs, normal(5, 20), iterations=2, tolerance=1e-6, draws=2, **RAW)
+    assert float(report.not_converged) == 5
+    assert bool((report.norm_residual > 1e-3).all())
+
+
+def test_nothing_that_depends_on_the_input_has_norm_zero(normal):
+    class Constant(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(2, dtype=torch.float64))
+
+        def forward(self, x):
+            return torch.relu(-x.square().sum(1, keepdim=True) - 1) + self.weight
+
+    found = largest_singular_values(Jacobian(Constant(), normal(3, 4)))
+    assert found.values.tolist() == [0, 0, 0]
+    assert bool(found.converged.all())
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_ascent_finds_the_norm_of_a_linear_map(normal, seed):
+    model = linear(seed)
+    norm = float(torch.linalg.matrix_norm(model.weight.detach(), 2))
+    slopes = secant_slopes(model, normal(4, 6), steps=200, seed=seed)
+    assert bool((slopes <= norm * (1 + 1e-12)).all())
+    assert bool((slopes > 0.99 * norm).all())
+
+
+def test_the_slope_of_a_secant_can_exceed_the_norm(normal):
+    class Step(nn.Module):
+        def forward(self, x):
+            return torch.tanh(5 * (x - 1))
+
+    at_zero = torch.zeros(1, 1, dtype=torch.float64)
+    found = largest_singular_values(Jacobian(Step(), at_zero))
+    assert float(found.values) == pytest.approx(5 / np.cosh(5) ** 2, rel=1e-6)
+    assert float(secant_slopes(Step(), at_zero, start=1.0, steps=60)) > 100 * float(found.values)
+
+
+def test_short_secants_have_the_slope_of_the_derivative(mlp, normal):
+    """Why ascent and iteration differ: what is left is the length of the secants and the steps."""
+    model, inputs = mlp((12, 10, 5), activation="tanh"), normal(4, 12)
+    norms = largest_singular_values(Jacobian(model, inputs), 1e-10).values
+    slopes = secant_slopes(model, inputs, start=1e-5, lr=1e-6, steps=600)
+    assert slopes.numpy() == pytest.approx(norms.numpy(), rel=1e-3)
+
+
+class Chatty(nn.Module):
+    """Counts in a buffer how often it runs, as some networks do."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Flatten(), nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Linear(5, 3))
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x):
+        self.calls += 1
+        return self.body(x)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_network_is_left_exactly_as_it_was(normal, fails):
+    model = Chatty().double().eval()
+    model.body[1].bias.requires_grad_(False)
+    before, flags = copy.deepcopy(model.state_dict()), [p.requires_grad for p in model.parameters()]
+    state = torch.get_rng_state()
+    labels = torch.tensor([0, 1, 9 if fails else 2])
+    if fails:
+        with pytest.raises(flatlab.MeasureError, match="label 9: there are 3 outputs"):
+            measured(model, normal(3, 6), labels)
+    else:
+        measured(model, normal(3, 6), labels, draws=3)
+    assert all(torch.equal(before[name], now) for name, now in model.state_dict().items())
+    assert flags == [p.requires_grad for p in model.parameters()]
+    assert all(p.grad is None for p in model.parameters())
+    assert torch.equal(state, torch.get_rng_state())
+
+
+def test_frozen_parameters_do_not_move(mlp, normal):
+    model, inputs, targets = mlp((4, 5, 2)), normal(3, 4), normal(3, 2)
+    for p in model.parameters():
+        p.requires_grad_(False)
+    model[0].weight.requires_grad_()
+    changes = loss_changes(model, inputs, targets, draws=300, rho=1e-2)
+    diagonal = diagonal_of_hessian(model, inputs, targets)["0.weight"]
+    exact = float((model[0].weight.detach() ** 2 * diagonal).sum())
+    per_draw = (2e4 * changes).mean(0)
+    assert abs(float(per_draw.mean()) - exact) < 4 * float(per_draw.std()) / 300**0.5
+
+
+def test_samples_at_a_time_change_nothing_but_the_last_digits(mlp, normal):
+    model, inputs, targets = mlp((4, 5, 3)), normal(7, 4), normal(7, 3)
+    options = {"families": ["adaptive"], "adaptive": {"draws": 4, "ascent_steps": 0}}
+    whole, parts = (
+        flatlab.measure(model, inputs, targets, batch_size=size, **options) for size in (7, 2)
+    )
+    # random signs are drawn chunk by chunk
+    for name in (n for n in whole.data_vars if "trace" not in n):
+        assert parts[name].values == pytest.approx(whole[name].values, rel=1e-9, abs=1e-12)
+
+
+def test_a_budget_of_memory_bounds_the_samples_at_a_time(mlp, normal, monkeypatch):
+    model = mlp((50, 400, 10))
+    monkeypatch.setitem(
+        __import__("flatlab.derivatives.sensitivity", fromlist=["x"]).GRAPH_BYTES, "cpu", 400_000
+    )
+    assert 1 <= samples_at_a_time(model, normal(64, 50)) < 64
+
+
+def test_every_error_above_the_allowed_share_is_flagged(mlp, normal):
+    model, inputs, targets = mlp((4, 5, 3)), normal(7, 4), normal(7, 3)
+    flags = [
+        float(measured(model, inputs, targets, draws=5, drop_above=share).dropped)
+        for share in (1e-9, 1e9, None)
+    ]
+    assert flags == [1, 0, 0]
+
+
+def test_weights_that_are_not_finite_are_a_result(mlp, normal):
+    model = mlp((4, 5, 3))
+    model[0].weight.data[0, 0] = float("nan")
+    report = measured(model, normal(3, 4), normal(3, 3), draws=2)
+    assert float(report.finite) == 0
+    assert float(report.dropped) == 1
+    assert np.isnan(float(report.adaptive_sharpness))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rhoo": 0.1}, "adaptive: unknown key 'rhoo'; did you mean 'rho'"),
+        ({"rho": -1.0}, "adaptive.rho: .*found -1.0"),
+        ({"outputs": "softmax"}, "adaptive.outputs: unknown value 'softmax'"),
+    ],
+)
+def test_unknown_options_are_named(mlp, normal, options, message):
+    with pytest.raises(flatlab.MeasureError, match=message):
+        measured(mlp((4, 3)), normal(3, 4), normal(3, 3), **options)
+
+
+def test_a_loss_needs_targets(mlp, normal):
+    with pytest.raises(flatlab.MeasureError, match="pass targets"):
+        flatlab.measure(mlp((4, 3)), normal(3, 4), families=["adaptive"])
+
+
+def test_every_quantity_is_computed_and_no_other(mlp, normal):
+    report = measured(mlp((4, 3)), normal(3, 4), normal(3, 3), draws=2)
+    assert set(report) == set(QUANTITIES)
+
+
+TIMM = {
+    "vit_tiny_patch16_224": {"patch_size": 8, "embed_dim": 24, "depth": 2, "num_heads": 3},
+    "resnet10t": {"channels": (8, 8, 16, 16), "stem_width": 8},
+    "convnext_atto": {"dims": (8, 8, 16, 16), "depths": (1, 1, 1, 1)},
+}
+
+
+@pytest.mark.parametrize("name", TIMM)
+def test_networks_of_timm_as_they_are(name, normal):
+    import timm
+
+    torch.manual_seed(0)
+    size = {"img_size": 16} if name.startswith("vit") else {}
+    model = timm.create_model(name, num_classes=5, **size, **TIMM[name]).double().eval()
+    for p in model.parameters():
+        p.data += 0.05 * torch.randn_like(p)
+    inputs = normal(3, 3, 32, 32)[..., : 16 if size else 32, : 16 if size else 32]
+    report = measured(
+        model, inputs, torch.tensor([0, 1, 2]), draws=2, tolerance=1e-6, trace="exact"
+    )
+    whole = nn.Sequential(model, nn.Sigmoid())
+    rows = torch.stack(
+        [torch.autograd.functional.jacobian(whole, x[None]).flatten(1).view(5, -1) for x in inputs]
+    )
+    exact = torch.linalg.svdvals(rows)[:, 0].numpy()
+    assert report.norm_per_sample.values == pytest.approx(exact, rel=1e-5)
+    plain, _ = random_gauss_newton(whole, inputs, 200)
+    error = float(plain.std()) / 200**0.5
+    assert abs(float(plain.mean()) - float(report.plain_trace)) < 4 * error

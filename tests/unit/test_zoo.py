@@ -1,0 +1,281 @@
+"""Zoos: networks by name from files, images by class, failures, restarts, training, the command."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+from PIL import Image
+from safetensors.torch import save_file
+
+import flatlab
+from flatlab import data, plan, store
+from flatlab.cli import main
+from flatlab.data import DataError
+from flatlab.metrics import MeasureError
+from flatlab.plan.schema import PlanError
+from flatlab.splits import prepare
+from flatlab.store import Unfinished
+from flatlab.tables.zoo import gather
+from flatlab.zoos import networks, survey, training
+from flatlab.zoos.images import Images
+
+NAME = "test_vit"  # timm's own, for tests: 0.4 million parameters, 160 pixels
+FAST = {"draws": 2, "trace": "none", "ascent_steps": 0, "tolerance": 0.1, "drop_above": None}
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    """Three classes of three images each of different sizes, one in grey."""
+    folder = tmp_path_factory.mktemp("images")
+    generator = np.random.default_rng(0)
+    for label, name in enumerate(["cat", "dog", "emu"]):
+        (folder / name).mkdir()
+        for number in range(3):
+            shape = (170 + 10 * number, 190, 3) if number else (180, 180)
+            pixels = generator.integers(0, 80, shape) + 60 * label
+            Image.fromarray(pixels.astype(np.uint8)).save(folder / name / f"{number}.png")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+    """A folder with a good file, one that is damaged and one of another network."""
+    folder = tmp_path_factory.mktemp("data") / "timm"
+    folder.mkdir()
+    model = networks.seeded(NAME, 3, num_classes=1000)
+    save_file(model.state_dict(), folder / f"{NAME}.safetensors")
+    (folder / "test_vit2.safetensors").write_bytes(b"not weights")
+    save_file({"fc": torch.zeros(2)}, folder / "test_resnet.safetensors")
+    return folder
+
+
+def settings(**changes):
+    return {
+        "samples": 4,
+        "seed": 0,
+        "adaptive": FAST,
+        "jobs": 1,
+        "part": 0,
+        "pretrained": {
+            "networks": "folder",
+            "images": "imagenet",
+            "classes": 1000,
+            "size_at_most": 384,
+        },
+        **changes,
+    }
+
+
+def left(tmp_path):
+    return Unfinished(tmp_path / "unfinished", {})
+
+
+@pytest.fixture
+def imagenet(weights, tmp_path):
+    """Images of two of ImageNet's classes beside the weights, in one data folder."""
+    generator = np.random.default_rng(0)
+    folder = weights.parent / "imagenet"
+    for name in ("n01440764", "n01443537"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        for number in range(3):
+            pixels = generator.integers(0, 255, (170, 170, 3)).astype(np.uint8)
+            Image.fromarray(pixels).save(folder / name / f"{number}.png")
+    return weights.parent
+
+
+def test_failures_are_recorded_and_the_job_goes_on(imagenet, tmp_path):
+    found = survey.survey(settings(), None, imagenet, left(tmp_path))
+    assert list(found["run"].values) == ["test_resnet", NAME, "test_vit2"]
+    reasons = list(found["failure"].values)
+    assert "does not fit" in reasons[0]
+    assert reasons[1] == ""
+    assert "cannot be read" in reasons[2]
+    assert np.isfinite(found["normalized_norm"].values).tolist() == [False, True, False]
+    table = gather([found], {"data": "imagenet", "training": "", "samples": 4, "stands_in_for": ""})
+    assert "2 could not be measured" in table.attrs["extent"]
+
+
+def test_a_network_in_a_file_is_measured_with_its_own_transform(imagenet, tmp_path):
+    found = survey.survey(settings(), None, imagenet, left(tmp_path)).sel(run=NAME)
+    model = networks.load(NAME, imagenet / "timm")
+    chosen = Images(imagenet / "imagenet", 4, 0)
+    inputs = chosen.inputs(networks.configuration(model))
+    assert inputs.shape == (4, 3, 160, 160)
+    labels = chosen.labels(1000)
+    assert {*labels.tolist()} <= {0, 1}  # the first two of ImageNet
+    report = flatlab.measure(model, inputs, labels, families=["adaptive"], adaptive=FAST)
+    for name in ("adaptive_sharpness", "normalized_norm"):
+        assert float(found[name]) == float(report[name])
+
+
+def test_what_was_measured_is_not_measured_again(imagenet, tmp_path, monkeypatch):
+    whole = survey.survey(settings(), None, imagenet, left(tmp_path))
+    measured = []
+    original = survey.measure
+    monkeypatch.setattr(survey, "measure", lambda *a, **k: measured.append(1) or original(*a, **k))
+    again = survey.survey(settings(), None, imagenet, left(tmp_path))
+    assert not measured
+    xr.testing.assert_identical(whole, again)
+    survey.survey(settings(), None, imagenet, Unfinished(tmp_path / "unfinished", {"other": 1}))
+    assert measured == [1]
+
+
+def test_an_interrupted_job_keeps_what_it_had(imagenet, tmp_path, monkeypatch):
+    def stop(name, folder):
+        raise KeyboardInterrupt
+
+    good = networks.load
+    calls = []
+
+    def second_stops(name, folder):
+        calls.append(name)
+        return stop(name, folder) if len(calls) == 2 else good(name, folder)
+
+    monkeypatch.setattr(networks, "load", second_stops)
+    with pytest.raises(KeyboardInterrupt):
+        survey.survey(settings(), None, imagenet, left(tmp_path))
+    survey.survey(settings(), None, imagenet, left(tmp_path))
+    assert calls == ["test_resnet", NAME, NAME, "test_vit2"]
+
+
+def test_networks_by_pattern_and_list(tmp_path):
+    assert networks.wanted(["test_vit.*", "resnet18"], tmp_path)[0] == "resnet18"
+    assert len(networks.wanted(["test_vit.*", "resnet18"], tmp_path)) > 1
+    with pytest.raises(DataError, match=r"no \.safetensors files"):
+        networks.wanted("folder", tmp_path)
+
+
+def test_parts_of_a_zoo_are_all_of_it_once():
+    zoo = plan.load_zoo("vision-zoo", "demo")
+    parts = [plan.survey_settings(zoo, part)["trained"]["networks"] for part in zoo.parts]
+    designs = [design for part in parts for design in part]
+    keys = [f"{d['name']} {sorted(d['options'].items())} {d['seeds']}" for d in designs]
+    assert len(keys) == len(set(keys)) >= 24
+    assert len({networks.family_of(design["name"]) for design in designs}) >= 8
+
+
+@pytest.mark.parametrize(("scale", "least"), [("demo", 24), ("short", 60)])
+def test_every_stand_in_is_large_enough_and_can_be_built(scale, least):
+    zoo = plan.load_zoo("vision-zoo", scale)
+    assert zoo.name == "local-zoo"
+    assert sum(len(design.seeds) for design in zoo.trained.networks) >= least
+    keys = [c.key for c in survey._trained(_all(zoo), _raw())]
+    assert len(set(keys)) == len(keys)
+
+
+def _all(zoo):
+    import msgspec
+
+    from flatlab.plan.zoos import designs_of
+
+    content = msgspec.to_builtins(zoo)
+    content["trained"]["networks"] = designs_of(zoo)
+    return content
+
+
+def _raw():
+    return data.load("digits")
+
+
+def test_a_network_that_is_trained_here_repeats_and_learns(stripes):
+    splits = prepare(stripes, {"classes": "all", "scaling": "standardized"}, None, torch.float32)
+    split = survey._resized(splits.train, 16)
+    chosen = {"steps": 40, "batch_size": 32, "lr": 0.01}
+    options = {"channels": (8, 8, 16, 16), "stem_width": 8}
+
+    def trained(seed):
+        model = networks.seeded("resnet10t", seed, num_classes=3, in_chans=1, **options)
+        return training.train(model, split, chosen, seed)
+
+    state = torch.get_rng_state()
+    first, second, other = (trained(seed).state_dict() for seed in (0, 0, 1))
+    assert torch.equal(state, torch.get_rng_state())
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert not all(torch.equal(first[name], other[name]) for name in first)
+    assert training.accuracy(trained(0), split) > 80
+
+
+def test_images_keep_their_nearest_pixels():
+    x = torch.arange(4.0).view(1, 1, 2, 2)
+    assert training.resized(x, 4)[0, 0].tolist() == [[0, 0, 1, 1]] * 2 + [[2, 2, 3, 3]] * 2
+    assert training.resized(x, 2) is x
+
+
+def test_labels_are_the_places_of_folders_among_all_classes(images):
+    chosen = Images(images, 100, 0)
+    names = [name for name, _ in chosen.chosen]
+    assert chosen.labels(3).tolist() == [["cat", "dog", "emu"].index(name) for name in names]
+    with pytest.raises(DataError, match="'cat' is none of ImageNet's"):
+        chosen.labels(1000)
+    with pytest.raises(DataError, match="do not fit 7 outputs"):
+        chosen.labels(7)
+
+
+def test_a_damaged_image_is_named(images, tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "1.png").write_bytes(b"broken")
+    configuration = networks.configuration(networks.build(NAME))
+    with pytest.raises(DataError, match=r"1\.png cannot be read"):
+        Images(tmp_path, 5, 0).inputs(configuration)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"title": None}, "vision-zoo.yaml: title"),
+        ({"jobs": 0}, "jobs: .*found 0"),
+        ({"adaptive": {"roh": 1}}, "adaptive"),
+        ({"pretrained": None}, "give either trained or pretrained"),
+    ],
+)
+def test_a_bad_file_names_the_key(change, message, tmp_path, monkeypatch):
+    import yaml
+
+    from flatlab.plan import zoos
+
+    content = yaml.safe_load((zoos.FOLDER / "vision-zoo.yaml").read_text())
+    changed = copy.deepcopy(content)
+    for key, value in change.items():
+        (changed if key in changed else changed["scales"]["paper"])[key] = value
+    (tmp_path / "vision-zoo.yaml").write_text(yaml.safe_dump(changed))
+    monkeypatch.setattr(zoos, "FOLDER", tmp_path)
+    with pytest.raises(PlanError, match=message):
+        zoos.load_zoo("vision-zoo", "paper")
+
+
+def test_the_command_says_what_does_not_fit(weights, images, capsys, tmp_path):
+    model = networks.seeded(NAME, 3, num_classes=3)
+    path = tmp_path / "mine.safetensors"
+    save_file(model.state_dict(), path)
+    arguments = ["measure", "--timm", NAME, "--weights", str(path), "--images", str(images)]
+    assert main([*arguments, "--samples", "4"]) == 1  # of 1000 classes the file has 3
+    assert "does not fit" in capsys.readouterr().err
+    save_file(networks.load(NAME, weights).state_dict(), path)
+    assert main([*arguments, "--samples", "4"]) == 1
+    assert "none of ImageNet's" in capsys.readouterr().err
+    assert main(["measure", "--timm", NAME]) == 1
+    assert "--timm and --images go together" in capsys.readouterr().err
+
+
+def test_the_command_gives_both_quantities_with_errors_time_and_memory(imagenet, capsys, tmp_path):
+    out = tmp_path / "report.zarr.zip"
+    path = imagenet / "timm" / f"{NAME}.safetensors"
+    arguments = ["measure", "--timm", NAME, "--weights", str(path)]
+    arguments += ["--images", str(imagenet / "imagenet"), "--samples", "2", "--out", str(out)]
+    assert main(arguments) == 0
+    printed = capsys.readouterr().out
+    for part in ("adaptive_sharpness_error", "normalized_norm_error", " s, ", "GB of memory"):
+        assert part in printed
+    report = store.load_dataset(out)
+    assert report.attrs["weights"] == path.name
+    assert float(report["finite"]) == 1
+
+
+def test_networks_that_cannot_be_built_say_why():
+    with pytest.raises(MeasureError, match=r"vit_nothing cannot be built: .*nknown model"):
+        networks.build("vit_nothing")
