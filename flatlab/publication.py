@@ -13,7 +13,7 @@ from typing import Any
 from flatlab import plan, scoreboard, store
 
 BUDGET_BYTES = 25 * 10**6
-ENDINGS = ("pdf", "svg", "png", "csv")
+ENDINGS = ("pdf", "png", "csv")
 
 
 def publish(chosen: plan.Plan, readme: Path = Path("README.md")) -> list[Path]:
@@ -33,8 +33,10 @@ def publish(chosen: plan.Plan, readme: Path = Path("README.md")) -> list[Path]:
     tables = list(dict.fromkeys(table for figure in built for table in figure.tables))
     names += [f"tables/{table}.zarr.zip" for table in tables]
     names += [f"tables/{grid}.correlations.zarr.zip" for grid in grids]
-    if (size := sum((source / name).stat().st_size for name in names)) > BUDGET_BYTES:
-        raise store.StoreError(f"{size / 1e6:.0f} MB are too much to publish in a repository")
+    kept = [f for f in plan.PUBLISHED.rglob("*") if f.is_file() and not f.is_relative_to(place)]
+    size = sum(path.stat().st_size for path in [*kept, *(source / name for name in names)])
+    if size > BUDGET_BYTES:
+        raise store.StoreError(f"{size / 1e6:.0f} MB in all are too much for a repository")
     shutil.rmtree(place, ignore_errors=True)
     for name in names:
         (place / name).parent.mkdir(parents=True, exist_ok=True)
@@ -87,9 +89,12 @@ def _rewrite(readme: Path) -> None:
             for figure in shown
         ]
         boards.append(scoreboard.as_markdown(scoreboard.collect(verdicts)))
+        row = [f"Scale {scale}:"]
         for figure in shown:
             picture = plan.PUBLISHED / scale / _stem("figures", figure, ".png")
-            pictures.append(f"[![{figure.paper} {figure.key}, {scale}]({picture})]({picture})")
+            thumbnail = f'<img src="{picture}" width="270" alt="{figure.target}, {scale}">'
+            row.append(f"[{thumbnail}]({picture})")
+        pictures.append("\n".join(row))
     text = readme.read_text()
     for name, content in (("scoreboard", boards), ("gallery", pictures)):
         begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"

@@ -13,7 +13,7 @@ def test_published_figures_are_drawn_again_from_their_tables(lab):
     published = lab / "results/published/demo"
     lab.finish(lab.start("publish", program="flatlab"))
     figures = {path.name: path.read_bytes() for path in (published / "figures").rglob("figH8.*")}
-    assert set(figures) == {f"figH8.{ending}" for ending in ("pdf", "svg", "png", "csv")}
+    assert set(figures) == {f"figH8.{ending}" for ending in ("pdf", "png", "csv")}
     readme = (lab / "README.md").read_text()
     assert "results/published/demo/figures/chen2026/figH8.png" in readme
     assert "| chen2026_figH8 (demo) |" in readme
