@@ -69,7 +69,7 @@ def test_every_study_has_a_title_and_settings_at_every_scale(key: str) -> None:
 def test_a_grid_may_not_have_the_key_of_a_study(tmp_path: Path) -> None:
     source = Path(plan.__file__).parents[2] / "grids" / "mlp-grid.yaml"
     (tmp_path / "representativeness.yaml").write_text(source.read_text())
-    with pytest.raises(plan.PlanError, match="a study has this key"):
+    with pytest.raises(plan.PlanError, match="a study or zoo has this key"):
         plan.Plan({}, tmp_path)
 
 

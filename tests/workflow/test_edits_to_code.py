@@ -53,7 +53,7 @@ def test_an_edited_figure_is_drawn_again(lab):
     before = lab.results()
     header = before[f"{lab.FIGURE}.csv"].decode().splitlines()[0].split(",")
     assert len(header) == len(["row", "name", "setting"]) + 2
-    lab.append(FIGURE, "LABELS[next(iter(LABELS))] = 'edited'")
+    lab.append(FIGURE, "pairplot.LABELS[pairplot.CHEN2026[0]] = 'edited'")
     lab.runs_exactly("draw figH8", "all")
     after = lab.results()
     changed = {name for name in before if before[name] != after[name]}
