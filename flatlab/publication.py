@@ -56,6 +56,8 @@ def _provenance(key: str, scale: str, chosen: plan.Plan) -> dict[str, Any]:
     place = Path("results", scale)
     if key in plan.keys_of("studies"):
         made = {"study": [place / f"tables/{key}.zarr.zip"]}
+    elif key in plan.zoo_keys():
+        made = {"survey": sorted(place.glob(f"metrics/{key}/*/*.zarr.zip"))}
     else:
         grid = chosen.grid(key, scale)
         made = {"train": [place / f"models/{key}/{pack}.safetensors" for pack in grid.packs]}
