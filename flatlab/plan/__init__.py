@@ -147,6 +147,8 @@ class Plan:
         chosen = self.config.papers
         paths = sorted(folder.glob("*.yaml"))
         self.grids = [self.grid(path.stem, self.config.scale) for path in paths]
+        for key in zoo_keys():
+            load_zoo(key, self.config.scale)  # so that a mistake is seen before anything runs
         for key in {grid.key for grid in self.grids} & {*keys_of("studies"), *zoo_keys()}:
             raise PlanError(f"grids/{key}.yaml: a study or zoo has this key; tables would clash")
         there = {grid.key for grid in self.grids if grid.packs}

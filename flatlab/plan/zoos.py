@@ -13,7 +13,16 @@ from msgspec import Meta
 
 from flatlab.plan.fingerprint import fingerprint
 from flatlab.plan.registry import PACKAGE, check_known
-from flatlab.plan.schema import SCALES, Adaptive, Key, PlanError, Strict, closest, convert
+from flatlab.plan.schema import (
+    SCALES,
+    Adaptive,
+    Key,
+    PlanError,
+    Strict,
+    closest,
+    convert,
+    refuse_unknown,
+)
 
 FOLDER = PACKAGE.parent / "zoos"
 
@@ -48,6 +57,13 @@ class Pretrained(Strict, frozen=True):
     images: Annotated[str, Meta(description="a folder of images by class in the data folder")]
     classes: Annotated[int, Meta(ge=1, description="networks with other outputs are left out")]
     size_at_most: Annotated[int, Meta(ge=1, description="in pixels; larger ones are left out")]
+
+
+SECTIONS: dict[str, type[Strict]] = {
+    "adaptive": Adaptive,
+    "trained": Trained,
+    "pretrained": Pretrained,
+}
 
 
 class Zoo(Strict, frozen=True):
@@ -92,12 +108,18 @@ def load_zoo(key: str, scale: str) -> Zoo:
         content = yaml.safe_load(path.read_text())
     except yaml.YAMLError:
         raise PlanError(f"{name}: not valid YAML") from None
-    scales = content.pop("scales", {}) if isinstance(content, dict) else {}
+    if not isinstance(content, dict):
+        raise PlanError(f"{name}: expected keys and values, found {content!r}")
+    scales = content.pop("scales", {})
+    refuse_unknown(scales, SCALES, f"{name}: scales")
     if missing := [each for each in SCALES if each not in scales]:
         raise PlanError(f"{name}: scales: {missing[0]!r} is missing")
     changes = scales[scale]
     adaptive = {**content.get("adaptive", {}), **changes.get("adaptive", {})}
     content |= {**changes, "adaptive": adaptive, "key": key, "scale": scale}
+    for section, kind in SECTIONS.items():  # one by one, so that a message has the closest key
+        if content.get(section) is not None:
+            convert(content[section], kind, f"{name}: {section}.")
     zoo: Zoo = convert(content, Zoo, f"{name}: ")
     if (zoo.trained is None) == (zoo.pretrained is None):
         raise PlanError(f"{name}: {scale}: give either trained or pretrained")

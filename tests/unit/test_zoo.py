@@ -229,7 +229,8 @@ def test_a_damaged_image_is_named(images, tmp_path):
     [
         ({"title": None}, "vision-zoo.yaml: title"),
         ({"jobs": 0}, "jobs: .*found 0"),
-        ({"adaptive": {"roh": 1}}, "adaptive"),
+        ({"adaptive": {"roh": 1}}, "adaptive: unknown key 'roh'; did you mean 'rho'"),
+        ({"scales": {"dmo": {}}}, "scales: unknown key 'dmo'; did you mean 'demo'"),
         ({"pretrained": None}, "give either trained or pretrained"),
     ],
 )
