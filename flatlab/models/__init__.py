@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from flatlab.models._frequencies import fit_sine, narrow_first_layer
+from flatlab.models._frequencies import SineFit, narrow_first_layer
 from flatlab.plan import module_of
 
 
@@ -77,9 +77,22 @@ def initialize(model: nn.Module, scheme: str, seed: int) -> None:
 
     framework: the default of each module, uniform within 1/sqrt(fan-in), biases too.
     he-normal: N(0, 2/fan-out); xavier-normal: N(0, 2/(fan-in + fan-out)); biases 0.
-    low-frequency, high-frequency: framework, and then as in `_frequencies`.
+    low-frequency: framework, and a narrow first layer.  high-frequency: framework, and then a fit.
     The global generator is left as it was.
     """
+    draw(model, scheme, seed)
+    if fit := fit_of(model, scheme):
+        while fit.left:
+            fit.step()
+
+
+def fit_of(model: nn.Module, scheme: str) -> SineFit | None:
+    """What a scheme does with the weights that `draw` left, step by step; None if nothing."""
+    return SineFit(model) if scheme == "high-frequency" else None
+
+
+def draw(model: nn.Module, scheme: str, seed: int) -> None:
+    """The part of `initialize` that depends on the seed."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         for module in model.modules():
@@ -100,5 +113,3 @@ def initialize(model: nn.Module, scheme: str, seed: int) -> None:
                 nn.init.zeros_(bias)
         if scheme == "low-frequency":
             narrow_first_layer(model)
-        if scheme == "high-frequency":
-            fit_sine(model)

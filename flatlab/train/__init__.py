@@ -23,12 +23,12 @@ import xarray as xr
 from torch import nn
 
 from flatlab.data import DataError
-from flatlab.models import build, initialize
+from flatlab.models import build, draw, fit_of
 from flatlab.progress import Progress
 from flatlab.splits import Split, prepare
 from flatlab.store import Unfinished
 from flatlab.train.layers import NotStackable
-from flatlab.train.pack import Memory, PackTraining, Trained
+from flatlab.train.pack import Keeper, Memory, PackTraining, Trained
 
 __all__ = ["Interrupted", "TrainError", "Trained", "train_packs"]
 
@@ -62,25 +62,45 @@ def train_packs(
     With folders SIGTERM and SIGINT save the states and raise `Interrupted`. Raises `DataError` and
     `TrainError` where the settings cannot be had.
     """
-    keepers: list[Any] = [Memory() for _ in packs]
+    keepers: Sequence[Keeper] = [Memory() for _ in packs]
     if folders is not None:
         shared = {"code": code, "data": _digest(raw), "device": device, "torch": torch.__version__}
         pairs = zip(folders, packs, strict=True)
         keepers = [Unfinished(folder, {**shared, "settings": pack}) for folder, pack in pairs]
-    with _arithmetic(packs), _memory(packs):
-        # Initial weights may take minutes; until they are there a signal ends the process at once.
+    with _arithmetic(packs), _memory(packs), _signals(folders is not None) as asked:
+        watch = Watch(asked, save_every_s if folders is not None else None)
         trainings = [
-            _training(raw, settings, keeper, device)
+            _training(raw, settings, keeper, device, watch)
             for settings, keeper in zip(packs, keepers, strict=True)
         ]
-        with _signals(folders is not None) as asked:
-            _run(trainings, device, asked, save_every_s if folders is not None else None)
-            results = [training.trained() for training in trainings]
-    return results
+        _run(trainings, device, watch)
+        return [training.trained() for training in trainings]
+
+
+class Watch:
+    """Knows when a state is to be saved: now and then, and when the process is asked to stop.
+
+    asked: signals that came.  every_s: None where nothing is saved.
+    """
+
+    def __init__(self, asked: list[int], every_s: float | None) -> None:
+        self.asked, self.every_s = asked, every_s
+        self.last = time.monotonic()
+
+    def due(self) -> bool:
+        late = self.every_s is not None and time.monotonic() - self.last > self.every_s
+        return late or bool(self.asked)
+
+    def saved(self, steps: str) -> None:
+        """It was saved after so many steps. Raises `Interrupted` if that was asked for."""
+        self.last = time.monotonic()
+        if self.asked:
+            name = signal.Signals(self.asked[0]).name
+            raise Interrupted(f"stopped by {name} after {steps} steps; the next run goes on")
 
 
 def _training(
-    raw: xr.Dataset, settings: Mapping[str, Any], keeper: Any, device: str
+    raw: xr.Dataset, settings: Mapping[str, Any], keeper: Keeper, device: str, watch: Watch
 ) -> PackTraining:
     training = settings["training"]
     dtype = torch.float64 if training["precision"] == "float64" else torch.float32
@@ -93,15 +113,52 @@ def _training(
             model = build(settings["network"], shape, outputs)
         except ValueError as error:
             raise TrainError(f"network.name {settings['network']['name']}: {error}") from None
-        try:
-            initialize(model, settings["network"]["initialization"], seed)
-        except ValueError as error:
-            raise TrainError(f"network.initialization: {error}") from None
-        models.append(model.to(device, dtype))
+        draw(model, settings["network"]["initialization"], seed)
+        models.append(model)
+    _fit(models, settings, keeper, watch)
+    models = [model.to(device, dtype) for model in models]
     try:
         return PackTraining(models, split, settings, keeper)
     except NotStackable as error:
         raise TrainError(f"{error}; set training.mode to loop") from None
+
+
+def _fit(
+    models: list[nn.Sequential], settings: Mapping[str, Any], keeper: Keeper, watch: Watch
+) -> None:
+    """Let the initialization take its own steps, unless the training has begun already."""
+    try:
+        made = [fit_of(model, settings["network"]["initialization"]) for model in models]
+    except ValueError as error:
+        raise TrainError(f"network.initialization: {error}") from None
+    fits = [fit for fit in made if fit]
+    if not fits or keeper.load("state"):
+        return
+    total = sum(fit.left for fit in fits)
+    if saved := keeper.load("initial"):
+        for number, fit in enumerate(fits):
+            fit.go_on(
+                {
+                    name.removeprefix(f"{number}."): torch.from_numpy(array)
+                    for name, array in saved[0].items()
+                    if name.startswith(f"{number}.")
+                }
+            )
+
+    def done() -> int:
+        return total - sum(fit.left for fit in fits)
+
+    progress = Progress(total, "steps", lambda: "fits for the initial weights", start=done())
+    for fit in fits:
+        while fit.left:
+            fit.step()
+            progress.advance(done)
+            if watch.due():
+                states = [fit.state().items() for fit in fits]
+                arrays = {f"{n}.{name}": t.numpy() for n, s in enumerate(states) for name, t in s}
+                keeper.save("initial", arrays, {})
+                watch.saved(f"{done():,} of {total:,} initial")
+    progress.close(done())
 
 
 def _check(training: Mapping[str, Any], split: Split) -> None:
@@ -114,9 +171,7 @@ def _check(training: Mapping[str, Any], split: Split) -> None:
         raise TrainError("training.stop.accuracy: there is none without labels; stop at a loss")
 
 
-def _run(
-    trainings: list[PackTraining], device: str, asked: list[int], save_every_s: float | None
-) -> None:
+def _run(trainings: list[PackTraining], device: str, watch: Watch) -> None:
     """Advance all trainings to their end, side by side where that is faster."""
     beside = device != "cpu"
     waiting = list(trainings)
@@ -136,24 +191,18 @@ def _run(
         return f"{text}, {diverged} diverged" if diverged else text
 
     progress = Progress(total, "model-steps", note, start=done())
-    saved = time.monotonic()
     while waiting:
         current = waiting if beside else waiting[:1]
         left = [(training, training.run()) for training in current]
         while left:
             left = [pair for pair in left if next(pair[1], pair) is None]
             progress.advance(done)
-            late = save_every_s is not None and time.monotonic() - saved > save_every_s
-            if late or asked:
+            if watch.due():
                 for training in current:
                     training.save()
-                saved = time.monotonic()
-            if asked:
-                name = signal.Signals(asked[0]).name
-                steps = ", ".join(f"{t.iteration:,} of {t.total:,}" for t in current)
-                raise Interrupted(f"stopped by {name} after {steps} steps; the next run goes on")
+                watch.saved(", ".join(f"{t.iteration:,} of {t.total:,}" for t in current))
         for training in current:
-            if save_every_s is not None and len(trainings) > 1:
+            if watch.every_s is not None and len(trainings) > 1:
                 training.save()  # the next pack may be interrupted
         waiting = [training for training in waiting if training not in current]
     progress.close(done())

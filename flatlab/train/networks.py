@@ -29,6 +29,9 @@ CHUNK_STEPS = 100
 CHUNK_INDICES = 2**23
 """At most so many sample indices are loaded at a time."""
 
+TRIED = 100
+"""So many steps a narrower stack must give the same bits before it takes over."""
+
 STREAMS = 8
 WARM_UP = 3
 
@@ -43,7 +46,7 @@ class Networks(Protocol):
         """One step of all runs that are not left out."""
 
     def leave_out(self, run: int) -> None:
-        """A run that stands still: where it costs steps of its own, it gets no more of them."""
+        """From now on a run stands still: it stays as it is, whatever steps the others take."""
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Outputs (runs, samples, outputs) in evaluation mode; inputs (runs or 1, samples, ...)."""
@@ -135,44 +138,126 @@ class Stacks:
         together: bool,
     ) -> None:
         parts = [models] if together else [[model] for model in models]
-        self.stacks = [Stack(part, split, training) for part in parts]
+        self.groups = [Group(part, split, training) for part in parts]
         width = len(parts[0])
         self.place = [divmod(run, width) for run in range(len(models))]
-        self.busy = list(self.stacks)
 
     def load(self, order: Tensor, rates: Tensor) -> None:
-        width = order.shape[1] // len(self.stacks)
-        for part, of_part in zip(self.stacks, order.split(width, 1), strict=True):
-            part.load(of_part, rates)
+        width = order.shape[1] // len(self.groups)
+        for group, of_group in zip(self.groups, order.split(width, 1), strict=True):
+            group.load(of_group, rates)
 
     def step(self) -> None:
-        for part in self.busy:
-            part.step()
+        for group in self.groups:
+            group.step()
 
     def leave_out(self, run: int) -> None:
-        part = self.stacks[self.place[run][0]]
-        # Runs of one stack go on together: without one of them the others would be rounded anew.
-        if len(part) == 1:
-            self.busy.remove(part)
+        group, number = self.place[run]
+        self.groups[group].leave_out(number)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        sets = inputs.split(len(self.place) // len(self.stacks)) if len(inputs) > 1 else [inputs]
-        given = sets if len(sets) > 1 else itertools.repeat(sets[0], len(self.stacks))
-        outputs = [part.forward(x) for part, x in zip(self.stacks, given, strict=True)]
-        return torch.cat(outputs)
+        sets = inputs.split(len(self.place) // len(self.groups)) if len(inputs) > 1 else [inputs]
+        given = sets if len(sets) > 1 else itertools.repeat(sets[0], len(self.groups))
+        return torch.cat(
+            [group.whole().forward(x) for group, x in zip(self.groups, given, strict=True)]
+        )
 
     def read(self, run: int) -> dict[str, Tensor]:
-        part, number = self.place[run]
-        views = self.stacks[part].views()
-        return {name: tensor[number].contiguous().clone() for name, tensor in views.items()}
+        group, number = self.place[run]
+        return self.groups[group].whole().read(number)
 
     def write(self, run: int, state: Mapping[str, Tensor]) -> None:
-        part, number = self.place[run]
-        for name, tensor in self.stacks[part].views().items():
-            tensor[number].copy_(state[name])
+        group, number = self.place[run]
+        self.groups[group].whole().write(number, state)
 
     def finite(self) -> list[bool]:
-        return [good for part in self.stacks for good in part.finite()]
+        return [good for group in self.groups for good in group.whole().finite()]
+
+
+class Group:
+    """Runs that take their steps together, as one stack.
+
+    One that stands still need not stay in it: the steps can be taken by a narrower stack. But
+    kernels may round differently at another width, and no run may notice what becomes of the
+    others. So a narrower stack first goes along beside the one at work, for `TRIED` steps, and
+    takes its place only if all bits of all runs are the same. Where they are not, one of those that
+    stand still is kept as a filling.
+    """
+
+    def __init__(
+        self, models: list[nn.Sequential], split: Split, training: Mapping[str, Any]
+    ) -> None:
+        self._make = lambda width: Stack(models[:1] * width, split, training)
+        self._all = Stack(models, split, training)
+        self.working, self.members = self._all, list(range(len(models)))
+        self.trial: tuple[Stack, list[int]] | None = None
+        self.tried, self.filling = 0, 0
+        self.resting: dict[int, dict[str, Tensor]] = {}
+        self.ahead = 0
+        """Steps that were taken since `whole` was asked for."""
+
+    def load(self, order: Tensor, rates: Tensor) -> None:
+        whole = self.whole()
+        self._narrow()
+        for part, members in self._stepping():
+            if part is not whole:
+                for number, member in enumerate(members):
+                    part.write(number, whole.read(member))
+            part.load(order[:, members], rates)
+
+    def _narrow(self) -> None:
+        """Let the stack on trial take over, or try one if there is one to try."""
+        if self.trial and self.tried >= TRIED:
+            (self.working, self.members), self.trial = self.trial, None
+        moving = self._moving()
+        candidates = sorted([*moving, *list(self.resting)[: self.filling]])
+        if not self.trial and moving and len(candidates) < len(self.members):
+            self.trial, self.tried = (self._make(len(candidates)), candidates), 0
+
+    def _moving(self) -> list[int]:
+        return [member for member in self.members if member not in self.resting]
+
+    def _stepping(self) -> list[tuple[Stack, list[int]]]:
+        if not self._moving():
+            return []
+        stacks = [(self.working, self.members)]
+        return [*stacks, self.trial] if self.trial else stacks
+
+    def step(self) -> None:
+        for part, _ in self._stepping():
+            part.step()
+        self.ahead += 1
+
+    def leave_out(self, number: int) -> None:
+        """Let a run stand still in the state that it has now."""
+        self.resting[number] = self.whole().read(number)
+        self.trial, self.filling = None, 0
+
+    def whole(self) -> Stack:
+        """The stack of all runs, each where it is now."""
+        if not self.ahead:
+            return self._all
+        moving = self._moving()
+        self.tried += self.ahead
+        self.ahead = 0
+        if self.trial and not self._agree(*self.trial):
+            self.trial, self.filling = None, self.filling + 1
+        if self.working is not self._all:
+            for member in moving:
+                self._all.write(member, self.working.read(self.members.index(member)))
+        for member, state in self.resting.items():
+            self._all.write(member, state)
+        return self._all
+
+    def _agree(self, trial: Stack, candidates: list[int]) -> bool:
+        """Whether the runs that move have the same bits in the stack on trial."""
+        expected, found = self.working.views(), trial.views()
+        places = [(self.members.index(m), candidates.index(m)) for m in self._moving()]
+        return all(
+            torch.equal(expected[name][here], found[name][there])
+            for name in expected
+            for here, there in places
+        )
 
 
 class Stack:
@@ -230,6 +315,13 @@ class Stack:
     def forward(self, inputs: Tensor) -> Tensor:
         self._wait()
         return self.chain.forward(inputs.expand(self.runs, *inputs.shape[1:]), False)[0]
+
+    def read(self, number: int) -> dict[str, Tensor]:
+        return {name: t[number].contiguous().clone() for name, t in self.views().items()}
+
+    def write(self, number: int, state: Mapping[str, Tensor]) -> None:
+        for name, tensor in self.views().items():
+            tensor[number].copy_(state[name])
 
     def views(self) -> dict[str, Tensor]:
         """All that the runs are, (runs, ...) each: what is written here is what is used."""

@@ -60,11 +60,10 @@ class Trained:
 
 @dataclass
 class Standing:
-    """A run that takes no more steps: why, since which step, and what it is."""
+    """A run that takes no more steps: why, and since which."""
 
     why: str
     step: int
-    state: dict[str, Tensor]
 
 
 class PackTraining:
@@ -177,8 +176,6 @@ class PackTraining:
                 for run, finite in self._watched():
                     if not finite:
                         self._stand(run, step, "diverged")
-        for run, standing in self.standing.items():
-            self.networks.write(run, standing.state)  # its place in a stack has moved on
         self._load(order[done:], rates[done:])
 
     def _watched(self) -> list[tuple[int, bool]]:
@@ -186,7 +183,7 @@ class PackTraining:
         return [(run, finite[run]) for run in self.active]
 
     def _stand(self, run: int, step: int, why: str) -> None:
-        self.standing[run] = Standing(why, step, self.networks.read(run))
+        self.standing[run] = Standing(why, step)
         self.networks.leave_out(run)
 
     def _evaluate(self) -> Generator[None, None, np.ndarray]:

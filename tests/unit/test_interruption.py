@@ -18,10 +18,12 @@ import pytest
 import torch
 
 from flatlab import store, train
-from flatlab.train import Interrupted, train_packs
+from flatlab.data import load
+from flatlab.models import SineFit, _frequencies
+from flatlab.train import Interrupted, networks, train_packs
 from flatlab.train.networks import MODES
 from flatlab.train.pack import PackTraining
-from tests.packs import images, settings
+from tests.packs import GIVEN, images, settings
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -103,6 +105,35 @@ class TestResume:
                     train_packs(raw, packs, folders=folders)
         for found, wanted in zip(train_packs(raw, packs, folders=folders), expected, strict=True):
             same(found, wanted)
+
+    def test_a_fit_of_initial_weights_goes_on_where_it_was_left(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(_frequencies, "STEPS", 30)
+        given = settings("mlp4-regression-small", (0, 1), data=GIVEN, batch_size=8, iterations=5)
+        given["network"]["initialization"] = "high-frequency"
+        raw = load("eight-points")
+        [expected] = train_packs(raw, [given])
+        taken, original = [], SineFit.step
+
+        def step(self):
+            taken.append(1)
+            original(self)
+            if len(taken) in (7, 17, 40, 59):
+                os.kill(os.getpid(), signal.SIGTERM)
+
+        monkeypatch.setattr(SineFit, "step", step)
+        for steps in (7, 17, 40, 59):
+            with pytest.raises(Interrupted, match=f"SIGTERM after {steps} of 60 initial steps"):
+                train_packs(raw, [given], folders=[tmp_path])
+        [resumed] = train_packs(raw, [given], folders=[tmp_path])
+        same(resumed, expected)
+        assert len(taken) == 60
+        interrupt_after(monkeypatch, 2)
+        with pytest.raises(Interrupted, match="after 1 of 5 steps"):
+            train_packs(raw, [given], folders=[tmp_path / "other"])
+        assert len(taken) == 120
+        [resumed] = train_packs(raw, [given], folders=[tmp_path / "other"])
+        same(resumed, expected)
+        assert len(taken) == 120, "the training had begun: no fits any more"
 
     def test_a_state_of_other_settings_code_or_data_counts_as_none(self, tmp_path, monkeypatch):
         raw, given = images((8, 8)), settings("mlp4-small", mode="batched", iterations=20)
@@ -187,19 +218,70 @@ class TestDivergence:
         given = settings("mlp4-small", seeds=(0, 1, 2), mode=mode, iterations=150)
         [expected] = train_packs(raw, [given])
 
-        def initialize(model, scheme, seed):
-            original(model, scheme, seed)
-            for parameter in model.parameters() if seed == 1 else ():
-                parameter.data.mul_(1e6)
-
-        original = train.initialize
-        monkeypatch.setattr(train, "initialize", initialize)
+        self.spoil(monkeypatch, seeds=(1,))
         [trained] = train_packs(raw, [given])
         assert trained.weights[1]["ended"] == ["finished", "diverged", "finished"]
         for name, array in expected.weights[0].items():
             for run in (0, 2):
                 found = trained.weights[0][name][run]
                 assert found.tobytes() == array[run].tobytes(), name
+
+    @pytest.mark.parametrize("network", ["mlp4-small", "lenet5-small", "resnet-small"])
+    def test_it_leaves_its_stack_where_that_changes_no_bit(self, network, monkeypatch):
+        raw = images((1, 8, 8))
+        self.spoil(monkeypatch, seeds=(1, 3))
+        given = settings(network, range(5), mode="batched", precision="float32", iterations=400)
+        monkeypatch.setattr(networks, "TRIED", 1000)
+        widths = self.watched(monkeypatch)
+        [expected] = train_packs(raw, [given])
+        assert expected.weights[1]["ended"].count("diverged") == 2
+        assert widths[-2:] == [5, 3]  # the stack at work, and one that is tried for ever
+        monkeypatch.setattr(networks, "TRIED", 100)
+        [found] = train_packs(raw, [given])
+        same(found, expected)
+        assert widths[-2:] == [3, 3]
+
+    def test_it_stays_in_its_stack_where_a_narrower_one_rounds_differently(self, monkeypatch):
+        raw = images((8, 8))
+        self.spoil(monkeypatch, seeds=(1, 3))
+        given = settings("mlp4-small", range(5), mode="batched", iterations=500)
+        [expected], original = train_packs(raw, [given]), networks.Stack.advance
+
+        def advance(self, order, rate):
+            original(self, order, rate)
+            if len(self) == 3:
+                list(self.tensors.values())[-1].mul_(1 + 1e-15)
+
+        monkeypatch.setattr(networks.Stack, "advance", advance)
+        widths = self.watched(monkeypatch)
+        [found] = train_packs(raw, [given])
+        same(found, expected)
+        assert 3 in widths
+        assert widths[-2:] == [4, 4]  # with one of the two as a filling
+
+    @staticmethod
+    def spoil(monkeypatch, seeds):
+        """Let the networks of some seeds start so that they diverge."""
+        original = train.draw
+
+        def draw(model, scheme, seed):
+            original(model, scheme, seed)
+            for parameter in model.parameters() if seed in seeds else ():
+                parameter.data.mul_(1e6)
+
+        monkeypatch.setattr(train, "draw", draw)
+
+    @staticmethod
+    def watched(monkeypatch):
+        """The widths of the stacks that take steps from now on."""
+        widths, original = [], networks.Stack.step
+
+        def step(self):
+            widths.append(len(self))
+            original(self)
+
+        monkeypatch.setattr(networks.Stack, "step", step)
+        return widths
 
     def test_a_pack_of_which_nothing_is_left_takes_no_more_steps(self, monkeypatch):
         taken = []

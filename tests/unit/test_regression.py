@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch import nn
 
-from flatlab import train
 from flatlab.data import DataError, load
 from flatlab.metrics import MeasureError, measure_pack
 from flatlab.models import Gaussian, _frequencies, build, initialize
@@ -268,22 +267,6 @@ class TestMeasured:
         for run in range(2):
             expected = float(network(trained, run).fc1.weight.detach().norm())
             assert frame["first_layer_norm"][run] == pytest.approx(expected, rel=1e-12)
-
-
-def test_a_signal_is_taken_up_when_the_initial_weights_are_there(points, monkeypatch, tmp_path):
-    """Before that there is nothing to save, and the process ends as any other does."""
-    import signal
-
-    handlers = []
-
-    def spy(*args):
-        handlers.append(signal.getsignal(signal.SIGTERM))
-
-    monkeypatch.setattr(train, "initialize", spy)
-    before = signal.getsignal(signal.SIGTERM)
-    pack = settings("mlp4-regression-small", data=GIVEN, **{**FULL, "iterations": 1})
-    train_packs(points, [pack], folders=[tmp_path])
-    assert handlers == [before, before]
 
 
 def test_a_layer_of_bumps_is_found_by_autograd_too(normal):
