@@ -44,8 +44,14 @@ onstart:
 
 
 include: "rules/data.smk"
-include: "rules/train.smk"
-include: "rules/measure.smk"
+
+
+if PLAN.config.packs == "all":  # else metric files are sources, whatever made them
+
+    include: "rules/train.smk"
+    include: "rules/measure.smk"
+
+
 include: "rules/study.smk"
 include: "rules/zoo.smk"
 include: "rules/analyse.smk"

@@ -147,15 +147,16 @@ class Plan:
         chosen = self.config.papers
         paths = sorted(folder.glob("*.yaml"))
         self.grids = [self.grid(path.stem, self.config.scale) for path in paths]
-        for key in zoo_keys():
-            load_zoo(key, self.config.scale)  # so that a mistake is seen before anything runs
+        zoos = [load_zoo(key, self.config.scale) for key in zoo_keys()]
         for key in {grid.key for grid in self.grids} & {*keys_of("studies"), *zoo_keys()}:
             raise PlanError(f"grids/{key}.yaml: a study or zoo has this key; tables would clash")
         there = {grid.key for grid in self.grids if grid.packs}
+        there |= {zoo.key for zoo in zoos if self.config.packs == "all" or zoo.is_measured}
         self.figures = [
             f
             for f in figures()
-            if (isinstance(chosen, str) or f.paper in chosen) and there.issuperset(f.grids)
+            if (isinstance(chosen, str) or f.paper in chosen)
+            and there.issuperset((*f.grids, *f.zoos))
         ]
         if not self.figures:
             raise PlanError(

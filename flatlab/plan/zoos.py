@@ -5,6 +5,7 @@ Networks, their weights and their inputs come from timm; a zoo says which, and w
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -91,6 +92,11 @@ class Zoo(Strict, frozen=True):
     def metrics(self, part: str) -> str:
         """Where the file of a job lies."""
         return f"results/{self.scale}/metrics/{self.key}/adaptive/{part}.zarr.zip"
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the files of all jobs are there."""
+        return all(Path(self.metrics(part)).is_file() for part in self.parts)
 
 
 def zoo_keys() -> list[str]:
