@@ -91,7 +91,9 @@ def _add_measure(sub: argparse.ArgumentParser) -> None:
     )
     add("--run", help="of a pack: which network")
     add("--checkpoint", type=int, help="of a pack: which iteration; the last if not given")
-    add("--loss", default="mse", help="mse, mean-mse or cross-entropy, for relative flatness")
+    help_ = "mse, mean-mse, sum-of-squares or cross-entropy, where a quantity has a Hessian"
+    add("--loss", default="mse", help=help_)
+    add("--label-smoothing", type=float, default=0.0, help="of --loss cross-entropy")
     add("--dtype", help="float64 or float32; that of the weights if not given")
     add("--singular-values", type=_count, default="all", help="of the log volume: k, or `all`")
     add("--conventions", default="flatlab", help="flatlab, or chen-code: those of its authors")
@@ -102,6 +104,10 @@ def _add_measure(sub: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="elementwise-adaptive-trace, operator-norm, corrected-bound",
     )
+    help_ = "of hessian: whose largest eigenvalue, hessian, gauss-newton or both"
+    add("--curvature", nargs="+", default=["hessian", "gauss-newton"], metavar="NAME", help=help_)
+    help_ = "of hessian: eval, or train for the statistics of these samples"
+    add("--batch-norm", choices=["eval", "train"], default="eval", help=help_)
     add("--batch-size", type=int, help="samples at a time; what fits in memory if not given")
     add("--seed", type=int, default=0, help="of families that draw at random")
     add("--device", choices=["cpu", "cuda"], default="cpu", help="where to compute")

@@ -161,3 +161,26 @@ def test_help_names_models_and_data(capsys):
     text = capsys.readouterr().out
     assert "lenet5" in text
     assert "digits" in text
+
+
+def test_the_eigenvalues_that_are_asked_for(weights, tmp_path):
+    out = tmp_path / "hessian.zarr.zip"
+    options = ["--family", "hessian", "--loss", "cross-entropy", "--label-smoothing", "0.1"]
+    options += ["--curvature", "gauss-newton", "--samples", "20", "--out", str(out)]
+    assert main(["measure", weights, *MODEL, *options]) == 0
+    raw = data.load("digits")
+    chosen = prepare(raw, {"classes": "all", "scaling": "unit"}, None, torch.float32).train
+    chosen = chosen.subset(20, 0)
+    reference = flatlab.measure(
+        network(),
+        chosen.inputs,
+        chosen.labels,
+        families="hessian",
+        loss="cross-entropy",
+        label_smoothing=0.1,
+        curvature="gauss-newton",
+    )
+    report = store.load_dataset(out)
+    assert set(report) == set(reference)
+    for name in reference:
+        assert np.array_equal(report[name], reference[name]), name

@@ -13,7 +13,8 @@ from flatlab.figures import trends
 FIGURE = {
     "title": "sharpness and Jacobian norm at three input scales, tanh",
     "caption": (
-        "Gradient descent with all training samples. Sharpness is the largest eigenvalue of the "
+        "Gradient descent with all training samples: the first of the data set, or of a fixed "
+        "random order where it lies class by class. Sharpness is the largest eigenvalue of the "
         "Hessian of the training loss; the Jacobian norm is the largest spectral norm, among the "
         "samples, of the softmaxed network's Jacobian with respect to the scaled input. Both on "
         "fixed training samples; mean over the seeds of each scale, with a band of one standard "
