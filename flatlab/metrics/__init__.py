@@ -290,6 +290,8 @@ def _run_coordinates(about: Mapping[str, Any], settings: Mapping[str, Any]) -> d
         "ended": ("run", as_strings(about["ended"])),
         "checkpoint": list(about["iterations"]),
     }
+    if "lr" in about:  # each run has drawn its own
+        coordinates["lr"] = ("run", list(about["lr"]))
     for key, value in settings["hyperparameters"].items():
         each = [value] * runs
         coordinates[key] = ("run", as_strings(each) if isinstance(value, str) else each)

@@ -37,6 +37,7 @@ from flatlab.plan.schema import (
     SCALES,
     Config,
     Dense,
+    LogUniform,
     PlanError,
     Samples,
     Stop,
@@ -107,6 +108,7 @@ def load_config(mapping: Mapping[str, Any], name: str = "config.yaml") -> Config
 def grid_keys() -> dict[str, list[tuple[str, str, str]]]:
     """Every key of a grid's sections: key, allowed values, meaning."""
     inner: dict[str, type[Strict]] = {
+        "training.lr": LogUniform,
         "training.stop": Stop,
         "checkpoints.dense": Dense,
         "measure.samples.<name>": Samples,

@@ -107,6 +107,13 @@ class Network(Strict, frozen=True):
     ]
 
 
+class LogUniform(Strict, frozen=True):
+    """A number of each run's own: drawn by its seed, uniform in its logarithm."""
+
+    low: Annotated[float, Meta(gt=0, description="at least")]
+    high: Annotated[float, Meta(gt=0, description="at most")]
+
+
 class Stop(Strict, frozen=True):
     """When a network has trained enough: one of `loss` and `accuracy`, on the training set."""
 
@@ -119,15 +126,18 @@ class Stop(Strict, frozen=True):
 class Training(Strict, frozen=True, kw_only=True):
     """How each network of a grid is trained."""
 
-    lr: Annotated[float, Meta(gt=0, description="learning rate")]
+    lr: Annotated[
+        Annotated[float, Meta(gt=0)] | LogUniform,
+        Meta(description="learning rate; {low: a, high: b}: of each run, log-uniform by its seed"),
+    ]
     batch_size: Annotated[
         int, Meta(ge=1, description="samples per step; of a full step, at a time")
     ]
     loss: Annotated[
-        Literal["half-mse", "mean-mse", "cross-entropy", "sum-of-squares"],
+        Literal["half-mse", "mean-mse", "cross-entropy", "logistic", "sum-of-squares"],
         Meta(
-            description="half-mse: |f-y|^2/2; mean-mse: |f-y|^2/outputs; means over the batch; "
-            "sum-of-squares: |f-y|^2, added up"
+            description="half-mse: |f-y|^2/2; mean-mse: |f-y|^2/outputs; logistic: of targets +-1; "
+            "means over the batch; sum-of-squares: |f-y|^2, added up"
         ),
     ]
     label_smoothing: Annotated[
@@ -189,6 +199,8 @@ class Training(Strict, frozen=True, kw_only=True):
             return "milestones", "schedule step needs them, for example [0.5, 0.75]"
         if self.milestones != sorted(self.milestones):
             return "milestones", "must be in order"
+        if isinstance(self.lr, LogUniform) and self.lr.low > self.lr.high:
+            return "lr", "low must not be above high"
         if self.stop and (self.stop.loss is None) == (self.stop.accuracy is None):
             return "stop", "give either loss or accuracy"
         return None

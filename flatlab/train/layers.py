@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from flatlab.models import Gaussian, Residual
+from flatlab.models.diagonal_linear import Diagonal
 
 aten = torch.ops.aten  # the kernels that autograd itself calls
 
@@ -116,6 +117,25 @@ class Linear:
         if self.bias is not None:
             gradients.append(gradient.sum(1))
         return gradient @ self.weight if wanted else None, gradients
+
+
+class Product:
+    """y = x (u * v)^T. u, v: (runs, outputs, inputs)."""
+
+    def __init__(self, u: Tensor, v: Tensor) -> None:
+        self.u, self.v = u, v
+        self.parameters = [u, v]
+
+    def forward(self, x: Tensor, training: bool) -> tuple[Tensor, Any]:
+        weight = self.u * self.v
+        return x @ weight.transpose(1, 2), (x, weight)
+
+    def backward(
+        self, saved: Any, gradient: Tensor, wanted: bool
+    ) -> tuple[Tensor | None, list[Tensor]]:
+        x, weight = saved
+        of_weight = gradient.transpose(1, 2) @ x
+        return gradient @ weight if wanted else None, [of_weight * self.v, of_weight * self.u]
 
 
 class Convolution:
@@ -402,6 +422,11 @@ class _Builder:
             weight = self._tensor(f"{name}.weight", folded=False)
             assert weight is not None
             return [Linear(weight, self._tensor(f"{name}.bias", folded=False))]
+        if isinstance(module, Diagonal) and not self.folded:
+            u, v = (self._tensor(f"{name}.{part}", folded=False) for part in "uv")
+            assert u is not None
+            assert v is not None
+            return [Product(u, v)]
         if isinstance(module, nn.Conv2d) and self._plain(module):
             fold = self._fold()
             weight = self._tensor(f"{name}.weight", folded=True)

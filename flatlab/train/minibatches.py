@@ -6,6 +6,7 @@ order, from the run's seed.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -27,12 +28,13 @@ def epochs(seeds: list[int], samples: int, training: Mapping[str, Any]) -> Itera
     replacement: independent draws; an "epoch" is then as many batches as fit into the data.
     full: all samples in their order in each step.
     """
+    if training["minibatches"] == "full":
+        shape = 1, len(seeds), samples
+        yield from itertools.repeat(np.broadcast_to(np.arange(samples), shape))
     steps, size = steps_per_epoch(samples, training), training["batch_size"]
     generators = [np.random.default_rng([seed, DATA_STREAM]) for seed in seeds]
 
     def epoch(generator: np.random.Generator) -> np.ndarray:
-        if training["minibatches"] == "full":
-            return np.arange(samples)[None]
         if training["minibatches"] == "replacement":
             return generator.integers(samples, size=(steps, size))
         return generator.permutation(samples)[: steps * size].reshape(steps, size)
@@ -56,7 +58,9 @@ class Order:
 
     def take(self, steps: int) -> np.ndarray:
         """The indices of the next steps: (steps, runs, batch)."""
-        while len(self._left) < steps:
-            self._left = np.concatenate([self._left, next(self._epochs)])
-        taken, self._left = self._left[:steps], self._left[steps:]
+        parts = [self._left]
+        while sum(map(len, parts)) < steps:
+            parts.append(next(self._epochs))
+        whole = np.concatenate(parts)
+        taken, self._left = whole[:steps], whole[steps:]
         return taken

@@ -40,7 +40,9 @@ class Networks(Protocol):
     """Several networks that are trained step by step; `run` counts them from 0."""
 
     def load(self, order: Tensor, rates: Tensor) -> None:
-        """What the next steps use: order (steps, runs, batch), sample indices; rates (steps)."""
+        """What the next steps use: order (steps, runs, batch), sample indices; rates (steps), or
+        (steps, runs) where each run has its own.
+        """
 
     def step(self) -> None:
         """One step of all runs that are not left out."""
@@ -68,20 +70,21 @@ class Loop:
         self, models: list[nn.Sequential], split: Split, training: Mapping[str, Any]
     ) -> None:
         self.models, self.split, self.training = models, split, training
-        rates = {name: training[name] for name in ("lr", "momentum", "weight_decay")}
-        self.optimizers = [torch.optim.SGD(model.parameters(), **rates) for model in models]
+        rule = {name: training[name] for name in ("momentum", "weight_decay")}
+        self.optimizers = [torch.optim.SGD(model.parameters(), lr=0.0, **rule) for model in models]
         self.left = list(range(len(models)))
 
     def load(self, order: Tensor, rates: Tensor) -> None:
-        self.steps = zip(order.to(self.split.device), rates.tolist(), strict=True)
+        of_runs = rates.reshape(len(rates), -1).expand(-1, len(self.models))
+        self.steps = zip(order.to(self.split.device), of_runs.tolist(), strict=True)
         for model in self.models:
             model.train()
 
     def step(self) -> None:
-        order, rate = next(self.steps)
+        order, rates = next(self.steps)
         for run in self.left:
             model, update = self.models[run], self.optimizers[run]
-            update.param_groups[0]["lr"] = rate
+            update.param_groups[0]["lr"] = rates[run]
             update.zero_grad()
             for index in order[run].split(self.training["batch_size"]):
                 outputs = model(self.split.inputs[index])
@@ -144,8 +147,9 @@ class Stacks:
 
     def load(self, order: Tensor, rates: Tensor) -> None:
         width = order.shape[1] // len(self.groups)
-        for group, of_group in zip(self.groups, order.split(width, 1), strict=True):
-            group.load(of_group, rates)
+        many = [rates] * len(self.groups) if rates.ndim == 1 else rates.split(width, 1)
+        for group, *of_group in zip(self.groups, order.split(width, 1), many, strict=True):
+            group.load(*of_group)
 
     def step(self) -> None:
         for group in self.groups:
@@ -203,7 +207,7 @@ class Group:
             if part is not whole:
                 for number, member in enumerate(members):
                     part.write(number, whole.read(member))
-            part.load(order[:, members], rates)
+            part.load(order[:, members], rates if rates.ndim == 1 else rates[:, members])
 
     def _narrow(self) -> None:
         """Let the stack on trial take over, or try one if there is one to try."""
@@ -280,7 +284,8 @@ class Stack:
         if self.recorded:
             self.recorded.load(order, rates)
         else:
-            self.steps = zip(order, rates.tolist(), strict=True)
+            given = rates.tolist() if rates.ndim == 1 else rates.to(self.split.inputs)
+            self.steps = zip(order, given, strict=True)
 
     def step(self) -> None:
         if self.recorded:
@@ -304,9 +309,15 @@ class Stack:
 
     def _gradients(self, index: Tensor) -> list[Tensor]:
         """Of each run's loss on its samples (runs, batch), in the order of the parameters."""
-        split, rows = self.split, index.flatten()  # `index_select` takes half the time of `[]`
-        inputs = split.inputs.index_select(0, rows).unflatten(0, index.shape)
-        targets = split.targets.index_select(0, rows).unflatten(0, index.shape)
+        if self.training["minibatches"] == "full":
+            index = index[:1]  # all runs see the same samples: they are gathered once
+        rows = index.flatten()  # `index_select` takes half the time of `[]`
+        inputs, targets = (
+            tensor.index_select(0, rows)
+            .unflatten(0, index.shape)
+            .expand(self.runs, *[-1] * tensor.ndim)
+            for tensor in (self.split.inputs, self.split.targets)
+        )
         outputs, tape = self.chain.forward(inputs, True)
         gradient = loss_gradient(outputs, targets, self.training)
         return self.chain.backward(tape, gradient, False)[1]
@@ -355,7 +366,8 @@ class Recorded:
         steps = chunk_steps(len(stack), len(split), training)
         batch = len(split) if training["minibatches"] == "full" else training["batch_size"]
         self.order = torch.zeros(steps, len(stack), batch, dtype=torch.int64, device=device)
-        self.rates = torch.zeros(steps, dtype=split.inputs.dtype, device=device)
+        each = [len(stack)] if isinstance(training["lr"], Mapping) else []
+        self.rates = torch.zeros(steps, *each, dtype=split.inputs.dtype, device=device)
         self.position = torch.zeros(1, dtype=torch.int64, device=device)
         self.stream = next_stream() if device.type == "cuda" else None
         self.graph: torch.cuda.CUDAGraph | None = None

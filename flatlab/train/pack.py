@@ -16,7 +16,7 @@ from flatlab.splits import EVALUATED, Split
 from flatlab.store import as_strings
 from flatlab.train.minibatches import Order, steps_per_epoch
 from flatlab.train.networks import MODES, Networks, chunk_steps
-from flatlab.train.schedules import learning_rates, steps_of
+from flatlab.train.schedules import drawn_rates, learning_rates, steps_of
 
 CURVES = {"log_spaced": 25}
 """When the training curves show loss and accuracy, beside the steps of the checkpoints."""
@@ -152,7 +152,8 @@ class PackTraining:
         return len(last) == stop["mean_of"] and bool(np.mean(last) < stop["loss"])
 
     def _rates(self, count: int) -> np.ndarray:
-        return learning_rates(self.training, self.total, self.iteration, count)
+        seeds = self.settings["seeds"]
+        return learning_rates(self.training, seeds, self.total, self.iteration, count)
 
     def _load(self, order: np.ndarray, rates: np.ndarray) -> None:
         self._loaded, self._start = (order, rates), self.iteration
@@ -271,6 +272,8 @@ class PackTraining:
             "steps": [s.step if s else self.total for s in standing],
             "ended": [s.why if s else "finished" for s in standing],
         }
+        if (rates := drawn_rates(self.training, self.settings["seeds"])) is not None:
+            about["lr"] = rates.tolist()
         final = {name: array[:, None] for name, array in self._weights().items()}
         kept = [self.keeper.load(f"checkpoint-{step}") for step in self.checkpoints]
         dense = [arrays for arrays, _ in filter(None, kept)]

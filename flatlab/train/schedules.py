@@ -2,29 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+RATE_STREAM = 2
+"""Keeps the draw of a learning rate apart from other uses of a run's seed."""
 
-def learning_rates(training: Mapping[str, Any], total: int, first: int, count: int) -> np.ndarray:
+
+def drawn_rates(training: Mapping[str, Any], seeds: Sequence[int]) -> np.ndarray | None:
+    """The `lr` that each seed draws, log-uniform from low to high; None where all have one."""
+    if not isinstance(training["lr"], Mapping):
+        return None
+    ends = np.log([training["lr"]["low"], training["lr"]["high"]])
+    return np.exp([np.random.default_rng([seed, RATE_STREAM]).uniform(*ends) for seed in seeds])
+
+
+def learning_rates(
+    training: Mapping[str, Any], seeds: Sequence[int], total: int, first: int, count: int
+) -> np.ndarray:
     """The learning rates of the steps first, first + 1, ..., of a training of `total` steps.
 
+    (steps), or (steps, runs) where each seed draws its own.
     constant: `lr`.  step: `lr` times `decay` for each of the `milestones` (fractions of the whole
     training) that lies behind.  warmup-linear: rises linearly to `lr` over the fraction `warmup` of
     the training, then falls linearly to zero.
     """
     step = np.arange(first, first + count)
-    lr = training["lr"]
+    drawn = drawn_rates(training, seeds)
+    lr = training["lr"] if drawn is None else drawn
+    return np.multiply.outer(_share_of_rate(training, total, step), lr)
+
+
+def _share_of_rate(training: Mapping[str, Any], total: int, step: np.ndarray) -> np.ndarray:
+    """What each step takes of `lr`: (steps)."""
     if training["schedule"] == "step":
         milestones = [round(share * total) for share in training["milestones"]]
-        return lr * training["decay"] ** np.searchsorted(milestones, step, side="right")
+        return training["decay"] ** np.searchsorted(milestones, step, side="right")
     if training["schedule"] == "warmup-linear":
         peak = training["warmup"] * total
-        rising = step / peak if peak else np.full(count, np.inf)
-        return lr * np.minimum(rising, (total - step) / (total - peak))
-    return np.full(count, float(lr))
+        rising = step / peak if peak else np.full(len(step), np.inf)
+        return np.minimum(rising, (total - step) / (total - peak))
+    return np.ones(len(step))
 
 
 def steps_of(schedule: Any, total: int) -> list[int]:

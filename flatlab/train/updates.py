@@ -25,7 +25,8 @@ class GradientDescent:
         """One update, in place.
 
         gradients: in the order of the parameters; they are used up.  rate: the learning rate; a
-        tensor of one number where the step is recorded and the rate may change behind it.
+        tensor of one number where the step is recorded and the rate may change behind it; (runs)
+        where each run has its own.
         """
         if self.decay:
             torch._foreach_add_(gradients, self.parameters, alpha=self.decay)
@@ -33,7 +34,15 @@ class GradientDescent:
             torch._foreach_mul_(self.state, self.momentum)
             torch._foreach_add_(self.state, gradients)
             gradients = self.state
-        if isinstance(rate, Tensor):
+        if isinstance(rate, Tensor) and rate.ndim:
+            torch._foreach_sub_(self.parameters, [_by_run(g, rate) for g in gradients])
+        elif isinstance(rate, Tensor):
             torch._foreach_sub_(self.parameters, torch._foreach_mul(gradients, rate))
         else:
             torch._foreach_add_(self.parameters, gradients, alpha=-rate)
+
+
+def _by_run(gradient: Tensor, rate: Tensor) -> Tensor:
+    """A gradient (runs, ...) or (runs * channels, ...) times the rate of each run (runs)."""
+    by_run = gradient.unflatten(0, (len(rate), -1))
+    return (by_run * rate.view(-1, *[1] * gradient.ndim)).flatten(0, 1)

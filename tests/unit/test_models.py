@@ -79,9 +79,44 @@ def test_convolutional_networks_have_the_published_sizes(name, weights, paramete
 @pytest.mark.parametrize("name", keys_of("models"))
 def test_the_number_of_parameters_is_that_by_which_disk_use_is_foretold(name):
     shape = (1, 28, 28) if name == "mlp4" else (1, 8, 8) if "small" in name else (3, 32, 32)
-    shape, outputs = ((1,), 1) if "regression" in name else (shape, 10)
+    of_papers = {"linear": (100,), "diagonal-linear": (200,)}
+    of_papers |= dict.fromkeys(["mlp4-regression", "mlp4-regression-small"], (1,))
+    shape, outputs = (of_papers[name], 1) if name in of_papers else (shape, 10)
     model = build({"name": name, "activation": "relu"}, shape, outputs)
     assert sum(parameter.numel() for parameter in model.parameters()) == parameters_of(name)
+
+
+def test_a_linear_model_starts_near_zero_without_a_bias():
+    model = build({"name": "linear", "activation": "relu"}, (5, 2000), 10)
+    initialize(model, "framework", 3)
+    ((name, weight),) = model.named_parameters()
+    assert (name, tuple(weight.shape)) == ("fc.weight", (10, 10_000))
+    assert weight.detach().std().item() == pytest.approx(1 / 500, rel=0.02)
+
+
+def test_a_diagonal_linear_network_is_linear_with_products_as_coefficients():
+    model = build({"name": "diagonal-linear", "activation": "relu"}, (7,), 2).double()
+    x = torch.randn(4, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    u, v = model.diagonal.u.detach(), model.diagonal.v.detach()
+    expected = [
+        [sum(x[i, j] * u[k, j] * v[k, j] for j in range(7)) for k in range(2)] for i in range(4)
+    ]
+    np.testing.assert_allclose(model(x).detach(), np.array(expected, dtype=float), rtol=1e-12)
+
+
+def test_the_scale_of_a_diagonal_network_is_drawn_log_uniformly_by_its_seed():
+    """One scale for u and v, which are independent of each other."""
+    scales, products = [], []
+    for seed in range(200):
+        model = build({"name": "diagonal-linear", "activation": "relu"}, (400,), 1)
+        initialize(model, "framework", seed)
+        u, v = model.diagonal.u.detach(), model.diagonal.v.detach()
+        assert u.std().item() == pytest.approx(v.std().item(), rel=0.25)
+        scales.append(torch.cat([u, v]).std().item())
+        products.append((u * v).mean().item() / scales[-1] ** 2)
+    share = np.log(np.array(scales) / 0.01) / np.log(100)
+    assert np.histogram(share, bins=4, range=(-0.05, 1.05))[0].min() > 30
+    assert abs(np.mean(products)) < 4 / (200 * 400) ** 0.5
 
 
 def test_blocks_without_normalization_start_as_their_shortcuts():

@@ -9,7 +9,13 @@ from torch import nn
 
 from flatlab.data import load
 from flatlab.models import Residual, build, initialize, mlp4, resnet18, vgg11
-from flatlab.objective import framework_loss, loss_gradient, sample_losses, total_loss
+from flatlab.objective import (
+    framework_loss,
+    loss_gradient,
+    loss_hessian_product,
+    sample_losses,
+    total_loss,
+)
 from flatlab.plan import keys_of
 from flatlab.plan.registry import mode_of
 from flatlab.splits import Split, prepare
@@ -20,6 +26,7 @@ from flatlab.train.updates import GradientDescent
 from tests.packs import DATA, GIVEN, TRAINING, images, settings
 
 EXACT = 1e-10
+RATES = {"low": 0.0005, "high": 0.075}
 RULES = {
     "plain": {},
     "momentum and decay": {"momentum": 0.9, "weight_decay": 1e-3, "lr": 0.005},
@@ -28,6 +35,13 @@ RULES = {
     "smoothed cross-entropy": {"loss": "cross-entropy", "label_smoothing": 0.2},
     "full batch in ghost batches": {"minibatches": "full", "batch_size": 9, "iterations": 40},
     "replacement": {"minibatches": "replacement", "loss": "cross-entropy"},
+    "rates of their own": {"lr": {"low": 0.002, "high": 0.04}, "momentum": 0.5},
+    "falling rates of their own": {
+        "lr": {"low": 0.002, "high": 0.04},
+        "schedule": "step",
+        "milestones": [0.3, 0.6],
+        "decay": 0.2,
+    },
     "sum of squares": {"loss": "sum-of-squares", "lr": 0.001, "momentum": 0.9},
     "sum of squares in ghost batches": {
         "loss": "sum-of-squares",
@@ -55,7 +69,7 @@ def narrow(monkeypatch):
 
 
 def is_for_small_images(network):
-    return network.startswith("mlp") or network.endswith("-small")
+    return network.startswith("mlp") or network.endswith(("-small", "linear"))
 
 
 def data_for(network):
@@ -96,10 +110,18 @@ def test_every_mode_fits_numbers_with_every_activation_as_the_loop_does(activati
         assert_equal(weights(raw, "mlp4-regression-small", mode=mode, **kind, **rule), expected)
 
 
+def rate_of(seed, lr):
+    """What a seed draws, log-uniformly, where it draws."""
+    if not isinstance(lr, dict):
+        return lr
+    share = np.random.default_rng([seed, 2]).uniform()
+    return lr["low"] * (lr["high"] / lr["low"]) ** share
+
+
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 def test_the_loop_is_what_one_writes_with_the_framework(rule):
     """SGD, schedulers and losses of torch, on the data in the order of numpy's generator."""
-    training = {**TRAINING, **rule}
+    training = {**TRAINING, **rule, "lr": rate_of(3, rule.get("lr", TRAINING["lr"]))}
     raw, seed = images((8, 8)), 3
     arrays = weights(raw, "resnet-small", mode="loop", **rule)
     split = prepare(raw, DATA).train
@@ -186,6 +208,44 @@ def split_of(raw, dtype=torch.float64):
     return prepare(raw, DATA, None, dtype).train
 
 
+@pytest.mark.parametrize(
+    ("name", "network", "rule"),
+    [
+        ("gaussian-pair", "linear", {"loss": "logistic", "lr": 5.0}),
+        ("sparse-regression", "diagonal-linear", {"loss": "sum-of-squares", "lr": RATES}),
+    ],
+)
+def test_every_mode_descends_with_all_samples_as_the_loop_does(name, network, rule):
+    """The two grids of linear models, whose runs see the same samples in each step."""
+    raw = load(name)
+    rule = {**rule, "minibatches": "full", "batch_size": 17}  # in several pieces
+    expected = weights(raw, network, mode="loop", data=GIVEN, **rule)
+    for mode in ("batched", "graphs"):
+        assert_equal(weights(raw, network, mode=mode, data=GIVEN, **rule), expected)
+
+
+def test_the_rate_that_a_run_drew_is_told():
+    """It belongs to the seed alone, in whichever pack."""
+    raw = images((8, 8))
+    for seeds in ((0, 3, 4), (3,)):
+        pack = settings("mlp3-small", seeds, iterations=2, lr=RATES, mode="batched")
+        [trained] = train_packs(raw, [pack])
+        expected = [rate_of(seed, RATES) for seed in seeds]
+        assert trained.weights[1]["lr"] == pytest.approx(expected, rel=1e-12)
+    [trained] = train_packs(raw, [settings("mlp3-small", iterations=2)])
+    assert "lr" not in trained.weights[1]
+
+
+def test_drawn_rates_are_uniform_in_their_logarithm():
+    from flatlab.train.schedules import drawn_rates
+
+    rates = drawn_rates({"lr": RATES}, range(4000))
+    share = np.log(rates / RATES["low"]) / np.log(RATES["high"] / RATES["low"])
+    counts, _ = np.histogram(share, bins=8, range=(0, 1))
+    assert counts.sum() == 4000  # within the ends
+    assert np.abs(counts - 500).max() < 4 * 500**0.5
+
+
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 def test_the_step_that_a_gpu_records_is_the_step_of_the_cpu(rule):
     """What is recorded reads order and rate where they lie on the device; here it is called."""
@@ -204,7 +264,9 @@ def test_the_step_that_a_gpu_records_is_the_step_of_the_cpu(rule):
     generator = torch.Generator().manual_seed(0)
     for chunk in range(3):
         order = torch.randint(22, (4 + chunk, 2, batch), generator=generator)
-        rates = training["lr"] * torch.linspace(0.5, 1, 4 + chunk, dtype=torch.float64)
+        rates = torch.linspace(0.01, 0.02, 4 + chunk, dtype=torch.float64)
+        if isinstance(training["lr"], dict):
+            rates = torch.stack([rates, 2 * rates], 1)
         plain.load(order, rates)
         record.load(order, rates)
         for _ in order:
@@ -257,6 +319,29 @@ class TestLosses:
         assert torch.allclose(loss_gradient(outputs, targets, training), expected, atol=1e-14)
         found = total_loss(sample_losses(outputs, targets, training), training)
         assert found.tolist() == pytest.approx([loss.item() for loss in losses], rel=1e-12)
+
+    def test_the_logistic_loss_has_the_derivatives_of_its_definition(self, normal):
+        training = {"loss": "logistic", "label_smoothing": 0.0}
+        outputs = normal(2, 5, 3).requires_grad_()
+        targets = normal(2, 5, 3, seed=1).sign()
+        losses = (1 + (-targets * outputs).exp()).log().sum(2).mean(1)
+        (slope,) = torch.autograd.grad(losses.sum(), outputs, create_graph=True)
+        assert torch.allclose(loss_gradient(outputs, targets, training), slope, atol=1e-14)
+        for ours in (
+            total_loss(sample_losses(outputs, targets, training), training),
+            torch.stack([framework_loss(*p, training) for p in zip(outputs, targets, strict=True)]),
+        ):
+            assert torch.allclose(ours, losses, rtol=1e-12)
+        directions = normal(2, 5, 3, seed=2)
+        (curved,) = torch.autograd.grad((slope * directions).sum(), outputs)
+        product = loss_hessian_product(outputs.detach(), directions, training)
+        assert torch.allclose(product / 5, curved, atol=1e-14)  # ours is of a sample, not the mean
+
+    def test_the_logistic_loss_neither_overflows_nor_vanishes_early(self):
+        training = {"loss": "logistic", "label_smoothing": 0.0}
+        outputs = torch.tensor([[800.0], [-800.0], [40.0]], dtype=torch.float64)
+        losses = sample_losses(outputs, torch.ones(3, 1).double(), training)
+        assert losses.tolist() == pytest.approx([0.0, 800.0, np.exp(-40.0)], rel=1e-12)
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])

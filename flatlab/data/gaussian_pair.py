@@ -1,0 +1,42 @@
+"""Two Gaussian classes, to be told apart by a linear model: made, not fetched.
+
+andriushchenko2023, Figure 1 shows "a linear model that achieves zero training error" and does not
+say of what. The data are those of the authors' public notebook: means v and -v, where v is a random
+direction of length 1, and a deviation of 0.025 in each of 100 dimensions.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+from flatlab.data import regression
+
+SAMPLES, DIMENSION = 50, 100
+DEVIATION = 0.025
+SEED = 0
+
+
+def load(folder: Path) -> xr.Dataset:
+    """50 training and 50 test samples (100), alternately of both classes; targets are +1 and -1.
+
+    `folder` is not used.
+    """
+    generator = np.random.default_rng(SEED)
+    mean = generator.normal(size=DIMENSION)
+    mean /= np.linalg.norm(mean)
+
+    def draw() -> tuple[np.ndarray, np.ndarray]:
+        targets = np.where(np.arange(SAMPLES) % 2, -1.0, 1.0)[:, None]
+        noise = generator.normal(scale=DEVIATION, size=(SAMPLES, DIMENSION))
+        return targets * mean + noise, targets
+
+    return regression(
+        train=draw(),
+        test=draw(),
+        title="gaussian-pair",
+        source="made here: normal around v and -v, |v| = 1",
+        licence="MIT",
+    )

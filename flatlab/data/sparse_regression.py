@@ -1,0 +1,39 @@
+"""A sparse linear regression with fewer samples than dimensions: made, not fetched.
+
+andriushchenko2023, Sec. 5.2 has d = 200 dimensions and a ground truth of which 90 % is zero. Here
+n = 60 samples, X_ij ~ N(0, 1/n), so that X^T X is the identity on average; non-zeros are +-1 at
+random places; there is no noise. All of that is assumed. The samples for testing are the unit
+vectors: the errors of a linear function there are the differences of its coefficients from the
+truth, and the expected loss on fresh samples x ~ N(0, I/n) is d/n times the mean over these.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+from flatlab.data import regression
+
+SAMPLES, DIMENSION, NONZERO = 60, 200, 20
+SEED = 0
+
+
+def load(folder: Path) -> xr.Dataset:
+    """60 training samples (200) with targets (1); the 200 unit vectors for testing.
+
+    `folder` is not used.
+    """
+    generator = np.random.default_rng(SEED)
+    inputs = generator.normal(scale=SAMPLES**-0.5, size=(SAMPLES, DIMENSION))
+    truth = np.zeros((DIMENSION, 1))
+    places = generator.choice(DIMENSION, NONZERO, replace=False)
+    truth[places, 0] = generator.choice([-1.0, 1.0], NONZERO)
+    return regression(
+        train=(inputs, inputs @ truth),
+        test=(np.eye(DIMENSION), truth),
+        title="sparse-regression",
+        source="made here: X normal with variance 1/60, 20 of 200 coefficients +1 or -1",
+        licence="MIT",
+    )

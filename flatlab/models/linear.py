@@ -1,0 +1,26 @@
+"""A linear model without bias, of andriushchenko2023, Figure 1; it starts near zero."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from math import prod
+
+from torch import nn
+
+MODE = "batched"
+PARAMETERS = 100
+DEVIATION = 1 / 500
+"""Of the initial weights, as in the authors' public notebook; the paper does not say."""
+
+
+class NearZero(nn.Linear):
+    """A linear layer whose weights start as N(0, 1/500^2)."""
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.weight, std=DEVIATION)
+
+
+def build(inputs: tuple[int, ...], outputs: int, activation: type[nn.Module]) -> nn.Sequential:
+    """One layer `fc`; there is nothing hidden that an activation could follow."""
+    layer = NearZero(prod(inputs), outputs, bias=False)
+    return nn.Sequential(OrderedDict(flatten=nn.Flatten(), fc=layer))
