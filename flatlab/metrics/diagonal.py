@@ -1,0 +1,108 @@
+"""Sharpness of diagonal linear networks f(x) = <x, u * v>: the Hessian, rescaled, in closed form.
+
+L = |X b - y|^2 / 2, added up over the samples, where b = u * v elementwise and r = X b - y. Its
+Hessian with respect to (u, v) is [[V G V, V G U + D], [U G V + D, U G U]], where G = X^T X, D =
+diag(X^T r), and U and V are the diagonal matrices of u and v. Adaptive sharpness with scales c is,
+for a small radius rho, rho^2 / 2 times the trace (average case) or, at a minimum, the largest
+eigenvalue (worst case) of the Hessian rescaled to H_ij c_i c_j. Source: andriushchenko2023 Sec.
+5.2, App. A.2; the loss of its Eq. 6 lacks the half that its Hessian has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from flatlab.metrics import Measured, MeasureError, Quantity, Samples
+from flatlab.models.diagonal_linear import Diagonal
+
+SETTINGS = ()
+SOURCE = "andriushchenko2023 Sec. 5.2"
+QUANTITIES = {
+    "rescaled_trace": Quantity(
+        "Tr(H c c^T), H the Hessian of |X b - y|^2 / 2", "loss", SOURCE, ("scales",)
+    ),
+    "rescaled_lambda_max": Quantity(
+        "lambda_max(H c c^T), elementwise product", "loss", SOURCE, ("scales",)
+    ),
+    "coefficients_norm_1": Quantity("|b|_1, b = u * v", "coefficient", SOURCE),
+    "coefficients_norm_max": Quantity("|b|_inf, b = u * v", "coefficient", SOURCE),
+}
+
+Rescaled = Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
+SCALES: dict[str, Rescaled] = {
+    "none": lambda u, v: (v, u, torch.ones_like(u)),
+    "balanced": lambda u, v: (
+        v.sign() * (u * v).abs().sqrt(),
+        u.sign() * (u * v).abs().sqrt(),
+        torch.ones_like(u),
+    ),
+    "printed": lambda u, v: (
+        v * (v / u).abs().sqrt(),
+        u * (u / v).abs().sqrt(),
+        torch.ones_like(u),
+    ),
+    "elementwise": lambda u, v: (u.abs() * v, v.abs() * u, (u * v).abs()),
+}
+"""What c_u v, c_v u and c_u c_v are, by the scales (c_u, c_v) of u and v.
+
+none: 1.  balanced: sqrt(|u|/|v|) and its inverse, for which Tr = 2 sum G_ii |b_i|.  printed: the
+inverse of that, as in Sec. 5.2, which is not invariant under (a u, v/a).  elementwise: |u|, |v|.
+"""
+
+
+@torch.no_grad()
+def measure(model: nn.Module, samples: Samples, settings: Mapping[str, Any]) -> Measured:
+    """Trace and largest eigenvalue of the Hessian on these samples, rescaled in each way.
+
+    Without targets the network is taken to fit them: r = 0.
+    """
+    layer = _layer(model)
+    u, v = (parameter[0].double() for parameter in (layer.u, layer.v))
+    x = samples.inputs.flatten(1).double()
+    residual = torch.zeros(len(x)).to(x)
+    if samples.targets is not None:
+        residual = x @ (u * v) - samples.targets[:, 0].double()
+    gram, slope = x.T @ x, x.T @ residual
+    hessians = [_hessian(gram, slope, *scaled(u, v)) for scaled in SCALES.values()]
+    values = {
+        "rescaled_trace": torch.stack([h.trace() for h in hessians]),
+        "rescaled_lambda_max": torch.stack([_largest_eigenvalue(h) for h in hessians]),
+        "coefficients_norm_1": (u * v).abs().sum(),
+        "coefficients_norm_max": (u * v).abs().max(),
+    }
+    arrays = {name: value.cpu().numpy() for name, value in values.items()}
+    return Measured(arrays, {"scales": list(SCALES)})
+
+
+def _layer(model: nn.Module) -> Diagonal:
+    """The only layer of a diagonal linear network with one output."""
+    inside = [module for module in model.modules() if not isinstance(module, nn.Sequential)]
+    layers = [module for module in inside if not isinstance(module, nn.Flatten)]
+    if len(layers) != 1 or not isinstance(layers[0], Diagonal) or len(layers[0].u) != 1:
+        raise MeasureError(
+            "diagonal is for diagonal linear networks with one output; leave it out, "
+            "or measure `hessian`"
+        )
+    return layers[0]
+
+
+def _hessian(gram: Tensor, slope: Tensor, of_u: Tensor, of_v: Tensor, mixed: Tensor) -> Tensor:
+    """H_ij c_i c_j with respect to (u, v).  gram: G.  slope: X^T r.  Others: as in `SCALES`."""
+    factors = torch.cat([of_u, of_v])
+    hessian = gram.tile(2, 2) * torch.outer(factors, factors)
+    beside = torch.diag(slope * mixed)
+    size = len(slope)
+    hessian[:size, size:] += beside
+    hessian[size:, :size] += beside
+    return hessian
+
+
+def _largest_eigenvalue(hessian: Tensor) -> Tensor:
+    """NaN where the matrix is not finite: where some u or v is 0 and its scale infinite."""
+    if not hessian.isfinite().all():
+        return torch.full_like(hessian[0, 0], torch.nan)
+    return torch.linalg.eigvalsh(hessian)[-1]

@@ -1,0 +1,164 @@
+"""Worst-case sharpness of linear classifiers in closed form, sample by sample, at many scales.
+
+f = W x + b, the loss is cross-entropy; one output f stands for the two outputs (0, f), for which it
+is log(1 + exp(-y f)), y = +-1. Of a sample sharpness is the most by which its loss grows as (W, b)
+changes by d within a neighbourhood of size rho, of a data set the mean ("m = 1" in
+andriushchenko2023). The loss grows with the outputs of wrong classes and falls with that of the
+right one, and output k sees d through <d_k, (x, 1)> alone, at most rho times its reach: the dual
+norm of (x, 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import logsigmoid, one_hot, pad
+
+from flatlab.metrics import Measured, MeasureError, Quantity, Samples
+
+SETTINGS = ()
+SOURCE = "andriushchenko2023 Eq. 1, Fig. 1"
+NEIGHBOURHOODS = ("ball", "adaptive-l2", "adaptive-linf")
+"""ball: |d|_2 <= rho |(W, b)|_2.  adaptive: |d / (W, b)|_p <= rho, elementwise, p 2 or infinity."""
+
+LOGITS = ("plain", "normalized")
+RADII = (0.1, 0.25, 0.5)
+FACTORS = torch.logspace(-10, 10, 30, base=2, dtype=torch.float64)
+"""Of the weights; they and the radii are those of the authors' public notebook."""
+
+DIMS = ("neighbourhood", "logits", "radius")
+QUANTITIES = {
+    "worst_sharpness": Quantity("worst-case sharpness of single samples", "loss", SOURCE, DIMS),
+    "scaled_worst_sharpness": Quantity(
+        "worst-case sharpness of the classifier times a factor", "loss", SOURCE, (*DIMS, "factor")
+    ),
+    "weight_factor": Quantity("factor on weights and biases", "1", SOURCE, ("factor",)),
+    "margin": Quantity("right output less the largest other one", "output", "", ("sample",)),
+    "margin_min": Quantity("smallest margin of a sample", "output", ""),
+    "classification_loss": Quantity("mean cross-entropy", "loss", "andriushchenko2023 Sec. 3.2"),
+    "classification_error": Quantity("samples whose margin is not positive", "%", ""),
+}
+
+
+@torch.no_grad()
+def measure(model: nn.Module, samples: Samples, settings: Mapping[str, Any]) -> Measured:
+    """Sharpness in every neighbourhood, as the classifier is and as it is scaled up and down.
+
+    Normalized logits are Eq. 5: f - mean over its standard deviation over the outputs. Of two they
+    are +-1 and tell the sign of the margin alone. NaN where there is no closed form: with more than
+    two outputs in neighbourhoods other than adaptive-linf, and with normalized logits.
+    """
+    layer = _layer(model)
+    weight, x = layer.weight.double(), samples.inputs.flatten(1).double()
+    if layer.bias is not None:
+        weight = torch.cat([weight, layer.bias.double()[:, None]], 1)
+        x = pad(x, (0, 1), value=1.0)
+    right = _right_outputs(samples, len(weight))
+    outputs, reaches = x @ weight.T, _reaches(weight, x)
+    if len(weight) == 1:
+        outputs, reaches = pad(outputs, (1, 0)), pad(reaches, (1, 0))
+    grown = torch.stack(
+        [
+            _grown(name, outputs, reach, right)
+            for name, reach in zip(NEIGHBOURHOODS, reaches, strict=True)
+        ]
+    )
+    margin = -_behind(outputs, right).amax(-1)
+    found = _sharpness(outputs, grown, right, torch.cat([torch.ones(1).to(FACTORS), FACTORS]))
+    values = {
+        "worst_sharpness": found[..., 0],
+        "scaled_worst_sharpness": found[..., 1:],
+        "weight_factor": FACTORS,
+        "margin": margin,
+        "margin_min": margin.min(),
+        "classification_loss": _losses(_behind(outputs, right)).mean(),
+        "classification_error": 100 * (margin <= 0).double().mean(),
+    }
+    arrays = {name: value.cpu().numpy() for name, value in values.items()}
+    labels = (NEIGHBOURHOODS, LOGITS, map(str, RADII))
+    return Measured(arrays, {dim: list(names) for dim, names in zip(DIMS, labels, strict=True)})
+
+
+def _layer(model: nn.Module) -> nn.Linear:
+    """The only layer of a linear classifier."""
+    inside = [module for module in model.modules() if type(module) is not nn.Sequential]
+    layers = [module for module in inside if not isinstance(module, nn.Flatten | nn.Identity)]
+    if (
+        len(layers) != 1
+        or not isinstance(layers[0], nn.Linear)
+        or type(layers[0]).forward is not nn.Linear.forward
+    ):
+        raise MeasureError(
+            "linear is for classifiers that are one linear layer: others have no closed form; "
+            "leave it out, or measure `adaptive`"
+        )
+    return layers[0]
+
+
+def _right_outputs(samples: Samples, outputs: int) -> Tensor:
+    """The output that should be the largest: (samples). Of one output 1 stands for +1, 0 for -1."""
+    if samples.labels is not None:
+        right = samples.labels
+    elif samples.targets is None:
+        raise MeasureError("the sharpness of a classifier needs targets: classes")
+    elif outputs > 1:
+        right = samples.targets.argmax(1)
+    else:
+        right = (samples.targets[:, 0] > 0).long()
+        if not torch.equal(samples.targets[:, 0].abs(), torch.ones_like(samples.targets[:, 0])):
+            raise MeasureError("the targets of a classifier with one output are +1 and -1")
+    if right.max() >= max(2, outputs) or right.min() < 0:
+        raise MeasureError(
+            f"there is a class {int(right.max())}, the classifier has {outputs} outputs"
+        )
+    return right
+
+
+def _reaches(weight: Tensor, x: Tensor) -> Tensor:
+    """How far each output moves at most, over rho: (neighbourhood, samples, outputs)."""
+    products = (weight * x[:, None]).abs()
+    ball = (weight.norm() * x.norm(dim=1))[:, None].expand(-1, len(weight))
+    return torch.stack([ball, products.norm(dim=2), products.sum(2)])
+
+
+def _grown(name: str, outputs: Tensor, reach: Tensor, right: Tensor) -> Tensor:
+    """The outputs at the worst d, for each radius: (radii, samples, outputs).
+
+    An output of reach s moves by rho s where each may move by itself, and by rho s^2 / |s|_2 where
+    d has one norm for all of them: the most that the difference of two can lose.
+    """
+    if name != "adaptive-linf":
+        whole = reach.norm(dim=1, keepdim=True)
+        reach = reach.square() / whole.where(whole > 0, 1.0)
+        reach = reach if outputs.shape[1] == 2 else torch.full_like(reach, torch.nan)
+    direction = 1 - 2 * one_hot(right, outputs.shape[1])
+    return outputs + torch.tensor(RADII).to(outputs)[:, None, None] * direction * reach
+
+
+def _sharpness(outputs: Tensor, grown: Tensor, right: Tensor, factors: Tensor) -> Tensor:
+    """Mean growth of the loss by (neighbourhood, logits, radius, factor)."""
+    before, after = _behind(outputs, right), _behind(grown, right)
+    parts = []
+    for factor in factors.tolist():
+        plain = _losses(factor * after) - _losses(factor * before)
+        signs = _losses(2 * after.sign()) - _losses(2 * before.sign())
+        normalized = signs if outputs.shape[1] == 2 else torch.full_like(plain, torch.nan)
+        parts.append(torch.stack([plain, normalized], 1).mean(-1))
+    return torch.stack(parts, -1)
+
+
+def _behind(outputs: Tensor, right: Tensor) -> Tensor:
+    """The other outputs less the right one: (..., samples, outputs - 1)."""
+    others = one_hot(right, outputs.shape[-1]) == 0
+    index = right.expand(outputs.shape[:-1])[..., None]
+    differences = outputs - outputs.gather(-1, index)
+    kept = differences[..., others]
+    return kept.unflatten(-1, (len(right), -1))
+
+
+def _losses(behind: Tensor) -> Tensor:
+    """Cross-entropy of each sample from `_behind`: (..., samples)."""
+    return -logsigmoid(-behind.logsumexp(-1))
