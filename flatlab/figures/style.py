@@ -135,12 +135,12 @@ def legend(fig: Any, handles: Sequence[Any], **options: Any) -> None:
             return
 
 
-def correlation(rho: float, low: float, high: float) -> str:
+def correlation(rho: float, low: float, high: float, symbol: str = r"\rho") -> str:
     """A correlation with its interval, as it stands in a panel."""
     if rho != rho:
-        return r"$\rho$ undefined"
+        return rf"${symbol}$ undefined"
     value, *ends = (f"{number:.2f}".replace("-", "−") for number in (rho, low, high))
-    return rf"$\rho$ = {value}" + f"\n[{', '.join(ends)}]"
+    return rf"${symbol}$ = {value}" + f"\n[{', '.join(ends)}]"
 
 
 def _short(value: Any) -> str:

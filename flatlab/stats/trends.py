@@ -60,6 +60,14 @@ def difference(
     return Estimate(name, float(larger.mean() - smaller.mean()), resampled, strata)
 
 
+def median(name: str, values: Array, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
+    """The median over runs (runs), with its percentile bootstrap."""
+    runs = len(values)
+    drawn = np.random.default_rng(seed).integers(runs, size=(resamples, runs))
+    many = np.median(values[drawn], axis=1)
+    return Estimate(name, float(np.median(values)), many, np.zeros(runs, np.int64))
+
+
 def tau(
     name: str,
     x: Array,

@@ -1,0 +1,1 @@
+"""andriushchenko2023: A modern look at the relationship between sharpness and generalization."""
