@@ -14,23 +14,25 @@ NETWORKS = 200
 
 SCALES = ("none", "balanced", "printed", "elementwise")
 TEST_LOSS, NORM = "test_loss", "norm_1"
-TRACE, LARGEST = "trace", "lambda_max"
+TRACE, LARGEST, START = "trace", "lambda_max", "initial_trace"
 
 
 def fitted(table: xr.Dataset) -> pd.DataFrame:
-    """A network in a row: run, seed, lr, test_loss, norm_1 (of u * v), and of the rescaled Hessian
-    trace_<scales> and lambda_max_<scales>.
+    """A network in a row: run, seed, lr, test_loss, norm_1 (of u * v), of the rescaled Hessian
+    trace_<scales> and lambda_max_<scales>, and initial_trace, that of the Hessian before training.
 
     Of the networks that stopped at the training loss, the first `NETWORKS`. Values that are not
     finite stay.
     """
-    ended = table.sel(run=(table["ended"] == "stopped").values)
-    chosen = end_of_training(ended.sortby("seed")).isel(run=slice(NETWORKS))
+    ended = table.sel(run=(table["ended"] == "stopped").values).sortby("seed")
+    chosen = end_of_training(ended).isel(run=slice(NETWORKS))
     columns = {name: chosen[name].values for name in ("run", "seed", "lr", TEST_LOSS)}
     columns[NORM] = chosen["coefficients_norm_1"].values
     for name in (TRACE, LARGEST):
         for scales in SCALES:
             columns[f"{name}_{scales}"] = chosen[f"rescaled_{name}"].sel(scales=scales).values
+    start = ended.sel(run=chosen["run"].values, checkpoint=0, samples="train", scales="none")
+    columns[START] = start["rescaled_trace"].values
     return pd.DataFrame(columns)
 
 

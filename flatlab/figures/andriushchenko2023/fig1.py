@@ -14,11 +14,12 @@ FIGURE = {
     "title": "adaptive sharpness and the scale of a linear classifier",
     "caption": (
         "Sharpness of single samples in closed form, the worst growth of the logistic loss as the "
-        "weights w change by d, mean over the training samples. First three panels: of the trained "
-        "weights times a factor, in the neighbourhood of the authors' notebook and in elementwise "
-        "adaptive ones; with normalized logits (Eq. 5) it does not depend on the factor. Last "
-        "panel: along gradient descent, in the neighbourhood of the first one. Mean over networks "
-        "from different starts; bands from the least to the largest are thinner than the lines."
+        "weights w change by δ, mean over the training samples. First three panels: of the trained "
+        "weights times a factor, which is 1 at the vertical mark, in the neighbourhood of the "
+        "authors' notebook and in elementwise adaptive ones; with normalized logits (Eq. 5) it "
+        "does not depend on the factor. Last panel: along gradient descent, in the neighbourhood "
+        "of the first one. Mean over networks from different starts; bands from the least to the "
+        "largest are thinner than the lines."
     ),
     "grids": ["linear-grid"],
     "size_inches": [11.0, 6.8],
@@ -49,8 +50,10 @@ def frame(tables: Mapping[str, xr.Dataset], correlations: Mapping[str, xr.Datase
     """
     table = tables["linear-grid"].sel(samples="train")
     table = table.sel(run=~table["diverged"].values)
+    if not table.sizes["run"]:
+        return pd.DataFrame(columns=["panel", "line", "x", "mean", "least", "largest", "networks"])
     end = table.isel(checkpoint=-1)
-    factors = end["weight_factor"].isel(run=0).values if table.sizes["run"] else []
+    factors = end["weight_factor"].max("run").values  # the same for all
     parts = []
     for name in PANELS:
         here = end["scaled_worst_sharpness"].sel(neighbourhood=name)
@@ -67,7 +70,7 @@ def frame(tables: Mapping[str, xr.Dataset], correlations: Mapping[str, xr.Datase
 
 def _line(panel: str, line: str, x: Any, values: xr.DataArray) -> pd.DataFrame:
     over = {"mean": values.mean("run"), "least": values.min("run"), "largest": values.max("run")}
-    columns = {name: part.values for name, part in over.items()} if len(x) else {}
+    columns = {name: part.values for name, part in over.items()}
     head = {"panel": panel, "line": line, "x": x}
     return pd.DataFrame({**head, **columns, "networks": values.sizes["run"]})
 
@@ -90,11 +93,14 @@ def draw(fig: Any, frame: pd.DataFrame) -> None:
                 *(points[name] for name in ("x", "least", "largest")), color=look.color, alpha=0.3
             )
         ax.grid(lw=0.3, color="0.85")
-        ax.legend(loc="best", fontsize=7)
+        if len(here):
+            ax.legend(loc="best", fontsize=7)
         ax.set_xscale("log", base=10 if panel == TRAINING else 2)
         ax.set_ylabel("worst-case sharpness (loss)")
         ax.set_xlabel("factor on the trained weights")
         ax.set_title(PANELS.get(panel, ""), loc="left")
+        if panel != TRAINING:
+            ax.axvline(1, color="0.6", lw=0.7, zorder=0.5)
     axes[-1, -1].set_yscale("log")
     axes[-1, -1].set(xlabel="step of gradient descent", ylabel="worst-case sharpness, loss")
     axes[-1, -1].set_title(PANELS["ball"] + ", through training", loc="left")

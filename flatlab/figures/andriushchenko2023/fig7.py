@@ -11,17 +11,17 @@ import xarray as xr
 
 from flatlab.figures.style import correlation
 from flatlab.stats.trends import tau
-from flatlab.tables.diagonal import GRID, LARGEST, NORM, TEST_LOSS, TRACE, fitted, not_fitted
+from flatlab.tables.diagonal import GRID, LARGEST, NORM, START, TEST_LOSS, TRACE, fitted, not_fitted
 
 FIGURE = {
     "title": "sharpness and generalization of diagonal linear networks",
     "caption": (
         "One point per network f(x) = <x, u * v> that fits a sparse regression to a training loss "
-        "of 1e-5, coloured by learning rate; that and the initialization are drawn at random. H "
-        "is the Hessian of |X(u * v) - y|²/2; rescaled with c, H_ij c_i c_j, where c is "
-        "sqrt(|u|/|v|) on u and its inverse on v; the paper prints the two interchanged (last "
-        "panel). tau is Kendall's tau-a with its 95 % interval (BCa bootstrap over networks); the "
-        "paper says about 0.8 of the best one. In the first panel the line is equality."
+        "of 1e-5; learning rate and scale of the initialization are drawn at random, and the "
+        "colour tells the latter. H is the Hessian of |X(u * v) - y|²/2, rescaled it is H_ij c_i "
+        "c_j with c = sqrt(|u|/|v|) on u and its inverse on v; the paper prints the two "
+        "interchanged (last panel). tau is Kendall's tau-a with its 95 % interval (BCa bootstrap "
+        "over networks). In the first panel the line is equality."
     ),
     "grids": ["dln-grid"],
     "size_inches": [11.0, 7.2],
@@ -37,6 +37,7 @@ PANELS = {
 }
 """Abscissa and ordinate."""
 
+PRINTED = {"rescaled trace": "; the paper: about 0.8"}
 LABELS = {
     NORM: r"$\|u \odot v\|_1$",
     TEST_LOSS: r"test loss $\|u \odot v - \beta^*\|^2/(2d)$",
@@ -56,7 +57,7 @@ def frame(tables: Mapping[str, xr.Dataset], correlations: Mapping[str, xr.Datase
     networks[f"half_{TRACE}_balanced"] = networks[f"{TRACE}_balanced"] / 2
     parts = []
     for panel, (x, y) in PANELS.items():
-        points = networks.rename(columns={x: "x", y: "y"})[["run", "lr", "x", "y"]]
+        points = networks.rename(columns={x: "x", y: "y"})[["run", "lr", START, "x", "y"]]
         parts.append(points.assign(row="run", panel=panel))
         finite = points[np.isfinite(points["x"]) & np.isfinite(points["y"])]
         row = {"row": "tau", "panel": panel, "networks": len(finite)}
@@ -74,29 +75,34 @@ def _tau(points: pd.DataFrame) -> tuple[float, float, float]:
 
 
 def draw(fig: Any, frame: pd.DataFrame) -> None:
-    """Six panels on logarithmic axes, and the learning rates as colours."""
+    """Six panels on logarithmic axes, and the initialization as colours."""
     from matplotlib.colors import LogNorm
+    from matplotlib.ticker import LogFormatter
 
     runs = frame[frame["row"] == "run"]
     facts = frame[frame["row"] == "tau"].set_index("panel")
-    colors = LogNorm(runs["lr"].min(), runs["lr"].max()) if len(runs) else None
+    colors = LogNorm(runs[START].min(), runs[START].max()) if len(runs) else None
     axes = fig.subplots(2, 3)
     for ax, (panel, (x, y)) in zip(axes.flat, PANELS.items(), strict=True):
         points = runs[runs["panel"] == panel]
         shown = ax.scatter(
             *(points[name] for name in ("x", "y")),
-            **{"c": points["lr"], "norm": colors, "cmap": "viridis", "s": 14, "lw": 0},
+            **{"c": points[START], "norm": colors, "cmap": "viridis", "s": 14, "lw": 0},
         )
         ax.set(xlabel=LABELS[x], ylabel=LABELS[y])
         if len(points):
             ax.set(xscale="log", yscale="log")
-        if panel == "norm":
-            ax.axline((1, 1), (10, 10), color="0.4", lw=0.8, zorder=0.5)
+            for axis in (ax.xaxis, ax.yaxis):
+                axis.set_minor_formatter(LogFormatter(minor_thresholds=(2, 0.5)))
+                axis.set_major_formatter(LogFormatter())
+        if panel == "norm" and len(points):
+            ends = [points["x"].min(), points["x"].max()]
+            ax.plot(ends, ends, color="0.4", lw=0.8, zorder=0.5)
         text = correlation(*facts.loc[panel, ["tau", "low", "high"]], symbol=r"\tau")
-        ax.set_title(text.replace("\n", " "), loc="left")
+        ax.set_title(text.replace("\n", " ") + PRINTED.get(panel, ""), loc="left")
         ax.grid(which="major", lw=0.3, color="0.85")
     row = facts.iloc[0]
-    label = f"learning rate; {row['networks']:.0f} networks"
+    label = f"Tr H before training; {row['networks']:.0f} networks"
     if row["not_fitted"]:
         label += f", {row['not_fitted']:.0f} others did not reach the training loss"
     fig.colorbar(shown, ax=axes, label=label, shrink=0.6, aspect=30)
