@@ -135,12 +135,25 @@ def legend(fig: Any, handles: Sequence[Any], **options: Any) -> None:
             return
 
 
-def correlation(rho: float, low: float, high: float, symbol: str = r"\rho") -> str:
+def correlation(rho: float, low: float, high: float, *, symbol: str = r"\rho") -> str:
     """A correlation with its interval, as it stands in a panel."""
     if rho != rho:
         return rf"${symbol}$ undefined"
     value, *ends = (f"{number:.2f}".replace("-", "−") for number in (rho, low, high))
     return rf"${symbol}$ = {value}" + f"\n[{', '.join(ends)}]"
+
+
+def plain_numbers(ax: Any) -> None:
+    """Numbers such as 0.02 and 300 at logarithmic axes, between powers of ten where they fit."""
+    from matplotlib.ticker import LogFormatter
+
+    class Plain(LogFormatter):
+        def __call__(self, x: float, pos: int | None = None) -> str:
+            return f"{x:g}" if super().__call__(x, pos) else ""
+
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_formatter(Plain())
+        axis.set_minor_formatter(Plain(minor_thresholds=(1.5, 0.5)))
 
 
 def _short(value: Any) -> str:

@@ -55,13 +55,18 @@ BAD_GRIDS = {
     "unknown loss": (
         ("training", "loss"),
         "mse",
-        ["training.loss", "did you mean", "half-mse, mean-mse"],
+        ["training.loss", "did you mean", "half-mse, logistic, mean-mse"],
     ),
     "negative learning rate": (("settings", 0, "lr"), -0.1, ["settings[0].lr", "number > 0"]),
     "learning rate that is no number": (
         ("settings", 1, "lr"),
         "fast",
         ["settings[1].lr", "'fast'"],
+    ),
+    "a range of rates as a setting": (
+        ("settings", 0, "lr"),
+        {"low": 0.1, "high": 0.2},
+        ["settings[0].lr", "what varies is a number or a word"],
     ),
     "learning rate not a number": (("settings", 1, "lr"), float("nan"), ["settings[1].lr"]),
     "batch of zero": (("settings", 0, "batch_size"), 0, ["settings[0].batch_size", ">= 1"]),
@@ -356,3 +361,26 @@ def test_dense_checkpoints_beyond_the_budget_are_not_kept(tmp_path: Path) -> Non
         "mlp-grid: 3.9 GB at the end of training, 23.4 GB of dense checkpoints" in chosen.disk_use
     )
     assert "deleted when measured" in chosen.disk_use
+
+
+@pytest.mark.parametrize(
+    ("ends", "sentence"),
+    [
+        ({"low": 0.2, "high": 0.1}, "training.lr: low must not be above high"),
+        ({"low": -0.2, "high": 0.1}, "training.lr.low: expected `float` > 0.0"),
+        ({"low": 0.1, "hihg": 0.2}, "training.lr"),
+    ],
+)
+def test_a_range_of_learning_rates_has_two_ends_above_zero(ends, sentence, tmp_path):
+    grid = yaml.safe_load((ROOT / "grids" / "dln-grid.yaml").read_text())
+    grid["training"]["lr"] = ends
+    with pytest.raises(plan.PlanError) as error:
+        load_grid(written(tmp_path, grid), "paper")
+    assert sentence in one_sentence(error)
+
+
+def test_a_range_of_learning_rates_reaches_the_training(tmp_path):
+    packs = load_grid(ROOT / "grids" / "dln-grid.yaml", "paper").packs
+    assert [len(pack.seeds) for pack in packs.values()] == [110, 110]
+    for pack in packs.values():
+        assert plan.train_settings(pack)["training"]["lr"] == {"low": 0.0005, "high": 0.075}

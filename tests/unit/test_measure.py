@@ -17,7 +17,16 @@ from torch import nn
 
 import flatlab
 from flatlab import MeasureError, features, store
-from flatlab.metrics import accuracy, adaptive, geometry, hessian, jacobian, measure_pack
+from flatlab.metrics import (
+    accuracy,
+    adaptive,
+    diagonal,
+    geometry,
+    hessian,
+    jacobian,
+    linear,
+    measure_pack,
+)
 
 PAGE = Path(__file__).parents[2] / "docs" / "measures.md"
 DIMS = {"sample", "layer", "norm", "bound"}
@@ -807,7 +816,7 @@ def test_the_first_example_of_the_page_runs(capsys):
 
 FAMILIES = {
     family.__name__.rpartition(".")[2]: family
-    for family in (geometry, accuracy, hessian, jacobian, adaptive)
+    for family in (geometry, accuracy, hessian, jacobian, adaptive, linear, diagonal)
 }
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from flatlab.figures.style import correlation
+from flatlab.figures.style import correlation, plain_numbers
 from flatlab.stats.trends import tau
 from flatlab.tables.diagonal import GRID, LARGEST, NORM, START, TEST_LOSS, TRACE, fitted, not_fitted
 
@@ -77,7 +77,6 @@ def _tau(points: pd.DataFrame) -> tuple[float, float, float]:
 def draw(fig: Any, frame: pd.DataFrame) -> None:
     """Six panels on logarithmic axes, and the initialization as colours."""
     from matplotlib.colors import LogNorm
-    from matplotlib.ticker import LogFormatter
 
     runs = frame[frame["row"] == "run"]
     facts = frame[frame["row"] == "tau"].set_index("panel")
@@ -92,9 +91,7 @@ def draw(fig: Any, frame: pd.DataFrame) -> None:
         ax.set(xlabel=LABELS[x], ylabel=LABELS[y])
         if len(points):
             ax.set(xscale="log", yscale="log")
-            for axis in (ax.xaxis, ax.yaxis):
-                axis.set_minor_formatter(LogFormatter(minor_thresholds=(2, 0.5)))
-                axis.set_major_formatter(LogFormatter())
+            plain_numbers(ax)
         if panel == "norm" and len(points):
             ends = [points["x"].min(), points["x"].max()]
             ax.plot(ends, ends, color="0.4", lw=0.8, zorder=0.5)
@@ -104,5 +101,5 @@ def draw(fig: Any, frame: pd.DataFrame) -> None:
     row = facts.iloc[0]
     label = f"Tr H before training; {row['networks']:.0f} networks"
     if row["not_fitted"]:
-        label += f", {row['not_fitted']:.0f} others did not reach the training loss"
+        label += f", {row['not_fitted']:.0f} more did not reach the training loss"
     fig.colorbar(shown, ax=axes, label=label, shrink=0.6, aspect=30)
