@@ -21,6 +21,7 @@ from flatlab.metrics import (
     accuracy,
     adaptive,
     diagonal,
+    flatness,
     geometry,
     hessian,
     jacobian,
@@ -816,7 +817,7 @@ def test_the_first_example_of_the_page_runs(capsys):
 
 FAMILIES = {
     family.__name__.rpartition(".")[2]: family
-    for family in (geometry, accuracy, hessian, jacobian, adaptive, linear, diagonal)
+    for family in (geometry, accuracy, hessian, jacobian, adaptive, linear, diagonal, flatness)
 }
 
 

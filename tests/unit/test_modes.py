@@ -224,6 +224,23 @@ def test_every_mode_descends_with_all_samples_as_the_loop_does(name, network, ru
         assert_equal(weights(raw, network, mode=mode, data=GIVEN, **rule), expected)
 
 
+def test_runs_with_rates_of_their_own_stop_where_they_would_alone():
+    """Those that stand still leave the stack: each of the others keeps its rate."""
+    raw = load("sparse-regression")
+    rule = {"loss": "sum-of-squares", "lr": RATES, "minibatches": "full", "batch_size": 60}
+    rule |= {"stop": {"every": 100, "loss": 1.0, "mean_of": 1, "accuracy": None}}
+    found = {}
+    for mode in ("loop", "batched", "graphs"):
+        pack = settings("diagonal-linear", range(6), data=GIVEN, mode=mode, iterations=900, **rule)
+        [trained] = train_packs(raw, [pack])
+        found[mode] = trained.weights
+    steps = found["loop"][1]["steps"]
+    assert len(set(steps)) > 2
+    for arrays, about in found.values():
+        assert about["steps"] == steps
+        assert_equal(arrays, found["loop"][0])
+
+
 def test_the_rate_that_a_run_drew_is_told():
     """It belongs to the seed alone, in whichever pack."""
     raw = images((8, 8))
@@ -264,9 +281,9 @@ def test_the_step_that_a_gpu_records_is_the_step_of_the_cpu(rule):
     generator = torch.Generator().manual_seed(0)
     for chunk in range(3):
         order = torch.randint(22, (4 + chunk, 2, batch), generator=generator)
-        rates = torch.linspace(0.01, 0.02, 4 + chunk, dtype=torch.float64)
-        if isinstance(training["lr"], dict):
-            rates = torch.stack([rates, 2 * rates], 1)
+        of_runs = isinstance(lr := training["lr"], dict)
+        rates = torch.linspace(0.5, 1, 4 + chunk, dtype=torch.float64)
+        rates = rates[:, None] * torch.tensor(list(lr.values())) if of_runs else lr * rates
         plain.load(order, rates)
         record.load(order, rates)
         for _ in order:

@@ -1,0 +1,107 @@
+"""Relative flatness of the network whose features have standard deviation 1: petzka2021, Theorem 4.
+
+The features of a layer, its inputs, are divided by their standard deviation over the samples, and
+the columns of its weight are multiplied by it: the same function, in which no rescaling of neurons
+is left. (The theorem prints the variance, with which some is.) A feature that is constant on the
+samples has no deviation: what it contributes goes into the bias, and its column is left out.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from flatlab.metrics import Measured, Quantity, Samples, geometry
+
+SETTINGS = ["relative_flatness_loss"]
+LAYER = ("layer",)
+QUANTITIES = {
+    "normalized_relative_flatness": Quantity(
+        "kappa_Tr of a layer whose features have standard deviation 1; large means sharp",
+        "output^2, or loss",
+        "petzka2021 Thm. 4, corrected",
+        LAYER,
+    ),
+    "features": Quantity("inputs of the layer", "1", "", LAYER),
+    "features_constant": Quantity("of them constant on the samples", "1", "", LAYER),
+}
+CONSTANT = 1e-12
+"""A feature whose deviation is at most this share of its largest value is constant."""
+
+
+class Divided(nn.Module):
+    """x / deviation; 0 where the deviation is infinite."""
+
+    def __init__(self, deviation: Tensor) -> None:
+        super().__init__()
+        self.deviation = deviation
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x / self.deviation
+
+
+def measure(model: nn.Module, samples: Samples, settings: Mapping[str, Any]) -> Measured:
+    """Relative flatness of each linear layer that sees one vector of each sample, once.
+
+    relative_flatness_loss: as for `geometry`, which measures the rescaled network.
+    """
+    seen = _features(model, samples.inputs)
+    rescaled = nn.Sequential(copy.deepcopy(model))
+    counts = {}
+    for name, features in seen.items():
+        counts[name] = _normalize(rescaled, f"0.{name}" if name else "0", features)
+    chosen = {"singular_values": "all", "conventions": "flatlab", "costly": [], **settings}
+    found = geometry.measure(rescaled, samples, chosen)
+    flatness = dict(zip(found.coordinates["layer"], found.values["relative_flatness"], strict=True))
+    places = {name: ".".join(filter(None, ["0", name, "1"])) for name in seen}
+    names = [name for name, place in places.items() if place in flatness]
+    values = {
+        "normalized_relative_flatness": [flatness[places[name]] for name in names],
+        "features": [seen[name].shape[1] for name in names],
+        "features_constant": [counts[name] for name in names],
+    }
+    arrays = {name: np.array(numbers, dtype=float) for name, numbers in values.items()}
+    return Measured(arrays, {"layer": names})
+
+
+@torch.no_grad()
+def _features(model: nn.Module, inputs: Tensor) -> dict[str, Tensor]:
+    """(samples, features) of each linear layer, in the order of their use."""
+    found: dict[str, list[Tensor]] = {}
+
+    def keep(name: str) -> Any:
+        return lambda module, given: found.setdefault(name, []).append(given[0].detach().clone())
+
+    handles = [
+        module.register_forward_pre_hook(keep(name))
+        for name, module in model.named_modules()
+        if type(module).forward is nn.Linear.forward
+    ]
+    try:
+        model(inputs)
+    finally:
+        for handle in handles:
+            handle.remove()
+    once = {name: xs[0] for name, xs in found.items() if len(xs) == 1}
+    return {name: x for name, x in once.items() if x.ndim == 2 and len(x) == len(inputs)}
+
+
+@torch.no_grad()
+def _normalize(model: nn.Module, name: str, features: Tensor) -> int:
+    """Rescale a layer in its place; returns how many of its features are constant."""
+    layer = model.get_submodule(name)
+    assert isinstance(layer, nn.Linear)
+    deviation = features.std(0, correction=0)
+    constant = deviation <= CONSTANT * features.abs().amax(0)
+    rest = layer.weight[:, constant] @ features[0, constant]
+    layer.bias = nn.Parameter(rest if layer.bias is None else layer.bias + rest)
+    layer.weight.mul_(deviation.masked_fill(constant, 0.0))
+    divided = Divided(deviation.masked_fill(constant, torch.inf))
+    parent, _, last = name.rpartition(".")
+    setattr(model.get_submodule(parent), last, nn.Sequential(divided, layer))
+    return int(constant.sum())

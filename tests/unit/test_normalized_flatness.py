@@ -1,0 +1,114 @@
+"""Relative flatness over the standard deviation of the features: against the closed form."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+import flatlab
+from flatlab import features
+
+WIDTHS = (4, 6, 5, 3)
+
+
+def flatness(model, x, **options):
+    return flatlab.measure(model, x, families=["flatness"], **options)
+
+
+def curvature(function, z, loss):
+    """The Hessian of each sample's loss in the outputs z of a layer: (n, d, d)."""
+
+    def of_one(z):
+        outputs = function(z[None])[0]
+        if loss == "mse":  # its Gauss-Newton part, which is all that a piecewise linear net has
+            return outputs
+        return outputs.logsumexp(0)
+
+    if loss == "mse":
+        jacobians = [torch.autograd.functional.jacobian(of_one, part) for part in z]
+        return torch.stack([j.T @ j for j in jacobians]).numpy()
+    return torch.stack([torch.autograd.functional.hessian(of_one, part) for part in z]).numpy()
+
+
+@pytest.mark.parametrize("loss", ["mse", "cross-entropy"])
+@pytest.mark.parametrize("dead", [False, True])
+def test_every_layer_has_what_the_closed_form_of_linear_models_has(loss, dead, mlp, normal):
+    """Of each layer: its features, its weight, and the curvature of the loss behind it."""
+    model, x = mlp(WIDTHS, seed=2), normal(30, WIDTHS[0])
+    if dead:
+        with torch.no_grad():
+            model[0].bias[1] = -100.0
+    found = flatness(model, x, loss=loss)
+    assert found["layer"].values.tolist() == ["0", "2", "4"]
+    for number, place in enumerate((0, 2, 4)):
+        phi = model[:place](x).detach()
+        z = model[place](phi).detach()
+        curved = curvature(model[place + 1 :], z, loss)
+        weight, phi = model[place].weight.detach().numpy(), phi.numpy()
+        weight, phi, constant = features.normalized(weight, phi, "deviation")
+        expected = features.relative_flatness(weight, phi, curved)
+        assert found.normalized_relative_flatness[number] == pytest.approx(expected, rel=1e-9)
+        assert found.features_constant[number] == constant.sum()
+        assert found.features[number] == len(constant)
+    assert found.features_constant.values.tolist()[1] >= int(dead)
+
+
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_no_rescaling_of_neurons_changes_it(data, mlp, normal):
+    """Unlike the flatness of the network as it is."""
+    seed = data.draw(st.integers(0, 500))
+    model, x = mlp(WIDTHS, seed=seed), normal(40, WIDTHS[0], seed=seed)
+    before = flatness(model, x)
+    factors = data.draw(st.lists(st.floats(0.1, 10), min_size=6, max_size=6))
+    scales = torch.tensor(factors, dtype=torch.float64)
+    with torch.no_grad():
+        model[0].weight *= scales[:, None]
+        model[0].bias *= scales
+        model[2].weight /= scales
+    after = flatness(model, x)
+    np.testing.assert_allclose(
+        after.normalized_relative_flatness, before.normalized_relative_flatness, rtol=1e-7
+    )
+
+
+def test_the_plain_flatness_does_change(mlp, normal):
+    model, x = mlp(WIDTHS, seed=1), normal(40, WIDTHS[0])
+    plain = flatlab.measure(model, x).relative_flatness.values
+    with torch.no_grad():
+        model[0].weight[0] *= 5
+        model[0].bias[0] *= 5
+        model[2].weight[:, 0] /= 5
+    assert flatlab.measure(model, x).relative_flatness.values[1] != pytest.approx(
+        plain[1], rel=1e-3
+    )
+
+
+def test_features_that_have_deviation_one_change_nothing(mlp, normal):
+    model = mlp((4, 3), seed=0)
+    x = normal(50, 4)
+    x = x / x.std(0, correction=0)
+    plain = flatlab.measure(model, x).relative_flatness.item()
+    assert flatness(model, x).normalized_relative_flatness.item() == pytest.approx(plain, rel=1e-12)
+
+
+def test_layers_that_see_several_positions_are_left_out_and_the_network_stays_as_it_was(normal):
+    convolve = nn.Conv2d(2, 3, 3, dtype=torch.float64)
+    head = nn.Linear(3 * 16, 4, dtype=torch.float64, bias=False)
+    model = nn.Sequential(convolve, nn.ReLU(), nn.Flatten(), head)
+    x = normal(60, 2, 6, 6)
+    state = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    found = flatness(model, x)
+    assert found["layer"].values.tolist() == ["3"]
+    assert list(model.state_dict()) == list(state)
+    assert all(torch.equal(tensor, state[name]) for name, tensor in model.state_dict().items())
+    assert model[3] is head
+    alone = flatness(head, model[:3](x).detach())
+    assert alone["layer"].values.tolist() == [""]
+    np.testing.assert_allclose(
+        alone.normalized_relative_flatness, found.normalized_relative_flatness, rtol=1e-12
+    )
