@@ -15,6 +15,12 @@ import numpy as np
 DATA_STREAM = 1
 """Keeps the order of the data apart from other uses of a run's seed."""
 
+CHUNK_STEPS = 100
+"""At most so many steps are loaded at a time; then it is seen whether a network has diverged."""
+
+CHUNK_INDICES = 2**23
+"""At most so many sample indices are loaded at a time."""
+
 
 def steps_per_epoch(samples: int, training: Mapping[str, Any]) -> int:
     """Steps in which the data are seen once."""
@@ -64,3 +70,9 @@ class Order:
         whole = np.concatenate(parts)
         taken, self._left = whole[:steps], whole[steps:]
         return taken
+
+
+def chunk_steps(runs: int, samples: int, training: Mapping[str, Any]) -> int:
+    """How many steps are loaded at a time."""
+    batch = samples if training["minibatches"] == "full" else training["batch_size"]
+    return max(1, min(CHUNK_STEPS, CHUNK_INDICES // (runs * batch)))

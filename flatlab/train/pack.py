@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from flatlab.objective import sample_losses, total_loss
 from flatlab.splits import EVALUATED, Split
 from flatlab.store import as_strings
-from flatlab.train.minibatches import Order, steps_per_epoch
-from flatlab.train.networks import MODES, Networks, chunk_steps
+from flatlab.train.minibatches import Order, chunk_steps, steps_per_epoch
+from flatlab.train.networks import MODES, Networks
 from flatlab.train.schedules import drawn_rates, learning_rates, steps_of
 
 CURVES = {"log_spaced": 25}

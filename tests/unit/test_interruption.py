@@ -20,7 +20,7 @@ import torch
 from flatlab import store, train
 from flatlab.data import load
 from flatlab.models import SineFit, _frequencies
-from flatlab.train import Interrupted, networks, train_packs
+from flatlab.train import Interrupted, stacks, train_packs
 from flatlab.train.networks import MODES
 from flatlab.train.pack import PackTraining
 from tests.packs import GIVEN, images, settings
@@ -231,12 +231,12 @@ class TestDivergence:
         raw = images((1, 8, 8))
         self.spoil(monkeypatch, seeds=(1, 3))
         given = settings(network, range(5), mode="batched", precision="float32", iterations=400)
-        monkeypatch.setattr(networks, "TRIED", 1000)
+        monkeypatch.setattr(stacks, "TRIED", 1000)
         widths = self.watched(monkeypatch)
         [expected] = train_packs(raw, [given])
         assert expected.weights[1]["ended"].count("diverged") == 2
         assert widths[-2:] == [5, 3]  # the stack at work, and one that is tried for ever
-        monkeypatch.setattr(networks, "TRIED", 100)
+        monkeypatch.setattr(stacks, "TRIED", 100)
         [found] = train_packs(raw, [given])
         same(found, expected)
         assert widths[-2:] == [3, 3]
@@ -245,14 +245,14 @@ class TestDivergence:
         raw = images((8, 8))
         self.spoil(monkeypatch, seeds=(1, 3))
         given = settings("mlp4-small", range(5), mode="batched", iterations=500)
-        [expected], original = train_packs(raw, [given]), networks.Stack.advance
+        [expected], original = train_packs(raw, [given]), stacks.Stack.advance
 
         def advance(self, order, rate):
             original(self, order, rate)
             if len(self) == 3:
                 list(self.tensors.values())[-1].mul_(1 + 1e-15)
 
-        monkeypatch.setattr(networks.Stack, "advance", advance)
+        monkeypatch.setattr(stacks.Stack, "advance", advance)
         widths = self.watched(monkeypatch)
         [found] = train_packs(raw, [given])
         same(found, expected)
@@ -274,13 +274,13 @@ class TestDivergence:
     @staticmethod
     def watched(monkeypatch):
         """The widths of the stacks that take steps from now on."""
-        widths, original = [], networks.Stack.step
+        widths, original = [], stacks.Stack.step
 
         def step(self):
             widths.append(len(self))
             original(self)
 
-        monkeypatch.setattr(networks.Stack, "step", step)
+        monkeypatch.setattr(stacks.Stack, "step", step)
         return widths
 
     def test_a_pack_of_which_nothing_is_left_takes_no_more_steps(self, monkeypatch):

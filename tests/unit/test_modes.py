@@ -21,7 +21,8 @@ from flatlab.plan.registry import mode_of
 from flatlab.splits import Split, prepare
 from flatlab.train import train_packs
 from flatlab.train.layers import MaxPool, NotStackable, stack
-from flatlab.train.networks import MODES, Recorded, Stack
+from flatlab.train.networks import MODES
+from flatlab.train.stacks import Recorded, Stack
 from flatlab.train.updates import GradientDescent
 from tests.packs import DATA, GIVEN, TRAINING, images, settings
 
