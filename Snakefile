@@ -39,7 +39,19 @@ rule all:
         f"results/{PLAN.config.scale}/verdicts/scoreboard.json",
 
 
+localrules:  # light, or (data) in need of the network: not for a cluster's nodes
+    prepare,
+    table,
+    gather,
+    draw,
+    redraw,
+    verify,
+    score,
+    explain,
+
+
 onstart:
+    plan.record_start()
     print(PLAN.disk_use, *plan.outdated(PLAN.grid), sep="\n")
 
 

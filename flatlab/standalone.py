@@ -23,8 +23,8 @@ class Named(SimpleNamespace):
     def __iter__(self) -> Iterator[Any]:
         return iter(vars(self).values())
 
-    def get(self, name: str) -> Any:
-        return vars(self).get(name)
+    def get(self, name: str, default: Any = None) -> Any:
+        return vars(self).get(name, default)
 
     def items(self) -> Any:
         return vars(self).items()
@@ -119,14 +119,15 @@ def _measuring_job(chosen: plan.Plan, grid: Grid, pack: Pack, family: str) -> Na
 def _job(
     chosen: plan.Plan, rule: str, inputs: Named, outputs: Named, params: Named, **wildcards: str
 ) -> Named:
-    gpu = chosen.config.device == "cuda" and rule != "prepare"
+    device = chosen.config.device
+    gpu = device == "cuda" and rule != "prepare"
     return Named(
         rule=rule,
         input=inputs,
         output=outputs,
         params=params,
         wildcards=Named(**wildcards),
-        config=Named(save_every_s=chosen.config.save_every_s),
+        config=Named(save_every_s=chosen.config.save_every_s, device=device),
         resources=Named(gpu=int(gpu)),
     )
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import functools
 import os
+import platform
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -79,6 +81,7 @@ __all__ = [
     "outdated",
     "published_figures",
     "published_scales",
+    "record_start",
     "set_job_environment",
     "study_code",
     "study_settings",
@@ -125,6 +128,14 @@ def set_job_environment(folder: str) -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     for library in ("OMP", "MKL", "OPENBLAS"):
         os.environ[f"{library}_NUM_THREADS"] = "1"
+    ours, path = str(Path(folder, "profiles", "slurm", "bin")), os.environ.get("PATH", "")
+    if shutil.which("sbatch") and ours not in path.split(os.pathsep):
+        os.environ["PATH"] = f"{ours}{os.pathsep}{path}"  # status commands that do not give up
+
+
+def record_start() -> None:
+    """Leave the machine and the process of this run, for `profiles/slurm/resume`."""
+    Path(".snakemake", "started").write_text(f"{platform.node()} {os.getpid()}\n")
 
 
 def _size(count: int) -> str:

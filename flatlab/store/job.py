@@ -29,7 +29,7 @@ class Job:
         self.params = snakemake.params
         self.wildcards = snakemake.wildcards
         self.config = snakemake.config
-        self.device = "cuda" if getattr(snakemake.resources, "gpu", 0) else "cpu"
+        self.device = snakemake.config.get("device", "cpu")
 
     @property
     def unfinished(self) -> str:
