@@ -8,6 +8,7 @@ the file's metadata and covers names, types, shapes and values.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import io
@@ -44,20 +45,38 @@ def damaged(path: str | Path, why: str) -> StoreError:
 def replace(path: str | Path, content: bytes) -> None:
     """Write a file in one step: readers see the old content or the new one, never a part."""
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         temporary.write_bytes(content)
         os.replace(temporary, path)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        raise StoreError(
-            f"{path}: the disk is full ({len(content):,} bytes do not fit); make room, or keep "
-            "fewer weights: checkpoints.dense of the grid"
-        ) from None
+        raise _refused(path, error, len(content)) from None
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _refused(path, error) from None
+
+
+def _refused(path: Path, error: OSError, size: int = 0) -> Exception:
+    """What a disk says, with the remedy where there is one."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StoreError(
+            f"{path}: the disk is full ({size:,} bytes do not fit); make room, or keep "
+            "fewer weights: checkpoints.dense of the grid"
+        )
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return StoreError(f"{path}: no permission to write; make its folder yours")
+    if error.errno in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR):
+        return StoreError(f"{path}: a file lies where a folder should be, or the other way round")
+    return error
 
 
 def as_strings(values: list[str]) -> np.ndarray:

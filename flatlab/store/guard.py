@@ -9,43 +9,74 @@ from __future__ import annotations
 import json
 import os
 import platform
+import sys
 import threading
 import time
+import uuid
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from flatlab.store.files import StoreError
+from flatlab.store.files import StoreError, make_folder, replace
 
 BEAT_S = 5.0
 """How often the holder renews the lock's date."""
 
 STALE_S = 60.0
-"""A lock whose date is older belongs to nobody."""
+"""A lock whose date stays the same for so long, while we look, belongs to nobody.
+
+Only change counts, not the date itself: clocks of machines differ. Files of other machines may be
+seen half a minute late.
+"""
+
+_TOKEN = uuid.uuid4().hex
+_UNKNOWN = {"host": "unknown", "pid": 0, "start": "unknown", "place": "", "token": ""}
+
+_dead: set[str] = set()
+"""Tokens of processes that this one has found dead: a job has locks on several outputs."""
 
 
 class Guard:
     """Holds the lock of one output while a process makes it.
 
-    Raises `StoreError` on entry where another living process holds it. A lock whose process is
-    gone (same host), or whose heartbeat has stopped, is taken over.
+    A lock whose process is gone (same machine), or whose heartbeat has stopped, is taken over.
+    Where another living process holds it `StoreError` is raised on entry; a job of a cluster waits
+    for it instead, since nobody is there to start it again.
     """
 
     def __init__(self, output: str | Path) -> None:
         self.output = Path(output)
         self.path = self.output.with_name(f"{self.output.name}.lock")
+        self.about = {
+            "host": platform.node(),
+            "pid": os.getpid(),
+            "start": time.strftime("%Y-%m-%d %H:%M:%S"),
+            "place": _place(),
+            "token": _TOKEN,
+        }
         self._stop = threading.Event()
 
     def __enter__(self) -> Guard:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(self.path.parent)
+        told = False
         while not self._create():
             holder = self._holder()
-            if holder and self._lives(holder):
-                raise StoreError(
-                    f"{self.output}: another process is making this file (host {holder['host']}, "
-                    f"process {holder['pid']}, since {holder['start']}); wait for it or stop it"
-                )
-            self._remove_dead(holder)
+            if holder is None:
+                continue  # it has just been released
+            if not self._lives(holder):
+                _dead.update({holder["token"]} - {""})
+                self._remove_dead(holder)
+                continue
+            sentence = (
+                f"{self.output}: another process is making this file (host {holder['host']}, "
+                f"process {holder['pid']}, since {holder['start']})"
+            )
+            if "SLURM_JOB_ID" not in os.environ:
+                raise StoreError(f"{sentence}; wait for it or stop it")
+            if not told:
+                print(f"{sentence}; waiting for its end", file=sys.stderr, flush=True)
+            told = True
+            time.sleep(BEAT_S)
         self._beat = threading.Thread(target=self._renew, daemon=True)
         self._beat.start()
         return self
@@ -58,16 +89,24 @@ class Guard:
     ) -> None:
         self._stop.set()
         self._beat.join()
-        self.path.unlink(missing_ok=True)
+        if self._is_ours():
+            self.path.unlink(missing_ok=True)
+
+    def check(self) -> None:
+        """Raise `StoreError` where the lock is lost: to be called before the output is written.
+
+        A process that was suspended for long finds that another one has taken over.
+        """
+        if not self._is_ours():
+            raise StoreError(f"{self.output}: the lock was lost while this process stood still")
+
+    def _is_ours(self) -> bool:
+        holder = self._holder()
+        return holder is not None and holder["token"] == self.about["token"]
 
     def _create(self) -> bool:
-        about = {
-            "host": platform.node(),
-            "pid": os.getpid(),
-            "start": time.strftime("%Y-%m-%d %H:%M:%S"),
-        }
-        draft = self.path.with_name(f"{self.path.name}.{os.getpid()}")
-        draft.write_text(json.dumps(about))
+        draft = self.path.with_name(f"{self.path.name}.{self.about['token']}")
+        replace(draft, json.dumps(self.about).encode())
         try:
             os.link(draft, self.path)  # atomic, and the lock is never seen empty
         except FileExistsError:
@@ -77,35 +116,36 @@ class Guard:
         return True
 
     def _holder(self) -> dict[str, Any] | None:
+        """What stands in the lock, and its date, of the same moment."""
         try:
-            age = time.time() - self.path.stat().st_mtime
-            return {**json.loads(self.path.read_text()), "age": age}
-        except (FileNotFoundError, ValueError):
+            with self.path.open() as file:  # opening also asks the server of a network's folder
+                return {**_read(file.read()), "date": os.fstat(file.fileno()).st_mtime_ns}
+        except FileNotFoundError:
             return None
 
-    @staticmethod
-    def _lives(holder: dict[str, Any]) -> bool:
-        if holder["age"] > STALE_S:
+    def _lives(self, holder: dict[str, Any]) -> bool:
+        if holder["token"] in _dead:
             return False
-        if holder["host"] != platform.node():
-            return True
-        try:
-            os.kill(holder["pid"], 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
-            pass  # it lives and belongs to somebody else
-        return True
+        if holder["place"] == _place():
+            return _exists(holder["pid"])
+        patience = time.monotonic() + STALE_S
+        while time.monotonic() < patience:
+            now = self._holder()
+            if now is None or now["token"] != holder["token"]:
+                return True  # it has changed hands: look again
+            if now["date"] != holder["date"]:
+                return True
+            time.sleep(min(1.0, BEAT_S))
+        return False
 
-    def _remove_dead(self, holder: dict[str, Any] | None) -> None:
+    def _remove_dead(self, holder: dict[str, Any]) -> None:
         """Take a dead lock away; of several processes that try, one succeeds."""
-        grave = self.path.with_name(f"{self.path.name}.{os.getpid()}.dead")
+        grave = self.path.with_name(f"{self.path.name}.{self.about['token']}.dead")
         try:
             os.rename(self.path, grave)
         except FileNotFoundError:
             return
-        about = json.loads(grave.read_text())
-        if holder and about != {key: holder[key] for key in about}:
+        if _read(grave.read_text())["token"] != holder["token"]:
             os.rename(grave, self.path)  # it is the new lock of a process that was faster
         else:
             grave.unlink()
@@ -114,5 +154,32 @@ class Guard:
         while not self._stop.wait(BEAT_S):
             try:
                 os.utime(self.path)
-            except FileNotFoundError:
+            except OSError:
                 return
+
+
+def _read(text: str) -> dict[str, Any]:
+    """What a lock says of its holder; one that a crash has emptied says nothing."""
+    try:
+        return {**_UNKNOWN, **json.loads(text)}
+    except ValueError:
+        return dict(_UNKNOWN)
+
+
+def _place() -> str:
+    """Where the number of a process means something: machine, its last start, its container."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return platform.node()
+
+
+def _exists(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # it lives and belongs to somebody else
+    return True

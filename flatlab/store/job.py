@@ -10,7 +10,7 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,14 @@ from flatlab.store.guard import Guard
 class Job:
     """One job: its named inputs, outputs, params and wildcards, and the device it may use."""
 
-    def __init__(self, snakemake: Any) -> None:
+    def __init__(self, snakemake: Any, guards: Sequence[Guard] = ()) -> None:
         self.input = snakemake.input
         self.output = snakemake.output
         self.params = snakemake.params
         self.wildcards = snakemake.wildcards
         self.config = snakemake.config
         self.device = snakemake.config.get("device", "cpu")
+        self._guards = guards
 
     @property
     def unfinished(self) -> str:
@@ -48,6 +49,8 @@ class Job:
         """Write the outputs: one unnamed content for a single output, else by output name."""
         if content:
             named = {"": content[0]}
+        for guard in self._guards:
+            guard.check()
         for name, value in named.items():
             write(getattr(self.output, name) if name else self._first, value)
 
@@ -95,10 +98,9 @@ def task(about: Any) -> Iterator[Job]:
     """
     start = time.time()
     with contextlib.ExitStack() as stack:
-        for output in about.output:
-            stack.enter_context(Guard(output))
+        guards = [stack.enter_context(Guard(output)) for output in about.output]
         _single_thread()
-        this = Job(about)
+        this = Job(about, guards)
         yield this
         provenance = _provenance(about, start)
         for output in about.output:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+import threading
 import time
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -151,10 +155,40 @@ def test_a_failed_write_leaves_the_old_file(
 
 def lock(output: Path, **about: object) -> Path:
     """A lock file as another process would have left it."""
-    holder = {"host": os.uname().nodename, "pid": os.getpid(), "start": "then", **about}
+    with store.Guard(output) as guard:
+        ours = guard.path.read_text()
     path = output.with_name(f"{output.name}.lock")
-    path.write_text(json.dumps(holder))
+    path.write_text(json.dumps({**json.loads(ours), "token": "theirs", **about}))
     return path
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Heartbeats and patience in fractions of a second."""
+    monkeypatch.setattr(guards, "BEAT_S", 0.02)
+    monkeypatch.setattr(guards, "STALE_S", 0.5)
+    monkeypatch.setattr(guards, "_dead", set())
+
+
+@contextlib.contextmanager
+def beating(path: Path, **about: object) -> Iterator[None]:
+    """Somebody elsewhere renews a lock, whose clock is an hour wrong."""
+    end = threading.Event()
+
+    def beat() -> None:
+        date = time.time() - 3600
+        while not end.wait(0.05):
+            date += 0.05
+            with contextlib.suppress(FileNotFoundError):
+                os.utime(path, (date, date))
+
+    thread = threading.Thread(target=beat)
+    thread.start()
+    try:
+        yield
+    finally:
+        end.set()
+        thread.join()
 
 
 def test_a_second_writer_is_refused_with_the_holder_named(tmp_path: Path) -> None:
@@ -167,6 +201,20 @@ def test_a_second_writer_is_refused_with_the_holder_named(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_second_writer_on_a_cluster_waits(
+    tmp_path: Path, impatient: None, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    output = tmp_path / "a.json"
+    first = store.Guard(output)
+    first.__enter__()
+    threading.Timer(0.3, lambda: first.__exit__(None, None, None)).start()
+    start = time.monotonic()
+    with store.Guard(output):
+        assert time.monotonic() - start > 0.2
+    assert capsys.readouterr().err.count("waiting for its end") == 1
+
+
 def test_the_lock_of_a_dead_process_is_taken_over(tmp_path: Path) -> None:
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
@@ -176,15 +224,56 @@ def test_the_lock_of_a_dead_process_is_taken_over(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_lock_of_another_host_counts_while_its_heart_beats(tmp_path: Path) -> None:
+def test_a_lock_of_another_machine_counts_while_its_heart_beats(
+    tmp_path: Path, impatient: None
+) -> None:
+    """By change alone: the dates that another machine's clock gives mean nothing."""
     output = tmp_path / "a.json"
-    path = lock(output, host="elsewhere", pid=1)
-    with pytest.raises(store.StoreError, match="host elsewhere, process 1"):
+    path = lock(output, host="elsewhere", pid=1, place="elsewhere")
+    with beating(path), pytest.raises(store.StoreError, match="host elsewhere, process 1"):
         store.Guard(output).__enter__()
-    long_ago = time.time() - guards.STALE_S - 1
-    os.utime(path, (long_ago, long_ago))
-    with store.Guard(output):
+    for skew in (-3600, 3600):
+        path = lock(output.with_name(f"{skew}.json"), pid=1, place="elsewhere", token=f"{skew}")
+        os.utime(path, (time.time() + skew, time.time() + skew))
+        start = time.monotonic()
+        with store.Guard(output.with_name(f"{skew}.json")):
+            assert time.monotonic() - start > guards.STALE_S / 2
+
+
+def test_a_dead_job_is_looked_at_once_for_all_its_outputs(tmp_path: Path, impatient: None) -> None:
+    outputs = [tmp_path / name for name in ("a.json", "b.json", "c.json")]
+    for output in outputs:
+        lock(output, place="elsewhere")
+    start = time.monotonic()
+    for output in outputs:
+        with store.Guard(output):
+            pass
+    assert time.monotonic() - start < 2 * guards.STALE_S
+
+
+def test_a_lock_that_a_crash_has_emptied_is_no_obstacle(tmp_path: Path, impatient: None) -> None:
+    (tmp_path / "a.json.lock").touch()
+    with store.Guard(tmp_path / "a.json"):
         pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_who_lost_the_lock_may_not_write(tmp_path: Path) -> None:
+    """A process that was suspended, and whose lock was taken over, notices before it writes."""
+    output = tmp_path / "a.json"
+    with store.Guard(output) as guard:
+        guard.check()
+        theirs = lock_in_place(guard.path)
+        with pytest.raises(store.StoreError, match="lock was lost"):
+            guard.check()
+    assert guard.path.read_text() == theirs
+
+
+def lock_in_place(path: Path) -> str:
+    """Another process has taken a lock over."""
+    text = json.dumps({**json.loads(path.read_text()), "token": "theirs"})
+    path.write_text(text)
+    return text
 
 
 def test_the_heart_beats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,13 +107,20 @@ class Lab:
         shutil.copytree(self.folder, folder)
         return Lab(folder)
 
-    def start(self, *arguments: str, program: str = "snakemake") -> subprocess.Popen[str]:
+    def start(
+        self, *arguments: str, program: str = "snakemake", **environment: str
+    ) -> subprocess.Popen[str]:
         """Start Snakemake, or another program of the project, in a process group of its own."""
+        return self.start_command(sys.executable, "-m", program, *arguments, **environment)
+
+    def start_command(self, *command: str, **environment: str) -> subprocess.Popen[str]:
+        """Start any program in the laboratory; the same Python is first on its path."""
         ours = {k: v for k, v in os.environ.items() if not k.startswith(LEAKING)}
+        ours["PATH"] = f"{Path(sys.executable).parent}:{ours['PATH']}"
         process = subprocess.Popen(
-            [sys.executable, "-m", program, *arguments],
+            command,
             cwd=self.folder,
-            env=ours,
+            env={**ours, **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -4,44 +4,50 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
-PROFILE = ("--workflow-profile", "profiles/slurm")
-QUICKLY = ("--slurm-init-seconds-before-status-checks", "3", "--latency-wait", "5")
-FACTORY = "flatlab_cluster_slurm"
+ON_SLURM = ("--workflow-profile", "profiles/slurm")
+QUICKLY = ("--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "5")
 
 
-def _slurm() -> Any:
-    """The module beside this file; a folder of tests is no package."""
-    if FACTORY not in sys.modules:
-        path = Path(__file__).with_name("slurm.py")
-        specification = importlib.util.spec_from_file_location(FACTORY, path)
-        assert specification
-        assert specification.loader
-        sys.modules[FACTORY] = importlib.util.module_from_spec(specification)
-        specification.loader.exec_module(sys.modules[FACTORY])
-    return sys.modules[FACTORY]
+def _load(name: str) -> ModuleType:
+    """A module beside this file: a folder of tests is no package."""
+    specification = importlib.util.spec_from_file_location(name, Path(__file__).with_name(name))
+    assert specification
+    assert specification.loader
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture(scope="session")
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A cluster of two nodes. All its jobs are of this test run."""
-    module = _slurm()
+    """A cluster of two nodes, for this run of tests."""
+    module = _load("slurm.py")
     if reason := module.why_not():
         pytest.skip(f"no Slurm can be started here: {reason}")
     cluster = module.Slurm(tmp_path_factory.mktemp("slurm"))
     try:
         cluster.start()
+        cluster.until = module.until
         yield cluster
     finally:
         cluster.stop()
 
 
-@pytest.fixture(scope="session")
-def until(slurm) -> Any:
-    """Wait until something is so."""
-    return _slurm().until
+@pytest.fixture
+def submit(fresh: Any, slurm: Any) -> Iterator[Callable[..., Any]]:
+    """Start the workflow of a laboratory without results on Slurm; its jobs end with the test."""
+
+    def start(*arguments: str, **environment: str) -> Any:
+        return fresh.start(*ON_SLURM, *QUICKLY, *arguments, **environment)
+
+    yield start
+    fresh.stop()
+    slurm("scancel", "--user=root")
+    slurm.until(lambda: not slurm("squeue", "-h"), "jobs do not end", 60)

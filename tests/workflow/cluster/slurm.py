@@ -2,10 +2,10 @@
 
     python tests/workflow/cluster/slurm.py start [FOLDER]     and stop, to try things by hand
 
-Everything lies in one folder and listens on the loopback interface only, with a key of its own. What
-it must put elsewhere is the link /etc/slurm/slurm.conf, since job steps lose the variable SLURM_CONF;
-it is made where nothing is there, and removed by `stop`. Needs root, and Debian's packages
-munge, slurmctld, slurmd and slurm-client.
+Everything lies in one folder and listens on the loopback interface only, with a key of its own.
+What it must put elsewhere is the link /etc/slurm/slurm.conf, since job steps lose the variable
+SLURM_CONF; it is made where nothing is there, and removed by `stop`. Needs root, and Debian's
+packages munge, slurmctld, slurmd and slurm-client.
 """
 
 from __future__ import annotations
@@ -130,8 +130,8 @@ class Slurm:
             if not device.exists():
                 os.mknod(device, 0o666 | 0o020000, os.makedev(1, 3))
         (self.folder / "gres.conf").write_text(
-            f"AutoDetect=off\nNodeName=n[1-2] Name=gpu Type=fake File={self.folder}/gpu[0-{GPUS - 1}]"
-            " Flags=nvidia_gpu_env\n"  # sets CUDA_VISIBLE_DEVICES
+            f"AutoDetect=off\nNodeName=n[1-2] Name=gpu Type=fake "
+            f"File={self.folder}/gpu[0-{GPUS - 1}] Flags=nvidia_gpu_env\n"  # CUDA_VISIBLE_DEVICES
         )
 
     def _daemon(self, program: str, *arguments: str) -> None:
