@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from flatlab import __version__, figures, plan, publication, scoreboard, store
+from flatlab import __version__, estimate, figures, plan, publication, scoreboard, store
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,6 +45,9 @@ def _parser() -> argparse.ArgumentParser:
     listed = command("figures", _figures, "every figure and table of the papers, and its state")
     listed.add_argument("paper", nargs="?", help="of this paper alone")
     listed.add_argument("--scale", choices=plan.SCALES, help="instead of the scale of config.yaml")
+    ahead = command("estimate", _estimate, "jobs, hours and disk of a run, before it starts")
+    ahead.add_argument("--scale", choices=plan.SCALES, help="instead of the scale of config.yaml")
+    ahead.add_argument("--device", choices=["cpu", "cuda"], help="instead of that of config.yaml")
     show = command("show", _show, "print what a result file holds")
     show.add_argument("file", nargs="+", type=Path, help=".zarr.zip, .safetensors or .json")
     run = command("run", _run, "train and measure packs of a grid in this process, no workflow")
@@ -237,6 +240,11 @@ def _publish(options: argparse.Namespace) -> int:
     files = publication.publish(_load_plan(options.scale))
     size = sum(path.stat().st_size for path in files)
     print(f"{len(files)} files, {size / 1e6:.1f} MB, in {plan.PUBLISHED}; README.md shows them")
+    return 0
+
+
+def _estimate(options: argparse.Namespace) -> int:
+    print(estimate.as_text(_load_plan(options.scale, options.device)))
     return 0
 
 

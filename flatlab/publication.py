@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from flatlab import plan, scoreboard, store
+from flatlab import estimate, plan, scoreboard, store
 
 BUDGET_BYTES = 25 * 10**6
 ENDINGS = ("pdf", "png", "csv")
@@ -43,8 +43,10 @@ def publish(chosen: plan.Plan, readme: Path = Path("README.md")) -> list[Path]:
         shutil.copyfile(source / name, place / name)
     about = {table: _provenance(table, scale, chosen) for table in tables}
     store.save_json(place / "provenance.json", about)
+    took = estimate.recorded(chosen, [scale])
+    store.save_json(place / estimate.PUBLISHED, estimate.as_records(took))
     _rewrite(readme)
-    return [place / name for name in [*names, "provenance.json"]]
+    return [place / name for name in [*names, "provenance.json", estimate.PUBLISHED]]
 
 
 def _stem(kind: str, figure: plan.Figure, ending: str) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 import xarray as xr
 
 from flatlab.store.files import replace, save_dataset, save_json, save_weights
+from flatlab.store.gpus import own_gpu
 from flatlab.store.guard import Guard
 
 
@@ -92,7 +93,7 @@ def job(snakemake: Any) -> Iterator[Job]:
 
 @contextlib.contextmanager
 def task(about: Any) -> Iterator[Job]:
-    """Guard the outputs, compute with one thread, leave a `.provenance.json` beside each.
+    """Guard the outputs, take one thread and one GPU, leave a `.provenance.json` beside each.
 
     about: rule, input, output, params, wildcards, config and resources, as Snakemake gives them.
     """
@@ -101,6 +102,8 @@ def task(about: Any) -> Iterator[Job]:
         guards = [stack.enter_context(Guard(output)) for output in about.output]
         _single_thread()
         this = Job(about, guards)
+        if this.device == "cuda" and getattr(about.resources, "gpu", 0):
+            stack.enter_context(own_gpu())
         yield this
         provenance = _provenance(about, start)
         for output in about.output:
@@ -138,6 +141,7 @@ def _provenance(snakemake: Any, start: float) -> dict[str, Any]:
         "host": platform.node(),
         "machine": platform.machine(),
         "gpu": getattr(snakemake.resources, "gpu", 0),
+        "device": snakemake.config.get("device", "cpu"),
         "threads": threads() if threads else 1,
         "python": platform.python_version(),
         "versions": {n: str(_if_loaded(n, "__version__")) for n in names if n in sys.modules},

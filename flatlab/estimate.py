@@ -1,0 +1,159 @@
+"""What a configuration will take, before anything starts: `flatlab estimate`.
+
+Each job has left how long it took in the record beside its output. Training and measuring are
+predicted in proportion to their work; studies and zoos by what they took at the same scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flatlab import plan, store
+from flatlab.plan import Grid, Pack
+
+JOB_S = 6.0
+"""What a job takes beside its computation on one machine: a new process, and torch's import."""
+
+PUBLISHED = "benchmarks.json"
+"""What a scale's published run took, in `results/published/<scale>/`."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One job to come, or done.
+
+    kind: `train`, a family, or the key of a study or zoo.  network: its architecture.  work: what
+    its time is proportional to, among tasks of one kind and network.  file: its output.
+    """
+
+    kind: str
+    network: str
+    scale: str
+    work: float
+    file: Path
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What tasks of one kind and network will take; hours: None where there is no record.
+
+    basis: on how many records it rests, and on which networks.
+    """
+
+    kind: str
+    network: str
+    jobs: int
+    done: int
+    hours: float | None
+    basis: str
+
+
+Times = dict[tuple[str, str, str], tuple[float, float, int]]
+"""Seconds, work and number of jobs by kind, network and device."""
+
+
+def tasks(chosen: plan.Plan, scale: str) -> Iterator[Task]:
+    """All jobs that compute, of the figures that a configuration asks for, at one scale."""
+    tables = {table for figure in chosen.figures for table in figure.tables}
+    for key in sorted(tables):
+        if key in plan.keys_of("studies"):
+            yield Task(key, "", scale, 1, Path("results", scale, "tables", f"{key}.zarr.zip"))
+        elif key in plan.zoo_keys():
+            zoo = plan.load_zoo(key, scale)
+            yield from (Task(key, "", scale, 1, Path(zoo.metrics(part))) for part in zoo.parts)
+        else:
+            grid = chosen.grid(key, scale)
+            for pack in grid.packs.values():
+                yield from _of_pack(grid, pack)
+
+
+def _of_pack(grid: Grid, pack: Pack) -> Iterator[Task]:
+    """Training and measuring one pack. Work counts samples that pass through parameters."""
+    network, training = pack.network.name, pack.training
+    steps = training.iterations or training.epochs or 0  # of grids of one kind, it is one of them
+    place = Path("results", grid.scale, "models", grid.key)
+    work = float(pack.bytes * steps * training.batch_size)
+    yield Task("train", network, grid.scale, work, place / f"{pack.key}.safetensors")
+    samples = sum(each.size for each in grid.measure.samples.values())
+    work = float(pack.bytes * samples * (1 + pack.dense_checkpoints))
+    for family in grid.families:
+        yield Task(family, network, grid.scale, work, grid.metrics(pack.key, family))
+
+
+def recorded(chosen: plan.Plan, scales: Sequence[str] = plan.SCALES) -> Times:
+    """How long the jobs of this folder took."""
+    times: Times = {}
+    for scale in scales:
+        for task in tasks(chosen, scale):
+            record = Path(f"{task.file}.provenance.json")
+            if record.is_file():
+                about = store.load_json(record)
+                kind = task.kind if task.network else f"{task.kind} {scale}"
+                key = (kind, task.network, about["device"])
+                seconds, work, jobs = times.get(key, (0.0, 0.0, 0))
+                times[key] = seconds + about["runtime_s"], work + task.work, jobs + 1
+    return times
+
+
+def published() -> Times:
+    """How long the jobs of published runs took."""
+    times: Times = {}
+    for scale in plan.published_scales():
+        path = plan.PUBLISHED / scale / PUBLISHED
+        for about in store.load_json(path) if path.is_file() else []:
+            key = about["kind"], about["network"], about["device"]
+            times[key] = about["seconds"], about["work"], about["jobs"]
+    return times
+
+
+def as_records(times: Times) -> list[dict[str, Any]]:
+    """Times, to be published."""
+    names = ("kind", "network", "device", "seconds", "work", "jobs")
+    return [dict(zip(names, (*key, *value), strict=True)) for key, value in sorted(times.items())]
+
+
+def forecast(chosen: plan.Plan, times: Times) -> list[Forecast]:
+    """What the configuration will take, for each kind of job and each network."""
+    groups: dict[tuple[str, str], list[Task]] = {}
+    for task in tasks(chosen, chosen.config.scale):
+        groups.setdefault((task.kind, task.network), []).append(task)
+    return [_of_group(chosen, group, times) for group in groups.values()]
+
+
+def _of_group(chosen: plan.Plan, group: Sequence[Task], times: Times) -> Forecast:
+    first, device = group[0], chosen.config.device
+    left = [task for task in group if not task.file.is_file()]
+    kind = first.kind if first.network else f"{first.kind} {first.scale}"
+    known = {net: t for (k, net, d), t in times.items() if k == kind and d == device and t[1] > 0}
+    own = {first.network: known[first.network]} if first.network in known else known
+    if not own:
+        return Forecast(first.kind, first.network, len(left), len(group) - len(left), None, "")
+    seconds, work, jobs = (sum(numbers) for numbers in zip(*own.values(), strict=True))
+    hours = sum(seconds / work * task.work + JOB_S for task in left) / 3600
+    basis = f"{jobs} jobs"
+    if first.network not in own:
+        basis = f"roughly, {basis} of {', '.join(own)}"
+    return Forecast(first.kind, first.network, len(left), len(group) - len(left), hours, basis)
+
+
+def as_text(chosen: plan.Plan) -> str:
+    """The forecast for a configuration, for people."""
+    found = forecast(chosen, published() | recorded(chosen))
+    lines = [f"  {'jobs of':<26}{'network':<24}{'to do':>6}{'done':>6}{'hours':>9}  from"]
+    for each in found:
+        hours = "unknown" if each.hours is None else f"{each.hours:.2f}"
+        basis = each.basis or "no record: build one such job first"
+        row = f"  {each.kind:<26}{each.network:<24}{each.jobs:>6}{each.done:>6}{hours:>9}  {basis}"
+        lines.append(row.rstrip())
+    known = sum(each.hours for each in found if each.hours is not None)
+    unknown = sum(each.jobs for each in found if each.hours is None)
+    more = f", and {unknown} jobs of unknown length" if unknown else ""
+    jobs = sum(each.jobs for each in found)
+    lines.append(
+        f"{jobs} jobs, {known:.2f} hours one after the other{more}, each with {JOB_S:.0f} s beside "
+        f"its computation; on {chosen.config.device}, as fast as where the records were made"
+    )
+    return "\n".join([*lines, chosen.disk_use])
