@@ -2,7 +2,9 @@
 # make test   set up or reuse it and run the tests
 # make lint   formatting, types, import rules, workflow lint
 # make bench  what is fast, as ratios measured in one run
-# make lock   resolve envs/requirements.in again
+# make lock   resolve envs/*.in again
+# make cluster  a grid on a real Slurm that is started here (root, Debian's packages), against a local run
+# make faults   what a cluster does to jobs, each on that Slurm, and results on an object store; 20 minutes
 #
 # make PYTHON=/path/to/python ...   use an environment that already has what envs/requirements.txt lists
 # make BASE=python3.13 ...          make the environment with another Python (3.11 to 3.13)
@@ -13,15 +15,22 @@ ENV := .venv
 ifeq ($(origin PYTHON), undefined)
 PYTHON := $(ENV)/bin/python
 READY := $(ENV)/ready
+CLUSTER := $(ENV)/cluster
 endif
 
-.PHONY: all test lint bench lock format
+.PHONY: all test cluster faults lint bench lock format
 all: $(READY)
 	@$(PYTHON) -m snakemake
 	@$(PYTHON) -m flatlab summary
 
 test: $(READY)
 	@$(PYTHON) -m pytest -n 2 --dist worksteal
+
+cluster: $(CLUSTER)
+	@$(PYTHON) -m pytest -m cluster -rs tests/workflow/cluster/test_slurm.py
+
+faults: $(CLUSTER)
+	@$(PYTHON) -m pytest -m cluster -rs tests/workflow/cluster
 
 lint: $(READY)
 	@$(PYTHON) -m ruff format --check .
@@ -39,7 +48,7 @@ bench: $(READY)
 	@$(PYTHON) -m benchmarks
 
 lock: $(READY)
-	@cd envs && for name in uv requirements; do \
+	@cd envs && for name in uv requirements cluster; do \
 		../$(ENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 			--no-annotate --no-header --no-emit-index-url $$name.in -o $$name.txt; done
 
@@ -51,4 +60,8 @@ $(ENV)/ready: envs/requirements.txt envs/uv.txt
 	@$(ENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r envs/uv.txt
 	VIRTUAL_ENV=$(ENV) $(ENV)/bin/uv pip install --require-hashes --compile-bytecode -r envs/requirements.txt
 	@VIRTUAL_ENV=$(ENV) $(ENV)/bin/uv pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(ENV)/cluster: $(ENV)/ready envs/cluster.txt
+	VIRTUAL_ENV=$(ENV) $(ENV)/bin/uv pip install --quiet --require-hashes --compile-bytecode -r envs/cluster.txt
 	@touch $@

@@ -6,7 +6,7 @@
 
 from snakemake.utils import min_version
 
-min_version("9.19")
+min_version("9.20")
 
 
 configfile: "config.yaml"

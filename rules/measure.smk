@@ -11,6 +11,7 @@ rule measure:
         "results/{scale}/metrics/{grid}/{family}/{pack}.zarr.zip",
     log:
         "logs/{scale}/measure/{grid}/{family}/{pack}.log",
+    cache: PLAN.data_are_fixed
     conda:
         "../envs/compute.yaml"
     resources:

@@ -7,6 +7,7 @@ rule study:
         "results/{scale}/tables/{study}.zarr.zip",
     log:
         "logs/{scale}/study/{study}.log",
+    cache: PLAN.data_are_fixed
     conda:
         "../envs/draw.yaml"
     params:

@@ -11,6 +11,7 @@ rule train:
         curves="results/{scale}/models/{grid}/{pack}.curves.zarr.zip",
     log:
         "logs/{scale}/train/{grid}/{pack}.log",
+    cache: PLAN.data_are_fixed
     conda:
         "../envs/compute.yaml"
     resources:

@@ -34,7 +34,7 @@ from flatlab.plan.published import (
     published_figures,
     published_scales,
 )
-from flatlab.plan.registry import Figure, check_known, figures, keys_of, module_of
+from flatlab.plan.registry import OWN_IMAGES, Figure, check_known, figures, keys_of, module_of
 from flatlab.plan.schema import (
     SCALES,
     Config,
@@ -193,6 +193,11 @@ class Plan:
     def as_published(self, key: str) -> Grid:
         """One grid as the paper has it, which all else stands in for."""
         return load_grid(find_grid(self.folder, key), "paper")
+
+    @property
+    def data_are_fixed(self) -> bool:
+        """Whether all data are known by their names, so that folders may share results."""
+        return not {name for grid in self.grids for name in grid.data_sets} & set(OWN_IMAGES)
 
     @property
     def disk_use(self) -> str:

@@ -77,6 +77,10 @@ def scales_of(study: str) -> dict[str, dict[str, Any]]:
     return scales
 
 
+OWN_IMAGES = ("image-folder", "cifar10-jpeg")
+"""Data sets that are whatever lies in a folder; all others are known by their checksums."""
+
+
 class Figure(Strict, frozen=True):
     """One data figure or table of a paper: a target.
 

@@ -103,8 +103,8 @@ def test_a_job_over_its_memory_is_given_more(fresh, slurm, submit, undisturbed):
 
 
 def test_a_job_over_its_time_is_given_more_and_goes_on(fresh, slurm, training, undisturbed):
-    run, job, _ = training("--set-resources", "train:runtime=attempt ** 4")
-    slurm("scontrol", "update", f"jobid={job}", "timelimit=0:01")
+    run, job, process = training("--set-resources", "train:runtime=attempt ** 4")
+    os.kill(process, signal.SIGSTOP)  # until the minute is over
     fresh.finish(run)
     assert state_of(slurm, job) == "TIMEOUT"
     assert fresh.results() == undisturbed()
