@@ -88,9 +88,7 @@ def files_of_figure(figure):
 
 def published(tables):
     """The published files in the place of some tables: results/published/<scale>/tables/."""
-    return [
-        local(path.replace("results", str(plan.PUBLISHED), 1)) for path in tables
-    ]
+    return [local(path.replace("results", str(plan.PUBLISHED), 1)) for path in tables]
 
 
 def train_settings(wildcards):

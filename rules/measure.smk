@@ -11,7 +11,7 @@ rule measure:
         "results/{scale}/metrics/{grid}/{family}/{pack}.zarr.zip",
     log:
         "logs/{scale}/measure/{grid}/{family}/{pack}.log",
-    cache: PLAN.data_are_fixed
+    cache: PLAN.shares_results
     conda:
         "../envs/compute.yaml"
     resources:

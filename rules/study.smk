@@ -7,7 +7,7 @@ rule study:
         "results/{scale}/tables/{study}.zarr.zip",
     log:
         "logs/{scale}/study/{study}.log",
-    cache: PLAN.data_are_fixed
+    cache: PLAN.shares_results
     conda:
         "../envs/draw.yaml"
     params:

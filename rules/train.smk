@@ -11,7 +11,7 @@ rule train:
         curves="results/{scale}/models/{grid}/{pack}.curves.zarr.zip",
     log:
         "logs/{scale}/train/{grid}/{pack}.log",
-    cache: PLAN.data_are_fixed
+    cache: PLAN.shares_results
     conda:
         "../envs/compute.yaml"
     resources:

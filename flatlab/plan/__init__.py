@@ -195,9 +195,10 @@ class Plan:
         return load_grid(find_grid(self.folder, key), "paper")
 
     @property
-    def data_are_fixed(self) -> bool:
-        """Whether all data are known by their names, so that folders may share results."""
-        return not {name for grid in self.grids for name in grid.data_sets} & set(OWN_IMAGES)
+    def shares_results(self) -> bool:
+        """Whether a cache is named, and all data are known by their names alone."""
+        own = {name for grid in self.grids for name in grid.data_sets} & set(OWN_IMAGES)
+        return bool(os.environ.get("SNAKEMAKE_OUTPUT_CACHE")) and not own
 
     @property
     def disk_use(self) -> str:

@@ -10,7 +10,7 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +105,7 @@ def task(about: Any) -> Iterator[Job]:
         if this.device == "cuda" and getattr(about.resources, "gpu", 0):
             stack.enter_context(own_gpu())
         yield this
+        _date_not_before(about.input, about.output)
         provenance = _provenance(about, start)
         for output in about.output:
             save_json(f"{output}.provenance.json", provenance)
@@ -118,6 +119,17 @@ def _traceback_in_log() -> Iterator[None]:
     except Exception:
         traceback.print_exc()
         raise
+
+
+def _date_not_before(inputs: Iterable[str], outputs: Iterable[str]) -> None:
+    """Give outputs no earlier date than inputs, which a machine may have made whose clock is ahead.
+
+    Snakemake would throw such outputs away.
+    """
+    latest = max((os.stat(path).st_mtime_ns for path in inputs if os.path.exists(path)), default=0)
+    for path in outputs:
+        if os.path.exists(path) and os.stat(path).st_mtime_ns < latest:
+            os.utime(path, ns=(latest, latest))
 
 
 def _single_thread() -> None:

@@ -9,24 +9,23 @@ from flatlab import plan
 pytestmark = pytest.mark.workflow
 
 
-def test_a_second_folder_takes_what_the_first_has_computed(lab, fresh, completed, tmp_path):
+def test_a_second_folder_takes_what_the_first_has_computed(fresh, sources, completed, tmp_path):
     cache = tmp_path / "cache"
     cache.mkdir()
     options = ("--cores", "2", "--cache")
     place = {"SNAKEMAKE_OUTPUT_CACHE": str(cache)}
-    computed = [lab.weights(pack) for pack in lab.PACKS]
-    for path in computed:
-        (lab / path).unlink()
-    lab.finish(lab.start(*options, *computed, **place))
+    first = sources.copy(tmp_path / "first")
+    first.finish(first.start(*options, *map(first.curves, first.PACKS), **place))
     fresh.finish(fresh.start(*options, **place))
-    for path in computed:
-        assert (fresh / path).resolve() == (lab / path).resolve()
+    for path in map(fresh.weights, fresh.PACKS):
+        assert (fresh / path).resolve() == (first / path).resolve()
         assert (fresh / path).resolve().parent == cache
     assert fresh.results() == completed.results()
     fresh.has_nothing_to_do()
 
 
-def test_images_of_ones_own_are_not_shared(sources):
+def test_images_of_ones_own_are_not_shared(sources, monkeypatch):
     """Their name says nothing of what they are: the same settings, and other results."""
+    monkeypatch.setenv("SNAKEMAKE_OUTPUT_CACHE", "/somewhere")
     for own, fixed in (({}, True), ({"digits": "image-folder"}, False)):
-        assert plan.Plan({"stand_ins": own}, sources / "grids").data_are_fixed == fixed
+        assert plan.Plan({"stand_ins": own}, sources / "grids").shares_results == fixed
