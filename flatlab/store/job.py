@@ -101,11 +101,11 @@ def task(about: Any) -> Iterator[Job]:
     with contextlib.ExitStack() as stack:
         guards = [stack.enter_context(Guard(output)) for output in about.output]
         _single_thread()
+        _date_not_ahead(about.input)
         this = Job(about, guards)
         if this.device == "cuda" and getattr(about.resources, "gpu", 0):
             stack.enter_context(own_gpu())
         yield this
-        _date_not_before(about.input, about.output)
         provenance = _provenance(about, start)
         for output in about.output:
             save_json(f"{output}.provenance.json", provenance)
@@ -121,15 +121,15 @@ def _traceback_in_log() -> Iterator[None]:
         raise
 
 
-def _date_not_before(inputs: Iterable[str], outputs: Iterable[str]) -> None:
-    """Give outputs no earlier date than inputs, which a machine may have made whose clock is ahead.
+def _date_not_ahead(inputs: Iterable[str]) -> None:
+    """Date inputs now that are of the future: made by a machine whose clock is ahead.
 
-    Snakemake would throw such outputs away.
+    Snakemake would throw outputs away that are older than inputs.
     """
-    latest = max((os.stat(path).st_mtime_ns for path in inputs if os.path.exists(path)), default=0)
-    for path in outputs:
-        if os.path.exists(path) and os.stat(path).st_mtime_ns < latest:
-            os.utime(path, ns=(latest, latest))
+    for path in inputs:
+        with contextlib.suppress(OSError):
+            if os.stat(path).st_mtime > time.time():
+                os.utime(path)
 
 
 def _single_thread() -> None:

@@ -66,12 +66,14 @@ def test_a_folder_that_may_not_be_written(fresh, completed):
     fresh.snakemake("--cores", "1", "results/demo/data/digits.zarr.zip")
     models = fresh / "results/demo/models/mlp-grid"
     models.mkdir(parents=True)
+    (models / "somebody.txt").touch()  # Snakemake takes empty folders away
     models.chmod(0o555)
     command = [*ordinary, sys.executable, "-m", "snakemake", "--cores", "1"]
     run = fresh.finish(fresh.start_command(*command), succeeds=False)
     assert "no permission to write; make its folder yours" in run.output
     nothing_is_half_written(fresh)
     models.chmod(0o755)
+    (models / "somebody.txt").unlink()
     assert goes_on(fresh, completed)
 
 
