@@ -14,7 +14,7 @@ from typing import Any
 from flatlab import plan, store
 from flatlab.plan import Grid, Pack
 
-JOB_S = 6.0
+JOB_S = 2.0
 """What a job takes beside its computation on one machine: a new process, and torch's import."""
 
 PUBLISHED = "benchmarks.json"
@@ -92,7 +92,8 @@ def recorded(chosen: plan.Plan, scales: Sequence[str] = plan.SCALES) -> Times:
             if record.is_file():
                 about = store.load_json(record)
                 kind = task.kind if task.network else f"{task.kind} {scale}"
-                key = (kind, task.network, about["device"])
+                device = about.get("device", "cuda" if about.get("gpu") else "cpu")
+                key = (kind, task.network, device)
                 seconds, work, jobs = times.get(key, (0.0, 0.0, 0))
                 times[key] = seconds + about["runtime_s"], work + task.work, jobs + 1
     return times

@@ -30,7 +30,7 @@ seen half a minute late.
 """
 
 _TOKEN = uuid.uuid4().hex
-_UNKNOWN = {"host": "unknown", "pid": 0, "start": "unknown", "place": "", "token": ""}
+_UNKNOWN = {"host": "unknown", "pid": 0, "start": "unknown", "place": "", "born": "", "token": ""}
 
 _dead: set[str] = set()
 """Tokens of processes that this one has found dead: a job has locks on several outputs."""
@@ -50,6 +50,7 @@ class Guard:
         self.about = {
             "host": platform.node(),
             "pid": os.getpid(),
+            "born": _born(os.getpid()),
             "start": time.strftime("%Y-%m-%d %H:%M:%S"),
             "place": _place(),
             "token": _TOKEN,
@@ -127,7 +128,7 @@ class Guard:
         if holder["token"] in _dead:
             return False
         if holder["place"] == _place():
-            return _exists(holder["pid"])
+            return _born(holder["pid"]) == holder["born"]
         patience = time.monotonic() + STALE_S
         while time.monotonic() < patience:
             now = self._holder()
@@ -175,11 +176,21 @@ def _place() -> str:
         return platform.node()
 
 
-def _exists(process: int) -> bool:
+def _born(process: int) -> str:
+    """When a process of this place began, which tells it from a later one of the same number.
+
+    Empty where there is none.
+    """
     try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
+    except FileNotFoundError:
+        pass
+    if Path("/proc/self/stat").exists():
+        return ""
+    try:  # not Linux: a number must do
         os.kill(process, 0)
     except ProcessLookupError:
-        return False
+        return ""
     except PermissionError:
         pass  # it lives and belongs to somebody else
-    return True
+    return "unknown"

@@ -215,10 +215,13 @@ def test_a_second_writer_on_a_cluster_waits(
     assert capsys.readouterr().err.count("waiting for its end") == 1
 
 
-def test_the_lock_of_a_dead_process_is_taken_over(tmp_path: Path) -> None:
+def test_the_lock_of_a_dead_process_is_taken_over(tmp_path: Path, impatient: None) -> None:
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     lock(tmp_path / "a.json", pid=dead.pid)
+    with store.Guard(tmp_path / "a.json"):
+        pass
+    lock(tmp_path / "a.json", born="12345")  # our own number, which another process had before
     with store.Guard(tmp_path / "a.json"):
         pass
     assert list(tmp_path.iterdir()) == []
