@@ -89,8 +89,12 @@ class Zoo(Strict, frozen=True):
         """The keys of its jobs."""
         return [str(number) for number in range(self.jobs)]
 
+    def members(self, part: str) -> str:
+        """Where the weights lie that a job has trained."""
+        return f"results/{self.scale}/models/{self.key}/{part}.safetensors"
+
     def metrics(self, part: str) -> str:
-        """Where the file of a job lies."""
+        """Where the file of a job that measures lies."""
         return f"results/{self.scale}/metrics/{self.key}/adaptive/{part}.zarr.zip"
 
     @property
@@ -134,14 +138,22 @@ def load_zoo(key: str, scale: str) -> Zoo:
     return zoo
 
 
+def members_settings(zoo: Zoo, part: str) -> dict[str, Any]:
+    """What a job that trains members of a zoo depends on, beside its code and its data."""
+    content = msgspec.to_builtins(zoo.trained)
+    return {**content, "networks": designs_of(zoo)[int(part) :: zoo.jobs]}
+
+
 def survey_settings(zoo: Zoo, part: str) -> dict[str, Any]:
-    """What a job of a zoo depends on, beside its code and its data."""
-    content = msgspec.to_builtins(zoo)
-    for key in ("key", "scale", "title", "name"):
-        del content[key]
+    """What a job that measures a zoo depends on, beside its code, its data and the weights."""
+    content = {
+        key: msgspec.to_builtins(getattr(zoo, key)) for key in ("samples", "seed", "adaptive")
+    }
     if zoo.trained:  # a job depends on its own networks alone
-        content["trained"]["networks"] = designs_of(zoo)[int(part) :: zoo.jobs]
-    return {**content, "part": int(part)}
+        members = members_settings(zoo, part)
+        return {**content, "trained": {key: members[key] for key in ("scaling", "networks")}}
+    pretrained = msgspec.to_builtins(zoo.pretrained)
+    return {**content, "pretrained": pretrained, "jobs": zoo.jobs, "part": int(part)}
 
 
 def designs_of(zoo: Zoo) -> list[dict[str, Any]]:
@@ -167,6 +179,11 @@ def gathering_settings(zoo: Zoo, published: Zoo) -> dict[str, Any]:
     }
 
 
+def members_code() -> str:
+    """What the members of a zoo are trained with."""
+    return fingerprint("flatlab.zoos.members")
+
+
 def survey_code() -> str:
-    """What a zoo is computed with."""
-    return fingerprint("flatlab.zoos", "flatlab.metrics", "flatlab.metrics.adaptive")
+    """What the networks of a zoo are measured with."""
+    return fingerprint("flatlab.zoos.survey", "flatlab.metrics.adaptive")

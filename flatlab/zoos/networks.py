@@ -51,7 +51,7 @@ def build(name: str, **options: Any) -> nn.Module:
     try:
         return timm.create_model(name, **options).eval()
     except (RuntimeError, TypeError, ValueError, AssertionError, OSError) as error:
-        raise MeasureError(f"{name} cannot be built: {_line(error)}") from None
+        raise MeasureError(f"{name} cannot be built: {first_line(error)}") from None
 
 
 def load(name: str, folder: Path) -> nn.Module:
@@ -70,9 +70,9 @@ def with_weights(model: nn.Module, path: Path) -> nn.Module:
     except FileNotFoundError:
         raise MeasureError(f"{path} does not exist") from None
     except (SafetensorError, OSError, ValueError) as error:
-        raise MeasureError(f"{path} cannot be read as {ENDING}: {_line(error)}") from None
+        raise MeasureError(f"{path} cannot be read as {ENDING}: {first_line(error)}") from None
     except RuntimeError as error:
-        raise MeasureError(f"{path} does not fit the network: {_line(error)}") from None
+        raise MeasureError(f"{path} does not fit the network: {first_line(error)}") from None
     return model
 
 
@@ -100,6 +100,6 @@ def seeded(name: str, seed: int, **options: Any) -> nn.Module:
         return build(name, **options)
 
 
-def _line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
     """The first line of what a library says: the rest lists every weight."""
     return re.sub(r"\s+", " ", str(error)).strip()[:200]

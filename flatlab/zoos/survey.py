@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 import xarray as xr
 from torch import Tensor, nn
 
@@ -20,13 +18,13 @@ from flatlab.data import DataError
 from flatlab.metrics import MeasureError, measure
 from flatlab.metrics.adaptive import QUANTITIES
 from flatlab.progress import Progress
-from flatlab.splits import Split, Splits, prepare
 from flatlab.store import Unfinished, as_strings
+from flatlab.store.unfinished import Content
 from flatlab.zoos import networks, training
 from flatlab.zoos.images import Images
+from flatlab.zoos.members import ACCURACIES, key_of, seen_by, splits_of, trained
 
 KEPT = [name for name, quantity in QUANTITIES.items() if "sample" not in quantity.dims]
-ACCURACIES = ("train_accuracy", "test_accuracy")
 
 
 class Candidate:
@@ -41,16 +39,23 @@ class Candidate:
 
 
 def survey(
-    settings: Mapping[str, Any], raw: xr.Dataset | None, folder: Path, unfinished: Unfinished
+    settings: Mapping[str, Any],
+    folder: Path,
+    unfinished: Unfinished,
+    raw: xr.Dataset | None = None,
+    members: Content | None = None,
 ) -> xr.Dataset:
     """Measure the networks of one job.
 
-    settings: of `flatlab.plan.zoos.survey_settings`.  raw: the data file of networks that are
-    trained here.  folder: where images and weights of others lie.  unfinished: what an interrupted
-    job has left. Returns a dataset with the dimension `run`; a network that failed has the reason
-    in `failure`, and NaN.
+    settings: of `flatlab.plan.zoos.survey_settings`.  folder: where images and weights of networks
+    from elsewhere lie.  unfinished: what an interrupted job has left.  raw, members: of networks
+    that were trained here, the data file, and what `train_members` has made. Returns a dataset with
+    the dimension `run`; a network that failed has the reason in `failure`, and NaN.
     """
-    candidates = list(_trained(settings, raw) if raw is not None else _elsewhere(settings, folder))
+    if raw is not None and members is not None:
+        candidates = list(_trained(settings, raw, members))
+    else:
+        candidates = list(_elsewhere(settings, folder))
     rows: list[dict[str, Any]] = []
     progress = Progress(len(candidates), "networks", lambda: f"{_failed(rows)} failed")
     for number, candidate in enumerate(candidates):
@@ -91,43 +96,20 @@ def _row(candidate: Candidate, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {**about, "failure": failure, "values": values}
 
 
-def _trained(settings: Mapping[str, Any], raw: xr.Dataset) -> Iterator[Candidate]:
-    chosen = settings["trained"]
-    data = {"classes": "all", "scaling": chosen["scaling"]}
-    splits = prepare(raw, data, None, torch.float32)
+def _trained(settings: Mapping[str, Any], raw: xr.Dataset, members: Content) -> Iterator[Candidate]:
+    chosen, (weights, about) = settings["trained"], members
+    splits = splits_of(raw, chosen)
 
-    def make(design: Mapping[str, Any], seed: int) -> tuple[nn.Module, Tensor, Tensor, dict]:
-        here = Splits(*(_resized(part, design["size"]) for part in (splits.train, splits.test)))
-        sizes = {"img_size": design["size"]} if "patch_size" in design["options"] else {}
-        model = networks.seeded(
-            design["name"],
-            seed,
-            num_classes=splits.outputs,
-            in_chans=here.train.inputs.shape[1],
-            **sizes,
-            **design["options"],
-        )
-        training.train(model, here.train, chosen, seed)
-        parts = (here.train, here.test)
-        known = {n: training.accuracy(model, p) for n, p in zip(ACCURACIES, parts, strict=True)}
-        subset = here.train.subset(settings["samples"], settings["seed"])
-        return model, subset.inputs, training.labels_of(subset), known
+    def make(design: Mapping[str, Any], facts: Mapping[str, Any]) -> Any:
+        if facts["failure"]:
+            raise MeasureError(facts["failure"])
+        subset = seen_by(design, splits.train.subset(settings["samples"], settings["seed"]))
+        model = trained(design, splits, weights)
+        return model, subset.inputs, training.labels_of(subset), {n: facts[n] for n in ACCURACIES}
 
     for design in chosen["networks"]:
-        (seed,) = design["seeds"]
-        key = f"{design['name']}-{_size_of(design['options'])}-s{seed}"
-        yield Candidate(key, design["name"], lambda d=design, s=seed: make(d, s))  # type: ignore[misc]
-
-
-def _resized(split: Split, size: int) -> Split:
-    return replace(split, inputs=training.resized(split.inputs, size))
-
-
-def _size_of(options: Mapping[str, Any]) -> str:
-    """The width of a network, which tells apart those of one architecture."""
-    widths = ("embed_dim", "dims", "embed_dims", "channels", "growth_rate")
-    value = next((options[key] for key in widths if key in options), "default")
-    return "w" + str(value[-1] if isinstance(value, list) else value)
+        key = key_of(design)
+        yield Candidate(key, design["name"], lambda d=design, k=key: make(d, about[k]))  # type: ignore[misc]
 
 
 def _elsewhere(settings: Mapping[str, Any], folder: Path) -> Iterator[Candidate]:
