@@ -61,6 +61,8 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("folder", nargs="?", type=Path, default=Path("results"))
     grids = command("grids", _grids, "the grids, and every key that a grid may set")
     grids.add_argument("--scale", choices=plan.SCALES, help="instead of the scale of config.yaml")
+    zoos = command("zoos", _zoos, "the zoos, and every key that a zoo may set")
+    zoos.add_argument("--scale", choices=plan.SCALES, help="instead of the scale of config.yaml")
     return parser
 
 
@@ -380,8 +382,23 @@ def _grids(options: argparse.Namespace) -> int:
         for pack in grid.packs.values():
             print(f"    {pack.key:<24}{pack.training.length} each, mode {pack.training.mode}")
     print("\nKeys of a grid, one section after the other:")
-    for section, keys in plan.grid_keys().items():
+    _print_keys(plan.grid_keys())
+    return 0
+
+
+def _zoos(options: argparse.Namespace) -> int:
+    chosen = _load_plan(options.scale)
+    for key in plan.zoo_keys():
+        zoo = plan.load_zoo(key, chosen.config.scale)
+        print(f"{zoo.key} ({zoo.scale}), {zoo.name}: {zoo.title}")
+        print(f"  {zoo.about}; {zoo.jobs} jobs")
+    print("\nKeys of a zoo, and of its sections:")
+    _print_keys(plan.keys_of_zoos())
+    return 0
+
+
+def _print_keys(sections: dict[str, list[tuple[str, str, str]]]) -> None:
+    for section, keys in sections.items():
         print(f"\n{section}")
         for key, allowed, meaning in keys:
             print(f"  {key:<23} {allowed:<43} {meaning}")
-    return 0

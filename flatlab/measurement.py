@@ -148,6 +148,10 @@ def _state(
         except (SafetensorError, OSError, KeyError, ValueError) as error:
             raise MeasureError(f"{path} cannot be read as .safetensors: {error}") from None
     arrays, about = store.load_weights(path)
+    if "runs" not in about:
+        raise MeasureError(
+            f"{path} holds networks of a zoo; the table of the zoo has their quantities"
+        )
     runs, iterations = about["runs"], about["iterations"]
     if run is None and len(runs) > 1:
         raise MeasureError(f"{path} holds a pack; choose one with --run: {', '.join(runs)}")

@@ -29,6 +29,8 @@ rule survey:
         "logs/{scale}/survey/{zoo}/{part}.log",
     conda:
         "../envs/compute.yaml"
+    resources:
+        gpu=gpu_of_device,
     params:
         settings=survey_settings,
         code=survey_code,

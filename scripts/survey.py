@@ -7,4 +7,4 @@ with store.job(snakemake) as job:
     folder = data.folder_of(job.config.get("data_folder"))
     identity = {"settings": job.params.settings, "code": job.params.code}
     left = store.Unfinished(job.unfinished, identity)
-    job.save(survey(job.params.settings, folder, left, raw, members))
+    job.save(survey(job.params.settings, folder, left, raw, members, job.device))

@@ -49,6 +49,7 @@ from flatlab.plan.schema import (
 from flatlab.plan.zoos import (
     Zoo,
     gathering_settings,
+    keys_of_zoos,
     load_zoo,
     members_code,
     members_settings,
@@ -73,6 +74,7 @@ __all__ = [
     "gathering_settings",
     "grid_keys",
     "keys_of",
+    "keys_of_zoos",
     "load_config",
     "load_zoo",
     "measure_code",

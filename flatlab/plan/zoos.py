@@ -22,6 +22,7 @@ from flatlab.plan.schema import (
     Strict,
     closest,
     convert,
+    describe,
     refuse_unknown,
 )
 
@@ -94,8 +95,18 @@ class Zoo(Strict, frozen=True):
         return f"results/{self.scale}/models/{self.key}/{part}.safetensors"
 
     def metrics(self, part: str) -> str:
-        """Where the file of a job that measures lies."""
+        """Where the file of a job lies."""
         return f"results/{self.scale}/metrics/{self.key}/adaptive/{part}.zarr.zip"
+
+    @property
+    def about(self) -> str:
+        """Its networks, in words."""
+        if self.trained:
+            names = {design.name for design in self.trained.networks}
+            steps = f"{self.trained.steps:,} steps each"
+            return f"{len(designs_of(self))} networks of {len(names)} architectures, {steps}"
+        chosen = self.pretrained.networks if self.pretrained else []
+        return f"pretrained networks: {chosen if isinstance(chosen, str) else ', '.join(chosen)}"
 
     @property
     def is_measured(self) -> bool:
@@ -142,6 +153,14 @@ def members_settings(zoo: Zoo, part: str) -> dict[str, Any]:
     """What a job that trains members of a zoo depends on, beside its code and its data."""
     content = msgspec.to_builtins(zoo.trained)
     return {**content, "networks": designs_of(zoo)[int(part) :: zoo.jobs]}
+
+
+def keys_of_zoos() -> dict[str, list[tuple[str, str, str]]]:
+    """Every key that the file of a zoo may set, by section: key, allowed values, meaning."""
+    kinds: dict[str, type[Strict]] = {"zoo": Zoo, **SECTIONS, "trained.networks": Design}
+    sections = {name: describe(kind) for name, kind in kinds.items()}
+    # what has no meaning of its own, the key and the scale, stands in no file
+    return {name: [row for row in rows if row[2]] for name, rows in sections.items()}
 
 
 def survey_settings(zoo: Zoo, part: str) -> dict[str, Any]:

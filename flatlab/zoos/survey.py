@@ -44,12 +44,14 @@ def survey(
     unfinished: Unfinished,
     raw: xr.Dataset | None = None,
     members: Content | None = None,
+    device: str = "cpu",
 ) -> xr.Dataset:
     """Measure the networks of one job.
 
     settings: of `flatlab.plan.zoos.survey_settings`.  folder: where images and weights of networks
     from elsewhere lie.  unfinished: what an interrupted job has left.  raw, members: of networks
-    that were trained here, the data file, and what `train_members` has made. Returns a dataset with
+    that were trained here, the data file, and what `train_members` has made.  device: where to
+    measure. Returns a dataset with
     the dimension `run`; a network that failed has the reason in `failure`, and NaN.
     """
     if raw is not None and members is not None:
@@ -61,7 +63,7 @@ def survey(
     for number, candidate in enumerate(candidates):
         left = unfinished.load(candidate.key)
         if left is None:
-            row = _row(candidate, settings)
+            row = _row(candidate, settings, device)
             unfinished.save(candidate.key, row.pop("values"), row)
             left = unfinished.load(candidate.key)
         assert left is not None  # it was written a moment ago
@@ -72,7 +74,7 @@ def survey(
     return _joined(rows)
 
 
-def _row(candidate: Candidate, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _row(candidate: Candidate, settings: Mapping[str, Any], device: str) -> dict[str, Any]:
     """What is found of one network: its numbers, and in words why there are none."""
     about = {"run": candidate.key, "network": candidate.name, "parameters": 0, "pixels": 0}
     numbers = dict.fromkeys([*KEPT, *ACCURACIES], float("nan"))
@@ -81,9 +83,9 @@ def _row(candidate: Candidate, settings: Mapping[str, Any]) -> dict[str, Any]:
         model, inputs, labels, known = candidate.make()
         about |= {"parameters": networks.parameters_of(model), "pixels": inputs.shape[-1]}
         report = measure(
-            model,
-            inputs,
-            labels,
+            model.to(device),
+            inputs.to(device),
+            labels.to(device),
             families=["adaptive"],
             adaptive=settings["adaptive"],
             seed=settings["seed"],
