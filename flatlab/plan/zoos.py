@@ -46,6 +46,10 @@ class Trained(Strict, frozen=True):
     steps: Annotated[int, Meta(ge=1, description="of the optimizer")]
     batch_size: Annotated[int, Meta(ge=1, description="samples per step")]
     lr: Annotated[float, Meta(gt=0, description="learning rate at the start; it falls to zero")]
+    initialization: Annotated[
+        Literal["timm", "xavier"],
+        Meta(description="xavier: of linear layers, since timm's is that of wide networks"),
+    ]
     networks: Annotated[list[Design], Meta(min_length=1, description="what is trained")]
 
 

@@ -47,7 +47,7 @@ def seen_by(design: Mapping[str, Any], split: Split) -> Split:
 
 
 def build(design: Mapping[str, Any], splits: Splits) -> nn.Module:
-    """The network of a design with the weights that its seed gives."""
+    """The network of a design with the weights that timm gives it by its seed."""
     options, (seed,) = design["options"], design["seeds"]
     size = {"img_size": design["size"]} if "patch_size" in options else {}
     channels = splits.train.inputs.shape[1]
@@ -92,6 +92,8 @@ def _trained(design: Mapping[str, Any], splits: Splits, settings: Mapping[str, A
     facts: dict[str, Any] = {"failure": "", **dict.fromkeys(ACCURACIES)}
     try:
         model = build(design, splits)
+        if settings["initialization"] == "xavier":
+            training.spread_weights(model, design["seeds"][0])
         parts = [seen_by(design, part) for part in (splits.train, splits.test)]
         training.train(model, parts[0], settings, design["seeds"][0])
         facts |= {n: training.accuracy(model, p) for n, p in zip(ACCURACIES, parts, strict=True)}

@@ -196,7 +196,13 @@ DESIGNS = [
     {"name": "test_nothing", "size": 16, "options": {}},
     {"name": "test_vit", "size": 16, "options": {"patch_size": 4, "embed_dim": 8, "depth": 1}},
 ]
-TRAINED = {"scaling": "standardized", "steps": 5, "batch_size": 16, "lr": 0.01}
+TRAINED = {
+    "scaling": "standardized",
+    "steps": 5,
+    "batch_size": 16,
+    "lr": 0.01,
+    "initialization": "xavier",
+}
 
 
 @pytest.fixture
@@ -218,9 +224,9 @@ def test_members_of_a_zoo_are_kept_with_their_accuracies_and_failures(trained, t
     splits = members.splits_of(raw, chosen)
     design = chosen["networks"][0]
     model = members.trained(design, splits, weights)
-    again = training.train(
-        members.build(design, splits), members.seen_by(design, splits.train), chosen, 1
-    )
+    fresh = members.build(design, splits)
+    training.spread_weights(fresh, 1)
+    again = training.train(fresh, members.seen_by(design, splits.train), chosen, 1)
     assert all(torch.equal(t, again.state_dict()[name]) for name, t in model.state_dict().items())
     accuracy = training.accuracy(model, members.seen_by(design, splits.test))
     assert accuracy == about[names[0]]["test_accuracy"]
@@ -248,6 +254,17 @@ def test_members_are_measured_from_their_weights(trained, tmp_path):
         model, subset.inputs, subset.labels, families=["adaptive"], adaptive=FAST
     )
     assert float(found["adaptive_sharpness"][0]) == float(report["adaptive_sharpness"])
+
+
+def test_spread_weights_have_the_deviation_of_glorot_and_bengio():
+    model, other = (torch.nn.Sequential(torch.nn.Linear(300, 200)) for _ in range(2))
+    bias, state = model[0].bias.clone(), torch.get_rng_state()
+    training.spread_weights(model, 0)
+    training.spread_weights(other, 0)
+    assert float(model[0].weight.std()) == pytest.approx((2 / 500) ** 0.5, rel=0.02)
+    assert torch.equal(model[0].weight, other[0].weight)
+    assert torch.equal(model[0].bias, bias)
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_images_keep_their_nearest_pixels():
