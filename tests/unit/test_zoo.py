@@ -96,7 +96,9 @@ def test_failures_are_recorded_and_the_job_goes_on(imagenet, tmp_path):
     assert "cannot be read" in reasons[2]
     assert np.isfinite(found["normalized_norm"].values).tolist() == [False, True, False]
     table = gather([found], {"data": "imagenet", "training": "", "samples": 4, "stands_in_for": ""})
-    assert "2 could not be measured" in table.attrs["extent"]
+    correct = f"{found['sample_accuracy'].values[1]:.0f}"
+    extent = f"; accuracy {correct} to {correct} %; 2 could not be measured"
+    assert table.attrs["extent"].endswith(extent)
 
 
 def test_a_network_in_a_file_is_measured_with_its_own_transform(imagenet, tmp_path):
@@ -245,7 +247,12 @@ def test_members_are_measured_from_their_weights(trained, tmp_path):
     asked = {key: settings()[key] for key in ("samples", "seed", "adaptive")} | {"trained": chosen}
     found = survey.survey(asked, tmp_path, left(tmp_path), raw, made)
     assert [bool(reason) for reason in found["failure"].values] == [False, True, False]
-    assert found["test_accuracy"].values[0] == made[1]["resnet10t-w8-s1"]["test_accuracy"]
+    accuracies = [facts["train_accuracy"] for facts in made[1].values() if not facts["failure"]]
+    assert [*found["train_accuracy"].dropna("run").values] == accuracies
+    about = {"data": "stripes", "training": "5 steps each", "samples": 4, "stands_in_for": ""}
+    low, high = f"{min(accuracies):.0f}", f"{max(accuracies):.0f}"
+    extent = gather([found], about).attrs["extent"]
+    assert f"training accuracy {low} to {high} %; 1 could not" in extent
     splits = members.splits_of(raw, chosen)
     design = chosen["networks"][0]
     subset = members.seen_by(design, splits.train.subset(4, 0))
