@@ -75,6 +75,8 @@ def _add_measure(sub: argparse.ArgumentParser) -> None:
     add("--data", metavar="NAME|FOLDER", help=f"{_known('data')}; images by class")
     add("--timm", metavar="NAME", help="instead of --model: a vision network of timm, and")
     add("--images", type=Path, metavar="FOLDER", help="instead of --data: images by class, as is")
+    help_ = "of --timm; own: the outputs themselves, for images of other classes or of none"
+    add("--targets", choices=["labels", "own"], default="labels", help=help_)
     help_ = "of --timm; those of timm's hub if not given"
     add("--weights", type=Path, metavar="FILE", dest="weights_of_timm", help=help_)
     add("--out", type=Path, metavar="FILE.zarr.zip", help="where to write the report")
@@ -173,6 +175,7 @@ def _measured(measurement: Any, settings: dict[str, Any]) -> Any:
         kept = {key: value for key, value in settings.items() if key not in OF_FILES}
         kept["weights"] = weights or settings["weights"]
         return measurement.measure_pretrained(name, images=images, **kept)
+    del settings["targets"]
     for key, option in (("weights", "weights"), ("model", "--model"), ("data_set", "--data")):
         if settings[key] is None:
             raise plan.PlanError(f"flatlab measure needs {option}, or --timm and --images")

@@ -21,7 +21,7 @@ ENDING = ".safetensors"
 
 
 def family_of(name: str) -> str:
-    """What comes before the first digit or underscore, as the authors' code has it: vit, swinv2."""
+    """What comes before the first underscore, as in the authors' code: vit, swinv2, resnet10t."""
     return name.split(".")[0].split("_")[0]
 
 

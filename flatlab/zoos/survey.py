@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from torch import Tensor, nn
 
 from flatlab.data import DataError
 from flatlab.metrics import MeasureError, measure
@@ -31,7 +30,7 @@ class Candidate:
     """A network that is yet to be had.
 
     key: unique in the zoo.  name: of its architecture.  make: returns the network, inputs, labels
-    and what is known of it (`ACCURACIES`); it may raise.
+    or None, and what is known of it (`ACCURACIES`); it may raise.
     """
 
     def __init__(self, key: str, name: str, make: Callable[[], Any]) -> None:
@@ -85,7 +84,7 @@ def _row(candidate: Candidate, settings: Mapping[str, Any], device: str) -> dict
         report = measure(
             model.to(device),
             inputs.to(device),
-            labels.to(device),
+            None if labels is None else labels.to(device),
             families=["adaptive"],
             adaptive=settings["adaptive"],
             seed=settings["seed"],
@@ -119,13 +118,16 @@ def _elsewhere(settings: Mapping[str, Any], folder: Path) -> Iterator[Candidate]
     weights = folder / "timm"
     images = Images(folder / chosen["images"], settings["samples"], settings["seed"])
 
-    def make(name: str) -> tuple[nn.Module, Tensor, Tensor, dict]:
+    own = settings["adaptive"].get("targets") == "own"
+
+    def make(name: str) -> Any:
         model = networks.load(name, weights)
         configuration = networks.configuration(model)
         outputs, pixels = networks.outputs_of(model), configuration["input_size"][-1]
         if outputs != chosen["classes"] or pixels > chosen["size_at_most"]:
             raise MeasureError(f"left out: {outputs} outputs, inputs of {pixels} pixels")
-        return model, images.inputs(configuration), images.labels(outputs), {}
+        labels = None if own else images.labels(outputs)
+        return model, images.inputs(configuration), labels, {}
 
     for name in networks.wanted(chosen["networks"], weights)[settings["part"] :: settings["jobs"]]:
         yield Candidate(name, name, lambda n=name: make(n))  # type: ignore[misc]
