@@ -16,7 +16,7 @@ import torch
 import xarray as xr
 from torch import nn
 
-from flatlab.derivatives.guard import MeasureError
+from flatlab.data import DataError
 from flatlab.progress import Progress
 from flatlab.splits import Split, Splits, prepare
 from flatlab.store import Unfinished
@@ -97,7 +97,7 @@ def _trained(design: Mapping[str, Any], splits: Splits, settings: Mapping[str, A
         parts = [seen_by(design, part) for part in (splits.train, splits.test)]
         training.train(model, parts[0], settings, design["seeds"][0])
         facts |= {n: training.accuracy(model, p) for n, p in zip(ACCURACIES, parts, strict=True)}
-    except (MeasureError, RuntimeError, ValueError, MemoryError) as error:
+    except (DataError, RuntimeError, ValueError, MemoryError) as error:
         failure = networks.first_line(error)
         print(f"{key_of(design)}: {failure}", file=sys.stderr)
         return {}, {**facts, "failure": failure}

@@ -15,7 +15,6 @@ import flatlab
 from flatlab import data, plan, store
 from flatlab.cli import main
 from flatlab.data import DataError
-from flatlab.metrics import MeasureError
 from flatlab.plan.schema import PlanError
 from flatlab.plan.zoos import designs_of
 from flatlab.store import Unfinished
@@ -376,5 +375,5 @@ def test_a_zoo_is_measured_on_images_without_labels(imagenet, images, tmp_path):
 
 
 def test_networks_that_cannot_be_built_say_why():
-    with pytest.raises(MeasureError, match=r"vit_nothing cannot be built: .*nknown model"):
+    with pytest.raises(DataError, match=r"vit_nothing cannot be built: .*nknown model"):
         networks.build("vit_nothing")
