@@ -62,10 +62,10 @@ if PLAN.config.packs == "all":  # else metric files are sources, whatever made t
 
     include: "rules/train.smk"
     include: "rules/measure.smk"
+    include: "rules/zoo.smk"
 
 
 include: "rules/study.smk"
-include: "rules/zoo.smk"
 include: "rules/analyse.smk"
 include: "rules/figures.smk"
 include: "rules/verify.smk"

@@ -64,6 +64,8 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("folder", nargs="?", type=Path, default=Path("results"))
     grids = command("grids", _grids, "the grids, and every key that a grid may set")
     grids.add_argument("--scale", choices=plan.SCALES, help="instead of the scale of config.yaml")
+    zoos = command("zoos", _zoos, "the zoos, and every key that a zoo may set")
+    zoos.add_argument("--scale", choices=plan.SCALES, help="instead of the scale of config.yaml")
     return parser
 
 
@@ -76,6 +78,8 @@ def _add_measure(sub: argparse.ArgumentParser) -> None:
     add("--data", metavar="NAME|FOLDER", help=f"{_known('data')}; images by class")
     add("--timm", metavar="NAME", help="instead of --model: a vision network of timm, and")
     add("--images", type=Path, metavar="FOLDER", help="instead of --data: images by class, as is")
+    help_ = "of --timm; own: the outputs themselves, for images of other classes or of none"
+    add("--targets", choices=["labels", "own"], default="labels", help=help_)
     help_ = "of --timm; those of timm's hub if not given"
     add("--weights", type=Path, metavar="FILE", dest="weights_of_timm", help=help_)
     add("--out", type=Path, metavar="FILE.zarr.zip", help="where to write the report")
@@ -174,6 +178,7 @@ def _measured(measurement: Any, settings: dict[str, Any]) -> Any:
         kept = {key: value for key, value in settings.items() if key not in OF_FILES}
         kept["weights"] = weights or settings["weights"]
         return measurement.measure_pretrained(name, images=images, **kept)
+    del settings["targets"]
     for key, option in (("weights", "weights"), ("model", "--model"), ("data_set", "--data")):
         if settings[key] is None:
             raise plan.PlanError(f"flatlab measure needs {option}, or --timm and --images")
@@ -388,8 +393,23 @@ def _grids(options: argparse.Namespace) -> int:
         for pack in grid.packs.values():
             print(f"    {pack.key:<24}{pack.training.length} each, mode {pack.training.mode}")
     print("\nKeys of a grid, one section after the other:")
-    for section, keys in plan.grid_keys().items():
+    _print_keys(plan.grid_keys())
+    return 0
+
+
+def _zoos(options: argparse.Namespace) -> int:
+    chosen = _load_plan(options.scale)
+    for key in plan.zoo_keys():
+        zoo = plan.load_zoo(key, chosen.config.scale)
+        print(f"{zoo.key} ({zoo.scale}), {zoo.name}: {zoo.title}")
+        print(f"  {zoo.about}; {zoo.jobs} jobs")
+    print("\nKeys of a zoo, and of its sections:")
+    _print_keys(plan.keys_of_zoos())
+    return 0
+
+
+def _print_keys(sections: dict[str, list[tuple[str, str, str]]]) -> None:
+    for section, keys in sections.items():
         print(f"\n{section}")
         for key, allowed, meaning in keys:
             print(f"  {key:<23} {allowed:<43} {meaning}")
-    return 0

@@ -91,20 +91,22 @@ def measure_pretrained(
     samples: int | None = 100,
     sample_seed: int = 0,
     device: str = "cpu",
+    targets: str = "labels",
     **settings: Any,
 ) -> xr.Dataset:
     """Measure a network of timm on images in folders by class, with the transform it was made for.
 
     name: as timm has it.  weights: a `.safetensors` file; None: those of timm's hub.
-    samples, sample_seed: which images; None: all.  settings: as for `flatlab.metrics.measure`.
+    samples, sample_seed: which images; None: all.  targets: labels, or own: the outputs themselves,
+    for images of other classes.  settings: as for `flatlab.metrics.measure`.
     Raises `MeasureError` or `DataError` with the reason.
     """
     built = networks.build(name, pretrained=weights is None)
     model = networks.with_weights(built, weights) if weights else built
     chosen = Images(images, sys.maxsize if samples is None else samples, sample_seed)
     inputs = chosen.inputs(networks.configuration(model)).to(device)
-    labels = chosen.labels(networks.outputs_of(model))
-    report = measure(model.to(device), inputs, labels, **settings)
+    labels = None if targets == "own" else chosen.labels(networks.outputs_of(model)).to(device)
+    report = measure(model.to(device), inputs, labels, adaptive={"targets": targets}, **settings)
     return report.assign_attrs(
         title=f"{name} on {len(inputs)} images of {images.name}",
         weights=weights.name if weights else "timm's hub",
@@ -148,6 +150,10 @@ def _state(
         except (SafetensorError, OSError, KeyError, ValueError) as error:
             raise MeasureError(f"{path} cannot be read as .safetensors: {error}") from None
     arrays, about = store.load_weights(path)
+    if "runs" not in about:
+        raise MeasureError(
+            f"{path} holds networks of a zoo; the table of the zoo has their quantities"
+        )
     runs, iterations = about["runs"], about["iterations"]
     if run is None and len(runs) > 1:
         raise MeasureError(f"{path} holds a pack; choose one with --run: {', '.join(runs)}")

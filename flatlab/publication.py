@@ -59,7 +59,9 @@ def _provenance(key: str, scale: str, chosen: plan.Plan) -> dict[str, Any]:
     if key in plan.keys_of("studies"):
         made = {"study": [place / f"tables/{key}.zarr.zip"]}
     elif key in plan.zoo_keys():
-        made = {"survey": sorted(place.glob(f"metrics/{key}/*/*.zarr.zip"))}
+        zoo = plan.load_zoo(key, scale)
+        made = {"train": [place.parent.parent / zoo.members(part) for part in zoo.parts]}
+        made |= {"survey": [Path(zoo.metrics(part)) for part in zoo.parts]}
     else:
         grid = chosen.grid(key, scale)
         made = {"train": [place / f"models/{key}/{pack}.safetensors" for pack in grid.packs]}

@@ -1,4 +1,4 @@
-"""Analysis: metric files -> one table per grid and its correlations, results/<scale>/tables/."""
+"""Analysis: metric files -> tables of grids, with correlations, and zoos, results/<scale>/tables/."""
 
 
 rule table:
@@ -32,3 +32,20 @@ rule correlate:
         code=plan.fingerprint("flatlab.tables.correlations"),
     script:
         "../scripts/correlate.py"
+
+
+rule gather:
+    """Join the files of a zoo into one table."""
+    input:
+        metrics_of_zoo,
+    output:
+        "results/{scale}/tables/{zoo}.zarr.zip",
+    log:
+        "logs/{scale}/gather/{zoo}.log",
+    conda:
+        "../envs/draw.yaml"
+    params:
+        settings=gathering_settings,
+        code=plan.fingerprint("flatlab.tables.zoo"),
+    script:
+        "../scripts/gather.py"

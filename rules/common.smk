@@ -130,9 +130,25 @@ def data_of_zoo(wildcards):
     return f"results/{wildcards.scale}/data/{trained.data}.zarr.zip" if trained else []
 
 
+def members_of_zoo(wildcards):
+    zoo = zoo_of(wildcards)
+    return zoo.members(wildcards.part) if zoo.trained else []
+
+
 def metrics_of_zoo(wildcards):
     zoo = zoo_of(wildcards)
     return [zoo.metrics(part) for part in zoo.parts]
+
+
+def members_settings(wildcards):
+    zoo = zoo_of(wildcards)
+    if not zoo.trained:
+        raise WorkflowError(f"the networks of {zoo.name} are trained elsewhere")
+    return plan.members_settings(zoo, wildcards.part)
+
+
+def members_code(wildcards):
+    return plan.members_code()
 
 
 def survey_settings(wildcards):

@@ -2,8 +2,9 @@ from flatlab import data, store
 from flatlab.zoos.survey import survey
 
 with store.job(snakemake) as job:
-    raw = store.load_dataset(job.input[0]) if job.input else None
+    raw = store.load_dataset(job.input.data) if job.input.data else None
+    members = store.load_weights(job.input.members) if job.input.members else None
     folder = data.folder_of(job.config.get("data_folder"))
     identity = {"settings": job.params.settings, "code": job.params.code}
     left = store.Unfinished(job.unfinished, identity)
-    job.save(survey(job.params.settings, raw, folder, left))
+    job.save(survey(job.params.settings, folder, left, raw, members, job.device))

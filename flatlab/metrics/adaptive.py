@@ -105,21 +105,23 @@ def measure(model: nn.Module, samples: Samples, settings: Mapping[str, Any]) -> 
 
     settings: `adaptive`, a `flatlab.plan.schema.Adaptive`; `seed`; `batch_size`, None: so many
     samples at a time as the graphs of their Jacobians fit a budget; `progress`.
-    Samples need labels or targets. Raises `MeasureError` where nothing per sample is defined.
+    Samples need labels or targets, unless these are to be the network's own outputs. Raises
+    `MeasureError` where nothing per sample is defined.
     """
     chosen: Adaptive = settings["adaptive"]
     network = nn.Sequential(model, nn.Sigmoid()) if chosen.outputs == "sigmoid" else model
     inputs, seed = samples.inputs, settings["seed"]
     check(network, inputs)
-    with torch.no_grad():
-        width = network(inputs[:1].clone()).shape[1]
-    targets = _targets(samples, width)
     fixed = {name: p.detach() for name, p in network.named_parameters()}
 
     def f(x: Tensor) -> Tensor:  # of the inputs alone: no graph of weights is kept
         return functional_call(network, fixed, (x,))
 
     size = settings.get("batch_size") or samples_at_a_time(f, inputs)
+    with torch.no_grad():
+        outputs = torch.cat([f(x.clone()) for x in inputs.split(size)])
+    own = chosen.targets == "own"
+    targets = outputs if own else _targets(samples, outputs.shape[1])
     changes = loss_changes(
         network,
         inputs,
@@ -133,12 +135,15 @@ def measure(model: nn.Module, samples: Samples, settings: Mapping[str, Any]) -> 
     values = _of_sharpness(2 / chosen.rho**2 * changes)
     values |= _of_traces(network, inputs, chosen, seed, size)
     values |= _of_norms(f, inputs, chosen, seed, size)
-    values |= _of_fit(f, inputs, targets, size)
+    values |= {} if own else _of_fit(outputs, targets)
     values["samples_measured"] = np.float64(len(inputs))
     values["finite"] = np.float64(all(np.isfinite(value).all() for value in values.values()))
     values["dropped"] = np.float64(_dropped(values, chosen.drop_above))
     notes = {
-        **{f"adaptive_{key}": getattr(chosen, key) for key in ("outputs", "rho", "draws", "trace")},
+        **{
+            f"adaptive_{key}": getattr(chosen, key)
+            for key in ("outputs", "targets", "rho", "draws", "trace")
+        },
         "samples_at_a_time": size,
         "residual_term": "in adaptive_sharpness, not in adaptive_trace",
     }
@@ -226,9 +231,7 @@ def _of_norms(f: Any, inputs: Tensor, chosen: Adaptive, seed: int, size: int) ->
     return result
 
 
-def _of_fit(f: Any, inputs: Tensor, targets: Tensor, size: int) -> dict[str, Any]:
-    with torch.no_grad():
-        outputs = torch.cat([f(x.clone()) for x in inputs.split(size)])
+def _of_fit(outputs: Tensor, targets: Tensor) -> dict[str, Any]:
     correct = outputs.argmax(1) == targets.argmax(1)
     return {
         "sample_loss": half_squares(outputs, targets).mean().item(),

@@ -10,7 +10,7 @@ from flatlab.plan.grids import Grid
 from flatlab.plan.jobs import measure_code, study_code, train_code
 from flatlab.plan.registry import Figure, figures, keys_of
 from flatlab.plan.schema import SCALES
-from flatlab.plan.zoos import survey_code, zoo_keys
+from flatlab.plan.zoos import load_zoo, members_code, survey_code, zoo_keys
 
 PUBLISHED = Path("results", "published")
 
@@ -35,7 +35,8 @@ def computing_code(key: str, scale: str, grid_of: Callable[[str, str], Grid]) ->
     if key in keys_of("studies"):
         return {"study": study_code(key)}
     if key in zoo_keys():
-        return {"survey": survey_code()}
+        trained = {"train": members_code()} if load_zoo(key, scale).trained else {}
+        return {**trained, "survey": survey_code()}
     grid = grid_of(key, scale)
     measured = {family: measure_code(family, *grid.networks) for family in grid.families}
     return {"train": train_code(*grid.networks), **measured}

@@ -286,6 +286,10 @@ class Adaptive(Strict, frozen=True):
         Literal["sigmoid", "network"],
         Meta(description="sigmoid: appended to the network's outputs"),
     ] = "sigmoid"
+    targets: Annotated[
+        Literal["labels", "own"],
+        Meta(description="of the loss; own: the outputs themselves, as of a network that fits"),
+    ] = "labels"
     rho: Annotated[float, Meta(gt=0, description="relative size of the changes of weights")] = 0.1
     draws: Annotated[int, Meta(ge=2, description="changes of weights, each with its negative")] = 50
     trace: Annotated[

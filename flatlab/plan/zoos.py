@@ -22,6 +22,7 @@ from flatlab.plan.schema import (
     Strict,
     closest,
     convert,
+    describe,
     refuse_unknown,
 )
 
@@ -45,6 +46,10 @@ class Trained(Strict, frozen=True):
     steps: Annotated[int, Meta(ge=1, description="of the optimizer")]
     batch_size: Annotated[int, Meta(ge=1, description="samples per step")]
     lr: Annotated[float, Meta(gt=0, description="learning rate at the start; it falls to zero")]
+    initialization: Annotated[
+        Literal["timm", "xavier"],
+        Meta(description="xavier: of linear layers, since timm's is that of wide networks"),
+    ]
     networks: Annotated[list[Design], Meta(min_length=1, description="what is trained")]
 
 
@@ -89,9 +94,23 @@ class Zoo(Strict, frozen=True):
         """The keys of its jobs."""
         return [str(number) for number in range(self.jobs)]
 
+    def members(self, part: str) -> str:
+        """Where the weights lie that a job has trained."""
+        return f"results/{self.scale}/models/{self.key}/{part}.safetensors"
+
     def metrics(self, part: str) -> str:
         """Where the file of a job lies."""
         return f"results/{self.scale}/metrics/{self.key}/adaptive/{part}.zarr.zip"
+
+    @property
+    def about(self) -> str:
+        """Its networks, in words."""
+        if self.trained:
+            names = {design.name for design in self.trained.networks}
+            steps = f"{self.trained.steps:,} steps each"
+            return f"{len(designs_of(self))} networks of {len(names)} architectures, {steps}"
+        chosen = self.pretrained.networks if self.pretrained else []
+        return f"pretrained networks: {chosen if isinstance(chosen, str) else ', '.join(chosen)}"
 
     @property
     def is_measured(self) -> bool:
@@ -134,14 +153,30 @@ def load_zoo(key: str, scale: str) -> Zoo:
     return zoo
 
 
+def members_settings(zoo: Zoo, part: str) -> dict[str, Any]:
+    """What a job that trains members of a zoo depends on, beside its code and its data."""
+    content = msgspec.to_builtins(zoo.trained)
+    return {**content, "networks": designs_of(zoo)[int(part) :: zoo.jobs]}
+
+
+def keys_of_zoos() -> dict[str, list[tuple[str, str, str]]]:
+    """Every key that the file of a zoo may set, by section: key, allowed values, meaning."""
+    kinds: dict[str, type[Strict]] = {"zoo": Zoo, **SECTIONS, "trained.networks": Design}
+    sections = {name: describe(kind) for name, kind in kinds.items()}
+    # what has no meaning of its own, the key and the scale, stands in no file
+    return {name: [row for row in rows if row[2]] for name, rows in sections.items()}
+
+
 def survey_settings(zoo: Zoo, part: str) -> dict[str, Any]:
-    """What a job of a zoo depends on, beside its code and its data."""
-    content = msgspec.to_builtins(zoo)
-    for key in ("key", "scale", "title", "name"):
-        del content[key]
+    """What a job that measures a zoo depends on, beside its code, its data and the weights."""
+    content = {
+        key: msgspec.to_builtins(getattr(zoo, key)) for key in ("samples", "seed", "adaptive")
+    }
     if zoo.trained:  # a job depends on its own networks alone
-        content["trained"]["networks"] = designs_of(zoo)[int(part) :: zoo.jobs]
-    return {**content, "part": int(part)}
+        members = members_settings(zoo, part)
+        return {**content, "trained": {key: members[key] for key in ("scaling", "networks")}}
+    pretrained = msgspec.to_builtins(zoo.pretrained)
+    return {**content, "pretrained": pretrained, "jobs": zoo.jobs, "part": int(part)}
 
 
 def designs_of(zoo: Zoo) -> list[dict[str, Any]]:
@@ -167,6 +202,11 @@ def gathering_settings(zoo: Zoo, published: Zoo) -> dict[str, Any]:
     }
 
 
+def members_code() -> str:
+    """What the members of a zoo are trained with."""
+    return fingerprint("flatlab.zoos.members")
+
+
 def survey_code() -> str:
-    """What a zoo is computed with."""
-    return fingerprint("flatlab.zoos", "flatlab.metrics", "flatlab.metrics.adaptive")
+    """What the networks of a zoo are measured with."""
+    return fingerprint("flatlab.zoos.survey", "flatlab.metrics.adaptive")

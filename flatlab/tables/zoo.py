@@ -20,11 +20,20 @@ def gather(parts: Iterable[xr.Dataset], about: Mapping[str, Any]) -> xr.Dataset:
     stands_in = f"; it stands in for the paper's {about['stands_in_for']}"
     extent = (
         f"{table.sizes['run']} networks of {families} families on {about['data']}{training}, "
-        f"{about['samples']} images each; {failed} could not be measured"
+        f"{about['samples']} images each; {_accuracy(table)}{failed} could not be measured"
         f"{stands_in if about['stands_in_for'] else ''}"
     )
     table.attrs = {**about, "extent": extent}
     return table
+
+
+def _accuracy(table: xr.Dataset) -> str:
+    """How well the networks classify, from the worst to the best, in words."""
+    for name, words in (("train_accuracy", "training accuracy"), ("sample_accuracy", "accuracy")):
+        values = table[name].dropna("run").values
+        if len(values):
+            return f"{words} {values.min():.0f} to {values.max():.0f} %; "
+    return ""
 
 
 def kept(table: xr.Dataset) -> xr.Dataset:

@@ -1,4 +1,4 @@
-"""Images in folders by class, as each network of timm wants them."""
+"""Images in a folder, by class or not, as each network of timm wants them."""
 
 from __future__ import annotations
 
@@ -18,22 +18,24 @@ from flatlab.data._trees import Folder, Tree, is_archive, open_archive
 class Images:
     """A fixed random choice of images, kept as they are in their files.
 
-    place: a folder with a folder for each class, or an archive of one.  size: how many; fewer where
-    there are fewer.  seed: of the choice, which does not depend on the network.
+    place: a folder with a folder for each class, or of images alone, or an archive of one.
+    size: how many; fewer where there are fewer.  seed: of the choice, which does not depend on the
+    network.
     """
 
     def __init__(self, place: Path, size: int, seed: int) -> None:
         if not (place.is_dir() or is_archive(place)):
-            raise DataError(f"{place} is no folder of images by class; put them there")
+            raise DataError(f"{place} is no folder of images; put them there, by class")
         tree: Tree = open_archive(place) if is_archive(place) else Folder(place)
         self.classes = tree.folders()
-        there = [(name, image) for name in self.classes for image in tree.below(name).images()]
+        trees = {name: tree.below(name) for name in self.classes} or {"": tree}
+        there = [(name, image) for name in trees for image in trees[name].images()]
         if len(there) < 2:
             raise DataError(f"{place} has {len(there)} images in folders by class; put more there")
         order = np.random.default_rng(seed).permutation(len(there))[:size]
         self.chosen = [there[number] for number in order]
-        self.where = [tree.below(name).where(image) for name, image in self.chosen]
-        self.bytes = [tree.below(name).read(image) for name, image in self.chosen]
+        self.where = [trees[name].where(image) for name, image in self.chosen]
+        self.bytes = [trees[name].read(image) for name, image in self.chosen]
 
     def labels(self, outputs: int) -> Tensor:
         """The class of each image among the outputs of a network.
@@ -45,8 +47,10 @@ class Images:
         if missing := set(self.classes) - set(names):
             raise DataError(
                 f"{len(self.classes)} classes do not fit {outputs} outputs: {min(missing)!r} is "
-                "none of ImageNet's; have a folder for each class"
+                "none of ImageNet's; have a folder for each class, or targets: own"
             )
+        if not self.classes:
+            raise DataError("images without folders by class have no labels; choose targets: own")
         return torch.tensor([names.index(name) for name, _ in self.chosen])
 
     def inputs(self, configuration: Mapping[str, Any]) -> Tensor:

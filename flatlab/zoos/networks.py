@@ -15,13 +15,12 @@ import torch
 from torch import nn
 
 from flatlab.data import DataError
-from flatlab.derivatives.guard import MeasureError
 
 ENDING = ".safetensors"
 
 
 def family_of(name: str) -> str:
-    """What comes before the first digit or underscore, as the authors' code has it: vit, swinv2."""
+    """What comes before the first underscore, as in the authors' code: vit, swinv2, resnet10t."""
     return name.split(".")[0].split("_")[0]
 
 
@@ -45,13 +44,13 @@ def wanted(networks: str | Sequence[str], folder: Path) -> list[str]:
 
 
 def build(name: str, **options: Any) -> nn.Module:
-    """A network of timm in evaluation mode; `MeasureError` where timm cannot make it."""
+    """A network of timm in evaluation mode; `DataError` where timm cannot make it."""
     import timm
 
     try:
         return timm.create_model(name, **options).eval()
     except (RuntimeError, TypeError, ValueError, AssertionError, OSError) as error:
-        raise MeasureError(f"{name} cannot be built: {_line(error)}") from None
+        raise DataError(f"{name} cannot be built: {first_line(error)}") from None
 
 
 def load(name: str, folder: Path) -> nn.Module:
@@ -61,18 +60,18 @@ def load(name: str, folder: Path) -> nn.Module:
 
 
 def with_weights(model: nn.Module, path: Path) -> nn.Module:
-    """The same network with the weights of a file; `MeasureError` where they do not fit it."""
+    """The same network with the weights of a file; `DataError` where they do not fit it."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     try:
         model.load_state_dict(load_file(path))
     except FileNotFoundError:
-        raise MeasureError(f"{path} does not exist") from None
+        raise DataError(f"{path} does not exist") from None
     except (SafetensorError, OSError, ValueError) as error:
-        raise MeasureError(f"{path} cannot be read as {ENDING}: {_line(error)}") from None
+        raise DataError(f"{path} cannot be read as {ENDING}: {first_line(error)}") from None
     except RuntimeError as error:
-        raise MeasureError(f"{path} does not fit the network: {_line(error)}") from None
+        raise DataError(f"{path} does not fit the network: {first_line(error)}") from None
     return model
 
 
@@ -100,6 +99,6 @@ def seeded(name: str, seed: int, **options: Any) -> nn.Module:
         return build(name, **options)
 
 
-def _line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
     """The first line of what a library says: the rest lists every weight."""
     return re.sub(r"\s+", " ", str(error)).strip()[:200]

@@ -7,33 +7,30 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 import xarray as xr
-from torch import Tensor, nn
 
 from flatlab.data import DataError
 from flatlab.metrics import MeasureError, measure
 from flatlab.metrics.adaptive import QUANTITIES
 from flatlab.progress import Progress
-from flatlab.splits import Split, Splits, prepare
 from flatlab.store import Unfinished, as_strings
+from flatlab.store.unfinished import Content
 from flatlab.zoos import networks, training
 from flatlab.zoos.images import Images
+from flatlab.zoos.members import ACCURACIES, key_of, seen_by, splits_of, trained
 
 KEPT = [name for name, quantity in QUANTITIES.items() if "sample" not in quantity.dims]
-ACCURACIES = ("train_accuracy", "test_accuracy")
 
 
 class Candidate:
     """A network that is yet to be had.
 
     key: unique in the zoo.  name: of its architecture.  make: returns the network, inputs, labels
-    and what is known of it (`ACCURACIES`); it may raise.
+    or None, and what is known of it (`ACCURACIES`); it may raise.
     """
 
     def __init__(self, key: str, name: str, make: Callable[[], Any]) -> None:
@@ -41,22 +38,31 @@ class Candidate:
 
 
 def survey(
-    settings: Mapping[str, Any], raw: xr.Dataset | None, folder: Path, unfinished: Unfinished
+    settings: Mapping[str, Any],
+    folder: Path,
+    unfinished: Unfinished,
+    raw: xr.Dataset | None = None,
+    members: Content | None = None,
+    device: str = "cpu",
 ) -> xr.Dataset:
     """Measure the networks of one job.
 
-    settings: of `flatlab.plan.zoos.survey_settings`.  raw: the data file of networks that are
-    trained here.  folder: where images and weights of others lie.  unfinished: what an interrupted
-    job has left. Returns a dataset with the dimension `run`; a network that failed has the reason
-    in `failure`, and NaN.
+    settings: of `flatlab.plan.zoos.survey_settings`.  folder: where images and weights of networks
+    from elsewhere lie.  unfinished: what an interrupted job has left.  raw, members: of networks
+    that were trained here, the data file, and what `train_members` has made.  device: where to
+    measure. Returns a dataset with
+    the dimension `run`; a network that failed has the reason in `failure`, and NaN.
     """
-    candidates = list(_trained(settings, raw) if raw is not None else _elsewhere(settings, folder))
+    if raw is not None and members is not None:
+        candidates = list(_trained(settings, raw, members))
+    else:
+        candidates = list(_elsewhere(settings, folder))
     rows: list[dict[str, Any]] = []
     progress = Progress(len(candidates), "networks", lambda: f"{_failed(rows)} failed")
     for number, candidate in enumerate(candidates):
         left = unfinished.load(candidate.key)
         if left is None:
-            row = _row(candidate, settings)
+            row = _row(candidate, settings, device)
             unfinished.save(candidate.key, row.pop("values"), row)
             left = unfinished.load(candidate.key)
         assert left is not None  # it was written a moment ago
@@ -67,7 +73,7 @@ def survey(
     return _joined(rows)
 
 
-def _row(candidate: Candidate, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _row(candidate: Candidate, settings: Mapping[str, Any], device: str) -> dict[str, Any]:
     """What is found of one network: its numbers, and in words why there are none."""
     about = {"run": candidate.key, "network": candidate.name, "parameters": 0, "pixels": 0}
     numbers = dict.fromkeys([*KEPT, *ACCURACIES], float("nan"))
@@ -76,9 +82,9 @@ def _row(candidate: Candidate, settings: Mapping[str, Any]) -> dict[str, Any]:
         model, inputs, labels, known = candidate.make()
         about |= {"parameters": networks.parameters_of(model), "pixels": inputs.shape[-1]}
         report = measure(
-            model,
-            inputs,
-            labels,
+            model.to(device),
+            inputs.to(device),
+            None if labels is None else labels.to(device),
             families=["adaptive"],
             adaptive=settings["adaptive"],
             seed=settings["seed"],
@@ -91,43 +97,20 @@ def _row(candidate: Candidate, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {**about, "failure": failure, "values": values}
 
 
-def _trained(settings: Mapping[str, Any], raw: xr.Dataset) -> Iterator[Candidate]:
-    chosen = settings["trained"]
-    data = {"classes": "all", "scaling": chosen["scaling"]}
-    splits = prepare(raw, data, None, torch.float32)
+def _trained(settings: Mapping[str, Any], raw: xr.Dataset, members: Content) -> Iterator[Candidate]:
+    chosen, (weights, about) = settings["trained"], members
+    splits = splits_of(raw, chosen)
 
-    def make(design: Mapping[str, Any], seed: int) -> tuple[nn.Module, Tensor, Tensor, dict]:
-        here = Splits(*(_resized(part, design["size"]) for part in (splits.train, splits.test)))
-        sizes = {"img_size": design["size"]} if "patch_size" in design["options"] else {}
-        model = networks.seeded(
-            design["name"],
-            seed,
-            num_classes=splits.outputs,
-            in_chans=here.train.inputs.shape[1],
-            **sizes,
-            **design["options"],
-        )
-        training.train(model, here.train, chosen, seed)
-        parts = (here.train, here.test)
-        known = {n: training.accuracy(model, p) for n, p in zip(ACCURACIES, parts, strict=True)}
-        subset = here.train.subset(settings["samples"], settings["seed"])
-        return model, subset.inputs, training.labels_of(subset), known
+    def make(design: Mapping[str, Any], facts: Mapping[str, Any]) -> Any:
+        if facts["failure"]:
+            raise MeasureError(facts["failure"])
+        subset = seen_by(design, splits.train.subset(settings["samples"], settings["seed"]))
+        model = trained(design, splits, weights)
+        return model, subset.inputs, training.labels_of(subset), {n: facts[n] for n in ACCURACIES}
 
     for design in chosen["networks"]:
-        (seed,) = design["seeds"]
-        key = f"{design['name']}-{_size_of(design['options'])}-s{seed}"
-        yield Candidate(key, design["name"], lambda d=design, s=seed: make(d, s))  # type: ignore[misc]
-
-
-def _resized(split: Split, size: int) -> Split:
-    return replace(split, inputs=training.resized(split.inputs, size))
-
-
-def _size_of(options: Mapping[str, Any]) -> str:
-    """The width of a network, which tells apart those of one architecture."""
-    widths = ("embed_dim", "dims", "embed_dims", "channels", "growth_rate")
-    value = next((options[key] for key in widths if key in options), "default")
-    return "w" + str(value[-1] if isinstance(value, list) else value)
+        key = key_of(design)
+        yield Candidate(key, design["name"], lambda d=design, k=key: make(d, about[k]))  # type: ignore[misc]
 
 
 def _elsewhere(settings: Mapping[str, Any], folder: Path) -> Iterator[Candidate]:
@@ -135,13 +118,16 @@ def _elsewhere(settings: Mapping[str, Any], folder: Path) -> Iterator[Candidate]
     weights = folder / "timm"
     images = Images(folder / chosen["images"], settings["samples"], settings["seed"])
 
-    def make(name: str) -> tuple[nn.Module, Tensor, Tensor, dict]:
+    own = settings["adaptive"].get("targets") == "own"
+
+    def make(name: str) -> Any:
         model = networks.load(name, weights)
         configuration = networks.configuration(model)
         outputs, pixels = networks.outputs_of(model), configuration["input_size"][-1]
         if outputs != chosen["classes"] or pixels > chosen["size_at_most"]:
             raise MeasureError(f"left out: {outputs} outputs, inputs of {pixels} pixels")
-        return model, images.inputs(configuration), images.labels(outputs), {}
+        labels = None if own else images.labels(outputs)
+        return model, images.inputs(configuration), labels, {}
 
     for name in networks.wanted(chosen["networks"], weights)[settings["part"] :: settings["jobs"]]:
         yield Candidate(name, name, lambda n=name: make(n))  # type: ignore[misc]

@@ -327,6 +327,20 @@ def test_unknown_options_are_named(mlp, normal, options, message):
         measured(mlp((4, 3)), normal(3, 4), normal(3, 3), **options)
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_with_its_own_outputs_as_targets_a_network_has_no_residual(mlp, normal, seed):
+    """What is left of the limit of small rho is the Gauss-Newton part, whatever the labels."""
+    model, inputs = mlp((3, 4, 2), seed=seed, activation="tanh"), normal(5, 3, seed=seed)
+    options = {"rho": 1e-3, "draws": 2000, "trace": "exact", "targets": "own"}
+    report = flatlab.measure(model, inputs, families=["adaptive"], adaptive=options, seed=seed)
+    error = float(report.adaptive_sharpness_draw_error)
+    assert abs(float(report.adaptive_sharpness) - float(report.adaptive_trace)) < 4 * error
+    assert error < 0.1 * float(report.adaptive_trace)
+    assert {"sample_loss", "sample_accuracy"}.isdisjoint(
+        report
+    )  # there is nothing to be right about
+
+
 def test_a_loss_needs_targets(mlp, normal):
     with pytest.raises(flatlab.MeasureError, match="pass targets"):
         flatlab.measure(mlp((4, 3)), normal(3, 4), families=["adaptive"])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 
@@ -35,6 +38,8 @@ def zoo(slope=1.0, noise=0.3, mobile=(0.1, 20), fast=(20, 0.1), plain=0.0, stand
         "plain_trace": np.exp(plain * common + (1 - abs(plain)) * own),
         "finite": np.ones(count),
         "dropped": np.zeros(count),
+        **dict.fromkeys(("train_accuracy", "test_accuracy"), np.full(count, np.nan)),
+        "sample_accuracy": np.linspace(70, 90, count),
     }
     values |= {f"{name}_error": 0.01 * abs(value) for name, value in values.items()}
     return xr.Dataset(
@@ -108,6 +113,8 @@ def test_the_figure_says_what_it_shows_and_counts_what_it_lacks():
     files = make("chen2026_fig5", {"vision-zoo": table}, {})
     csv = files["csv"].decode()
     assert "network3," not in csv
+    accuracies = pd.read_csv(io.StringIO(csv)).set_index("name")["sample_accuracy"]
+    assert set(accuracies["network99"]) == {90.0}
     text = files["svg"].decode()
     assert "98 networks, 2 left out" in text
     assert "99 networks, 1 left out" in text

@@ -104,6 +104,22 @@ def test_grids_lists_packs_and_keys(project: Path, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize(
+    ("scale", "about"),
+    [
+        ("short", "64 networks of 16 architectures, 1,500 steps each"),
+        ("paper", "pretrained networks: *vit*"),
+    ],
+)
+def test_zoos_lists_networks_and_keys(
+    project: Path, scale: str, about: str, capsys: pytest.CaptureFixture
+) -> None:
+    assert main(["zoos", "--scale", scale]) == 0
+    text = capsys.readouterr().out
+    for part in (f"vision-zoo ({scale})", about, "drop_above", "size_at_most", "folder or list of"):
+        assert part in text
+
+
+@pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (["show", "nothing.zarr.zip"], "nothing.zarr.zip does not exist"),

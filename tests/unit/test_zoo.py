@@ -15,12 +15,11 @@ import flatlab
 from flatlab import data, plan, store
 from flatlab.cli import main
 from flatlab.data import DataError
-from flatlab.metrics import MeasureError
 from flatlab.plan.schema import PlanError
-from flatlab.splits import prepare
+from flatlab.plan.zoos import designs_of
 from flatlab.store import Unfinished
 from flatlab.tables.zoo import gather
-from flatlab.zoos import networks, survey, training
+from flatlab.zoos import members, networks, survey, training
 from flatlab.zoos.images import Images
 
 NAME = "test_vit"  # timm's own, for tests: 0.4 million parameters, 160 pixels
@@ -88,7 +87,7 @@ def imagenet(weights, tmp_path):
 
 
 def test_failures_are_recorded_and_the_job_goes_on(imagenet, tmp_path):
-    found = survey.survey(settings(), None, imagenet, left(tmp_path))
+    found = survey.survey(settings(), imagenet, left(tmp_path))
     assert list(found["run"].values) == ["test_resnet", NAME, "test_vit2"]
     reasons = list(found["failure"].values)
     assert "does not fit" in reasons[0]
@@ -96,11 +95,13 @@ def test_failures_are_recorded_and_the_job_goes_on(imagenet, tmp_path):
     assert "cannot be read" in reasons[2]
     assert np.isfinite(found["normalized_norm"].values).tolist() == [False, True, False]
     table = gather([found], {"data": "imagenet", "training": "", "samples": 4, "stands_in_for": ""})
-    assert "2 could not be measured" in table.attrs["extent"]
+    correct = f"{found['sample_accuracy'].values[1]:.0f}"
+    extent = f"; accuracy {correct} to {correct} %; 2 could not be measured"
+    assert table.attrs["extent"].endswith(extent)
 
 
 def test_a_network_in_a_file_is_measured_with_its_own_transform(imagenet, tmp_path):
-    found = survey.survey(settings(), None, imagenet, left(tmp_path)).sel(run=NAME)
+    found = survey.survey(settings(), imagenet, left(tmp_path)).sel(run=NAME)
     model = networks.load(NAME, imagenet / "timm")
     chosen = Images(imagenet / "imagenet", 4, 0)
     inputs = chosen.inputs(networks.configuration(model))
@@ -113,14 +114,14 @@ def test_a_network_in_a_file_is_measured_with_its_own_transform(imagenet, tmp_pa
 
 
 def test_what_was_measured_is_not_measured_again(imagenet, tmp_path, monkeypatch):
-    whole = survey.survey(settings(), None, imagenet, left(tmp_path))
+    whole = survey.survey(settings(), imagenet, left(tmp_path))
     measured = []
     original = survey.measure
     monkeypatch.setattr(survey, "measure", lambda *a, **k: measured.append(1) or original(*a, **k))
-    again = survey.survey(settings(), None, imagenet, left(tmp_path))
+    again = survey.survey(settings(), imagenet, left(tmp_path))
     assert not measured
     xr.testing.assert_identical(whole, again)
-    survey.survey(settings(), None, imagenet, Unfinished(tmp_path / "unfinished", {"other": 1}))
+    survey.survey(settings(), imagenet, Unfinished(tmp_path / "unfinished", {"other": 1}))
     assert measured == [1]
 
 
@@ -137,8 +138,8 @@ def test_an_interrupted_job_keeps_what_it_had(imagenet, tmp_path, monkeypatch):
 
     monkeypatch.setattr(networks, "load", second_stops)
     with pytest.raises(KeyboardInterrupt):
-        survey.survey(settings(), None, imagenet, left(tmp_path))
-    survey.survey(settings(), None, imagenet, left(tmp_path))
+        survey.survey(settings(), imagenet, left(tmp_path))
+    survey.survey(settings(), imagenet, left(tmp_path))
     assert calls == ["test_resnet", NAME, NAME, "test_vit2"]
 
 
@@ -163,27 +164,19 @@ def test_every_stand_in_is_large_enough_and_can_be_built(scale, least):
     zoo = plan.load_zoo("vision-zoo", scale)
     assert zoo.name == "local-zoo"
     assert sum(len(design.seeds) for design in zoo.trained.networks) >= least
-    keys = [c.key for c in survey._trained(_all(zoo), _raw())]
+    designs = designs_of(zoo)
+    keys = [members.key_of(design) for design in designs]
     assert len(set(keys)) == len(keys)
-
-
-def _all(zoo):
-    import msgspec
-
-    from flatlab.plan.zoos import designs_of
-
-    content = msgspec.to_builtins(zoo)
-    content["trained"]["networks"] = designs_of(zoo)
-    return content
-
-
-def _raw():
-    return data.load("digits")
+    splits = members.splits_of(data.load("digits"), {"scaling": "unit"})
+    for design in (design for design in designs if design["seeds"] == [0]):
+        model = members.build(design, splits)
+        inputs = members.seen_by(design, splits.test.subset(2, 0)).inputs
+        assert model(inputs).shape == (2, 10)
 
 
 def test_a_network_that_is_trained_here_repeats_and_learns(stripes):
-    splits = prepare(stripes, {"classes": "all", "scaling": "standardized"}, None, torch.float32)
-    split = survey._resized(splits.train, 16)
+    splits = members.splits_of(stripes, TRAINED)
+    split = members.seen_by({"size": 16}, splits.train)
     chosen = {"steps": 40, "batch_size": 32, "lr": 0.01}
     options = {"channels": (8, 8, 16, 16), "stem_width": 8}
 
@@ -197,6 +190,87 @@ def test_a_network_that_is_trained_here_repeats_and_learns(stripes):
     assert all(torch.equal(first[name], second[name]) for name in first)
     assert not all(torch.equal(first[name], other[name]) for name in first)
     assert training.accuracy(trained(0), split) > 80
+
+
+DESIGNS = [
+    {"name": "resnet10t", "size": 16, "options": {"channels": [4, 4, 8, 8], "stem_width": 4}},
+    {"name": "test_nothing", "size": 16, "options": {}},
+    {"name": "test_vit", "size": 16, "options": {"patch_size": 4, "embed_dim": 8, "depth": 1}},
+]
+TRAINED = {
+    "scaling": "standardized",
+    "steps": 5,
+    "batch_size": 16,
+    "lr": 0.01,
+    "initialization": "xavier",
+}
+
+
+@pytest.fixture
+def trained(stripes, tmp_path):
+    """Settings, data and what a job has trained: two networks, and one that there is not."""
+    designs = [{**design, "seeds": [1]} for design in DESIGNS]
+    chosen = {**TRAINED, "networks": designs}
+    return chosen, stripes, members.train_members(chosen, stripes, left(tmp_path / "members"))
+
+
+def test_members_of_a_zoo_are_kept_with_their_accuracies_and_failures(trained, tmp_path):
+    chosen, raw, (weights, about) = trained
+    names = ["resnet10t-w8-s1", "test_nothing-wdefault-s1", "test_vit-w8-s1"]
+    assert list(about) == names
+    assert ["nknown model" in facts["failure"] for facts in about.values()] == [False, True, False]
+    assert {name.split("/")[0] for name in weights} == {names[0], names[2]}
+    store.save_weights(tmp_path / "0.safetensors", weights, about)
+    weights, about = store.load_weights(tmp_path / "0.safetensors")
+    splits = members.splits_of(raw, chosen)
+    design = chosen["networks"][0]
+    model = members.trained(design, splits, weights)
+    fresh = members.build(design, splits)
+    training.spread_weights(fresh, 1)
+    again = training.train(fresh, members.seen_by(design, splits.train), chosen, 1)
+    assert all(torch.equal(t, again.state_dict()[name]) for name, t in model.state_dict().items())
+    accuracy = training.accuracy(model, members.seen_by(design, splits.test))
+    assert accuracy == about[names[0]]["test_accuracy"]
+
+
+def test_members_that_are_trained_are_not_trained_again(trained, tmp_path, monkeypatch):
+    chosen, raw, first = trained
+    monkeypatch.setattr(training, "train", lambda *a, **k: pytest.fail("trained again"))
+    weights, about = members.train_members(chosen, raw, left(tmp_path / "members"))
+    assert about == first[1]
+    assert all(np.array_equal(weights[name], array) for name, array in first[0].items())
+
+
+def test_members_are_measured_from_their_weights(trained, tmp_path):
+    chosen, raw, made = trained
+    asked = {key: settings()[key] for key in ("samples", "seed", "adaptive")} | {"trained": chosen}
+    found = survey.survey(asked, tmp_path, left(tmp_path), raw, made)
+    assert [bool(reason) for reason in found["failure"].values] == [False, True, False]
+    accuracies = [facts["train_accuracy"] for facts in made[1].values() if not facts["failure"]]
+    assert [*found["train_accuracy"].dropna("run").values] == accuracies
+    about = {"data": "stripes", "training": "5 steps each", "samples": 4, "stands_in_for": ""}
+    low, high = f"{min(accuracies):.0f}", f"{max(accuracies):.0f}"
+    extent = gather([found], about).attrs["extent"]
+    assert f"training accuracy {low} to {high} %; 1 could not" in extent
+    splits = members.splits_of(raw, chosen)
+    design = chosen["networks"][0]
+    subset = members.seen_by(design, splits.train.subset(4, 0))
+    model = members.trained(design, splits, made[0])
+    report = flatlab.measure(
+        model, subset.inputs, subset.labels, families=["adaptive"], adaptive=FAST
+    )
+    assert float(found["adaptive_sharpness"][0]) == float(report["adaptive_sharpness"])
+
+
+def test_spread_weights_have_the_deviation_of_glorot_and_bengio():
+    model, other = (torch.nn.Sequential(torch.nn.Linear(300, 200)) for _ in range(2))
+    bias, state = model[0].bias.clone(), torch.get_rng_state()
+    training.spread_weights(model, 0)
+    training.spread_weights(other, 0)
+    assert float(model[0].weight.detach().std()) == pytest.approx((2 / 500) ** 0.5, rel=0.02)
+    assert torch.equal(model[0].weight, other[0].weight)
+    assert torch.equal(model[0].bias, bias)
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_images_keep_their_nearest_pixels():
@@ -277,6 +351,29 @@ def test_the_command_gives_both_quantities_with_errors_time_and_memory(imagenet,
     assert float(report["finite"]) == 1
 
 
+def test_images_of_other_classes_or_of_none_need_no_labels(imagenet, images, capsys):
+    """With the outputs themselves as targets, whatever folder the images lie in."""
+    path = str(imagenet / "timm" / f"{NAME}.safetensors")
+    arguments = ["measure", "--timm", NAME, "--weights", path, "--samples", "2", "--images"]
+    assert main([*arguments, str(images / "cat")]) == 1
+    assert "have no labels; choose targets: own" in capsys.readouterr().err
+    for folder in (images, images / "cat"):
+        assert main([*arguments, str(folder), "--targets", "own"]) == 0
+        printed = capsys.readouterr().out
+        assert "adaptive_sharpness_error" in printed
+        assert "sample_accuracy" not in printed
+
+
+def test_a_zoo_is_measured_on_images_without_labels(imagenet, images, tmp_path):
+    chosen = {**settings()["pretrained"], "images": str(images / "dog")}
+    asked = settings(pretrained=chosen, adaptive={**FAST, "targets": "own"}, samples=2)
+    found = survey.survey(asked, imagenet, left(tmp_path)).sel(run=[NAME])
+    assert found["finite"].values == 1
+    assert np.isnan(found["sample_accuracy"].values)
+    about = {"data": "dogs", "training": "", "samples": 2, "stands_in_for": ""}
+    assert "accuracy" not in gather([found], about).attrs["extent"]
+
+
 def test_networks_that_cannot_be_built_say_why():
-    with pytest.raises(MeasureError, match=r"vit_nothing cannot be built: .*nknown model"):
+    with pytest.raises(DataError, match=r"vit_nothing cannot be built: .*nknown model"):
         networks.build("vit_nothing")

@@ -39,6 +39,8 @@ LABELS = {
     "mean_norm": "MLS (output/input)",
     "plain_trace": "sharpness S (output²/parameter²)",
 }
+ACCURACIES = ("train_accuracy", "test_accuracy", "sample_accuracy")
+"""In the rows of networks, in %; of those that are trained elsewhere the last alone."""
 KINDS = {"pooled": "all", "ranks": "ranks", "within": "within", "between": "between"}
 MARKERS = "osD^vP*X<>phd"
 
@@ -59,6 +61,7 @@ def frame(tables: Mapping[str, xr.Dataset], correlations: Mapping[str, xr.Datase
             "row": "run",
             "name": shown["run"].values,
             "family": shown["family"].values,
+            **{name: shown[name].values for name in ACCURACIES},
             "x_value": shown[x].values,
             "x_error": shown[f"{x}_error"].values,
             "y_value": shown[y].values,

@@ -1,0 +1,140 @@
+"""A figure of a zoo: of weights in files, one of which is bad, and of networks trained here."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from PIL import Image
+from safetensors.torch import save_file
+
+from flatlab import store
+from flatlab.zoos import networks
+
+pytestmark = pytest.mark.workflow
+ROOT = Path(__file__).resolve().parents[2]
+ZOO = "zoos/vision-zoo.yaml"
+SOURCES = ("flatlab/figures/chen2026/fig5.py", "flatlab/metrics/adaptive.py", ZOO)
+TARGET = "chen2026_fig5"
+TABLE = "results/demo/tables/vision-zoo.zarr.zip"
+ANALYSIS = ("gather vision-zoo", "draw fig5", "verify fig5", TARGET)
+ADAPTIVE = {"draws": 2, "trace": "random", "probes": 2, "ascent_steps": 0, "tolerance": 0.1}
+GOOD = ("test_convnext", "test_resnet", "test_vit")  # timm's own, for tests: 160 pixels
+BAD = "test_efficientnet"
+
+
+def rewrite(lab, **demo):
+    """Give the zoo of a laboratory another demo."""
+    content = yaml.safe_load((lab / ZOO).read_text())
+    adaptive = {**ADAPTIVE, "drop_above": None}
+    content["scales"]["demo"] = {"samples": 2, "adaptive": adaptive, **demo}
+    (lab / ZOO).write_text(yaml.safe_dump(content, sort_keys=False))
+
+
+@pytest.fixture
+def with_zoo(fresh):
+    """The laboratory with one more figure, of a zoo."""
+    (fresh / "zoos").mkdir()
+    for path in SOURCES:
+        shutil.copy2(ROOT / path, fresh / path)
+    return fresh
+
+
+@pytest.fixture
+def with_files(with_zoo):
+    """Three networks of timm in files, one file that is damaged, and images of two classes."""
+    weights = with_zoo / "own/timm"
+    weights.mkdir(parents=True)
+    for name in GOOD:
+        save_file(networks.seeded(name, 0).state_dict(), weights / f"{name}.safetensors")
+    (weights / f"{BAD}.safetensors").write_bytes(b"not weights")
+    generator = np.random.default_rng(0)
+    for name in ("n01440764", "n01443537"):
+        (with_zoo / "own/imagenet" / name).mkdir(parents=True)
+        pixels = generator.integers(0, 255, (160, 160, 3)).astype(np.uint8)
+        Image.fromarray(pixels).save(with_zoo / "own/imagenet" / name / "1.png")
+    chosen = {"networks": "folder", "images": "imagenet", "classes": 1000, "size_at_most": 384}
+    rewrite(with_zoo, name="own-zoo", jobs=2, pretrained=chosen)
+    return with_zoo
+
+
+@pytest.fixture
+def with_members(with_zoo):
+    """A zoo of four networks that are trained here, hardly."""
+    names = ["resnet10t", "resnet18"]
+    options = {"channels": [4, 4, 8, 8]}
+    chosen = {"data": "digits", "scaling": "unit", "steps": 3, "batch_size": 8, "lr": 0.01}
+    members = [{"name": name, "size": 16, "options": options, "seeds": [0, 1]} for name in names]
+    trained = {**chosen, "initialization": "timm", "networks": members}
+    rewrite(with_zoo, name="local-zoo", jobs=1, trained=trained)
+    return with_zoo
+
+
+def test_a_network_that_fails_is_recorded_and_the_others_are_drawn(with_files):
+    lab, own = with_files, ("--config", "data_folder=own")
+    surveys = [f"survey vision-zoo {part}" for part in "01"]
+    run = lab.snakemake("--cores", "2", TARGET, *own)
+    assert run.jobs == sorted([*surveys, *ANALYSIS])
+    table = store.load_dataset(lab / TABLE)
+    failures = dict(zip(table["run"].values, table["failure"].values, strict=True))
+    assert {name for name, failure in failures.items() if failure} == {BAD}
+    assert "cannot be read" in failures[BAD]
+    assert np.isfinite(table["adaptive_sharpness"].sel(run=[*GOOD])).all()
+    drawn = (lab / "results/demo/figures/chen2026/fig5.csv").read_text()
+    assert all(name in drawn for name in GOOD)
+    assert BAD not in drawn
+    assert "1 could not be measured" in (lab / "results/demo/figures/chen2026/fig5.svg").read_text()
+    assert lab.snakemake("--dry-run", TARGET, *own).jobs == []
+
+
+def test_a_job_that_was_killed_goes_on_with_the_next_network(with_files):
+    lab, own = with_files, ("--cores", "1", TARGET, "--config", "data_folder=own")
+    content = yaml.safe_load((lab / ZOO).read_text())
+    content["scales"]["demo"]["jobs"] = 1
+    (lab / ZOO).write_text(yaml.safe_dump(content, sort_keys=False))
+    process = lab.start(*own)
+    left = lab / "results/demo/metrics/vision-zoo/adaptive/0.unfinished"
+    while not (done := [path.stem for path in left.glob("*.safetensors")]):
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    # What is measured already needs no weights any more: without them it would fail now.
+    (lab / f"own/timm/{done[0]}.safetensors").write_bytes(b"lost")
+    lab.snakemake("--unlock")
+    lab.snakemake("--rerun-incomplete", *own)
+    table = store.load_dataset(lab / TABLE)
+    assert {*table["run"].values[table["failure"].values != ""]} == {BAD}
+    assert not left.exists()
+
+
+def test_weights_of_members_are_kept_and_published_is_their_table(with_members):
+    lab = with_members
+    training = ["prepare digits", "train_members vision-zoo 0"]
+    lab.runs_exactly(*training, "survey vision-zoo 0", *ANALYSIS, targets=(TARGET,))
+    weights = "results/demo/models/vision-zoo/0.safetensors"
+    _, about = store.load_weights(lab / weights)
+    assert len(about) == 4
+    # Other settings of the measures train nothing.
+    content = yaml.safe_load((lab / ZOO).read_text())
+    content["scales"]["demo"]["adaptive"]["draws"] = 3
+    (lab / ZOO).write_text(yaml.safe_dump(content, sort_keys=False))
+    lab.runs_exactly("survey vision-zoo 0", *ANALYSIS, targets=(TARGET,))
+    # Published and drawn again, from the table alone.
+    lab.finish(lab.start("publish", program="flatlab"))
+    published = lab / "results/published/demo"
+    code = json.loads((published / "provenance.json").read_text())["vision-zoo"]["code"]
+    assert [len(code[name]) for name in ("train", "survey")] == [1, 1]
+    shutil.rmtree(lab / "results/demo")
+    run = lab.snakemake("--cores", "1", "published")
+    assert run.jobs == ["published", "redraw fig5"]
+    assert "other code" not in run.output
+    redrawn = lab / "results/redrawn/demo/chen2026/fig5.png"
+    assert redrawn.read_bytes() == (published / "figures/chen2026/fig5.png").read_bytes()
