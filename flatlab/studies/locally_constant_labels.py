@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import xarray as xr
+from tqdm import tqdm
 
 from flatlab.features import (
     LOSSES,
@@ -81,7 +82,7 @@ def table(settings: Mapping[str, Any]) -> xr.Dataset:
     risks = np.full((*shape, len(LOSSES), 2), np.nan)
     flatness = np.full((*shape, len(LOSSES), len(NORMALIZATIONS)), np.nan)
     drawn_at = [separations[::-1] if v in BACKWARDS else separations for v in batches]
-    for place in np.ndindex(shape):
+    for place in tqdm(list(np.ndindex(shape)), unit="data set", mininterval=5):
         variant = list(batches)[place[0]]
         if place[2] >= batches[variant]:
             continue

@@ -21,6 +21,7 @@ import numpy as np
 import xarray as xr
 from numpy.random import Generator
 from numpy.typing import NDArray
+from tqdm import tqdm
 
 from flatlab.features import (
     LOSSES,
@@ -67,7 +68,7 @@ def table(settings: Mapping[str, Any]) -> xr.Dataset:
     variants, separations = settings["variants"], settings["separations"]
     shape = (len(variants), len(separations), settings["repeats"], settings["folds"])
     values = np.empty((len(NAMES), *shape))
-    for place in np.ndindex(shape[:3]):
+    for place in tqdm(list(np.ndindex(shape[:3])), unit="data set", mininterval=5):
         variant, separation = variants[place[0]], separations[place[1]]
         generator = np.random.default_rng([settings["seed"], *place])
         features, labels = DATA[variant](generator, separation, settings["size"])
