@@ -95,7 +95,7 @@ def test_every_mode_trains_every_architecture_as_the_loop_does(network, narrow):
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 @pytest.mark.parametrize("network", ["mlp4-small", "lenet5-small", "resnet-small"])
 def test_every_mode_follows_every_rule_as_the_loop_does(network, rule):
-    raw = images((8, 8))
+    raw, rule = images((8, 8)), {"iterations": 60, **rule}
     expected = weights(raw, network, mode="loop", **rule)
     for mode in ("batched", "graphs"):
         assert_equal(weights(raw, network, mode=mode, **rule), expected)
