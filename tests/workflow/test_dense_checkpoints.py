@@ -19,7 +19,7 @@ def _record_the_first_setting(grid):
 
 def test_dense_checkpoints_are_measured_and_stand_in_the_table(fresh):
     fresh.rewrite_grid(_record_the_first_setting)
-    run = fresh.snakemake("--cores", "2")
+    run = fresh.snakemake("--cores", "2", fresh.TABLE)
     assert "of dense checkpoints, kept" in run.output
     arrays, about = store.load_weights(fresh / fresh.weights("lr0.1-b20-s0"))
     dense, about_dense = store.load_weights(fresh / _dense(fresh, "lr0.1-b20-s0"))
@@ -34,18 +34,18 @@ def test_dense_checkpoints_are_measured_and_stand_in_the_table(fresh):
         missing = sharpness.sel(run=run).isnull().values.tolist()
         assert missing == ([False] * 3 if seed == 0 else [True, True, False])
     assert table["steps"].values.tolist() == [100] * 4
-    fresh.has_nothing_to_do()
+    fresh.has_nothing_to_do(fresh.TABLE)
 
 
 def test_dense_checkpoints_beyond_the_budget_go_when_they_are_measured(fresh):
     fresh.rewrite_grid(_record_the_first_setting)
     fresh.append("flatlab/plan/grids.py", "BUDGET_BYTES = 1")
-    run = fresh.snakemake("--cores", "2")
+    run = fresh.snakemake("--cores", "2", fresh.TABLE)
     assert "deleted when measured" in run.output
     assert (fresh / fresh.weights("lr0.1-b20-s0")).exists()
     assert not (fresh / _dense(fresh, "lr0.1-b20-s0")).exists()
     assert store.load_dataset(fresh / fresh.TABLE).sizes["checkpoint"] == 3
-    fresh.has_nothing_to_do()
+    fresh.has_nothing_to_do(fresh.TABLE)
     # A later change to a family trains again.
     fresh.append("flatlab/metrics/accuracy.py", "CHANGED = 1")
     jobs = fresh.snakemake("--dry-run").jobs

@@ -9,6 +9,8 @@ import time
 
 import pytest
 
+from tests.workflow.conftest import Lab
+
 pytestmark = pytest.mark.workflow
 
 
@@ -16,21 +18,27 @@ def nothing_is_half_written(lab):
     assert not [path for path in (lab / "results").rglob("*") if path.name.endswith(".part")]
 
 
+WEIGHTS = [Lab.weights(pack) for pack in Lab.PACKS]
+"""As far as the runs go: what comes behind the training writes its files by the same means."""
+
+
 def goes_on(lab, completed):
     """What was done stays, the rest is made, and all is as if nothing had happened."""
     dates = {p: p.stat().st_mtime_ns for p in (lab / "results").rglob("*.zarr.zip")}
-    lab.snakemake("--cores", "2")
-    assert lab.results() == completed.results()
-    lab.has_nothing_to_do()
+    lab.snakemake("--cores", "2", *WEIGHTS)
+    expected, found = completed.results(), lab.results()
+    assert {*WEIGHTS} <= found.keys()
+    assert found == {name: expected[name] for name in found}
+    lab.has_nothing_to_do(*WEIGHTS)
     return [path for path, date in dates.items() if path.stat().st_mtime_ns == date]
 
 
 @pytest.fixture
 def small_disk(fresh):
-    """A disk of 700 kB for the results, that can be made larger."""
+    """A disk of 200 kB for the results, that can be made larger."""
     folder = fresh / "results"
     folder.mkdir()
-    mounted = ["mount", "-t", "tmpfs", "-o", "size=700k", "tmpfs", str(folder)]
+    mounted = ["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(folder)]
     if subprocess.run(mounted, capture_output=True).returncode:
         pytest.skip("no small disk can be mounted here: that needs root")
 
@@ -42,7 +50,7 @@ def small_disk(fresh):
 
 
 def test_a_full_disk(fresh, small_disk, completed):
-    run = fresh.snakemake("--cores", "1", succeeds=False)
+    run = fresh.snakemake("--cores", "1", *WEIGHTS, succeeds=False)
     assert "the disk is full" in run.output
     nothing_is_half_written(fresh)
     small_disk("50m")
@@ -53,7 +61,7 @@ def test_a_full_disk(fresh, small_disk, completed):
 def test_a_file_where_a_folder_should_be(path, fresh, completed):
     (fresh / path).parent.mkdir(parents=True, exist_ok=True)
     (fresh / path).touch()
-    run = fresh.snakemake("--cores", "1", succeeds=False)
+    run = fresh.snakemake("--cores", "1", *WEIGHTS, succeeds=False)
     assert path in run.output
     assert "File exists" in run.output or "Not a directory" in run.output
     (fresh / path).unlink()
@@ -68,7 +76,7 @@ def test_a_folder_that_may_not_be_written(fresh, completed):
     models.mkdir(parents=True)
     (models / "somebody.txt").touch()  # Snakemake takes empty folders away
     models.chmod(0o555)
-    command = [*ordinary, sys.executable, "-m", "snakemake", "--cores", "1"]
+    command = [*ordinary, sys.executable, "-m", "snakemake", "--cores", "1", *WEIGHTS]
     run = fresh.finish(fresh.start_command(*command), succeeds=False)
     assert "no permission to write; make its folder yours" in run.output
     nothing_is_half_written(fresh)
