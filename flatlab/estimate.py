@@ -25,8 +25,8 @@ PUBLISHED = "benchmarks.json"
 class Task:
     """One job to come, or done.
 
-    kind: `train`, a family, or the key of a study or zoo.  network: its architecture.  work: what
-    its time is proportional to, among tasks of one kind and network.  file: its output.
+    kind: `train`, a family, the key of a study or zoo, `train <zoo>`.  network: its architecture.
+    work: what its time is proportional to, among tasks of one kind and network.  file: its output.
     """
 
     kind: str
@@ -63,7 +63,10 @@ def tasks(chosen: plan.Plan, scale: str) -> Iterator[Task]:
             yield Task(key, "", scale, 1, Path("results", scale, "tables", f"{key}.zarr.zip"))
         elif key in plan.zoo_keys():
             zoo = plan.load_zoo(key, scale)
-            yield from (Task(key, "", scale, 1, Path(zoo.metrics(part))) for part in zoo.parts)
+            for part in zoo.parts:
+                if zoo.trained:
+                    yield Task(f"train {key}", "", scale, 1, zoo.members(part))
+                yield Task(key, "", scale, 1, zoo.metrics(part))
         else:
             grid = chosen.grid(key, scale)
             for pack in grid.packs.values():
@@ -93,10 +96,14 @@ def recorded(chosen: plan.Plan, scales: Sequence[str] = plan.SCALES) -> Times:
                 about = store.load_json(record)
                 kind = task.kind if task.network else f"{task.kind} {scale}"
                 device = about.get("device", "cuda" if about.get("gpu") else "cpu")
-                key = (kind, task.network, device)
-                seconds, work, jobs = times.get(key, (0.0, 0.0, 0))
-                times[key] = seconds + about["runtime_s"], work + task.work, jobs + 1
+                _add(times, (kind, task.network, device), about["runtime_s"], task.work, 1)
     return times
+
+
+def _add(times: Times, key: tuple[str, str, str], seconds: float, work: float, jobs: int) -> None:
+    """Count jobs among those of their kind, which may be at several scales."""
+    before = times.get(key, (0.0, 0.0, 0))
+    times[key] = before[0] + seconds, before[1] + work, before[2] + jobs
 
 
 def published() -> Times:
@@ -106,7 +113,7 @@ def published() -> Times:
         path = plan.PUBLISHED / scale / PUBLISHED
         for about in store.load_json(path) if path.is_file() else []:
             key = about["kind"], about["network"], about["device"]
-            times[key] = about["seconds"], about["work"], about["jobs"]
+            _add(times, key, about["seconds"], about["work"], about["jobs"])
     return times
 
 

@@ -60,8 +60,8 @@ def _provenance(key: str, scale: str, chosen: plan.Plan) -> dict[str, Any]:
         made = {"study": [place / f"tables/{key}.zarr.zip"]}
     elif key in plan.zoo_keys():
         zoo = plan.load_zoo(key, scale)
-        made = {"train": [place.parent.parent / zoo.members(part) for part in zoo.parts]}
-        made |= {"survey": [Path(zoo.metrics(part)) for part in zoo.parts]}
+        made = {"train": [zoo.members(part) for part in zoo.parts]}
+        made |= {"survey": [zoo.metrics(part) for part in zoo.parts]}
     else:
         grid = chosen.grid(key, scale)
         made = {"train": [place / f"models/{key}/{pack}.safetensors" for pack in grid.packs]}

@@ -94,13 +94,13 @@ class Zoo(Strict, frozen=True):
         """The keys of its jobs."""
         return [str(number) for number in range(self.jobs)]
 
-    def members(self, part: str) -> str:
+    def members(self, part: str) -> Path:
         """Where the weights lie that a job has trained."""
-        return f"results/{self.scale}/models/{self.key}/{part}.safetensors"
+        return Path("results", self.scale, "models", self.key, f"{part}.safetensors")
 
-    def metrics(self, part: str) -> str:
+    def metrics(self, part: str) -> Path:
         """Where the file of a job lies."""
-        return f"results/{self.scale}/metrics/{self.key}/adaptive/{part}.zarr.zip"
+        return Path("results", self.scale, "metrics", self.key, "adaptive", f"{part}.zarr.zip")
 
     @property
     def about(self) -> str:
@@ -115,7 +115,7 @@ class Zoo(Strict, frozen=True):
     @property
     def is_measured(self) -> bool:
         """Whether the files of all jobs are there."""
-        return all(Path(self.metrics(part)).is_file() for part in self.parts)
+        return all(self.metrics(part).is_file() for part in self.parts)
 
 
 def zoo_keys() -> list[str]:

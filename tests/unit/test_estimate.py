@@ -74,6 +74,28 @@ def test_published_records_serve_where_there_are_no_others(chosen: plan.Plan) ->
     assert estimate.published() == times
 
 
+def test_published_records_of_several_scales_are_added_up(chosen: plan.Plan) -> None:
+    for scale, seconds in (("demo", 10.0), ("paper", 30.0)):
+        place = plan.PUBLISHED / scale
+        place.mkdir(parents=True)
+        (place / "provenance.json").write_text("{}")
+        times = {("train", "linear", "cpu"): (seconds, 2 * seconds, 1)}
+        (place / estimate.PUBLISHED).write_text(json.dumps(estimate.as_records(times)))
+    assert estimate.published() == {("train", "linear", "cpu"): (40.0, 80.0, 2)}
+
+
+def test_the_networks_of_a_zoo_are_trained_and_measured(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(ROOT / "grids", tmp_path / "grids")
+    chosen = plan.Plan({"papers": ["chen2026"]}, Path("grids"))
+    zoo = plan.load_zoo("vision-zoo", "demo")
+    tasks = [task for task in estimate.tasks(chosen, "demo") if "vision-zoo" in task.kind]
+    assert [task.kind for task in tasks] == ["train vision-zoo", "vision-zoo"] * len(zoo.parts)
+    assert {task.file for task in tasks if task.kind == "vision-zoo"} == {
+        zoo.metrics(part) for part in zoo.parts
+    }
+
+
 def test_what_nobody_has_timed_is_said(chosen: plan.Plan, capsys: pytest.CaptureFixture) -> None:
     assert main(["estimate"]) == 0
     text = capsys.readouterr().out
