@@ -340,7 +340,10 @@ def convert(mapping: object, kind: type[Strict], where: str | Callable[[str], st
     except msgspec.ValidationError as error:
         sentence, _, path = str(error).partition(" - at `")
         if missing := re.search(r"missing required field `(\w+)`", sentence):
-            raise PlanError(f"{place(missing[1])} is missing") from None
+            inside = path.lstrip("$.").rstrip("`")
+            raise PlanError(
+                f"{place('.'.join([*inside.split(), missing[1]]))} is missing"
+            ) from None
         if path.startswith("key"):
             sentence, path = "a name here is lower case, digits and hyphens", path.partition("$")[2]
         path = path.lstrip("$.").rstrip("`")
@@ -360,7 +363,7 @@ def describe(kind: type[Strict]) -> list[tuple[str, str, str]]:
 
     def allowed(node: dict[str, Any]) -> str:
         if "$ref" in node:
-            return "keys of their own"
+            return f"keys {', '.join(schema[node['$ref'].rpartition('/')[2]]['properties'])}"
         if "anyOf" in node:
             return " or ".join(allowed(option) for option in node["anyOf"])
         if "enum" in node:

@@ -368,7 +368,12 @@ def test_dense_checkpoints_beyond_the_budget_are_not_kept(tmp_path: Path) -> Non
     [
         ({"low": 0.2, "high": 0.1}, "training.lr: low must not be above high"),
         ({"low": -0.2, "high": 0.1}, "training.lr.low: expected `float` > 0.0"),
-        ({"low": 0.1, "hihg": 0.2}, "training.lr"),
+        (
+            {"low": 0.1, "hihg": 0.2},
+            "training.lr: object contains unknown field `hihg`",
+        ),
+        ({"low": 0.1}, "training.lr.high is missing"),
+        ("fast", "allowed: number > 0 or keys low, high"),
     ],
 )
 def test_a_range_of_learning_rates_has_two_ends_above_zero(ends, sentence, tmp_path):
@@ -377,6 +382,17 @@ def test_a_range_of_learning_rates_has_two_ends_above_zero(ends, sentence, tmp_p
     with pytest.raises(plan.PlanError) as error:
         load_grid(written(tmp_path, grid), "paper")
     assert sentence in one_sentence(error)
+
+
+def test_a_mistake_at_another_scale_is_seen_before_anything_runs(tmp_path):
+    """Figures say what they stand in for, so that the paper's scale is needed at every other."""
+    content = copy.deepcopy(GRID)
+    content["scales"]["demo"]["training"]["momentum"] = 0.0
+    content["training"]["momentum"] = -1
+    written(tmp_path, content)
+    with pytest.raises(plan.PlanError) as error:
+        plan.Plan({"scale": "demo"}, tmp_path / "grids")
+    assert "training.momentum" in one_sentence(error)
 
 
 def test_a_range_of_learning_rates_reaches_the_training(tmp_path):
