@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 
 from flatlab.data import dataset
@@ -53,3 +55,20 @@ def settings(network, seeds=(0, 3), checkpoints="none", data=DATA, activation="r
         "seeds": list(seeds),
         "runs": [f"s{seed}" for seed in seeds],
     }
+
+
+def content(trained):
+    """All that came of a training, as bytes."""
+    arrays = {
+        f"{kind}.{name}": array.tobytes()
+        for kind in ("weights", "dense")
+        for name, array in getattr(trained, kind)[0].items()
+    }
+    about = json.dumps([trained.weights[1], trained.dense[1]])
+    return arrays, about, trained.curves.to_dict()
+
+
+def same(found, expected):
+    arrays, about, curves = content(found)
+    assert (arrays, about) == content(expected)[:2]
+    assert found.curves.identical(expected.curves), curves
