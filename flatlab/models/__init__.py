@@ -64,10 +64,10 @@ def build(network: Mapping[str, Any], inputs: tuple[int, ...], outputs: int) -> 
 
 def feature_size(layers: Mapping[str, nn.Module], inputs: tuple[int, ...]) -> int:
     """How many numbers a stack of layers makes of one input; `ValueError` where it does not fit."""
-    with torch.device("meta"), torch.no_grad():
+    stack = copy.deepcopy(nn.Sequential(*layers.values())).eval()
+    with torch.no_grad():
         try:
-            stack = copy.deepcopy(nn.Sequential(*layers.values())).to("meta")
-            return stack(torch.empty(1, *inputs)).numel()
+            return stack(torch.zeros(1, *inputs)).numel()
         except (RuntimeError, IndexError) as error:
             raise ValueError(f"inputs of shape {inputs} do not fit the network: {error}") from None
 
