@@ -65,7 +65,7 @@ def make(
         width = int(figure.size_inches[0] * 16)
         fig.supxlabel(textwrap.fill(text, width), fontsize=8, x=0.01, ha="left", color="0.25")
         fig.draw_without_rendering()
-        fig.set_layout_engine("none")  # laid out once, the same in every format
+        fig.set_layout_engine()  # none any more: laid out once, the same in every format
         for extension in FORMATS:
             files[extension] = _render(fig, extension)
     return files
