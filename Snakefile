@@ -25,7 +25,7 @@ wildcard_constraints:
     zoo=ZOOS,
     part="[0-9]+",
     pack="[^/]+",
-    family="[a-z0-9-]+",
+    family="[a-z0-9+-]+",
     dataset="[a-z0-9-]+",
     paper="[a-z0-9]+",
     figure="(fig|table)[A-Z]?[0-9]+",

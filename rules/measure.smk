@@ -2,7 +2,7 @@
 
 
 rule measure:
-    """Evaluate one family of quantities on every checkpoint of one pack."""
+    """Evaluate a family of quantities, or several joined, on every checkpoint of one pack."""
     input:
         weights="results/{scale}/models/{grid}/{pack}.safetensors",
         dense="results/{scale}/models/{grid}/{pack}.dense.safetensors",

@@ -31,7 +31,7 @@ from tqdm import tqdm
 from flatlab.derivatives.guard import MeasureError, undisturbed
 from flatlab.models import build
 from flatlab.plan import module_of
-from flatlab.plan.registry import check_known
+from flatlab.plan.registry import check_known, joined
 from flatlab.plan.schema import Adaptive, convert
 from flatlab.splits import Splits, prepare
 from flatlab.store import as_strings
@@ -198,28 +198,42 @@ def measure_pack(
     settings: Mapping[str, Any],
     device: str = "cpu",
 ) -> xr.Dataset:
-    """Evaluate one family on every checkpoint of every run of a pack.
+    """Evaluate a family, or several, on every checkpoint of every run of a pack.
 
     weights: files of one pack, at the end and at other steps: arrays (run, checkpoint, ...) and
     their description each.  raw: a data file.
-    settings: `family`, `data`, `network`, `outputs`, `measure`, `hyperparameters`, `seeds`.
+    settings: `family` (several are joined by +), `data`, `network`, `outputs`, `measure`,
+    `hyperparameters`, `seeds`.
     Returns a dataset with dimensions run, checkpoint, `samples` (the sample sets of the grid) and
     those of the quantities; quantities of single samples are left out. A network with weights
     that are not finite has NaN everywhere.
     """
-    chosen = settings["measure"]
-    family = _family(settings["family"])
-    precision = getattr(torch, chosen["precision"])
+    precision = getattr(torch, settings["measure"]["precision"])
     splits = prepare(raw, settings["data"], settings["outputs"], precision, device)
     shape = tuple(splits.train.inputs.shape[1:])
     model = build(settings["network"], shape, splits.outputs).to(device, precision).eval()
-    kept = [name for name, q in family.QUANTITIES.items() if "sample" not in q.dims]
     arrays_at = {
         iteration: {name: array[:, number] for name, array in arrays.items()}
         for arrays, about in weights
         for number, iteration in enumerate(about["iterations"])
     }
     about = {**weights[0][1], "iterations": sorted(arrays_at)}
+    families = map(_family, joined(settings["family"]))
+    measured = [_on_all_weights(f, model, splits, settings, arrays_at, about) for f in families]
+    return xr.merge(measured, join="exact", compat="equals")
+
+
+def _on_all_weights(
+    family: ModuleType,
+    model: nn.Module,
+    splits: Splits,
+    settings: Mapping[str, Any],
+    arrays_at: Mapping[int, Mapping[str, np.ndarray]],
+    about: Mapping[str, Any],
+) -> xr.Dataset:
+    """A family on every checkpoint of every run.  arrays_at: (run, ...) by name and iteration."""
+    precision = splits.train.inputs.dtype
+    kept = [name for name, q in family.QUANTITIES.items() if "sample" not in q.dims]
     size = len(about["runs"]), len(about["iterations"])
     found: dict[str, np.ndarray] = {}
     coordinates: dict[str, Any] = {}
@@ -227,7 +241,7 @@ def measure_pack(
         arrays = arrays_at[about["iterations"][place[1]]]
         model.load_state_dict({name: torch.from_numpy(a[place[0]]) for name, a in arrays.items()})
         with undisturbed(model):
-            measured = _on_all_sets(family, model, splits, chosen)
+            measured = _on_all_sets(family, model, splits, settings["measure"])
         coordinates |= measured.coordinates
         for name in (name for name in kept if name in measured.values):
             value = measured.values[name]

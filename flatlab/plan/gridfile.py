@@ -11,7 +11,7 @@ import yaml
 from msgspec import Meta, structs
 
 from flatlab.plan.grids import Grid, Pack
-from flatlab.plan.registry import check_known, mode_of
+from flatlab.plan.registry import check_known, joined, mode_of
 from flatlab.plan.schema import (
     SCALES,
     Checkpoints,
@@ -112,8 +112,9 @@ def load_grid(path: Path, scale: str) -> Grid:
     """Read and check a grid's file; raise `PlanError` with the file and the key."""
     source = _Source(path, scale)
     measure: Measure = source.section("measure")
-    for family in [] if isinstance(measure.families, str) else measure.families:
-        check_known("metrics", family, source.place("measure", "families"))
+    for families in [] if isinstance(measure.families, str) else measure.families:
+        for family in joined(families):
+            check_known("metrics", family, source.place("measure", "families"))
     return Grid(
         key=path.stem,
         title=source.file.title,

@@ -76,7 +76,7 @@ class Grid(Strict, frozen=True):
 
     @property
     def families(self) -> list[str]:
-        """The families of quantities that are measured on this grid."""
+        """The families of quantities that are measured on this grid; those joined by + together."""
         listed = self.measure.families
         return families_of_grids() if isinstance(listed, str) else listed
 

@@ -8,7 +8,7 @@ import msgspec
 
 from flatlab.plan.fingerprint import fingerprint
 from flatlab.plan.grids import Grid, Pack
-from flatlab.plan.registry import module_of, scales_of, settings_of
+from flatlab.plan.registry import joined, module_of, scales_of, settings_of
 from flatlab.plan.schema import Strict, refuse_unknown
 
 
@@ -52,9 +52,10 @@ def train_code(*networks: str) -> str:
 
 
 def measure_code(family: str, *networks: str) -> str:
-    """What measures them: the fingerprint of the family and of the architectures."""
+    """What measures them: the fingerprint of the family, or those joined, and the architectures."""
+    measures = (module_of("metrics", name) for name in joined(family))
     models = (module_of("models", name) for name in networks)
-    return fingerprint("flatlab.metrics", module_of("metrics", family), *models)
+    return fingerprint("flatlab.metrics", *measures, *models)
 
 
 def table_settings(grid: Grid, published: Grid) -> dict[str, Any]:

@@ -52,14 +52,23 @@ def families_of_grids() -> list[str]:
     return [key for key in keys_of("metrics") if "SETTINGS" in _assigned(_path("metrics", key))]
 
 
-def settings_of(family: str) -> list[str]:
-    """The keys of a grid's `measure` section that a family depends on: its literal SETTINGS.
+def joined(families: str) -> list[str]:
+    """The families that one job measures and one file holds: `accuracy+geometry` are two."""
+    return families.split("+")
 
-    A family with a function `measure` is evaluated on the grid's sample sets, and depends on them.
+
+def settings_of(families: str) -> list[str]:
+    """The keys of a grid's `measure` section that families depend on: their literals SETTINGS.
+
+    families: one, or several as in `joined`. One with a function `measure` is evaluated on the
+    grid's sample sets, and depends on them.
     """
-    path = _path("metrics", family)
-    names = {n.name for n in ast.parse(path.read_text()).body if isinstance(n, ast.FunctionDef)}
-    return [*(["samples"] if "measure" in names else []), *_literal(path, "SETTINGS")]
+    used: list[str] = []
+    for path in (_path("metrics", family) for family in joined(families)):
+        body = ast.parse(path.read_text()).body
+        on_samples = "measure" in {n.name for n in body if isinstance(n, ast.FunctionDef)}
+        used += [*(["samples"] if on_samples else []), *_literal(path, "SETTINGS")]
+    return list(dict.fromkeys(used))
 
 
 def scales_of(study: str) -> dict[str, dict[str, Any]]:

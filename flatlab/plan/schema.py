@@ -245,7 +245,8 @@ class Measure(Strict, frozen=True, kw_only=True):
     """What is measured on each checkpoint of each run."""
 
     families: Annotated[
-        Literal["all"] | list[str], Meta(description="files of flatlab/metrics, or all of them")
+        Literal["all"] | list[str],
+        Meta(description="files of flatlab/metrics, or all; one job measures those joined by +"),
     ]
     samples: Annotated[dict[Key, Samples], Meta(min_length=1, description="named sample sets")]
     singular_values: Annotated[

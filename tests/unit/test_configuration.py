@@ -48,9 +48,14 @@ BAD_GRIDS = {
         ["scales.demo.network.name", "did you mean 'mlp4-small'"],
     ),
     "unknown family": (
-        ("measure", "families"),
+        ("scales", "demo", "measure", "families"),
         ["accuracy", "geometri"],
-        ["measure.families", "did you mean 'geometry'"],
+        ["scales.demo.measure.families", "did you mean 'geometry'"],
+    ),
+    "unknown family of those joined": (
+        ("scales", "demo", "measure", "families"),
+        ["accuracy+geometri"],
+        ["scales.demo.measure.families", "did you mean 'geometry'"],
     ),
     "unknown loss": (
         ("training", "loss"),

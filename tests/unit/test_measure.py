@@ -667,7 +667,9 @@ SAMPLE_SETS = {
 }
 
 
-def packed(stripes, precision="float64", costly=ALL_COSTLY, samples=None, change=None):
+def packed(
+    stripes, precision="float64", costly=ALL_COSTLY, samples=None, change=None, family="geometry"
+):
     """Two networks of one pack at two checkpoints, and the file of their measures."""
     from flatlab.models import build
 
@@ -682,7 +684,7 @@ def packed(stripes, precision="float64", costly=ALL_COSTLY, samples=None, change
         for name in states[0]
     }
     settings = {
-        "family": "geometry",
+        "family": family,
         "data": {"classes": "all", "scaling": "unit"},
         "network": network,
         "outputs": None,
@@ -696,6 +698,7 @@ def packed(stripes, precision="float64", costly=ALL_COSTLY, samples=None, change
             "conventions": "flatlab",
             "costly": list(costly),
             "precision": precision,
+            "generalization_gap": "accuracy",
         },
     }
     about = {"runs": ["lr0.1-s0", "lr0.1-s1"], "iterations": [0, 7]}
@@ -718,6 +721,15 @@ def test_a_pack_has_the_dimensions_of_runs_checkpoints_and_sample_sets(stripes):
     assert found.samples.values.tolist() == ["train", "test"]
     assert found.lr.values.tolist() == [0.1, 0.1]
     assert found.samples_measured.isel(run=0, checkpoint=0).values.tolist() == [10, 7]
+
+
+def test_families_that_are_joined_measure_what_each_measures_alone(stripes):
+    *_, together = packed(stripes, family="accuracy+geometry+jacobian")
+    apart = [packed(stripes, family=name)[-1] for name in ("accuracy", "geometry", "jacobian")]
+    assert sum(len(part.data_vars) for part in apart) == len(together.data_vars)
+    for part in apart:
+        assert part.data_vars
+        xr.testing.assert_identical(together[list(part.data_vars)], part)
 
 
 def test_a_pack_has_the_numbers_of_each_of_its_networks(stripes):

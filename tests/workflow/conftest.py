@@ -201,7 +201,7 @@ def _make_small(grid: dict[str, Any]) -> None:
     demo.pop("seeds", None)
     demo.pop("checkpoints", None)
     demo["training"]["iterations"] = 100
-    demo["measure"]["diverged_below"] = 0
+    demo["measure"] = {"diverged_below": 0}
 
 
 def _substitute(path: Path, pattern: str, replacement: str) -> None:
