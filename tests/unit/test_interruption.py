@@ -189,7 +189,7 @@ class TestCheckpoints:
 
 
 JOB = """
-import os, random, signal, sys, threading, time
+import os, signal, sys, threading, time, traceback
 import torch
 torch.set_num_threads(1)
 sys.path.insert(0, {root!r})
@@ -198,33 +198,45 @@ from flatlab.train import train_packs
 from flatlab import store
 from tests.packs import images, settings
 
-life, while_writing, out, folder = float(sys.argv[1]), sys.argv[2] == "write", *sys.argv[3:]
 steps = int(os.environ["STEPS"])
-print("ready", flush=True)
 
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
-if while_writing:
-    begun, original = time.monotonic(), files.os.replace
-    def replace(source, target):
-        if time.monotonic() - begun > life:
-            with open(source, "r+b") as file:
-                file.truncate(os.path.getsize(source) // 2)  # a part, not yet in its place
-            die()
-        original(source, target)
-    files.os.replace = replace
-elif life:
-    threading.Timer(life, die).start()
+def job(life, kind, out, folder):
+    life = float(life)
+    print("ready", flush=True)
+    if kind == "write":
+        begun, original = time.monotonic(), files.os.replace
+        def replace(source, target):
+            if time.monotonic() - begun > life:
+                with open(source, "r+b") as file:
+                    file.truncate(os.path.getsize(source) // 2)  # a part, not yet in its place
+                die()
+            original(source, target)
+        files.os.replace = replace
+    elif life:
+        threading.Timer(life, die).start()
+    pack = settings("resnet-small", seeds=(0, 1, 2), mode="batched", precision="float32",
+                    momentum=0.9, iterations=steps,
+                    checkpoints={{"every": steps // 12, "log_spaced": None}})
+    [trained] = train_packs(images((8, 8)), [pack], folders=[folder], save_every_s=0.3)
+    for name, value in vars(trained).items():
+        (store.save_dataset if name == "curves" else lambda p, v: store.save_weights(p, *v))(
+            f"{{out}}/{{name}}", value)
 
-pack = settings("resnet-small", seeds=(0, 1, 2), mode="batched", precision="float32",
-                momentum=0.9, iterations=steps,
-                checkpoints={{"every": steps // 12, "log_spaced": None}})
-[trained] = train_packs(images((8, 8)), [pack], folders=[folder], save_every_s=0.3)
-for name, value in vars(trained).items():
-    (store.save_dataset if name == "curves" else lambda p, v: store.save_weights(p, *v))(
-        f"{{out}}/{{name}}", value)
-print("done", flush=True)
+if len(sys.argv) > 1:
+    job(*sys.argv[1:])
+for line in sys.stdin if len(sys.argv) == 1 else ():  # a process for each, that need not import
+    pid = os.fork()
+    if pid == 0:
+        try:
+            job(*line.split())
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    print(f"ended {{os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}}", flush=True)
 """
 
 
@@ -233,32 +245,43 @@ def test_twenty_kills_at_random_moments_change_nothing(tmp_path):
     script = tmp_path / "job.py"
     script.write_text(textwrap.dedent(JOB.format(root=str(ROOT))))
 
-    def start(life, kind, out, folder, steps):
-        out.mkdir(exist_ok=True)
-        environment = {**os.environ, "STEPS": str(steps)}
-        arguments = [sys.executable, script, str(life), kind, out, folder]
-        return subprocess.run(arguments, env=environment, capture_output=True, text=True)
-
     # As many steps as take 30 s here.
     begun = time.monotonic()
     given = settings("resnet-small", seeds=(0, 1, 2), mode="batched", precision="float32")
     train_packs(images((8, 8)), [given])
     steps = max(2000, round(200 * 30 / (time.monotonic() - begun)))
-    undisturbed, disturbed = tmp_path / "undisturbed", tmp_path / "disturbed"
-    finished = start(0, "none", undisturbed, tmp_path / "folder of the undisturbed", steps)
-    assert finished.returncode == 0, finished.stderr
-    generator, kills, reached = random.Random(time.time_ns()), 0, []
-    folder = tmp_path / "folder"
-    while kills < 20:
-        life = generator.uniform(0.2, 1.0)
-        run = start(life, "write" if kills % 3 == 2 else "any", disturbed, folder, steps)
-        assert run.returncode == -signal.SIGKILL, run.stderr
-        kills += 1
-        reached.append(_position(folder))
-    assert sorted(reached) == reached
-    assert 0 < reached[-1] < steps, "the kills came after the end"
-    last = start(0, "none", disturbed, folder, steps)
-    assert last.returncode == 0, last.stderr
+    jobs = subprocess.Popen(
+        [sys.executable, script],
+        env={**os.environ, "STEPS": str(steps)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert jobs.stdin is not None
+    assert jobs.stdout is not None
+
+    def status(*arguments):
+        print(*arguments, file=jobs.stdin, flush=True)
+        ended = next(line for line in jobs.stdout if line.startswith("ended"))
+        return int(ended.split()[1])
+
+    with jobs:
+        undisturbed, disturbed = tmp_path / "undisturbed", tmp_path / "disturbed"
+        undisturbed.mkdir()
+        disturbed.mkdir()
+        assert status(0, "none", undisturbed, tmp_path / "folder_of_the_undisturbed") == 0
+        generator, kills, reached = random.Random(time.time_ns()), 0, []
+        folder = tmp_path / "folder"
+        while kills < 20:
+            life = generator.uniform(0.2, 1.0)
+            kind = "write" if kills % 3 == 2 else "any"
+            assert status(life, kind, disturbed, folder) == -signal.SIGKILL
+            kills += 1
+            reached.append(_position(folder))
+        assert sorted(reached) == reached
+        assert 0 < reached[-1] < steps, "the kills came after the end"
+        assert status(0, "none", disturbed, folder) == 0
+    assert jobs.returncode == 0
     for path in undisturbed.iterdir():
         assert path.read_bytes() == (disturbed / path.name).read_bytes(), path.name
 
