@@ -18,19 +18,29 @@ import xarray as xr
 from flatlab.plan import figures
 
 FORMATS = ("pdf", "svg", "png")
-STYLE: dict[str, Any] = {
+STYLE: dict[str, Any] = {  # colours and order as in seaborn's style "ticks", which takes 1 s to load
+    "axes.axisbelow": True,
+    "axes.edgecolor": "0.15",
+    "axes.labelcolor": "0.15",
     "axes.linewidth": 0.6,
     "axes.titlesize": 9,
     "figure.dpi": 100,
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib: the same everywhere
     "font.size": 8,
+    "grid.color": "0.8",
     "legend.frameon": False,
+    "lines.solid_capstyle": "round",
     "mathtext.fontset": "dejavusans",
+    "patch.edgecolor": "white",
+    "patch.force_edgecolor": True,
     "pdf.fonttype": 42,  # text stays text
     "savefig.dpi": 200,
     "svg.hashsalt": "flatlab",  # identifiers that repeat
+    "text.color": "0.15",
+    "xtick.color": "0.15",
     "xtick.labelsize": 6,
+    "ytick.color": "0.15",
     "ytick.labelsize": 6,
 }
 
@@ -43,7 +53,6 @@ def make(
     target: as in `chen2026_figH8`.  tables: by grid or study.  correlations: by grid.
     """
     import matplotlib as mpl
-    import seaborn as sns
 
     mpl.use("Agg")
     from matplotlib.figure import Figure
@@ -52,7 +61,7 @@ def make(
     module = importlib.import_module(f"flatlab.figures.{figure.paper}.{figure.key}")
     frame = module.frame(tables, correlations)
     files = {"csv": frame.to_csv(index=False).encode()}
-    with sns.axes_style("ticks"), mpl.rc_context(STYLE):  # type: ignore[arg-type]
+    with mpl.rc_context(STYLE):
         fig = Figure(figsize=figure.size_inches, layout="constrained")
         module.draw(fig.subfigures(), frame)  # below the title, above the caption
         shown = [*correlations.values(), *(t for t in tables.values() if "study" in t.attrs)]

@@ -120,10 +120,8 @@ def limit(ax: Any, axis: str, values: pd.Series, headroom: float = 0.06, ticks: 
 
 def _histogram(ax: Any, values: pd.Series) -> None:
     """Counts on an axis of their own: the panel's y axis belongs to its row."""
-    import seaborn as sns
-
     counts = ax.twinx()
     finite = values[values.abs() < float("inf")]
     if len(finite):
-        sns.histplot(x=finite, ax=counts, color="0.7", edgecolor="white", linewidth=0.4, bins=15)
+        counts.hist(finite, 15, color=("0.7", 0.75), edgecolor="white", linewidth=0.4)
     counts.set_axis_off()

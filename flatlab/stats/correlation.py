@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from flatlab.stats.bootstrap import (
     RESAMPLES,
@@ -29,6 +29,9 @@ Kind = Literal["pooled", "within", "between"]
 KINDS: tuple[Kind, ...] = ("pooled", "within", "between")
 FEWEST = 3
 """Runs of which there is a correlation."""
+
+BLOCK = 8
+"""Pairs that are computed at a time."""
 
 
 class Correlations:
@@ -66,7 +69,7 @@ class Correlations:
                 estimates.append(undefined(name, reason))
                 continue
             i, j = used.index(self.names.index(x)), used.index(self.names.index(y))
-            one, many, jackknife = (part[kind][:, i, j] for part in data.parts)
+            one, many, jackknife = (part[:, 0] for part in data.rho(kind, [i], [j]))
             estimates.append(Estimate(name, float(one[0]), many, data.strata, jackknife))
         return estimates
 
@@ -91,14 +94,16 @@ class Correlations:
             data = self._resampled(*group)
             if len(data.strata) < FEWEST:
                 continue
-            a, b = np.triu_indices(len(group))
-            one, many, jackknife = (part[kind][:, a, b] for part in data.parts)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", RuntimeWarning)  # a mean of nothing is NaN
-                ends = bca(one[0], many, jackknife, data.strata)
-            rows, columns = np.array(group)[a], np.array(group)[b]
-            for place in ((rows, columns), (columns, rows)):
-                value[place], (low[place], high[place], fallback[place]) = one[0], ends
+            pairs = np.stack(np.triu_indices(len(group)))
+            for start in range(0, pairs.shape[1], BLOCK):
+                a, b = pairs[:, start : start + BLOCK]
+                one, many, jackknife = data.rho(kind, a, b)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", RuntimeWarning)  # a mean of nothing is NaN
+                    ends = bca(one[0], many, jackknife, data.strata)
+                rows, columns = np.array(group)[a], np.array(group)[b]
+                for place in ((rows, columns), (columns, rows)):
+                    value[place], (low[place], high[place], fallback[place]) = one[0], ends
         return value, low, high, fallback
 
     @functools.cache  # noqa: B019 - lives as long as the correlations of one table
@@ -110,54 +115,59 @@ class Correlations:
 
 
 class _Resampled:
-    """The correlation matrices of the data, of each resample and of the jackknife.
-
-    parts: three dictionaries kind -> (1 | resamples | runs, quantities, quantities); none of too
-    few runs.
-    """
+    """Correlations of the data, of each resample and of the jackknife; nothing of too few runs."""
 
     def __init__(self, values: Array, strata: NDArray[np.int64], resamples: int, seed: int) -> None:
         self.strata = strata
-        self.parts: list[dict[Kind, Array]] = []
+        self.parts: list[_Weighted] = []
         runs = len(values)
         if runs < FEWEST:
             return
         scale = values.std(axis=0)
         values = (values - values.mean(axis=0)) / np.where(scale > 0, scale, 1)
         weights = (np.ones((1, runs)), resample(strata, resamples, seed), leave_one_out(runs))
-        self.parts = [correlate(values, strata, part) for part in weights]
+        self.parts = [_Weighted(values, strata, part) for part in weights]
+
+    def rho(self, kind: Kind, a: ArrayLike, b: ArrayLike) -> list[Array]:
+        """Of the pairs of a and b (pairs): (1, pairs), (resamples, pairs), (runs, pairs)."""
+        return [part.rho(kind, np.asarray(a), np.asarray(b)).T for part in self.parts]
 
 
-def correlate(values: Array, strata: NDArray[np.int64], weights: Array) -> dict[Kind, Array]:
-    """Correlation matrices under weights.
+class _Weighted:
+    """Correlations under many weights.
 
     values: (runs, quantities).  strata: (runs).  weights: (w, runs), how often each run counts.
-    Returns kind -> (w, quantities, quantities); NaN where a variance is zero.
+    Arrays are (quantities or pairs, w): a block of pairs at a time stays in the cache.
     """
-    count, quantities = weights.sum(axis=1), values.shape[1]
-    products = (values[:, :, None] * values[:, None, :]).reshape(len(values), -1)
-    shape = (len(weights), quantities, quantities)
-    mean = weights @ values / count[:, None]
-    around_zero = (weights @ products).reshape(shape)
-    total = around_zero - count[:, None, None] * mean[:, :, None] * mean[:, None, :]
-    between = np.zeros(shape)
-    for stratum in np.unique(strata):
-        part = weights[:, strata == stratum]
-        size = part.sum(axis=1)
-        with np.errstate(invalid="ignore"):
-            shift = part @ values[strata == stratum] / size[:, None] - mean
-        shift[size == 0] = 0
-        between += size[:, None, None] * shift[:, :, None] * shift[:, None, :]
-    covariances: dict[Kind, Array] = {
-        "pooled": total,
-        "within": total - between,
-        "between": between,
-    }
-    return {kind: _normalized(covariance) for kind, covariance in covariances.items()}
 
+    def __init__(self, values: Array, strata: NDArray[np.int64], weights: Array) -> None:
+        self.values, self.weights = values.T, weights.T
+        self.count = self.weights.sum(axis=0)
+        self.mean = self.values @ self.weights / self.count
+        self.shifts = []  # of each stratum: its size, and how far its mean is from that of all
+        for stratum in np.unique(strata):
+            part = self.weights[strata == stratum]
+            size = part.sum(axis=0)
+            with np.errstate(invalid="ignore"):
+                shift = self.values[:, strata == stratum] @ part / size - self.mean
+            shift[:, size == 0] = 0
+            self.shifts.append((size, shift))
+        each = np.arange(len(self.values))
+        self.deviation = {kind: self._deviation(self._covariance(kind, each, each)) for kind in KINDS}
 
-def _normalized(covariance: Array) -> Array:
-    variance = np.diagonal(covariance, axis1=1, axis2=2)
-    # what is left of a constant after rounding is not a variance
-    deviation = np.sqrt(np.where(variance > 1e-12 * len(covariance[0]), variance, np.nan))
-    return np.clip(covariance / (deviation[:, :, None] * deviation[:, None, :]), -1, 1)
+    def rho(self, kind: Kind, a: NDArray[np.intp], b: NDArray[np.intp]) -> Array:
+        """(pairs, w); NaN where a variance is zero."""
+        deviation = self.deviation[kind]
+        return np.clip(self._covariance(kind, a, b) / (deviation[a] * deviation[b]), -1, 1)
+
+    def _covariance(self, kind: Kind, a: NDArray[np.intp], b: NDArray[np.intp]) -> Array:
+        """Summed over the runs: pooled is the sum of within and between."""
+        if kind == "between":
+            return sum((size * shift[a] * shift[b] for size, shift in self.shifts), np.zeros(()))
+        around_zero = (self.values[a] * self.values[b]) @ self.weights
+        pooled = around_zero - self.count * self.mean[a] * self.mean[b]
+        return pooled if kind == "pooled" else pooled - self._covariance("between", a, b)
+
+    def _deviation(self, variance: Array) -> Array:
+        # what is left of a constant after rounding is not a variance
+        return np.sqrt(np.where(variance > 1e-12 * len(variance), variance, np.nan))
