@@ -48,7 +48,12 @@ def images(shape, samples=22, classes=3, seed=0):
 def settings(network, seeds=(0, 3), checkpoints="none", data=DATA, activation="relu", **training):
     return {
         "data": data,
-        "network": {"activation": activation, "initialization": "framework", "name": network},
+        "network": {
+            "activation": activation,
+            "initialization": "framework",
+            "initialization_steps": 30,
+            "name": network,
+        },
         "outputs": None,
         "training": {**TRAINING, **training},
         "checkpoints": checkpoints,

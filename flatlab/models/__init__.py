@@ -72,23 +72,23 @@ def feature_size(layers: Mapping[str, nn.Module], inputs: tuple[int, ...]) -> in
             raise ValueError(f"inputs of shape {inputs} do not fit the network: {error}") from None
 
 
-def initialize(model: nn.Module, scheme: str, seed: int) -> None:
+def initialize(model: nn.Module, scheme: str, seed: int, steps: int = 10_000) -> None:
     """Draw the weights of a model from `seed`.
 
     framework: the default of each module, uniform within 1/sqrt(fan-in), biases too.
     he-normal: N(0, 2/fan-out); xavier-normal: N(0, 2/(fan-in + fan-out)); biases 0.
-    low-frequency: framework, and a narrow first layer.  high-frequency: framework, and then a fit.
-    The global generator is left as it was.
+    low-frequency: framework, and a narrow first layer.  high-frequency: framework, and then a fit
+    of so many `steps`.  The global generator is left as it was.
     """
     draw(model, scheme, seed)
-    if fit := fit_of(model, scheme):
+    if fit := fit_of(model, scheme, steps):
         while fit.left:
             fit.step()
 
 
-def fit_of(model: nn.Module, scheme: str) -> SineFit | None:
+def fit_of(model: nn.Module, scheme: str, steps: int) -> SineFit | None:
     """What a scheme does with the weights that `draw` left, step by step; None if nothing."""
-    return SineFit(model) if scheme == "high-frequency" else None
+    return SineFit(model, steps) if scheme == "high-frequency" else None
 
 
 def draw(model: nn.Module, scheme: str, seed: int) -> None:

@@ -2,7 +2,7 @@
 
 The paper starts a Gaussian network from "a wide Gaussian distribution", which makes it smooth, and
 a ReLU network from a fit of sin(6 pi x), which makes it rough. Adam and its rate are the paper's;
-the other numbers are assumptions.
+the other numbers are assumptions, and so is the number of steps.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 NARROW = 0.035
 """Deviation of the first layer's weights: 256 of them have the norm 0.56 that table 1 prints."""
 
-POINTS, RATE, STEPS = 256, 1e-4, 10_000
+POINTS, RATE = 256, 1e-4
 
 
 def narrow_first_layer(model: nn.Module) -> None:
@@ -27,12 +27,12 @@ def narrow_first_layer(model: nn.Module) -> None:
 class SineFit:
     """Fits a network from the line to the line to sin(6 pi x): high frequencies.
 
-    10,000 steps of Adam with rate 1e-4 on the mean squared error at 256 equally spaced points of
-    [-1, 1]. Nothing is drawn: what comes out depends on the weights that go in. It takes so long
-    that it can be left after any step, and gone on with from its `state`.
+    Steps of Adam with rate 1e-4 on the mean squared error at 256 equally spaced points of [-1, 1].
+    Nothing is drawn: what comes out depends on the weights that go in. It takes so long that it can
+    be left after any step, and gone on with from its `state`.
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, steps: int) -> None:
         self.model, first = model, _first_layer(model)
         if first.in_features != 1:
             raise ValueError(
@@ -41,7 +41,7 @@ class SineFit:
         self.x = torch.linspace(-1, 1, POINTS, dtype=first.weight.dtype)[:, None]
         self.y = torch.sin(6 * math.pi * self.x)
         self.update = torch.optim.Adam(model.parameters(), lr=RATE, fused=True)
-        self.left = STEPS
+        self.left = steps
 
     def step(self) -> None:
         self.update.zero_grad()

@@ -105,6 +105,9 @@ class Network(Strict, frozen=True):
             "framework with a narrow first layer; high-frequency: then fitted to sin(6 pi x)"
         ),
     ]
+    initialization_steps: Annotated[
+        int, Meta(ge=1, description="of high-frequency: how long it is fitted")
+    ] = 10_000
 
 
 class LogUniform(Strict, frozen=True):

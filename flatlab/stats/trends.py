@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from flatlab.stats.bootstrap import RESAMPLES, Array, Estimate, leave_one_out, resample
 
@@ -98,6 +97,8 @@ def tau_in_order(curves: Array) -> Array:
     with the same higher bits, sum over i < j of (b_j - b_i) is sum of b (2 p - m + 1), where p is
     the place of a value among these m.
     """
+    from scipy.stats import rankdata  # takes most of a second to load, and few claims need it
+
     rows, n = curves.shape
     kind = "int16" if n < 2**14 else "int64"  # short numbers are sorted by radix, much faster
     rank = (rankdata(curves, method="dense", axis=1) - 1).astype(kind)

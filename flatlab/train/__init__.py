@@ -128,7 +128,9 @@ def _fit(
 ) -> None:
     """Let the initialization take its own steps, unless the training has begun already."""
     try:
-        made = [fit_of(model, settings["network"]["initialization"]) for model in models]
+        network = settings["network"]
+        steps = network["initialization_steps"]
+        made = [fit_of(model, network["initialization"], steps) for model in models]
     except ValueError as error:
         raise TrainError(f"network.initialization: {error}") from None
     fits = [fit for fit in made if fit]

@@ -17,7 +17,7 @@ import torch
 
 from flatlab import store
 from flatlab.data import load
-from flatlab.models import SineFit, _frequencies
+from flatlab.models import SineFit
 from flatlab.train import Interrupted, train_packs
 from flatlab.train.networks import MODES
 from flatlab.train.pack import PackTraining
@@ -88,7 +88,6 @@ class TestResume:
             same(found, wanted)
 
     def test_a_fit_of_initial_weights_goes_on_where_it_was_left(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(_frequencies, "STEPS", 30)
         given = settings("mlp4-regression-small", (0, 1), data=GIVEN, batch_size=8, iterations=5)
         given["network"]["initialization"] = "high-frequency"
         raw = load("eight-points")

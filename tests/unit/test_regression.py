@@ -11,7 +11,7 @@ from torch import nn
 
 from flatlab.data import DataError, load
 from flatlab.metrics import MeasureError, measure_pack
-from flatlab.models import Gaussian, _frequencies, build, initialize
+from flatlab.models import Gaussian, build, initialize
 from flatlab.splits import prepare
 from flatlab.tables.regression import GAUSSIAN, RELU, by_frequency
 from flatlab.tables.table import collect
@@ -28,14 +28,9 @@ def points():
     return load("eight-points")
 
 
-@pytest.fixture
-def quickly(monkeypatch):
-    monkeypatch.setattr(_frequencies, "STEPS", 20)
-
-
-def model(initialization, seed=0, inputs=1, **network):
+def model(initialization, seed=0, inputs=1, steps=20, **network):
     made = build({**NETWORK, **network}, (inputs,), 1)
-    initialize(made, initialization, seed)
+    initialize(made, initialization, seed, steps)
     return made
 
 
@@ -130,7 +125,7 @@ class TestInitialization:
         ]
         assert np.mean(norms) == pytest.approx(math.sqrt(256 / 3), rel=0.05)
 
-    def test_high_frequency_is_what_adam_makes_of_the_frameworks_weights(self, quickly):
+    def test_high_frequency_is_what_adam_makes_of_the_frameworks_weights(self):
         found = model("high-frequency", seed=2, activation="relu")
         expected = model("framework", seed=2, activation="relu")
         x = torch.tensor(np.linspace(-1, 1, 256), dtype=torch.float32)[:, None]
@@ -145,15 +140,14 @@ class TestInitialization:
             assert torch.allclose(mine, theirs, rtol=0, atol=1e-6), name
             assert mine.grad is None
 
-    def test_high_frequency_has_learnt_the_sine_where_it_has_the_time(self, monkeypatch):
-        monkeypatch.setattr(_frequencies, "STEPS", 1500)
+    def test_high_frequency_has_learnt_the_sine_where_it_has_the_time(self):
         x = torch.linspace(-1, 1, 100)[:, None]
         y = torch.sin(6 * math.pi * x)
-        found = model("high-frequency", activation="relu")
+        found = model("high-frequency", activation="relu", steps=1500)
         assert float((found(x) - y).square().mean().detach()) < 0.2  # 0.5 is that of no function
 
     @pytest.mark.parametrize("scheme", ["low-frequency", "high-frequency"])
-    def test_weights_depend_on_the_seed_alone(self, scheme, quickly):
+    def test_weights_depend_on_the_seed_alone(self, scheme):
         def weights(seed):
             torch.rand(3)
             return [p.detach().numpy().tobytes() for p in model(scheme, seed).parameters()]
@@ -161,7 +155,7 @@ class TestInitialization:
         assert weights(1) == weights(1)
         assert weights(1) != weights(2)
 
-    def test_images_are_not_fitted_to_a_sine(self, quickly):
+    def test_images_are_not_fitted_to_a_sine(self):
         with pytest.raises(ValueError, match="one input"):
             model("high-frequency", inputs=4)
         pack = settings("mlp4-small")

@@ -13,7 +13,12 @@ from flatlab.train import TrainError, train_packs
 EXACT = 1e-10
 MODES = ["batched", "graphs", "loop"]
 DATA = {"set": "stripes", "classes": "all", "scaling": "unit"}
-NETWORK = {"name": "mlp4-small", "activation": "relu", "initialization": "framework"}
+NETWORK = {
+    "name": "mlp4-small",
+    "activation": "relu",
+    "initialization": "framework",
+    "initialization_steps": 30,
+}
 TRAINING = {
     "lr": 0.1,
     "batch_size": 10,
