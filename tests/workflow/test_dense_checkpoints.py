@@ -11,14 +11,16 @@ pytestmark = pytest.mark.workflow
 STEPS = [0, 30, 100]
 
 
-def _record_the_first_setting(grid):
-    """Two blocks of one seed each, of which one is kept densely."""
+def _record_the_first_seed(grid):
+    """Two blocks of one seed each, of which one is kept densely; measured by one job each."""
+    grid["settings"] = grid["settings"][1:]
     grid["seeds"] = [0, 1]
+    grid["measure"]["families"] = ["accuracy+geometry"]
     grid["checkpoints"] = {"dense": STEPS, "seeds": [0]}
 
 
 def test_dense_checkpoints_are_measured_and_stand_in_the_table(fresh):
-    fresh.rewrite_grid(_record_the_first_setting)
+    fresh.rewrite_grid(_record_the_first_seed)
     run = fresh.snakemake("--cores", "2", fresh.TABLE)
     assert "of dense checkpoints, kept" in run.output
     arrays, about = store.load_weights(fresh / fresh.weights("lr0.1-b20-s0"))
@@ -33,12 +35,12 @@ def test_dense_checkpoints_are_measured_and_stand_in_the_table(fresh):
     for run, seed in zip(table["run"].values, table["seed"].values, strict=True):
         missing = sharpness.sel(run=run).isnull().values.tolist()
         assert missing == ([False] * 3 if seed == 0 else [True, True, False])
-    assert table["steps"].values.tolist() == [100] * 4
+    assert table["steps"].values.tolist() == [100] * 2
     fresh.has_nothing_to_do(fresh.TABLE)
 
 
 def test_dense_checkpoints_beyond_the_budget_go_when_they_are_measured(fresh):
-    fresh.rewrite_grid(_record_the_first_setting)
+    fresh.rewrite_grid(_record_the_first_seed)
     fresh.append("flatlab/plan/grids.py", "BUDGET_BYTES = 1")
     run = fresh.snakemake("--cores", "2", fresh.TABLE)
     assert "deleted when measured" in run.output
@@ -50,7 +52,7 @@ def test_dense_checkpoints_beyond_the_budget_go_when_they_are_measured(fresh):
     fresh.append("flatlab/metrics/accuracy.py", "CHANGED = 1")
     jobs = fresh.snakemake("--dry-run").jobs
     assert "train_large lr0.1-b20-s0" in jobs
-    assert "measure accuracy lr0.1-b20-s0" in jobs
+    assert "measure accuracy+geometry lr0.1-b20-s0" in jobs
 
 
 def _dense(lab, pack):
