@@ -18,7 +18,7 @@ import xarray as xr
 from flatlab.plan import figures
 
 FORMATS = ("pdf", "svg", "png")
-STYLE: dict[str, Any] = {  # colours and order as in seaborn's style "ticks", which takes 1 s to load
+STYLE: dict[str, Any] = {
     "axes.axisbelow": True,
     "axes.edgecolor": "0.15",
     "axes.labelcolor": "0.15",
@@ -43,6 +43,7 @@ STYLE: dict[str, Any] = {  # colours and order as in seaborn's style "ticks", wh
     "ytick.color": "0.15",
     "ytick.labelsize": 6,
 }
+"""Colours and order of drawing as in seaborn's style "ticks", which takes a second to load."""
 
 
 def make(
@@ -70,9 +71,10 @@ def make(
         )
         title = f"{figure.paper} {figure.key} ({scale} on {data}): {figure.title}"
         fig.suptitle(title, fontsize=12, x=0.01, ha="left")
-        text = f"{figure.caption} {' '.join(map(about, shown))}"
+        text = " ".join([figure.caption, f"Scale {scale}:", *map(about, shown)])
         width = int(figure.size_inches[0] * 16)
-        fig.supxlabel(textwrap.fill(text, width), fontsize=8, x=0.01, ha="left", color="0.25")
+        text = textwrap.fill(text, width, break_on_hyphens=False)
+        fig.supxlabel(text, fontsize=8, x=0.01, ha="left", color="0.25")
         fig.draw_without_rendering()
         fig.set_layout_engine()  # none any more: laid out once, the same in every format
         for extension in FORMATS:
@@ -87,10 +89,10 @@ def about(table: xr.Dataset) -> str:
     """
     a = table.attrs
     if "study" in a:
-        return f"Scale {a['scale']}: {a['study']}, {a['extent']}."
+        return f"{a['study']}, {a['extent']}."
     stands_in = f" It stands in for the paper's {a['stands_in_for']}." if a["stands_in_for"] else ""
     return (
-        f"Scale {a['scale']}: {a['grid']} of {a['runs']} {a['network']} networks on {a['data']}, "
+        f"{a['grid']} of {a['runs']} {a['network']} networks on {a['data']}, "
         f"{a['length']} each; {a['diverged']} diverged and left out{not_trained(a)}.{stands_in}"
     )
 

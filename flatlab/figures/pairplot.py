@@ -123,5 +123,6 @@ def _histogram(ax: Any, values: pd.Series) -> None:
     counts = ax.twinx()
     finite = values[values.abs() < float("inf")]
     if len(finite):
-        counts.hist(finite, 15, color=("0.7", 0.75), edgecolor="white", linewidth=0.4)
+        bins = min(15, round(1.5 * len(finite) ** 0.5))  # 7 of 20 networks, 15 of 100
+        counts.hist(finite, bins, color=("0.7", 0.75), edgecolor="white", linewidth=0.4)
     counts.set_axis_off()

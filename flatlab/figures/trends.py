@@ -31,7 +31,8 @@ from flatlab.tables.selection import (
     through_training,
 )
 
-COLUMNS = ("setting", "samples", "layer", "quantity", "iteration", "mean", "sd", "runs")
+NUMBERS = ("mean", "sd", "low", "high", "runs")
+COLUMNS = ("setting", "samples", "layer", "quantity", "iteration", *NUMBERS)
 LOGARITHMIC = {"train_loss", "logarithmic"}
 """Panels of what moves over orders of magnitude; the others have linear axes."""
 
@@ -58,7 +59,7 @@ def frame(
     samples: Sequence[str] = ("train",),
     windows: bool = True,
 ) -> pd.DataFrame:
-    """Mean, standard deviation and number of runs of quantities at every checkpoint.
+    """Mean, standard deviation, band and number of runs of quantities at every checkpoint.
 
     where: the settings, as {"lr": 0.1}.  samples: the sample sets.  windows: whether to say
     where interpolation begins, of networks that are trained with squares.  Columns: row, `COLUMNS`;
@@ -170,31 +171,34 @@ def _curves(runs: xr.Dataset, quantity: str, samples: Sequence[str]) -> Iterator
         layers = list(cut["layer"].values) if "layer" in cut.dims else [None]
         for layer in layers:
             values = cut if layer is None else cut.sel(layer=layer)
-            mean, sd, count = _over_runs(values.transpose("run", "checkpoint").values)
+            numbers = _over_runs(values.transpose("run", "checkpoint").values)
             yield pd.DataFrame(
                 {
                     "samples": name,
                     "layer": layer or "",
                     "quantity": quantity,
                     "iteration": runs["checkpoint"].values.astype(float),
-                    "mean": mean,
-                    "sd": sd,
-                    "runs": count.astype(float),
+                    **dict(zip(NUMBERS, numbers, strict=True)),
                 }
             )
 
 
-def _over_runs(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean, standard deviation and number of the runs that have a value: (checkpoints,) each.
+def _over_runs(values: np.ndarray) -> tuple[np.ndarray, ...]:
+    """`NUMBERS` of the runs that have a value: (checkpoints,) each.
 
-    values: (runs, checkpoints).  NaN are runs without a value; one run has no deviation.
+    values: (runs, checkpoints).  NaN are runs without a value; one run has no deviation. The band
+    is one standard deviation around the mean, and no wider than the runs: no band of accuracies
+    goes beyond 100 %, and none of losses below 0.
     """
     there = ~np.isnan(values)
     count = there.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.where(there, values, 0).sum(axis=0) / count
         squares = np.where(there, values - mean, 0) ** 2
-        return mean, np.sqrt(squares.sum(axis=0) / np.where(count > 1, count - 1, np.nan)), count
+        sd = np.sqrt(squares.sum(axis=0) / np.where(count > 1, count - 1, np.nan))
+    low = np.maximum(mean - sd, np.where(there, values, np.inf).min(axis=0))
+    high = np.minimum(mean + sd, np.where(there, values, -np.inf).max(axis=0))
+    return mean, sd, low, high, count.astype(float)
 
 
 def _looks(line: str, names: pd.Series) -> dict[str, Look]:
@@ -206,8 +210,9 @@ def _looks(line: str, names: pd.Series) -> dict[str, Look]:
 
 
 def _line(ax: Any, rows: pd.DataFrame, look: Look, place: int) -> None:
-    """Mean with markers here and there, and the band of one standard deviation around it."""
-    x, mean, sd = (rows[name].to_numpy(dtype=float) for name in ("iteration", "mean", "sd"))
+    """Mean with markers here and there, and the band around it."""
+    drawn = ("iteration", "mean", "low", "high")
+    x, mean, low, high = (rows[name].to_numpy(dtype=float) for name in drawn)
     step = max(1, len(x) // 7)
     there = np.isfinite(mean)
     before, after = np.append(False, there[:-1]), np.append(there[1:], False)
@@ -215,12 +220,12 @@ def _line(ax: Any, rows: pd.DataFrame, look: Look, place: int) -> None:
     marked = {*range(min(place, step - 1), len(x), step), *np.flatnonzero(there & ~before & ~after)}
     style = {"color": look.color, "ls": look.dash, "lw": 1.2, "marker": look.marker, "mew": 0}
     ax.plot(x, mean, ms=3.5, markevery=[int(index) for index in sorted(marked)], **style)
-    if np.isfinite(sd).any():
-        ax.fill_between(x, mean - sd, mean + sd, color=look.color, alpha=0.18, lw=0)
+    if np.isfinite(low).any():
+        ax.fill_between(x, low, high, color=look.color, alpha=0.18, lw=0)
 
 
 def _vertical(ax: Any, rows: pd.DataFrame) -> None:
-    """A logarithmic axis spans the means: a band may reach below zero, where there is no end."""
+    """A logarithmic axis spans the means: a band may reach down to zero, where there is no end."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
     if ax.get_yscale() == "linear":
@@ -260,8 +265,7 @@ def _legend(
 
     handles = []
     for name, look in looks.items():
-        runs = int(curves["runs"][curves[line] == name].max())
-        label = f"{NAMES.get(name, name)} ({runs} run{'s' if runs != 1 else ''})"
+        label = f"{NAMES.get(name, name)} ({_runs(curves['runs'][curves[line] == name])})"
         color, marker, dash = look
         handle = Line2D([], [], color=color, ls=dash, lw=1.2, marker=marker, ms=4.5, mew=0)
         handle.set_label(label)
@@ -270,6 +274,13 @@ def _legend(
         label = "training loss falls below 0.01"
         handles.append(Line2D([], [], color="0.4", ls=(0, (3, 2)), lw=0.8, label=label))
     legend(fig, handles)
+
+
+def _runs(counts: pd.Series) -> str:
+    """How many runs a line is the mean of: along it there may be fewer."""
+    most = int(counts.max())
+    fewest = int(counts[counts > 0].min()) if most else 0
+    return f"{most} run{'s' if most != 1 else ''}" if fewest == most else f"{fewest} to {most} runs"
 
 
 def titles(quantities: Sequence[str]) -> dict[str, str]:

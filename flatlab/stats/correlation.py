@@ -153,7 +153,8 @@ class _Weighted:
             shift[:, size == 0] = 0
             self.shifts.append((size, shift))
         each = np.arange(len(self.values))
-        self.deviation = {kind: self._deviation(self._covariance(kind, each, each)) for kind in KINDS}
+        variances = {kind: self._covariance(kind, each, each) for kind in KINDS}
+        self.deviation = {kind: self._deviation(variance) for kind, variance in variances.items()}
 
     def rho(self, kind: Kind, a: NDArray[np.intp], b: NDArray[np.intp]) -> Array:
         """(pairs, w); NaN where a variance is zero."""

@@ -267,6 +267,10 @@ def test_a_frame_has_mean_and_deviation_over_the_seeds_at_every_checkpoint(check
         assert list(rows["iteration"]) == list(checkpoints[first:])
         np.testing.assert_allclose(rows["mean"], values.mean("run")[first:])
         np.testing.assert_allclose(rows["sd"], values.std("run", ddof=1)[first:])
+        low = np.maximum(values.mean("run") - values.std("run", ddof=1), values.min("run"))
+        high = np.minimum(values.mean("run") + values.std("run", ddof=1), values.max("run"))
+        np.testing.assert_allclose(rows["low"], low[first:])
+        np.testing.assert_allclose(rows["high"], high[first:])
         assert (rows["runs"] == 5).all()
         assert (rows["samples"] == "train").all()
     assert len(curves.groupby(["setting", "quantity"])) == 6
@@ -288,8 +292,16 @@ def test_every_panel_draws_the_rows_of_the_frame_and_nothing_else(tables) -> Non
         assert len(bands_of(ax)) == len(lines)
         corners = np.concatenate([band.get_paths()[0].vertices for band in bands_of(ax)])
         for _, row in rows.iterrows():
-            for edge in (row["mean"] - row["sd"], row["mean"] + row["sd"]):
+            for edge in (row["low"], row["high"]):
                 assert np.isclose(corners, [row["iteration"], edge]).all(axis=1).any()
+
+
+def test_the_legend_says_of_how_few_runs_a_mean_is(tables) -> None:
+    frame = trends.frame(tables["vgg-grid"], ["mls"], {"lr": 0.1, "batch_size": 20})
+    curve = frame["row"] == "curve"
+    frame.loc[curve, "runs"] = [0.0, 2.0] + [5.0] * (int(curve.sum()) - 2)
+    [texts] = [legend.get_texts() for legend in drawn(frame, {"mls": "MLS"}).legends]
+    assert texts[0].get_text().endswith("(2 to 5 runs)")
 
 
 def test_vertical_marks_stand_where_interpolation_begins(tables) -> None:

@@ -14,9 +14,10 @@ FIGURE = {
     "title": "MLS and its bounds A to D, multilayer perceptrons",
     "caption": (
         "Learning rate 0.1, batch size 20: mean over seeds 0-4, with a band of one standard "
-        "deviation, of means over fixed training samples. A is the maximum local sensitivity "
-        "(MLS), which B, C and D bound in turn (Eq. 59 of chen2026). The dashed vertical "
-        "mark: the first checkpoint where the mean training loss is below 0.01."
+        "deviation, no wider than the runs, of means over fixed training samples. A is the "
+        "maximum local sensitivity (MLS), which B, C and D bound in turn (Eq. 59 of chen2026). "
+        "The dashed vertical mark: the first checkpoint where the mean training loss is below "
+        "0.01."
     ),
     "grids": ["mlp-grid"],
     "size_inches": [11.0, 5.0],

@@ -13,11 +13,12 @@ from flatlab.figures import trends
 FIGURE = {
     "title": "sharpness and compression at three batch sizes, multilayer perceptrons",
     "caption": (
-        "Learning rate 0.1. Sharpness and compression are means over fixed training samples. "
-        "G is the mean squared Frobenius norm of the input-output Jacobian. Mean over seeds "
-        "0-4 of each setting, with a band of one standard deviation; their number is in the "
-        "legend. Dashed vertical marks: the first checkpoint where the mean training loss is "
-        "below 0.01 and interpolation begins; a setting without one does not get there."
+        "Learning rate 0.1. Sharpness and compression are means over fixed training samples. G is "
+        "the mean squared Frobenius norm of the input-output Jacobian. Mean over seeds 0-4 of "
+        "each setting, with a band of one standard deviation, no wider than the runs; their "
+        "number is in the legend. Dashed vertical marks: the first checkpoint where the mean "
+        "training loss is below 0.01 and interpolation begins; a setting without one does not get "
+        "there."
     ),
     "grids": ["mlp-grid"],
     "size_inches": [11.0, 7.0],

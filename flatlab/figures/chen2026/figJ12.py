@@ -14,11 +14,11 @@ FIGURE = {
     "title": "sharpness and compression on test samples and on misclassified ones, VGG",
     "caption": (
         "Learning rate 0.1, batch size 20: mean over seeds 0-4, with a band of one standard "
-        "deviation. Losses are those of the whole sets; the rest are means over fixed test "
-        "samples, and over those test samples that a network gets wrong at that checkpoint. "
-        "Where some networks get nothing wrong the mean is over the others; where none does, "
-        "there is a gap. The dashed vertical mark: the first checkpoint where the mean "
-        "training loss is below 0.01."
+        "deviation, no wider than the runs. Losses are those of the whole sets; the rest are "
+        "means over fixed test samples, and over those test samples that a network gets wrong at "
+        "that checkpoint. Where some networks get nothing wrong the mean is over the others; "
+        "where none does, there is a gap. The dashed vertical mark: the first checkpoint where "
+        "the mean training loss is below 0.01."
     ),
     "grids": ["vgg-grid"],
     "size_inches": [11.0, 7.0],

@@ -18,8 +18,8 @@ FIGURE = {
         "Hessian of the training loss; the Jacobian norm is the largest spectral norm, among the "
         "samples, of the softmaxed network's Jacobian with respect to the scaled input. Both on "
         "fixed training samples; mean over the seeds of each scale, with a band of one standard "
-        "deviation. The paper's caption says label smoothing, but it is the input scale that "
-        "varies."
+        "deviation, no wider than the runs. The paper's caption says label smoothing, but it is "
+        "the input scale that varies."
     ),
     "grids": ["input-scale-grid"],
     "size_inches": [9.0, 4.6],
