@@ -228,7 +228,11 @@ def _signals(wanted: bool) -> Iterator[list[int]]:
 
 @contextlib.contextmanager
 def _arithmetic(packs: Sequence[Mapping[str, Any]]) -> Iterator[None]:
-    """Algorithms that repeat bit for bit; TF32 products only where `precision` says so."""
+    """Algorithms that repeat bit for bit; TF32 products only where `precision` says so.
+
+    Denormal numbers count as zero: the momentum of a dead unit decays into them and stays there,
+    where a CPU is slow, and no weight is moved by less than 1e-38.
+    """
     wanted = {settings["training"]["precision"] for settings in packs}
     if "tf32" in wanted and len(wanted) > 1:
         raise TrainError("packs with training.precision tf32 are trained apart from others")
@@ -238,6 +242,8 @@ def _arithmetic(packs: Sequence[Mapping[str, Any]]) -> Iterator[None]:
     before = torch.get_deterministic_debug_mode(), filling.fill_uninitialized_memory
     benchmark = backends.cudnn.benchmark
     matmul, convolution = backends.cuda.matmul.allow_tf32, backends.cudnn.allow_tf32
+    flushed = not torch.tensor(torch.finfo(torch.float32).tiny).div(2).item()
+    torch.set_flush_denormal(True)
     torch.set_deterministic_debug_mode("error")
     filling.fill_uninitialized_memory = False  # it helps to find errors, and costs time
     backends.cudnn.benchmark = False
@@ -245,6 +251,7 @@ def _arithmetic(packs: Sequence[Mapping[str, Any]]) -> Iterator[None]:
     try:
         yield
     finally:
+        torch.set_flush_denormal(flushed)
         torch.set_deterministic_debug_mode(before[0])
         filling.fill_uninitialized_memory = before[1]
         backends.cudnn.benchmark = benchmark

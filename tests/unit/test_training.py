@@ -242,3 +242,26 @@ def test_a_layer_without_bias_is_stacked_too(stripes, monkeypatch):
     batched, loop = trained(stripes, iterations=20), trained(stripes, iterations=20, mode="loop")
     for name, array in loop.items():
         assert batched[name] == pytest.approx(array, rel=0, abs=EXACT), name
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_denormal_numbers_are_zero_while_it_trains_and_what_they_were_afterwards(
+    stripes, monkeypatch, before
+):
+    def are_zero():
+        return torch.tensor(1e-38).div(2).item() == 0
+
+    inside = []
+
+    def build_and_look(*arguments):
+        inside.append(are_zero())
+        return build(*arguments)
+
+    monkeypatch.setattr("flatlab.train.build", build_and_look)
+    if not torch.set_flush_denormal(before):
+        pytest.skip("this processor has no such mode")
+    try:
+        train(stripes, iterations=1)
+        assert ({*inside}, are_zero()) == ({True}, before)
+    finally:
+        torch.set_flush_denormal(False)
