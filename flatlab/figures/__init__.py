@@ -62,7 +62,7 @@ def make(
     module = importlib.import_module(f"flatlab.figures.{figure.paper}.{figure.key}")
     frame = module.frame(tables, correlations)
     files = {"csv": frame.to_csv(index=False).encode()}
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(STYLE):  # type: ignore[arg-type]
         fig = Figure(figsize=figure.size_inches, layout="constrained")
         module.draw(fig.subfigures(), frame)  # below the title, above the caption
         shown = [*correlations.values(), *(t for t in tables.values() if "study" in t.attrs)]
