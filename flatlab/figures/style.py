@@ -139,7 +139,8 @@ def correlation(rho: float, low: float, high: float, *, symbol: str = r"\rho") -
     """A correlation with its interval, as it stands in a panel."""
     if rho != rho:
         return rf"${symbol}$ undefined"
-    value, *ends = (f"{number:.2f}".replace("-", "−") for number in (rho, low, high))
+    numbers = (round(number, 2) + 0.0 for number in (rho, low, high))  # no -0.00
+    value, *ends = (f"{number:.2f}".replace("-", "−") for number in numbers)
     return rf"${symbol}$ = {value}" + f"\n[{', '.join(ends)}]"
 
 

@@ -43,6 +43,8 @@ ACCURACIES = ("train_accuracy", "test_accuracy", "sample_accuracy")
 """In the rows of networks, in %; of those that are trained elsewhere the last alone."""
 KINDS = {"pooled": "all", "ranks": "ranks", "within": "within", "between": "between"}
 MARKERS = "osD^vP*X<>phd"
+STRIDE = 5
+"""Families that are neighbours by name, as convnext and convnextv2, get hues so far apart."""
 
 
 def frame(tables: Mapping[str, xr.Dataset], correlations: Mapping[str, xr.Dataset]) -> pd.DataFrame:
@@ -98,7 +100,8 @@ def draw(fig: Any, frame: pd.DataFrame) -> None:
     from seaborn import color_palette
 
     families = sorted(frame["family"].dropna().unique())
-    colors = color_palette("husl", len(families))
+    hues = color_palette("husl", len(families))
+    colors = [hue for start in range(STRIDE) for hue in hues[start::STRIDE]]
     looks = {
         family: (color, MARKERS[number % len(MARKERS)])
         for number, (family, color) in enumerate(zip(families, colors, strict=True))
