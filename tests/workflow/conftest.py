@@ -151,10 +151,8 @@ class Lab:
         return self.finish(self.start(*arguments), succeeds)
 
     def runs_exactly(self, *jobs: str, targets: tuple[str, ...] = ()) -> None:
-        """A dry run plans these jobs, a run does them, and then nothing is left to do."""
-        expected = sorted(jobs)
-        assert self.snakemake("--dry-run", *targets).jobs == expected
-        assert self.snakemake("--cores", "2", *targets).jobs == expected
+        """A run does these jobs, and then nothing is left to do."""
+        assert self.snakemake("--cores", "2", *targets).jobs == sorted(jobs)
         if jobs:
             self.has_nothing_to_do(*targets)
 
