@@ -58,10 +58,24 @@ class Extractor:
         return features @ matrix.T + shift
 
 
+def invertible(generator: Generator, features: int) -> tuple[Extractor, int]:
+    """An extractor of which inputs have features near 0, and how many without were drawn before it.
+
+    Of some, one in thousands, the biases alone lead out of `RANGE`: no factor makes features small
+    enough for them.
+    """
+    nothing = np.zeros((1, features), dtype=np.float32)
+    before = 0
+    while (extractor := Extractor(generator, features)).inverse(nothing) is None:
+        before += 1
+    return extractor, before
+
+
 def rescaled(extractor: Extractor, features: Array, step: float = 0.85) -> tuple[Array, float]:
     """Features times the largest factor of a ladder for which inputs have them, and the factor.
 
-    What is returned are the features of these inputs, up to the rounding of float32.
+    What is returned are the features of these inputs, up to the rounding of float32. The extractor
+    is `invertible`: with another there is no end.
     """
     factor = RANGE / float(np.abs(features).max())
     while (first := extractor.inverse((factor * features).astype(np.float32))) is None:

@@ -31,7 +31,7 @@ from flatlab.features import (
     relative_flatness,
     ridge,
 )
-from flatlab.studies._extractors import Extractor, rescaled
+from flatlab.studies._extractors import Extractor, invertible, rescaled
 from flatlab.studies._mixtures import draw
 
 TITLE = "Relative flatness and the generalization gap of ridge regressions on Gaussian mixtures"
@@ -62,12 +62,17 @@ DIMS = ("variant", "separation", "batch", "dataset")
 
 
 class Sample(NamedTuple):
-    """A data set and a model.  targets: what the loss compares outputs with, labels +-1 or 0, 1."""
+    """A data set and a model.
+
+    targets: what the loss compares outputs with, labels +-1 or 0, 1.  redrawn: how many networks
+    were drawn before it that cannot be inverted.
+    """
 
     features: Array
     labels: Array
     targets: Array
     model: Linear
+    redrawn: int = 0
 
 
 def table(settings: Mapping[str, Any]) -> xr.Dataset:
@@ -81,6 +86,7 @@ def table(settings: Mapping[str, Any]) -> xr.Dataset:
     shape = (len(batches), len(separations), max(batches.values()), settings["datasets"])
     risks = np.full((*shape, len(LOSSES), 2), np.nan)
     flatness = np.full((*shape, len(LOSSES), len(NORMALIZATIONS)), np.nan)
+    redrawn = 0
     drawn_at = [separations[::-1] if v in BACKWARDS else separations for v in batches]
     for place in tqdm(list(np.ndindex(shape)), unit="data set", mininterval=5):
         variant = list(batches)[place[0]]
@@ -89,6 +95,7 @@ def table(settings: Mapping[str, Any]) -> xr.Dataset:
         # The same data sets in all variants that draw in the same way.
         generator = np.random.default_rng([settings["seed"], *place[1:]])
         sample = SAMPLES[variant](generator, drawn_at[place[0]][place[1]], settings)
+        redrawn += sample.redrawn
         flatness[place], risks[place] = measure(sample, settings["training_size"], variant)
     labels = {"loss": list(LOSSES), "normalization": list(NORMALIZATIONS)}
     found = {
@@ -109,6 +116,8 @@ def table(settings: Mapping[str, Any]) -> xr.Dataset:
         f"{settings['training_size']:,} training and {settings['test_size']:,} test samples in a "
         f"batch, batches: {count}"
     )
+    if redrawn:
+        extent += f"; networks that cannot be inverted, drawn anew: {redrawn}"
     return xr.Dataset(
         variables, coords={**coordinates, "separation": separations}, attrs={"extent": extent}
     )
@@ -143,8 +152,9 @@ def inverted(
 ) -> Sample:
     """Features of inputs that were found for them, after one factor, and a model of these."""
     features, labels = draw(generator, separation, _size(settings))
-    features, _ = rescaled(Extractor(generator, features.shape[1]), features)
-    return Sample(features, labels, labels, _fitted(features, labels, settings))
+    extractor, redrawn = invertible(generator, features.shape[1])
+    features, _ = rescaled(extractor, features)
+    return Sample(features, labels, labels, _fitted(features, labels, settings), redrawn)
 
 
 def code(generator: np.random.Generator, separation: float, settings: Mapping[str, Any]) -> Sample:

@@ -116,6 +116,21 @@ def test_inputs_of_an_extractor_have_the_features_that_are_asked_for() -> None:
     assert extractor.inverse((features / np.abs(features).max()).astype(np.float32)) is None
 
 
+def test_an_extractor_that_no_factor_suits_is_drawn_anew_and_counted() -> None:
+    """Its biases alone lead out of the range: a ladder of factors would have no end."""
+    settings = locally_constant_labels.SCALES["paper"]
+    generator = np.random.default_rng([settings["seed"], 6, 1, 0])
+    sample = locally_constant_labels.inverted(generator, 3.0, settings)
+    assert sample.redrawn == 1
+    assert np.isfinite(sample.features).all()
+    assert np.abs(sample.features).max() > 0.01
+    small = {**LABELS, "separations": [3.0], "batches": {"inverted": 1}, "datasets": 1}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(locally_constant_labels, "invertible", lambda *given: (Extractor(*given), 2))
+        table = studies.make("locally-constant-labels", "demo", small)
+    assert table.attrs["extent"].endswith("cannot be inverted, drawn anew: 2")
+
+
 def test_without_the_tanh_in_the_inverse_the_features_are_others() -> None:
     """And they are the ones of a network of linear layers."""
     generator = np.random.default_rng(0)
