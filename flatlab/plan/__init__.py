@@ -211,7 +211,7 @@ class Plan:
     @property
     def disk_use(self) -> str:
         """What the weights of all grids take on disk, about, in words."""
-        lines = ["Weights on disk, about, of those grids that a target needs:"]
+        lines = ["Weights on disk once a grid is trained, about:"]
         if self.config.packs == "measured":
             lines = ["Packs that are measured, and no others; weights on disk, about:"]
         for grid in self.grids:
