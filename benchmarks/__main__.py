@@ -26,7 +26,7 @@ from benchmarks.timing import paired, report
 from benchmarks.training import training
 from flatlab.derivatives import derivatives, sharpness
 from flatlab.derivatives.guard import undisturbed
-from flatlab.models import lenet5, mlp4, vgg11
+from flatlab.networks import lenet5, mlp4, vgg11
 from flatlab.stats import Correlations
 
 

@@ -23,7 +23,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from benchmarks import baselines
 from benchmarks.timing import paired, report
 from flatlab import data, plan, train
-from flatlab.models import build, initialize
+from flatlab.networks import build, initialize
 from flatlab.plan.registry import mode_of
 from flatlab.splits import Split, prepare
 from flatlab.train.pack import Memory, PackTraining

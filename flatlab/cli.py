@@ -74,7 +74,7 @@ def _add_measure(sub: argparse.ArgumentParser) -> None:
     add = sub.add_argument
     help_ = "a state dictionary, or a pack of this project"
     add("weights", type=Path, nargs="?", help=help_)
-    add("--model", metavar="NAME|MODULE:FUNCTION", help=_known("models"))
+    add("--model", metavar="NAME|MODULE:FUNCTION", help=_known("networks"))
     add("--data", metavar="NAME|FOLDER", help=f"{_known('data')}; images by class")
     add("--timm", metavar="NAME", help="instead of --model: a vision network of timm, and")
     add("--images", type=Path, metavar="FOLDER", help="instead of --data: images by class, as is")

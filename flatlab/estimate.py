@@ -59,7 +59,7 @@ def tasks(chosen: plan.Plan, scale: str) -> Iterator[Task]:
     """All jobs that compute, of the figures that a configuration asks for, at one scale."""
     tables = {table for figure in chosen.figures for table in figure.tables}
     for key in sorted(tables):
-        if key in plan.keys_of("studies"):
+        if key in plan.keys_of("simulations"):
             yield Task(key, "", scale, 1, Path("results", scale, "tables", f"{key}.zarr.zip"))
         elif key in plan.zoo_keys():
             zoo = plan.load_zoo(key, scale)

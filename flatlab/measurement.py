@@ -18,7 +18,7 @@ from torch import nn
 from flatlab import data, store
 from flatlab.data import DataError
 from flatlab.metrics import MeasureError, measure
-from flatlab.models import build
+from flatlab.networks import build
 from flatlab.plan.registry import check_known, keys_of
 from flatlab.splits import prepare
 from flatlab.zoos import networks
@@ -117,7 +117,7 @@ def measure_pretrained(
 
 def _network(name: str, shape: tuple[int, ...], outputs: int, activation: str) -> nn.Module:
     if ":" not in name:
-        check_known("models", name, "--model")
+        check_known("networks", name, "--model")
         try:
             return build({"name": name, "activation": activation}, shape, outputs)
         except ValueError as error:

@@ -56,7 +56,7 @@ def _stem(kind: str, figure: plan.Figure, ending: str) -> str:
 def _provenance(key: str, scale: str, chosen: plan.Plan) -> dict[str, Any]:
     """By which code, where and how long a table's numbers were made, from the jobs' records."""
     place = Path("results", scale)
-    if key in plan.keys_of("studies"):
+    if key in plan.keys_of("simulations"):
         made = {"study": [place / f"tables/{key}.zarr.zip"]}
     elif key in plan.zoo_keys():
         zoo = plan.load_zoo(key, scale)

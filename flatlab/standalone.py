@@ -13,7 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from flatlab import data, metrics, plan, store, train
+from flatlab import data, jobs, metrics, plan, store, train
 from flatlab.plan import Grid, Pack
 
 
@@ -76,7 +76,7 @@ def _prepare(chosen: plan.Plan, grid: Grid, name: str) -> None:
     code = Named(code=plan.fingerprint(plan.module_of("data", name)))
     job = _job(chosen, "prepare", Named(), made, code, scale=grid.scale)
     if not _is_there(job):
-        with store.task(job) as task:
+        with jobs.task(job) as task:
             task.save(data.load(name, chosen.config.data_folder))
 
 
@@ -159,7 +159,7 @@ def _train(jobs: list[Named]) -> None:
     names = ", ".join(job.wildcards.pack for job in jobs)
     print(f"train: {names}", file=sys.stderr)
     with contextlib.ExitStack() as stack:
-        tasks = [stack.enter_context(store.task(job)) for job in jobs]
+        tasks = [stack.enter_context(jobs.task(job)) for job in jobs]
         results = train.train_packs(
             store.load_dataset(tasks[0].input.data),
             [task.params.settings for task in tasks],
@@ -174,7 +174,7 @@ def _train(jobs: list[Named]) -> None:
 
 def _measure(job: Named) -> None:
     print(f"measure: {job.wildcards.family} of {job.wildcards.pack}", file=sys.stderr)
-    with store.task(job) as task:
+    with jobs.task(job) as task:
         weights = [store.load_weights(task.input.weights), store.load_weights(task.input.dense)]
         raw = store.load_dataset(task.input.data)
         task.save(metrics.measure_pack(weights, raw, task.params.settings, task.device))

@@ -17,7 +17,7 @@ try:
 except plan.PlanError as error:
     raise WorkflowError(str(error)) from None
 
-STUDIES = "|".join(plan.keys_of("studies")) or "none"
+STUDIES = "|".join(plan.keys_of("simulations")) or "none"
 ZOOS = "|".join(plan.zoo_keys()) or "none"
 LARGE_GRIDS = [grid.key for grid in PLAN.grids if not grid.keeps_dense_checkpoints]
 

@@ -1,5 +1,5 @@
-from flatlab import store
+from flatlab import jobs, store
 from flatlab.tables.correlations import correlate
 
-with store.job(snakemake) as job:
+with jobs.job(snakemake) as job:
     job.save(correlate(store.load_dataset(job.input.table)))

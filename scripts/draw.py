@@ -1,6 +1,6 @@
-from flatlab import figures, store
+from flatlab import figures, jobs, store
 
-with store.job(snakemake) as job:
+with jobs.job(snakemake) as job:
     loaded = map(store.load_dataset, job.input.tables)
     tables = dict(zip(job.params.tables, loaded, strict=True))
     loaded = map(store.load_dataset, job.input.correlations)

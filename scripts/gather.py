@@ -1,5 +1,5 @@
-from flatlab import store
+from flatlab import jobs, store
 from flatlab.tables.zoo import gather
 
-with store.job(snakemake) as job:
+with jobs.job(snakemake) as job:
     job.save(gather(map(store.load_dataset, job.input), job.params.settings))

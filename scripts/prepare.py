@@ -1,4 +1,4 @@
-from flatlab import data, store
+from flatlab import data, jobs
 
-with store.job(snakemake) as job:
+with jobs.job(snakemake) as job:
     job.save(data.load(job.wildcards.dataset, job.config.get("data_folder")))

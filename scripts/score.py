@@ -1,6 +1,6 @@
-from flatlab import scoreboard, store
+from flatlab import jobs, scoreboard, store
 
-with store.job(snakemake) as job:
+with jobs.job(snakemake) as job:
     verdicts = [store.load_json(path) for path in job.input]
     board = scoreboard.collect(verdicts)
     job.save(json=board, html=scoreboard.as_html(board, verdicts))

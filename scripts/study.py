@@ -1,5 +1,5 @@
-from flatlab import store, studies
+from flatlab import jobs, simulations
 
-with store.job(snakemake) as job:
+with jobs.job(snakemake) as job:
     wildcards = job.wildcards
-    job.save(studies.make(wildcards.study, wildcards.scale, job.params.settings))
+    job.save(simulations.make(wildcards.study, wildcards.scale, job.params.settings))

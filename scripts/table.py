@@ -1,5 +1,5 @@
-from flatlab import store
+from flatlab import jobs, store
 from flatlab.tables.table import collect
 
-with store.job(snakemake) as job:
+with jobs.job(snakemake) as job:
     job.save(collect(map(store.load_dataset, job.input), job.params.settings))

@@ -1,6 +1,6 @@
-from flatlab import store, train
+from flatlab import jobs, store, train
 
-with store.job(snakemake) as job:
+with jobs.job(snakemake) as job:
     [trained] = train.train_packs(
         store.load_dataset(job.input.data),
         [job.params.settings],

@@ -1,6 +1,6 @@
-from flatlab import store, verify
+from flatlab import jobs, store, verify
 
-with store.job(snakemake) as job:
+with jobs.job(snakemake) as job:
     tables = dict(zip(job.params.tables, map(store.load_dataset, job.input.tables), strict=True))
     target = f"{job.wildcards.paper}_{job.wildcards.figure}"
     job.save(verify.verify(target, tables))

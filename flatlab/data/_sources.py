@@ -20,7 +20,8 @@ from urllib.error import HTTPError, URLError
 from tqdm import tqdm
 
 from flatlab.data import DataError
-from flatlab.store import Guard, StoreError
+from flatlab.jobs import Guard
+from flatlab.store import StoreError
 
 MIRRORS = "FLATLAB_MIRROR"
 """The environment variable with the addresses of mirrors, separated by spaces."""

@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from flatlab.derivatives.guard import MeasureError, undisturbed
-from flatlab.models import build
+from flatlab.networks import build
 from flatlab.plan import module_of
 from flatlab.plan.registry import check_known, joined
 from flatlab.plan.schema import Adaptive, convert

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from flatlab.metrics import Measured, MeasureError, Quantity, Samples
-from flatlab.models.diagonal_linear import Diagonal
+from flatlab.networks.diagonal_linear import Diagonal
 
 SETTINGS = ()
 SOURCE = "andriushchenko2023 Sec. 5.2"

@@ -169,7 +169,7 @@ class Plan:
         self.grids = [self.grid(path.stem, self.config.scale) for path in paths]
         self._as_published = {path.stem: load_grid(path, "paper") for path in paths}
         zoos = [load_zoo(key, self.config.scale) for key in zoo_keys()]
-        for key in {grid.key for grid in self.grids} & {*keys_of("studies"), *zoo_keys()}:
+        for key in {grid.key for grid in self.grids} & {*keys_of("simulations"), *zoo_keys()}:
             raise PlanError(f"grids/{key}.yaml: a study or zoo has this key; tables would clash")
         there = {grid.key for grid in self.grids if grid.packs}
         there |= {zoo.key for zoo in zoos if self.config.packs == "all" or zoo.is_measured}

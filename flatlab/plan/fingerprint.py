@@ -16,9 +16,16 @@ from pathlib import Path
 
 from flatlab.plan.registry import PACKAGE
 
-# Planning, storing, progress bars and the command line do not change what a job computes; the
+# Planning, storing, what surrounds a job and the command line do not change what it computes; the
 # format of the stored files has a version of its own.
-EXCLUDED = ("flatlab", "flatlab.plan", "flatlab.store", "flatlab.cli", "flatlab.progress")
+EXCLUDED = (
+    "flatlab",
+    "flatlab.plan",
+    "flatlab.store",
+    "flatlab.jobs",
+    "flatlab.cli",
+    "flatlab.jobs.progress",
+)
 
 
 @functools.cache

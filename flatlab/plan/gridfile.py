@@ -176,7 +176,7 @@ def _data(source: _Source, number: int) -> Data:
 
 def _network(source: _Source, number: int) -> Network:
     network: Network = source.section("network", number)
-    check_known("models", network.name, source.place("network", "name", number))
+    check_known("networks", network.name, source.place("network", "name", number))
     return network
 
 

@@ -48,13 +48,13 @@ def measure_settings(grid: Grid, pack: Pack, family: str) -> dict[str, Any]:
 
 def train_code(*networks: str) -> str:
     """What trains networks of some architectures: the fingerprint of the engine and of these."""
-    return fingerprint("flatlab.train", *(module_of("models", name) for name in networks))
+    return fingerprint("flatlab.train", *(module_of("networks", name) for name in networks))
 
 
 def measure_code(family: str, *networks: str) -> str:
     """What measures them: the fingerprint of the family, or those joined, and the architectures."""
     measures = (module_of("metrics", name) for name in joined(family))
-    models = (module_of("models", name) for name in networks)
+    models = (module_of("networks", name) for name in networks)
     return fingerprint("flatlab.metrics", *measures, *models)
 
 
@@ -96,7 +96,7 @@ def study_settings(key: str, scale: str) -> dict[str, Any]:
 
 def study_code(key: str) -> str:
     """What the table of a study is computed with."""
-    return fingerprint("flatlab.studies", module_of("studies", key))
+    return fingerprint("flatlab.simulations", module_of("simulations", key))
 
 
 def _plain(record: Strict) -> dict[str, Any]:

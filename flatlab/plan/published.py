@@ -32,7 +32,7 @@ def computing_code(key: str, scale: str, grid_of: Callable[[str, str], Grid]) ->
 
     Those of a grid: of training, and of each family.  grid_of: the grid of a key and a scale.
     """
-    if key in keys_of("studies"):
+    if key in keys_of("simulations"):
         return {"study": study_code(key)}
     if key in zoo_keys():
         trained = {"train": members_code()} if load_zoo(key, scale).trained else {}

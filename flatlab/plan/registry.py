@@ -1,6 +1,6 @@
 """What there is: the folders of the package are the registries, a file's stem is the key.
 
-Keys have hyphens where file names have underscores: `mlp4-small` lives in `models/mlp4_small.py`.
+Keys have hyphens where file names have underscores: `mlp4-small` lives in `networks/mlp4_small.py`.
 Nothing is imported here: planning must not wait for torch or matplotlib.
 """
 
@@ -17,13 +17,13 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def keys_of(folder: str) -> list[str]:
-    """The keys of one registry: data, models, metrics, studies or verify."""
+    """The keys of one registry: data, networks, metrics, simulations or verify."""
     files = (PACKAGE / folder).glob("[a-z]*.py")
     return sorted(file.stem.replace("_", "-") for file in files)
 
 
 def module_of(folder: str, key: str) -> str:
-    """The module that defines a key: ("models", "mlp4-small") -> flatlab.models.mlp4_small."""
+    """The module that defines a key: ("networks", "mlp4-small") -> flatlab.networks.mlp4_small."""
     return f"flatlab.{folder}.{key.replace('-', '_')}"
 
 
@@ -39,12 +39,12 @@ def check_known(folder: str, key: str, where: str) -> None:
 
 def mode_of(network: str) -> str:
     """How the training engine advances many networks of an architecture: its literal MODE."""
-    return _literal(_path("models", network), "MODE")
+    return _literal(_path("networks", network), "MODE")
 
 
 def parameters_of(network: str) -> int:
     """About how many parameters an architecture has: its literal PARAMETERS."""
-    return _literal(_path("models", network), "PARAMETERS")
+    return _literal(_path("networks", network), "PARAMETERS")
 
 
 def families_of_grids() -> list[str]:
@@ -77,7 +77,7 @@ def scales_of(study: str) -> dict[str, dict[str, Any]]:
     Those of scale paper are complete; the other scales hold what they change.
     """
     where = f"studies/{_path('studies', study).name}: SCALES"
-    scales = _literal(_path("studies", study), "SCALES")
+    scales = _literal(_path("simulations", study), "SCALES")
     refuse_unknown(scales, SCALES, where)
     for scale in SCALES:
         if scale not in scales:
@@ -131,7 +131,7 @@ def figures() -> list[Figure]:
     for figure in found:
         where = f"{figure.paper}/{figure.key}.py: FIGURE.studies"
         for study in figure.studies:
-            check_known("studies", study, where)
+            check_known("simulations", study, where)
         if not figure.tables:
             raise PlanError(f"{where}: name a study, or a grid in FIGURE.grids")
     return found

@@ -88,7 +88,7 @@ class Data(Strict, frozen=True, kw_only=True, omit_defaults=True):
 class Network(Strict, frozen=True):
     """The architecture of a grid."""
 
-    name: Annotated[Key, Meta(description="a file of flatlab/models")]
+    name: Annotated[Key, Meta(description="a file of flatlab/networks")]
     outputs: Annotated[
         Literal["classes"] | Annotated[int, Meta(ge=1)],
         Meta(

@@ -23,10 +23,10 @@ import xarray as xr
 from torch import nn
 
 from flatlab.data import DataError
-from flatlab.models import build, draw, fit_of
-from flatlab.progress import Progress
+from flatlab.jobs import Unfinished
+from flatlab.jobs.progress import Progress
+from flatlab.networks import build, draw, fit_of
 from flatlab.splits import Split, prepare
-from flatlab.store import Unfinished
 from flatlab.train.layers import NotStackable
 from flatlab.train.pack import Keeper, Memory, PackTraining, Trained
 

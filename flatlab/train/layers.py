@@ -16,8 +16,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from flatlab.models import Gaussian, Residual
-from flatlab.models.diagonal_linear import Diagonal
+from flatlab.networks import Gaussian, Residual
+from flatlab.networks.diagonal_linear import Diagonal
 
 aten = torch.ops.aten  # the kernels that autograd itself calls
 

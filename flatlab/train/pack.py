@@ -15,7 +15,7 @@ from flatlab.objective import sample_losses, total_loss
 from flatlab.splits import EVALUATED, Split
 from flatlab.store import as_strings
 from flatlab.train.minibatches import Order, chunk_steps, steps_per_epoch
-from flatlab.train.networks import MODES, Networks
+from flatlab.train.modes import MODES, Networks
 from flatlab.train.schedules import drawn_rates, learning_rates, steps_of
 
 CURVES = {"log_spaced": 25}
@@ -25,7 +25,7 @@ Weights = tuple[dict[str, np.ndarray], dict[str, Any]]
 
 
 class Keeper(Protocol):
-    """Keeps arrays with a description under a name: `flatlab.store.Unfinished`, or memory."""
+    """Keeps arrays with a description under a name: `flatlab.jobs.Unfinished`, or memory."""
 
     def save(self, name: str, arrays: dict[str, np.ndarray], about: Mapping[str, Any]) -> None: ...
 

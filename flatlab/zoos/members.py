@@ -17,10 +17,10 @@ import xarray as xr
 from torch import nn
 
 from flatlab.data import DataError
-from flatlab.progress import Progress
+from flatlab.jobs import Unfinished
+from flatlab.jobs.progress import Progress
+from flatlab.jobs.unfinished import Content
 from flatlab.splits import Split, Splits, prepare
-from flatlab.store import Unfinished
-from flatlab.store.unfinished import Content
 from flatlab.zoos import networks, training
 
 ACCURACIES = ("train_accuracy", "test_accuracy")

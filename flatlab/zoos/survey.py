@@ -14,11 +14,12 @@ import numpy as np
 import xarray as xr
 
 from flatlab.data import DataError
+from flatlab.jobs import Unfinished
+from flatlab.jobs.progress import Progress
+from flatlab.jobs.unfinished import Content
 from flatlab.metrics import MeasureError, measure
 from flatlab.metrics.adaptive import QUANTITIES
-from flatlab.progress import Progress
-from flatlab.store import Unfinished, as_strings
-from flatlab.store.unfinished import Content
+from flatlab.store import as_strings
 from flatlab.zoos import networks, training
 from flatlab.zoos.images import Images
 from flatlab.zoos.members import ACCURACIES, key_of, seen_by, splits_of, trained

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from flatlab.features import LOSSES, Linear, loss_nearby, normalized, relative_flatness
+from flatlab.simulations._ridge import LOSSES, Linear, loss_nearby, normalized, relative_flatness
 
 seeds = st.integers(0, 10_000)
 factors = arrays(float, 4, elements=st.floats(0.1, 10))

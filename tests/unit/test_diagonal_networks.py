@@ -13,7 +13,7 @@ import flatlab
 from flatlab.data import load
 from flatlab.metrics import MeasureError
 from flatlab.metrics.diagonal import SCALES
-from flatlab.models.diagonal_linear import Diagonal
+from flatlab.networks.diagonal_linear import Diagonal
 
 WIDTH, SAMPLES = 6, 4
 

@@ -112,13 +112,13 @@ def frozen() -> nn.Module:
 
 
 def package(name: str, shape: tuple[int, ...], outputs: int) -> nn.Module:
-    from flatlab.models import build
+    from flatlab.networks import build
 
     return build({"name": name, "activation": "relu"}, shape, outputs)
 
 
 def vgg() -> nn.Module:
-    from flatlab.models import vgg11
+    from flatlab.networks import vgg11
 
     widths = tuple(w if isinstance(w, str) else w // 32 for w in vgg11.WIDTHS)
     return vgg11.build((3, 32, 32), 2, nn.ReLU, widths, (6, 6))

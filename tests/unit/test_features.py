@@ -7,7 +7,7 @@ import pytest
 from scipy import integrate
 from scipy.stats import truncnorm
 
-from flatlab.features import (
+from flatlab.simulations._ridge import (
     LOSSES,
     Linear,
     approximated_bound,

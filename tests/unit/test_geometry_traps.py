@@ -336,7 +336,7 @@ def test_squares_that_overflow_have_no_values_either(mlp, normal, measured):
 
 def pack(stripes, family, change, precision="float64"):
     """Measure two networks of one pack; `change` edits the weights of the first."""
-    from flatlab.models import build
+    from flatlab.networks import build
 
     network = {"name": "mlp4-small", "activation": "relu", "initialization": "framework"}
     torch.manual_seed(0)

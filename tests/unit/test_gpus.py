@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
+from flatlab.jobs import task
+from flatlab.jobs.gpus import own_gpu, visible_gpus
 from flatlab.standalone import Named
-from flatlab.store import task
-from flatlab.store.gpus import own_gpu, visible_gpus
 
 JOB = """
 import os, sys
-from flatlab.store.gpus import own_gpu
+from flatlab.jobs.gpus import own_gpu
 with own_gpu():
     print(os.environ["CUDA_VISIBLE_DEVICES"], flush=True)
     sys.stdin.readline()

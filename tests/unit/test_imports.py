@@ -10,7 +10,7 @@ import pytest
 
 LIGHT = ["flatlab.plan", "flatlab.store", "flatlab.tables.table", "flatlab.tables.correlations"]
 LIGHT += ["flatlab.stats", "flatlab.figures", "flatlab.figures.chen2026.figH8", "flatlab.verify"]
-LIGHT += ["flatlab.studies.representativeness", "flatlab.studies.locally_constant_labels"]
+LIGHT += ["flatlab.simulations.representativeness", "flatlab.simulations.locally_constant_labels"]
 LIGHT += ["flatlab.verify.chen2026", "flatlab.cli", "flatlab.data", "flatlab.data.digits"]
 
 

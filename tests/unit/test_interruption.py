@@ -17,9 +17,9 @@ import torch
 
 from flatlab import store
 from flatlab.data import load
-from flatlab.models import SineFit
+from flatlab.networks import SineFit
 from flatlab.train import Interrupted, train_packs
-from flatlab.train.networks import MODES
+from flatlab.train.modes import MODES
 from flatlab.train.pack import PackTraining
 from tests.packs import GIVEN, images, same, settings
 
@@ -192,7 +192,7 @@ import os, signal, sys, threading, time, traceback
 import torch
 torch.set_num_threads(1)
 sys.path.insert(0, {root!r})
-from flatlab.store import files
+from flatlab import store as files
 from flatlab.train import train_packs
 from flatlab import store
 from tests.packs import images, settings

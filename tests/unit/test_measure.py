@@ -16,7 +16,7 @@ import xarray as xr
 from torch import nn
 
 import flatlab
-from flatlab import MeasureError, features, store
+from flatlab import MeasureError, store
 from flatlab.metrics import (
     accuracy,
     adaptive,
@@ -28,6 +28,7 @@ from flatlab.metrics import (
     linear,
     measure_pack,
 )
+from flatlab.simulations import _ridge as features
 
 PAGE = Path(__file__).parents[2] / "docs" / "measures.md"
 DIMS = {"sample", "layer", "norm", "bound"}
@@ -671,7 +672,7 @@ def packed(
     stripes, precision="float64", costly=ALL_COSTLY, samples=None, change=None, family="geometry"
 ):
     """Two networks of one pack at two checkpoints, and the file of their measures."""
-    from flatlab.models import build
+    from flatlab.networks import build
 
     network = {"name": "mlp4-small", "activation": "relu", "initialization": "framework"}
     torch.manual_seed(0)

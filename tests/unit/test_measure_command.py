@@ -13,7 +13,7 @@ from torch import nn
 import flatlab
 from flatlab import data, store
 from flatlab.cli import main
-from flatlab.models import build, initialize
+from flatlab.networks import build, initialize
 from flatlab.splits import prepare
 
 NETWORK = {"name": "mlp4-small", "activation": "relu"}

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from flatlab.data import load
-from flatlab.models import Residual, build, initialize, mlp4, resnet18, vgg11
+from flatlab.networks import Residual, build, initialize, mlp4, resnet18, vgg11
 from flatlab.objective import (
     framework_loss,
     loss_gradient,
@@ -21,7 +21,7 @@ from flatlab.plan.registry import mode_of
 from flatlab.splits import Split, prepare
 from flatlab.train import train_packs
 from flatlab.train.layers import MaxPool, NotStackable, stack
-from flatlab.train.networks import MODES
+from flatlab.train.modes import MODES
 from flatlab.train.stacks import Recorded, Stack
 from flatlab.train.updates import GradientDescent
 from tests.packs import DATA, GIVEN, TRAINING, images, settings
@@ -84,7 +84,7 @@ def assert_equal(found, expected, exact=EXACT):
         assert found[name] == pytest.approx(array, rel=0, abs=exact), name
 
 
-@pytest.mark.parametrize("network", keys_of("models"))
+@pytest.mark.parametrize("network", keys_of("networks"))
 def test_every_mode_trains_every_architecture_as_the_loop_does(network, narrow):
     raw = data_for(network)
     expected = weights(raw, network, mode="loop")
@@ -182,7 +182,7 @@ def test_the_loop_is_what_one_writes_with_the_framework(rule):
         assert arrays[name][1, 0] == pytest.approx(tensor.numpy(), rel=0, abs=1e-9), name
 
 
-@pytest.mark.parametrize("network", keys_of("models"))
+@pytest.mark.parametrize("network", keys_of("networks"))
 def test_the_default_mode_of_an_architecture_is_a_fast_one(network, narrow):
     assert mode_of(network) in ("batched", "graphs")
     shape = (1, 8, 8) if is_for_small_images(network) else (3, 32, 32)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import flatlab
-from flatlab import features
+from flatlab.simulations import _ridge as features
 
 WIDTHS = (4, 6, 5, 3)
 

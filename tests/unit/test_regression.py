@@ -11,7 +11,7 @@ from torch import nn
 
 from flatlab.data import DataError, load
 from flatlab.metrics import MeasureError, measure_pack
-from flatlab.models import Gaussian, build, initialize
+from flatlab.networks import Gaussian, build, initialize
 from flatlab.splits import prepare
 from flatlab.tables.regression import GAUSSIAN, RELU, by_frequency
 from flatlab.tables.table import collect

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from flatlab.data import DataError, _sources
-from flatlab.store import Guard
+from flatlab.jobs import Guard
 
 CONTENT = np.random.default_rng(0).bytes(100_000)
 NAME = "data.bin"

@@ -7,7 +7,7 @@ import pytest
 
 from flatlab import train
 from flatlab.train import stacks, train_packs
-from flatlab.train.networks import MODES
+from flatlab.train.modes import MODES
 from flatlab.train.pack import PackTraining
 from tests.packs import images, same, settings
 

@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from flatlab import store
-from flatlab.store import guard as guards
-from flatlab.store.job import job as run_job
+from flatlab import jobs, store
+from flatlab.jobs import lock as guards
+from flatlab.jobs.job import job as run_job
 
 
 def example() -> xr.Dataset:
@@ -119,7 +119,7 @@ def test_a_missing_file_says_how_to_build_it(tmp_path: Path) -> None:
 def test_a_file_of_another_format_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flatlab.store.files.STORE_VERSION", store.STORE_VERSION + 1)
+    monkeypatch.setattr("flatlab.store.STORE_VERSION", store.STORE_VERSION + 1)
     store.save_dataset(tmp_path / "a.zarr.zip", example())
     monkeypatch.undo()
     with pytest.raises(store.StoreError, match=r"has format \d+, this version of flatlab reads"):
@@ -155,7 +155,7 @@ def test_a_failed_write_leaves_the_old_file(
 
 def lock(output: Path, **about: object) -> Path:
     """A lock file as another process would have left it."""
-    with store.Guard(output) as guard:
+    with jobs.Guard(output) as guard:
         ours = guard.path.read_text()
     path = output.with_name(f"{output.name}.lock")
     path.write_text(json.dumps({**json.loads(ours), "token": "theirs", **about}))
@@ -193,9 +193,9 @@ def beating(path: Path, **about: object) -> Iterator[None]:
 
 def test_a_second_writer_is_refused_with_the_holder_named(tmp_path: Path) -> None:
     output = tmp_path / "a.json"
-    with store.Guard(output):
+    with jobs.Guard(output):
         with pytest.raises(store.StoreError) as error:
-            store.Guard(output).__enter__()
+            jobs.Guard(output).__enter__()
         for part in (str(output), os.uname().nodename, str(os.getpid())):
             assert part in str(error.value)
     assert list(tmp_path.iterdir()) == []
@@ -206,11 +206,11 @@ def test_a_second_writer_on_a_cluster_waits(
 ) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     output = tmp_path / "a.json"
-    first = store.Guard(output)
+    first = jobs.Guard(output)
     first.__enter__()
     threading.Timer(0.3, lambda: first.__exit__(None, None, None)).start()
     start = time.monotonic()
-    with store.Guard(output):
+    with jobs.Guard(output):
         assert time.monotonic() - start > 0.2
     assert capsys.readouterr().err.count("waiting for its end") == 1
 
@@ -219,10 +219,10 @@ def test_the_lock_of_a_dead_process_is_taken_over(tmp_path: Path, impatient: Non
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     lock(tmp_path / "a.json", pid=dead.pid)
-    with store.Guard(tmp_path / "a.json"):
+    with jobs.Guard(tmp_path / "a.json"):
         pass
     lock(tmp_path / "a.json", born="12345")  # our own number, which another process had before
-    with store.Guard(tmp_path / "a.json"):
+    with jobs.Guard(tmp_path / "a.json"):
         pass
     assert list(tmp_path.iterdir()) == []
 
@@ -234,12 +234,12 @@ def test_a_lock_of_another_machine_counts_while_its_heart_beats(
     output = tmp_path / "a.json"
     path = lock(output, host="elsewhere", pid=1, place="elsewhere")
     with beating(path), pytest.raises(store.StoreError, match="host elsewhere, process 1"):
-        store.Guard(output).__enter__()
+        jobs.Guard(output).__enter__()
     for skew in (-3600, 3600):
         path = lock(output.with_name(f"{skew}.json"), pid=1, place="elsewhere", token=f"{skew}")
         os.utime(path, (time.time() + skew, time.time() + skew))
         start = time.monotonic()
-        with store.Guard(output.with_name(f"{skew}.json")):
+        with jobs.Guard(output.with_name(f"{skew}.json")):
             assert time.monotonic() - start > guards.STALE_S / 2
 
 
@@ -249,14 +249,14 @@ def test_a_dead_job_is_looked_at_once_for_all_its_outputs(tmp_path: Path, impati
         lock(output, place="elsewhere")
     start = time.monotonic()
     for output in outputs:
-        with store.Guard(output):
+        with jobs.Guard(output):
             pass
     assert time.monotonic() - start < 2 * guards.STALE_S
 
 
 def test_a_lock_that_a_crash_has_emptied_is_no_obstacle(tmp_path: Path, impatient: None) -> None:
     (tmp_path / "a.json.lock").touch()
-    with store.Guard(tmp_path / "a.json"):
+    with jobs.Guard(tmp_path / "a.json"):
         pass
     assert list(tmp_path.iterdir()) == []
 
@@ -264,7 +264,7 @@ def test_a_lock_that_a_crash_has_emptied_is_no_obstacle(tmp_path: Path, impatien
 def test_who_lost_the_lock_may_not_write(tmp_path: Path) -> None:
     """A process that was suspended, and whose lock was taken over, notices before it writes."""
     output = tmp_path / "a.json"
-    with store.Guard(output) as guard:
+    with jobs.Guard(output) as guard:
         guard.check()
         theirs = lock_in_place(guard.path)
         with pytest.raises(store.StoreError, match="lock was lost"):
@@ -281,7 +281,7 @@ def lock_in_place(path: Path) -> str:
 
 def test_the_heart_beats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guards, "BEAT_S", 0.01)
-    with store.Guard(tmp_path / "a.json") as guard:
+    with jobs.Guard(tmp_path / "a.json") as guard:
         os.utime(guard.path, (0, 0))
         deadline = time.time() + 10
         while guard.path.stat().st_mtime == 0 and time.time() < deadline:

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from flatlab import plan, studies
-from flatlab.features import LOSSES, ridge
+from flatlab import plan, simulations
 from flatlab.plan import registry
-from flatlab.studies import locally_constant_labels, representativeness
-from flatlab.studies._extractors import RANGE, Extractor, rescaled
-from flatlab.studies._mixtures import draw
+from flatlab.simulations import locally_constant_labels, representativeness
+from flatlab.simulations._extractors import RANGE, Extractor, rescaled
+from flatlab.simulations._mixtures import draw
+from flatlab.simulations._ridge import LOSSES, ridge
 
 LABELS = {
     "separations": [0.1, 1.0, 4.0],
@@ -31,14 +31,14 @@ VALUE = 'TITLE = "t"\nSCALES = {"paper": {"size": 3}, "short": {}, "demo": %s}\n
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A package with a folder for studies."""
-    (tmp_path / "studies").mkdir()
+    (tmp_path / "simulations").mkdir()
     monkeypatch.setattr(registry, "PACKAGE", tmp_path)
-    return tmp_path / "studies"
+    return tmp_path / "simulations"
 
 
 def test_a_scale_changes_what_it_names(package: Path) -> None:
     (package / "my_study.py").write_text(VALUE % '{"size": 2}')
-    assert plan.keys_of("studies") == ["my-study"]
+    assert plan.keys_of("simulations") == ["my-study"]
     sizes = [plan.study_settings("my-study", scale)["size"] for scale in ("paper", "short", "demo")]
     assert sizes == [3, 3, 2]
 
@@ -59,9 +59,9 @@ def test_what_is_wrong_in_a_study_is_said_in_a_sentence(
         plan.study_settings("my-study", "demo")
 
 
-@pytest.mark.parametrize("key", plan.keys_of("studies"))
+@pytest.mark.parametrize("key", plan.keys_of("simulations"))
 def test_every_study_has_a_title_and_settings_at_every_scale(key: str) -> None:
-    assert registry._literal(registry._path("studies", key), "TITLE")
+    assert registry._literal(registry._path("simulations", key), "TITLE")
     for scale in plan.SCALES:
         assert plan.study_settings(key, scale)
 
@@ -127,7 +127,7 @@ def test_an_extractor_that_no_factor_suits_is_drawn_anew_and_counted() -> None:
     small = {**LABELS, "separations": [3.0], "batches": {"inverted": 1}, "datasets": 1}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(locally_constant_labels, "invertible", lambda *given: (Extractor(*given), 2))
-        table = studies.make("locally-constant-labels", "demo", small)
+        table = simulations.make("locally-constant-labels", "demo", small)
     assert table.attrs["extent"].endswith("cannot be inverted, drawn anew: 2")
 
 
@@ -146,7 +146,7 @@ def test_without_the_tanh_in_the_inverse_the_features_are_others() -> None:
 
 
 def test_the_table_of_labels_has_what_a_loop_over_its_data_finds() -> None:
-    table = studies.make("locally-constant-labels", "demo", LABELS)
+    table = simulations.make("locally-constant-labels", "demo", LABELS)
     assert table.attrs["study"] == "locally-constant-labels"
     for part in ("3 class separations", "60 training and 80 test", "2 (exact)"):
         assert part in table.attrs["extent"]
@@ -184,14 +184,14 @@ def test_the_authors_code_scales_weights_and_not_features() -> None:
 def test_the_table_of_representativeness_has_bounds_made_of_its_parts() -> None:
     settings = plan.study_settings("representativeness", "demo")
     settings |= {"separations": [0.5, 4.0], "repeats": 2, "size": 180, "inner_folds": 4}
-    table = studies.make("representativeness", "demo", settings)
+    table = simulations.make("representativeness", "demo", settings)
     paper, code = (table.sel(variant=variant) for variant in ("paper", "code"))
     flatness = 0.1**2 / 16 * paper["relative_flatness"]
     xr.testing.assert_allclose(paper["bound"], flatness + paper["representativeness"])
     flatness = 0.1**2 / 10 * code["relative_flatness"]
     xr.testing.assert_allclose(code["bound"], flatness + code["representativeness"])
     assert ((code["representativeness"] <= 1) & (code["representativeness"] > -0.1)).all()
-    again = studies.make("representativeness", "demo", settings)
+    again = simulations.make("representativeness", "demo", settings)
     xr.testing.assert_identical(table, again)
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from flatlab import figures, plan, studies
+from flatlab import figures, plan, simulations
 from flatlab.figures.petzka2021 import fig3, fig4
 
 mpl.use("Agg")
@@ -27,7 +27,7 @@ def tables():
     made = {}
     for key, changes in SMALL.items():
         settings = plan.study_settings(key, "demo") | changes
-        made[key] = studies.make(key, "demo", settings)
+        made[key] = simulations.make(key, "demo", settings)
     return made
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from flatlab.data import DataError
-from flatlab.models import build, initialize
+from flatlab.networks import build, initialize
 from flatlab.splits import prepare
 from flatlab.train import TrainError, train_packs
 

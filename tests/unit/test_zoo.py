@@ -15,9 +15,9 @@ import flatlab
 from flatlab import data, plan, store
 from flatlab.cli import main
 from flatlab.data import DataError
+from flatlab.jobs import Unfinished
 from flatlab.plan.schema import PlanError
 from flatlab.plan.zoos import designs_of
-from flatlab.store import Unfinished
 from flatlab.tables.zoo import gather
 from flatlab.zoos import members, networks, survey, training
 from flatlab.zoos.images import Images

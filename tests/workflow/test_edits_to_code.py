@@ -14,7 +14,7 @@ pytestmark = pytest.mark.workflow
 FIGURE = "flatlab/figures/chen2026/figH8.py"
 FAMILY = "flatlab/metrics/geometry.py"
 TRAINING = "flatlab/train/minibatches.py"
-MODEL = "flatlab/models/mlp4_small.py"
+MODEL = "flatlab/networks/mlp4_small.py"
 
 A_FAMILY = '''
 """A family of one quantity."""

@@ -11,7 +11,7 @@ import pytest
 
 pytestmark = pytest.mark.workflow
 ROOT = Path(__file__).resolve().parents[2]
-STUDY = "flatlab/studies/representativeness.py"
+STUDY = "flatlab/simulations/representativeness.py"
 TABLE = "results/demo/tables/representativeness.zarr.zip"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from flatlab.models import lenet5
+from flatlab.networks import lenet5
 
 MODE = "batched"
 PARAMETERS = 19_754

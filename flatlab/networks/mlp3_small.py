@@ -1,16 +1,16 @@
-"""`mlp4-regression` of the demo scale: 1-64-64-64-1."""
+"""`mlp3` for images of 8 x 8 pixels: 64-32-32-10 on digits. A network of the demo scale."""
 
 from __future__ import annotations
 
 from torch import nn
 
-from flatlab.models import mlp4
+from flatlab.networks import mlp4
 
 MODE = "batched"
-PARAMETERS = 8_513
-WIDTHS = (64, 64, 64)
+PARAMETERS = 3_466
+WIDTHS = (32, 32)
 
 
 def build(inputs: tuple[int, ...], outputs: int, activation: type[nn.Module]) -> nn.Sequential:
-    """As `mlp4`, with hidden layers of 64 units."""
+    """As `mlp3`, with hidden layers of 32 units."""
     return mlp4.build(inputs, outputs, activation, WIDTHS)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from flatlab.features import Array
+from flatlab.simulations._ridge import Array
 
 Single = NDArray[np.float32]
 

@@ -1,13 +1,13 @@
-"""`mlp4` for images of 8 x 8 pixels: 64-64-64-64-10 on digits. A network of the demo scale."""
+"""`mlp4-regression` of the demo scale: 1-64-64-64-1."""
 
 from __future__ import annotations
 
 from torch import nn
 
-from flatlab.models import mlp4
+from flatlab.networks import mlp4
 
 MODE = "batched"
-PARAMETERS = 13_130
+PARAMETERS = 8_513
 WIDTHS = (64, 64, 64)
 
 

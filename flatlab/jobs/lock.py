@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from flatlab.store.files import StoreError, make_folder, replace
+from flatlab.store import StoreError, make_folder, replace
 
 BEAT_S = 5.0
 """How often the holder renews the lock's date."""

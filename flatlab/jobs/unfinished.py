@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from flatlab.store.files import StoreError, load_weights, save_weights
+from flatlab.store import StoreError, load_weights, save_weights
 
 Content = tuple[dict[str, np.ndarray], dict[str, Any]]
 

@@ -6,7 +6,7 @@ from collections import OrderedDict
 
 from torch import nn
 
-from flatlab.models import feature_size
+from flatlab.networks import feature_size
 
 MODE = "graphs"
 PARAMETERS = 62_006

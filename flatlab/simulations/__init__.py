@@ -18,6 +18,6 @@ from flatlab.plan import module_of
 
 def make(key: str, scale: str, settings: Mapping[str, Any]) -> xr.Dataset:
     """The table of a study, with the attributes that figures and verdicts name it by."""
-    module = importlib.import_module(module_of("studies", key))
+    module = importlib.import_module(module_of("simulations", key))
     names = {"scale": scale, "study": key, "title": module.TITLE, "data": "synthetic data"}
     return module.table(settings).assign_attrs(names)

@@ -23,7 +23,9 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from flatlab.features import (
+from flatlab.simulations._extractors import Extractor
+from flatlab.simulations._mixtures import draw
+from flatlab.simulations._ridge import (
     LOSSES,
     Array,
     approximated_bound,
@@ -32,8 +34,6 @@ from flatlab.features import (
     representativeness,
     ridge,
 )
-from flatlab.studies._extractors import Extractor
-from flatlab.studies._mixtures import draw
 
 TITLE = "The approximated generalization bound of ridge regressions on Gaussian mixtures"
 SCALES = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from flatlab.models import mlp4
+from flatlab.networks import mlp4
 
 MODE = "batched"
 PARAMETERS = 656_810

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from flatlab.models import resnet18
+from flatlab.networks import resnet18
 
 MODE = "batched"
 PARAMETERS = 44_226

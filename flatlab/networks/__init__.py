@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from flatlab.models._frequencies import SineFit, narrow_first_layer
+from flatlab.networks._frequencies import SineFit, narrow_first_layer
 from flatlab.plan import module_of
 
 
@@ -58,7 +58,7 @@ def build(network: Mapping[str, Any], inputs: tuple[int, ...], outputs: int) -> 
     network: the `network` section of a grid. The weights are the framework's, from its global
     generator; `initialize` gives them a seed.
     """
-    module = importlib.import_module(module_of("models", network["name"]))
+    module = importlib.import_module(module_of("networks", network["name"]))
     return module.build(inputs, outputs, ACTIVATIONS[network["activation"]])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
-from flatlab.features import Array
+from flatlab.simulations._ridge import Array
 
 CLUSTERS, INFORMATIVE, REDUNDANT = 4, 6, 2
 

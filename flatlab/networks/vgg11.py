@@ -9,7 +9,7 @@ from collections import OrderedDict
 
 from torch import nn
 
-from flatlab.models import feature_size
+from flatlab.networks import feature_size
 
 MODE = "graphs"
 PARAMETERS = 9_750_922

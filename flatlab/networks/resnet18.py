@@ -10,7 +10,7 @@ from collections import OrderedDict
 
 from torch import nn
 
-from flatlab.models import Residual, ZeroConv2d
+from flatlab.networks import Residual, ZeroConv2d
 
 MODE = "graphs"
 PARAMETERS = 11_173_962

@@ -16,9 +16,9 @@ from typing import Any
 
 import xarray as xr
 
-from flatlab.store.files import replace, save_dataset, save_json, save_weights
-from flatlab.store.gpus import own_gpu
-from flatlab.store.guard import Guard
+from flatlab.jobs.gpus import own_gpu
+from flatlab.jobs.lock import Guard
+from flatlab.store import replace, save_dataset, save_json, save_weights
 
 
 class Job:

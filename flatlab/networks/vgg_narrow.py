@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from flatlab.models import vgg11
+from flatlab.networks import vgg11
 
 MODE = "graphs"
 PARAMETERS = 97_018

@@ -22,7 +22,9 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from flatlab.features import (
+from flatlab.simulations._extractors import Extractor, invertible, rescaled
+from flatlab.simulations._mixtures import draw
+from flatlab.simulations._ridge import (
     LOSSES,
     Array,
     Linear,
@@ -31,8 +33,6 @@ from flatlab.features import (
     relative_flatness,
     ridge,
 )
-from flatlab.studies._extractors import Extractor, invertible, rescaled
-from flatlab.studies._mixtures import draw
 
 TITLE = "Relative flatness and the generalization gap of ridge regressions on Gaussian mixtures"
 SCALES = {
