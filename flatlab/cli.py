@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from flatlab import __version__, estimate, figures, plan, publication, scoreboard, store
+from flatlab import __version__, estimate, plan, plotting, publication, scoreboard, store
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -283,7 +283,7 @@ def _about(about: dict[str, Any]) -> str:
     stands_in = f"; stands in for {about['stands_in_for']}" if about["stands_in_for"] else ""
     return (
         f"{about['grid']}: {about['runs']} {about['network']} networks on {about['data']}, "
-        f"{about['diverged']} diverged{figures.not_trained(about)}{stands_in}"
+        f"{about['diverged']} diverged{plotting.not_trained(about)}{stands_in}"
     )
 
 

@@ -24,7 +24,7 @@ rule draw:
         tables=lambda wildcards: figure_of(wildcards).tables,
         grids=lambda wildcards: list(figure_of(wildcards).grids),
         code=lambda wildcards: plan.fingerprint(
-            "flatlab.figures", f"flatlab.figures.{wildcards.paper}.{wildcards.figure}"
+            "flatlab.plotting", f"flatlab.papers.{wildcards.paper}.{wildcards.figure}"
         ),
     script:
         "../scripts/draw.py"

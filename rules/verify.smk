@@ -14,7 +14,7 @@ rule verify:
     params:
         tables=lambda wildcards: figure_of(wildcards).tables,
         code=lambda wildcards: plan.fingerprint(
-            plan.module_of("verify", wildcards.paper)
+            f"flatlab.papers.{wildcards.paper}.claims"
         ),
     script:
         "../scripts/verify.py"

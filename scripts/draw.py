@@ -1,4 +1,4 @@
-from flatlab import figures, jobs, store
+from flatlab import jobs, plotting, store
 
 with jobs.job(snakemake) as job:
     loaded = map(store.load_dataset, job.input.tables)
@@ -6,4 +6,4 @@ with jobs.job(snakemake) as job:
     loaded = map(store.load_dataset, job.input.correlations)
     correlations = dict(zip(job.params.grids, loaded, strict=True))
     target = f"{job.wildcards.paper}_{job.wildcards.figure}"
-    job.save(**figures.make(target, tables, correlations))
+    job.save(**plotting.make(target, tables, correlations))

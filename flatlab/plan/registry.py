@@ -118,15 +118,15 @@ class Figure(Strict, frozen=True):
 
 
 def figures() -> list[Figure]:
-    """Every figure of the package: the literal FIGURE of each flatlab/figures/<paper>/<key>.py."""
+    """Every figure of the package: the literal FIGURE of each flatlab/papers/<paper>/<key>.py."""
     found = [
         convert(
             {"paper": path.parent.name, "key": path.stem, **_literal(path, "FIGURE")},
             Figure,
             f"{path.parent.name}/{path.name}: FIGURE.",
         )
-        for path in sorted((PACKAGE / "figures").glob("*/fig*.py"))
-        + sorted((PACKAGE / "figures").glob("*/table*.py"))
+        for path in sorted((PACKAGE / "papers").glob("*/fig*.py"))
+        + sorted((PACKAGE / "papers").glob("*/table*.py"))
     ]
     for figure in found:
         where = f"{figure.paper}/{figure.key}.py: FIGURE.studies"

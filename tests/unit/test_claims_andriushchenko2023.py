@@ -12,12 +12,12 @@ import xarray as xr
 from matplotlib.figure import Figure
 from scipy.stats import kendalltau
 
-from flatlab import figures
-from flatlab.figures.andriushchenko2023 import fig1, fig7
+from flatlab import plotting
+from flatlab.claims import Evidence, verify
+from flatlab.papers.andriushchenko2023 import fig1, fig7
+from flatlab.papers.andriushchenko2023._networks import NETWORKS, fitted, not_fitted, relative_error
+from flatlab.papers.andriushchenko2023.claims import CLAIMS
 from flatlab.tables.correlations import correlate
-from flatlab.tables.diagonal import NETWORKS, fitted, not_fitted, relative_error
-from flatlab.verify import Evidence, verify
-from flatlab.verify.andriushchenko2023 import CLAIMS
 
 SCALES = ["none", "balanced", "printed", "elementwise"]
 ABOUT = {
@@ -322,7 +322,7 @@ def test_the_lines_of_figure_1_are_means_of_the_runs_that_did_not_diverge() -> N
 def test_each_figure_is_made_and_also_of_no_network_at_all(figure: str, make: Any) -> None:
     table = make()
     target, grid = f"andriushchenko2023_{figure}", GRIDS[figure]
-    files = figures.make(target, {grid: table}, {grid: correlate(table)})
+    files = plotting.make(target, {grid: table}, {grid: correlate(table)})
     assert set(files) == {"csv", "pdf", "svg", "png"}
     assert len(pd.read_csv(io.BytesIO(files["csv"]))) > 100
     none = table.assign_coords(diverged=table["diverged"] | True)

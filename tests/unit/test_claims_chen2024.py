@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flatlab.verify import Evidence, verify
-from flatlab.verify.chen2024 import CLAIMS
+from flatlab.claims import Evidence, verify
+from flatlab.papers.chen2024.claims import CLAIMS
 from tests.unit.test_claims_of_trends import (
     BLURRED,
     DIMENSION,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from flatlab.verify import verify
-from flatlab.verify._input_scale import GRID, SCALES
+from flatlab.claims import verify
+from flatlab.papers.macdonald2023._input_scale import GRID, SCALES
 
 SEEDS, CHECKPOINTS = 5, 7
 FIGURES = {"fig30": "relu", "fig31": "tanh"}

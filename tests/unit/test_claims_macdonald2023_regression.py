@@ -11,12 +11,19 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure
 
-from flatlab import figures, plan
-from flatlab.figures.macdonald2023 import _regression, fig32
+from flatlab import plan, plotting
+from flatlab.claims import Evidence, verify
+from flatlab.papers.macdonald2023 import _norms, fig32
+from flatlab.papers.macdonald2023._frequencies import (
+    FIRST_LAYER,
+    FREQUENCIES,
+    GAUSSIAN,
+    JACOBIAN,
+    RELU,
+    SHARPNESS,
+)
+from flatlab.papers.macdonald2023._regression import REGRESSION
 from flatlab.tables.correlations import correlate
-from flatlab.tables.regression import FIRST_LAYER, FREQUENCIES, GAUSSIAN, JACOBIAN, RELU, SHARPNESS
-from flatlab.verify import Evidence, verify
-from flatlab.verify._regression import REGRESSION
 
 SEEDS = 10
 LIKE_THE_PAPER = {
@@ -125,7 +132,7 @@ def test_the_rows_of_a_table_are_means_and_deviations_of_the_networks_that_did_n
     grid: str,
 ) -> None:
     made = table(grid, LIKE_THE_PAPER[grid], diverged=3)
-    frame = _regression.frame(grid, made).set_index(["quantity", "frequency"])
+    frame = _norms.frame(grid, made).set_index(["quantity", "frequency"])
     for name in (JACOBIAN, SHARPNESS):
         runs = made.sel(run=~made["diverged"].values)
         for start, frequency in FREQUENCIES[grid].items():
@@ -143,7 +150,7 @@ def texts(fig: Figure) -> list[str]:
 
 def test_the_table_shows_the_numbers_of_the_csv_beside_those_of_the_paper() -> None:
     fig = Figure(figsize=(9, 3))
-    _regression.draw(fig, _regression.frame(GAUSSIAN, tables()[GAUSSIAN]))
+    _norms.draw(fig, _norms.frame(GAUSSIAN, tables()[GAUSSIAN]))
     shown = texts(fig)
     for text in ("327.0 ± 11.", "326.8 ± 182.5", "13,518 ± 3,872", "0.56 ± 0.02", "10 networks"):
         assert any(text in other for other in shown), text
@@ -151,8 +158,8 @@ def test_the_table_shows_the_numbers_of_the_csv_beside_those_of_the_paper() -> N
 
 def test_what_is_not_there_is_not_shown_as_a_number() -> None:
     fig = Figure(figsize=(9, 3))
-    frame = _regression.frame(RELU, tables()[RELU].drop_vars(SHARPNESS))
-    _regression.draw(fig, frame)
+    frame = _norms.frame(RELU, tables()[RELU].drop_vars(SHARPNESS))
+    _norms.draw(fig, frame)
     assert texts(fig).count("not measured") == 2
     assert not any("nan" in text for text in texts(fig))
 
@@ -193,6 +200,6 @@ def test_each_is_made_from_its_grids_in_every_format(figure: str) -> None:
     grids = next(f.grids for f in plan.figures() if f.target == target)
     made = {grid: found for grid, found in tables().items() if grid in grids}
     correlations = {grid: correlate(found) for grid, found in made.items()}
-    files = figures.make(target, made, correlations)
+    files = plotting.make(target, made, correlations)
     assert set(files) == {"csv", "pdf", "svg", "png"}
     assert len(pd.read_csv(io.BytesIO(files["csv"]))) > 5

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from flatlab.claims import Claim, Evidence, verify
+from flatlab.papers.chen2026.claims import CLAIMS
 from flatlab.stats import Verdict
-from flatlab.verify import Claim, Evidence, verify
-from flatlab.verify.chen2026 import CLAIMS
 
 S, MLS, NMLS, VOLUME, G = "root_sharpness", "mls", "nmls", "log_volume", "g"
 DIMENSION, ACCURACY, LOSS = "local_dimension", "test_accuracy", "train_loss"

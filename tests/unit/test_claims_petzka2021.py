@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from flatlab import verify
-from flatlab.verify import Evidence
-from flatlab.verify.petzka2021 import CLAIMS
+from flatlab import claims as verify
+from flatlab.claims import Evidence
+from flatlab.papers.petzka2021.claims import CLAIMS
 
 SEPARATIONS = [0.1, 0.5, 1.0, 2.0, 5.0]
 RISING, FALLING, FLAT = [0.0, 0.2, 0.5, 0.7, 0.9], [0.9, 0.7, 0.5, 0.2, 0.0], [0.3] * 5

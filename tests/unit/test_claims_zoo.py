@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from flatlab.figures import make
+from flatlab.claims import verify
+from flatlab.plotting import make
 from flatlab.tables.zoo import kept
-from flatlab.verify import verify
 
 FAMILIES = ["vit"] * 60 + ["mobilevit"] * 10 + ["fastvit"] * 4 + ["deit"] * 26
 

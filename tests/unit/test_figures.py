@@ -14,8 +14,9 @@ import xarray as xr
 from matplotlib.figure import Figure
 from PIL import Image
 
-from flatlab import figures, plan
-from flatlab.figures import pairplot, style
+from flatlab import plan, plotting
+from flatlab.plotting import pairs as pairplot
+from flatlab.plotting import style
 from flatlab.tables.correlations import correlate
 
 mpl.use("Agg")
@@ -141,12 +142,12 @@ def test_an_undefined_correlation_and_a_value_that_is_not_finite_do_not_stop_the
 def test_a_figure_is_made_in_every_format_and_repeats_bit_for_bit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from flatlab.figures.chen2026 import figH8
+    from flatlab.papers.chen2026 import figH8
 
     monkeypatch.setattr(pairplot, "CHEN2026", NAMES)
     runs = table(NAMES)
     tables, correlations = {"mlp-grid": runs}, {"mlp-grid": correlate(runs)}
-    first, second = (figures.make("chen2026_figH8", tables, correlations) for _ in range(2))
+    first, second = (plotting.make("chen2026_figH8", tables, correlations) for _ in range(2))
     assert first == second
     assert set(first) == {"csv", "pdf", "svg", "png"}
     back = pd.read_csv(io.BytesIO(first["csv"]))
@@ -154,27 +155,27 @@ def test_a_figure_is_made_in_every_format_and_repeats_bit_for_bit(
 
 
 def test_a_figure_says_on_what_it_was_computed_and_what_it_stands_in_for() -> None:
-    text = figures.about(correlate(table(NAMES)))
+    text = plotting.about(correlate(table(NAMES)))
     for part in ("29 mlp4-small networks", "digits", "1 diverged", "mlp4 on fashion-mnist"):
         assert part in text
 
 
 def test_the_title_names_every_scale_and_data_set_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from flatlab.figures.chen2026 import figH8
+    from flatlab.papers.chen2026 import figH8
 
     monkeypatch.setattr(pairplot, "CHEN2026", NAMES)
-    monkeypatch.setattr(figures, "FORMATS", ("svg",))
-    monkeypatch.setitem(figures.STYLE, "svg.fonttype", "none")
+    monkeypatch.setattr(plotting, "FORMATS", ("svg",))
+    monkeypatch.setitem(plotting.STYLE, "svg.fonttype", "none")
     runs = table(NAMES)
     grids = {"mlp-grid": "digits", "vgg-grid": "photographs", "lenet-grid": "digits"}
     correlations = {grid: correlate(runs).assign_attrs(data=data) for grid, data in grids.items()}
-    files = figures.make("chen2026_figH8", {"mlp-grid": runs}, correlations)
+    files = plotting.make("chen2026_figH8", {"mlp-grid": runs}, correlations)
     assert f"figH8 (demo on digits and photographs): {figH8.FIGURE['title']}" in str(files["svg"])
 
 
 def test_every_figure_of_the_package_declares_itself_and_its_quantities_have_labels() -> None:
     for figure in plan.figures():
-        path = Path(figures.__file__).parent / figure.paper / f"{figure.key}.py"
+        path = Path(plotting.__file__).parents[1] / "papers" / figure.paper / f"{figure.key}.py"
         functions = {n.name for n in ast.parse(path.read_text()).body if hasattr(n, "name")}
         assert {"frame", "draw"} <= functions
         assert figure.tables
@@ -187,7 +188,7 @@ def test_a_palette_changes_no_colour_that_one_could_see():
     for number, colour in enumerate(mpl.color_sequences["tab10"]):
         ax.plot([0, 1], [number, number + 2], color=colour)
         ax.fill_between([0, 1], number, number + 1, color=colour, alpha=0.2)
-    full, small = io.BytesIO(), figures._render(fig, "png")
+    full, small = io.BytesIO(), plotting._render(fig, "png")
     fig.savefig(full, format="png")
     expected, found = (
         np.asarray(Image.open(picture).convert("RGB")).astype(int)

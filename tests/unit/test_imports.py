@@ -9,9 +9,9 @@ import sys
 import pytest
 
 LIGHT = ["flatlab.plan", "flatlab.store", "flatlab.tables.table", "flatlab.tables.correlations"]
-LIGHT += ["flatlab.stats", "flatlab.figures", "flatlab.figures.chen2026.figH8", "flatlab.verify"]
+LIGHT += ["flatlab.stats", "flatlab.plotting", "flatlab.papers.chen2026.figH8", "flatlab.claims"]
 LIGHT += ["flatlab.simulations.representativeness", "flatlab.simulations.locally_constant_labels"]
-LIGHT += ["flatlab.verify.chen2026", "flatlab.cli", "flatlab.data", "flatlab.data.digits"]
+LIGHT += ["flatlab.papers.chen2026.claims", "flatlab.cli", "flatlab.data", "flatlab.data.digits"]
 
 
 def loaded_after_importing(*modules):

@@ -12,8 +12,8 @@ from torch import nn
 from flatlab.data import DataError, load
 from flatlab.metrics import MeasureError, measure_pack
 from flatlab.networks import Gaussian, build, initialize
+from flatlab.papers.macdonald2023._frequencies import GAUSSIAN, RELU, by_frequency
 from flatlab.splits import prepare
-from flatlab.tables.regression import GAUSSIAN, RELU, by_frequency
 from flatlab.tables.table import collect
 from flatlab.train import TrainError, train_packs
 from tests.packs import DATA, GIVEN, images, settings

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from flatlab import figures, plan, simulations
-from flatlab.figures.petzka2021 import fig3, fig4
+from flatlab import plan, plotting, simulations
+from flatlab.papers.petzka2021 import fig3, fig4
 
 mpl.use("Agg")
 SMALL = {
@@ -33,12 +33,12 @@ def tables():
 
 @pytest.mark.parametrize("figure", TARGETS, ids=lambda figure: figure.target)
 def test_a_figure_of_studies_is_made_and_its_csv_holds_its_frame(figure, tables, monkeypatch):
-    monkeypatch.setattr(figures, "FORMATS", ("svg",))
-    monkeypatch.setitem(figures.STYLE, "svg.fonttype", "none")
+    monkeypatch.setattr(plotting, "FORMATS", ("svg",))
+    monkeypatch.setitem(plotting.STYLE, "svg.fonttype", "none")
     shown = {key: tables[key] for key in figure.studies}
-    files = figures.make(figure.target, shown, {})
-    assert files == figures.make(figure.target, shown, {})
-    module = importlib.import_module(f"flatlab.figures.{figure.paper}.{figure.key}")
+    files = plotting.make(figure.target, shown, {})
+    assert files == plotting.make(figure.target, shown, {})
+    module = importlib.import_module(f"flatlab.papers.{figure.paper}.{figure.key}")
     frame = module.frame(shown, {})
     pd.testing.assert_frame_equal(pd.read_csv(io.BytesIO(files["csv"])), frame, check_dtype=False)
     text = files["svg"].decode()

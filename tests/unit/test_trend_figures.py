@@ -15,8 +15,10 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure
 
-from flatlab import figures, plan
-from flatlab.figures import pairplot, style, trends
+from flatlab import plan, plotting
+from flatlab.plotting import curves as trends
+from flatlab.plotting import pairs as pairplot
+from flatlab.plotting import style
 from flatlab.tables.correlations import correlate
 from flatlab.tables.selection import end_of_training, interpolation_begins, through_training
 
@@ -439,12 +441,12 @@ def test_every_figure_is_made_and_its_csv_holds_its_frame(
     given = [figure.target, *chosen]
     thorough = figure.target in THOROUGH
     with monkeypatch.context() as only:
-        only.setattr(figures, "FORMATS", figures.FORMATS if thorough else ("svg",))
-        files = figures.make(*given)
-        assert set(files) == {"csv", *figures.FORMATS}
+        only.setattr(plotting, "FORMATS", plotting.FORMATS if thorough else ("svg",))
+        files = plotting.make(*given)
+        assert set(files) == {"csv", *plotting.FORMATS}
         if thorough:
-            assert figures.make(*given) == files
-    module = importlib.import_module(f"flatlab.figures.{figure.paper}.{figure.key}")
+            assert plotting.make(*given) == files
+    module = importlib.import_module(f"flatlab.papers.{figure.paper}.{figure.key}")
     back = pd.read_csv(io.BytesIO(files["csv"]), keep_default_na=False, na_values=[""])
     frame = module.frame(*given[1:]).replace("", np.nan)
     pd.testing.assert_frame_equal(back, frame, check_dtype=False)
@@ -452,7 +454,7 @@ def test_every_figure_is_made_and_its_csv_holds_its_frame(
 
 def test_figures_of_all_grids_show_each_of_them(tables, correlations) -> None:
     """Sensitivity against its bounds: the points and correlations of the tables."""
-    fig4 = pytest.importorskip("flatlab.figures.chen2026.fig4")
+    fig4 = pytest.importorskip("flatlab.papers.chen2026.fig4")
     frame = fig4.frame(tables, correlations)
     fig = Figure(figsize=(11, 7), layout="constrained")
     fig4.draw(fig, frame)
@@ -469,7 +471,7 @@ def test_figures_of_all_grids_show_each_of_them(tables, correlations) -> None:
 
 
 def test_the_stability_of_a_layer_is_its_sensitivity_over_its_bound(tables) -> None:
-    fig1 = pytest.importorskip("flatlab.figures.beyond.fig1")
+    fig1 = pytest.importorskip("flatlab.papers.beyond.fig1")
     runs = tables["vgg-grid"]
     frame = fig1.frame({"vgg-grid": runs}, {})
     one = through_training(runs, {"lr": 0.2}).sel(samples="train", layer="conv2")
@@ -489,7 +491,7 @@ def test_the_stability_of_a_layer_is_its_sensitivity_over_its_bound(tables) -> N
 
 
 def test_conventions_are_correlations_of_the_end_of_training(tables, correlations) -> None:
-    fig2 = pytest.importorskip("flatlab.figures.beyond.fig2")
+    fig2 = pytest.importorskip("flatlab.papers.beyond.fig2")
     frame = fig2.frame(tables, correlations).set_index(["grid", "kind", "x", "y"])
     for grid, runs in tables.items():
         about = f"{grid}: {runs.attrs['network']} on {runs.attrs['data']}"
@@ -515,7 +517,7 @@ def test_conventions_are_correlations_of_the_end_of_training(tables, correlation
 
 
 def test_correlations_through_training_are_those_of_each_checkpoint(tables) -> None:
-    fig3 = pytest.importorskip("flatlab.figures.beyond.fig3")
+    fig3 = pytest.importorskip("flatlab.papers.beyond.fig3")
     grids = {grid: tables[grid] for grid in ("mlp-grid", "vgg-grid")}
     frame = fig3.frame(grids, {})
     for grid, runs in grids.items():

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from flatlab.claims import Evidence, verify
+from flatlab.papers.chen2026.claims import CLAIMS
 from flatlab.stats import Verdict, not_run, theorem
 from flatlab.stats.verdict import compare
-from flatlab.verify import Evidence, verify
-from flatlab.verify.chen2026 import CLAIMS
 
 S, MLS, NMLS, VOLUME = "root_sharpness", "mls", "nmls", "log_volume"
 DIMENSION, GAP, KAPPA = "local_dimension", "generalization_gap", "relative_flatness"

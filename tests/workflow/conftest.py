@@ -224,11 +224,11 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Lab:
             if path.name not in kept:
                 path.unlink()
     lab.rewrite_grid(_make_small)
-    figure = "flatlab/figures/chen2026/figH8.py"
-    lab.append("flatlab/figures/pairplot.py", "CHEN2026 = CHEN2026[:2]")
+    figure = "flatlab/papers/chen2026/figH8.py"
+    lab.append("flatlab/plotting/pairs.py", "CHEN2026 = CHEN2026[:2]")
     for path, pattern, replacement in (
         (figure, r'"size_inches": \[.*\]', '"size_inches": [4.0, 4.0]'),
-        ("flatlab/figures/__init__.py", r'"pdf.fonttype": 42', '"pdf.fonttype": 3'),
+        ("flatlab/plotting/__init__.py", r'"pdf.fonttype": 42', '"pdf.fonttype": 3'),
         ("flatlab/stats/bootstrap.py", r"RESAMPLES = [\d_]+", "RESAMPLES = 200"),
     ):
         _substitute(lab / path, pattern, replacement)

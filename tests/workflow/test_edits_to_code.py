@@ -11,7 +11,7 @@ import pytest
 
 pytestmark = pytest.mark.workflow
 
-FIGURE = "flatlab/figures/chen2026/figH8.py"
+FIGURE = "flatlab/papers/chen2026/figH8.py"
 FAMILY = "flatlab/metrics/geometry.py"
 TRAINING = "flatlab/train/minibatches.py"
 MODEL = "flatlab/networks/mlp4_small.py"

@@ -18,8 +18,8 @@ TABLE = "results/demo/tables/representativeness.zarr.zip"
 @pytest.fixture
 def with_study(fresh):
     """The laboratory with one more figure, of a small study, in the place of that of a grid."""
-    shutil.rmtree(fresh / "flatlab/figures/chen2026")
-    figure = "flatlab/figures/petzka2021/fig4.py"
+    shutil.rmtree(fresh / "flatlab/papers/chen2026")
+    figure = "flatlab/papers/petzka2021/fig4.py"
     shutil.copy2(ROOT / figure, fresh / figure)
     small = '"demo": {"repeats": 2, "separations": [0.5, 5.0]}'
     text, count = re.subn(r'"demo": \{[^}]*\}', small, (fresh / STUDY).read_text())

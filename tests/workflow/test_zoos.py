@@ -21,7 +21,7 @@ from flatlab.zoos import networks
 pytestmark = pytest.mark.workflow
 ROOT = Path(__file__).resolve().parents[2]
 ZOO = "zoos/vision-zoo.yaml"
-SOURCES = ("flatlab/figures/chen2026/fig5.py", "flatlab/metrics/adaptive.py", ZOO)
+SOURCES = ("flatlab/papers/chen2026/fig5.py", "flatlab/metrics/adaptive.py", ZOO)
 TARGET = "chen2026_fig5"
 TABLE = "results/demo/tables/vision-zoo.zarr.zip"
 ANALYSIS = ("gather vision-zoo", "draw fig5", "verify fig5", TARGET)

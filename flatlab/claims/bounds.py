@@ -1,0 +1,102 @@
+"""Claims about the bounds of sensitivity: the chain A <= B <= C <= D, MLS and NMLS.
+
+They are theorems where no weights are shared, and proxies in convolutional networks: there the
+violations are counted and not judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from flatlab.claims import Claim, Evidence
+from flatlab.claims.curves import Curves, NotThere
+from flatlab.claims.quantities import CENTRAL, MLP, MLS, MLS_BOUND, NMLS, NMLS_BOUND
+from flatlab.stats import Estimate, Verdict, every, not_run, theorem, undefined, violations
+from flatlab.stats.trends import over_seeds
+from flatlab.tables.selection import end_of_training
+
+CHAIN = {"A": "bound_a", "B": "bound_b", "C": "bound_c", "D": "bound_d"}
+BOUNDED = {"MLS": (MLS, MLS_BOUND, "d"), "NMLS": (NMLS, NMLS_BOUND, "nmls")}
+
+
+def chain(values: Callable[[str], np.ndarray]) -> Verdict:
+    """A <= B <= C <= D for all values: name -> (runs, checkpoints)."""
+    return _theorems({f"{a} <= {b}": (CHAIN[a], CHAIN[b]) for a, b in pairwise(CHAIN)}, values)
+
+
+def bounded(values: Callable[[str], np.ndarray], *names: str) -> Verdict:
+    """MLS or NMLS, or both, do not exceed their bounds."""
+    return _theorems({f"{name} <= {name} bound": BOUNDED[name][:2] for name in names}, values)
+
+
+def _theorems(pairs: dict[str, tuple[str, ...]], values: Callable[[str], np.ndarray]) -> Verdict:
+    try:
+        return every(
+            theorem(text, values(smaller), values(larger))
+            for text, (smaller, larger) in pairs.items()
+        )
+    except NotThere as missing:
+        return not_run(str(missing))
+
+
+def looser(c: Curves, step: str, other: str) -> Estimate:
+    """How much larger a distance in the chain is than another at the end: "D-C" than "B-A"."""
+    label = f"({step}) - ({other}) at the end; {c}"
+    letters = [*step.split("-"), *other.split("-")]
+    try:
+        a, b, x, y = c.ends(*(CHAIN[letter] for letter in letters))
+    except NotThere as missing:
+        return undefined(label, str(missing))
+    return over_seeds(label, lambda mean: mean, (a - b) - (x - y))
+
+
+def bounds_in_training(source: str, caption: str) -> list[Claim]:
+    """Of the figures of A, B, C and D of one perceptron: the seeds of lr 0.1, batch size 20."""
+
+    def last_is_loosest(e: Evidence) -> Verdict:
+        curves = e.curves(MLP, CENTRAL)
+        return (looser(curves, "D-C", "B-A") > 0) & (looser(curves, "D-C", "C-B") > 0)
+
+    return [
+        Claim(
+            "c1",
+            "A <= B <= C <= D at every checkpoint of every run of lr 0.1, batch size 20",
+            source,
+            lambda e: chain(e.curves(MLP, CENTRAL).values),
+        ),
+        Claim("c2", "D - C > B - A and D - C > C - B at the end", caption, last_is_loosest),
+    ]
+
+
+def bounds_of_models(key: str, grids: tuple[str, ...], source: str) -> Claim:
+    """MLS and NMLS within their bounds: a theorem on the MLP grid, a number on the others."""
+
+    def judge(e: Evidence) -> Verdict:
+        verdict = bounded(partial(e.values, MLP), "MLS", "NMLS")
+        others = [grid for grid in grids if grid != MLP and grid in e.tables]
+        return verdict.reporting(*(entry for grid in others for entry in counted(e, grid)))
+
+    text = "MLS <= MLS bound and NMLS <= NMLS bound for every perceptron (others are counted)"
+    return Claim(key, text, source, judge)
+
+
+def counted(e: Evidence, grid: str) -> Iterator[dict[str, Any]]:
+    """Networks of a grid that violate a bound at the end, for each norm of a kernel measured."""
+    table = end_of_training(e.table(grid))
+    for text, (name, bound, short) in BOUNDED.items():
+        if name not in table:
+            continue
+        found = {"kernel": table[bound]} if bound in table else {}
+        if "bound_by_norm" in table:
+            by_norm = table["bound_by_norm"].sel(bound=short)
+            found = {str(norm): by_norm.sel(norm=norm) for norm in table["norm"].values}
+        for norm, limits in found.items():
+            label = f"{text} <= {text} bound, {norm} norm; {grid}"
+            count = violations(label, table[name].values, limits.values)
+            if count["of"]:
+                yield count

@@ -1,0 +1,154 @@
+"""Claims about a linear classifier whose weights are multiplied: its adaptive sharpness follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import xarray as xr
+
+from flatlab.claims import Claim, Evidence
+from flatlab.claims.curves import FEWEST_RUNS, Array, NotThere
+from flatlab.stats import Verdict, every, theorem
+from flatlab.stats.trends import over_seeds
+
+GRID = "linear-grid"
+SHARPNESS, SCALED, FACTOR = "worst_sharpness", "scaled_worst_sharpness", "weight_factor"
+ERROR, LOSS = "classification_error", "classification_loss"
+VARIES = 10
+AT_THE_ENDS = {"smallest": (0, 0.05), "largest": (-1, 0.01)}
+"""The share of its maximum that sharpness is below where the weights are 2^-10 and 2^10 times."""
+
+NOTEBOOK = {0.12: 0.1379, 1.27: 0.0208}
+"""Sharpness in the ball, rho = 0.5, by factor: what the authors' public notebook shows."""
+
+
+def runs_of(e: Evidence) -> xr.Dataset:
+    """On training samples, those that did not diverge."""
+    table = e.table(GRID).sel(samples="train")
+    table = table.sel(run=~table["diverged"].values)
+    if table.sizes["run"] < FEWEST_RUNS:
+        raise NotThere(f"{GRID} has {table.sizes['run']} runs, an interval needs {FEWEST_RUNS}")
+    return table
+
+
+def judged(judge: Callable[[xr.Dataset], Verdict]) -> Callable[[Evidence], Verdict]:
+    """A verdict on the runs of the grid; `not run` where they are not there."""
+
+    def of_evidence(e: Evidence) -> Verdict:
+        try:
+            return judge(runs_of(e))
+        except NotThere as missing:
+            return Verdict("not run", str(missing))
+
+    return of_evidence
+
+
+def by_factor(table: xr.Dataset, logits: str) -> dict[str, Array]:
+    """Curves over the factors at the end of training: (runs, factors), by neighbourhood and rho."""
+    end = table[SCALED].isel(checkpoint=-1).sel(logits=logits)
+    return {
+        f"{name}, rho {radius}": end.sel(neighbourhood=name, radius=radius).values
+        for name in end["neighbourhood"].values
+        for radius in end["radius"].values
+    }
+
+
+def no_errors(table: xr.Dataset) -> Verdict:
+    error = table[ERROR].isel(checkpoint=-1).values
+    return theorem("training error <= 0", error, np.zeros_like(error))
+
+
+def varies(table: xr.Dataset) -> Verdict:
+    verdict = every(
+        over_seeds(
+            f"max - {VARIES} min; {name}", lambda c: c.max(axis=1) - VARIES * c.min(axis=1), curves
+        )
+        > 0
+        for name, curves in by_factor(table, "plain").items()
+    )
+    return verdict.reporting(*_beside_the_notebook(table))
+
+
+def _beside_the_notebook(table: xr.Dataset) -> list[dict[str, object]]:
+    """Our sharpness at the factors of the notebook's values, and these."""
+    factors = table[FACTOR].isel(run=0, checkpoint=-1).values
+    curves = by_factor(table, "plain").get("ball, rho 0.5")
+    if curves is None:
+        return []
+    entries = []
+    for factor, printed in NOTEBOOK.items():
+        place = int(np.abs(np.log(factors / factor)).argmin())
+        name = f"sharpness at factor {factors[place]:.3g}; the authors' notebook: {printed}"
+        entries.append(over_seeds(name, lambda means: means, curves[:, place]).report())
+    return entries
+
+
+def vanishes(table: xr.Dataset) -> Verdict:
+    return every(
+        over_seeds(
+            f"at the {end} factor - {share:g} max; {name}",
+            lambda c, place=place, share=share: c[:, place] - share * c.max(axis=1),
+            curves,
+        )
+        < 0
+        for name, curves in by_factor(table, "plain").items()
+        for end, (place, share) in AT_THE_ENDS.items()
+    )
+
+
+def does_not_vary(table: xr.Dataset) -> Verdict:
+    return every(
+        theorem(f"max <= min; {name}", curves.max(axis=1), curves.min(axis=1))
+        for name, curves in by_factor(table, "normalized").items()
+    )
+
+
+def keeps_falling(table: xr.Dataset) -> Verdict:
+    """From the first checkpoint at which no run has errors."""
+    right = np.flatnonzero((table[ERROR] == 0).all("run").values)
+    if not len(right) or right[0] == table.sizes["checkpoint"] - 1:
+        raise NotThere(f"{GRID} has no checkpoints after the first one without errors")
+    later = table.isel(checkpoint=slice(int(right[0]), None))
+    curves = {"cross-entropy": later[LOSS]}
+    for radius in later["radius"].values:
+        place = {"neighbourhood": "ball", "logits": "plain", "radius": radius}
+        curves[f"sharpness, rho {radius}"] = later[SHARPNESS].sel(place)
+    return every(
+        over_seeds(
+            f"largest step upwards after the last error; {name}",
+            lambda c: np.diff(c, axis=1).max(axis=1),
+            curve.transpose("run", "checkpoint").values,
+        )
+        < 0
+        for name, curve in curves.items()
+    )
+
+
+LOGIT_SCALE = [
+    Claim("c1", "the training error is zero", "caption of Fig. 1", judged(no_errors)),
+    Claim(
+        "c2",
+        f"sharpness is not constant in the scale of the weights: max > {VARIES} min",
+        "Sec. 3.2",
+        judged(varies),
+    ),
+    Claim(
+        "c3",
+        "sharpness vanishes at both ends: < 5 % of its maximum at 2^-10, < 1 % at 2^10",
+        "Fig. 1",
+        judged(vanishes),
+    ),
+    Claim(
+        "c4",
+        "with normalized logits sharpness is constant in the scale of the weights",
+        "Sec. 3.2, Eq. 5",
+        judged(does_not_vary),
+    ),
+    Claim(
+        "c5",
+        "sharpness and cross-entropy keep decreasing in training when the error is zero",
+        "Sec. 3.2",
+        judged(keeps_falling),
+    ),
+]

@@ -1,0 +1,106 @@
+"""andriushchenko2023, Figure 1: adaptive sharpness of a linear model whose weights are scaled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+import xarray as xr
+
+from flatlab.plotting.style import Look
+
+FIGURE = {
+    "title": "adaptive sharpness and the scale of a linear classifier",
+    "caption": (
+        "Sharpness of single samples in closed form, the worst growth of the logistic loss as the "
+        "weights w change by δ, mean over the training samples. First three panels: of the trained "
+        "weights times a factor, which is 1 at the vertical mark, in the neighbourhood of the "
+        "authors' notebook and in elementwise adaptive ones; with normalized logits (Eq. 5) it "
+        "does not depend on the factor. Last panel: along gradient descent, in the neighbourhood "
+        "of the first one. Mean over networks from different starts; bands from the least to the "
+        "largest are thinner than the lines."
+    ),
+    "grids": ["linear-grid"],
+    "size_inches": [11.0, 6.8],
+}
+
+PANELS = {
+    "ball": r"$\|\delta\|_2 \leq \rho \|w\|_2$",
+    "adaptive-l2": r"$\|\delta / |w|\|_2 \leq \rho$",
+    "adaptive-linf": r"$\|\delta / |w|\|_\infty \leq \rho$",
+}
+"""By neighbourhood."""
+
+TRAINING = "training"
+LOOKS = {
+    "0.1": Look("#7fb9da", "o"),
+    "0.25": Look("#2b7bba", "s"),
+    "0.5": Look("#08306b", "D"),
+    "normalized": Look("#d55e00", "", "--"),
+    "loss": Look("#222222", "^", ":"),
+}
+WORDS = {"normalized": r"every $\rho$, logits normalized", "loss": "cross-entropy"}
+
+
+def frame(tables: Mapping[str, xr.Dataset], correlations: Mapping[str, xr.Dataset]) -> pd.DataFrame:
+    """A point of a line per row: mean, least and largest over the networks, and how many they are.
+
+    x: the factor, in panels by neighbourhood, or the step of gradient descent.
+    """
+    table = tables["linear-grid"].sel(samples="train")
+    table = table.sel(run=~table["diverged"].values)
+    if not table.sizes["run"]:
+        return pd.DataFrame(columns=["panel", "line", "x", "mean", "least", "largest", "networks"])
+    end = table.isel(checkpoint=-1)
+    factors = end["weight_factor"].max("run").values  # the same for all
+    parts = []
+    for name in PANELS:
+        here = end["scaled_worst_sharpness"].sel(neighbourhood=name)
+        lines = {str(r): here.sel(radius=r, logits="plain") for r in here["radius"].values}
+        lines["normalized"] = here.sel(logits="normalized").max("radius")
+        parts += [_line(name, line, factors, values) for line, values in lines.items()]
+    here = table["worst_sharpness"].sel(neighbourhood="ball", logits="plain")
+    lines = {str(r): here.sel(radius=r) for r in here["radius"].values}
+    lines["loss"] = table["classification_loss"]
+    steps = table["checkpoint"].values
+    parts += [_line(TRAINING, line, steps, values) for line, values in lines.items()]
+    return pd.concat(parts, ignore_index=True)
+
+
+def _line(panel: str, line: str, x: Any, values: xr.DataArray) -> pd.DataFrame:
+    over = {"mean": values.mean("run"), "least": values.min("run"), "largest": values.max("run")}
+    columns = {name: part.values for name, part in over.items()}
+    head = {"panel": panel, "line": line, "x": x}
+    return pd.DataFrame({**head, **columns, "networks": values.sizes["run"]})
+
+
+def draw(fig: Any, frame: pd.DataFrame) -> None:
+    """A panel per neighbourhood, and one of the training."""
+    axes = fig.subplots(2, 2)
+    for ax, panel in zip(axes.flat, [*PANELS, TRAINING], strict=True):
+        here = frame[frame["panel"] == panel]
+        for line, look in LOOKS.items():
+            points = here[here["line"] == line]
+            if panel == TRAINING:
+                points = points[points["x"] > 0]  # the axis is logarithmic
+            if points.empty:
+                continue
+            label = WORDS.get(line, rf"$\rho$ = {line}")
+            style = {"color": look.color, "lw": 1.2, "marker": look.marker, "ms": 3}
+            ax.plot(points["x"], points["mean"], look.dash, label=label, **style)
+            ax.fill_between(
+                *(points[name] for name in ("x", "least", "largest")), color=look.color, alpha=0.3
+            )
+        ax.grid(lw=0.3, color="0.85")
+        if len(here):
+            ax.legend(loc="best", fontsize=7)
+        ax.set_xscale("log", base=10 if panel == TRAINING else 2)
+        ax.set_ylabel("worst-case sharpness (loss)")
+        ax.set_xlabel("factor on the trained weights")
+        ax.set_title(PANELS.get(panel, ""), loc="left")
+        if panel != TRAINING:
+            ax.axvline(1, color="0.6", lw=0.7, zorder=0.5)
+    axes[-1, -1].set_yscale("log")
+    axes[-1, -1].set(xlabel="step of gradient descent", ylabel="worst-case sharpness, loss")
+    axes[-1, -1].set_title(PANELS["ball"] + ", through training", loc="left")

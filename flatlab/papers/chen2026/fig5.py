@@ -1,0 +1,143 @@
+"""chen2026, Figure 5: normalized MLS against elementwise-adaptive sharpness of vision networks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from flatlab.plotting.style import correlation
+from flatlab.stats import Correlations
+from flatlab.tables.zoo import kept
+
+FIGURE = {
+    "title": "adaptive sharpness against normalized MLS",
+    "caption": (
+        "One point per network, bars are standard errors over samples and draws; a sigmoid behind "
+        "each network. Left: elementwise-adaptive sharpness, logarithmic, against mean |x|² |J|² "
+        "with the norm of the Jacobian by a Krylov iteration. Right: the pair without "
+        "normalization, S against MLS. Correlations with the logarithm of the ordinate, with their "
+        "95 % intervals in brackets (BCa bootstrap over networks; between families over families): "
+        "of all networks (Pearson's and of ranks), within families, and of the families' means."
+    ),
+    "zoos": ["vision-zoo"],
+    "size_inches": [11.0, 5.6],
+}
+
+PANELS = {
+    "normalized": ("normalized_norm", "adaptive_sharpness"),
+    "plain": ("mean_norm", "plain_trace"),
+}
+"""Abscissa and ordinate, by panel."""
+
+LABELS = {
+    "normalized_norm": "normalized MLS (output²)",
+    "adaptive_sharpness": "elementwise-adaptive sharpness (output²)",
+    "mean_norm": "MLS (output/input)",
+    "plain_trace": "sharpness S (output²/parameter²)",
+}
+ACCURACIES = ("train_accuracy", "test_accuracy", "sample_accuracy")
+"""In the rows of networks, in %; of those that are trained elsewhere the last alone."""
+KINDS = {"pooled": "all", "ranks": "ranks", "within": "within", "between": "between"}
+MARKERS = "osD^vP*X<>phd"
+STRIDE = 5
+"""Families that are neighbours by name, as convnext and convnextv2, get hues so far apart."""
+
+
+def frame(tables: Mapping[str, xr.Dataset], correlations: Mapping[str, xr.Dataset]) -> pd.DataFrame:
+    """Rows `run`: a network in a panel.  Rows of `KINDS`: a correlation with its interval.
+
+    Networks that have no logarithm, since their sharpness is not positive, have none of either;
+    `left_out` counts them and those that were dropped or failed.
+    """
+    (table,) = tables.values()
+    chosen = kept(table)
+    parts = []
+    for panel, (x, y) in PANELS.items():
+        shown = chosen.sel(run=(chosen[y] > 0).values)
+        head = {"panel": panel, "left_out": table.sizes["run"] - shown.sizes["run"]}
+        runs = {
+            "row": "run",
+            "name": shown["run"].values,
+            "family": shown["family"].values,
+            **{name: shown[name].values for name in ACCURACIES},
+            "x_value": shown[x].values,
+            "x_error": shown[f"{x}_error"].values,
+            "y_value": shown[y].values,
+            "y_error": shown[f"{y}_error"].values,
+        }
+        parts.append(pd.DataFrame({**head, **runs}))
+        parts.append(pd.DataFrame([{**head, **row} for row in _correlations(shown, x, y)]))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _correlations(shown: xr.Dataset, x: str, y: str) -> list[dict[str, Any]]:
+    points = pd.DataFrame({"x": shown[x].values, "y": np.log(shown[y].values)})
+    by_family = points.groupby(shown["family"].values)
+    several = by_family["x"].transform("size") > 1
+    columns = {
+        "pooled": points,
+        "ranks": points.rank(),
+        "within": (points - by_family.transform("mean"))[several],
+        "between": by_family.mean(),
+    }
+    rows = []
+    for kind, chosen in columns.items():
+        values = {name: chosen[name].to_numpy() for name in ("x", "y")}
+        # one stratum: families have too few networks each to be resampled by themselves
+        rho = Correlations(values, ["all"] * len(chosen)).rho("x", "y")
+        low, high = rho.interval()
+        rows.append({"row": kind, "rho": rho.value, "low": low, "high": high})
+    return rows
+
+
+def draw(fig: Any, frame: pd.DataFrame) -> None:
+    """Two panels, points coloured by family."""
+    from matplotlib.lines import Line2D
+    from seaborn import color_palette
+
+    families = sorted(frame["family"].dropna().unique())
+    hues = color_palette("husl", len(families))
+    colors = [hue for start in range(STRIDE) for hue in hues[start::STRIDE]]
+    looks = {
+        family: (color, MARKERS[number % len(MARKERS)])
+        for number, (family, color) in enumerate(zip(families, colors, strict=True))
+    }
+    for ax, (panel, (x, y)) in zip(fig.subplots(1, len(PANELS)), PANELS.items(), strict=True):
+        here = frame[frame["panel"] == panel]
+        for family, points in here[here["row"] == "run"].groupby("family"):
+            color, marker = looks[family]
+            ax.errorbar(
+                *(points[name] for name in ("x_value", "y_value", "y_error", "x_error")),
+                fmt=marker,
+                color=color,
+                ms=5,
+                mew=0.4,
+                mec="white",
+                elinewidth=0.6,
+            )
+        ax.set_yscale("log")
+        ax.set_xlabel(LABELS[x])
+        ax.set_ylabel(LABELS[y])
+        ax.set_title(_summary(here), fontsize=8, loc="left")
+        ax.grid(alpha=0.25, lw=0.4)
+    handles = [
+        Line2D([], [], color=color, marker=marker, ls="", ms=5, label=family)
+        for family, (color, marker) in looks.items()
+    ]
+    fig.legend(handles=handles, loc="outside right upper", title="family")
+
+
+def _summary(here: pd.DataFrame) -> str:
+    """The correlations of a panel, two to a line, and how many networks it lacks."""
+    rows = here.set_index("row")
+    parts = []
+    for kind, word in KINDS.items():
+        text = correlation(*rows.loc[kind, ["rho", "low", "high"]]).replace("\n", " ")
+        parts.append(f"{word}: {text}")
+    count, left_out = (here["row"] == "run").sum(), int(here["left_out"].iloc[0])
+    lines = ["    ".join(parts[:2]), "    ".join(parts[2:])]
+    return "\n".join([f"{count} networks, {left_out} left out", *lines])

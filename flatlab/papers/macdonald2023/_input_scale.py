@@ -1,0 +1,103 @@
+"""Claims about networks on inputs of three scales: which grows more, sharpness or Jacobian norm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+
+import numpy as np
+
+from flatlab.claims import Claim, Evidence
+from flatlab.claims.curves import FEWEST_RUNS, Array, NotThere, series
+from flatlab.stats import Estimate, Verdict, every, undefined
+from flatlab.stats.trends import difference
+
+GRID = "input-scale-grid"
+SCALES = (0.5, 1.0, 1.5)
+SHARPNESS, JACOBIAN, FEATURES = "hessian_lambda_max", "softmax_jacobian_norm", "feature_norm"
+
+
+def growth(curves: Array) -> Array:
+    """The largest value in training over the value at the start: (runs, checkpoints) -> (runs)."""
+    return curves.max(axis=1) / curves[:, 0]
+
+
+def highest(curves: Array) -> Array:
+    """The largest value in training."""
+    return curves.max(axis=1)
+
+
+def highest_of_hidden(curves: Array) -> Array:
+    """The largest in training of the features of hidden layers: all but the first layer's inputs.
+
+    curves: (runs, checkpoints, layers).
+    """
+    return curves[:, :, 1:].max(axis=(1, 2))
+
+
+def values_of(e: Evidence, activation: str, scale: float, name: str) -> Array:
+    """A quantity in the training of the networks of one setting that did not diverge."""
+    table = e.table(GRID)
+    chosen = (table["activation"].values == activation) & np.isclose(table["scale"].values, scale)
+    chosen &= ~table["diverged"].values
+    if chosen.sum() < FEWEST_RUNS:
+        raise NotThere(
+            f"{GRID} has {chosen.sum()} networks of {activation} at scale {scale:g}, an interval "
+            f"needs {FEWEST_RUNS}"
+        )
+    return series(GRID, table.isel(run=np.flatnonzero(chosen)), name)
+
+
+def steps(
+    e: Evidence, activation: str, name: str, statistic: Callable[[Array], Array], label: str
+) -> list[Estimate]:
+    """How much more a statistic is at each scale than at the next smaller one."""
+    pairs = list(pairwise(SCALES))
+    names = [f"{label}(scale {b:g}) - {label}(scale {a:g}); {activation}" for a, b in pairs]
+    try:
+        of = {s: statistic(values_of(e, activation, s, name)) for s in SCALES}
+    except NotThere as missing:
+        return [undefined(text, str(missing)) for text in names]
+    return [difference(text, of[b], of[a]) for text, (a, b) in zip(names, pairs, strict=True)]
+
+
+def not_converged(e: Evidence) -> Iterable[dict[str, object]]:
+    """Eigenvalues whose iteration did not arrive, of how many: reported."""
+    try:
+        arrived = e.values(GRID, "hessian_converged")
+    except NotThere:
+        return []
+    of = np.isfinite(arrived)
+    count = int((arrived[of] == 0).sum())
+    text = f"the iteration for an eigenvalue converged; {GRID}"
+    return [{"quantity": text, "violations": count, "of": int(of.sum()), "n": len(arrived)}]
+
+
+def of_activation(activation: str, source: str) -> list[Claim]:
+    """The claims of the figure of one activation."""
+
+    def jacobian(e: Evidence) -> Verdict:
+        return every(s < 0 for s in steps(e, activation, JACOBIAN, growth, "growth of J"))
+
+    def sharpness(e: Evidence) -> Verdict:
+        # "less severe increase" may be of the ratio or of the height; the start differs too
+        grown = steps(e, activation, SHARPNESS, growth, "growth of lambda_max")
+        largest = steps(e, activation, SHARPNESS, highest, "max lambda_max")
+        verdict = every(s > 0 for s in grown) | every(s > 0 for s in largest)
+        return verdict.reporting(*not_converged(e))
+
+    def features(e: Evidence) -> Verdict:
+        return every(s > 0 for s in steps(e, activation, FEATURES, highest_of_hidden, "max |X|"))
+
+    scales = "at scale 0.5, 1, 1.5"
+    return [
+        Claim("c1", f"growth of the Jacobian norm falls: {scales}", source, jacobian),
+        Claim("c2", f"growth or maximum of lambda_max(H) rises: {scales}", source, sharpness),
+        Claim("c3", f"spectral norm of the hidden features rises: {scales}", source, features),
+    ]
+
+
+INPUT_SCALE = {
+    "fig30": of_activation("relu", "App. C.2, caption of Fig. 30"),
+    "fig31": of_activation("tanh", "App. C.2, caption of Fig. 31"),
+}

@@ -1,0 +1,95 @@
+"""Claims about regressions of the line: networks from rough and from smooth initializations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from flatlab.claims import Claim, Evidence
+from flatlab.claims.curves import FEWEST_RUNS, Array, NotThere
+from flatlab.papers.macdonald2023._frequencies import (
+    FIRST_LAYER,
+    GAUSSIAN,
+    JACOBIAN,
+    RELU,
+    SHARPNESS,
+    by_frequency,
+)
+from flatlab.stats import Estimate, Verdict, every, undefined
+from flatlab.stats.trends import difference
+
+NARROW, ALIKE = 0.1, 0.1
+"""The share of another that a much smaller first layer is, and that two close ones differ by."""
+
+WORDS = {JACOBIAN: "J", SHARPNESS: "sharpness", FIRST_LAYER: "|W_1|"}
+
+
+def excess(e: Evidence, grid: str, name: str, factor: float = 1.0) -> Estimate:
+    """`factor` times the mean over networks of high frequency, less the mean over those of low."""
+    times = "" if factor == 1 else f"{factor:g} "
+    label = f"{times}{WORDS[name]}(high) - {WORDS[name]}(low); {grid}"
+    try:
+        networks = by_frequency(grid, e.table(grid))
+        high, low = (_enough(networks, grid, name, frequency) for frequency in ("high", "low"))
+    except NotThere as missing:
+        return undefined(label, str(missing))
+    return difference(label, factor * high, low)
+
+
+def _enough(networks: pd.DataFrame, grid: str, name: str, frequency: str) -> Array:
+    values = networks[name][networks["frequency"] == frequency].to_numpy(dtype=float)
+    values = values[np.isfinite(values)]
+    if len(values) < FEWEST_RUNS:
+        raise NotThere(
+            f"{grid} has {len(values)} networks of {frequency} frequency with {name}, an interval "
+            f"needs {FEWEST_RUNS}"
+        )
+    return values
+
+
+def _smoother(e: Evidence) -> Verdict:
+    return every(excess(e, grid, JACOBIAN) > 0 for grid in (GAUSSIAN, RELU))
+
+
+def _gaussian(e: Evidence) -> Verdict:
+    return every(
+        (
+            excess(e, GAUSSIAN, JACOBIAN) > 0,
+            excess(e, GAUSSIAN, SHARPNESS) < 0,
+            excess(e, GAUSSIAN, FIRST_LAYER, NARROW) > 0,
+        )
+    )
+
+
+def _relu(e: Evidence) -> Verdict:
+    return every(
+        (
+            excess(e, RELU, JACOBIAN) > 0,
+            excess(e, RELU, SHARPNESS) > 0,
+            excess(e, RELU, FIRST_LAYER, 1 + ALIKE) > 0,
+            excess(e, RELU, FIRST_LAYER, 1 - ALIKE) < 0,
+        )
+    )
+
+
+REGRESSION: dict[str, list[Claim]] = {
+    "fig32": [
+        Claim("c1", "J(low) < J(high), Gaussian and ReLU", "caption of Fig. 32", _smoother),
+    ],
+    "table1": [
+        Claim(
+            "c1",
+            "J(low) < J(high), sharpness(low) > sharpness(high), |W_1|(low) < 0.1 |W_1|(high)",
+            "App. C.3",
+            _gaussian,
+        ),
+    ],
+    "table2": [
+        Claim(
+            "c2",
+            "J(low) < J(high), sharpness(low) < sharpness(high), |W_1| within 10 %",
+            "App. C.3",
+            _relu,
+        ),
+    ],
+}

@@ -1,0 +1,66 @@
+"""macdonald2023, Figure 32: eight points fitted from rough and from smooth initializations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+import xarray as xr
+
+from flatlab.papers.macdonald2023._frequencies import GAUSSIAN, JACOBIAN, RELU, by_frequency
+from flatlab.tables.selection import end_of_training
+
+FIGURE = {
+    "title": "eight points, fitted roughly and smoothly",
+    "caption": (
+        "One network each, of the first seed that did not diverge, at the end of training; high or "
+        "low is the frequency of the function that its training starts from. Above each panel the "
+        "largest |f'(x)| over the eight points, the Jacobian norm of that network."
+    ),
+    "grids": ["regression-gaussian-grid", "regression-relu-grid"],
+    "size_inches": [9.0, 6.4],
+}
+
+ACTIVATIONS = {GAUSSIAN: "Gaussian", RELU: "ReLU"}
+COLORS = {"high": "#d55e00", "low": "#0173b2"}
+
+
+def frame(tables: Mapping[str, xr.Dataset], correlations: Mapping[str, xr.Dataset]) -> pd.DataFrame:
+    """Rows `curve` and `point` with x and y, and `norm` with the Jacobian norm as y."""
+    parts = [pd.DataFrame(columns=["row", "activation", "frequency", "run", "x", "y"])]
+    for grid, activation in ACTIVATIONS.items():
+        networks = by_frequency(grid, tables[grid])
+        chosen = end_of_training(tables[grid])
+        for frequency in COLORS:
+            of_it = networks[networks["frequency"] == frequency]
+            if not len(of_it):
+                continue
+            first = of_it.iloc[0]
+            head = {"activation": activation, "frequency": frequency, "run": first["run"]}
+            run = chosen.sel(run=first["run"])
+            rows: dict[str, dict[str, Any]] = {
+                "curve": {"x": run["curve_input"].values, "y": run["curve_output"].values},
+                "point": {"x": run["fitted_input"].values, "y": run["fitted_target"].values},
+                "norm": {"x": [float("nan")], "y": [first[JACOBIAN]]},
+            }
+            parts += [pd.DataFrame({"row": row, **head, **xy}) for row, xy in rows.items()]
+    return pd.concat(parts[1:] or parts, ignore_index=True)
+
+
+def draw(fig: Any, frame: pd.DataFrame) -> None:
+    """A row per activation, a column per frequency."""
+    axes = fig.subplots(len(ACTIVATIONS), len(COLORS), squeeze=False, sharex=True, sharey="row")
+    for activation, row in zip(ACTIVATIONS.values(), axes, strict=True):
+        for (frequency, color), ax in zip(COLORS.items(), row, strict=True):
+            here = frame[(frame["activation"] == activation) & (frame["frequency"] == frequency)]
+            curve, points, norm = (here[here["row"] == kind] for kind in ("curve", "point", "norm"))
+            ax.plot(curve["x"], curve["y"], color=color, lw=1.3)
+            ax.plot(points["x"], points["y"], "o", color="0.1", ms=4.5, mew=0, zorder=3)
+            ax.set_title(f"{activation} network, {frequency} frequency", loc="left")
+            text = "no network" if norm.empty else rf"$\max\,|f'|$ = {norm['y'].iloc[0]:.3g}"
+            ax.set_title(text, loc="right", fontsize=8)
+    for ax in axes[-1]:
+        ax.set_xlabel("x")
+    for ax in axes[:, 0]:
+        ax.set_ylabel("y = f(x)")

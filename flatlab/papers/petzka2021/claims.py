@@ -1,0 +1,155 @@
+"""petzka2021: what the paper says of its figures.
+
+kappa is the relative flatness of the last layer. Each claim of Figures 3 and 4 is judged twice: of
+the experiment that the paper describes and, with the ending -code, of its authors' public code;
+those of Figure 3 also, with the ending -reversed, of the paper's experiment with the order of class
+separations that this code has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from flatlab.claims import Claim, Evidence
+from flatlab.stats import Correlations, Estimate, Verdict, every, not_run
+from flatlab.stats.trends import over_seeds, tau, tau_in_order
+
+LABELS, REPRESENTATIVENESS = "locally-constant-labels", "representativeness"
+WEAK, STRONG = 0.3, 0.5
+FIRST_OF_CODE = 0.5
+"""The smallest separation in the authors' code for Figure 4."""
+
+TIGHT, LEAST = 0.5, 0.1
+"""A bound is tight if it exceeds the gap by less than half of it, or of 0.1 where that is more."""
+
+
+def rho(e: Evidence, variant: str, separation: float) -> Estimate:
+    """rho(kappa, gap) over all data sets of a class separation, squared loss."""
+    table = e.table(LABELS).sel(variant=variant, loss="squared", separation=separation)
+    kappa = table["relative_flatness"].sel(normalization="none")
+    columns = {"kappa": kappa.values.ravel(), "gap": table["gap"].values.ravel()}
+    return Correlations(columns, [""] * kappa.size).rho("kappa", "gap")
+
+
+def separations(e: Evidence) -> list[float]:
+    """Those of Figure 3."""
+    return [float(c) for c in e.table(LABELS)["separation"].values]
+
+
+def rising(by_separation: dict[float, Estimate], name: str) -> Estimate:
+    """Kendall's tau-a of separation and correlation; resamples are of data sets."""
+    estimates = [by_separation[c] for c in sorted(by_separation)]
+    curves = np.column_stack([[e.value, *e.resampled] for e in estimates])
+    values = tau_in_order(curves)
+    strata = np.concatenate([np.full(len(e.strata), n) for n, e in enumerate(estimates)])
+    return Estimate(name, float(values[0]), values[1:], strata)
+
+
+def rises(variant: str) -> Callable[[Evidence], Verdict]:
+    """The correlation increases with the separation; reported without the smallest ones, too."""
+
+    def judge(e: Evidence) -> Verdict:
+        found = {c: rho(e, variant, c) for c in separations(e)}
+        known = {c: estimate for c, estimate in found.items() if not estimate.reason}
+        if len(known) < 2:
+            return not_run(f"{variant}: no correlations at two separations")
+        later = {c: estimate for c, estimate in known.items() if c >= FIRST_OF_CODE}
+        verdict = rising(known, "tau(separation, rho(kappa, gap))") > 0
+        name = f"tau from separation {FIRST_OF_CODE} on"
+        return verdict.reporting(
+            *([rising(later, name).report()] if len(later) > 1 else []),
+            *({**part.report(), "quantity": f"rho at {c:g}"} for c, part in found.items()),
+        )
+
+    return judge
+
+
+def at_the(end: Callable[..., float], variant: str) -> Callable[[Evidence], Estimate]:
+    """rho(kappa, gap) at the smallest or the largest separation: end is min or max."""
+    return lambda e: rho(e, variant, end(separations(e)))
+
+
+def locally_constant(variant: str, ending: str = "") -> list[Claim]:
+    """The claims of Figure 3."""
+    smallest, largest = at_the(min, variant), at_the(max, variant)
+    return [
+        Claim(
+            f"c1{ending}",
+            "rho(kappa, gap) increases with the class separation",
+            "Sec. 6, caption of Fig. 3",
+            rises(variant),
+        ),
+        Claim(
+            f"c2{ending}",
+            f"|rho(kappa, gap)| < {WEAK} at the smallest class separation",
+            "Sec. 6",
+            # Not of its absolute value, whose resamples pile up at zero.
+            lambda e: (smallest(e) < WEAK) & (smallest(e) > -WEAK),
+        ),
+        Claim(
+            f"c3{ending}",
+            f"rho(kappa, gap) > {STRONG} at the largest class separation",
+            "Sec. 6",
+            lambda e: largest(e) > STRONG,
+        ),
+    ]
+
+
+def approximated_bound(variant: str, ending: str = "") -> list[Claim]:
+    """The claims of Figure 4; repeats are what is resampled."""
+
+    def by_separation(e: Evidence) -> dict[float, tuple[np.ndarray, np.ndarray]]:
+        table = e.table(REPRESENTATIVENESS).sel(variant=variant).mean("fold")
+        return {
+            float(c): (
+                table["bound"].sel(separation=c).values,
+                table["gap"].sel(separation=c).values,
+            )
+            for c in table["separation"].values
+        }
+
+    def bounds(e: Evidence) -> Verdict:
+        return every(
+            over_seeds(f"bound - gap at {c:g}", np.subtract, *pair) > 0
+            for c, pair in by_separation(e).items()
+        )
+
+    def is_tight(e: Evidence) -> Verdict:
+        return every(
+            over_seeds(
+                f"bound - gap - {TIGHT} max(gap, {LEAST}) at {c:g}",
+                lambda bound, gap: bound - gap - TIGHT * np.maximum(gap, LEAST),
+                *pair,
+            )
+            < 0
+            for c, pair in by_separation(e).items()
+        )
+
+    def falls(e: Evidence) -> Verdict:
+        parts = by_separation(e)
+        bound = np.concatenate([pair[0] for pair in parts.values()])
+        strata = np.repeat(np.arange(len(parts)), len(bound) // len(parts))
+        return tau("tau(separation, bound)", np.array(list(parts))[strata], bound, strata) < 0
+
+    return [
+        Claim(f"c1{ending}", "mean bound > mean gap at every separation", "Fig. 4", bounds),
+        Claim(
+            f"c2{ending}",
+            f"bound - gap < {TIGHT} max(gap, {LEAST}) at every separation: tight",
+            "Sec. 6, caption of Fig. 4",
+            is_tight,
+        ),
+        Claim(f"c3{ending}", "the bound decreases with the class separation", "Sec. 6", falls),
+    ]
+
+
+CLAIMS: dict[str, list[Claim]] = {
+    "fig3": [
+        *locally_constant("exact"),
+        *locally_constant("reversed", "-reversed"),
+        *locally_constant("code", "-code"),
+    ],
+    "fig4": [*approximated_bound("paper"), *approximated_bound("code", "-code")],
+}
