@@ -20,10 +20,7 @@ report: "report/workflow.rst"
 
 wildcard_constraints:
     scale="|".join(plan.SCALES),
-    grid=f"(?!(?:{STUDIES}|{ZOOS})[./])[a-z0-9-]+",  # theirs are no grid's tables
-    study=STUDIES,
-    zoo=ZOOS,
-    part="[0-9]+",
+    experiment="[a-z0-9-]+",
     pack="[^/]+",
     family="[a-z0-9+-]+",
     dataset="[a-z0-9-]+",
@@ -42,7 +39,6 @@ rule all:
 localrules:  # light, or (data) in need of the network: not for a cluster's nodes
     prepare,
     table,
-    gather,
     draw,
     redraw,
     verify,
@@ -52,7 +48,7 @@ localrules:  # light, or (data) in need of the network: not for a cluster's node
 
 onstart:
     plan.record_start()
-    print(PLAN.disk_use, *plan.outdated(PLAN.grid), sep="\n")
+    print(PLAN.disk_use, *plan.outdated(PLAN.experiment), sep="\n")
 
 
 include: "rules/data.smk"
@@ -62,10 +58,8 @@ if PLAN.config.packs == "all":  # else metric files are sources, whatever made t
 
     include: "rules/train.smk"
     include: "rules/measure.smk"
-    include: "rules/zoo.smk"
 
 
-include: "rules/study.smk"
 include: "rules/analyse.smk"
 include: "rules/figures.smk"
 include: "rules/verify.smk"

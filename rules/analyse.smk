@@ -1,51 +1,35 @@
-"""Analysis: metric files -> tables of grids, with correlations, and zoos, results/<scale>/tables/."""
+"""Analysis: metric files -> tables, and the correlations of some, results/<scale>/tables/."""
 
 
 rule table:
-    """Join the metric files of a grid into one table."""
+    """Join the metric files of an experiment into one table."""
     input:
-        metrics_of_grid,
+        metrics_of_experiment,
     output:
-        "results/{scale}/tables/{grid}.zarr.zip",
+        "results/{scale}/tables/{experiment}.zarr.zip",
     log:
-        "logs/{scale}/table/{grid}.log",
+        "logs/{scale}/table/{experiment}.log",
     conda:
         "../envs/draw.yaml"
     params:
-        settings=table_settings,
-        code=plan.fingerprint("flatlab.tables.table"),
+        kind=kind_of,
+        settings=settings(tabulating),
+        code=code(tabulating),
     script:
         "../scripts/table.py"
 
 
 rule correlate:
-    """Correlate all pairs of quantities of a grid, with intervals."""
+    """Correlate all pairs of quantities of an experiment, with intervals."""
     input:
-        table="results/{scale}/tables/{grid}.zarr.zip",
+        table="results/{scale}/tables/{experiment}.zarr.zip",
     output:
-        "results/{scale}/tables/{grid}.correlations.zarr.zip",
+        "results/{scale}/tables/{experiment}.correlations.zarr.zip",
     log:
-        "logs/{scale}/correlate/{grid}.log",
+        "logs/{scale}/correlate/{experiment}.log",
     conda:
         "../envs/draw.yaml"
     params:
         code=plan.fingerprint("flatlab.tables.correlations"),
     script:
         "../scripts/correlate.py"
-
-
-rule gather:
-    """Join the files of a zoo into one table."""
-    input:
-        metrics_of_zoo,
-    output:
-        "results/{scale}/tables/{zoo}.zarr.zip",
-    log:
-        "logs/{scale}/gather/{zoo}.log",
-    conda:
-        "../envs/draw.yaml"
-    params:
-        settings=gathering_settings,
-        code=plan.fingerprint("flatlab.tables.zoo"),
-    script:
-        "../scripts/gather.py"

@@ -12,47 +12,78 @@ from flatlab import plan
 plan.set_job_environment(workflow.basedir)
 try:
     PLAN = plan.Plan(
-        config, Path(workflow.basedir, "grids"), "config.yaml (or --config)"
+        config, Path(workflow.basedir, "experiments"), "config.yaml (or --config)"
     )
 except plan.PlanError as error:
     raise WorkflowError(str(error)) from None
 
-STUDIES = "|".join(plan.keys_of("simulations")) or "none"
-ZOOS = "|".join(plan.zoo_keys()) or "none"
-LARGE_GRIDS = [grid.key for grid in PLAN.grids if not grid.keeps_dense_checkpoints]
+LARGE = [e.key for e in PLAN.experiments.values() if not e.keeps_dense_checkpoints]
 
 
-def grid_of(wildcards):
-    return PLAN.grid(wildcards.grid, wildcards.scale)
+def in_a_sentence(function):
+    """A function of wildcards whose `PlanError` ends the workflow with its sentence alone."""
+
+    def checked(wildcards):
+        try:
+            return function(wildcards)
+        except plan.PlanError as error:
+            raise WorkflowError(str(error)) from None
+
+    return checked
 
 
-def pack_of(wildcards):
-    packs = grid_of(wildcards).packs
-    if wildcards.pack not in packs:
+@in_a_sentence
+def experiment_of(wildcards):
+    return PLAN.experiment(wildcards.experiment, wildcards.scale)
+
+
+@in_a_sentence
+def training(wildcards):
+    stage = experiment_of(wildcards).training(wildcards.pack)
+    if stage is None:
+        raise WorkflowError(f"{wildcards.experiment} trains nothing")
+    return stage
+
+
+@in_a_sentence
+def measuring(wildcards):
+    return experiment_of(wildcards).measuring(wildcards.pack, wildcards.family)
+
+
+def tabulating(wildcards):
+    return experiment_of(wildcards).tabulating(PLAN.as_published(wildcards.experiment))
+
+
+def kind_of(wildcards):
+    return experiment_of(wildcards).kind
+
+
+def inputs(stage):
+    return lambda wildcards: stage(wildcards).inputs
+
+
+def settings(stage):
+    return lambda wildcards: stage(wildcards).settings
+
+
+def code(stage):
+    return lambda wildcards: stage(wildcards).code
+
+
+def gpu(stage):
+    return lambda wildcards: int(
+        PLAN.config.device == "cuda" and stage(wildcards).gpu
+    )
+
+
+def metrics_of_experiment(wildcards):
+    experiment = experiment_of(wildcards)
+    if not experiment.packs:
         raise WorkflowError(
-            f"unknown pack {wildcards.pack!r} of {wildcards.grid}; "
-            f"{plan.closest(wildcards.pack, packs)}"
+            f"no pack of {experiment.key} is measured at scale {experiment.scale}; "
+            "packs: all trains them"
         )
-    return packs[wildcards.pack]
-
-
-def gpu_of_device(wildcards):
-    return 1 if PLAN.config.device == "cuda" else 0
-
-
-def data_of_pack(wildcards):
-    return f"results/{wildcards.scale}/data/{pack_of(wildcards).data.set}.zarr.zip"
-
-
-def metrics_of_grid(wildcards):
-    grid = grid_of(wildcards)
-    if not grid.packs:
-        raise WorkflowError(
-            f"no pack of {grid.key} is measured at scale {grid.scale}; packs: all trains them"
-        )
-    return [
-        grid.metrics(pack, family) for pack in grid.packs for family in grid.families
-    ]
+    return experiment.metric_files
 
 
 def figure_of(wildcards):
@@ -64,15 +95,14 @@ def figure_of(wildcards):
 
 
 def tables_of_figure(wildcards):
-    keys = figure_of(wildcards).tables
+    keys = figure_of(wildcards).experiments
     return [f"results/{wildcards.scale}/tables/{key}.zarr.zip" for key in keys]
 
 
 def correlations_of_figure(wildcards):
-    grids = figure_of(wildcards).grids
+    keys = figure_of(wildcards).correlated
     return [
-        f"results/{wildcards.scale}/tables/{grid}.correlations.zarr.zip"
-        for grid in grids
+        f"results/{wildcards.scale}/tables/{key}.correlations.zarr.zip" for key in keys
     ]
 
 
@@ -89,80 +119,6 @@ def files_of_figure(figure):
 def published(tables):
     """The published files in the place of some tables: results/published/<scale>/tables/."""
     return [local(path.replace("results", str(plan.PUBLISHED), 1)) for path in tables]
-
-
-def train_settings(wildcards):
-    return plan.train_settings(pack_of(wildcards))
-
-
-def train_code(wildcards):
-    return plan.train_code(pack_of(wildcards).network.name)
-
-
-def measure_settings(wildcards):
-    return plan.measure_settings(
-        grid_of(wildcards), pack_of(wildcards), wildcards.family
-    )
-
-
-def measure_code(wildcards):
-    return plan.measure_code(wildcards.family, pack_of(wildcards).network.name)
-
-
-def table_settings(wildcards):
-    return plan.table_settings(grid_of(wildcards), PLAN.as_published(wildcards.grid))
-
-
-def study_settings(wildcards):
-    return plan.study_settings(wildcards.study, wildcards.scale)
-
-
-def study_code(wildcards):
-    return plan.study_code(wildcards.study)
-
-
-def zoo_of(wildcards):
-    return plan.load_zoo(wildcards.zoo, wildcards.scale)
-
-
-def data_of_zoo(wildcards):
-    trained = zoo_of(wildcards).trained
-    return f"results/{wildcards.scale}/data/{trained.data}.zarr.zip" if trained else []
-
-
-def members_of_zoo(wildcards):
-    zoo = zoo_of(wildcards)
-    return zoo.members(wildcards.part) if zoo.trained else []
-
-
-def metrics_of_zoo(wildcards):
-    zoo = zoo_of(wildcards)
-    return [zoo.metrics(part) for part in zoo.parts]
-
-
-def members_settings(wildcards):
-    zoo = zoo_of(wildcards)
-    if not zoo.trained:
-        raise WorkflowError(f"the networks of {zoo.name} are trained elsewhere")
-    return plan.members_settings(zoo, wildcards.part)
-
-
-def members_code(wildcards):
-    return plan.members_code()
-
-
-def survey_settings(wildcards):
-    return plan.survey_settings(zoo_of(wildcards), wildcards.part)
-
-
-def survey_code(wildcards):
-    return plan.survey_code()
-
-
-def gathering_settings(wildcards):
-    return plan.gathering_settings(
-        zoo_of(wildcards), plan.load_zoo(wildcards.zoo, "paper")
-    )
 
 
 def why_there_is_no_target(wildcards):

@@ -1,23 +1,22 @@
-"""Measuring: weights -> quantities, results/<scale>/metrics/<grid>/<family>/<pack>.zarr.zip."""
+"""Measuring: weights, where there are any -> quantities, results/<scale>/metrics/<experiment>/."""
 
 
 rule measure:
-    """Evaluate a family of quantities, or several joined, on every checkpoint of one pack."""
+    """Compute a family of quantities, or several joined, of one pack."""
     input:
-        weights="results/{scale}/models/{grid}/{pack}.safetensors",
-        dense="results/{scale}/models/{grid}/{pack}.dense.safetensors",
-        data=data_of_pack,
+        unpack(inputs(measuring)),
     output:
-        "results/{scale}/metrics/{grid}/{family}/{pack}.zarr.zip",
+        "results/{scale}/metrics/{experiment}/{family}/{pack}.zarr.zip",
     log:
-        "logs/{scale}/measure/{grid}/{family}/{pack}.log",
+        "logs/{scale}/measure/{experiment}/{family}/{pack}.log",
     cache: PLAN.shares_results
     conda:
         "../envs/compute.yaml"
     resources:
-        gpu=gpu_of_device,
+        gpu=gpu(measuring),
     params:
-        settings=measure_settings,
-        code=measure_code,
+        kind=kind_of,
+        settings=settings(measuring),
+        code=code(measuring),
     script:
         "../scripts/measure.py"

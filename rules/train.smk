@@ -1,37 +1,37 @@
-"""Training: data -> weights and training curves of each pack, results/<scale>/models/<grid>/."""
+"""Training: data -> weights and training curves of each pack, results/<scale>/models/<experiment>/."""
 
 
 rule train:
     """Train the networks of one pack: one setting, one block of seeds."""
     input:
-        data=data_of_pack,
+        unpack(inputs(training)),
     output:
-        weights="results/{scale}/models/{grid}/{pack}.safetensors",
-        dense="results/{scale}/models/{grid}/{pack}.dense.safetensors",
-        curves="results/{scale}/models/{grid}/{pack}.curves.zarr.zip",
+        weights="results/{scale}/models/{experiment}/{pack}.safetensors",
+        dense="results/{scale}/models/{experiment}/{pack}.dense.safetensors",
+        curves="results/{scale}/models/{experiment}/{pack}.curves.zarr.zip",
     log:
-        "logs/{scale}/train/{grid}/{pack}.log",
+        "logs/{scale}/train/{experiment}/{pack}.log",
     cache: PLAN.shares_results
     conda:
         "../envs/compute.yaml"
     resources:
-        gpu=gpu_of_device,
+        gpu=gpu(training),
     params:
-        settings=train_settings,
-        code=train_code,
+        settings=settings(training),
+        code=code(training),
     script:
         "../scripts/train.py"
 
 
-if LARGE_GRIDS:
+if LARGE:
 
     use rule train as train_large with:
         # Their dense checkpoints exceed the budget: they go when they have been measured.
         output:
-            weights="results/{scale}/models/{grid}/{pack}.safetensors",
-            dense=temp("results/{scale}/models/{grid}/{pack}.dense.safetensors"),
-            curves="results/{scale}/models/{grid}/{pack}.curves.zarr.zip",
+            weights="results/{scale}/models/{experiment}/{pack}.safetensors",
+            dense=temp("results/{scale}/models/{experiment}/{pack}.dense.safetensors"),
+            curves="results/{scale}/models/{experiment}/{pack}.curves.zarr.zip",
         wildcard_constraints:
-            grid="|".join(LARGE_GRIDS),
+            experiment="|".join(LARGE),
 
     ruleorder: train_large > train

@@ -1,6 +1,4 @@
-from flatlab import jobs, metrics, store
+from flatlab import jobs, plan
 
 with jobs.job(snakemake) as job:
-    weights = [store.load_weights(job.input.weights), store.load_weights(job.input.dense)]
-    raw = store.load_dataset(job.input.data)
-    job.save(metrics.measure_pack(weights, raw, job.params.settings, job.device))
+    job.save(plan.kind_of(job.params.kind).measure(job))

@@ -1,5 +1,5 @@
-from flatlab import jobs, store
-from flatlab.tables.table import collect
+from flatlab import jobs, plan, store
 
 with jobs.job(snakemake) as job:
-    job.save(collect(map(store.load_dataset, job.input), job.params.settings))
+    parts = [store.load_dataset(path) for path in job.input]
+    job.save(plan.kind_of(job.params.kind).tabulate(parts, job.params.settings))

@@ -1,49 +1,9 @@
-"""What each job depends on beside its inputs: the `settings` and the `code` in its params."""
+"""The code that training and measuring jobs depend on."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
-
 from flatlab.plan.fingerprint import fingerprint
-from flatlab.plan.grids import Grid, Pack
-from flatlab.plan.registry import joined, module_of, scales_of, settings_of
-from flatlab.plan.schema import Strict, refuse_unknown
-
-
-def train_settings(pack: Pack) -> dict[str, Any]:
-    """What a training job depends on, beside its code and its data."""
-    return {
-        "data": _plain(pack.data),
-        "network": _plain(pack.network),
-        "outputs": pack.outputs,
-        "training": _plain(pack.training),
-        "checkpoints": msgspec.to_builtins(pack.dense),
-        "seeds": list(pack.seeds),
-        "runs": pack.runs,
-    }
-
-
-def measure_settings(grid: Grid, pack: Pack, family: str) -> dict[str, Any]:
-    """What a measuring job depends on, beside its code, its data and the weights.
-
-    Of the keys of `measure` these are the precision and those that the family names in `SETTINGS`,
-    where it can also name keys of `training`, such as the loss.
-    """
-    used = settings_of(family)
-    known = _plain(pack.training) | _plain(grid.measure)
-    refuse_unknown(dict.fromkeys(used), known, f"metrics/{family}: SETTINGS")
-    return {
-        "family": family,
-        "data": _plain(pack.data),
-        "network": _plain(pack.network),
-        "outputs": pack.outputs,
-        "measure": {key: known[key] for key in ("precision", *used)},
-        "setting": pack.setting,
-        "hyperparameters": pack.hyperparameters,
-        "seeds": list(pack.seeds),
-    }
+from flatlab.plan.registry import joined, module_of
 
 
 def train_code(*networks: str) -> str:
@@ -56,49 +16,3 @@ def measure_code(family: str, *networks: str) -> str:
     measures = (module_of("metrics", name) for name in joined(family))
     models = (module_of("networks", name) for name in networks)
     return fingerprint("flatlab.metrics", *measures, *models)
-
-
-def table_settings(grid: Grid, published: Grid) -> dict[str, Any]:
-    """What the table of a grid depends on, beside its code and the metric files.
-
-    published: the same grid at the paper's scale, to say what stands in for what.
-    """
-    network, data = " and ".join(grid.networks), " and ".join(grid.data_sets)
-    pairs = {
-        network: " and ".join(published.networks),
-        data: " and ".join(published.data_sets),
-    }
-    replaced = [theirs for ours, theirs in pairs.items() if ours != theirs]
-    return {
-        "runs": grid.runs,
-        "diverged_below": grid.measure.diverged_below,
-        "about": {
-            "scale": grid.scale,
-            "grid": grid.key,
-            "title": grid.title,
-            "network": network,
-            "data": data,
-            "length": " or ".join(dict.fromkeys(p.training.length for p in grid.packs.values())),
-            "stands_in_for": " on ".join(replaced),
-            "left_out": grid.left_out,
-            "hyperparameters": list(
-                dict.fromkeys(key for pack in grid.packs.values() for key in pack.hyperparameters)
-            ),
-        },
-    }
-
-
-def study_settings(key: str, scale: str) -> dict[str, Any]:
-    """What the table of a study depends on, beside its code."""
-    scales = scales_of(key)
-    return {**scales["paper"], **scales[scale]}
-
-
-def study_code(key: str) -> str:
-    """What the table of a study is computed with."""
-    return fingerprint("flatlab.simulations", module_of("simulations", key))
-
-
-def _plain(record: Strict) -> dict[str, Any]:
-    """A record as dictionaries, lists and numbers, fit for a job's params."""
-    return msgspec.to_builtins(record)

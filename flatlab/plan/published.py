@@ -6,11 +6,9 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from flatlab.plan.grids import Grid
-from flatlab.plan.jobs import measure_code, study_code, train_code
-from flatlab.plan.registry import Figure, figures, keys_of
+from flatlab.plan.experiments import Experiment
+from flatlab.plan.registry import Figure, experiment_keys, figures
 from flatlab.plan.schema import SCALES
-from flatlab.plan.zoos import load_zoo, members_code, survey_code, zoo_keys
 
 PUBLISHED = Path("results", "published")
 
@@ -27,32 +25,19 @@ def published_figures(scale: str) -> list[Figure]:
     return [f for f in figures() if (place / f.paper / f"{f.key}.json").is_file()]
 
 
-def computing_code(key: str, scale: str, grid_of: Callable[[str, str], Grid]) -> dict[str, str]:
-    """The fingerprints of what computes the numbers of a study or a grid.
-
-    Those of a grid: of training, and of each family.  grid_of: the grid of a key and a scale.
-    """
-    if key in keys_of("simulations"):
-        return {"study": study_code(key)}
-    if key in zoo_keys():
-        trained = {"train": members_code()} if load_zoo(key, scale).trained else {}
-        return {**trained, "survey": survey_code()}
-    grid = grid_of(key, scale)
-    measured = {family: measure_code(family, *grid.networks) for family in grid.families}
-    return {"train": train_code(*grid.networks), **measured}
-
-
-def outdated(grid_of: Callable[[str, str], Grid]) -> Iterator[str]:
+def outdated(experiment_of: Callable[[str, str], Experiment]) -> Iterator[str]:
     """What was published with code that has changed since, in sentences.
 
-    grid_of: the grid of a key and a scale.
+    experiment_of: the experiment of a key and a scale.
     """
     for scale in published_scales():
         about = json.loads((PUBLISHED / scale / "provenance.json").read_text())
         for key, then in about.items():
-            now = computing_code(key, scale, grid_of)
-            recorded = then["code"]
-            if changed := [name for name, code in now.items() if recorded.get(name) != [code]]:
+            if key not in experiment_keys():
+                yield f"results/published/{scale}: {key} is no experiment any more"
+                continue
+            now, recorded = experiment_of(key, scale).code(), then["code"]
+            if changed := [name for name, codes in now.items() if recorded.get(name) != codes]:
                 yield (
                     f"results/published/{scale}: {key} was made with other code of "
                     f"{', '.join(changed)}; this version may compute other numbers"

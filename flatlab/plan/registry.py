@@ -11,7 +11,7 @@ import functools
 from pathlib import Path
 from typing import Any
 
-from flatlab.plan.schema import SCALES, PlanError, Strict, closest, convert, refuse_unknown
+from flatlab.plan.schema import PlanError, Strict, closest, convert
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -71,19 +71,15 @@ def settings_of(families: str) -> list[str]:
     return list(dict.fromkeys(used))
 
 
-def scales_of(study: str) -> dict[str, dict[str, Any]]:
-    """The settings of a study by scale: its literal SCALES, checked.
+def arguments_of(simulation: str) -> dict[str, str]:
+    """What an experiment of a simulation states, with meanings: its literal SETTINGS."""
+    return _literal(_path("simulations", simulation), "SETTINGS")
 
-    Those of scale paper are complete; the other scales hold what they change.
-    """
-    where = f"studies/{_path('studies', study).name}: SCALES"
-    scales = _literal(_path("simulations", study), "SCALES")
-    refuse_unknown(scales, SCALES, where)
-    for scale in SCALES:
-        if scale not in scales:
-            raise PlanError(f"{where}: {scale!r} is missing")
-        refuse_unknown(scales[scale], scales["paper"], f"{where}: {scale}")
-    return scales
+
+def experiment_keys(folder: Path | None = None) -> list[str]:
+    """All experiments: the files of a folder, that of the project if none is given."""
+    folder = folder or PACKAGE.parent / "experiments"
+    return sorted(path.stem for path in folder.glob("*.yaml"))
 
 
 OWN_IMAGES = ("image-folder", "cifar10-jpeg")
@@ -112,9 +108,13 @@ class Figure(Strict, frozen=True):
         return f"{self.paper}_{self.key}"
 
     @property
-    def tables(self) -> list[str]:
+    def experiments(self) -> list[str]:
         """The keys of all tables that it shows."""
         return [*self.grids, *self.studies, *self.zoos]
+
+    @property
+    def correlated(self) -> list[str]:
+        return list(self.grids)
 
 
 def figures() -> list[Figure]:
@@ -128,12 +128,6 @@ def figures() -> list[Figure]:
         for path in sorted((PACKAGE / "papers").glob("*/fig*.py"))
         + sorted((PACKAGE / "papers").glob("*/table*.py"))
     ]
-    for figure in found:
-        where = f"{figure.paper}/{figure.key}.py: FIGURE.studies"
-        for study in figure.studies:
-            check_known("simulations", study, where)
-        if not figure.tables:
-            raise PlanError(f"{where}: name a study, or a grid in FIGURE.grids")
     return found
 
 

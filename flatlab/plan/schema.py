@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal, get_args
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 Scale = Literal["demo", "short", "paper"]
 SCALES: tuple[str, ...] = get_args(Scale)
@@ -245,25 +245,39 @@ class Samples(Strict, frozen=True):
 
 
 class Measure(Strict, frozen=True, kw_only=True):
-    """What is measured on each checkpoint of each run."""
+    """What is measured on each checkpoint of each run.
+
+    The options of a family are stated by grids that measure it, and by no others.
+    """
 
     families: Annotated[
         Literal["all"] | list[str],
         Meta(description="files of flatlab/metrics, or all; one job measures those joined by +"),
     ]
     samples: Annotated[dict[Key, Samples], Meta(min_length=1, description="named sample sets")]
-    singular_values: Annotated[
-        Literal["all"] | Annotated[int, Meta(ge=1)],
-        Meta(description="the k largest that enter the log volume"),
-    ]
-    relative_flatness_loss: Annotated[Loss, Meta(description="whose Hessian it uses")]
-    conventions: Annotated[
-        Literal["flatlab", "chen-code"], Meta(description="of geometry; see docs/measures.md")
-    ]
-    costly: Annotated[
-        list[Literal["elementwise-adaptive-trace", "operator-norm", "corrected-bound"]],
-        Meta(description="quantities that cost as much as all others together"),
-    ]
+    singular_values: (
+        Annotated[
+            Literal["all"] | Annotated[int, Meta(ge=1)],
+            Meta(description="the k largest that enter the log volume"),
+        ]
+        | UnsetType
+    ) = UNSET
+    relative_flatness_loss: (
+        Annotated[Loss, Meta(description="whose Hessian it uses")] | UnsetType
+    ) = UNSET
+    conventions: (
+        Annotated[
+            Literal["flatlab", "chen-code"], Meta(description="of geometry; see docs/measures.md")
+        ]
+        | UnsetType
+    ) = UNSET
+    costly: (
+        Annotated[
+            list[Literal["elementwise-adaptive-trace", "operator-norm", "corrected-bound"]],
+            Meta(description="quantities that cost as much as all others together"),
+        ]
+        | UnsetType
+    ) = UNSET
     curvature: Annotated[
         Literal["all"] | list[Literal["hessian", "gauss-newton"]],
         Meta(description="matrices whose largest eigenvalues are taken; of the training's loss"),
@@ -272,10 +286,13 @@ class Measure(Strict, frozen=True, kw_only=True):
         Literal["train", "eval"],
         Meta(description="of hessian: statistics of the sample set, all at once, or running ones"),
     ] = "eval"
-    generalization_gap: Annotated[
-        Literal["accuracy", "loss"],
-        Meta(description="accuracy: train - test, in points; loss: test - train"),
-    ]
+    generalization_gap: (
+        Annotated[
+            Literal["accuracy", "loss"],
+            Meta(description="accuracy: train - test, in points; loss: test - train"),
+        ]
+        | UnsetType
+    ) = UNSET
     precision: Annotated[Precision, Meta(description="of the arithmetic")]
     diverged_below: Annotated[
         Annotated[float, Meta(ge=0, le=100)] | None,

@@ -34,28 +34,18 @@ from flatlab.simulations._ridge import (
     ridge,
 )
 
-TITLE = "Relative flatness and the generalization gap of ridge regressions on Gaussian mixtures"
-SCALES = {
-    "paper": {
-        # assumption: those of the authors' code for Figure 4, and one at which labels are noise
-        "separations": [0.1, 0.5, 0.8, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0],
-        # assumption: of data sets
-        "batches": {"exact": 10, "inverted": 2, "reversed": 2, "code": 2},
-        "datasets": 100,  # in a batch, of which there is one correlation
-        "training_size": 500,
-        "test_size": 4500,
-        "alpha": 1.0,  # assumption: the default of scikit-learn
-        "flipped": 0.001,  # of the labels, in the authors' code alone
-        "seed": 0,
-    },
-    "short": {"batches": {"exact": 5, "inverted": 1, "reversed": 1, "code": 1}},
-    "demo": {
-        "batches": {"exact": 3, "inverted": 1, "reversed": 1, "code": 1},
-        "separations": [0.1, 1.0, 5.0],
-        "datasets": 30,
-        "test_size": 1000,
-    },
+SETTINGS = {
+    "separations": "class separations",
+    "batches": "how many batches, by variant",
+    "datasets": "data sets in a batch",
+    "training_size": "training samples of a data set",
+    "test_size": "test samples of a data set",
+    "alpha": "ridge penalty",
+    "flipped": "share of the labels that are drawn anew, in the authors' code alone",
+    "seed": "of all that is drawn",
 }
+"""What an experiment of this simulation states."""
+
 NORMALIZATIONS: tuple[Normalization, ...] = get_args(Normalization)
 BACKWARDS = ("reversed", "code")
 DIMS = ("variant", "separation", "batch", "dataset")

@@ -35,25 +35,22 @@ from flatlab.simulations._ridge import (
     ridge,
 )
 
-TITLE = "The approximated generalization bound of ridge regressions on Gaussian mixtures"
-SCALES = {
-    "paper": {
-        "separations": [0.5, 0.8, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0],  # assumption: those of the code
-        "variants": ["paper", "code"],
-        "repeats": 100,  # assumption: independent samples, of which the figure shows means
-        "size": 600,
-        "folds": 3,
-        "inner_folds": 10,  # assumption: of the approximation of representativeness; the code's
-        "delta": 0.1,  # assumption: the code's; here in both terms of the bound
-        "sigma": 1.0,  # assumption: of the truncated normal, in units of its radius
-        "alpha": 1.0,  # assumption: the default of scikit-learn
-        "code_training_size": 50,
-        "code_kernel_delta": 0.01,
-        "seed": 0,
-    },
-    "short": {"repeats": 50},
-    "demo": {"repeats": 4},
+SETTINGS = {
+    "separations": "class separations",
+    "variants": "`paper`, `code` or both",
+    "repeats": "independent samples at each class separation",
+    "size": "points of a sample",
+    "folds": "parts of a sample, of which each is the test set once",
+    "inner_folds": "parts of the training set in the approximation of representativeness",
+    "delta": "relative radius of the neighbourhoods",
+    "sigma": "deviation of the truncated normal distribution, in units of its radius",
+    "alpha": "ridge penalty",
+    "code_training_size": "training samples in the authors' code",
+    "code_kernel_delta": "relative radius in the kernel's weights in the authors' code",
+    "seed": "of all that is drawn",
 }
+"""What an experiment of this simulation states."""
+
 NAMES = {
     "gap": "test minus training risk",
     "relative_flatness": "relative flatness",

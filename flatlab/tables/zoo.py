@@ -17,11 +17,9 @@ def gather(parts: Iterable[xr.Dataset], about: Mapping[str, Any]) -> xr.Dataset:
     failed = int((table["failure"] != "").sum())
     families = len(set(table["family"].values))
     training = f", trained here for {about['training']}" if about["training"] else ", pretrained"
-    stands_in = f"; it stands in for the paper's {about['stands_in_for']}"
     extent = (
         f"{table.sizes['run']} networks of {families} families on {about['data']}{training}, "
         f"{about['samples']} images each; {_accuracy(table)}{failed} could not be measured"
-        f"{stands_in if about['stands_in_for'] else ''}"
     )
     table.attrs = {**about, "extent": extent}
     return table

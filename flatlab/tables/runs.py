@@ -18,7 +18,7 @@ def collect(parts: Iterable[xr.Dataset], settings: Mapping[str, Any]) -> xr.Data
     """Join metric files (one per pack and family) into a table.
 
     settings: `runs` (the order of the rows), `diverged_below` (training accuracy in %, or
-    None), and `about`, the attributes of the table: what it shows, for captions.
+    None), and `about`, the attributes of the table, to which `extent` is added.
     """
     by_pack: dict[str, list[xr.Dataset]] = {}
     for part in parts:
@@ -30,8 +30,19 @@ def collect(parts: Iterable[xr.Dataset], settings: Mapping[str, Any]) -> xr.Data
     packs = [pack.reindex(checkpoint=checkpoints) for pack in packs]
     table = xr.concat(packs, "run", join="exact", coords="minimal", compat="equals")
     table = table.sel(run=list(settings["runs"]))
-    table.attrs = dict(settings["about"])
+    table.attrs = {**settings["about"], "extent": _extent(table, settings["about"])}
     return table
+
+
+def _extent(table: xr.Dataset, about: Mapping[str, Any]) -> str:
+    """How many networks there are, of what, and how many are left out, in words."""
+    diverged = int(table["diverged"].sum())
+    words = (
+        f"{table.sizes['run'] - diverged} {about['network']} networks on {about['data']}, "
+        f"{about['length']} each; {diverged} diverged and left out"
+    )
+    count = about["left_out"]
+    return f"{words}; {count} more of the grid are not trained" if count else words
 
 
 def _diverged(pack: xr.Dataset, settings: Mapping[str, Any]) -> tuple[str, np.ndarray]:

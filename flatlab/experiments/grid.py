@@ -1,0 +1,293 @@
+"""A grid: networks that are trained here, one setting and one block of seeds at a time.
+
+`settings` is a list, or factors whose product is taken, less what `exclude` names; a setting and a
+block of `seeds` are a pack. A scale overrides keys of the sections, `settings`, `exclude`, `seeds`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import msgspec
+from msgspec.structs import replace
+
+from flatlab.experiments._packs import VARYING, Pack, packs_of
+from flatlab.plan.experiments import Experiment, Find, Source, Stage
+from flatlab.plan.fingerprint import fingerprint
+from flatlab.plan.jobs import measure_code, train_code
+from flatlab.plan.registry import check_known, families_of_grids, joined, settings_of
+from flatlab.plan.schema import (
+    Checkpoints,
+    Dense,
+    LogUniform,
+    Measure,
+    PlanError,
+    Samples,
+    Stop,
+    Strict,
+    convert,
+)
+
+BUDGET_BYTES = 20 * 10**9
+"""Dense checkpoints of a grid that take more are not kept behind the measurement."""
+
+SECTIONS: dict[str, type[Strict]] = {
+    "data": VARYING["data"],
+    "network": VARYING["network"],
+    "training": VARYING["training"],
+    "checkpoints": Checkpoints,
+    "measure": Measure,
+}
+OWN = ("families", "samples", "precision", "diverged_below")
+"""The keys of `measure` that belong to no family."""
+
+
+class Grid(Experiment, frozen=True, kw_only=True):
+    """A set of networks to train, at one scale."""
+
+    measure_section: Measure
+
+    kind: ClassVar[str] = "grid"
+    sections: ClassVar[dict[str, type[Strict]]] = {
+        **SECTIONS,
+        "training.lr": LogUniform,
+        "training.stop": Stop,
+        "checkpoints.dense": Dense,
+        "measure.samples.<name>": Samples,
+    }
+
+    @classmethod
+    def load(cls, source: Source, find: Find) -> Grid:
+        """Read and check a grid's file."""
+        source.check_keys(["title", "settings", "exclude", "seeds", *SECTIONS])
+        if not isinstance(source.content.get("title"), str):
+            raise PlanError(f"{source.name}: title is missing, or no text")
+        measure, families = _measure(source)
+        return cls(
+            key=source.key,
+            scale=source.scale,
+            title=source.content["title"],
+            packs=packs_of(source),
+            families=families,
+            measure_section=measure,
+        )
+
+    def with_stand_ins(self, stand_ins: Mapping[str, str]) -> Grid:
+        """The same grid with other data sets in the place of some."""
+
+        def changed(pack: Pack) -> Pack:
+            name = stand_ins.get(pack.data.set, pack.data.set)
+            return replace(pack, data=replace(pack.data, set=name))
+
+        return replace(self, packs={key: changed(pack) for key, pack in self.packs.items()})
+
+    @property
+    def runs(self) -> list[str]:
+        """The key of each run, pack by pack."""
+        return [run for pack in self.packs.values() for run in pack.runs]
+
+    @property
+    def networks(self) -> list[str]:
+        """The architectures of its packs, each once."""
+        return list(dict.fromkeys(pack.network.name for pack in self.packs.values()))
+
+    @property
+    def data_sets(self) -> list[str]:
+        return list(dict.fromkeys(pack.data.set for pack in self.packs.values()))
+
+    @property
+    def length(self) -> str:
+        """How long its networks are trained, in words."""
+        return " or ".join(dict.fromkeys(p.training.length for p in self.packs.values()))
+
+    def size(self, pack: str) -> int:
+        return len(self.packs[pack].seeds)
+
+    def data_file(self, pack: Pack) -> str:
+        """Where the data of a pack lie."""
+        return str(self.place / "data" / f"{pack.data.set}.zarr.zip")
+
+    def training(self, pack: str) -> Stage:
+        """What trains a pack."""
+        chosen: Pack = self.pack(pack)
+        training = chosen.training
+        steps = (
+            training.iterations or training.epochs or 0
+        )  # of grids of one kind it is one of them
+        return Stage(
+            inputs={"data": self.data_file(chosen)},
+            settings=train_settings(chosen),
+            code=train_code(chosen.network.name),
+            gpu=True,
+            kind="train",
+            network=chosen.network.name,
+            work=float(chosen.bytes * steps * training.batch_size),
+        )
+
+    def measuring(self, pack: str, family: str) -> Stage:
+        """What measures a family on every checkpoint of a pack."""
+        chosen: Pack = self.pack(pack)
+        trained = self.weights(pack)
+        samples = sum(each.size for each in self.measure_section.samples.values())
+        return Stage(
+            inputs={
+                "weights": trained["weights"],
+                "dense": trained["dense"],
+                "data": self.data_file(chosen),
+            },
+            settings=self._measure_settings(chosen, family),
+            code=measure_code(family, chosen.network.name),
+            gpu=True,
+            kind=family,
+            network=chosen.network.name,
+            work=float(chosen.bytes * samples * (1 + chosen.dense_checkpoints)),
+        )
+
+    def _measure_settings(self, pack: Pack, family: str) -> dict[str, Any]:
+        """Of the keys of `measure` these are the precision and those that the family names in
+        `SETTINGS`, where it can also name keys of `training`, such as the loss.
+        """
+        known = _plain(pack.training) | _plain(self.measure_section)
+        return {
+            "family": family,
+            "data": _plain(pack.data),
+            "network": _plain(pack.network),
+            "outputs": pack.outputs,
+            "measure": {key: known[key] for key in ("precision", *settings_of(family))},
+            "setting": pack.setting,
+            "hyperparameters": pack.hyperparameters,
+            "seeds": list(pack.seeds),
+        }
+
+    def tabulating(self, published: Experiment) -> Stage:
+        """What joins the metric files.  published: to say what stands in for what."""
+        assert isinstance(published, Grid)
+        network, data = " and ".join(self.networks), " and ".join(self.data_sets)
+        pairs = {
+            network: " and ".join(published.networks),
+            data: " and ".join(published.data_sets),
+        }
+        replaced = [theirs for ours, theirs in pairs.items() if ours != theirs]
+        about = {
+            "experiment": self.key,
+            "name": self.key,
+            "scale": self.scale,
+            "title": self.title,
+            "network": network,
+            "data": data,
+            "length": self.length,
+            "stands_in_for": " on ".join(replaced),
+            "left_out": self.left_out,
+            "hyperparameters": list(
+                dict.fromkeys(key for pack in self.packs.values() for key in pack.hyperparameters)
+            ),
+        }
+        return Stage(
+            inputs={},
+            settings={
+                "runs": self.runs,
+                "diverged_below": self.measure_section.diverged_below,
+                "about": about,
+            },
+            code=fingerprint("flatlab.tables.runs"),
+        )
+
+    @staticmethod
+    def measure(job: Any) -> Any:
+        from flatlab import metrics, store
+
+        weights = [store.load_weights(path) for path in (job.input.weights, job.input.dense)]
+        raw = store.load_dataset(job.input.data)
+        return metrics.measure_pack(weights, raw, job.params.settings, job.device)
+
+    @staticmethod
+    def tabulate(parts: list[Any], settings: Mapping[str, Any]) -> Any:
+        from flatlab.tables.runs import collect
+
+        return collect(parts, settings)
+
+    @property
+    def about(self) -> list[str]:
+        networks, data = " and ".join(self.networks), " and ".join(self.data_sets)
+        lines = [f"{len(self.runs)} {networks} networks on {data}, in packs:"]
+        return lines + [
+            f"  {pack.key:<24}{pack.training.length} each, mode {pack.training.mode}"
+            for pack in self.packs.values()
+        ]
+
+    @property
+    def bytes_at_the_end(self) -> int:
+        """Disk that the weights of the end of training take, about."""
+        return sum(pack.bytes for pack in self.packs.values())
+
+    @property
+    def bytes_of_dense_checkpoints(self) -> int:
+        """Disk that the dense checkpoints take, about."""
+        return sum(pack.bytes * pack.dense_checkpoints for pack in self.packs.values())
+
+    @property
+    def keeps_dense_checkpoints(self) -> bool:
+        """Whether they are within the budget; else they go when they have been measured."""
+        return self.bytes_of_dense_checkpoints <= BUDGET_BYTES
+
+    @property
+    def disk_use(self) -> str:
+        line = f"{_size(self.bytes_at_the_end)} at the end of training"
+        if self.left_out:
+            line += f", {self.left_out} networks left out"
+        if dense := self.bytes_of_dense_checkpoints:
+            fate = "kept" if self.keeps_dense_checkpoints else "deleted when measured"
+            line += f", {_size(dense)} of dense checkpoints, {fate}"
+        return line
+
+
+def train_settings(pack: Pack) -> dict[str, Any]:
+    """What a training job depends on, beside its code and its data."""
+    return {
+        "data": _plain(pack.data),
+        "network": _plain(pack.network),
+        "outputs": pack.outputs,
+        "training": _plain(pack.training),
+        "checkpoints": msgspec.to_builtins(pack.dense),
+        "seeds": list(pack.seeds),
+        "runs": pack.runs,
+    }
+
+
+def _measure(source: Source) -> tuple[Measure, list[str]]:
+    """The section `measure` and the families: it has the options of its own families only."""
+    given = source.section("measure", Measure.__struct_fields__)
+    measure: Measure = convert(given, Measure, lambda key: source.place("measure", key))
+    listed = measure.families
+    families = families_of_grids() if isinstance(listed, str) else listed
+    used: list[str] = []
+    for family in families:
+        for name in joined(family):
+            check_known("metrics", name, source.place("measure", "families"))
+        used += settings_of(family)
+    for key in given:
+        if key not in (*OWN, *used):
+            raise PlanError(
+                f"{source.place('measure', key)}: no family of {', '.join(families)} has this "
+                "option; leave it out"
+            )
+    stated = _plain(measure)
+    for key in used:
+        if key in Measure.__struct_fields__ and key not in stated:
+            raise PlanError(f"{source.place('measure')}.{key} is missing")
+    return measure, families
+
+
+def _plain(record: Strict) -> dict[str, Any]:
+    """A record as dictionaries, lists and numbers, fit for a job's params."""
+    return msgspec.to_builtins(record)
+
+
+def _size(count: float) -> str:
+    """Bytes, for people."""
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:,.3g} GB"

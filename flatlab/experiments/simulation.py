@@ -1,0 +1,89 @@
+"""A simulation: a computation without trained networks, all of it in one job.
+
+`simulation` names a file of `flatlab/simulations`, `settings` are its arguments: those of scale
+paper above, and what a scale changes.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from flatlab.plan.experiments import Experiment, Find, Source, Stage
+from flatlab.plan.fingerprint import fingerprint
+from flatlab.plan.registry import arguments_of, check_known, module_of
+from flatlab.plan.schema import PlanError, Strict
+
+ALL = "all"
+"""The key of its only pack."""
+
+
+class Simulation(Experiment, frozen=True, kw_only=True):
+    """A simulation at one scale."""
+
+    simulation: str
+    settings: dict[str, Any]
+
+    kind: ClassVar[str] = "simulation"
+    sections: ClassVar[dict[str, type[Strict]]] = {}
+
+    @classmethod
+    def load(cls, source: Source, find: Find) -> Simulation:
+        """Read and check a simulation's file."""
+        source.check_keys(["title", "simulation", "settings"], fixed=("title", "simulation"))
+        for key in ("title", "simulation"):
+            if not isinstance(source.content.get(key), str):
+                raise PlanError(f"{source.name}: {key} is missing, or no text")
+        name = source.content["simulation"]
+        check_known("simulations", name, f"{source.name}: simulation")
+        arguments = arguments_of(name)
+        settings = source.section("settings", arguments)
+        if missing := [key for key in arguments if key not in settings]:
+            raise PlanError(f"{source.name}: settings.{missing[0]} is missing")
+        return cls(
+            key=source.key,
+            scale=source.scale,
+            title=source.content["title"],
+            packs={ALL: settings},
+            families=[name],
+            simulation=name,
+            settings=settings,
+        )
+
+    def measuring(self, pack: str, family: str) -> Stage:
+        """What computes the simulation."""
+        self.pack(pack)
+        return Stage(
+            inputs={},
+            settings={"simulation": self.simulation, **self.settings},
+            code=fingerprint("flatlab.simulations", module_of("simulations", self.simulation)),
+            kind=self.simulation,
+        )
+
+    def tabulating(self, published: Experiment) -> Stage:
+        """What names the outcome."""
+        about = {
+            "experiment": self.key,
+            "name": self.key,
+            "scale": self.scale,
+            "title": self.title,
+            "data": "synthetic data",
+            "stands_in_for": "",
+        }
+        return Stage(inputs={}, settings={"about": about}, code="")
+
+    @staticmethod
+    def measure(job: Any) -> Any:
+        settings = dict(job.params.settings)
+        module = importlib.import_module(module_of("simulations", settings.pop("simulation")))
+        return module.table(settings)
+
+    @staticmethod
+    def tabulate(parts: list[Any], settings: Mapping[str, Any]) -> Any:
+        (whole,) = parts
+        return whole.assign_attrs(settings["about"])
+
+    @property
+    def about(self) -> list[str]:
+        return [f"{key}: {value}" for key, value in self.settings.items()]

@@ -1,0 +1,198 @@
+"""A zoo: networks by name, measured one by one with estimates that suit any architecture.
+
+They are those of a `grid`, or `pretrained` elsewhere: networks of timm whose weights lie in files
+or on timm's hub. `jobs` says among how many jobs they are divided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+import msgspec
+from msgspec import Meta
+
+from flatlab.experiments.grid import Grid
+from flatlab.plan.experiments import Experiment, Find, Source, Stage
+from flatlab.plan.fingerprint import fingerprint
+from flatlab.plan.registry import module_of
+from flatlab.plan.schema import Adaptive, Key, PlanError, Strict, convert
+
+FAMILY = "adaptive"
+"""The family of quantities that a zoo is measured by."""
+
+
+class Pretrained(Strict, frozen=True):
+    """Networks whose weights exist: <data_folder>/timm/<network>.safetensors, else timm's hub."""
+
+    networks: Annotated[
+        Literal["folder"] | list[str],
+        Meta(description="names, or patterns such as *vit*; folder: every file in that folder"),
+    ]
+    images: Annotated[str, Meta(description="a folder of images by class in the data folder")]
+    classes: Annotated[int, Meta(ge=1, description="networks with other outputs are left out")]
+    size_at_most: Annotated[int, Meta(ge=1, description="in pixels; larger ones are left out")]
+
+
+class ZooFile(Strict, frozen=True):
+    """What a zoo's file says at one scale."""
+
+    title: Annotated[str, Meta(description="what it is")]
+    name: Annotated[
+        Key, Meta(description="what it is called at this scale: a stand-in has its own name")
+    ]
+    jobs: Annotated[int, Meta(ge=1, description="among which the networks are divided")]
+    samples: Annotated[int, Meta(ge=2, description="images on which each network is measured")]
+    seed: Annotated[int, Meta(ge=0, description="of the images and of all that is drawn")]
+    adaptive: Annotated[Adaptive, Meta(description="how sharpness and sensitivity are estimated")]
+    grid: Annotated[Key | None, Meta(description="the grid whose networks they are, or")] = None
+    pretrained: Annotated[Pretrained | None, Meta(description="networks from elsewhere")] = None
+
+
+class Zoo(Experiment, frozen=True, kw_only=True):
+    """A set of networks at one scale.  grid: whose networks they are, if they are trained here."""
+
+    file: ZooFile
+    grid: Grid | None
+
+    kind: ClassVar[str] = "zoo"
+    sections: ClassVar[dict[str, type[Strict]]] = {
+        "zoo": ZooFile,
+        "adaptive": Adaptive,
+        "pretrained": Pretrained,
+    }
+
+    @classmethod
+    def load(cls, source: Source, find: Find) -> Zoo:
+        """Read and check a zoo's file.  find: returns the grid that it names."""
+        source.check_keys(list(ZooFile.__struct_fields__))
+        content = {key: source.value(key) for key in {**source.content, **source.override}}
+        for name, kind in (("adaptive", Adaptive), ("pretrained", Pretrained)):
+            if content.get(name) is not None:  # one by one, so that a message has the closest key
+                content[name] = source.section(name, kind.__struct_fields__)
+                convert(content[name], kind, lambda key, name=name: source.place(name, key))
+        file: ZooFile = convert(content, ZooFile, source.place)
+        if (file.grid is None) == (file.pretrained is None):
+            raise PlanError(f"{source.name}: {source.scale}: give either grid or pretrained")
+        grid = find(file.grid) if file.grid else None
+        if grid is not None and not isinstance(grid, Grid):
+            raise PlanError(f"{source.place('grid')}: {grid.key} is no grid, it trains nothing")
+        return cls(
+            key=source.key,
+            scale=source.scale,
+            title=file.title,
+            packs={str(number): number for number in range(file.jobs)},
+            families=[FAMILY],
+            file=file,
+            grid=grid,
+        )
+
+    @property
+    def data_sets(self) -> list[str]:
+        return self.grid.data_sets if self.grid else []
+
+    def size(self, pack: str) -> int:
+        return (
+            len(self._networks(self.grid)[self.packs[pack] :: self.file.jobs]) if self.grid else 0
+        )
+
+    def needs(self) -> list[str]:
+        return [self.grid.key] if self.grid else []
+
+    def measuring(self, pack: str, family: str) -> Stage:
+        """What measures the networks of a pack: each `jobs`-th, from the number of the pack on."""
+        number = self.pack(pack)
+        settings = {
+            "samples": self.file.samples,
+            "seed": self.file.seed,
+            "adaptive": msgspec.to_builtins(self.file.adaptive),
+        }
+        roots = ["flatlab.metrics", "flatlab.metrics._survey", module_of("metrics", FAMILY)]
+        inputs: dict[str, str | list[str]] = {}
+        if self.grid:
+            chosen = self._networks(self.grid)[number :: self.file.jobs]
+            names = list(dict.fromkeys(pack for pack, _ in chosen))
+            inputs = {
+                "weights": [self.grid.weights(name)["weights"] for name in names],
+                "data": list(dict.fromkeys(self.grid.data_file(self.grid.packs[n]) for n in names)),
+            }
+            settings["networks"] = [
+                {**network, "file": names.index(name)} for name, network in chosen
+            ]
+            used = dict.fromkeys(self.grid.packs[name].network.name for name in names)
+            roots += [module_of("networks", name) for name in used]
+        else:
+            settings |= {
+                "pretrained": msgspec.to_builtins(self.file.pretrained),
+                "jobs": self.file.jobs,
+                "part": number,
+            }
+        code = fingerprint(*roots)
+        return Stage(inputs=inputs, settings=settings, code=code, gpu=True, kind=self.key)
+
+    @staticmethod
+    def _networks(grid: Grid) -> list[tuple[str, dict[str, Any]]]:
+        """Every network of a grid with the key of its pack: what is needed to build and feed it."""
+        return [
+            (
+                pack.key,
+                {
+                    "run": run,
+                    "network": msgspec.to_builtins(pack.network),
+                    "data": msgspec.to_builtins(pack.data),
+                    "outputs": pack.outputs,
+                },
+            )
+            for pack in grid.packs.values()
+            for run in pack.runs
+        ]
+
+    def tabulating(self, published: Experiment) -> Stage:
+        """What joins the metric files.  published: the zoo of the paper."""
+        assert isinstance(published, Zoo)
+        here, theirs = self.file.name, published.file.name
+        data = " and ".join(self.data_sets) if self.grid else str(self._pretrained.images)
+        about = {
+            "experiment": self.key,
+            "name": here,
+            "scale": self.scale,
+            "title": self.title,
+            "data": data,
+            "training": self.grid.length if self.grid else "",
+            "samples": self.file.samples,
+            "stands_in_for": theirs if here != theirs else "",
+        }
+        code = fingerprint("flatlab.tables.zoo")
+        return Stage(inputs={}, settings={"about": about}, code=code)
+
+    @property
+    def _pretrained(self) -> Pretrained:
+        assert self.file.pretrained is not None
+        return self.file.pretrained
+
+    @staticmethod
+    def measure(job: Any) -> Any:
+        from flatlab import data
+        from flatlab.jobs import Unfinished
+        from flatlab.metrics import _survey
+
+        folder = data.folder_of(job.config.get("data_folder"))
+        identity = {"settings": job.params.settings, "code": job.params.code}
+        left = Unfinished(job.unfinished, identity)
+        return _survey.survey(job.params.settings, job.input, folder, left, job.device)
+
+    @staticmethod
+    def tabulate(parts: list[Any], settings: Mapping[str, Any]) -> Any:
+        from flatlab.tables.zoo import gather
+
+        return gather(parts, settings["about"])
+
+    @property
+    def about(self) -> list[str]:
+        if self.grid:
+            lines = [f"{self.file.name}: the {len(self.grid.runs)} networks of {self.grid.key}"]
+        else:
+            chosen = self._pretrained.networks
+            names = chosen if isinstance(chosen, str) else ", ".join(chosen)
+            lines = [f"{self.file.name}: pretrained networks: {names}"]
+        return [*lines, f"{self.file.jobs} jobs"]

@@ -1,0 +1,258 @@
+"""Experiments: what yields one table. What all kinds share; a kind itself is a module of its own.
+
+`experiments/<key>.yaml` declares an experiment; its `kind` is a file of `flatlab/experiments`, with
+a subclass of `Experiment` named like the file, found here by that name.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import yaml
+from msgspec.structs import replace
+
+from flatlab.plan.registry import check_known, experiment_keys, keys_of
+from flatlab.plan.schema import SCALES, PlanError, Strict, closest, refuse_unknown
+
+Find = Callable[[str], "Experiment"]
+"""The experiment of a key, at the scale of the one that asks."""
+
+
+class Stage(Strict, frozen=True):
+    """What one job reads and what it depends on.
+
+    inputs: files by name.  settings, code: its params, beside which nothing may change its result.
+    gpu: whether it computes on the configured device.
+    kind, network, work: of the forecast: jobs of one kind and network take time in proportion to
+    `work`; without a network, as long as at the same scale.
+    """
+
+    inputs: dict[str, str | list[str]]
+    settings: dict[str, Any]
+    code: str
+    gpu: bool = False
+    kind: str = ""
+    network: str = ""
+    work: float = 1.0
+
+
+class Experiment(Strict, frozen=True, kw_only=True):
+    """What yields one table, at one scale.
+
+    packs: what one job computes each, by key.  families: what is computed of each pack; those
+    joined by + by one job.  left_out: how many networks its file has that are not measured.
+    """
+
+    key: str
+    scale: str
+    title: str
+    packs: dict[str, Any]
+    families: list[str]
+    left_out: int = 0
+
+    kind: ClassVar[str]
+    sections: ClassVar[dict[str, type[Strict]]]
+    """The schema of each section of its file, for `flatlab experiments`."""
+
+    @classmethod
+    def load(cls, source: Source, find: Find) -> Experiment:
+        """Read and check a file; raise `PlanError` with the file and the key."""
+        raise NotImplementedError
+
+    def with_stand_ins(self, stand_ins: Mapping[str, str]) -> Experiment:
+        """The same with other data sets in the place of some."""
+        return self
+
+    @property
+    def data_sets(self) -> list[str]:
+        """The data sets that it is computed on, each once."""
+        return []
+
+    def training(self, pack: str) -> Stage | None:
+        """What trains a pack, or None where nothing is trained."""
+        return None
+
+    def measuring(self, pack: str, family: str) -> Stage:
+        """What computes a family of quantities of a pack."""
+        raise NotImplementedError
+
+    def tabulating(self, published: Experiment) -> Stage:
+        """What joins the metric files into the table.  published: the same at the paper's scale."""
+        raise NotImplementedError
+
+    @staticmethod
+    def measure(job: Any) -> Any:
+        """Carry out `measuring` in a job: the dataset of one metric file."""
+        raise NotImplementedError
+
+    @staticmethod
+    def tabulate(parts: list[Any], settings: Mapping[str, Any]) -> Any:
+        """Carry out `tabulating`: the table of the datasets of all metric files."""
+        raise NotImplementedError
+
+    @property
+    def about(self) -> list[str]:
+        """What it has at this scale, in lines of text."""
+        raise NotImplementedError
+
+    @property
+    def disk_use(self) -> str:
+        """What its weights take on disk, about, in words; nothing where it has none."""
+        return ""
+
+    @property
+    def keeps_dense_checkpoints(self) -> bool:
+        """Whether they stay when they have been measured."""
+        return True
+
+    def needs(self) -> list[str]:
+        """The experiments whose weights it measures."""
+        return []
+
+    def pack(self, key: str) -> Any:
+        """One of its packs; raise `PlanError` with the closest name where there is none."""
+        if key not in self.packs:
+            raise PlanError(f"unknown pack {key!r} of {self.key}; {closest(key, self.packs)}")
+        return self.packs[key]
+
+    @property
+    def place(self) -> Path:
+        return Path("results", self.scale)
+
+    @property
+    def table(self) -> Path:
+        """Where its table lies."""
+        return self.place / "tables" / f"{self.key}.zarr.zip"
+
+    def metrics(self, pack: str, family: str) -> Path:
+        """Where the metric file of a pack and a family lies."""
+        return self.place / "metrics" / self.key / family / f"{pack}.zarr.zip"
+
+    def weights(self, pack: str) -> dict[str, str]:
+        """Where the outputs of the training of a pack lie, by name."""
+        stem = self.place / "models" / self.key / pack
+        return {
+            "weights": f"{stem}.safetensors",
+            "dense": f"{stem}.dense.safetensors",
+            "curves": f"{stem}.curves.zarr.zip",
+        }
+
+    @property
+    def metric_files(self) -> list[Path]:
+        """All of them, pack by pack."""
+        return [self.metrics(pack, family) for pack in self.packs for family in self.families]
+
+    def size(self, pack: str) -> int:
+        """How many networks a pack has."""
+        return 0
+
+    def measured(self) -> Experiment:
+        """The same with those packs alone of which all metric files are there."""
+        packs = {
+            key: pack
+            for key, pack in self.packs.items()
+            if all(self.metrics(key, family).is_file() for family in self.families)
+        }
+        lacking = sum(self.size(key) for key in self.packs if key not in packs)
+        return replace(self, packs=packs, left_out=lacking)
+
+    def code(self) -> dict[str, list[str]]:
+        """The fingerprints of what computes its numbers: of the training and of each family."""
+        stages: dict[str, set[str]] = {}
+        for pack in self.packs:
+            if training := self.training(pack):
+                stages.setdefault("train", set()).add(training.code)
+            for family in self.families:
+                stages.setdefault(family, set()).add(self.measuring(pack, family).code)
+        return {name: sorted(codes) for name, codes in stages.items()}
+
+
+class Source:
+    """An experiment's file as it was written, seen at one scale; knows where each key stands."""
+
+    def __init__(self, path: Path, scale: str) -> None:
+        self.key, self.scale = path.stem, scale
+        self.name = f"{path.parent.name}/{path.name}"
+        self.content = dict(_read(path, self.name))
+        self.scales = self.content.pop("scales", {})
+        refuse_unknown(self.scales, SCALES, f"{self.name}: scales")
+        if missing := [each for each in SCALES if each not in self.scales]:
+            raise PlanError(f"{self.name}: scales: {missing[0]!r} is missing")
+        self.override: dict[str, Any] = self.scales[scale] or {}
+        self.kind = self.content.pop("kind", None)
+        if self.kind is None:
+            raise PlanError(f"{self.name}: kind is missing; known: {', '.join(kinds())}")
+        check_known("experiments", self.kind, f"{self.name}: kind")
+
+    def check_keys(self, known: list[str], fixed: tuple[str, ...] = ("title",)) -> None:
+        """Refuse unknown keys, above and in every scale, and `fixed` ones in a scale."""
+        refuse_unknown(self.content, known, self.name)
+        varying = [key for key in known if key not in fixed]
+        for scale, changes in self.scales.items():
+            if not isinstance(changes, Mapping):
+                place = f"{self.name}: scales.{scale}"
+                raise PlanError(f"{place}: expected keys and values, found {changes!r}")
+            refuse_unknown(changes, varying, f"{self.name}: scales.{scale}")
+
+    def place(self, section: str, key: str = "") -> str:
+        """Where a key stands that may be in the scale's override, for messages."""
+        inside = self.override.get(section)
+        there = key in inside if key and isinstance(inside, Mapping) else section in self.override
+        where = f"scales.{self.scale}.{section}" if there else section
+        return f"{self.name}: {where}{f'.{key}' if key else ''}"
+
+    def value(self, key: str, default: Any = None) -> Any:
+        """What a key has at this scale."""
+        return self.override.get(key, self.content.get(key, default))
+
+    def section(self, key: str, known: Mapping[str, Any]) -> dict[str, Any]:
+        """The keys of a section with the scale's changes.  known: those that it may have."""
+        merged: dict[str, Any] = {}
+        changes = self.override.get(key, {})
+        for part, there in ((self.content.get(key), key), (changes, f"scales.{self.scale}.{key}")):
+            if not isinstance(part, Mapping):
+                raise PlanError(f"{self.name}: {there}: expected keys and values, found {part!r}")
+            refuse_unknown(part, known, f"{self.name}: {there}")
+            merged |= part
+        return merged
+
+
+def kinds() -> list[str]:
+    """The kinds of experiments."""
+    return keys_of("experiments")
+
+
+def kind_of(name: str) -> type[Experiment]:
+    """The class of a kind: `grid` -> flatlab.experiments.grid.Grid."""
+    return getattr(importlib.import_module(f"flatlab.experiments.{name}"), name.capitalize())
+
+
+def load_experiment(folder: Path, key: str, scale: str, find: Find) -> Experiment:
+    """Read and check the file of an experiment; raise `PlanError` with the file and the key."""
+    known = experiment_keys(folder)
+    if key not in known:
+        raise PlanError(f"unknown experiment {key!r}; {closest(key, known)}")
+    source = Source(folder / f"{key}.yaml", scale)
+    return kind_of(source.kind).load(source, find)
+
+
+def _read(path: Path, name: str) -> Mapping[str, Any]:
+    content = _parsed(path.read_bytes(), name)
+    if not isinstance(content, Mapping):
+        raise PlanError(f"{name}: expected keys and values, found {content!r}")
+    return content
+
+
+@functools.cache
+def _parsed(text: bytes, name: str) -> Any:
+    """Parsed once, though a file is read at several scales. Nobody changes what is returned."""
+    try:
+        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" in line {mark.line + 1}" if mark else ""
+        raise PlanError(f"{name}: not valid YAML{line}") from None

@@ -1,1 +1,0 @@
-"""Zoos: networks of timm, trained here or elsewhere, measured one by one."""
