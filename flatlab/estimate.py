@@ -1,7 +1,7 @@
 """What a configuration will take, before anything starts: `flatlab estimate`.
 
 Each job has left how long it took in the record beside its output. Training and measuring are
-predicted in proportion to their work; studies and zoos by what they took at the same scale.
+predicted in proportion to their work where that is known, else by what they took at the same scale.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from flatlab import plan, store
-from flatlab.plan import Grid, Pack
+from flatlab.plan import Stage
 
 JOB_S = 2.0
 """What a job takes beside its computation on one machine: a new process, and torch's import."""
@@ -25,7 +25,7 @@ PUBLISHED = "benchmarks.json"
 class Task:
     """One job to come, or done.
 
-    kind: `train`, a family, the key of a study or zoo, `train <zoo>`.  network: its architecture.
+    kind, network: as of a `flatlab.plan.Stage`.
     work: what its time is proportional to, among tasks of one kind and network.  file: its output.
     """
 
@@ -57,33 +57,20 @@ Times = dict[tuple[str, str, str], tuple[float, float, int]]
 
 def tasks(chosen: plan.Plan, scale: str) -> Iterator[Task]:
     """All jobs that compute, of the figures that a configuration asks for, at one scale."""
-    tables = {table for figure in chosen.figures for table in figure.tables}
-    for key in sorted(tables):
-        if key in plan.keys_of("simulations"):
-            yield Task(key, "", scale, 1, Path("results", scale, "tables", f"{key}.zarr.zip"))
-        elif key in plan.zoo_keys():
-            zoo = plan.load_zoo(key, scale)
-            for part in zoo.parts:
-                if zoo.trained:
-                    yield Task(f"train {key}", "", scale, 1, zoo.members(part))
-                yield Task(key, "", scale, 1, zoo.metrics(part))
-        else:
-            grid = chosen.grid(key, scale)
-            for pack in grid.packs.values():
-                yield from _of_pack(grid, pack)
+    shown = {key for figure in chosen.figures for key in figure.experiments}
+    needed = {other for key in shown for other in chosen.experiment(key, scale).needs()}
+    for key in sorted(shown | needed):
+        experiment = chosen.experiment(key, scale)
+        for pack in experiment.packs:
+            if training := experiment.training(pack):
+                yield _task(training, scale, Path(experiment.weights(pack)["weights"]))
+            for family in experiment.families if key in shown else []:
+                stage = experiment.measuring(pack, family)
+                yield _task(stage, scale, experiment.metrics(pack, family))
 
 
-def _of_pack(grid: Grid, pack: Pack) -> Iterator[Task]:
-    """Training and measuring one pack. Work counts samples that pass through parameters."""
-    network, training = pack.network.name, pack.training
-    steps = training.iterations or training.epochs or 0  # of grids of one kind, it is one of them
-    place = Path("results", grid.scale, "models", grid.key)
-    work = float(pack.bytes * steps * training.batch_size)
-    yield Task("train", network, grid.scale, work, place / f"{pack.key}.safetensors")
-    samples = sum(each.size for each in grid.measure.samples.values())
-    work = float(pack.bytes * samples * (1 + pack.dense_checkpoints))
-    for family in grid.families:
-        yield Task(family, network, grid.scale, work, grid.metrics(pack.key, family))
+def _task(stage: Stage, scale: str, file: Path) -> Task:
+    return Task(stage.kind, stage.network, scale, stage.work, file)
 
 
 def recorded(chosen: plan.Plan, scales: Sequence[str] = plan.SCALES) -> Times:

@@ -17,12 +17,12 @@ from torch import nn
 
 from flatlab import data, store
 from flatlab.data import DataError
+from flatlab.data._images import Images
 from flatlab.metrics import MeasureError, measure
+from flatlab.networks import _timm as networks
 from flatlab.networks import build
 from flatlab.plan.registry import check_known, keys_of
 from flatlab.splits import prepare
-from flatlab.zoos import networks
-from flatlab.zoos.images import Images
 
 
 def measure_file(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -209,7 +209,7 @@ class Source:
         """What a key has at this scale."""
         return self.override.get(key, self.content.get(key, default))
 
-    def section(self, key: str, known: Mapping[str, Any]) -> dict[str, Any]:
+    def section(self, key: str, known: Iterable[str]) -> dict[str, Any]:
         """The keys of a section with the scale's changes.  known: those that it may have."""
         merged: dict[str, Any] = {}
         changes = self.override.get(key, {})
