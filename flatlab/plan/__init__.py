@@ -51,6 +51,7 @@ __all__ = [
     "kind_of",
     "kinds",
     "load_config",
+    "load_experiment",
     "module_of",
     "outdated",
     "published_figures",
