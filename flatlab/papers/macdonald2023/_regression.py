@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 
 from flatlab.claims import Claim, Evidence
-from flatlab.claims.curves import FEWEST_RUNS, Array, NotThere
+from flatlab.claims.curves import Array
+from flatlab.claims.missing import enough, estimate
 from flatlab.papers.macdonald2023._frequencies import (
     FIRST_LAYER,
     GAUSSIAN,
@@ -15,7 +16,7 @@ from flatlab.papers.macdonald2023._frequencies import (
     SHARPNESS,
     by_frequency,
 )
-from flatlab.stats import Estimate, Verdict, every, undefined
+from flatlab.stats import Estimate, Verdict, every
 from flatlab.stats.trends import difference
 
 NARROW, ALIKE = 0.1, 0.1
@@ -28,22 +29,19 @@ def excess(e: Evidence, grid: str, name: str, factor: float = 1.0) -> Estimate:
     """`factor` times the mean over networks of high frequency, less the mean over those of low."""
     times = "" if factor == 1 else f"{factor:g} "
     label = f"{times}{WORDS[name]}(high) - {WORDS[name]}(low); {grid}"
-    try:
+
+    def found() -> Estimate:
         networks = by_frequency(grid, e.table(grid))
-        high, low = (_enough(networks, grid, name, frequency) for frequency in ("high", "low"))
-    except NotThere as missing:
-        return undefined(label, str(missing))
-    return difference(label, factor * high, low)
+        high, low = (_finite(networks, grid, name, frequency) for frequency in ("high", "low"))
+        return difference(label, factor * high, low)
+
+    return estimate(label, found)
 
 
-def _enough(networks: pd.DataFrame, grid: str, name: str, frequency: str) -> Array:
+def _finite(networks: pd.DataFrame, grid: str, name: str, frequency: str) -> Array:
     values = networks[name][networks["frequency"] == frequency].to_numpy(dtype=float)
     values = values[np.isfinite(values)]
-    if len(values) < FEWEST_RUNS:
-        raise NotThere(
-            f"{grid} has {len(values)} networks of {frequency} frequency with {name}, an interval "
-            f"needs {FEWEST_RUNS}"
-        )
+    enough(len(values), grid, f"networks of {frequency} frequency with {name}")
     return values
 
 

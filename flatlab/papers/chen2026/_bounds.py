@@ -14,10 +14,18 @@ from typing import Any
 import numpy as np
 
 from flatlab.claims import Claim, Evidence
-from flatlab.claims.curves import Curves, NotThere
-from flatlab.claims.quantities import CENTRAL, MLP, MLS, MLS_BOUND, NMLS, NMLS_BOUND
-from flatlab.stats import Estimate, Verdict, every, not_run, theorem, undefined, violations
-from flatlab.stats.trends import over_seeds
+from flatlab.claims.curves import Curves
+from flatlab.claims.judges import theorems
+from flatlab.papers.chen2026._quantities import (
+    CENTRAL,
+    GRIDS,
+    MLP,
+    MLS,
+    MLS_BOUND,
+    NMLS,
+    NMLS_BOUND,
+)
+from flatlab.stats import Estimate, Verdict, violations
 from flatlab.tables.selection import end_of_training
 
 CHAIN = {"A": "bound_a", "B": "bound_b", "C": "bound_c", "D": "bound_d"}
@@ -26,33 +34,18 @@ BOUNDED = {"MLS": (MLS, MLS_BOUND, "d"), "NMLS": (NMLS, NMLS_BOUND, "nmls")}
 
 def chain(values: Callable[[str], np.ndarray]) -> Verdict:
     """A <= B <= C <= D for all values: name -> (runs, checkpoints)."""
-    return _theorems({f"{a} <= {b}": (CHAIN[a], CHAIN[b]) for a, b in pairwise(CHAIN)}, values)
+    return theorems({f"{a} <= {b}": (CHAIN[a], CHAIN[b]) for a, b in pairwise(CHAIN)}, values)
 
 
 def bounded(values: Callable[[str], np.ndarray], *names: str) -> Verdict:
     """MLS or NMLS, or both, do not exceed their bounds."""
-    return _theorems({f"{name} <= {name} bound": BOUNDED[name][:2] for name in names}, values)
-
-
-def _theorems(pairs: dict[str, tuple[str, ...]], values: Callable[[str], np.ndarray]) -> Verdict:
-    try:
-        return every(
-            theorem(text, values(smaller), values(larger))
-            for text, (smaller, larger) in pairs.items()
-        )
-    except NotThere as missing:
-        return not_run(str(missing))
+    return theorems({f"{name} <= {name} bound": BOUNDED[name][:2] for name in names}, values)
 
 
 def looser(c: Curves, step: str, other: str) -> Estimate:
     """How much larger a distance in the chain is than another at the end: "D-C" than "B-A"."""
-    label = f"({step}) - ({other}) at the end; {c}"
-    letters = [*step.split("-"), *other.split("-")]
-    try:
-        a, b, x, y = c.ends(*(CHAIN[letter] for letter in letters))
-    except NotThere as missing:
-        return undefined(label, str(missing))
-    return over_seeds(label, lambda mean: mean, (a - b) - (x - y))
+    names = [CHAIN[letter] for letter in (*step.split("-"), *other.split("-"))]
+    return c.mean_of_ends(f"({step}) - ({other})", lambda a, b, x, y: (a - b) - (x - y), *names)
 
 
 def bounds_in_training(source: str, caption: str) -> list[Claim]:
@@ -73,12 +66,12 @@ def bounds_in_training(source: str, caption: str) -> list[Claim]:
     ]
 
 
-def bounds_of_models(key: str, grids: tuple[str, ...], source: str) -> Claim:
+def bounds_of_models(key: str, source: str) -> Claim:
     """MLS and NMLS within their bounds: a theorem on the MLP grid, a number on the others."""
 
     def judge(e: Evidence) -> Verdict:
         verdict = bounded(partial(e.values, MLP), "MLS", "NMLS")
-        others = [grid for grid in grids if grid != MLP and grid in e.tables]
+        others = [grid for grid in GRIDS if grid != MLP and grid in e.tables]
         return verdict.reporting(*(entry for grid in others for entry in counted(e, grid)))
 
     text = "MLS <= MLS bound and NMLS <= NMLS bound for every perceptron (others are counted)"
