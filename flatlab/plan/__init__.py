@@ -20,6 +20,7 @@ from flatlab.plan.fingerprint import fingerprint
 from flatlab.plan.gridfile import SECTIONS, find_grid, load_grid
 from flatlab.plan.grids import Grid, Pack
 from flatlab.plan.jobs import (
+    claims_code,
     measure_code,
     measure_settings,
     study_code,
@@ -70,6 +71,7 @@ __all__ = [
     "Plan",
     "PlanError",
     "Zoo",
+    "claims_code",
     "closest",
     "figures",
     "fingerprint",

@@ -116,7 +116,7 @@ def table(grid: str, changes: Mapping[Any, Mapping[str, float]] | None = None) -
         "checkpoint": STEPS,
         "samples": SAMPLES,
     }
-    return xr.Dataset(variables, coords=coordinates, attrs={"grid": grid})
+    return xr.Dataset(variables, coords=coordinates, attrs={"scale": "demo"})
 
 
 def judged(figure: str, key: str, tables: Mapping[str, xr.Dataset]) -> Verdict:
