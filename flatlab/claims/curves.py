@@ -35,11 +35,8 @@ class Setting(dict[str, Any]):
         return hash(str(self))
 
     def __str__(self) -> str:
-        return ", ".join(f"{name.replace('_', ' ')} {_told(value)}" for name, value in self.items())
-
-
-def _told(value: object) -> str:
-    return f"{value:g}" if isinstance(value, int | float) else str(value)
+        told = {k: v if isinstance(v, str) else f"{v:g}" for k, v in self.items()}
+        return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in told.items())
 
 
 def series(grid: str, table: xr.Dataset, name: str, samples: str = "train") -> Array:
@@ -108,18 +105,11 @@ class Curves:
     ) -> list[Estimate]:
         """Pearson's correlations over checkpoints of pairs of curves, of the same checkpoints."""
         names = sorted({name for pair in pairs for name in pair})
-
-        def columns() -> list[Array]:
-            return [*self._seen(names, window, samples)[1]]
-
-        def correlation(i: int, j: int) -> Callable[..., Array]:
-            return lambda *means: pearson(means[i], means[j])
-
         return [
             self._estimate(
                 f"rho_t({_of(a, samples)}, {_of(b, samples)}, {window})",
-                correlation(names.index(a), names.index(b)),
-                columns,
+                lambda *means, a=a, b=b: pearson(means[names.index(a)], means[names.index(b)]),
+                lambda: [*self._seen(names, window, samples)[1]],
             )
             for a, b in pairs
         ]

@@ -28,7 +28,7 @@ def end_of_training(table: xr.Dataset, samples: str = "train") -> xr.Dataset:
     every run, so that all are treated alike. Quantities per layer become one of the last layer,
     except where they are asked for by layer.
     """
-    chosen = table.sel(run=~table["diverged"].values, samples=samples)
+    chosen = through_training(table, seeds=None).sel(samples=samples)
     there = measured(chosen)
     last = there["checkpoint"].where(there).max("checkpoint")
     at_last = there & (there["checkpoint"] == last)

@@ -28,16 +28,6 @@ PRINTED = 0.8
 """Of tau(test loss, trace) the paper says "around 0.8"; here between `NEAR`."""
 
 
-def networks_of(e: Evidence) -> pd.DataFrame:
-    """Those that fit their data."""
-    networks = fitted(e.table(GRID))
-    if len(networks) < FEWEST_RANKED:
-        raise NotThere(
-            f"{GRID} has {len(networks)} networks that fit, at least {FEWEST_RANKED} are wanted"
-        )
-    return networks
-
-
 def rank_correlations(
     networks: pd.DataFrame, *pairs: tuple[str, str], where: str = ""
 ) -> list[Estimate]:
@@ -59,7 +49,10 @@ def judged(judge: Callable[[pd.DataFrame], Verdict]) -> Callable[[Evidence], Ver
     """A verdict on the networks that fit, with how many do not; `not run` without them."""
 
     def counted(e: Evidence) -> Verdict:
-        networks = networks_of(e)
+        networks = fitted(e.table(GRID))
+        if len(networks) < FEWEST_RANKED:
+            wanted = f"at least {FEWEST_RANKED} are wanted"
+            raise NotThere(f"{GRID} has {len(networks)} networks that fit, {wanted}")
         count = {"quantity": "networks that did not reach the training loss", "n": len(networks)}
         return judge(networks).reporting({**count, "value": not_fitted(e.table(GRID))})
 

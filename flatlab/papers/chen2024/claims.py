@@ -9,6 +9,7 @@ from __future__ import annotations
 from flatlab.claims import Claim, Evidence
 from flatlab.claims.judges import exceed, negative, positive
 from flatlab.claims.sweeps import Sweep
+from flatlab.papers.chen2026 import _trends as trends
 from flatlab.papers.chen2026._bounds import bounds_in_training
 from flatlab.papers.chen2026._quantities import (
     BATCH_SIZES,
@@ -24,15 +25,6 @@ from flatlab.papers.chen2026._quantities import (
     G,
     S,
 )
-from flatlab.papers.chen2026._trends import (
-    at_the_end,
-    dimension_falls,
-    falls,
-    follows,
-    misclassified,
-    volume_falls_on_a_plateau,
-    volume_falls_slower,
-)
 from flatlab.stats import Verdict
 
 SEEDS = 4
@@ -42,9 +34,9 @@ NEARLY_ONE = 0.9
 def perceptron(sweep: Sweep, caption: str) -> list[Claim]:
     """The claims of both trend figures of the multilayer perceptron, E.7 and E.8."""
     return [
-        at_the_end("c1", MLP, sweep, (S, VOLUME), caption),
-        follows("c2", MLP, sweep, (G,), caption),
-        volume_falls_slower("c3", MLP, sweep, "Sec. 4.1"),
+        trends.at_the_end("c1", MLP, sweep, (S, VOLUME), caption),
+        trends.follows("c2", MLP, sweep, (G,), caption),
+        trends.volume_falls_slower("c3", MLP, sweep, "Sec. 4.1"),
     ]
 
 
@@ -82,15 +74,15 @@ def bounds_split(e: Evidence) -> Verdict:
 
 CLAIMS: dict[str, list[Claim]] = {
     "fig1": [
-        falls("c1", VGG, LEARNING_RATES, (S, VOLUME, G), "Sec. 4.1, caption of Fig. 1"),
-        at_the_end("c2", VGG, LEARNING_RATES, (S, VOLUME), "Sec. 4.1"),
-        dimension_falls("c3", VGG, LEARNING_RATES, "Sec. 4.3"),
+        trends.falls("c1", VGG, LEARNING_RATES, (S, VOLUME, G), "Sec. 4.1, caption of Fig. 1"),
+        trends.at_the_end("c2", VGG, LEARNING_RATES, (S, VOLUME), "Sec. 4.1"),
+        trends.dimension_falls("c3", VGG, LEARNING_RATES, "Sec. 4.3"),
     ],
     "fig2": [
-        at_the_end("c1", VGG, BATCH_SIZES, (S, VOLUME, G), "caption of Fig. 2"),
-        volume_falls_on_a_plateau("c2", VGG, "Sec. 4.1"),
+        trends.at_the_end("c1", VGG, BATCH_SIZES, (S, VOLUME, G), "caption of Fig. 2"),
+        trends.volume_falls_on_a_plateau("c2", VGG, "Sec. 4.1"),
     ],
-    "fig3": misclassified(VGG, G, "Sec. 4.2"),
+    "fig3": trends.misclassified(VGG, G, "Sec. 4.2"),
     "figD4": bounds_in_training("App. D.1", "caption of Fig. D.4"),
     "figD5": pair_plot(VGG),
     "figD6": [

@@ -16,7 +16,7 @@ from flatlab.papers.chen2026._quantities import (
     S,
     listed,
 )
-from flatlab.stats import Verdict, every
+from flatlab.stats import Verdict
 
 STRONG = 0.5
 FLAT_TREND = 0.3
@@ -94,7 +94,8 @@ def misclassified(grid: str, sensitivity: str, source: str) -> list[Claim]:
         return lambda c: c.excess(name, "misclassified", over="test") > 0
 
     def follow(c: Curves) -> Verdict:
-        return every(rho > 0 for rho in c.rhos((sensitivity, S), window="training", samples="test"))
+        (rho,) = c.rhos((sensitivity, S), window="training", samples="test")
+        return rho > 0
 
     claims: dict[str, Callable[[Curves], Verdict]] = {
         "trend(sharpness on test samples) > 0 over training": (

@@ -12,10 +12,10 @@ from itertools import permutations
 
 from flatlab.claims import Claim, Evidence
 from flatlab.claims.curves import Curves
-from flatlab.claims.judges import negative, negative_somewhere, positive
+from flatlab.claims.judges import exceed, negative, negative_somewhere, positive, theorems
 from flatlab.claims.sweeps import Sweep, difference_of_ends, monotonic
-from flatlab.papers.chen2026._bounds import bounded, bounds_in_training, bounds_of_models, chain
-from flatlab.papers.chen2026._pairs import pair_plot
+from flatlab.papers.chen2026 import _trends as trends
+from flatlab.papers.chen2026._bounds import CHAIN, OF_NMLS, bounds_in_training, bounds_of_models
 from flatlab.papers.chen2026._quantities import (
     BATCH_SIZES,
     BOUND_C,
@@ -35,20 +35,11 @@ from flatlab.papers.chen2026._quantities import (
     VOLUME,
     S,
 )
-from flatlab.papers.chen2026._trends import (
-    at_the_end,
-    dimension_falls,
-    falls,
-    follows,
-    in_each_line,
-    misclassified,
-    volume_falls_on_a_plateau,
-    volume_falls_slower,
-)
 from flatlab.papers.chen2026._zoo import PRETRAINED
 from flatlab.stats import Verdict, every, some
 
 COMPRESSION = (MLS, NMLS, VOLUME)
+WEAK = 0.3
 
 
 def volume_is_followed_less(c: Curves) -> Verdict:
@@ -79,15 +70,15 @@ def flatter_but_worse(e: Evidence, sweep: Sweep) -> Verdict:
 def bounds_of_perceptrons(e: Evidence) -> Verdict:
     """Theorems for fully connected networks."""
     values = partial(e.values, MLP)
-    return chain(values) & bounded(values, "NMLS")
+    return theorems(CHAIN, values) & theorems(OF_NMLS, values)
 
 
 def perceptron(sweep: Sweep, caption: str) -> list[Claim]:
     """The claims of both trend figures of the multilayer perceptron, I.10 and I.11."""
     return [
-        follows("c1", MLP, sweep, (MLS, NMLS), caption),
-        volume_falls_slower("c2", MLP, sweep, "Sec. 4.1"),
-        at_the_end("c3", MLP, sweep, (S,), "Sec. 4.1"),
+        trends.follows("c1", MLP, sweep, (MLS, NMLS), caption),
+        trends.volume_falls_slower("c2", MLP, sweep, "Sec. 4.1"),
+        trends.at_the_end("c3", MLP, sweep, (S,), "Sec. 4.1"),
         Claim(
             "c4",
             "of some two settings the one of lower sharpness has the lower test accuracy",
@@ -97,12 +88,63 @@ def perceptron(sweep: Sweep, caption: str) -> list[Claim]:
     ]
 
 
+def pair_plot(grid: str) -> list[Claim]:
+    """The claims of each pair plot: H.7, H.8 and H.9."""
+
+    def sharpness_does_not_tell_dimension(e: Evidence) -> Verdict:
+        weak, *strong = e.rhos(grid, (S, DIMENSION), (S, MLS), (S, VOLUME))
+        return every(abs(weak) < rho for rho in strong)
+
+    compression = [(S, name) for name in COMPRESSION]
+    return [
+        Claim("c1", "rho(NMLS, NMLS bound) > 0", "App. H.2, 4", positive(grid, (NMLS, NMLS_BOUND))),
+        Claim(
+            "c2",
+            "rho(sharpness, each of MLS, NMLS, log volume) > 0",
+            "Sec. 4.2",
+            positive(grid, *compression),
+        ),
+        Claim("c3", "rho(log volume, MLS) > 0", "App. H.2, 2", positive(grid, (VOLUME, MLS))),
+        Claim(
+            "c4",
+            "rho(sharpness, MLS) > rho(sharpness, log volume)",
+            "Sec. 3.2",
+            exceed(grid, [(S, MLS)], [(S, VOLUME)]),
+        ),
+        Claim(
+            "c5",
+            "|rho(sharpness, dimension)| < rho(sharpness, each of MLS, log volume)",
+            "Sec. 4.4",
+            sharpness_does_not_tell_dimension,
+        ),
+        Claim("c6", "rho(sharpness, gap) > 0", "App. H.2, 3", positive(grid, (S, GAP))),
+        Claim(
+            "c7",
+            "rho(gap, each of NMLS bound, MLS, NMLS) > 0",
+            "App. H.2, 1",
+            positive(grid, (NMLS_BOUND, GAP), (MLS, GAP), (NMLS, GAP)),
+        ),
+        Claim(
+            "c8",
+            "rho(sharpness, each of MLS, NMLS, log volume) > rho(sharpness, gap)",
+            "Sec. 5",
+            exceed(grid, compression, [(S, GAP)]),
+        ),
+        Claim(
+            "c9",
+            f"rho(kappa, gap) < {WEAK}: weak or negative",
+            "App. H.2, 6",
+            lambda e: e.rho(grid, KAPPA, GAP) < WEAK,
+        ),
+    ]
+
+
 CLAIMS: dict[str, list[Claim]] = {
     "fig2": [
-        at_the_end("c1", VGG, LEARNING_RATES, (S,), "caption of Fig. 2, Sec. 4.1"),
-        at_the_end("c2", VGG, LEARNING_RATES, COMPRESSION, "caption of Fig. 2"),
-        falls("c3", VGG, LEARNING_RATES, (S, *COMPRESSION), "Sec. 4.1"),
-        in_each_line(
+        trends.at_the_end("c1", VGG, LEARNING_RATES, (S,), "caption of Fig. 2, Sec. 4.1"),
+        trends.at_the_end("c2", VGG, LEARNING_RATES, COMPRESSION, "caption of Fig. 2"),
+        trends.falls("c3", VGG, LEARNING_RATES, (S, *COMPRESSION), "Sec. 4.1"),
+        trends.in_each_line(
             "c4",
             "rho_t(sharpness, each of MLS, NMLS) > rho_t(sharpness, log volume) in I",
             "Sec. 4.1",
@@ -110,8 +152,8 @@ CLAIMS: dict[str, list[Claim]] = {
             LEARNING_RATES,
             volume_is_followed_less,
         ),
-        dimension_falls("c5", VGG, LEARNING_RATES, "Sec. 3.2, 4.4"),
-        in_each_line(
+        trends.dimension_falls("c5", VGG, LEARNING_RATES, "Sec. 3.2, 4.4"),
+        trends.in_each_line(
             "c6",
             "|rho_t(sharpness, dimension)| < rho_t(sharpness, MLS) in I",
             "Sec. 4.4",
@@ -127,10 +169,10 @@ CLAIMS: dict[str, list[Claim]] = {
         ),
     ],
     "fig3": [
-        at_the_end("c1", VGG, BATCH_SIZES, (S,), "caption of Fig. 3"),
-        at_the_end("c2", VGG, BATCH_SIZES, COMPRESSION, "caption of Fig. 3"),
-        falls("c3", VGG, BATCH_SIZES, (S, *COMPRESSION), "Sec. 4.1"),
-        volume_falls_on_a_plateau("c4", VGG, "Sec. 4.1"),
+        trends.at_the_end("c1", VGG, BATCH_SIZES, (S,), "caption of Fig. 3"),
+        trends.at_the_end("c2", VGG, BATCH_SIZES, COMPRESSION, "caption of Fig. 3"),
+        trends.falls("c3", VGG, BATCH_SIZES, (S, *COMPRESSION), "Sec. 4.1"),
+        trends.volume_falls_on_a_plateau("c4", VGG, "Sec. 4.1"),
     ],
     "fig4": [
         Claim(
@@ -172,5 +214,5 @@ CLAIMS: dict[str, list[Claim]] = {
     "figH9": pair_plot(LENET),
     "figI10": perceptron(BATCH_SIZES, "caption of Fig. I.10"),
     "figI11": perceptron(LEARNING_RATES, "caption of Fig. I.11"),
-    "figJ12": misclassified(VGG, MLS, "App. J"),
+    "figJ12": trends.misclassified(VGG, MLS, "App. J"),
 }
