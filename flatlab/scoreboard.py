@@ -25,9 +25,11 @@ def collect(verdicts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 def as_text(board: Mapping[str, Any]) -> str:
     """A table for the terminal."""
+    cells = _cells(board)
+    width = max(len(name) for name, *_ in cells)
     return "\n".join(
-        f"  {name:<24}" + "".join(f"{number:>11}" for number in numbers)
-        for name, *numbers in _cells(board)
+        f"  {name:<{width}}" + "".join(f"{number:>11}" for number in numbers)
+        for name, *numbers in cells
     )
 
 
