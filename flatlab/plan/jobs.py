@@ -16,3 +16,10 @@ def measure_code(family: str, *networks: str) -> str:
     measures = (module_of("metrics", name) for name in joined(family))
     models = (module_of("networks", name) for name in networks)
     return fingerprint("flatlab.metrics", *measures, *models)
+
+
+def claims_code(paper: str) -> str:
+    """What judges the claims of a paper, which may have none: the engine's fingerprint and its."""
+    own = [f"flatlab.papers.{paper}.claims"]
+    there = (PACKAGE / "papers" / paper / "claims.py").is_file()
+    return fingerprint("flatlab.claims", *(own if there else []))
