@@ -91,7 +91,7 @@ def _training_job(chosen: plan.Plan, grid: Grid, pack: Pack) -> Named:
             dense=f"{stem}.dense.safetensors",
             curves=f"{stem}.curves.zarr.zip",
         ),
-        Named(settings=plan.train_settings(pack), code=plan.train_code(pack.network.name)),
+        Named(settings=plan.train_settings(pack), code=plan.train_code(pack)),
         scale=grid.scale,
         grid=grid.key,
         pack=pack.key,
@@ -154,12 +154,12 @@ def _alike(jobs: Iterable[Named]) -> Iterable[list[Named]]:
     return groups.values()
 
 
-def _train(jobs: list[Named]) -> None:
+def _train(together: list[Named]) -> None:
     """Train the packs of some jobs in one go."""
-    names = ", ".join(job.wildcards.pack for job in jobs)
+    names = ", ".join(job.wildcards.pack for job in together)
     print(f"train: {names}", file=sys.stderr)
     with contextlib.ExitStack() as stack:
-        tasks = [stack.enter_context(jobs.task(job)) for job in jobs]
+        tasks = [stack.enter_context(jobs.task(job)) for job in together]
         results = train.train_packs(
             store.load_dataset(tasks[0].input.data),
             [task.params.settings for task in tasks],

@@ -96,7 +96,7 @@ def train_settings(wildcards):
 
 
 def train_code(wildcards):
-    return plan.train_code(pack_of(wildcards).network.name)
+    return plan.train_code(pack_of(wildcards))
 
 
 def measure_settings(wildcards):

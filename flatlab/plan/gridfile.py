@@ -11,7 +11,14 @@ import yaml
 from msgspec import Meta, structs
 
 from flatlab.plan.grids import Grid, Pack
-from flatlab.plan.registry import check_known, joined, mode_of
+from flatlab.plan.registry import (
+    check_known,
+    check_options,
+    joined,
+    mode_of,
+    takes_activation,
+    training_keys_of,
+)
 from flatlab.plan.schema import (
     SCALES,
     Checkpoints,
@@ -37,6 +44,11 @@ SECTIONS: dict[str, type[Strict]] = {
 VARYING = ("network", "data", "training")
 """The sections whose keys may differ from setting to setting; each key stands in one of them."""
 SECTION_OF = {key: name for name in VARYING for key in SECTIONS[name].__struct_fields__}
+NAME = "name"
+"""What a setting calls itself; of the sections' keys it hides one, the name of the architecture."""
+del SECTION_OF[NAME]
+OF_OPTIMIZERS = ("momentum", "weight_decay")
+"""The keys of `training` that some optimizers have and others have not."""
 ABBREVIATIONS = {"batch_size": "b", "activation": "", "initialization": ""}
 
 
@@ -71,8 +83,15 @@ class _Source:
             raise PlanError(f"{self.name}: scales: {sorted(missing)[0]!r} is missing")
         refuse_unknown(self.file.scales, SCALES, f"{self.name}: scales")
         for each, changes in self.file.scales.items():
-            refuse_unknown(changes, [*SECTIONS, "seeds"], f"{self.name}: scales.{each}")
+            refuse_unknown(changes, [*SECTIONS, "settings", "seeds"], f"{self.name}: scales.{each}")
         self.override = self.file.scales[scale]
+        own = "settings" in self.override
+        self.where = f"{self.name}: {f'scales.{scale}.' if own else ''}settings"
+        self.settings: list[dict[str, Any]] = self.override.get("settings", self.file.settings)
+        if not isinstance(self.settings, list) or not all(
+            isinstance(entry, dict) for entry in self.settings
+        ):
+            raise PlanError(f"{self.where}: expected a list of keys and values")
 
     def _read(self, path: Path) -> dict[str, Any]:
         try:
@@ -88,13 +107,13 @@ class _Source:
     def place(self, section: str, key: str, number: int | None = None) -> str:
         """Where a key of a section stands: in a setting, in the scale's override, or above."""
         if key in self._changes_of(section, number):
-            return f"{self.name}: settings[{number}].{key}"
+            return f"{self.where}[{number}].{key}"
         inside = key in self.override.get(section, {})
         return f"{self.name}: {f'scales.{self.scale}.' if inside else ''}{section}.{key}"
 
     def _changes_of(self, section: str, number: int | None) -> dict[str, Any]:
         """What a setting says of a section; nothing where no setting is meant."""
-        entry = {} if number is None else self.file.settings[number]
+        entry = {} if number is None else self.settings[number]
         return {key: value for key, value in entry.items() if SECTION_OF.get(key) == section}
 
     def section(self, key: str, number: int | None = None) -> Any:
@@ -133,11 +152,12 @@ def _packs(source: _Source) -> dict[str, Pack]:
         dense_seeds = set(_seed_blocks(checkpoints.seeds, source.place("checkpoints", "seeds")))
     found: set[tuple[int, ...]] = set()
     default_seeds = source.override.get("seeds", source.file.seeds)
-    for number, entry in enumerate(source.file.settings):
-        where = f"{source.name}: settings[{number}]"
-        refuse_unknown(entry, [*SECTION_OF, "seeds"], where)
-        hyperparameters = {key: entry[key] for key in SECTION_OF if key in entry}
-        setting = _setting_key(hyperparameters, where)
+    for number, entry in enumerate(source.settings):
+        where = f"{source.where}[{number}]"
+        refuse_unknown(entry, [NAME, *SECTION_OF, "seeds"], where)
+        varied = {key: entry[key] for key in SECTION_OF if key in entry}
+        setting = _name(entry[NAME], where) if NAME in entry else _setting_key(varied, where)
+        hyperparameters = {k: value for k, value in varied.items() if not isinstance(value, dict)}
         data, network = _data(source, number), _network(source, number)
         training = _training(source, number, network.name)
         every = isinstance(checkpoints.dense, Dense) and checkpoints.dense.every
@@ -177,6 +197,12 @@ def _data(source: _Source, number: int) -> Data:
 def _network(source: _Source, number: int) -> Network:
     network: Network = source.section("network", number)
     check_known("networks", network.name, source.place("network", "name", number))
+    place = source.place("network", "initialization", number)
+    check_known("train/initializations", network.initialization, place)
+    if network.activation is None and takes_activation(network.name):
+        place = source.place("network", "activation", number)
+        raise PlanError(f"{place} is missing: {network.name} has hidden layers")
+    check_options(network.name, network.options, source.place("network", "options", number))
     return network
 
 
@@ -185,9 +211,21 @@ def _training(source: _Source, number: int, network: str) -> Training:
     if wrong := training.contradiction():
         key, sentence = wrong
         raise PlanError(f"{source.place('training', key, number)}: {sentence}")
+    optimizer = training.optimizer
+    check_known("train/optimizers", optimizer, source.place("training", "optimizer", number))
+    for key in OF_OPTIMIZERS:
+        if getattr(training, key) and key not in training_keys_of(optimizer):
+            raise PlanError(f"{source.place('training', key, number)}: {optimizer} has none")
     if training.mode == "default":
         training = structs.replace(training, mode=mode_of(network))
     return training
+
+
+def _name(name: object, where: str) -> str:
+    """What a setting is called whose values do not fit a path, such as options of a network."""
+    if not isinstance(name, str) or not re.fullmatch(r"[a-z][\w.-]*", name, re.ASCII):
+        raise PlanError(f"{where}.{NAME}: expected letters, digits, hyphens or _, found {name!r}")
+    return name
 
 
 def _setting_key(hyperparameters: Mapping[str, Any], where: str) -> str:
@@ -198,6 +236,8 @@ def _setting_key(hyperparameters: Mapping[str, Any], where: str) -> str:
     if not hyperparameters:
         raise PlanError(f"{where}: a setting names at least one key, for example lr")
     for key, value in hyperparameters.items():
+        if isinstance(value, dict):
+            raise PlanError(f"{where}.{key}: a setting with keys of keys needs a {NAME} of its own")
         if not isinstance(value, int | float | str):
             raise PlanError(f"{where}.{key}: what varies is a number or a word, found {value!r}")
     parts = [

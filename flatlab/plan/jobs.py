@@ -8,7 +8,7 @@ import msgspec
 
 from flatlab.plan.fingerprint import fingerprint
 from flatlab.plan.grids import Grid, Pack
-from flatlab.plan.registry import joined, module_of, scales_of, settings_of
+from flatlab.plan.registry import joined, layers_of, module_of, scales_of, settings_of
 from flatlab.plan.schema import Strict, refuse_unknown
 
 
@@ -46,9 +46,26 @@ def measure_settings(grid: Grid, pack: Pack, family: str) -> dict[str, Any]:
     }
 
 
-def train_code(*networks: str) -> str:
-    """What trains networks of some architectures: the fingerprint of the engine and of these."""
-    return fingerprint("flatlab.train", *(module_of("networks", name) for name in networks))
+def train_roots(pack: Pack) -> list[str]:
+    """The modules that train a pack: the engine, and what the pack names of each registry.
+
+    The mode `loop` trains by torch's own modules, without stacked layers.
+    """
+    network, training = pack.network, pack.training
+    stacked = training.mode != "loop"
+    layers = layers_of(network.name, network.activation) if stacked else []
+    return [
+        "flatlab.train",
+        module_of("networks", network.name),
+        module_of("train/optimizers", training.optimizer),
+        module_of("train/initializations", network.initialization),
+        *(module_of("train/layers", key) for key in layers),
+    ]
+
+
+def train_code(pack: Pack) -> str:
+    """What trains a pack: the fingerprint of `train_roots`."""
+    return fingerprint(*train_roots(pack))
 
 
 def measure_code(family: str, *networks: str) -> str:

@@ -27,19 +27,26 @@ def published_figures(scale: str) -> list[Figure]:
     return [f for f in figures() if (place / f.paper / f"{f.key}.json").is_file()]
 
 
-def computing_code(key: str, scale: str, grid_of: Callable[[str, str], Grid]) -> dict[str, str]:
+def computing_code(
+    key: str, scale: str, grid_of: Callable[[str, str], Grid]
+) -> dict[str, set[str]]:
     """The fingerprints of what computes the numbers of a study or a grid.
 
-    Those of a grid: of training, and of each family.  grid_of: the grid of a key and a scale.
+    Those of a grid: of training and of each family, in either of which packs may differ.
+    grid_of: the grid of a key and a scale.
     """
     if key in keys_of("simulations"):
-        return {"study": study_code(key)}
+        return {"study": {study_code(key)}}
     if key in zoo_keys():
-        trained = {"train": members_code()} if load_zoo(key, scale).trained else {}
-        return {**trained, "survey": survey_code()}
+        trained = {"train": {members_code()}} if load_zoo(key, scale).trained else {}
+        return {**trained, "survey": {survey_code()}}
     grid = grid_of(key, scale)
-    measured = {family: measure_code(family, *grid.networks) for family in grid.families}
-    return {"train": train_code(*grid.networks), **measured}
+    packs = grid.packs.values()
+    measured = {
+        family: {measure_code(family, pack.network.name) for pack in packs}
+        for family in grid.families
+    }
+    return {"train": {train_code(pack) for pack in packs}, **measured}
 
 
 def outdated(grid_of: Callable[[str, str], Grid]) -> Iterator[str]:
@@ -52,8 +59,13 @@ def outdated(grid_of: Callable[[str, str], Grid]) -> Iterator[str]:
         for key, then in about.items():
             now = computing_code(key, scale, grid_of)
             recorded = then["code"]
-            if changed := [name for name, code in now.items() if recorded.get(name) != [code]]:
+            if changed := [name for name, codes in now.items() if not _same(recorded, name, codes)]:
                 yield (
                     f"results/published/{scale}: {key} was made with other code of "
                     f"{', '.join(changed)}; this version may compute other numbers"
                 )
+
+
+def _same(recorded: dict[str, list[str]], name: str, now: set[str]) -> bool:
+    """Whether all that was published of a part was made with code of today."""
+    return name in recorded and now.issuperset(recorded[name])

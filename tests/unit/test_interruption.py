@@ -17,8 +17,8 @@ import torch
 
 from flatlab import store
 from flatlab.data import load
-from flatlab.networks import SineFit
 from flatlab.train import Interrupted, train_packs
+from flatlab.train.initializations.high_frequency import SineFit
 from flatlab.train.modes import MODES
 from flatlab.train.pack import PackTraining
 from tests.packs import GIVEN, images, same, settings

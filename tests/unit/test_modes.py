@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from flatlab.data import load
-from flatlab.networks import Residual, build, initialize, mlp4, resnet18, vgg11
+from flatlab.networks import Residual, build, mlp4, resnet18, vgg11
 from flatlab.objective import (
     framework_loss,
     loss_gradient,
@@ -17,16 +17,20 @@ from flatlab.objective import (
     total_loss,
 )
 from flatlab.plan import keys_of
-from flatlab.plan.registry import mode_of
+from flatlab.plan.registry import layers_of, mode_of
 from flatlab.splits import Split, prepare
 from flatlab.train import train_packs
-from flatlab.train.layers import MaxPool, NotStackable, stack
+from flatlab.train.builder import NotStackable, stack
+from flatlab.train.initializations import initialize
+from flatlab.train.layers.max_pool import MaxPool
 from flatlab.train.modes import MODES
+from flatlab.train.optimizers import sgd
 from flatlab.train.stacks import Recorded, Stack
-from flatlab.train.updates import GradientDescent
 from tests.packs import DATA, GIVEN, TRAINING, images, settings
 
 EXACT = 1e-10
+RULES_OF_LAYERS = keys_of("train/layers")
+ARCHITECTURES = [name for name in keys_of("networks") if mode_of(name) != "loop"]
 RATES = {"low": 0.0005, "high": 0.075}
 RULES = {
     "plain": {},
@@ -84,7 +88,7 @@ def assert_equal(found, expected, exact=EXACT):
         assert found[name] == pytest.approx(array, rel=0, abs=exact), name
 
 
-@pytest.mark.parametrize("network", keys_of("networks"))
+@pytest.mark.parametrize("network", ARCHITECTURES)
 def test_every_mode_trains_every_architecture_as_the_loop_does(network, narrow):
     raw = data_for(network)
     expected = weights(raw, network, mode="loop")
@@ -182,11 +186,12 @@ def test_the_loop_is_what_one_writes_with_the_framework(rule):
         assert arrays[name][1, 0] == pytest.approx(tensor.numpy(), rel=0, abs=1e-9), name
 
 
-@pytest.mark.parametrize("network", keys_of("networks"))
+@pytest.mark.parametrize("network", ARCHITECTURES)
 def test_the_default_mode_of_an_architecture_is_a_fast_one(network, narrow):
     assert mode_of(network) in ("batched", "graphs")
     shape = (1, 8, 8) if is_for_small_images(network) else (3, 32, 32)
-    stack([build({"name": network, "activation": "relu"}, shape, 2)] * 2)
+    model = build({"name": network, "activation": "relu"}, shape, 2)
+    stack([model] * 2, layers_of(network, "relu"))
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -276,7 +281,7 @@ def test_the_step_that_a_gpu_records_is_the_step_of_the_cpu(rule):
             initialize(model, "framework", seed)
         return [model.double() for model in made]
 
-    plain, recorded = (Stack(models(), split, training) for _ in range(2))
+    plain, recorded = (Stack(models(), split, training, RULES_OF_LAYERS) for _ in range(2))
     record = Recorded(recorded, torch.device("cpu"))
     batch = 22 if training["minibatches"] == "full" else training["batch_size"]
     generator = torch.Generator().manual_seed(0)
@@ -369,7 +374,7 @@ def test_the_update_is_that_of_the_framework(momentum, decay, recorded, normal):
     start = [normal(3, 2), normal(4, seed=1)]
     ours = [tensor.clone() for tensor in start]
     theirs = [tensor.clone().requires_grad_() for tensor in start]
-    update = GradientDescent(ours, {"momentum": momentum, "weight_decay": decay})
+    update = sgd.Stacked(ours, {"momentum": momentum, "weight_decay": decay}, 1)
     expected = torch.optim.SGD(theirs, lr=1.0, momentum=momentum, weight_decay=decay)
     for step, rate in enumerate([0.1, 0.2, 0.05]):
         gradients = [normal(*tensor.shape, seed=10 * step + n) for n, tensor in enumerate(start)]
@@ -398,7 +403,7 @@ NOT_STACKABLE = {
 def test_what_has_no_stacked_form_is_refused_by_name(layer):
     model = nn.Sequential(nn.Conv2d(1, 2, 3), Residual(nn.Sequential(layer), nn.Sequential()))
     with pytest.raises(NotStackable, match=rf"1\.body\.0 .*{type(layer).__name__}"):
-        stack([model])
+        stack([model], RULES_OF_LAYERS)
 
 
 STACKABLE = {
@@ -430,7 +435,7 @@ def test_gradients_of_a_stack_are_those_of_autograd(layer, normal):
     training = {**TRAINING, "loss": "cross-entropy"}
     targets = nn.functional.one_hot(torch.arange(6) % 3, 3).double()
     split = Split(normal(6, 1, 8, 8, seed=4), torch.arange(6) % 3, targets)
-    part = Stack(models, split, training)
+    part = Stack(models, split, training, RULES_OF_LAYERS)
     index = torch.tensor([[0, 1, 2, 5], [3, 4, 5, 0]])
     found = part._gradients(index)
     for run, model in enumerate(models):
