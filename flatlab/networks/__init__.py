@@ -5,6 +5,8 @@ Each has literals beside it, which planning reads:
     MODE         how the training engine advances many of them (see `flatlab.train`)
     LAYERS       the files of `flatlab/train/layers` that its stacked form needs, by key; that of
                  the activation has the activation's name, and is added where `build` takes one
+    OPTION_LAYERS  those that an option adds where it is neither false nor empty, by its name; may
+                 be left out
     PARAMETERS   about how many it has, to foretell disk use
     OPTIONS      what `network.options` of a grid may say: names and meanings, or "any"; may be left
                  out where there are none

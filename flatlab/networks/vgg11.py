@@ -12,7 +12,8 @@ from torch import nn
 from flatlab.networks import feature_size
 
 MODE = "graphs"
-LAYERS = ["convolution", "batch-norm", "max-pool", "flatten", "linear"]
+LAYERS = ["convolution", "max-pool", "flatten", "linear"]
+OPTION_LAYERS = {"norm": ["batch-norm"]}
 PARAMETERS = 9_750_922
 OPTIONS = {
     "widths": "channels of the convolutions, and pool for 2 x 2 max pooling",

@@ -43,13 +43,16 @@ SECTIONS: dict[str, type[Strict]] = {
 }
 VARYING = ("network", "data", "training")
 """The sections whose keys may differ from setting to setting; each key stands in one of them."""
-SECTION_OF = {key: name for name in VARYING for key in SECTIONS[name].__struct_fields__}
-NAME = "name"
-"""What a setting calls itself; of the sections' keys it hides one, the name of the architecture."""
-del SECTION_OF[NAME]
+NAME, ARCHITECTURE = "name", "architecture"
+"""What a setting calls itself, and therefore what it calls the `name` of its network."""
+SECTION_OF = {
+    ARCHITECTURE if key == NAME else key: name
+    for name in VARYING
+    for key in SECTIONS[name].__struct_fields__
+}
 OF_OPTIMIZERS = ("momentum", "weight_decay")
 """The keys of `training` that some optimizers have and others have not."""
-ABBREVIATIONS = {"batch_size": "b", "activation": "", "initialization": ""}
+ABBREVIATIONS = {"batch_size": "b", "activation": "", "initialization": "", ARCHITECTURE: ""}
 
 
 class GridFile(Strict, frozen=True):
@@ -107,14 +110,15 @@ class _Source:
     def place(self, section: str, key: str, number: int | None = None) -> str:
         """Where a key of a section stands: in a setting, in the scale's override, or above."""
         if key in self._changes_of(section, number):
-            return f"{self.where}[{number}].{key}"
+            return f"{self.where}[{number}].{ARCHITECTURE if key == NAME else key}"
         inside = key in self.override.get(section, {})
         return f"{self.name}: {f'scales.{self.scale}.' if inside else ''}{section}.{key}"
 
     def _changes_of(self, section: str, number: int | None) -> dict[str, Any]:
         """What a setting says of a section; nothing where no setting is meant."""
         entry = {} if number is None else self.settings[number]
-        return {key: value for key, value in entry.items() if SECTION_OF.get(key) == section}
+        own = {key: value for key, value in entry.items() if SECTION_OF.get(key) == section}
+        return {NAME if key == ARCHITECTURE else key: value for key, value in own.items()}
 
     def section(self, key: str, number: int | None = None) -> Any:
         """A section with the scale's changes and those of a setting, by its number, checked."""
@@ -157,7 +161,7 @@ def _packs(source: _Source) -> dict[str, Pack]:
         refuse_unknown(entry, [NAME, *SECTION_OF, "seeds"], where)
         varied = {key: entry[key] for key in SECTION_OF if key in entry}
         setting = _name(entry[NAME], where) if NAME in entry else _setting_key(varied, where)
-        hyperparameters = {k: value for k, value in varied.items() if not isinstance(value, dict)}
+        hyperparameters = {k: v for k, v in varied.items() if isinstance(v, int | float | str)}
         data, network = _data(source, number), _network(source, number)
         training = _training(source, number, network.name)
         every = isinstance(checkpoints.dense, Dense) and checkpoints.dense.every
@@ -236,10 +240,11 @@ def _setting_key(hyperparameters: Mapping[str, Any], where: str) -> str:
     if not hyperparameters:
         raise PlanError(f"{where}: a setting names at least one key, for example lr")
     for key, value in hyperparameters.items():
-        if isinstance(value, dict):
-            raise PlanError(f"{where}.{key}: a setting with keys of keys needs a {NAME} of its own")
         if not isinstance(value, int | float | str):
-            raise PlanError(f"{where}.{key}: what varies is a number or a word, found {value!r}")
+            raise PlanError(
+                f"{where}.{key}: what varies is a number or a word, or the setting has a {NAME} "
+                f"of its own; found {value!r}"
+            )
     parts = [
         f"{ABBREVIATIONS.get(key, key.replace('_', ''))}{value}"
         for key, value in hyperparameters.items()

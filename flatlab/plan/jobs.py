@@ -52,8 +52,9 @@ def train_roots(pack: Pack) -> list[str]:
     The mode `loop` trains by torch's own modules, without stacked layers.
     """
     network, training = pack.network, pack.training
-    stacked = training.mode != "loop"
-    layers = layers_of(network.name, network.activation) if stacked else []
+    layers = []
+    if training.mode != "loop":
+        layers = layers_of(network.name, network.activation, network.options)
     return [
         "flatlab.train",
         module_of("networks", network.name),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -58,12 +58,17 @@ def takes_activation(network: str) -> bool:
     return "activation" in [argument.arg for argument in build.args.args]
 
 
-def layers_of(network: str, activation: str | None) -> list[str]:
-    """The rules that the stacked form of an architecture needs: keys of flatlab/train/layers."""
-    listed = _literal(_path("networks", network), "LAYERS")
-    used = [*listed, *([activation] if activation and takes_activation(network) else [])]
+def layers_of(name: str, activation: str | None, options: Mapping[str, Any]) -> list[str]:
+    """The rules that the stacked form of a network needs: keys of flatlab/train/layers."""
+    path = _path("networks", name)
+    used = list(_literal(path, "LAYERS"))
+    by_option = _literal(path, "OPTION_LAYERS") if "OPTION_LAYERS" in _assignments(path) else {}
+    for option, layers in by_option.items():
+        used += layers if options.get(option) else []
+    if activation and takes_activation(name):
+        used.append(activation)
     for key in used:
-        check_known("train/layers", key, f"networks/{_path('networks', network).name}: LAYERS")
+        check_known("train/layers", key, f"networks/{path.name}: LAYERS")
     return used
 
 

@@ -143,7 +143,8 @@ class Stacks:
     ) -> None:
         parts = [models] if together else [[model] for model in models]
         network = settings["network"]
-        rules = layers_of(network["name"], network["activation"])
+        options = network.get("options", {})
+        rules = layers_of(network["name"], network.get("activation"), options)
         self.groups = [Group(part, split, settings["training"], rules) for part in parts]
         width = len(parts[0])
         self.place = [divmod(run, width) for run in range(len(models))]
