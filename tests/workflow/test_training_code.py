@@ -1,4 +1,4 @@
-"""An edit to a file of the training changes the fingerprint of the packs that use it, no other's."""
+"""An edit to a file of the training changes the fingerprint of the packs that use it alone."""
 
 from __future__ import annotations
 
