@@ -1,21 +1,9 @@
-"""The code that training and measuring jobs depend on."""
+"""The code that jobs depend on, beside that of one kind of experiment."""
 
 from __future__ import annotations
 
 from flatlab.plan.fingerprint import fingerprint
-from flatlab.plan.registry import joined, module_of
-
-
-def train_code(*networks: str) -> str:
-    """What trains networks of some architectures: the fingerprint of the engine and of these."""
-    return fingerprint("flatlab.train", *(module_of("networks", name) for name in networks))
-
-
-def measure_code(family: str, *networks: str) -> str:
-    """What measures them: the fingerprint of the family, or those joined, and the architectures."""
-    measures = (module_of("metrics", name) for name in joined(family))
-    models = (module_of("networks", name) for name in networks)
-    return fingerprint("flatlab.metrics", *measures, *models)
+from flatlab.plan.registry import PACKAGE
 
 
 def claims_code(paper: str) -> str:

@@ -85,9 +85,44 @@ BAD_GRIDS = {
     ),
     "empty setting": (("settings", 0), {}, ["settings[0]", "at least one key"]),
     "unknown network of a setting": (
-        ("settings", 0, "name"),
+        ("settings", 0, "architecture"),
         "mlp5",
-        ["settings[0].name", "did you mean 'mlp4'"],
+        ["settings[0].architecture", "did you mean 'mlp4'"],
+    ),
+    "name of a setting that fits no path": (
+        ("settings", 0, "name"),
+        "a/b",
+        ["settings[0].name", "'a/b'"],
+    ),
+    "option that an architecture does not know": (
+        ("scales", "demo", "network"),
+        {"name": "mlp4", "options": {"width": [3]}},
+        ["scales.demo.network.options", "unknown option 'width'", "did you mean 'widths'"],
+    ),
+    "option of an architecture without any": (
+        ("scales", "demo", "network", "options"),
+        {"widths": [3]},
+        ["scales.demo.network.options", "mlp4-small has none"],
+    ),
+    "unknown optimizer": (
+        ("training", "optimizer"),
+        "adan",
+        ["training.optimizer", "did you mean 'adam'"],
+    ),
+    "key of another optimizer": (
+        ("training",),
+        {**GRID["training"], "optimizer": "adam", "momentum": 0.9},
+        ["training.momentum", "adam has none"],
+    ),
+    "unknown initialization": (
+        ("network", "initialization"),
+        "he-norma",
+        ["network.initialization", "did you mean 'he-normal'"],
+    ),
+    "activation left out": (
+        ("network", "activation"),
+        None,
+        ["network.activation is missing", "mlp4"],
     ),
     "unknown data set of a setting": (("settings", 0, "set"), "digit", ["settings[0].set"]),
     "contradiction in a setting": (
@@ -262,7 +297,7 @@ def test_settings_vary_the_data_and_the_network_too(tmp_path: Path) -> None:
     settings = [
         {"scaling": "unit", "activation": "relu", **of_training},
         {"scaling": "standardized", "activation": "tanh", **of_training},
-        {"set": "fashion-mnist", "name": "lenet5-small", **of_training},
+        {"set": "fashion-mnist", "architecture": "lenet5-small", **of_training},
     ]
     content = changed(("settings",), settings) | {"seeds": ["0-4"]}
     grid = load_grid(written(tmp_path, content), "demo")
@@ -279,6 +314,31 @@ def test_settings_vary_the_data_and_the_network_too(tmp_path: Path) -> None:
     for settings_of_jobs in (trained, measured):
         assert [s["data"]["scaling"] for s in settings_of_jobs[:2]] == ["unit", "standardized"]
         assert [s["network"]["activation"] for s in settings_of_jobs[:2]] == ["relu", "tanh"]
+
+
+def test_a_setting_with_a_name_may_vary_what_fits_no_path(tmp_path: Path) -> None:
+    """Its runs have that name; what is no number or word is no hyper-parameter."""
+    rates = {"low": 0.1, "high": 0.2}
+    settings = [
+        {"name": "wide_1", "options": {"widths": [9]}, "batch_size": 20, "lr": rates},
+        {"name": "narrow", "options": {"widths": [3]}, "batch_size": 20, "lr": 0.1},
+    ]
+    content = changed(("settings",), settings) | {"seeds": ["0-4"]}
+    wide, narrow = load_grid(written(tmp_path, content), "paper").packs.values()
+    assert (wide.key, wide.runs[:2]) == ("wide_1-s0-4", ["wide_1-s0", "wide_1-s1"])
+    assert wide.hyperparameters == {"batch_size": 20}
+    assert narrow.hyperparameters == {"batch_size": 20, "lr": 0.1}
+    assert (wide.network.options, narrow.network.options) == ({"widths": [9]}, {"widths": [3]})
+
+
+def test_a_scale_may_have_settings_of_its_own(tmp_path: Path) -> None:
+    content = changed(("scales", "demo", "settings"), [{"lr": 0.3}]) | {"seeds": ["0-4"]}
+    path = written(tmp_path, content | {"training": {**GRID["training"], "batch_size": 5}})
+    assert list(load_grid(path, "demo").packs) == ["lr0.3-s0-4"]
+    assert len(load_grid(path, "paper").packs) == len(GRID["settings"])
+    path = written(tmp_path, changed(("scales", "demo", "settings"), [{"lr": -1, "batch_size": 5}]))
+    with pytest.raises(plan.PlanError, match=r"scales\.demo\.settings\[0\]\.lr"):
+        load_grid(path, "demo")
 
 
 def test_a_stand_in_takes_the_place_of_a_data_set_in_each_pack_that_has_it(tmp_path: Path) -> None:
