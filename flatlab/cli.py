@@ -13,7 +13,8 @@ from typing import Any
 
 import yaml
 
-from flatlab import __version__, estimate, plan, plotting, publication, scoreboard, store
+from flatlab import __version__, estimate, plan, publication, scoreboard, store
+from flatlab.tables.published import with_tables
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -225,10 +226,8 @@ def _summary(options: argparse.Namespace) -> int:
         content = store.load_json(verdicts)
         built.append(content)
         print(f"\n{figure.target}: {figure.title}")
-        for about in content["grids"].values():
+        for about in with_tables(content)["tables"].values():
             print(f"  {_about(about)}")
-        for key, about in content.get("studies", {}).items():
-            print(f"  {key}: {about['extent']}")
         for claim in content["claims"]:
             print(f"  {claim['verdict']:>9}  {claim['id'].split('/')[1]:<8}{claim['text']}")
             if claim["reason"]:
@@ -281,10 +280,7 @@ def _figures(options: argparse.Namespace) -> int:
 
 def _about(about: dict[str, Any]) -> str:
     stands_in = f"; stands in for {about['stands_in_for']}" if about["stands_in_for"] else ""
-    return (
-        f"{about['grid']}: {about['runs']} {about['network']} networks on {about['data']}, "
-        f"{about['diverged']} diverged{plotting.not_trained(about)}{stands_in}"
-    )
+    return f"{about['name']}: {about['extent']}{stands_in}"
 
 
 def _show(options: argparse.Namespace) -> int:

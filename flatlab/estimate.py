@@ -57,7 +57,7 @@ Times = dict[tuple[str, str, str], tuple[float, float, int]]
 
 def tasks(chosen: plan.Plan, scale: str) -> Iterator[Task]:
     """All jobs that compute, of the figures that a configuration asks for, at one scale."""
-    tables = {table for figure in chosen.figures for table in figure.tables}
+    tables = {table for figure in chosen.figures for table in figure.experiments}
     for key in sorted(tables):
         if key in plan.keys_of("simulations"):
             yield Task(key, "", scale, 1, Path("results", scale, "tables", f"{key}.zarr.zip"))

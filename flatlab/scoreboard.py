@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from flatlab.stats.verdict import counts
+from flatlab.tables.published import with_tables
 
 OUTCOMES = ("holds", "fails", "undecided", "not run")
 
@@ -17,8 +18,7 @@ def collect(verdicts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     rows = []
     for content in verdicts:
         outcomes = counts(claim["verdict"] for claim in content["claims"])
-        tables = content["grids"] | content.get("studies", {})  # none before there were studies
-        scales = {about["scale"] for about in tables.values()}
+        scales = {about["scale"] for about in with_tables(content)["tables"].values()}
         rows.append({"target": content["target"], "scale": "/".join(sorted(scales)), **outcomes})
     sums = {o: sum(row.get(o, 0) for row in rows) for o in OUTCOMES}
     return {"figures": rows, "all": sums}

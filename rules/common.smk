@@ -64,15 +64,14 @@ def figure_of(wildcards):
 
 
 def tables_of_figure(wildcards):
-    keys = figure_of(wildcards).tables
+    keys = figure_of(wildcards).experiments
     return [f"results/{wildcards.scale}/tables/{key}.zarr.zip" for key in keys]
 
 
 def correlations_of_figure(wildcards):
-    grids = figure_of(wildcards).grids
+    keys = figure_of(wildcards).correlated
     return [
-        f"results/{wildcards.scale}/tables/{grid}.correlations.zarr.zip"
-        for grid in grids
+        f"results/{wildcards.scale}/tables/{key}.correlations.zarr.zip" for key in keys
     ]
 
 

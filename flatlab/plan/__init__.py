@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from flatlab.plan.catalogue import targets, why_not
+from flatlab.plan.figures import Figure, figures, papers, targets, why_not
 from flatlab.plan.fingerprint import fingerprint
 from flatlab.plan.gridfile import SECTIONS, find_grid, load_grid
 from flatlab.plan.grids import Grid, Pack
@@ -34,7 +34,7 @@ from flatlab.plan.published import (
     published_figures,
     published_scales,
 )
-from flatlab.plan.registry import OWN_IMAGES, Figure, check_known, figures, keys_of, module_of
+from flatlab.plan.registry import OWN_IMAGES, check_known, keys_of, module_of
 from flatlab.plan.schema import (
     SCALES,
     Config,
@@ -47,6 +47,16 @@ from flatlab.plan.schema import (
     closest,
     convert,
     describe,
+)
+from flatlab.plan.templates import (
+    Curves,
+    Forest,
+    Heatmap,
+    Own,
+    Pairs,
+    Paper,
+    Scatter,
+    Table,
 )
 from flatlab.plan.zoos import (
     Zoo,
@@ -64,11 +74,19 @@ __all__ = [
     "PUBLISHED",
     "SCALES",
     "Config",
+    "Curves",
     "Figure",
+    "Forest",
     "Grid",
+    "Heatmap",
+    "Own",
     "Pack",
+    "Pairs",
+    "Paper",
     "Plan",
     "PlanError",
+    "Scatter",
+    "Table",
     "Zoo",
     "closest",
     "figures",
@@ -85,6 +103,7 @@ __all__ = [
     "members_settings",
     "module_of",
     "outdated",
+    "papers",
     "published_figures",
     "published_scales",
     "record_start",
@@ -105,7 +124,7 @@ __all__ = [
 def load_config(mapping: Mapping[str, Any], name: str = "config.yaml") -> Config:
     """Check a configuration; raise `PlanError` with the file and the key."""
     config = convert(mapping, Config, f"{name}: ")
-    known = sorted({figure.paper for figure in figures()})
+    known = sorted(papers())
     for paper in [] if isinstance(config.papers, str) else config.papers:
         if paper not in known:
             raise PlanError(f"{name}: papers: unknown paper {paper!r}; {closest(paper, known)}")
@@ -173,11 +192,11 @@ class Plan:
             raise PlanError(f"grids/{key}.yaml: a study or zoo has this key; tables would clash")
         there = {grid.key for grid in self.grids if grid.packs}
         there |= {zoo.key for zoo in zoos if self.config.packs == "all" or zoo.is_measured}
+        there |= {*keys_of("simulations")}
         self.figures = [
             f
             for f in figures()
-            if (isinstance(chosen, str) or f.paper in chosen)
-            and there.issuperset((*f.grids, *f.zoos))
+            if (isinstance(chosen, str) or f.paper in chosen) and there.issuperset(f.experiments)
         ]
         if not self.figures:
             raise PlanError(

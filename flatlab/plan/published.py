@@ -6,9 +6,10 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from flatlab.plan.figures import Figure, figures
 from flatlab.plan.grids import Grid
 from flatlab.plan.jobs import measure_code, study_code, train_code
-from flatlab.plan.registry import Figure, figures, keys_of
+from flatlab.plan.registry import keys_of
 from flatlab.plan.schema import SCALES
 from flatlab.plan.zoos import load_zoo, members_code, survey_code, zoo_keys
 

@@ -11,7 +11,7 @@ import functools
 from pathlib import Path
 from typing import Any
 
-from flatlab.plan.schema import SCALES, PlanError, Strict, closest, convert, refuse_unknown
+from flatlab.plan.schema import SCALES, PlanError, closest, refuse_unknown
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -90,51 +90,10 @@ OWN_IMAGES = ("image-folder", "cifar10-jpeg")
 """Data sets that are whatever lies in a folder; all others are known by their checksums."""
 
 
-class Figure(Strict, frozen=True):
-    """One data figure or table of a paper: a target.
-
-    grids, studies, zoos: those whose tables it shows.  caption: what one reads under it.
-    size_inches: width and height.
-    """
-
-    paper: str
-    key: str
-    title: str
-    caption: str
-    size_inches: tuple[float, float]
-    grids: tuple[str, ...] = ()
-    studies: tuple[str, ...] = ()
-    zoos: tuple[str, ...] = ()
-
-    @property
-    def target(self) -> str:
-        """The name by which Snakemake builds it: chen2026_figH8."""
-        return f"{self.paper}_{self.key}"
-
-    @property
-    def tables(self) -> list[str]:
-        """The keys of all tables that it shows."""
-        return [*self.grids, *self.studies, *self.zoos]
-
-
-def figures() -> list[Figure]:
-    """Every figure of the package: the literal FIGURE of each flatlab/papers/<paper>/<key>.py."""
-    found = [
-        convert(
-            {"paper": path.parent.name, "key": path.stem, **_literal(path, "FIGURE")},
-            Figure,
-            f"{path.parent.name}/{path.name}: FIGURE.",
-        )
-        for path in sorted((PACKAGE / "papers").glob("*/fig*.py"))
-        + sorted((PACKAGE / "papers").glob("*/table*.py"))
-    ]
-    for figure in found:
-        where = f"{figure.paper}/{figure.key}.py: FIGURE.studies"
-        for study in figure.studies:
-            check_known("simulations", study, where)
-        if not figure.tables:
-            raise PlanError(f"{where}: name a study, or a grid in FIGURE.grids")
-    return found
+def experiment_keys() -> list[str]:
+    """What a figure can show: all grids, zoos and simulations."""
+    files = [*Path("grids").glob("*.yaml"), *Path("zoos").glob("*.yaml")]
+    return sorted([*(path.stem for path in files), *keys_of("simulations")])
 
 
 @functools.cache
