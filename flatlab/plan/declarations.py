@@ -58,7 +58,8 @@ def _fields_at(tree: ast.Module, line: int) -> tuple[str, ...]:
     records = {record.__name__: record for record in (*TEMPLATES, Paper)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and node.lineno <= line <= (node.end_lineno or 0):
-            if record := records.get(ast.unparse(node.func).rpartition(".")[2]):
+            record = records.get(ast.unparse(node.func).rpartition(".")[2])
+            if record:
                 return record.__struct_fields__
     return ()
 

@@ -8,28 +8,26 @@ LEARNING_RATES = "Batch size 20."
 BATCH_SIZES = "Learning rate 0.1."
 
 ON_TRAINING_SAMPLES = "Sharpness and compression are means over fixed training samples."
-BOUNDS_ON_TRAINING_SAMPLES = (
-    "Sharpness, compression and bounds are means over fixed training samples."
-)
+WITH_BOUNDS = "Sharpness, compression and bounds are means over fixed training samples."
 G = "G is the mean squared Frobenius norm of the input-output Jacobian."
 
 OVER_SEEDS = (
     "Mean over seeds 0-4 of each setting, with a band of one standard deviation, no wider than the "
     "range of the runs; the legend gives their number."
 )
-OF_ONE_SETTING = (
+ONE_SETTING = (
     "Learning rate 0.1, batch size 20: mean over seeds 0-4, with a band of one standard deviation, "
     "no wider than the range of the runs."
 )
-INTERPOLATION = (
+MARKS = (
     "Dashed vertical marks: the first checkpoint where the mean training loss is below 0.01 and "
     "interpolation begins; a setting without one does not get there."
 )
-INTERPOLATION_OF_ONE = (
+ONE_MARK = (
     "The dashed vertical mark: the first checkpoint where the mean training loss is below 0.01."
 )
 
-TEST_AND_MISCLASSIFIED = (
+MISCLASSIFIED = (
     "Losses are those of the whole sets; the rest are means over fixed test samples, and over "
     "those test samples that a network gets wrong at that checkpoint. Where some networks get "
     "nothing wrong, the mean is over the others; where no network gets anything wrong, there is a "
@@ -41,9 +39,7 @@ CHAIN_OF_BOUNDS = (
 )
 
 AT_THE_END = "One point per network at the end of training."
-AT_THE_END_OF_FOUR_SEEDS = (
-    "One point per network at the end of training, seeds 0-3 of every setting."
-)
+FOUR_SEEDS = "One point per network at the end of training, seeds 0-3 of every setting."
 CORRELATION = (
     "Pearson's correlation over all networks, with its 95 % interval in brackets (BCa bootstrap, "
     "stratified by setting)."
@@ -52,7 +48,7 @@ CORRELATION_OF_THESE = (
     "Pearson's correlation over these networks, with its 95 % interval in brackets (BCa bootstrap, "
     "stratified by setting)."
 )
-GAP_AND_RELATIVE_SHARPNESS = (
+GAP = (
     "The gap is training minus test accuracy, in percentage points; relative sharpness is that of "
     "the last layer."
 )

@@ -1,11 +1,11 @@
 """Template `Forest`: correlations with their intervals below each other, an experiment per column.
 
-seaborn's pointplot computes its intervals itself, by a bootstrap of its own.
+seaborn's pointplot would compute its intervals itself, by a bootstrap of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,9 @@ def frame(
     quantities was not measured in an experiment.
     """
     rows = []
-    names = list(dict.fromkeys(name for pair in figure["pairs"] for name in pair))
+    used = {name for pair in figure["pairs"] for name in pair}
+    names = [*(name for name in figure["names"] if name in used)]
+    names += sorted(used - {*names})
     for table in tables.values():
         end = with_parts(end_of_training(table), figure["parts"])
         require(end, names)
@@ -59,19 +61,11 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
     places = [-n - 0.7 * groups.index(first) for n, first in enumerate(firsts)]
     axes = fig.subplots(1, len(experiments), sharex=True, sharey=True, squeeze=False)[0]
     for experiment, ax in zip(experiments, axes, strict=True):
-        for kind, (color, marker, _) in KINDS.items():
-            here = frame[(frame["experiment"] == experiment) & (frame["kind"] == kind)]
-            shift = 0.15 if kind == "pooled" else -0.15
-            for place, (_, row) in zip(places, here.iterrows(), strict=True):
-                ax.plot(row["rho"], place + shift, marker, color=color, ms=5, mew=0)
-                ax.plot([row["low"], row["high"]], [place + shift] * 2, color=color, lw=1.2)
-                if kind == "pooled" and row["rho"] != row["rho"]:
-                    ax.text(0, place, "undefined", ha="center", va="center", color="0.5")
+        _intervals(ax, frame[frame["experiment"] == experiment], places)
         ax.axvline(0, color="0.6", lw=0.7, zorder=0.5)
         ax.set_title(experiment, loc="left")
-        ax.set_xlim(-1.05, 1.05)
+        ax.set(xlim=(-1.05, 1.05), xlabel=r"Pearson's $\rho$", ylabel="")
         ax.set_xticks([-1, -0.5, 0, 0.5, 1])
-        ax.set_xlabel(r"Pearson's $\rho$")
         ax.grid(axis="x", lw=0.3, color="0.85")
     labels = [
         " and ".join(figure["names"].get(name, short_label_of(name)) for name in pair)
@@ -83,3 +77,17 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
         for color, marker, label in KINDS.values()
     ]
     fig.legend(handles=handles, loc="outside upper left", ncols=2)
+
+
+def _intervals(ax: Any, rows: pd.DataFrame, places: Sequence[float]) -> None:
+    """A point and a bar per correlation, the kinds of it beside each other."""
+    from seaborn import scatterplot
+
+    for shift, (kind, (color, marker, _)) in zip((0.15, -0.15), KINDS.items(), strict=True):
+        here = rows[rows["kind"] == kind]
+        y = np.array(places) + shift
+        scatterplot(x=here["rho"].values, y=y, color=color, marker=marker, s=25, linewidth=0, ax=ax)
+        ax.hlines(y, here["low"], here["high"], color=color, lw=1.2)
+    for place, rho in zip(places, rows["rho"][rows["kind"] == "pooled"], strict=True):
+        if np.isnan(rho):
+            ax.text(0, place, "undefined", ha="center", va="center", color="0.5")

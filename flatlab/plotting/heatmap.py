@@ -38,7 +38,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
     from seaborn import heatmap
 
     names = figure["quantities"]
-    matrix = frame.pivot(index="y", columns="x", values="rho").loc[names, names].astype(float)
+    matrix = frame.pivot_table(index="y", columns="x", values="rho", dropna=False).loc[names, names]
     labels = [short_label_of(name) for name in names]
     words = matrix.map(lambda rho: "?" if np.isnan(rho) else f"{rho:.2f}".replace("-", "−"))
     ax = fig.subplots()

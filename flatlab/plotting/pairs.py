@@ -1,7 +1,6 @@
 """Template `Pairs`: every quantity against every other at the end of training, a point per network.
 
-seaborn's scatterplot takes five times as long for as many panels, and its PairGrid makes a figure
-of its own, which has no room for the caption.
+seaborn's PairGrid would make a figure of its own; these are its panels.
 """
 
 from __future__ import annotations
@@ -79,9 +78,11 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
 
 def _histogram(ax: Any, values: pd.Series) -> None:
     """Counts on an axis of their own: the panel's y axis belongs to its row."""
+    from seaborn import histplot
+
     counts = ax.twinx()
     finite = values[values.abs() < float("inf")]
     if len(finite):
         bins = min(15, round(1.5 * len(finite) ** 0.5))  # 7 of 20 networks, 15 of 100
-        counts.hist(finite, bins, color=("0.7", 0.75), edgecolor="white", linewidth=0.4)
+        histplot(x=finite, bins=bins, color="0.7", edgecolor="white", linewidth=0.4, ax=counts)
     counts.set_axis_off()

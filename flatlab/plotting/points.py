@@ -14,11 +14,18 @@ HEADROOM = 0.5
 
 
 def points_of_settings(ax: Any, runs: pd.DataFrame, x: str, y: str, size: float = 2.6) -> None:
-    """One point per run."""
-    for setting, look in look_of_settings(runs["setting"]).items():
-        points = runs[runs["setting"] == setting]
-        style = {"color": look.color, "ms": size, "mew": 0, "alpha": 0.85}
-        ax.plot(points[x], points[y], look.marker, **style)
+    """One point per run, `size` points wide."""
+    from seaborn import scatterplot
+
+    looks = look_of_settings(runs["setting"])
+    scatterplot(
+        *(runs,),
+        **{"x": x, "y": y, "hue": "setting", "style": "setting", "legend": False, "ax": ax},
+        palette={setting: look.color for setting, look in looks.items()},
+        markers={setting: look.marker for setting, look in looks.items()},
+        **{"s": size**2, "linewidth": 0, "alpha": 0.85},
+    )
+    ax.set(xlabel="", ylabel="")
 
 
 def legend_of_settings(fig: Any, settings: Iterable[str]) -> None:

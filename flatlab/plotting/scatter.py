@@ -1,4 +1,4 @@
-"""Template `Scatter`: pairs of quantities at the end of training, a panel per experiment and pair."""
+"""Template `Scatter`: pairs of quantities at the end of training, a point per network."""
 
 from __future__ import annotations
 
@@ -69,6 +69,6 @@ def _fit(ax: Any, runs: pd.DataFrame) -> None:
     from seaborn import regplot
 
     finite = runs[np.isfinite(runs["x_value"]) & np.isfinite(runs["y_value"])]
-    if finite["x_value"].nunique() > 1:
+    if len(finite) and np.ptp(finite["x_value"]) > 0:
         line = {"color": "0.25", "lw": 1, "zorder": 0.9}
         regplot(finite, x="x_value", y="y_value", scatter=False, ci=None, line_kws=line, ax=ax)

@@ -40,7 +40,10 @@ FIGURES = {
         names={
             "root_sharpness": r"$\sqrt{S}$",
             "sharpness": "$S$",
+            "log_volume": "log volume",
             "log_volume_of_three": "log volume of three",
+            "mls": "MLS",
+            "nmls": "NMLS",
             "bound_d kernel": "D, matrix norm",
             "bound_d operator": "D, operator norm",
             "bound_d frobenius": "D, authors' norm",

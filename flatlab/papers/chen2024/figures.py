@@ -1,5 +1,7 @@
 """What chen2024 is, and its figures."""
 
+from typing import Any
+
 from flatlab.plan import Curves, Pairs, Paper
 from flatlab.plotting import captions
 
@@ -14,14 +16,14 @@ TRENDS_CAPTION = (
     captions.ON_TRAINING_SAMPLES,
     captions.G,
     captions.OVER_SEEDS,
-    captions.INTERPOLATION,
+    captions.MARKS,
 )
-RATES = {
+RATES: dict[str, Any] = {
     "where": {"batch_size": 20},
     "quantities": TRENDS,
     "caption": (captions.LEARNING_RATES, *TRENDS_CAPTION),
 }
-BATCHES = {
+BATCHES: dict[str, Any] = {
     "where": {"lr": 0.1},
     "quantities": TRENDS,
     "caption": (captions.BATCH_SIZES, *TRENDS_CAPTION),
@@ -37,34 +39,21 @@ FIGURES = {
     ),
     "fig3": Curves(
         "vgg-grid",
-        quantities=(
-            *("train_loss", "test_loss", "root_sharpness", "log_volume", "g", "local_dimension"),
-        ),
+        quantities=("train_loss", "test_loss", *TRENDS[2:]),
         where={"lr": 0.1, "batch_size": 20},
         samples=("test", "misclassified"),
         line="samples",
         title="sharpness and compression on test samples and on misclassified ones, VGG",
-        caption=(
-            captions.OF_ONE_SETTING,
-            captions.TEST_AND_MISCLASSIFIED,
-            captions.INTERPOLATION_OF_ONE,
-        ),
+        caption=(captions.ONE_SETTING, captions.MISCLASSIFIED, captions.ONE_MARK),
     ),
     "figD4": Curves(
         "mlp-grid",
-        quantities=("bound_a", "bound_b", "bound_c", "bound_d"),
+        quantities=("bound_d", "bound_c", "bound_b", "bound_a"),
         where={"lr": 0.1, "batch_size": 20},
         line="quantity",
-        axes={
-            "MLS and its bounds (output/input)": "linear",
-            "the same, logarithmic": "logarithmic",
-        },
+        axes={"MLS and bounds (output/input)": "linear", "the same, logarithmic": "logarithmic"},
         title="MLS and its bounds A to D, multilayer perceptrons",
-        caption=(
-            captions.OF_ONE_SETTING,
-            captions.CHAIN_OF_BOUNDS,
-            captions.INTERPOLATION_OF_ONE,
-        ),
+        caption=(captions.ONE_SETTING, captions.CHAIN_OF_BOUNDS, captions.ONE_MARK),
         size_inches=(11.0, 5.0),
     ),
     "figD5": Pairs(
@@ -73,7 +62,7 @@ FIGURES = {
         seeds=(0, 1, 2, 3),
         title="sharpness, compression and test loss of VGG networks",
         caption=(
-            captions.AT_THE_END_OF_FOUR_SEEDS,
+            captions.FOUR_SEEDS,
             captions.CORRELATION_OF_THESE,
             captions.ON_TRAINING_SAMPLES,
             captions.G,
@@ -86,9 +75,9 @@ FIGURES = {
         seeds=(0, 1, 2, 3),
         title="sharpness, compression and test loss of multilayer perceptrons",
         caption=(
-            captions.AT_THE_END_OF_FOUR_SEEDS,
+            captions.FOUR_SEEDS,
             captions.CORRELATION_OF_THESE,
-            captions.BOUNDS_ON_TRAINING_SAMPLES,
+            captions.WITH_BOUNDS,
             captions.G,
         ),
         size_inches=(12.0, 12.0),

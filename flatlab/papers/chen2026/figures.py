@@ -1,5 +1,7 @@
 """What chen2026 is, and its figures."""
 
+from typing import Any
+
 from flatlab.plan import Curves, Own, Pairs, Paper, Scatter
 from flatlab.plotting import captions
 
@@ -13,18 +15,18 @@ PAPER = Paper(
 )
 
 TRENDS = ("test_accuracy", "nmls", "root_sharpness", "log_volume", "mls", "local_dimension")
-TRENDS_CAPTION = (captions.ON_TRAINING_SAMPLES, captions.OVER_SEEDS, captions.INTERPOLATION)
-RATES = {
+TRENDS_CAPTION = (captions.ON_TRAINING_SAMPLES, captions.OVER_SEEDS, captions.MARKS)
+RATES: dict[str, Any] = {
     "where": {"batch_size": 20},
     "quantities": TRENDS,
     "caption": (captions.LEARNING_RATES, *TRENDS_CAPTION),
 }
-BATCHES = {
+BATCHES: dict[str, Any] = {
     "where": {"lr": 0.1},
     "quantities": TRENDS,
     "caption": (captions.BATCH_SIZES, *TRENDS_CAPTION),
 }
-CORRELATED = {
+CORRELATED: dict[str, Any] = {
     "quantities": (
         *("local_dimension", "root_sharpness", "log_volume", "mls", "nmls"),
         *("generalization_gap", "bound_d", "nmls_bound", "relative_flatness"),
@@ -32,8 +34,8 @@ CORRELATED = {
     "caption": (
         captions.AT_THE_END,
         captions.CORRELATION,
-        captions.BOUNDS_ON_TRAINING_SAMPLES,
-        captions.GAP_AND_RELATIVE_SHARPNESS,
+        captions.WITH_BOUNDS,
+        captions.GAP,
     ),
 }
 
@@ -71,19 +73,12 @@ FIGURES = {
     ),
     "figH6": Curves(
         "mlp-grid",
-        quantities=("bound_a", "bound_b", "bound_c", "bound_d"),
+        quantities=("bound_d", "bound_c", "bound_b", "bound_a"),
         where={"lr": 0.1, "batch_size": 20},
         line="quantity",
-        axes={
-            "MLS and its bounds (output/input)": "linear",
-            "the same, logarithmic": "logarithmic",
-        },
+        axes={"MLS and bounds (output/input)": "linear", "the same, logarithmic": "logarithmic"},
         title="MLS and its bounds A to D, multilayer perceptrons",
-        caption=(
-            captions.OF_ONE_SETTING,
-            captions.CHAIN_OF_BOUNDS,
-            captions.INTERPOLATION_OF_ONE,
-        ),
+        caption=(captions.ONE_SETTING, captions.CHAIN_OF_BOUNDS, captions.ONE_MARK),
         size_inches=(11.0, 5.0),
     ),
     "figH7": Pairs(
@@ -118,10 +113,6 @@ FIGURES = {
         samples=("test", "misclassified"),
         line="samples",
         title="sharpness and compression on test samples and on misclassified ones, VGG",
-        caption=(
-            captions.OF_ONE_SETTING,
-            captions.TEST_AND_MISCLASSIFIED,
-            captions.INTERPOLATION_OF_ONE,
-        ),
+        caption=(captions.ONE_SETTING, captions.MISCLASSIFIED, captions.ONE_MARK),
     ),
 }

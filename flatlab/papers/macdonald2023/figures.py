@@ -1,5 +1,7 @@
 """What macdonald2023 is, and its figures."""
 
+from typing import Any
+
 from flatlab.plan import Curves, Own, Paper, Table
 
 PAPER = Paper(
@@ -16,7 +18,7 @@ INPUT_SCALES = {
 }
 """How the lines look: the larger the inputs, the darker."""
 
-OF_INPUT_SCALES = {
+OF_INPUT_SCALES: dict[str, Any] = {
     "quantities": ("hessian_lambda_max", "softmax_jacobian_norm"),
     "columns": 2,
     "marks": False,
@@ -36,7 +38,7 @@ OF_INPUT_SCALES = {
     ),
     "size_inches": (9.0, 4.6),
 }
-OF_NORMS = {
+OF_NORMS: dict[str, Any] = {
     "rows": {
         "jacobian_norm": ("Jacobian norm", r"max over the points of $|f'(x)|$"),
         "hessian_lambda_max": ("sharpness", r"$\lambda_{\max}$ of the Hessian of the loss"),
