@@ -66,12 +66,13 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
                 text = correlation(*(float(m[x][y]) for m in (rho, low, high)))
                 ax.text(0.04, 0.96, text, transform=ax.transAxes, va="top", fontsize=6.5)
             ax.tick_params(width=0.5, length=2, pad=1.5)
-        limit(axes[i, 0], "y", runs[y], headroom=HEADROOM)
-        limit(axes[-1, i], "x", runs[y])
+    for i, name in enumerate(names):
+        limit(axes[i, 0], "y", runs[name], headroom=HEADROOM)
+        limit(axes[-1, i], "x", runs[name])
         # a fixed place: the labels of a row of panels line up, and laying them out costs nothing
-        axes[i, 0].set_ylabel(label_of(y), fontsize=8.5)
+        axes[i, 0].set_ylabel(label_of(name), fontsize=8.5)
         axes[i, 0].yaxis.set_label_coords(-0.3, 0.5)
-        axes[-1, i].set_xlabel(label_of(y), fontsize=8.5)
+        axes[-1, i].set_xlabel(label_of(name), fontsize=8.5)
         axes[-1, i].xaxis.set_label_coords(0.5, -0.2)
     legend_of_settings(fig, runs["setting"])
 
