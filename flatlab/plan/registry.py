@@ -92,7 +92,9 @@ OWN_IMAGES = ("image-folder", "cifar10-jpeg")
 
 def experiment_keys() -> list[str]:
     """What a figure can show: all grids, zoos and simulations."""
-    files = [*Path("grids").glob("*.yaml"), *Path("zoos").glob("*.yaml")]
+    files = (
+        path for folder in ("grids", "zoos") for path in (PACKAGE.parent / folder).glob("*.yaml")
+    )
     return sorted([*(path.stem for path in files), *keys_of("simulations")])
 
 

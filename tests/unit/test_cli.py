@@ -28,16 +28,13 @@ def built(project: Path) -> None:
     place = project / "results" / "demo"
     claim = {"id": "chen2026_figH8/c1", "text": "rho > 0", "verdict": "undecided", "reason": "why"}
     about = {
-        "grid": "mlp-grid",
+        "experiment": "mlp-grid",
+        "name": "mlp-grid",
         "scale": "demo",
-        "runs": 99,
-        "network": "mlp4-small",
-        "data": "digits",
-        "diverged": 1,
+        "extent": "99 mlp4-small networks on digits; 1 diverged and left out",
         "stands_in_for": "mlp4 on fashion-mnist",
-        "left_out": 0,
     }
-    verdicts = {"target": "chen2026_figH8", "claims": [claim], "grids": {"mlp-grid": about}}
+    verdicts = {"target": "chen2026_figH8", "claims": [claim], "tables": {"mlp-grid": about}}
     store.save_json(place / "verdicts" / "chen2026" / "figH8.json", verdicts)
     picture = place / "figures" / "chen2026" / "figH8.pdf"
     picture.parent.mkdir(parents=True)
@@ -52,7 +49,7 @@ def test_the_summary_names_targets_verdicts_and_where_to_look(
     text = capsys.readouterr().out
     for part in (
         "chen2026_figH8",
-        "99 mlp4-small networks on digits, 1 diverged; stands in for mlp4 on fashion-mnist",
+        "mlp-grid: 99 mlp4-small networks on digits; 1 diverged and left out; stands in for",
         "undecided  c1",
         "why",
         "results/demo/figures/chen2026/figH8.pdf",
