@@ -8,8 +8,10 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
-from flatlab.plan.schema import closest
+from flatlab.plan.schema import Strict, closest
 from flatlab.plan.templates import TEMPLATES, Paper
+
+RECORDS: dict[str, type[Strict]] = {t.__name__: t for t in TEMPLATES} | {"Paper": Paper}
 
 
 def explain(error: Exception, path: Path) -> str:
@@ -44,9 +46,9 @@ def _culprit(error: Exception, tree: ast.Module, line: int) -> str:
 
 def _figure_at(tree: ast.Module, line: int) -> str:
     """The key in `FIGURES` whose declaration spans a line; nothing where none does."""
-    for node in tree.body:
-        is_figures = isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "FIGURES"
-        if is_figures and isinstance(node.value, ast.Dict):
+    assigned = [node for node in tree.body if isinstance(node, ast.Assign)]
+    for node in assigned:
+        if ast.unparse(node.targets[0]) == "FIGURES" and isinstance(node.value, ast.Dict):
             for key, value in zip(node.value.keys, node.value.values, strict=True):
                 if isinstance(key, ast.Constant) and key.lineno <= line <= (value.end_lineno or 0):
                     return str(key.value)
@@ -55,12 +57,11 @@ def _figure_at(tree: ast.Module, line: int) -> str:
 
 def _fields_at(tree: ast.Module, line: int) -> tuple[str, ...]:
     """The options of the record that is made at a line."""
-    records = {record.__name__: record for record in (*TEMPLATES, Paper)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and node.lineno <= line <= (node.end_lineno or 0):
-            record = records.get(ast.unparse(node.func).rpartition(".")[2])
-            if record:
-                return record.__struct_fields__
+            name = ast.unparse(node.func).rpartition(".")[2]
+            if name in RECORDS:
+                return RECORDS[name].__struct_fields__
     return ()
 
 
@@ -76,4 +77,4 @@ def _names(tree: ast.Module) -> set[str]:
             elif isinstance(node, ast.FunctionDef):
                 yield node.name
 
-    return {*names(), *(record.__name__ for record in (*TEMPLATES, Paper))}
+    return {*names(), *RECORDS}

@@ -46,10 +46,13 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
     }
     columns = 4 if len(panels) > 6 else 3
     curves = frame[frame["row"].isin(["curve", "window"])]
-    axes = draw_panels(
-        *(fig, curves, panels, "layer"),
-        **{"columns": columns, "logarithmic": panels, "shared": True, "level": 1},
-    )
+    options: dict[str, Any] = {
+        "columns": columns,
+        "logarithmic": panels,
+        "shared": True,
+        "level": 1,
+    }
+    axes = draw_panels(fig, curves, panels, "layer", **options)
     for ax in list(axes.values())[:1]:  # room below the curves of all panels
         ax.set_ylim(bottom=ax.get_ylim()[0] / 1.5)
     for layer, ax in axes.items():
