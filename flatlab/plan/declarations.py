@@ -22,7 +22,7 @@ def explain(error: Exception, path: Path) -> str:
     lines = [frame.lineno for frame in frames if frame.filename == str(path) and frame.lineno]
     if not lines:
         return f"{type(error).__name__}: {error}"
-    tree = ast.parse(path.read_text())
+    tree = ast.parse(path.read_bytes())
     place = _figure_at(tree, lines[0]) or f"line {lines[-1]}"
     return f"{place}: {_culprit(error, tree, lines[-1])}"
 

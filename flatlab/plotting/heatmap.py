@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import xarray as xr
 
@@ -33,24 +34,20 @@ def frame(
 
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
-    """A square per pair; the diagonal, which is 1, stays empty."""
-    import numpy as np
+    """A field per pair; the diagonal, which is 1, stays empty, and "?" is no correlation."""
     from seaborn import heatmap
 
     names = figure["quantities"]
     matrix = frame.pivot_table(index="y", columns="x", values="rho", dropna=False).loc[names, names]
     labels = [short_label_of(name) for name in names]
     words = matrix.map(lambda rho: "?" if np.isnan(rho) else f"{rho:.2f}".replace("-", "−"))
+    drawn: dict[str, Any] = {"annot": words, "fmt": "", "linewidths": 0.5}
+    drawn |= {"mask": np.eye(len(names), dtype=bool), "vmin": -1, "vmax": 1, "cmap": "RdBu_r"}
+    drawn |= {"xticklabels": labels, "yticklabels": labels}
     ax = fig.subplots()
-    heatmap(
-        *(matrix.fillna(0),),
-        **{"mask": np.eye(len(names), dtype=bool), "annot": words, "fmt": "", "square": True},
-        **{"vmin": -1, "vmax": 1, "cmap": "RdBu_r", "linewidths": 0.5, "ax": ax},
-        **{
-            "xticklabels": labels,
-            "yticklabels": labels,
-            "cbar_kws": {"label": WORDS[figure["kind"]]},
-        },
-    )
+    heatmap(matrix.fillna(0), ax=ax, cbar_kws={"label": WORDS[figure["kind"]]}, **drawn)
     ax.set(xlabel="", ylabel="")
-    ax.tick_params(length=0, labelsize=8, labelrotation=0)
+    ax.tick_params(length=0, labelsize=8)
+    ax.tick_params("y", labelrotation=0)
+    for label in ax.get_xticklabels():
+        label.set(rotation=35, ha="right", rotation_mode="anchor")
