@@ -29,10 +29,10 @@ def publish(chosen: plan.Plan, readme: Path = Path("README.md")) -> list[Path]:
         raise store.StoreError(f"nothing is built at scale {scale}; run snakemake first")
     names = [_stem("verdicts", figure, ".json") for figure in built]
     names += [_stem("figures", figure, f".{ending}") for figure in built for ending in ENDINGS]
-    grids = list(dict.fromkeys(grid for figure in built for grid in figure.grids))
-    tables = list(dict.fromkeys(table for figure in built for table in figure.tables))
+    tables = list(dict.fromkeys(key for figure in built for key in figure.experiments))
+    correlated = list(dict.fromkeys(key for figure in built for key in figure.correlated))
     names += [f"tables/{table}.zarr.zip" for table in tables]
-    names += [f"tables/{grid}.correlations.zarr.zip" for grid in grids]
+    names += [f"tables/{key}.correlations.zarr.zip" for key in correlated]
     kept = [f for f in plan.PUBLISHED.rglob("*") if f.is_file() and not f.is_relative_to(place)]
     size = sum(path.stat().st_size for path in [*kept, *(source / name for name in names)])
     if size > BUDGET_BYTES:

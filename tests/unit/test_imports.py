@@ -9,7 +9,7 @@ import sys
 import pytest
 
 LIGHT = ["flatlab.plan", "flatlab.store", "flatlab.tables.table", "flatlab.tables.correlations"]
-LIGHT += ["flatlab.stats", "flatlab.plotting", "flatlab.papers.chen2026.figH8", "flatlab.claims"]
+LIGHT += ["flatlab.stats", "flatlab.plotting", "flatlab.plotting.pairs", "flatlab.claims"]
 LIGHT += ["flatlab.simulations.representativeness", "flatlab.simulations.locally_constant_labels"]
 LIGHT += ["flatlab.papers.chen2026.claims", "flatlab.cli", "flatlab.data", "flatlab.data.digits"]
 
