@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCES = (
     *("Snakefile", "config.yaml", "rules", "scripts", "flatlab", "profiles", "report", "envs"),
     "README.md",
-    "grids/mlp-grid.yaml",
+    "experiments/mlp-grid.yaml",
 )
 SMALL = """
 FIGURES["figH8"] = Pairs(
@@ -71,7 +71,8 @@ class Run:
 def _job(rule: str, fields: str) -> str:
     line = re.search(r"^    wildcards: (.*)$", fields, re.MULTILINE)
     pairs = dict(pair.split("=", 1) for pair in line[1].split(", ")) if line else {}
-    named = [value for key, value in pairs.items() if key not in ("scale", "grid", "paper")]
+    here = ("scale", "paper", *(["experiment"] if pairs.get("experiment") == "mlp-grid" else []))
+    named = [value for key, value in pairs.items() if key not in here]
     return " ".join([rule, *named])
 
 
@@ -185,7 +186,7 @@ class Lab:
 
     def rewrite_grid(self, change: Callable[[dict[str, Any]], object]) -> None:
         """Change the content of the grid's file."""
-        path = self / "grids/mlp-grid.yaml"
+        path = self / "experiments/mlp-grid.yaml"
         content = yaml.safe_load(path.read_text())
         change(content)
         path.write_text(yaml.safe_dump(content, sort_keys=False))

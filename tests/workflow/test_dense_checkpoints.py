@@ -41,7 +41,7 @@ def test_dense_checkpoints_are_measured_and_stand_in_the_table(fresh):
 
 def test_dense_checkpoints_beyond_the_budget_go_when_they_are_measured(fresh):
     fresh.rewrite_grid(_record_the_first_seed)
-    fresh.append("flatlab/plan/grids.py", "BUDGET_BYTES = 1")
+    fresh.append("flatlab/experiments/grid.py", "BUDGET_BYTES = 1")
     run = fresh.snakemake("--cores", "2", fresh.TABLE)
     assert "deleted when measured" in run.output
     assert (fresh / fresh.weights("lr0.1-b20-s0")).exists()

@@ -45,7 +45,7 @@ def test_comments_docstrings_and_layout_re_run_nothing(lab):
         edited = re.sub(r'^( *)"""(?=\S)', r'\1"""In other words: ', text, flags=re.MULTILINE)
         assert edited.count("In other words") >= (1 if path == DECLARATION else 2)
         (lab / path).write_text(edited.replace("\n\n", "\n\n# A remark.\n\n"))
-    lab.append("grids/mlp-grid.yaml", "# A remark.")
+    lab.append("experiments/mlp-grid.yaml", "# A remark.")
     lab.runs_exactly()
 
 

@@ -28,4 +28,4 @@ def test_images_of_ones_own_are_not_shared(sources, monkeypatch):
     """Their name says nothing of what they are: the same settings, and other results."""
     monkeypatch.setenv("SNAKEMAKE_OUTPUT_CACHE", "/somewhere")
     for own, fixed in (({}, True), ({"digits": "image-folder"}, False)):
-        assert plan.Plan({"stand_ins": own}, sources / "grids").shares_results == fixed
+        assert plan.Plan({"stand_ins": own}, sources / "experiments").shares_results == fixed

@@ -11,9 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 from flatlab import plan
+from flatlab.experiments.grid import measure_roots, train_roots
 from flatlab.plan import keys_of, registry
-from flatlab.plan.gridfile import load_grid
-from flatlab.plan.jobs import train_roots
 
 fingerprints = importlib.import_module("flatlab.plan.fingerprint")
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,10 +34,12 @@ def forget():
 def packs():
     """A pack of each setting of each grid, at all scales, and one that is trained in a loop."""
     found = {}
-    for path in sorted((ROOT / "grids").glob("*.yaml")):
-        for scale in plan.SCALES:
-            for pack in load_grid(path, scale).packs.values():
-                found[f"{scale}/{path.stem}/{pack.setting}"] = pack
+    for scale in plan.SCALES:
+        for key, experiment in plan.Plan(
+            {"scale": scale}, ROOT / "experiments"
+        ).experiments.items():
+            for pack in experiment.packs.values() if experiment.kind == "grid" else []:
+                found[f"{scale}/{key}/{pack.setting}"] = pack
     some = found["demo/vgg-grid/lr0.1-b20"]
     plain = replace(some, training=replace(some.training, mode="loop"))
     normalized = replace(some, network=replace(some.network, name="vgg11", options={"norm": True}))
@@ -62,11 +63,16 @@ def edit(tmp_path, monkeypatch):
     forget()
 
 
+def train_code(pack):
+    """The fingerprint of what trains a pack."""
+    return plan.fingerprint(*train_roots(pack))
+
+
 def changed(packs, edit, path):
     """The packs whose fingerprint an edit changes."""
-    before = {name: plan.train_code(pack) for name, pack in packs.items()}
+    before = {name: train_code(pack) for name, pack in packs.items()}
     edit(path)
-    return {name for name, pack in packs.items() if plan.train_code(pack) != before[name]}
+    return {name for name, pack in packs.items() if train_code(pack) != before[name]}
 
 
 def users(packs, wanted):
@@ -131,7 +137,7 @@ def test_the_engine_belongs_to_all(path, packs, edit):
     assert changed(packs, edit, path) == set(packs)
 
 
-@pytest.mark.parametrize("path", ["metrics/geometry.py", "data/digits.py", "plan/jobs.py"])
+@pytest.mark.parametrize("path", ["metrics/geometry.py", "data/digits.py", "experiments/grid.py"])
 def test_what_trains_nothing_belongs_to_none(path, packs, edit):
     assert changed(packs, edit, path) == set()
 
@@ -140,7 +146,7 @@ FOLDERS = ("train/layers", "train/optimizers", "train/initializations", "network
 
 
 def test_comments_and_docstrings_belong_to_none(packs, edit, tmp_path):
-    before = {name: plan.train_code(pack) for name, pack in packs.items()}
+    before = {name: train_code(pack) for name, pack in packs.items()}
     edited = 0
     for folder in FOLDERS:
         for path in sorted((tmp_path / "flatlab" / folder).glob("*.py")):
@@ -150,7 +156,7 @@ def test_comments_and_docstrings_belong_to_none(packs, edit, tmp_path):
             path.write_text(other.replace("\n\n", "\n\n# A remark.\n\n"))
     forget()
     assert edited > 30
-    assert {name: plan.train_code(pack) for name, pack in packs.items()} == before
+    assert {name: train_code(pack) for name, pack in packs.items()} == before
 
 
 def test_every_file_that_a_pack_needs_is_among_what_it_names(packs):
@@ -164,14 +170,14 @@ def test_every_file_that_a_pack_needs_is_among_what_it_names(packs):
 
 def test_measuring_a_pack_has_its_architecture_and_nothing_of_the_training(packs, edit):
     pack = packs["demo/mlp-grid/lr0.1-b20"]
-    before = plan.measure_code("geometry", pack.network.name)
+    before = plan.fingerprint(*measure_roots(pack, "geometry"))
     for folder in FOLDERS:
         if folder != "networks":
             for key in ["__init__", *(key.replace("-", "_") for key in keys_of(folder))]:
                 edit(f"{folder}/{key}.py")
-    assert plan.measure_code("geometry", pack.network.name) == before
+    assert plan.fingerprint(*measure_roots(pack, "geometry")) == before
     edit("networks/mlp4_small.py")
-    assert plan.measure_code("geometry", pack.network.name) != before
+    assert plan.fingerprint(*measure_roots(pack, "geometry")) != before
 
 
 def test_an_added_rule_is_known_and_a_rule_that_is_not_there_is_refused(edit, tmp_path, packs):
@@ -181,4 +187,4 @@ def test_an_added_rule_is_known_and_a_rule_that_is_not_there_is_refused(edit, tm
         assert "new-one" in keys_of(f"train/{folder}")
     edit("networks/mlp4_small.py", 'LAYERS = ["flatten", "linaer"]')
     with pytest.raises(plan.PlanError, match=r"mlp4_small\.py: LAYERS: .* did you mean 'linear'"):
-        plan.train_code(packs["demo/mlp-grid/lr0.1-b20"])
+        train_code(packs["demo/mlp-grid/lr0.1-b20"])

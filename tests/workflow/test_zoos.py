@@ -16,15 +16,15 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from flatlab import store
-from flatlab.zoos import networks
+from flatlab.networks import _timm as networks
 
 pytestmark = pytest.mark.workflow
 ROOT = Path(__file__).resolve().parents[2]
-ZOO = "zoos/vision-zoo.yaml"
-SOURCES = ("flatlab/metrics/adaptive.py", ZOO)
+ZOO, GRID = "experiments/vision-zoo.yaml", "experiments/vision-grid.yaml"
+SOURCES = ("flatlab/metrics/adaptive.py", ZOO, GRID)
 TARGET = "chen2026_fig5"
 TABLE = "results/demo/tables/vision-zoo.zarr.zip"
-ANALYSIS = ("gather vision-zoo", "draw fig5", "verify fig5", TARGET)
+ANALYSIS = ("table vision-zoo", "draw fig5", "verify fig5", TARGET)
 ADAPTIVE = {"draws": 2, "trace": "random", "probes": 2, "ascent_steps": 0, "tolerance": 0.1}
 GOOD = ("test_convnext", "test_resnet", "test_vit")  # timm's own, for tests: 160 pixels
 BAD = "test_efficientnet"
@@ -41,7 +41,6 @@ def rewrite(lab, **demo):
 @pytest.fixture
 def with_zoo(fresh):
     """The laboratory with one more figure, of a zoo."""
-    (fresh / "zoos").mkdir()
     for path in SOURCES:
         shutil.copy2(ROOT / path, fresh / path)
     fresh.declare("chen2026", "fig5", "figH8")
@@ -68,19 +67,24 @@ def with_files(with_zoo):
 
 @pytest.fixture
 def with_members(with_zoo):
-    """A zoo of four networks that are trained here, hardly."""
-    names = ["resnet10t", "resnet18"]
+    """A zoo of four networks that a grid trains here, hardly."""
+    content = yaml.safe_load((with_zoo / GRID).read_text())
     options = {"channels": [4, 4, 8, 8]}
-    chosen = {"data": "digits", "scaling": "unit", "steps": 3, "batch_size": 8, "lr": 0.01}
-    members = [{"name": name, "size": 16, "options": options, "seeds": [0, 1]} for name in names]
-    trained = {**chosen, "initialization": "timm", "networks": members}
-    rewrite(with_zoo, name="local-zoo", jobs=1, trained=trained)
+    content["scales"]["demo"] |= {
+        "training": {"iterations": 3, "batch_size": 8},
+        "settings": [
+            {"name": name, "pixels": 16, "options": {"architecture": name, **options}}
+            for name in ("resnet10t", "resnet18")
+        ],
+    }
+    (with_zoo / GRID).write_text(yaml.safe_dump(content, sort_keys=False))
+    rewrite(with_zoo, name="local-zoo", jobs=1, grid="vision-grid")
     return with_zoo
 
 
 def test_a_network_that_fails_is_recorded_and_the_others_are_drawn(with_files):
     lab, own = with_files, ("--config", "data_folder=own")
-    surveys = [f"survey vision-zoo {part}" for part in "01"]
+    surveys = [f"measure vision-zoo adaptive {part}" for part in "01"]
     run = lab.snakemake("--cores", "2", TARGET, *own)
     assert run.jobs == sorted([*surveys, *ANALYSIS])
     table = store.load_dataset(lab / TABLE)
@@ -118,21 +122,21 @@ def test_a_job_that_was_killed_goes_on_with_the_next_network(with_files):
 
 def test_weights_of_members_are_kept_and_published_is_their_table(with_members):
     lab = with_members
-    training = ["prepare digits", "train_members vision-zoo 0"]
-    lab.runs_exactly(*training, "survey vision-zoo 0", *ANALYSIS, targets=(TARGET,))
-    weights = "results/demo/models/vision-zoo/0.safetensors"
-    _, about = store.load_weights(lab / weights)
-    assert len(about) == 4
+    training = ["prepare digits", "train vision-grid resnet10t-s0-1"]
+    training += ["train vision-grid resnet18-s0-1"]
+    lab.runs_exactly(*training, "measure vision-zoo adaptive 0", *ANALYSIS, targets=(TARGET,))
+    _, about = store.load_weights(lab / "results/demo/models/vision-grid/resnet18-s0-1.safetensors")
+    assert about["runs"] == ["resnet18-s0", "resnet18-s1"]
     # Other settings of the measures train nothing.
     content = yaml.safe_load((lab / ZOO).read_text())
     content["scales"]["demo"]["adaptive"]["draws"] = 3
     (lab / ZOO).write_text(yaml.safe_dump(content, sort_keys=False))
-    lab.runs_exactly("survey vision-zoo 0", *ANALYSIS, targets=(TARGET,))
+    lab.runs_exactly("measure vision-zoo adaptive 0", *ANALYSIS, targets=(TARGET,))
     # Published and drawn again, from the table alone.
     lab.finish(lab.start("publish", program="flatlab"))
     published = lab / "results/published/demo"
     code = json.loads((published / "provenance.json").read_text())["vision-zoo"]["code"]
-    assert [len(code[name]) for name in ("train", "survey")] == [1, 1]
+    assert len(code["adaptive"]) == 1
     shutil.rmtree(lab / "results/demo")
     run = lab.snakemake("--cores", "1", "published")
     assert run.jobs == ["published", "redraw fig5"]
