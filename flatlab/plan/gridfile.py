@@ -182,6 +182,7 @@ def _packs(source: _Source) -> dict[str, Pack]:
                 training=training,
                 seeds=block,
                 dense=checkpoints.dense if dense else "none",
+                curves=checkpoints.curves,
             )
             if pack.key in packs:
                 raise PlanError(f"{where}: the setting {setting!r} is declared twice")

@@ -19,7 +19,8 @@ class Pack(Strict, frozen=True):
 
     hyperparameters: the keys of data, network and training in which the settings of the grid
     differ.
-    dense: the steps at which weights are kept beside those of the end.
+    dense: the steps at which weights are kept beside those of the end.  curves: those at which
+    loss and accuracy are recorded.
     """
 
     key: str
@@ -30,6 +31,7 @@ class Pack(Strict, frozen=True):
     training: Training
     seeds: tuple[int, ...]
     dense: str | list[int] | Dense
+    curves: str | list[int] | Dense
 
     @property
     def dense_checkpoints(self) -> int:
