@@ -60,6 +60,7 @@ def settings(network, seeds=(0, 3), checkpoints="none", data=DATA, activation="r
         "outputs": None,
         "training": {**TRAINING, **training},
         "checkpoints": checkpoints,
+        "curves": {"every": None, "log_spaced": 25},
         "seeds": list(seeds),
         "runs": [f"s{seed}" for seed in seeds],
     }

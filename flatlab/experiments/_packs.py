@@ -49,7 +49,8 @@ class Pack(Strict, frozen=True):
 
     hyperparameters: the keys of data, network and training in which the settings of the grid
     differ.
-    dense: the steps at which weights are kept beside those of the end.
+    dense: the steps at which weights are kept beside those of the end.  curves: those at which
+    loss and accuracy are recorded.
     """
 
     key: str
@@ -60,6 +61,7 @@ class Pack(Strict, frozen=True):
     training: Training
     seeds: tuple[int, ...]
     dense: str | list[int] | Dense
+    curves: str | list[int] | Dense
 
     @property
     def dense_checkpoints(self) -> int:
@@ -190,6 +192,7 @@ class _Setting:
                 training=self.training,
                 seeds=block,
                 dense=checkpoints.dense if not dense_seeds or block in dense_seeds else "none",
+                curves=checkpoints.curves,
             )
 
 

@@ -256,6 +256,7 @@ def train_settings(pack: Pack) -> dict[str, Any]:
         "outputs": pack.outputs,
         "training": _plain(pack.training),
         "checkpoints": msgspec.to_builtins(pack.dense),
+        "curves": msgspec.to_builtins(pack.curves),
         "seeds": list(pack.seeds),
         "runs": pack.runs,
     }

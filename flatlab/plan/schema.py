@@ -235,12 +235,19 @@ class Dense(Strict, frozen=True):
 
 
 class Checkpoints(Strict, frozen=True):
-    """Which weights are kept beside those of the end of training."""
+    """Which weights are kept beside those of the end of training, and when the training is seen."""
 
     dense: Annotated[
         Literal["none"] | list[Step] | Dense,
         Meta(description="steps: a list, {every: k} or {log_spaced: n}; 0 is before the first"),
     ]
+    curves: Annotated[
+        Literal["none"] | list[Step] | Dense,
+        Meta(
+            description="steps at which the training curves show loss and accuracy on the training "
+            "set, beside the end and those of dense"
+        ),
+    ] = Dense(log_spaced=25)
     seeds: Annotated[
         Literal["all"] | list[str | int], Meta(description="blocks of seeds that are kept densely")
     ] = "all"

@@ -56,9 +56,9 @@ def train_packs(
     """Train some packs, all of them at once on a GPU, one after the other on a CPU.
 
     raw: a data file.  packs: for each `data`, `network`, `training`, `outputs`, `checkpoints`,
-    `seeds`, `runs`.  folders: where each pack's state is saved every `save_every_s` seconds, and
-    looked for: a training that was interrupted goes on from there, to the same bits. code: a
-    fingerprint of what computes; a state that was saved with other code counts as none.
+    `curves`, `seeds`, `runs`.  folders: where each pack's state is saved every `save_every_s`
+    seconds, and looked for: a training that was interrupted goes on from there, to the same bits.
+    code: a fingerprint of what computes; a state that was saved with other code counts as none.
 
     With folders SIGTERM and SIGINT save the states and raise `Interrupted`. Raises `DataError` and
     `TrainError` where the settings cannot be had.

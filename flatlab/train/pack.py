@@ -18,9 +18,6 @@ from flatlab.train.minibatches import Order, chunk_steps, steps_per_epoch
 from flatlab.train.modes import MODES, Networks
 from flatlab.train.schedules import drawn_rates, learning_rates, steps_of
 
-CURVES = {"log_spaced": 25}
-"""When the training curves show loss and accuracy, beside the steps of the checkpoints."""
-
 Weights = tuple[dict[str, np.ndarray], dict[str, Any]]
 
 
@@ -88,7 +85,8 @@ class PackTraining:
         self.total: int = epochs * per_epoch if epochs else self.training["iterations"]
         self.networks: Networks = MODES[self.training["mode"]](models, split, settings)
         self.checkpoints = steps_of(settings["checkpoints"], self.total)
-        self.shown = sorted({*steps_of(CURVES, self.total), *self.checkpoints})
+        curves = steps_of(settings["curves"], self.total)
+        self.shown = sorted({*curves, *self.checkpoints, self.total})
         self.iteration, self.handled = 0, -1
         self.standing: dict[int, Standing] = {}
         self.curves: list[np.ndarray] = []  # at each of `shown`: (loss or accuracy, run)

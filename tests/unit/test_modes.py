@@ -200,11 +200,20 @@ def test_the_loop_is_what_one_writes_with_the_framework(rule):
 
 
 @pytest.mark.parametrize("network", ARCHITECTURES)
-def test_the_default_mode_of_an_architecture_is_a_fast_one(network, narrow):
+def test_the_default_mode_of_an_architecture_is_a_fast_one(network):
     assert mode_of(network) in ("batched", "graphs")
+
+
+@pytest.mark.parametrize("network", ARCHITECTURES)
+def test_an_architecture_lists_the_rules_of_its_layers_and_no_others(network, narrow):
+    """An edit to a rule that it does not need would train it again."""
     shape = (1, 8, 8) if is_for_small_images(network) else (3, 32, 32)
     model = build({"name": network, "activation": "relu"}, shape, 2)
-    stack([model] * 2, layers_of(network, "relu", {}))
+    rules = layers_of(network, "relu", {})
+    stack([model] * 2, rules)
+    for rule in rules:
+        with pytest.raises(NotStackable):
+            stack([model], [other for other in rules if other != rule])
 
 
 @pytest.mark.parametrize("mode", MODES)

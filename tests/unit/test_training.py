@@ -56,6 +56,7 @@ def settings(seeds=(0, 1, 5), activation="relu", checkpoints="none", **training)
         "outputs": None,
         "training": {**TRAINING, **training},
         "checkpoints": checkpoints,
+        "curves": {"every": None, "log_spaced": 25},
         "seeds": list(seeds),
         "runs": [f"lr0.1-s{seed}" for seed in seeds],
     }
@@ -266,3 +267,19 @@ def test_denormal_numbers_are_zero_while_it_trains_and_what_they_were_afterwards
         assert ({*inside}, are_zero()) == ({True}, before)
     finally:
         torch.set_flush_denormal(False)
+
+
+@pytest.mark.parametrize(
+    ("curves", "shown"),
+    [("none", [40]), ([0, 7], [0, 7, 40]), ({"every": 20, "log_spaced": None}, [0, 20, 40])],
+)
+def test_curves_have_the_steps_that_are_asked_for_and_the_end(curves, shown, stripes):
+    """And what they show is no part of the training."""
+    given = settings(iterations=40)
+    [usual] = train_packs(stripes, [given])
+    [other] = train_packs(stripes, [{**given, "curves": curves}])
+    assert other.curves["iteration"].values.tolist() == shown
+    for name, array in usual.weights[0].items():
+        assert other.weights[0][name].tobytes() == array.tobytes(), name
+    end = {"iteration": -1}
+    assert usual.curves.isel(end).equals(other.curves.isel(end))
