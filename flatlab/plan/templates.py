@@ -32,7 +32,7 @@ class Paper(Strict, frozen=True, kw_only=True):
 
 
 class Shown(Strict, frozen=True):
-    """experiments: one key, or several, whose tables a figure shows; the one without a name."""
+    """experiments: one key, or several, whose tables are shown; it alone needs no name."""
 
     experiments: str | Names
 

@@ -7,7 +7,7 @@ figures that use the sentence, and no other.
 LEARNING_RATES = "Batch size 20."
 BATCH_SIZES = "Learning rate 0.1."
 
-ON_TRAINING_SAMPLES = "Sharpness and compression are means over fixed training samples."
+TRAINING_SAMPLES = "Sharpness and compression are means over fixed training samples."
 WITH_BOUNDS = "Sharpness, compression and bounds are means over fixed training samples."
 G = "G is the mean squared Frobenius norm of the input-output Jacobian."
 
@@ -41,12 +41,8 @@ CHAIN_OF_BOUNDS = (
 AT_THE_END = "One point per network at the end of training."
 FOUR_SEEDS = "One point per network at the end of training, seeds 0-3 of every setting."
 CORRELATION = (
-    "Pearson's correlation over all networks, with its 95 % interval in brackets (BCa bootstrap, "
-    "stratified by setting)."
-)
-CORRELATION_OF_THESE = (
-    "Pearson's correlation over these networks, with its 95 % interval in brackets (BCa bootstrap, "
-    "stratified by setting)."
+    "Pearson's correlation over the networks of a panel, with its 95 % interval in brackets (BCa "
+    "bootstrap, stratified by setting)."
 )
 GAP = (
     "The gap is training minus test accuracy, in percentage points; relative sharpness is that of "

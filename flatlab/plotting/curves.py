@@ -1,7 +1,7 @@
 """Template `Curves`: quantities through training, a line per setting, sample set or quantity.
 
-seaborn's lineplot joins the points on both sides of a gap; here a checkpoint without a value is a
-gap.
+seaborn's lineplot leaves out checkpoints without a value and joins the points on both sides; here
+they are a gap, and the markers of lines that coincide take turns.
 """
 
 from __future__ import annotations

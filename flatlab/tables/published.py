@@ -50,7 +50,8 @@ def _current(about: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 def _extent(about: Mapping[str, Any]) -> str:
     """How much a grid has, in words."""
-    not_trained = f"; {about['left_out']} more are not trained" if about["left_out"] else ""
+    count = about["left_out"]
+    not_trained = f"; {count} more of the grid are not trained" if count else ""
     return (
         f"{about['runs']} {about['network']} networks on {about['data']}, {about['length']} each; "
         f"{about['diverged']} diverged and left out{not_trained}"

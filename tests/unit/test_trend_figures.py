@@ -18,6 +18,7 @@ from flatlab import plan, plotting
 from flatlab.papers.beyond import fig1, fig3
 from flatlab.plotting import curves, forest, scatter, style
 from flatlab.plotting.iterations import log_spaced
+from flatlab.plotting.quantities import FigureError
 from flatlab.plotting.spread import spread
 from flatlab.tables.correlations import correlate
 from flatlab.tables.selection import end_of_training, interpolation_begins, through_training
@@ -431,6 +432,23 @@ def test_a_selection_without_runs_is_drawn_as_such() -> None:
     fig = drawn(frame, {"mls": "MLS"})
     assert not fig.legends
     assert any(text.get_text() == "no values" for text in fig.axes[0].texts)
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ({"quantities": ["msl"]}, "no quantity 'msl'; did you mean 'mls'?"),
+        ({"samples": ["tset"]}, "no samples 'tset'; did you mean 'test'?"),
+        (
+            {"where": {"batchsize": 20}},
+            "no hyper-parameter 'batchsize'; did you mean 'batch_size'?",
+        ),
+    ],
+)
+def test_what_a_table_does_not_have_is_one_sentence(asked, sentence) -> None:
+    with pytest.raises(FigureError) as error:
+        spread(table(seeds=1), **{"quantities": ["mls"], **asked})
+    assert str(error.value).startswith(f"vgg-grid has {sentence}")
 
 
 # The figures of the package

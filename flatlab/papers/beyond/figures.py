@@ -7,6 +7,28 @@ PAPER = Paper(
     citation="this project",
 )
 
+NAMES = {
+    "root_sharpness": r"$\sqrt{S}$",
+    "sharpness": "$S$",
+    "log_volume": "log volume",
+    "log_volume_of_three": "log volume of three",
+    "mls": "MLS",
+    "nmls": "NMLS",
+    "bound_d kernel": "D, matrix norm",
+    "bound_d operator": "D, operator norm",
+    "bound_d frobenius": "D, authors' norm",
+}
+BOUNDS = {
+    f"bound_d {norm}": {"of": "bound_by_norm", "norm": norm, "bound": "d"}
+    for norm in ("kernel", "operator", "frobenius")
+}
+CONVENTIONS = (
+    *(("root_sharpness", name) for name in ("log_volume", "log_volume_of_three", "mls", "nmls")),
+    *(("sharpness", name) for name in ("log_volume", "log_volume_of_three", "mls", "nmls")),
+    *(("mls", bound) for bound in BOUNDS),
+)
+"""What is correlated: sharpness and the bound by other conventions."""
+
 FIGURES = {
     "fig1": Own(
         "vgg-grid",
@@ -25,29 +47,9 @@ FIGURES = {
     ),
     "fig2": Forest(
         ("vgg-grid", "mlp-grid", "lenet-grid"),
-        pairs=(
-            *(
-                (sharpness, other)
-                for sharpness in ("root_sharpness", "sharpness")
-                for other in ("log_volume", "log_volume_of_three", "mls", "nmls")
-            ),
-            *(("mls", f"bound_d {norm}") for norm in ("kernel", "operator", "frobenius")),
-        ),
-        parts={
-            f"bound_d {norm}": {"of": "bound_by_norm", "norm": norm, "bound": "d"}
-            for norm in ("kernel", "operator", "frobenius")
-        },
-        names={
-            "root_sharpness": r"$\sqrt{S}$",
-            "sharpness": "$S$",
-            "log_volume": "log volume",
-            "log_volume_of_three": "log volume of three",
-            "mls": "MLS",
-            "nmls": "NMLS",
-            "bound_d kernel": "D, matrix norm",
-            "bound_d operator": "D, operator norm",
-            "bound_d frobenius": "D, authors' norm",
-        },
+        pairs=CONVENTIONS,
+        parts=BOUNDS,
+        names=NAMES,
         title="what conventions do to the correlations",
         caption=(
             "Pearson's correlations at the end of training with their 95 % intervals (BCa "

@@ -13,7 +13,7 @@ PAPER = Paper(
 
 TRENDS = ("train_loss", "test_accuracy", "root_sharpness", "log_volume", "g", "local_dimension")
 TRENDS_CAPTION = (
-    captions.ON_TRAINING_SAMPLES,
+    captions.TRAINING_SAMPLES,
     captions.G,
     captions.OVER_SEEDS,
     captions.MARKS,
@@ -61,12 +61,7 @@ FIGURES = {
         quantities=CORRELATED,
         seeds=(0, 1, 2, 3),
         title="sharpness, compression and test loss of VGG networks",
-        caption=(
-            captions.FOUR_SEEDS,
-            captions.CORRELATION_OF_THESE,
-            captions.ON_TRAINING_SAMPLES,
-            captions.G,
-        ),
+        caption=(captions.FOUR_SEEDS, captions.CORRELATION, captions.TRAINING_SAMPLES, captions.G),
         size_inches=(10.0, 10.0),
     ),
     "figD6": Pairs(
@@ -74,12 +69,7 @@ FIGURES = {
         quantities=(*CORRELATED, "bound_c", "bound_d"),
         seeds=(0, 1, 2, 3),
         title="sharpness, compression and test loss of multilayer perceptrons",
-        caption=(
-            captions.FOUR_SEEDS,
-            captions.CORRELATION_OF_THESE,
-            captions.WITH_BOUNDS,
-            captions.G,
-        ),
+        caption=(captions.FOUR_SEEDS, captions.CORRELATION, captions.WITH_BOUNDS, captions.G),
         size_inches=(12.0, 12.0),
     ),
     "figE7": Curves(

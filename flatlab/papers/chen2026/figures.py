@@ -15,7 +15,7 @@ PAPER = Paper(
 )
 
 TRENDS = ("test_accuracy", "nmls", "root_sharpness", "log_volume", "mls", "local_dimension")
-TRENDS_CAPTION = (captions.ON_TRAINING_SAMPLES, captions.OVER_SEEDS, captions.MARKS)
+TRENDS_CAPTION = (captions.TRAINING_SAMPLES, captions.OVER_SEEDS, captions.MARKS)
 RATES: dict[str, Any] = {
     "where": {"batch_size": 20},
     "quantities": TRENDS,
