@@ -48,8 +48,7 @@ def _write(
 
     files: what goes where, by target.  contents: of JSON files.  stale: files to be deleted.
     """
-    store.make_folder(plan.PUBLISHED)
-    with tempfile.TemporaryDirectory(dir=plan.PUBLISHED, prefix=".new-") as folder:
+    with tempfile.TemporaryDirectory(dir=plan.PUBLISHED.parent, prefix="publish-") as folder:
         aside = {target: Path(folder, str(n)) for n, target in enumerate([*files, *contents])}
         for target, source in files.items():
             store.replace(aside[target], source.read_bytes())
