@@ -23,9 +23,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from benchmarks import baselines
 from benchmarks.timing import paired, report
 from flatlab import data, plan, train
-from flatlab.networks import build, initialize
+from flatlab.networks import build
 from flatlab.plan.registry import mode_of
 from flatlab.splits import Split, prepare
+from flatlab.train.initializations import initialize
 from flatlab.train.pack import Memory, PackTraining
 
 Settings = dict[str, Any]

@@ -16,7 +16,7 @@ from flatlab.data import DataError
 EVALUATED = 256
 """Samples at a time where all of a split are evaluated."""
 
-AS_IT_IS = {"classes": "all", "scaling": "none", "scale": 1.0, "samples": "all"}
+AS_IT_IS = {"classes": "all", "scaling": "none", "scale": 1.0, "samples": "all", "pixels": "all"}
 """What the `data` section of a regression says."""
 
 
@@ -116,11 +116,25 @@ def prepare(
         x = torch.from_numpy((inputs.astype(np.float64) - shift) / spread)
         x = x if factor == 1 else x * factor
         x = x.unsqueeze(1) if x.ndim == 3 else x  # grey images have one channel
+        x = _resized(x, settings.get("pixels", "all"))
         y = torch.from_numpy(label)
         targets = torch.nn.functional.one_hot(y, width)
         return Split(x.to(device, dtype), y.to(device), targets.to(device, dtype))
 
     return Splits(split(inputs, label), split(*test))
+
+
+def _resized(images: Tensor, pixels: str | int) -> Tensor:
+    """Images (samples, channels, height, width) with `pixels` in height and in width.
+
+    Each is the nearest there was; where there were more, the mean of those in its area.
+    """
+    if pixels == "all" or images.shape[2:] == (pixels, pixels):
+        return images
+    if images.ndim != 4:
+        raise DataError(f"data.pixels is {pixels}, but these data are no images; leave it out")
+    mode = "nearest" if int(pixels) >= max(images.shape[2:]) else "area"
+    return nn.functional.interpolate(images, size=(int(pixels), int(pixels)), mode=mode)
 
 
 def _first(label: np.ndarray, samples: str | int) -> np.ndarray | slice:

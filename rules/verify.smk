@@ -13,9 +13,7 @@ rule verify:
         "../envs/draw.yaml"
     params:
         tables=lambda wildcards: figure_of(wildcards).tables,
-        code=lambda wildcards: plan.fingerprint(
-            f"flatlab.papers.{wildcards.paper}.claims"
-        ),
+        code=lambda wildcards: plan.claims_code(wildcards.paper),
     script:
         "../scripts/verify.py"
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 
 import numpy as np
 
 from flatlab.data import dataset
+from flatlab.train.pack import PackTraining
 
 DATA = {"set": "made-up", "classes": "all", "scaling": "standardized"}
 GIVEN = {"set": "made-up", "classes": "all", "scaling": "none", "targets": "given"}
@@ -77,3 +80,18 @@ def same(found, expected):
     arrays, about, curves = content(found)
     assert (arrays, about) == content(expected)[:2]
     assert found.curves.identical(expected.curves), curves
+
+
+def interrupt_after(monkeypatch, steps):
+    """Ask the process to stop when the engine could have been left so many times, in this test."""
+    done = []
+
+    def run(self):
+        for _ in original(self):
+            done.append(1)
+            if len(done) == steps:
+                os.kill(os.getpid(), signal.SIGTERM)
+            yield
+
+    original = PackTraining.run
+    monkeypatch.setattr(PackTraining, "run", run)

@@ -1,92 +1,59 @@
-"""The papers' claims as predicates on tables, and the verdicts on them: one file per paper.
+"""Claims of papers as predicates on tables, and the verdicts on them.
 
-A file `papers/<paper>/claims.py` has a dictionary `CLAIMS`: figure -> list of claims.
+Here is what any paper can use; what a paper says of its figures stands in its own folder, in
+`papers/<paper>/claims.py`: a dictionary `CLAIMS`, figure -> list of claims.
 """
 
 from __future__ import annotations
 
-import functools
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
-import numpy as np
 import xarray as xr
 
-from flatlab.claims.curves import Curves, NotThere, Setting, series
-from flatlab.stats import Correlations, Estimate, Verdict, undefined
-from flatlab.tables.selection import columns_of, end_of_training, one_per_run
+from flatlab.claims.evidence import Evidence
+from flatlab.claims.missing import attempt
+from flatlab.stats import Verdict, not_run
 
-
-class Evidence:
-    """The tables that the claims of a figure are judged by."""
-
-    def __init__(self, tables: Mapping[str, xr.Dataset]) -> None:
-        self.tables = tables
-
-    def table(self, grid: str) -> xr.Dataset:
-        """The table of a grid; `NotThere` without one."""
-        if grid not in self.tables:
-            raise NotThere(f"{grid} is not among the tables")
-        return self.tables[grid]
-
-    @functools.cache  # noqa: B019 - lives as long as the verdicts of one figure
-    def correlations(self, grid: str, seeds: int | None = None) -> Correlations:
-        """Of the runs of a grid at the end of training, of its first seeds or of all."""
-        chosen = end_of_training(self.table(grid))
-        if seeds is not None:
-            chosen = chosen.sel(run=chosen["seed"].values < seeds)
-        columns = columns_of(chosen, one_per_run(chosen))
-        if "g" in columns:
-            columns["root_g"] = np.sqrt(columns["g"])  # G is quadratic in what MLS is linear in
-        return Correlations(columns, list(chosen["setting"].values))
-
-    def rho(self, grid: str, x: str, y: str, seeds: int | None = None) -> Estimate:
-        """Pearson's correlation over the runs of a grid at the end of training."""
-        return self.rhos(grid, (x, y), seeds=seeds)[0]
-
-    def rhos(self, grid: str, *pairs: tuple[str, str], seeds: int | None = None) -> list[Estimate]:
-        """Correlations to be compared, of the same runs."""
-        try:
-            correlations = self.correlations(grid, seeds)
-            for name in (name for pair in pairs for name in pair):
-                if name not in correlations.names:
-                    raise NotThere(f"{grid} has no {name}")
-        except NotThere as missing:
-            return [undefined(f"rho({x}, {y})", str(missing)) for x, y in pairs]
-        return correlations.rhos(*pairs)
-
-    def values(self, grid: str, name: str) -> np.ndarray:
-        """A quantity on training samples at every checkpoint of every run that did not diverge."""
-        table = self.table(grid)
-        return series(grid, table.sel(run=~table["diverged"].values), name)
-
-    @functools.cache  # noqa: B019 - as above
-    def curves(self, grid: str, setting: Setting) -> Curves:
-        """The training of one setting of a grid."""
-        return Curves(grid, self.tables.get(grid), setting)
+Judge = Callable[[Evidence], Verdict]
 
 
 @dataclass(frozen=True)
 class Claim:
-    """key: its number in the figure.  text: the predicate.  source: where the paper says so."""
+    """key: its number in the figure.  text: the predicate, in words.  source: where the paper says
+    so.  predicate: what judges it.
+    """
 
     key: str
     text: str
     source: str
-    judge: Callable[[Evidence], Verdict]
+    predicate: Judge
+
+    def judge(self, evidence: Evidence) -> Verdict:
+        """The verdict; `not run` where something that the claim is about was not computed."""
+        return attempt(lambda: self.predicate(evidence), not_run)
+
+
+def claims_of(paper: str, figure: str) -> list[Claim]:
+    """What a paper says of one of its figures; nothing where it has no claims."""
+    module = f"flatlab.papers.{paper}.claims"
+    claims = importlib.import_module(module).CLAIMS if find_spec(module) else {}
+    return claims.get(figure, [])
 
 
 def verify(target: str, tables: Mapping[str, xr.Dataset]) -> dict[str, Any]:
-    """The verdicts on the claims of a figure, as JSON holds them."""
-    paper, figure = target.split("_")
-    module = importlib.import_module(f"flatlab.papers.{paper}.claims")
+    """The verdicts on the claims of a figure, as JSON holds them.
+
+    tables: by the keys of their experiments.
+    """
     evidence = Evidence(tables)
-    claims = []
-    for claim in module.CLAIMS.get(figure, []):
-        verdict = claim.judge(evidence)
-        claims.append(
+    verdicts = [(claim, claim.judge(evidence)) for claim in claims_of(*target.split("_"))]
+    return {
+        "target": target,
+        "claims": [
             {
                 "id": f"{target}/{claim.key}",
                 "text": claim.text,
@@ -95,15 +62,15 @@ def verify(target: str, tables: Mapping[str, xr.Dataset]) -> dict[str, Any]:
                 "reason": verdict.reason,
                 "evidence": verdict.evidence,
             }
-        )
-    return {
-        "target": target,
-        "claims": claims,
-        "grids": {key: _about(t) for key, t in tables.items() if "study" not in t.attrs},
-        "studies": {key: t.attrs for key, t in tables.items() if "study" in t.attrs},
+            for claim, verdict in verdicts
+        ],
+        "tables": {key: _about(table) for key, table in tables.items()},
     }
 
 
 def _about(table: xr.Dataset) -> dict[str, Any]:
+    """The attributes of a table and, where its runs can diverge, how many did and did not."""
+    if "diverged" not in table.coords:
+        return table.attrs
     diverged = int(table["diverged"].sum())
     return {**table.attrs, "runs": table.sizes["run"] - diverged, "diverged": diverged}

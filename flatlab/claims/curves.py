@@ -10,20 +10,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from flatlab.stats import Estimate, undefined
+from flatlab.claims.missing import FEWEST_CHECKPOINTS, FEWEST_RUNS, NotThere, enough, estimate
+from flatlab.stats import Estimate
 from flatlab.stats.trends import over_seeds, pearson, slope, tau_in_order
-from flatlab.tables.selection import end_of_training
+from flatlab.tables.selection import INTERPOLATES, end_of_training
 
-INTERPOLATION = 1e-2
-SEEDS = 5
-"""Trend figures show the seeds below this one, which have dense checkpoints."""
-FEWEST_RUNS, FEWEST_CHECKPOINTS = 2, 3
 NEAR = 0.2
 """How far from an iteration that is asked for, relative to it, the nearest checkpoint may lie."""
 
@@ -31,18 +28,15 @@ Array = NDArray[np.float64]
 Window = Literal["training", "I", "first half of I", "last half of I"]
 
 
-class NotThere(Exception):
-    """What a claim is about was not computed; the message says what."""
+class Setting(dict[str, Any]):
+    """Hyper-parameters and their values, of a line in a figure: Setting(lr=0.1, batch_size=20)."""
 
-
-class Setting(NamedTuple):
-    """The hyper-parameters of a line in a trend figure."""
-
-    lr: float
-    batch_size: int
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(str(self))
 
     def __str__(self) -> str:
-        return f"lr {self.lr:g}, batch size {self.batch_size}"
+        told = {k: v if isinstance(v, str) else f"{v:g}" for k, v in self.items()}
+        return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in told.items())
 
 
 def series(grid: str, table: xr.Dataset, name: str, samples: str = "train") -> Array:
@@ -60,12 +54,12 @@ def series(grid: str, table: xr.Dataset, name: str, samples: str = "train") -> A
 class Curves:
     """The runs of one setting of a grid that did not diverge, of the seeds of trend figures.
 
-    Its methods return estimates over seeds with percentile intervals; an estimate that cannot be
-    made says why, and every claim about it is `not run`.
+    runs: what selects them.  The methods return estimates over seeds with percentile intervals; an
+    estimate that cannot be made says why, and every claim about it is `not run`.
     """
 
-    def __init__(self, grid: str, table: xr.Dataset | None, setting: Setting) -> None:
-        self.grid, self.setting, self.whole = grid, setting, table
+    def __init__(self, grid: str, setting: Setting, runs: Callable[[], xr.Dataset]) -> None:
+        self.grid, self.setting, self.runs = grid, setting, runs
 
     def __str__(self) -> str:
         return f"{self.grid}, {self.setting}"
@@ -73,14 +67,10 @@ class Curves:
     @functools.cached_property
     def table(self) -> xr.Dataset:
         """The part of the grid's table."""
-        if self.whole is None:
-            raise NotThere(f"{self.grid} is not among the tables")
-        table, (lr, batch_size) = self.whole, self.setting
-        chosen = np.isclose(table["lr"].values, lr) & (table["batch_size"].values == batch_size)
-        chosen &= (table["seed"].values < SEEDS) & ~table["diverged"].values
-        if not chosen.any():
+        chosen = self.runs()
+        if not chosen.sizes["run"]:
             raise NotThere(f"{self} has no runs that did not diverge")
-        return table.isel(run=np.flatnonzero(chosen))
+        return chosen
 
     def values(self, name: str, samples: str = "train") -> Array:
         """A quantity of each run at each checkpoint: (runs, checkpoints)."""
@@ -99,7 +89,7 @@ class Curves:
     @functools.cached_property
     def begins(self) -> NDArray[np.int64]:
         """Where among the checkpoints I begins; behind them where it never does: (runs)."""
-        below = self.values("train_loss") < INTERPOLATION
+        below = self.values("train_loss") < INTERPOLATES
         return np.where(below.any(axis=1), below.argmax(axis=1), below.shape[1])
 
     def trend(self, name: str, window: Window, samples: str = "train") -> Estimate:
@@ -115,18 +105,11 @@ class Curves:
     ) -> list[Estimate]:
         """Pearson's correlations over checkpoints of pairs of curves, of the same checkpoints."""
         names = sorted({name for pair in pairs for name in pair})
-
-        def columns() -> list[Array]:
-            return [*self._seen(names, window, samples)[1]]
-
-        def correlation(i: int, j: int) -> Callable[..., Array]:
-            return lambda *means: pearson(means[i], means[j])
-
         return [
             self._estimate(
                 f"rho_t({_of(a, samples)}, {_of(b, samples)}, {window})",
-                correlation(names.index(a), names.index(b)),
-                columns,
+                lambda *means, a=a, b=b: pearson(means[names.index(a)], means[names.index(b)]),
+                lambda: [*self._seen(names, window, samples)[1]],
             )
             for a, b in pairs
         ]
@@ -154,7 +137,7 @@ class Curves:
             values, runs = self.values(name), self._interpolating()
             return [self._enough(values[runs, self.begins[runs]] - values[runs, 0], name)]
 
-        return self._estimate(f"{name} at the start of I - at 0", lambda mean: mean, columns)
+        return self._estimate(f"{name} at the start of I - at 0", _mean, columns)
 
     def excess(self, name: str, samples: str, over: str) -> Estimate:
         """Mean over I of a quantity on some samples less that on others."""
@@ -167,7 +150,7 @@ class Curves:
             return [self._enough(means, name)]
 
         return self._estimate(
-            f"{_of(name, samples)} - {_of(name, over)}, mean over I", lambda mean: mean, columns
+            f"{_of(name, samples)} - {_of(name, over)}, mean over I", _mean, columns
         )
 
     def since(self, iteration: int, name: str, relative: bool = False) -> Estimate:
@@ -190,22 +173,20 @@ class Curves:
             columns,
         )
 
+    def mean_of_ends(self, what: str, of: Callable[..., Array], *names: str) -> Estimate:
+        """Mean over seeds of a function of quantities at the end of training: (runs) each."""
+        return self._estimate(f"{what} at the end", _mean, lambda: [of(*self.ends(*names))])
+
     def _estimate(
         self, what: str, statistic: Callable[..., Array], columns: Callable[[], list[Array]]
     ) -> Estimate:
         name = f"{what}; {self}"
-        try:
-            return over_seeds(name, statistic, *columns())
-        except NotThere as missing:
-            return undefined(name, str(missing))
+        return estimate(name, lambda: over_seeds(name, statistic, *columns()))
 
     def _interpolating(self) -> NDArray[np.bool_]:
         chosen = self.begins < self.table.sizes["checkpoint"]
-        if chosen.sum() < FEWEST_RUNS:
-            raise NotThere(
-                f"{self} has {chosen.sum()} runs (of {len(chosen)}) with a training loss below "
-                f"{INTERPOLATION:g}, an interval needs {FEWEST_RUNS}"
-            )
+        loss = f"runs (of {len(chosen)}) with a training loss below {INTERPOLATES:g}"
+        enough(chosen.sum(), self, loss)
         return chosen
 
     def _seen(
@@ -240,12 +221,13 @@ class Curves:
     def _enough(self, values: Array, *names: str) -> Array:
         """The rows (runs, ...) without a missing value, if there are enough."""
         chosen = values[np.isfinite(values.reshape(len(values), -1)).all(axis=1)]
-        if len(chosen) < FEWEST_RUNS:
-            what = " and ".join(dict.fromkeys(names))
-            raise NotThere(
-                f"{self} has {len(chosen)} runs with {what}, an interval needs {FEWEST_RUNS}"
-            )
+        enough(len(chosen), self, f"runs with {' and '.join(dict.fromkeys(names))}")
         return chosen
+
+
+def _mean(mean: Array) -> Array:
+    """The mean over seeds itself, as a statistic of it."""
+    return mean
 
 
 def _of(name: str, samples: str) -> str:

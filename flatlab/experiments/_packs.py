@@ -10,7 +10,14 @@ from typing import Any
 from msgspec import structs
 
 from flatlab.plan.experiments import Source
-from flatlab.plan.registry import check_known, mode_of, parameters_of
+from flatlab.plan.registry import (
+    check_known,
+    check_options,
+    mode_of,
+    parameters_of,
+    takes_activation,
+    training_keys_of,
+)
 from flatlab.plan.schema import (
     Checkpoints,
     Data,
@@ -25,8 +32,16 @@ from flatlab.plan.schema import (
 
 VARYING: dict[str, type[Strict]] = {"network": Network, "data": Data, "training": Training}
 """The sections whose keys may differ from setting to setting; each key stands in one of them."""
-SECTION_OF = {key: name for name in VARYING for key in VARYING[name].__struct_fields__}
-ABBREVIATIONS = {"batch_size": "b", "activation": "", "initialization": ""}
+NAME, ARCHITECTURE = "name", "architecture"
+"""What a setting calls itself, and therefore what it calls the `name` of its network."""
+SECTION_OF = {
+    ARCHITECTURE if key == NAME else key: name
+    for name in VARYING
+    for key in VARYING[name].__struct_fields__
+}
+OF_OPTIMIZERS = ("momentum", "weight_decay")
+"""The keys of `training` that some optimizers have and others have not."""
+ABBREVIATIONS = {"batch_size": "b", "activation": "", "initialization": "", ARCHITECTURE: ""}
 
 
 class Pack(Strict, frozen=True):
@@ -89,7 +104,7 @@ def packs_of(source: Source) -> dict[str, Pack]:
     if not isinstance(checkpoints.seeds, str):
         dense_seeds = set(_seed_blocks(checkpoints.seeds, source.place("checkpoints", "seeds")))
     for where, entry in _settings(source):
-        refuse_unknown(entry, [*SECTION_OF, "seeds"], where)
+        refuse_unknown(entry, [NAME, *SECTION_OF, "seeds"], where)
         setting = _Setting(source, where, entry)
         every = isinstance(checkpoints.dense, Dense) and checkpoints.dense.every
         if every and setting.training.iterations is None:
@@ -111,30 +126,53 @@ class _Setting:
 
     def __init__(self, source: Source, where: str, entry: Mapping[str, Any]) -> None:
         self.source, self.where, self.entry = source, where, entry
-        self.hyperparameters = {key: entry[key] for key in SECTION_OF if key in entry}
-        self.key = _key_of(self.hyperparameters, where)
+        varied = {key: entry[key] for key in SECTION_OF if key in entry}
+        self.key = _name(entry[NAME], where) if NAME in entry else _key_of(varied, where)
+        self.hyperparameters = {k: v for k, v in varied.items() if isinstance(v, int | float | str)}
         self.data: Data = self._section("data")
         check_known("data", self.data.set, self._place("data", "set"))
-        self.network: Network = self._section("network")
-        check_known("networks", self.network.name, self._place("network", "name"))
+        self.network = self._network()
+        self.training = self._training()
+
+    def _network(self) -> Network:
+        network: Network = self._section("network")
+        check_known("networks", network.name, self._place("network", "name"))
+        place = self._place("network", "initialization")
+        check_known("train/initializations", network.initialization, place)
+        if network.activation is None and takes_activation(network.name):
+            place = self._place("network", "activation")
+            raise PlanError(f"{place} is missing: {network.name} has hidden layers")
+        check_options(network.name, network.options, self._place("network", "options"))
+        return network
+
+    def _training(self) -> Training:
         training: Training = self._section("training")
         if wrong := training.contradiction():
             key, sentence = wrong
             raise PlanError(f"{self._place('training', key)}: {sentence}")
+        optimizer = training.optimizer
+        check_known("train/optimizers", optimizer, self._place("training", "optimizer"))
+        for key in OF_OPTIMIZERS:
+            if getattr(training, key) and key not in training_keys_of(optimizer):
+                raise PlanError(f"{self._place('training', key)}: {optimizer} has none")
         if training.mode == "default":
             training = structs.replace(training, mode=mode_of(self.network.name))
-        self.training = training
+        return training
 
     def _section(self, name: str) -> Any:
         """A section with the changes of the scale and of this setting, checked."""
         kind = VARYING[name]
         entries = self.source.section(name, kind.__struct_fields__)
         changes = {key: value for key, value in self.entry.items() if SECTION_OF.get(key) == name}
+        if ARCHITECTURE in changes:
+            changes[NAME] = changes.pop(ARCHITECTURE)
         return convert({**entries, **changes}, kind, lambda key: self._place(name, key))
 
     def _place(self, section: str, key: str) -> str:
-        if SECTION_OF.get(key) == section and key in self.entry:
-            return f"{self.where}.{key}"
+        """Where a key of a section stands: in this setting, in the scale's override, or above."""
+        called = ARCHITECTURE if (section, key) == ("network", NAME) else key
+        if SECTION_OF.get(called) == section and called in self.entry:
+            return f"{self.where}.{called}"
         return self.source.place(section, key)
 
     def packs(self, checkpoints: Checkpoints, dense_seeds: set[tuple[int, ...]]) -> Iterator[Pack]:
@@ -199,6 +237,13 @@ def _product(
         raise PlanError(f"{place}[{number}]: no combination has {dict(excluded[number])}")
 
 
+def _name(name: object, where: str) -> str:
+    """What a setting is called whose values do not fit a path, such as options of a network."""
+    if not isinstance(name, str) or not re.fullmatch(r"[a-z][\w.-]*", name, re.ASCII):
+        raise PlanError(f"{where}.{NAME}: expected letters, digits, hyphens or _, found {name!r}")
+    return name
+
+
 def _key_of(hyperparameters: Mapping[str, Any], where: str) -> str:
     """A name for a setting that is fit for a path: {lr: 0.1, batch_size: 20} -> lr0.1-b20.
 
@@ -208,7 +253,10 @@ def _key_of(hyperparameters: Mapping[str, Any], where: str) -> str:
         raise PlanError(f"{where}: a setting names at least one key, for example lr")
     for key, value in hyperparameters.items():
         if not isinstance(value, int | float | str):
-            raise PlanError(f"{where}.{key}: what varies is a number or a word, found {value!r}")
+            raise PlanError(
+                f"{where}.{key}: what varies is a number or a word, or the setting has a {NAME} "
+                f"of its own; found {value!r}"
+            )
     parts = [
         f"{ABBREVIATIONS.get(key, key.replace('_', ''))}{value}"
         for key, value in hyperparameters.items()

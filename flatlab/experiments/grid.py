@@ -15,8 +15,14 @@ from msgspec.structs import replace
 from flatlab.experiments._packs import VARYING, Pack, packs_of
 from flatlab.plan.experiments import Experiment, Find, Source, Stage
 from flatlab.plan.fingerprint import fingerprint
-from flatlab.plan.jobs import measure_code, train_code
-from flatlab.plan.registry import check_known, families_of_grids, joined, settings_of
+from flatlab.plan.registry import (
+    check_known,
+    families_of_grids,
+    joined,
+    layers_of,
+    module_of,
+    settings_of,
+)
 from flatlab.plan.schema import (
     Checkpoints,
     Dense,
@@ -118,7 +124,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
         return Stage(
             inputs={"data": self.data_file(chosen)},
             settings=train_settings(chosen),
-            code=train_code(chosen.network.name),
+            code=fingerprint(*train_roots(chosen)),
             gpu=True,
             kind="train",
             network=chosen.network.name,
@@ -137,7 +143,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
                 "data": self.data_file(chosen),
             },
             settings=self._measure_settings(chosen, family),
-            code=measure_code(family, chosen.network.name),
+            code=fingerprint(*measure_roots(chosen, family)),
             gpu=True,
             kind=family,
             network=chosen.network.name,
@@ -253,6 +259,30 @@ def train_settings(pack: Pack) -> dict[str, Any]:
         "seeds": list(pack.seeds),
         "runs": pack.runs,
     }
+
+
+def train_roots(pack: Pack) -> list[str]:
+    """The modules that train a pack: the engine, and what the pack names of each registry.
+
+    The mode `loop` trains by torch's own modules, without stacked layers.
+    """
+    network, training = pack.network, pack.training
+    layers = []
+    if training.mode != "loop":
+        layers = layers_of(network.name, network.activation, network.options)
+    return [
+        "flatlab.train",
+        module_of("networks", network.name),
+        module_of("train/optimizers", training.optimizer),
+        module_of("train/initializations", network.initialization),
+        *(module_of("train/layers", key) for key in layers),
+    ]
+
+
+def measure_roots(pack: Pack, family: str) -> list[str]:
+    """The modules that measure it: the family, or those joined, and the architecture."""
+    measures = [module_of("metrics", name) for name in joined(family)]
+    return ["flatlab.metrics", *measures, module_of("networks", pack.network.name)]
 
 
 def _measure(source: Source) -> tuple[Measure, list[str]]:

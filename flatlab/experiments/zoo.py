@@ -6,6 +6,7 @@ or on timm's hub. `jobs` says among how many jobs they are divided.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -70,7 +71,7 @@ class Zoo(Experiment, frozen=True, kw_only=True):
         for name, kind in (("adaptive", Adaptive), ("pretrained", Pretrained)):
             if content.get(name) is not None:  # one by one, so that a message has the closest key
                 content[name] = source.section(name, kind.__struct_fields__)
-                convert(content[name], kind, lambda key, name=name: source.place(name, key))
+                convert(content[name], kind, functools.partial(source.place, name))
         file: ZooFile = convert(content, ZooFile, source.place)
         if (file.grid is None) == (file.pretrained is None):
             raise PlanError(f"{source.name}: {source.scale}: give either grid or pretrained")

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 MODE = "batched"
+LAYERS = ["flatten", "product"]
 PARAMETERS = 400
 SCALES = (0.01, 1.0)
 """Between which the deviation of the initial u and v is drawn, log-uniformly: an assumption."""
@@ -31,7 +32,7 @@ class Diagonal(nn.Module):
         return x @ (self.u * self.v).T
 
 
-def build(inputs: tuple[int, ...], outputs: int, activation: type[nn.Module]) -> nn.Sequential:
-    """One layer `diagonal`; there is nothing hidden that an activation could follow."""
+def build(inputs: tuple[int, ...], outputs: int) -> nn.Sequential:
+    """One layer `diagonal`."""
     layer = Diagonal(prod(inputs), outputs)
     return nn.Sequential(OrderedDict(flatten=nn.Flatten(), diagonal=layer))

@@ -9,7 +9,12 @@ from torch import nn
 from flatlab.networks import feature_size
 
 MODE = "graphs"
+LAYERS = ["convolution", "max-pool", "flatten", "linear"]
 PARAMETERS = 62_006
+OPTIONS = {
+    "kernel": "size of the kernels",
+    "padding": "of the convolutions",
+}
 
 
 def build(

@@ -7,6 +7,7 @@ from torch import nn
 from flatlab.networks import lenet5
 
 MODE = "batched"
+LAYERS = ["convolution", "max-pool", "flatten", "linear"]
 PARAMETERS = 19_754
 
 

@@ -8,6 +8,7 @@ from math import prod
 from torch import nn
 
 MODE = "batched"
+LAYERS = ["flatten", "linear"]
 PARAMETERS = 100
 DEVIATION = 1 / 500
 """Of the initial weights, as in the authors' public notebook; the paper does not say."""
@@ -20,7 +21,7 @@ class NearZero(nn.Linear):
         nn.init.normal_(self.weight, std=DEVIATION)
 
 
-def build(inputs: tuple[int, ...], outputs: int, activation: type[nn.Module]) -> nn.Sequential:
-    """One layer `fc`; there is nothing hidden that an activation could follow."""
+def build(inputs: tuple[int, ...], outputs: int) -> nn.Sequential:
+    """One layer `fc`."""
     layer = NearZero(prod(inputs), outputs, bias=False)
     return nn.Sequential(OrderedDict(flatten=nn.Flatten(), fc=layer))

@@ -7,6 +7,7 @@ from torch import nn
 from flatlab.networks import mlp4
 
 MODE = "batched"
+LAYERS = ["flatten", "linear"]
 PARAMETERS = 656_810
 WIDTHS = (200, 200)
 

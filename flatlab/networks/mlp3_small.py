@@ -7,6 +7,7 @@ from torch import nn
 from flatlab.networks import mlp4
 
 MODE = "batched"
+LAYERS = ["flatten", "linear"]
 PARAMETERS = 3_466
 WIDTHS = (32, 32)
 

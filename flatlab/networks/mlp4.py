@@ -12,7 +12,11 @@ from math import prod
 from torch import nn
 
 MODE = "batched"
+LAYERS = ["flatten", "linear"]
 PARAMETERS = 898_510
+OPTIONS = {
+    "widths": "of the hidden layers",
+}
 WIDTHS = (500, 500, 500)
 
 

@@ -11,6 +11,7 @@ from torch import nn
 from flatlab.networks import mlp4
 
 MODE = "batched"
+LAYERS = ["flatten", "linear"]
 PARAMETERS = 132_353
 WIDTHS = (256, 256, 256)
 

@@ -7,6 +7,7 @@ from torch import nn
 from flatlab.networks import mlp4
 
 MODE = "batched"
+LAYERS = ["flatten", "linear"]
 PARAMETERS = 8_513
 WIDTHS = (64, 64, 64)
 

@@ -13,7 +13,12 @@ from torch import nn
 from flatlab.networks import Residual, ZeroConv2d
 
 MODE = "graphs"
+LAYERS = ["convolution", "batch-norm", "residual", "global-average-pool", "flatten", "linear"]
 PARAMETERS = 11_173_962
+OPTIONS = {
+    "widths": "channels of the stages",
+    "norm": "batch norm behind each convolution",
+}
 WIDTHS = (64, 128, 256, 512)
 
 

@@ -7,6 +7,7 @@ from torch import nn
 from flatlab.networks import resnet18
 
 MODE = "graphs"
+LAYERS = ["convolution", "residual", "global-average-pool", "flatten", "linear"]
 PARAMETERS = 11_169_162
 
 

@@ -7,6 +7,7 @@ from torch import nn
 from flatlab.networks import resnet18
 
 MODE = "batched"
+LAYERS = ["convolution", "batch-norm", "residual", "global-average-pool", "flatten", "linear"]
 PARAMETERS = 44_226
 
 

@@ -12,7 +12,15 @@ from torch import nn
 from flatlab.networks import feature_size
 
 MODE = "graphs"
+LAYERS = ["convolution", "max-pool", "flatten", "linear"]
+OPTION_LAYERS = {"norm": ["batch-norm"]}
 PARAMETERS = 9_750_922
+OPTIONS = {
+    "widths": "channels of the convolutions, and pool for 2 x 2 max pooling",
+    "hidden": "widths of the linear layers",
+    "padding": "of the convolutions",
+    "norm": "batch norm behind each convolution",
+}
 WIDTHS = (64, "pool", 128, "pool", 256, 256, "pool", 512, 512, "pool", 512, 512, "pool")
 HIDDEN = (512, 512)
 

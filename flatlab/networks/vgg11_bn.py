@@ -7,6 +7,7 @@ from torch import nn
 from flatlab.networks import vgg11
 
 MODE = "graphs"
+LAYERS = ["convolution", "batch-norm", "max-pool", "flatten", "linear"]
 PARAMETERS = 9_756_426
 
 

@@ -7,6 +7,7 @@ from torch import nn
 from flatlab.networks import vgg11
 
 MODE = "graphs"
+LAYERS = ["convolution", "max-pool", "flatten", "linear"]
 PARAMETERS = 97_018
 WIDTHS = (16, "pool", 16, "pool", 32, "pool", 64, "pool", 64, "pool")
 HIDDEN = (128,)

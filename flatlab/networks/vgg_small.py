@@ -7,6 +7,7 @@ from torch import nn
 from flatlab.networks import vgg11
 
 MODE = "batched"
+LAYERS = ["convolution", "max-pool", "flatten", "linear"]
 PARAMETERS = 7_618
 WIDTHS = (8, 8, "pool", 16, 16, "pool")
 HIDDEN = (32, 32)

@@ -16,6 +16,7 @@ from typing import Any
 from flatlab.plan.catalogue import targets, why_not
 from flatlab.plan.experiments import Experiment, Stage, kind_of, kinds, load_experiment
 from flatlab.plan.fingerprint import fingerprint
+from flatlab.plan.jobs import claims_code
 from flatlab.plan.published import (
     PUBLISHED,
     outdated,
@@ -42,6 +43,7 @@ __all__ = [
     "Plan",
     "PlanError",
     "Stage",
+    "claims_code",
     "closest",
     "experiment_keys",
     "figures",
@@ -51,6 +53,7 @@ __all__ = [
     "kind_of",
     "kinds",
     "load_config",
+    "load_experiment",
     "module_of",
     "outdated",
     "published_figures",

@@ -213,7 +213,8 @@ class Source:
         """The keys of a section with the scale's changes.  known: those that it may have."""
         merged: dict[str, Any] = {}
         changes = self.override.get(key, {})
-        for part, there in ((self.content.get(key), key), (changes, f"scales.{self.scale}.{key}")):
+        above = self.content.get(key, {} if key in self.override else None)
+        for part, there in ((above, key), (changes, f"scales.{self.scale}.{key}")):
             if not isinstance(part, Mapping):
                 raise PlanError(f"{self.name}: {there}: expected keys and values, found {part!r}")
             refuse_unknown(part, known, f"{self.name}: {there}")

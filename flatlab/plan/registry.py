@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,14 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def keys_of(folder: str) -> list[str]:
-    """The keys of one registry: data, networks, metrics, simulations or verify."""
+    """The keys of one registry: data, networks, metrics, simulations, train/layers, ..."""
     files = (PACKAGE / folder).glob("[a-z]*.py")
     return sorted(file.stem.replace("_", "-") for file in files)
 
 
 def module_of(folder: str, key: str) -> str:
     """The module that defines a key: ("networks", "mlp4-small") -> flatlab.networks.mlp4_small."""
-    return f"flatlab.{folder}.{key.replace('-', '_')}"
+    return f"flatlab.{folder.replace('/', '.')}.{key.replace('-', '_')}"
 
 
 def _path(folder: str, key: str) -> Path:
@@ -47,9 +48,48 @@ def parameters_of(network: str) -> int:
     return _literal(_path("networks", network), "PARAMETERS")
 
 
+def takes_activation(network: str) -> bool:
+    """Whether an architecture has hidden layers that an activation follows: an argument of build.
+
+    It is read from the syntax, as all that planning knows of an architecture.
+    """
+    body = ast.parse(_path("networks", network).read_text()).body
+    build = next(n for n in body if isinstance(n, ast.FunctionDef) and n.name == "build")
+    return "activation" in [argument.arg for argument in build.args.args]
+
+
+def layers_of(name: str, activation: str | None, options: Mapping[str, Any]) -> list[str]:
+    """The rules that the stacked form of a network needs: keys of flatlab/train/layers."""
+    path = _path("networks", name)
+    used = list(_literal(path, "LAYERS"))
+    by_option = _literal(path, "OPTION_LAYERS") if "OPTION_LAYERS" in _assignments(path) else {}
+    for option, layers in by_option.items():
+        used += layers if options.get(option) else []
+    if activation and takes_activation(name):
+        used.append(activation)
+    for key in used:
+        check_known("train/layers", key, f"networks/{path.name}: LAYERS")
+    return used
+
+
+def check_options(network: str, options: Iterable[str], where: str) -> None:
+    """Raise `PlanError` where an architecture does not know one of `options`."""
+    path = _path("networks", network)
+    known = _literal(path, "OPTIONS") if "OPTIONS" in _assignments(path) else {}
+    for option in options if known != "any" else ():
+        if option not in known:
+            hint = closest(option, known) if known else f"{network} has none"
+            raise PlanError(f"{where}: unknown option {option!r}; {hint}")
+
+
+def training_keys_of(optimizer: str) -> list[str]:
+    """The keys of `training` that belong to an optimizer: its literal READS."""
+    return _literal(_path("train/optimizers", optimizer), "READS")
+
+
 def families_of_grids() -> list[str]:
     """The families that grids are measured by: those with a literal SETTINGS."""
-    return [key for key in keys_of("metrics") if "SETTINGS" in _assigned(_path("metrics", key))]
+    return [key for key in keys_of("metrics") if "SETTINGS" in _assignments(_path("metrics", key))]
 
 
 def joined(families: str) -> list[str]:
@@ -132,18 +172,21 @@ def figures() -> list[Figure]:
 
 
 @functools.cache
-def _assigned(path: Path) -> list[str]:
-    """The names that a file gives values to."""
-    nodes = ast.parse(path.read_text()).body
-    return [ast.unparse(node.targets[0]) for node in nodes if isinstance(node, ast.Assign)]
+def _assignments(path: Path) -> dict[str, ast.expr]:
+    """What a file assigns to which name, with or without a type."""
+    found: dict[str, ast.expr] = {}
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Assign):
+            found[ast.unparse(node.targets[0])] = node.value
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            found[ast.unparse(node.target)] = node.value
+    return found
 
 
 @functools.cache
 def _literal(path: Path, name: str) -> Any:
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
-            try:
-                return ast.literal_eval(node.value)
-            except ValueError:
-                break
+    try:
+        return ast.literal_eval(_assignments(path)[name])
+    except (KeyError, ValueError):
+        pass
     raise PlanError(f"{path.parent.name}/{path.name}: {name} must be there, and a literal")

@@ -83,9 +83,16 @@ class Data(Strict, frozen=True, kw_only=True, omit_defaults=True):
         Meta(description="what the outputs are fitted to; given: numbers, those of a regression"),
     ]
     augmentation: Annotated[Literal["none"], Meta(description="random changes of the inputs")]
+    pixels: Annotated[
+        Literal["all"] | Annotated[int, Meta(ge=1)],
+        Meta(
+            description="height and width of images; where there are fewer each is the nearest of "
+            "them, where there are more the mean of an area"
+        ),
+    ] = "all"
 
 
-class Network(Strict, frozen=True):
+class Network(Strict, frozen=True, kw_only=True):
     """The architecture of a grid."""
 
     name: Annotated[Key, Meta(description="a file of flatlab/networks")]
@@ -96,15 +103,19 @@ class Network(Strict, frozen=True):
         ),
     ]
     activation: Annotated[
-        Literal["relu", "tanh", "gaussian"], Meta(description="after each hidden layer")
-    ]
+        Literal["relu", "tanh", "gaussian"] | None,
+        Meta(description="after each hidden layer; null where the architecture takes none"),
+    ] = None
     initialization: Annotated[
-        Literal["framework", "he-normal", "xavier-normal", "low-frequency", "high-frequency"],
+        Key,
         Meta(
-            description="of weights; he-normal, xavier-normal: biases start at 0; low-frequency: "
-            "framework with a narrow first layer; high-frequency: then fitted to sin(6 pi x)"
+            description="a file of flatlab/train/initializations: framework, he-normal, "
+            "xavier-normal (biases start at 0), low-frequency, high-frequency, as-built, ..."
         ),
     ]
+    options: Annotated[
+        dict[str, Any], Meta(description="what the architecture is built with; its OPTIONS")
+    ] = {}
     initialization_steps: Annotated[
         int, Meta(ge=1, description="of high-frequency: how long it is fitted")
     ] = 10_000
@@ -146,12 +157,14 @@ class Training(Strict, frozen=True, kw_only=True):
     label_smoothing: Annotated[
         float, Meta(ge=0, lt=1, description="of cross-entropy: share of the uniform distribution")
     ] = 0.0
-    optimizer: Annotated[Literal["sgd"], Meta(description="the update rule")]
-    momentum: Annotated[float, Meta(ge=0, lt=1, description="heavy-ball momentum")]
-    weight_decay: Annotated[float, Meta(ge=0, description="L2 penalty, added to the gradient")]
+    optimizer: Annotated[Key, Meta(description="a file of flatlab/train/optimizers: sgd, adam")]
+    momentum: Annotated[float, Meta(ge=0, lt=1, description="of sgd: heavy-ball momentum")] = 0.0
+    weight_decay: Annotated[float, Meta(ge=0, description="L2 penalty, added to the gradient")] = (
+        0.0
+    )
     schedule: Annotated[
-        Literal["constant", "step", "warmup-linear"],
-        Meta(description="of the learning rate; warmup-linear ends at zero"),
+        Literal["constant", "step", "warmup-linear", "cosine"],
+        Meta(description="of the learning rate; warmup-linear and cosine end at zero"),
     ]
     milestones: Annotated[
         list[Fraction], Meta(description="of step: fractions of the training behind which lr falls")
@@ -161,9 +174,10 @@ class Training(Strict, frozen=True, kw_only=True):
         float, Meta(ge=0, lt=1, description="of warmup-linear: fraction in which lr rises")
     ] = 0.0
     minibatches: Annotated[
-        Literal["reshuffled", "replacement", "full"],
+        Literal["reshuffled", "replacement", "torch-replacement", "full"],
         Meta(
             description="reshuffled: epochs without replacement, an incomplete last batch dropped; "
+            "replacement: independent draws, by numpy's generator or torch's; "
             "full: all samples in each step, batch_size at a time"
         ),
     ]

@@ -7,7 +7,6 @@ from flatlab.stats.bootstrap import LEVEL, RESAMPLES, Estimate, bca, undefined
 from flatlab.stats.correlation import KINDS, Correlations
 from flatlab.stats.verdict import (
     Verdict,
-    counts,
     every,
     not_run,
     some,
@@ -23,7 +22,6 @@ __all__ = [
     "Estimate",
     "Verdict",
     "bca",
-    "counts",
     "every",
     "not_run",
     "some",

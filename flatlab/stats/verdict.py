@@ -122,17 +122,10 @@ def violations(
         "quantity": name,
         "violations": int((a > b * (1 + tolerance))[defined].sum()),
         "of": int(defined.sum()),
-        "n": int(defined.reshape(len(defined), -1).any(axis=1).sum()),
+        "n": int(defined.any(axis=tuple(range(1, defined.ndim))).sum()),
     }
 
 
 def not_run(reason: str) -> Verdict:
     """The verdict on what was not computed."""
     return Verdict("not run", reason)
-
-
-def counts(outcomes: Iterable[str]) -> dict[str, int]:
-    """How many of each outcome, those that occur."""
-    listed = list(outcomes)
-    order = ("holds", "fails", "undecided", "not run")
-    return {outcome: listed.count(outcome) for outcome in order if outcome in listed}

@@ -28,7 +28,7 @@ def end_of_training(table: xr.Dataset, samples: str = "train") -> xr.Dataset:
     every run, so that all are treated alike. Quantities per layer become one of the last layer,
     except where they are asked for by layer.
     """
-    chosen = table.sel(run=~table["diverged"].values, samples=samples)
+    chosen = through_training(table, seeds=None).sel(samples=samples)
     there = measured(chosen)
     last = there["checkpoint"].where(there).max("checkpoint")
     at_last = there & (there["checkpoint"] == last)
@@ -40,13 +40,16 @@ def end_of_training(table: xr.Dataset, samples: str = "train") -> xr.Dataset:
 def through_training(
     table: xr.Dataset,
     where: Mapping[str, Any] | None = None,
-    seeds: Iterable[int] = TREND_SEEDS,
+    seeds: Iterable[int] | None = TREND_SEEDS,
 ) -> xr.Dataset:
     """The selection of trend figures: all checkpoints of the runs that were kept densely.
 
-    where: hyper-parameters and their values, {"lr": 0.1}.  Diverged runs are left out.
+    where: hyper-parameters and their values, {"lr": 0.1}.  seeds: None for all.  Diverged runs are
+    left out.
     """
-    chosen = of_seeds(table.sel(run=~table["diverged"].values), seeds)
+    chosen = table.sel(run=~table["diverged"].values)
+    if seeds is not None:
+        chosen = of_seeds(chosen, seeds)
     for key, value in (where or {}).items():
         chosen = chosen.sel(run=chosen[key].values == value)
     return chosen

@@ -25,9 +25,10 @@ from torch import nn
 from flatlab.data import DataError
 from flatlab.jobs import Unfinished
 from flatlab.jobs.progress import Progress
-from flatlab.networks import build, draw, fit_of
+from flatlab.networks import seeded
 from flatlab.splits import Split, prepare
-from flatlab.train.layers import NotStackable
+from flatlab.train.builder import NotStackable
+from flatlab.train.initializations import draw, fit_of
 from flatlab.train.pack import Keeper, Memory, PackTraining, Trained
 
 __all__ = ["Interrupted", "TrainError", "Trained", "train_packs"]
@@ -107,10 +108,10 @@ def _training(
     split = prepare(raw, settings["data"], settings["outputs"], dtype, device).train
     _check(training, split)
     shape, outputs = tuple(split.inputs.shape[1:]), split.targets.shape[1]
-    models: list[nn.Sequential] = []
+    models: list[nn.Module] = []
     for seed in settings["seeds"]:
         try:
-            model = build(settings["network"], shape, outputs)
+            model = seeded(settings["network"], shape, outputs, seed)
         except ValueError as error:
             raise TrainError(f"network.name {settings['network']['name']}: {error}") from None
         draw(model, settings["network"]["initialization"], seed)
@@ -120,11 +121,11 @@ def _training(
     try:
         return PackTraining(models, split, settings, keeper)
     except NotStackable as error:
-        raise TrainError(f"{error}; set training.mode to loop") from None
+        raise TrainError(f"{error}, or set training.mode to loop") from None
 
 
 def _fit(
-    models: list[nn.Sequential], settings: Mapping[str, Any], keeper: Keeper, watch: Watch
+    models: list[nn.Module], settings: Mapping[str, Any], keeper: Keeper, watch: Watch
 ) -> None:
     """Let the initialization take its own steps, unless the training has begun already."""
     try:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import torch
 
 DATA_STREAM = 1
 """Keeps the order of the data apart from other uses of a run's seed."""
@@ -32,21 +33,33 @@ def epochs(seeds: list[int], samples: int, training: Mapping[str, Any]) -> Itera
 
     reshuffled: each epoch is a permutation, cut into batches; an incomplete last one is dropped.
     replacement: independent draws; an "epoch" is then as many batches as fit into the data.
+    torch-replacement: the same, step by step from torch's generator, seeded by the run.
     full: all samples in their order in each step.
     """
     if training["minibatches"] == "full":
         shape = 1, len(seeds), samples
         yield from itertools.repeat(np.broadcast_to(np.arange(samples), shape))
     steps, size = steps_per_epoch(samples, training), training["batch_size"]
-    generators = [np.random.default_rng([seed, DATA_STREAM]) for seed in seeds]
-
-    def epoch(generator: np.random.Generator) -> np.ndarray:
-        if training["minibatches"] == "replacement":
-            return generator.integers(samples, size=(steps, size))
-        return generator.permutation(samples)[: steps * size].reshape(steps, size)
-
+    draws = [_epochs_of_run(seed, samples, steps, size, training["minibatches"]) for seed in seeds]
     while True:
-        yield np.stack([epoch(generator) for generator in generators], axis=1)
+        yield np.stack([next(draw) for draw in draws], axis=1)
+
+
+def _epochs_of_run(
+    seed: int, samples: int, steps: int, size: int, how: str
+) -> Iterator[np.ndarray]:
+    """The epochs of one run: (steps, batch); without end."""
+    if how == "torch-replacement":
+        drawing = torch.Generator().manual_seed(seed)
+        while True:
+            parts = [torch.randint(samples, (size,), generator=drawing) for _ in range(steps)]
+            yield torch.stack(parts).numpy()
+    generator = np.random.default_rng([seed, DATA_STREAM])
+    while True:
+        if how == "replacement":
+            yield generator.integers(samples, size=(steps, size))
+        else:
+            yield generator.permutation(samples)[: steps * size].reshape(steps, size)
 
 
 class Order:

@@ -3,6 +3,7 @@
 batched: all of them as one stack, a few kernels for each layer.
 graphs: each of them a stack of its own; on a GPU they run side by side on several streams.
 loop: one after the other, by the framework's own modules, autograd and optimizer: the reference.
+A mode is made of the models, the samples and the settings of a pack.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ import torch
 from torch import Tensor, nn
 
 from flatlab.objective import framework_loss, share
+from flatlab.plan.registry import layers_of
 from flatlab.splits import Split
+from flatlab.train.optimizers import optimizer_of
 from flatlab.train.stacks import Group
 
 
@@ -38,7 +41,11 @@ class Networks(Protocol):
         """Outputs (runs, samples, outputs) in evaluation mode; inputs (runs or 1, samples, ...)."""
 
     def read(self, run: int) -> dict[str, Tensor]:
-        """A copy of all that one run is: `model.<name>`, its state dictionary, and `update.<n>`."""
+        """A copy of all that one run is.
+
+        `model.<name>`, its state dictionary, and `update.<...>` and `drawn`, what else its next
+        steps depend on: the state of the optimizer, and that of the generator in the mode `loop`.
+        """
 
     def write(self, run: int, state: Mapping[str, Tensor]) -> None:
         """Make one run what `read` returned."""
@@ -48,15 +55,21 @@ class Networks(Protocol):
 
 
 class Loop:
-    """One network after the other, by the framework's own means."""
+    """One network after the other, by the framework's own means.
 
-    def __init__(
-        self, models: list[nn.Sequential], split: Split, training: Mapping[str, Any]
-    ) -> None:
-        self.models, self.split, self.training = models, split, training
-        rule = {name: training[name] for name in ("momentum", "weight_decay")}
-        self.optimizers = [torch.optim.SGD(model.parameters(), lr=0.0, **rule) for model in models]
+    What a network draws in a step, as of drop path, comes from torch's generator, which each run
+    finds in a state of its own: the one that its seed gives, and then as its last step left it.
+    """
+
+    def __init__(self, models: list[nn.Module], split: Split, settings: Mapping[str, Any]) -> None:
+        self.models, self.split, self.training = models, split, settings["training"]
+        self.optimizer = optimizer_of(self.training)
+        parameters = [list(model.parameters()) for model in models]
+        self.updates = [self.optimizer.reference(each, self.training) for each in parameters]
         self.left = list(range(len(models)))
+        self.random = generator_of(split.device)
+        seeded = (torch.Generator(split.device).manual_seed(seed) for seed in settings["seeds"])
+        self.drawn = [generator.get_state() for generator in seeded]
 
     def load(self, order: Tensor, rates: Tensor) -> None:
         of_runs = rates.reshape(len(rates), -1).expand(-1, len(self.models))
@@ -66,15 +79,22 @@ class Loop:
 
     def step(self) -> None:
         order, rates = next(self.steps)
+        before = self.random.get_state()
         for run in self.left:
-            model, update = self.models[run], self.optimizers[run]
-            update.param_groups[0]["lr"] = rates[run]
-            update.zero_grad()
-            for index in order[run].split(self.training["batch_size"]):
-                outputs = model(self.split.inputs[index])
-                loss = framework_loss(outputs, self.split.targets[index], self.training)
-                (loss * share(len(index), order.shape[1], self.training)).backward()
-            update.step()
+            self.random.set_state(self.drawn[run])
+            self._step(run, order[run], rates[run])
+            self.drawn[run] = self.random.get_state()
+        self.random.set_state(before)
+
+    def _step(self, run: int, samples: Tensor, rate: float) -> None:
+        model, update = self.models[run], self.updates[run]
+        update.param_groups[0]["lr"] = rate
+        update.zero_grad()
+        for index in samples.split(self.training["batch_size"]):
+            outputs = model(self.split.inputs[index])
+            loss = framework_loss(outputs, self.split.targets[index], self.training)
+            (loss * share(len(index), len(samples), self.training)).backward()
+        update.step()
 
     def leave_out(self, run: int) -> None:
         self.left.remove(run)
@@ -91,15 +111,12 @@ class Loop:
                 model.train(was)
 
     def _tensors(self, run: int) -> dict[str, Tensor]:
-        model, update = self.models[run], self.optimizers[run]
+        model, update = self.models[run], self.updates[run]
         tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
-        if self.training["momentum"]:
-            for number, parameter in enumerate(model.parameters()):
-                state = update.state[parameter]
-                if state.get("momentum_buffer") is None:  # the framework makes it when it steps
-                    state["momentum_buffer"] = torch.zeros_like(parameter)
-                tensors[f"update.{number}"] = state["momentum_buffer"]
-        return tensors
+        for number, parameter in enumerate(model.parameters()):
+            for part, tensor in enumerate(self.optimizer.state_of(update, parameter)):
+                tensors[f"update.{number}.{part}"] = tensor
+        return {**tensors, "drawn": self.drawn[run]}
 
     def read(self, run: int) -> dict[str, Tensor]:
         return {name: tensor.detach().clone() for name, tensor in self._tensors(run).items()}
@@ -119,13 +136,16 @@ class Stacks:
 
     def __init__(
         self,
-        models: list[nn.Sequential],
+        models: list[nn.Module],
         split: Split,
-        training: Mapping[str, Any],
+        settings: Mapping[str, Any],
         together: bool,
     ) -> None:
         parts = [models] if together else [[model] for model in models]
-        self.groups = [Group(part, split, training) for part in parts]
+        network = settings["network"]
+        options = network.get("options", {})
+        rules = layers_of(network["name"], network.get("activation"), options)
+        self.groups = [Group(part, split, settings["training"], rules) for part in parts]
         width = len(parts[0])
         self.place = [divmod(run, width) for run in range(len(models))]
 
@@ -160,6 +180,14 @@ class Stacks:
 
     def finite(self) -> list[bool]:
         return [good for group in self.groups for good in group.whole().finite()]
+
+
+def generator_of(device: torch.device) -> torch.Generator:
+    """The generator that layers draw from on a device."""
+    if device.type == "cpu":
+        return torch.default_generator
+    torch.cuda.init()
+    return torch.cuda.default_generators[device.index or 0]
 
 
 MODES: dict[str, Any] = {

@@ -75,7 +75,7 @@ class PackTraining:
 
     def __init__(
         self,
-        models: list[nn.Sequential],
+        models: list[nn.Module],
         split: Split,
         settings: Mapping[str, Any],
         keeper: Keeper,
@@ -86,7 +86,7 @@ class PackTraining:
         epochs = self.training["epochs"]
         per_epoch = steps_per_epoch(samples, self.training)
         self.total: int = epochs * per_epoch if epochs else self.training["iterations"]
-        self.networks: Networks = MODES[self.training["mode"]](models, split, self.training)
+        self.networks: Networks = MODES[self.training["mode"]](models, split, settings)
         self.checkpoints = steps_of(settings["checkpoints"], self.total)
         self.shown = sorted({*steps_of(CURVES, self.total), *self.checkpoints})
         self.iteration, self.handled = 0, -1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,12 +29,28 @@ def learning_rates(
     (steps), or (steps, runs) where each seed draws its own.
     constant: `lr`.  step: `lr` times `decay` for each of the `milestones` (fractions of the whole
     training) that lies behind.  warmup-linear: rises linearly to `lr` over the fraction `warmup` of
-    the training, then falls linearly to zero.
+    the training, then falls linearly to zero.  cosine: falls from `lr` to zero as half a cosine.
     """
     step = np.arange(first, first + count)
     drawn = drawn_rates(training, seeds)
     lr = training["lr"] if drawn is None else drawn
+    if training["schedule"] == "cosine":
+        sequences = [_cosine(float(rate), total)[step] for rate in np.atleast_1d(lr)]
+        return sequences[0] if drawn is None else np.stack(sequences, axis=1)
     return np.multiply.outer(_share_of_rate(training, total, step), lr)
+
+
+@functools.lru_cache(maxsize=64)
+def _cosine(lr: float, total: int) -> np.ndarray:
+    """The rates lr (1 + cos(pi t / total)) / 2 of the steps t, each computed from the one before.
+
+    So does torch's CosineAnnealingLR, and these are the same bits.
+    """
+    rates = [lr]
+    for step in range(1, total):
+        now, before = (1 + math.cos(math.pi * t / total) for t in (step, step - 1))
+        rates.append(now / before * rates[-1])
+    return np.array(rates)
 
 
 def _share_of_rate(training: Mapping[str, Any], total: int, step: np.ndarray) -> np.ndarray:

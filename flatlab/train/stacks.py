@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -16,9 +16,10 @@ from torch import Tensor, nn
 
 from flatlab.objective import loss_gradient, share
 from flatlab.splits import Split
-from flatlab.train.layers import Chain, stack
+from flatlab.train.builder import stack
+from flatlab.train.chain import Chain
 from flatlab.train.minibatches import chunk_steps
-from flatlab.train.updates import GradientDescent
+from flatlab.train.optimizers import optimizer_of
 
 TRIED = 100
 """So many steps a narrower stack must give the same bits before it takes over."""
@@ -38,10 +39,14 @@ class Group:
     """
 
     def __init__(
-        self, models: list[nn.Sequential], split: Split, training: Mapping[str, Any]
+        self,
+        models: list[nn.Module],
+        split: Split,
+        training: Mapping[str, Any],
+        rules: Sequence[str],
     ) -> None:
-        self._make = lambda width: Stack(models[:1] * width, split, training)
-        self._all = Stack(models, split, training)
+        self._make = lambda width: Stack(models[:1] * width, split, training, rules)
+        self._all = Stack(models, split, training, rules)
         self.working, self.members = self._all, list(range(len(models)))
         self.trial: tuple[Stack, list[int]] | None = None
         self.tried, self.filling = 0, 0
@@ -114,15 +119,23 @@ class Group:
 
 
 class Stack:
-    """Networks of one architecture that advance together, with a step that can be recorded."""
+    """Networks of one architecture that advance together, with a step that can be recorded.
+
+    rules: those of `flatlab.train.layers` that stack them, by key.
+    """
 
     def __init__(
-        self, models: list[nn.Sequential], split: Split, training: Mapping[str, Any]
+        self,
+        models: list[nn.Module],
+        split: Split,
+        training: Mapping[str, Any],
+        rules: Sequence[str],
     ) -> None:
         self.split, self.training, self.runs = split, training, len(models)
         self.chain: Chain
-        self.chain, self.tensors = stack(models)
-        self.update = GradientDescent(self.chain.parameters, training)
+        self.chain, self.tensors = stack(models, rules)
+        optimizer = optimizer_of(training)
+        self.update = optimizer.Stacked(self.chain.parameters, training, self.runs)
         device = split.device
         self.recorded = Recorded(self, device) if device.type == "cuda" else None
 

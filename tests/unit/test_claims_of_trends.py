@@ -11,6 +11,8 @@ import pytest
 import xarray as xr
 
 from flatlab.claims import Claim, Evidence, verify
+from flatlab.claims.curves import Setting
+from flatlab.claims.sweeps import ordered
 from flatlab.papers.chen2026.claims import CLAIMS
 from flatlab.stats import Verdict
 
@@ -116,7 +118,7 @@ def table(grid: str, changes: Mapping[Any, Mapping[str, float]] | None = None) -
         "checkpoint": STEPS,
         "samples": SAMPLES,
     }
-    return xr.Dataset(variables, coords=coordinates, attrs={"grid": grid})
+    return xr.Dataset(variables, coords=coordinates, attrs={"scale": "demo"})
 
 
 def judged(figure: str, key: str, tables: Mapping[str, xr.Dataset]) -> Verdict:
@@ -287,3 +289,16 @@ def test_i_begins_when_the_last_run_interpolates() -> None:
     changed[LOSS][::5, 1:10] = 0.0
     trend = judged("fig2", "c3", {"vgg-grid": changed}).evidence[0]
     assert trend["value"] > -1
+
+
+def test_a_sweep_may_be_of_any_hyper_parameter() -> None:
+    grid = table("vgg-grid").rename(lr="weight_decay")
+    activation = np.where(grid["batch_size"].values == 20, "relu", "tanh")
+    evidence = Evidence({"some-grid": grid.assign_coords(activation=("run", activation))})
+    sweep = [Setting(weight_decay=decay, activation="relu") for decay in (0.05, 0.1, 0.2)]
+    verdict = ordered("some-grid", sweep, (S,), rising=False)(evidence)
+    assert verdict.outcome == "holds"
+    *steps, tau = verdict.evidence
+    assert tau["quantity"] == f"tau-a(weight decay, {S}); some-grid"
+    assert (tau["n"], [step["n"] for step in steps]) == (15, [10, 10])
+    assert "weight decay 0.05, activation relu" in steps[0]["quantity"]

@@ -25,14 +25,14 @@ def labels(rhos: dict[str, list[float]], datasets: int = 400) -> xr.Dataset:
     table = xr.Dataset({name: (dims, part) for name, part in values.items()})
     table = table.expand_dims(loss=1).assign_coords(coordinates)
     flatness = table["relative_flatness"].expand_dims(normalization=["none"])
-    attributes = {"study": "locally-constant-labels", "scale": "demo"}
+    attributes = {"experiment": "locally-constant-labels", "scale": "demo"}
     return table.assign(relative_flatness=flatness).assign_attrs(attributes)
 
 
 def outcome(figure: str, key: str, table: xr.Dataset | None) -> str:
-    study = "locally-constant-labels" if figure == "fig3" else "representativeness"
+    experiment = "locally-constant-labels" if figure == "fig3" else "representativeness"
     claim = next(claim for claim in CLAIMS[figure] if claim.key == key)
-    return claim.judge(Evidence({study: table} if table is not None else {})).outcome
+    return claim.judge(Evidence({experiment: table} if table is not None else {})).outcome
 
 
 @pytest.mark.parametrize("ending", ["", "-reversed", "-code"])
@@ -76,7 +76,7 @@ def bounds(above: float, slope: float, spread: float) -> xr.Dataset:
     return xr.Dataset(
         {"gap": (dims, gap), "bound": (dims, gap + above + noise)},
         coords={"variant": ["paper", "code"], "separation": SEPARATIONS},
-        attrs={"study": "representativeness", "scale": "demo"},
+        attrs={"experiment": "representativeness", "scale": "demo"},
     )
 
 
@@ -97,11 +97,10 @@ def test_the_bound_is_judged_by_its_repeats(
     assert outcome("fig4", f"{key}{ending}", undecided) == "undecided"
 
 
-def test_verdicts_name_the_study_and_not_a_grid() -> None:
+def test_verdicts_tell_of_each_table_and_report_each_separation() -> None:
     table = labels(dict.fromkeys(("exact", "reversed", "code"), FALLING))
     result = verify.verify("petzka2021_fig3", {"locally-constant-labels": table})
-    assert result["grids"] == {}
-    assert result["studies"]["locally-constant-labels"]["scale"] == "demo"
+    assert result["tables"] == {"locally-constant-labels": table.attrs}
     first = result["claims"][0]
     assert (first["id"], first["verdict"]) == ("petzka2021_fig3/c1", "fails")
     reported = [entry["quantity"] for entry in first["evidence"]]

@@ -9,10 +9,12 @@ import pytest
 import yaml
 
 from flatlab import plan
-from flatlab.plan.gridfile import SECTION_OF, SECTIONS, VARYING, load_grid
+from flatlab.experiments._packs import SECTION_OF, VARYING
+from flatlab.experiments.grid import Grid, train_settings
 
 ROOT = Path(__file__).resolve().parents[2]
-GRID = yaml.safe_load((ROOT / "grids" / "mlp-grid.yaml").read_text())
+EXPERIMENTS = ROOT / "experiments"
+GRID = yaml.safe_load((EXPERIMENTS / "mlp-grid.yaml").read_text())
 DELETE = object()
 
 # path of the key, bad value, what the sentence must contain beside the file
@@ -83,9 +85,44 @@ BAD_GRIDS = {
     ),
     "empty setting": (("settings", 0), {}, ["settings[0]", "at least one key"]),
     "unknown network of a setting": (
-        ("settings", 0, "name"),
+        ("settings", 0, "architecture"),
         "mlp5",
-        ["settings[0].name", "did you mean 'mlp4'"],
+        ["settings[0].architecture", "did you mean 'mlp4'"],
+    ),
+    "name of a setting that fits no path": (
+        ("settings", 0, "name"),
+        "a/b",
+        ["settings[0].name", "'a/b'"],
+    ),
+    "option that an architecture does not know": (
+        ("scales", "demo", "network"),
+        {"name": "mlp4", "options": {"width": [3]}},
+        ["scales.demo.network.options", "unknown option 'width'", "did you mean 'widths'"],
+    ),
+    "option of an architecture without any": (
+        ("scales", "demo", "network", "options"),
+        {"widths": [3]},
+        ["scales.demo.network.options", "mlp4-small has none"],
+    ),
+    "unknown optimizer": (
+        ("training", "optimizer"),
+        "adan",
+        ["training.optimizer", "did you mean 'adam'"],
+    ),
+    "key of another optimizer": (
+        ("training",),
+        {**GRID["training"], "optimizer": "adam", "momentum": 0.9},
+        ["training.momentum", "adam has none"],
+    ),
+    "unknown initialization": (
+        ("network", "initialization"),
+        "he-norma",
+        ["network.initialization", "did you mean 'he-normal'"],
+    ),
+    "activation left out": (
+        ("network", "activation"),
+        None,
+        ["network.activation is missing", "mlp4"],
     ),
     "unknown data set of a setting": (("settings", 0, "set"), "digit", ["settings[0].set"]),
     "contradiction in a setting": (
@@ -162,7 +199,7 @@ BAD_GRIDS = {
 
 def written(folder: Path, content: object) -> Path:
     """The file of a grid that holds `content`."""
-    path = folder / "grids" / "mlp-grid.yaml"
+    path = folder / "experiments" / "mlp-grid.yaml"
     path.parent.mkdir(exist_ok=True)
     path.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
     return path
@@ -181,6 +218,11 @@ def changed(path: tuple, value: object) -> dict:
     return grid
 
 
+def load_grid(path: Path, scale: str) -> Grid:
+    """A grid at a scale; it names no other experiment."""
+    return plan.load_experiment(path.parent, path.stem, scale, find=None)
+
+
 def one_sentence(error: pytest.ExceptionInfo) -> str:
     text = str(error.value)
     assert "\n" not in text
@@ -193,7 +235,7 @@ def test_a_bad_grid_names_the_file_and_the_key(name: str, tmp_path: Path) -> Non
     path, value, parts = BAD_GRIDS[name]
     with pytest.raises(plan.PlanError) as error:
         load_grid(written(tmp_path, changed(path, value)), "demo")
-    for part in ["grids/mlp-grid.yaml: ", *parts]:
+    for part in ["experiments/mlp-grid.yaml: ", *parts]:
         assert part in one_sentence(error)
 
 
@@ -201,7 +243,7 @@ def test_a_bad_grid_names_the_file_and_the_key(name: str, tmp_path: Path) -> Non
 def test_a_file_that_is_no_mapping_is_refused(content: str, tmp_path: Path) -> None:
     with pytest.raises(plan.PlanError) as error:
         load_grid(written(tmp_path, content), "demo")
-    assert "grids/mlp-grid.yaml: " in one_sentence(error)
+    assert "experiments/mlp-grid.yaml: " in one_sentence(error)
 
 
 @pytest.mark.parametrize(
@@ -219,27 +261,25 @@ def test_a_file_that_is_no_mapping_is_refused(content: str, tmp_path: Path) -> N
 )
 def test_a_bad_configuration_names_the_file_and_the_key(config: object, parts: list[str]) -> None:
     with pytest.raises(plan.PlanError) as error:
-        plan.Plan(config, ROOT / "grids")
+        plan.Plan(config, EXPERIMENTS)
     for part in ["config.yaml", *parts]:
         assert part in one_sentence(error)
 
 
 def test_an_unknown_grid_gets_the_closest_match() -> None:
     with pytest.raises(plan.PlanError, match="did you mean 'mlp-grid'"):
-        plan.Plan({}, ROOT / "grids").grid("mpl-grid", "demo")
+        plan.Plan({}, EXPERIMENTS).experiment("mpl-grid", "demo")
 
 
 @pytest.mark.parametrize("scale", plan.SCALES)
 def test_the_grids_of_the_project_are_sound_at_every_scale(scale: str) -> None:
-    grid = plan.Plan({"scale": scale}, ROOT / "grids").grid("mlp-grid", scale)
+    grid = plan.Plan({"scale": scale}, EXPERIMENTS).experiment("mlp-grid", scale)
     assert len(grid.runs) == len(set(grid.runs)) == 100
     assert len({pack.setting for pack in grid.packs.values()}) == 5
 
 
 def test_a_scale_overrides_only_what_it_names() -> None:
-    demo, paper = (
-        load_grid(ROOT / "grids" / "mlp-grid.yaml", scale) for scale in ("demo", "paper")
-    )
+    demo, paper = (load_grid(EXPERIMENTS / "mlp-grid.yaml", scale) for scale in ("demo", "paper"))
     assert (paper.data_sets, paper.networks) == (["fashion-mnist"], ["mlp4"])
     assert (demo.data_sets, demo.networks) == (["digits"], ["mlp4-small"])
     pack, small = (next(iter(grid.packs.values())) for grid in (paper, demo))
@@ -249,7 +289,7 @@ def test_a_scale_overrides_only_what_it_names() -> None:
 
 def test_a_key_stands_in_one_of_the_sections_that_may_vary() -> None:
     """So that a setting needs no sections."""
-    assert len(SECTION_OF) == sum(len(SECTIONS[name].__struct_fields__) for name in VARYING)
+    assert len(SECTION_OF) == sum(len(kind.__struct_fields__) for kind in VARYING.values())
 
 
 def test_settings_vary_the_data_and_the_network_too(tmp_path: Path) -> None:
@@ -257,7 +297,7 @@ def test_settings_vary_the_data_and_the_network_too(tmp_path: Path) -> None:
     settings = [
         {"scaling": "unit", "activation": "relu", **of_training},
         {"scaling": "standardized", "activation": "tanh", **of_training},
-        {"set": "fashion-mnist", "name": "lenet5-small", **of_training},
+        {"set": "fashion-mnist", "architecture": "lenet5-small", **of_training},
     ]
     content = changed(("settings",), settings) | {"seeds": ["0-4"]}
     grid = load_grid(written(tmp_path, content), "demo")
@@ -269,19 +309,44 @@ def test_settings_vary_the_data_and_the_network_too(tmp_path: Path) -> None:
     assert (second.data.set, third.data.set) == ("digits", "fashion-mnist")
     assert grid.networks == ["mlp4-small", "lenet5-small"]
     assert grid.data_sets == ["digits", "fashion-mnist"]
-    trained = [plan.train_settings(pack) for pack in grid.packs.values()]
-    measured = [plan.measure_settings(grid, p, "geometry") for p in grid.packs.values()]
+    trained = [train_settings(pack) for pack in grid.packs.values()]
+    measured = [grid.measuring(p, "geometry").settings for p in grid.packs]
     for settings_of_jobs in (trained, measured):
         assert [s["data"]["scaling"] for s in settings_of_jobs[:2]] == ["unit", "standardized"]
         assert [s["network"]["activation"] for s in settings_of_jobs[:2]] == ["relu", "tanh"]
+
+
+def test_a_setting_with_a_name_may_vary_what_fits_no_path(tmp_path: Path) -> None:
+    """Its runs have that name; what is no number or word is no hyper-parameter."""
+    rates = {"low": 0.1, "high": 0.2}
+    settings = [
+        {"name": "wide_1", "options": {"widths": [9]}, "batch_size": 20, "lr": rates},
+        {"name": "narrow", "options": {"widths": [3]}, "batch_size": 20, "lr": 0.1},
+    ]
+    content = changed(("settings",), settings) | {"seeds": ["0-4"]}
+    wide, narrow = load_grid(written(tmp_path, content), "paper").packs.values()
+    assert (wide.key, wide.runs[:2]) == ("wide_1-s0-4", ["wide_1-s0", "wide_1-s1"])
+    assert wide.hyperparameters == {"batch_size": 20}
+    assert narrow.hyperparameters == {"batch_size": 20, "lr": 0.1}
+    assert (wide.network.options, narrow.network.options) == ({"widths": [9]}, {"widths": [3]})
+
+
+def test_a_scale_may_have_settings_of_its_own(tmp_path: Path) -> None:
+    content = changed(("scales", "demo", "settings"), [{"lr": 0.3}]) | {"seeds": ["0-4"]}
+    path = written(tmp_path, content | {"training": {**GRID["training"], "batch_size": 5}})
+    assert list(load_grid(path, "demo").packs) == ["lr0.3-s0-4"]
+    assert len(load_grid(path, "paper").packs) == len(GRID["settings"])
+    path = written(tmp_path, changed(("scales", "demo", "settings"), [{"lr": -1, "batch_size": 5}]))
+    with pytest.raises(plan.PlanError, match=r"scales\.demo\.settings\[0\]\.lr"):
+        load_grid(path, "demo")
 
 
 def test_a_stand_in_takes_the_place_of_a_data_set_in_each_pack_that_has_it(tmp_path: Path) -> None:
     settings = [{"set": name, "lr": 0.1, "batch_size": 20} for name in ("digits", "cifar10")]
     written(tmp_path, changed(("settings",), settings))
     config = {"stand_ins": {"cifar10": "cifar10-jpeg"}, "scale": "paper"}
-    chosen = plan.Plan(config, tmp_path / "grids")
-    assert chosen.grid("mlp-grid", "paper").data_sets == ["digits", "cifar10-jpeg"]
+    chosen = plan.Plan(config, tmp_path / "experiments")
+    assert chosen.experiment("mlp-grid", "paper").data_sets == ["digits", "cifar10-jpeg"]
 
 
 def test_a_pack_is_one_setting_and_one_block_of_seeds(tmp_path: Path) -> None:
@@ -294,11 +359,12 @@ def test_a_pack_is_one_setting_and_one_block_of_seeds(tmp_path: Path) -> None:
 
 
 def test_every_key_is_documented() -> None:
-    for keys in plan.grid_keys().values():
-        assert all(allowed and meaning for _, allowed, meaning in keys)
+    for sections in plan.keys_of_kinds().values():
+        for keys in sections.values():
+            assert all(allowed and meaning for _, allowed, meaning in keys)
 
 
-def with_training(folder: Path, checkpoints: object = "none", **training: object) -> plan.Grid:
+def with_training(folder: Path, checkpoints: object = "none", **training: object) -> Grid:
     """The project's grid at its own scale, with other training keys."""
     grid = copy.deepcopy(GRID)
     grid["scales"]["demo"] |= {"training": {}, "checkpoints": {}}
@@ -347,7 +413,7 @@ def test_dense_checkpoints_are_those_of_the_blocks_of_seeds_that_are_named(tmp_p
         True: 3752,
         False: 0,
     }
-    settings = plan.train_settings(packs["lr0.1-b20-s0-4"])
+    settings = train_settings(packs["lr0.1-b20-s0-4"])
     assert settings["checkpoints"] == {"every": 200, "log_spaced": None}
 
 
@@ -361,7 +427,7 @@ def test_dense_checkpoints_beyond_the_budget_are_not_kept(tmp_path: Path) -> Non
         assert found.bytes_at_the_end == 100 * 4 * 9_750_922
         assert found.bytes_of_dense_checkpoints == checkpoints * found.bytes_at_the_end
         assert found.keeps_dense_checkpoints == kept
-    chosen = plan.Plan({"scale": "paper"}, tmp_path / "grids")
+    chosen = plan.Plan({"scale": "paper"}, tmp_path / "experiments")
     assert (
         "mlp-grid: 3.9 GB at the end of training, 23.4 GB of dense checkpoints" in chosen.disk_use
     )
@@ -382,7 +448,7 @@ def test_dense_checkpoints_beyond_the_budget_are_not_kept(tmp_path: Path) -> Non
     ],
 )
 def test_a_range_of_learning_rates_has_two_ends_above_zero(ends, sentence, tmp_path):
-    grid = yaml.safe_load((ROOT / "grids" / "dln-grid.yaml").read_text())
+    grid = yaml.safe_load((EXPERIMENTS / "dln-grid.yaml").read_text())
     grid["training"]["lr"] = ends
     with pytest.raises(plan.PlanError) as error:
         load_grid(written(tmp_path, grid), "paper")
@@ -396,12 +462,12 @@ def test_a_mistake_at_another_scale_is_seen_before_anything_runs(tmp_path):
     content["training"]["momentum"] = -1
     written(tmp_path, content)
     with pytest.raises(plan.PlanError) as error:
-        plan.Plan({"scale": "demo"}, tmp_path / "grids")
+        plan.Plan({"scale": "demo"}, tmp_path / "experiments")
     assert "training.momentum" in one_sentence(error)
 
 
 def test_a_range_of_learning_rates_reaches_the_training(tmp_path):
-    packs = load_grid(ROOT / "grids" / "dln-grid.yaml", "paper").packs
+    packs = load_grid(EXPERIMENTS / "dln-grid.yaml", "paper").packs
     assert [len(pack.seeds) for pack in packs.values()] == [110, 110]
     for pack in packs.values():
-        assert plan.train_settings(pack)["training"]["lr"] == {"low": 0.0005, "high": 0.075}
+        assert train_settings(pack)["training"]["lr"] == {"low": 0.0005, "high": 0.075}

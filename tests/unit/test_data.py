@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from flatlab.data import DataError, load
+from flatlab.data import DataError, dataset, load
 from flatlab.splits import prepare
 
 UNIT = {"classes": "all", "scaling": "unit"}
@@ -20,6 +20,14 @@ def rows(inputs, labels):
     return sorted(
         (*image.ravel().tolist(), int(label)) for image, label in zip(inputs, labels, strict=True)
     )
+
+
+@pytest.fixture
+def points():
+    """Samples in classes whose inputs are six numbers each."""
+    draw = np.random.default_rng(0)
+    parts = [(draw.integers(0, 9, size=(count, 6)), np.arange(count) % 3) for count in (9, 6)]
+    return dataset(*parts, maximum=9, classes=["a", "b", "c"], title="points")
 
 
 def sentence(error):
@@ -129,6 +137,43 @@ def test_of_data_that_lie_class_by_class_the_first_samples_are_of_all_classes(di
     assert set(labels.tolist()) == set(range(10))
     again = prepare(by_class, UNIT | {"samples": 100}).train.labels
     assert torch.equal(again, labels[:100])
+
+
+PIXELS = {"classes": "all", "scaling": "standardized"}
+
+
+def test_more_pixels_are_each_the_nearest_there_was(digits):
+    """Of both splits, and behind the scaling: its moments are those of the images as they are."""
+    whole = prepare(digits, PIXELS)
+    twice = prepare(digits, {**PIXELS, "pixels": 16})
+    for before, after in ((whole.train, twice.train), (whole.test, twice.test)):
+        assert after.inputs.shape[1:] == (1, 16, 16)
+        for row, column in ((0, 0), (1, 0), (0, 1), (1, 1)):
+            assert torch.equal(after.inputs[..., row::2, column::2], before.inputs)
+    uneven = prepare(digits, {**PIXELS, "pixels": 11}).train.inputs
+    places = torch.arange(11) * 8 // 11
+    assert torch.equal(uneven, whole.train.inputs[..., places, :][..., places])
+
+
+def test_fewer_pixels_are_the_means_of_an_area(digits):
+    whole = prepare(digits, PIXELS).train.inputs
+    half = prepare(digits, {**PIXELS, "pixels": 4}).train.inputs
+    corners = [whole[..., row::2, column::2] for row in (0, 1) for column in (0, 1)]
+    assert torch.allclose(half, sum(corners) / 4, rtol=0, atol=1e-14)
+
+
+def test_as_many_pixels_as_there_are_change_nothing(digits):
+    whole, same = (prepare(digits, {**PIXELS, **more}) for more in ({}, {"pixels": 8}))
+    assert torch.equal(whole.test.inputs, same.test.inputs)
+
+
+def test_pixels_of_what_are_no_images_are_refused(points):
+    with pytest.raises(DataError) as error:
+        prepare(load("eight-points"), {"classes": "all", "scaling": "none", "pixels": 8})
+    assert "data.pixels must be all" in sentence(error)
+    with pytest.raises(DataError) as error:
+        prepare(points, {**PIXELS, "pixels": 8})
+    assert "data.pixels is 8, but these data are no images" in sentence(error)
 
 
 def test_more_training_samples_than_there_are_are_refused(digits):

@@ -17,28 +17,13 @@ import torch
 
 from flatlab import store
 from flatlab.data import load
-from flatlab.networks import SineFit
 from flatlab.train import Interrupted, train_packs
+from flatlab.train.initializations.high_frequency import SineFit
 from flatlab.train.modes import MODES
 from flatlab.train.pack import PackTraining
-from tests.packs import GIVEN, images, same, settings
+from tests.packs import GIVEN, images, interrupt_after, same, settings
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def interrupt_after(monkeypatch, steps):
-    """Ask the process to stop when the engine could have been left so many times, in this test."""
-    done = []
-
-    def run(self):
-        for _ in original(self):
-            done.append(1)
-            if len(done) == steps:
-                os.kill(os.getpid(), signal.SIGTERM)
-            yield
-
-    original = PackTraining.run
-    monkeypatch.setattr(PackTraining, "run", run)
 
 
 class TestResume:

@@ -13,8 +13,9 @@ from torch import nn
 import flatlab
 from flatlab import data, store
 from flatlab.cli import main
-from flatlab.networks import build, initialize
+from flatlab.networks import build
 from flatlab.splits import prepare
+from flatlab.train.initializations import initialize
 
 NETWORK = {"name": "mlp4-small", "activation": "relu"}
 MODEL = ["--model", "mlp4-small", "--data", "digits"]

@@ -34,6 +34,13 @@ def test_draws_with_replacement_repeat_samples_within_an_epoch():
     assert set(epoch.flatten().tolist()) <= set(range(63))
 
 
+def test_draws_by_torch_are_what_its_generator_draws_step_by_step():
+    training = {**TRAINING, "minibatches": "torch-replacement"}
+    drawing = torch.Generator().manual_seed(7)
+    expected = [torch.randint(63, (10,), generator=drawing).tolist() for _ in range(20)]
+    assert taken(Order([2, 7], 63, training), 20, most=3)[:, 1].tolist() == expected
+
+
 def test_a_full_step_sees_every_sample_once():
     training = {**TRAINING, "minibatches": "full"}
     assert steps_per_epoch(63, training) == 1
@@ -46,7 +53,7 @@ def taken(order, count, most):
     return np.concatenate([order.take(min(most, count - start)) for start in range(0, count, most)])
 
 
-@pytest.mark.parametrize("minibatches", ["reshuffled", "replacement", "full"])
+@pytest.mark.parametrize("minibatches", ["reshuffled", "replacement", "torch-replacement", "full"])
 def test_the_order_of_the_data_depends_on_the_seed_alone(minibatches):
     training = {**TRAINING, "minibatches": minibatches}
     alone = taken(Order([7], 63, training), 17, most=5)
@@ -58,7 +65,7 @@ def test_the_order_of_the_data_depends_on_the_seed_alone(minibatches):
     assert np.array_equal(together[:, 0], together[:, 1]) == (minibatches == "full")
 
 
-@pytest.mark.parametrize("minibatches", ["reshuffled", "replacement", "full"])
+@pytest.mark.parametrize("minibatches", ["reshuffled", "replacement", "torch-replacement", "full"])
 @pytest.mark.parametrize("start", [0, 1, 5, 6, 7, 12, 16])
 def test_the_order_can_be_entered_anywhere(minibatches, start):
     training = {**TRAINING, "minibatches": minibatches}

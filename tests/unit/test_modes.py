@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from flatlab.data import load
-from flatlab.networks import Residual, build, initialize, mlp4, resnet18, vgg11
+from flatlab.networks import Residual, build, mlp4, resnet18, vgg11
 from flatlab.objective import (
     framework_loss,
     loss_gradient,
@@ -17,25 +17,34 @@ from flatlab.objective import (
     total_loss,
 )
 from flatlab.plan import keys_of
-from flatlab.plan.registry import mode_of
+from flatlab.plan.registry import layers_of, mode_of
 from flatlab.splits import Split, prepare
 from flatlab.train import train_packs
-from flatlab.train.layers import MaxPool, NotStackable, stack
+from flatlab.train.builder import NotStackable, stack
+from flatlab.train.initializations import initialize
+from flatlab.train.layers.max_pool import MaxPool
 from flatlab.train.modes import MODES
+from flatlab.train.optimizers import optimizer_of
+from flatlab.train.schedules import drawn_rates, learning_rates
 from flatlab.train.stacks import Recorded, Stack
-from flatlab.train.updates import GradientDescent
 from tests.packs import DATA, GIVEN, TRAINING, images, settings
 
 EXACT = 1e-10
+RULES_OF_LAYERS = keys_of("train/layers")
+ARCHITECTURES = [name for name in keys_of("networks") if mode_of(name) != "loop"]
 RATES = {"low": 0.0005, "high": 0.075}
 RULES = {
     "plain": {},
     "momentum and decay": {"momentum": 0.9, "weight_decay": 1e-3, "lr": 0.005},
     "steps": {"schedule": "step", "milestones": [0.3, 0.6], "decay": 0.2, "momentum": 0.5},
+    "cosine": {"schedule": "cosine", "lr": 0.05},
+    "adam": {"optimizer": "adam", "lr": 0.002, "weight_decay": 1e-3},
+    "adam with rates of their own": {"optimizer": "adam", "lr": {"low": 0.0005, "high": 0.004}},
     "warm-up": {"schedule": "warmup-linear", "warmup": 0.4, "loss": "mean-mse"},
     "smoothed cross-entropy": {"loss": "cross-entropy", "label_smoothing": 0.2},
     "full batch in ghost batches": {"minibatches": "full", "batch_size": 9, "iterations": 40},
     "replacement": {"minibatches": "replacement", "loss": "cross-entropy"},
+    "torch's replacement": {"minibatches": "torch-replacement", "loss": "cross-entropy"},
     "rates of their own": {"lr": {"low": 0.002, "high": 0.04}, "momentum": 0.5},
     "falling rates of their own": {
         "lr": {"low": 0.002, "high": 0.04},
@@ -84,7 +93,7 @@ def assert_equal(found, expected, exact=EXACT):
         assert found[name] == pytest.approx(array, rel=0, abs=exact), name
 
 
-@pytest.mark.parametrize("network", keys_of("networks"))
+@pytest.mark.parametrize("network", ARCHITECTURES)
 def test_every_mode_trains_every_architecture_as_the_loop_does(network, narrow):
     raw = data_for(network)
     expected = weights(raw, network, mode="loop")
@@ -129,15 +138,20 @@ def test_the_loop_is_what_one_writes_with_the_framework(rule):
     model = build({"name": "resnet-small", "activation": "relu"}, (1, 8, 8), 3)
     initialize(model, "framework", seed)
     model = model.double().train()
-    update = torch.optim.SGD(
-        model.parameters(),
-        lr=training["lr"],
-        momentum=training["momentum"],
-        weight_decay=training["weight_decay"],
-    )
+    decay = training["weight_decay"]
+    if training["optimizer"] == "adam":
+        update = torch.optim.Adam(model.parameters(), lr=training["lr"], weight_decay=decay)
+    else:
+        update = torch.optim.SGD(
+            model.parameters(),
+            lr=training["lr"],
+            momentum=training["momentum"],
+            weight_decay=decay,
+        )
     total = training["iterations"]
     scheduler = {
         "constant": lambda: torch.optim.lr_scheduler.ConstantLR(update, factor=1.0),
+        "cosine": lambda: torch.optim.lr_scheduler.CosineAnnealingLR(update, total),
         "step": lambda: torch.optim.lr_scheduler.MultiStepLR(
             update, [int(0.3 * total), int(0.6 * total)], gamma=0.2
         ),
@@ -159,9 +173,12 @@ def test_the_loop_is_what_one_writes_with_the_framework(rule):
         "sum-of-squares": nn.MSELoss(reduction="sum"),
     }
     generator = np.random.default_rng([seed, 1])
+    drawing = torch.Generator().manual_seed(seed)
     order = []
     while len(order) < total:
-        if training["minibatches"] == "replacement":
+        if training["minibatches"] == "torch-replacement":
+            order.append(torch.randint(22, (4,), generator=drawing).numpy())
+        elif training["minibatches"] == "replacement":
             order += list(generator.integers(22, size=(5, 4)))
         elif training["minibatches"] == "reshuffled":
             order += list(generator.permutation(22)[:20].reshape(5, 4))
@@ -182,11 +199,12 @@ def test_the_loop_is_what_one_writes_with_the_framework(rule):
         assert arrays[name][1, 0] == pytest.approx(tensor.numpy(), rel=0, abs=1e-9), name
 
 
-@pytest.mark.parametrize("network", keys_of("networks"))
+@pytest.mark.parametrize("network", ARCHITECTURES)
 def test_the_default_mode_of_an_architecture_is_a_fast_one(network, narrow):
     assert mode_of(network) in ("batched", "graphs")
     shape = (1, 8, 8) if is_for_small_images(network) else (3, 32, 32)
-    stack([build({"name": network, "activation": "relu"}, shape, 2)] * 2)
+    model = build({"name": network, "activation": "relu"}, shape, 2)
+    stack([model] * 2, layers_of(network, "relu", {}))
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -254,9 +272,28 @@ def test_the_rate_that_a_run_drew_is_told():
     assert "lr" not in trained.weights[1]
 
 
-def test_drawn_rates_are_uniform_in_their_logarithm():
-    from flatlab.train.schedules import drawn_rates
+@pytest.mark.parametrize(("lr", "total"), [(0.005, 300), (0.002, 1500), (0.3, 1), (1e-3, 7)])
+def test_the_cosine_is_that_of_the_framework_to_the_bit(lr, total):
+    """Theirs computes each rate from the one before, and so must whoever wants the same bits."""
+    update = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=lr)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(update, total)
+    expected = []
+    for _ in range(total):
+        expected.append(update.param_groups[0]["lr"])
+        update.step()
+        scheduler.step()
+    training = {"schedule": "cosine", "lr": lr}
+    middle = total // 2
+    found = [
+        *learning_rates(training, [0], total, 0, middle),
+        *learning_rates(training, [0], total, middle, total - middle),
+    ]
+    assert found == expected
+    exact = lr * (1 + np.cos(np.pi * np.arange(total) / total)) / 2
+    assert found == pytest.approx(exact, rel=1e-9)
 
+
+def test_drawn_rates_are_uniform_in_their_logarithm():
     rates = drawn_rates({"lr": RATES}, range(4000))
     share = np.log(rates / RATES["low"]) / np.log(RATES["high"] / RATES["low"])
     counts, _ = np.histogram(share, bins=8, range=(0, 1))
@@ -276,7 +313,7 @@ def test_the_step_that_a_gpu_records_is_the_step_of_the_cpu(rule):
             initialize(model, "framework", seed)
         return [model.double() for model in made]
 
-    plain, recorded = (Stack(models(), split, training) for _ in range(2))
+    plain, recorded = (Stack(models(), split, training, RULES_OF_LAYERS) for _ in range(2))
     record = Recorded(recorded, torch.device("cpu"))
     batch = 22 if training["minibatches"] == "full" else training["batch_size"]
     generator = torch.Generator().manual_seed(0)
@@ -362,15 +399,19 @@ class TestLosses:
         assert losses.tolist() == pytest.approx([0.0, 800.0, np.exp(-40.0)], rel=1e-12)
 
 
-@pytest.mark.parametrize("momentum", [0.0, 0.9])
+@pytest.mark.parametrize(
+    ("name", "momentum"), [("sgd", 0.0), ("sgd", 0.9), ("adam", 0.0)], ids=["sgd", "heavy", "adam"]
+)
 @pytest.mark.parametrize("decay", [0.0, 0.1])
 @pytest.mark.parametrize("recorded", [False, True])
-def test_the_update_is_that_of_the_framework(momentum, decay, recorded, normal):
+def test_the_update_is_that_of_the_framework(name, momentum, decay, recorded, normal):
+    training = {"optimizer": name, "momentum": momentum, "weight_decay": decay}
+    optimizer = optimizer_of(training)
     start = [normal(3, 2), normal(4, seed=1)]
     ours = [tensor.clone() for tensor in start]
     theirs = [tensor.clone().requires_grad_() for tensor in start]
-    update = GradientDescent(ours, {"momentum": momentum, "weight_decay": decay})
-    expected = torch.optim.SGD(theirs, lr=1.0, momentum=momentum, weight_decay=decay)
+    update = optimizer.Stacked(ours, training, 1)
+    expected = optimizer.reference(theirs, training)
     for step, rate in enumerate([0.1, 0.2, 0.05]):
         gradients = [normal(*tensor.shape, seed=10 * step + n) for n, tensor in enumerate(start)]
         for parameter, gradient in zip(theirs, gradients, strict=True):
@@ -398,7 +439,7 @@ NOT_STACKABLE = {
 def test_what_has_no_stacked_form_is_refused_by_name(layer):
     model = nn.Sequential(nn.Conv2d(1, 2, 3), Residual(nn.Sequential(layer), nn.Sequential()))
     with pytest.raises(NotStackable, match=rf"1\.body\.0 .*{type(layer).__name__}"):
-        stack([model])
+        stack([model], RULES_OF_LAYERS)
 
 
 STACKABLE = {
@@ -430,7 +471,7 @@ def test_gradients_of_a_stack_are_those_of_autograd(layer, normal):
     training = {**TRAINING, "loss": "cross-entropy"}
     targets = nn.functional.one_hot(torch.arange(6) % 3, 3).double()
     split = Split(normal(6, 1, 8, 8, seed=4), torch.arange(6) % 3, targets)
-    part = Stack(models, split, training)
+    part = Stack(models, split, training, RULES_OF_LAYERS)
     index = torch.tensor([[0, 1, 2, 5], [3, 4, 5, 0]])
     found = part._gradients(index)
     for run, model in enumerate(models):

@@ -11,11 +11,12 @@ from torch import nn
 
 from flatlab.data import DataError, load
 from flatlab.metrics import MeasureError, measure_pack
-from flatlab.networks import Gaussian, build, initialize
+from flatlab.networks import Gaussian, build
 from flatlab.papers.macdonald2023._frequencies import GAUSSIAN, RELU, by_frequency
 from flatlab.splits import prepare
 from flatlab.tables.table import collect
 from flatlab.train import TrainError, train_packs
+from flatlab.train.initializations import initialize
 from tests.packs import DATA, GIVEN, images, settings
 
 NETWORK = {"name": "mlp4-regression-small", "activation": "gaussian"}
@@ -264,7 +265,7 @@ class TestMeasured:
 
 
 def test_a_layer_of_bumps_is_found_by_autograd_too(normal):
-    from flatlab.train.layers import GaussianBump
+    from flatlab.train.layers.gaussian import GaussianBump
 
     x = (0.1 * normal(4, 7)).requires_grad_()
     y, saved = GaussianBump(0.05).forward(x.detach(), True)

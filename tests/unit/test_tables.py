@@ -9,15 +9,23 @@ import xarray as xr
 from flatlab import store
 from flatlab.stats import Correlations
 from flatlab.tables.correlations import correlate
+from flatlab.tables.runs import collect
 from flatlab.tables.selection import columns_of, end_of_training, hyperparameters
-from flatlab.tables.table import collect
 
 PACKS = {"lr0.1-s0-2": (0.1, [0, 1, 2]), "lr0.2-s0-2": (0.2, [0, 1, 2]), "lr0.2-s3": (0.2, [3])}
 RUNS = [f"lr{lr}-s{seed}" for lr, seeds in PACKS.values() for seed in seeds]
 SETTINGS = {
     "runs": RUNS,
     "diverged_below": 99.0,
-    "about": {"scale": "demo", "grid": "mlp-grid", "hyperparameters": ["lr"]},
+    "about": {
+        "scale": "demo",
+        "experiment": "mlp-grid",
+        "network": "mlp4",
+        "data": "digits",
+        "length": "9 iterations",
+        "left_out": 3,
+        "hyperparameters": ["lr"],
+    },
 }
 
 
@@ -125,3 +133,12 @@ def test_a_family_without_a_run_of_the_other_is_an_error() -> None:
     files[1] = files[1].isel(run=[0, 1])
     with pytest.raises(ValueError, match="run"):
         collect(files, SETTINGS)
+
+
+def test_a_table_says_how_much_it_has() -> None:
+    table = collect(parts(), SETTINGS)
+    extent = "7 mlp4 networks on digits, 9 iterations each; 0 diverged and left out"
+    assert table.attrs["extent"] == f"{extent}; 3 more of the grid are not trained"
+    whole = {**SETTINGS, "about": {**SETTINGS["about"], "left_out": 0}, "diverged_below": 101.0}
+    extent = "0 mlp4 networks on digits, 9 iterations each; 7 diverged and left out"
+    assert collect(parts(), whole).attrs["extent"] == extent

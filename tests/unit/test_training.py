@@ -6,9 +6,10 @@ import torch
 from torch import nn
 
 from flatlab.data import DataError
-from flatlab.networks import build, initialize
+from flatlab.networks import build, seeded
 from flatlab.splits import prepare
 from flatlab.train import TrainError, train_packs
+from flatlab.train.initializations import initialize
 
 EXACT = 1e-10
 MODES = ["batched", "graphs", "loop"]
@@ -221,10 +222,10 @@ def test_a_batch_larger_than_the_data_is_refused(mode, stripes):
 def replace_network(monkeypatch, middle):
     """Put the layer that `middle` makes between two linear ones."""
 
-    def build(network, inputs, outputs):
+    def seeded(network, inputs, outputs, seed):
         return nn.Sequential(nn.Flatten(), nn.Linear(16, 8), middle(), nn.Linear(8, outputs))
 
-    monkeypatch.setattr("flatlab.train.build", build)
+    monkeypatch.setattr("flatlab.train.seeded", seeded)
 
 
 @pytest.mark.parametrize("layer", [lambda: nn.LayerNorm(8), lambda: nn.Softmax(1)])
@@ -255,9 +256,9 @@ def test_denormal_numbers_are_zero_while_it_trains_and_what_they_were_afterwards
 
     def build_and_look(*arguments):
         inside.append(are_zero())
-        return build(*arguments)
+        return seeded(*arguments)
 
-    monkeypatch.setattr("flatlab.train.build", build_and_look)
+    monkeypatch.setattr("flatlab.train.seeded", build_and_look)
     if not torch.set_flush_denormal(before):
         pytest.skip("this processor has no such mode")
     try:

@@ -11,12 +11,11 @@ import yaml
 
 from flatlab import plan
 from flatlab.metrics import measure_pack
-from flatlab.plan.gridfile import load_grid
-from flatlab.tables.table import collect
+from flatlab.tables.runs import collect
 from flatlab.train import train_packs
 from tests.packs import images
 
-GRIDS = Path(__file__).resolve().parents[2] / "grids"
+EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments"
 RAW = {"mlp-grid": images((28, 28), 40, 10), "other": images((3, 32, 32), 40, 10)}
 STEPS = 4
 
@@ -55,7 +54,7 @@ CASES += [(grid, name) for grid, variants in VARIANTS.items() for name in varian
 
 def table_of(grid_key, change, folder):
     """Four steps and two samples of a grid's experiment with one key changed, as a table."""
-    content = yaml.safe_load((GRIDS / f"{grid_key}.yaml").read_text())
+    content = yaml.safe_load((EXPERIMENTS / f"{grid_key}.yaml").read_text())
     content["seeds"] = ["0-1"]
     content["settings"] = content["settings"][:1]
     content["settings"][0] = {"lr": 0.0001, "batch_size": 4}  # no variant diverges
@@ -71,17 +70,16 @@ def table_of(grid_key, change, folder):
         content[section] |= keys
     path = folder / f"{grid_key}.yaml"
     path.write_text(yaml.safe_dump(content))
-    grid = load_grid(path, "paper")
-    (pack,) = grid.packs.values()
+    grid = plan.load_experiment(folder, grid_key, "paper", find=None)
+    (pack,) = grid.packs
     raw = RAW.get(grid_key, RAW["other"])
-    (trained,) = train_packs(raw, [plan.train_settings(pack)], "cpu")
+    (trained,) = train_packs(raw, [grid.training(pack).settings], "cpu")
+    weights = [trained.weights, trained.dense]
     parts = [
-        measure_pack(
-            [trained.weights, trained.dense], raw, plan.measure_settings(grid, pack, family)
-        )
+        measure_pack(weights, raw, grid.measuring(pack, family).settings)
         for family in grid.families
     ]
-    return collect(parts, plan.table_settings(grid, grid)), trained.weights[0]
+    return collect(parts, grid.tabulating(grid).settings), trained.weights[0]
 
 
 @pytest.fixture(scope="module")

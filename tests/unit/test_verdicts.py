@@ -48,7 +48,7 @@ def table(**loadings: float) -> xr.Dataset:
         "diverged": ("run", np.zeros(100, dtype=bool)),
         "samples": ["train"],
     }
-    return xr.Dataset(variables, coords=coordinates, attrs={"grid": "mlp-grid"})
+    return xr.Dataset(variables, coords=coordinates, attrs={"scale": "demo"})
 
 
 # key -> loadings of a table where the claim holds, where it fails, and where it is undecided
@@ -235,10 +235,16 @@ def test_diverged_runs_are_left_out_and_counted() -> None:
     runs["diverged"][:50] = True
     result = verify("chen2026_figH8", {"mlp-grid": runs})
     assert result["claims"][0]["verdict"] == "holds"
-    assert (result["grids"]["mlp-grid"]["runs"], result["grids"]["mlp-grid"]["diverged"]) == (
-        50,
-        50,
-    )
+    assert result["tables"] == {"mlp-grid": {"scale": "demo", "runs": 50, "diverged": 50}}
+
+
+def test_of_runs_that_all_diverged_nothing_is_judged() -> None:
+    runs = table()
+    runs["diverged"][:] = True
+    for figure in ("figH8", "fig4"):
+        claims = verify(f"chen2026_{figure}", {"mlp-grid": runs})["claims"]
+        assert {claim["verdict"] for claim in claims} == {"not run"}
+        assert all(claim["reason"] for claim in claims)
 
 
 def test_a_correlation_that_is_not_defined_is_not_run() -> None:

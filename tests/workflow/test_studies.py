@@ -33,7 +33,7 @@ def test_a_figure_of_a_study_needs_its_table_and_no_network(with_study):
     jobs = ["study representativeness", "draw fig4", "verify fig4"]
     lab.runs_exactly(*jobs, "petzka2021_fig4", targets=("petzka2021_fig4",))
     verdicts = json.loads((lab / "results/demo/verdicts/petzka2021/fig4.json").read_text())
-    assert verdicts["studies"]["representativeness"]["extent"].startswith("2 class separations")
+    assert verdicts["tables"]["representativeness"]["extent"].startswith("2 class separations")
     # Without one of the settings that it has, a study's table is another one.
     text = (lab / STUDY).read_text()
     (lab / STUDY).write_text(text.replace('"demo": {"repeats": 2', '"demo": {"repeats": 3'))

@@ -44,7 +44,7 @@ def test_packs_that_are_measured_make_figures_by_themselves(fresh, completed):
     assert run.jobs == sorted([*fresh.ANALYSIS, "prepare digits"])
     assert "at the end of training, 2 networks left out" in run.output
     verdicts = json.loads((fresh / "results/demo/verdicts/chen2026/figH8.json").read_text())
-    assert verdicts["grids"]["mlp-grid"]["left_out"] == 2
+    assert verdicts["tables"]["mlp-grid"]["left_out"] == 2
     assert "2 more of the grid are not trained" in " ".join(
         re.findall(r"(?:<!-- )(.*)(?: -->)", (fresh / f"{fresh.FIGURE}.svg").read_text())
     )
@@ -68,6 +68,6 @@ def test_a_data_set_stands_in_for_another(fresh):
     run = fresh.snakemake("--cores", "2", "--config", *options)
     assert "prepare cifar10-jpeg" in run.jobs
     verdicts = json.loads((fresh / "results/demo/verdicts/chen2026/figH8.json").read_text())
-    about = verdicts["grids"]["mlp-grid"]
+    about = verdicts["tables"]["mlp-grid"]
     assert about["data"] == "cifar10-jpeg"
     assert about["stands_in_for"] == "mlp4 on fashion-mnist"

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from flatlab.claims import Claim, Evidence
-from flatlab.claims.curves import NotThere
+from flatlab.claims.missing import FEWEST_RANKED, NotThere, attempt
 from flatlab.papers.andriushchenko2023._networks import (
     GRID,
     LARGEST,
@@ -27,19 +27,6 @@ NEAR = (0.7, 0.9)
 PRINTED = 0.8
 """Of tau(test loss, trace) the paper says "around 0.8"; here between `NEAR`."""
 
-FEWEST = 10
-"""Networks of which there is a tau."""
-
-
-def networks_of(e: Evidence) -> pd.DataFrame:
-    """Those that fit their data."""
-    networks = fitted(e.table(GRID))
-    if len(networks) < FEWEST:
-        raise NotThere(
-            f"{GRID} has {len(networks)} networks that fit, at least {FEWEST} are wanted"
-        )
-    return networks
-
 
 def rank_correlations(
     networks: pd.DataFrame, *pairs: tuple[str, str], where: str = ""
@@ -50,7 +37,7 @@ def rank_correlations(
     kept = networks[np.isfinite(values).all(axis=1)]
     strata = np.zeros(len(kept), np.int64)
     names = [f"tau({x}, {y}){where}" for x, y in pairs]
-    if len(kept) < FEWEST:
+    if len(kept) < FEWEST_RANKED:
         return [undefined(name, f"{name}: {len(kept)} networks have both") for name in names]
     return [
         tau(name, kept[x].to_numpy(dtype=float), kept[y].to_numpy(dtype=float), strata)
@@ -61,15 +48,15 @@ def rank_correlations(
 def judged(judge: Callable[[pd.DataFrame], Verdict]) -> Callable[[Evidence], Verdict]:
     """A verdict on the networks that fit, with how many do not; `not run` without them."""
 
-    def of_evidence(e: Evidence) -> Verdict:
-        try:
-            networks = networks_of(e)
-        except NotThere as missing:
-            return undefined("networks", str(missing)) > 0
+    def counted(e: Evidence) -> Verdict:
+        networks = fitted(e.table(GRID))
+        if len(networks) < FEWEST_RANKED:
+            wanted = f"at least {FEWEST_RANKED} are wanted"
+            raise NotThere(f"{GRID} has {len(networks)} networks that fit, {wanted}")
         count = {"quantity": "networks that did not reach the training loss", "n": len(networks)}
         return judge(networks).reporting({**count, "value": not_fitted(e.table(GRID))})
 
-    return of_evidence
+    return lambda e: attempt(lambda: counted(e), lambda reason: undefined("networks", reason) > 0)
 
 
 def claims(scales: str, ending: str = "") -> list[Claim]:

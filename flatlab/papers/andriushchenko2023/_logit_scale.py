@@ -8,7 +8,8 @@ import numpy as np
 import xarray as xr
 
 from flatlab.claims import Claim, Evidence
-from flatlab.claims.curves import FEWEST_RUNS, Array, NotThere
+from flatlab.claims.curves import Array
+from flatlab.claims.missing import NotThere, enough
 from flatlab.stats import Verdict, every, theorem
 from flatlab.stats.trends import over_seeds
 
@@ -25,23 +26,14 @@ NOTEBOOK = {0.12: 0.1379, 1.27: 0.0208}
 
 def runs_of(e: Evidence) -> xr.Dataset:
     """On training samples, those that did not diverge."""
-    table = e.table(GRID).sel(samples="train")
-    table = table.sel(run=~table["diverged"].values)
-    if table.sizes["run"] < FEWEST_RUNS:
-        raise NotThere(f"{GRID} has {table.sizes['run']} runs, an interval needs {FEWEST_RUNS}")
+    table = e.runs(GRID).sel(samples="train")
+    enough(table.sizes["run"], GRID)
     return table
 
 
 def judged(judge: Callable[[xr.Dataset], Verdict]) -> Callable[[Evidence], Verdict]:
-    """A verdict on the runs of the grid; `not run` where they are not there."""
-
-    def of_evidence(e: Evidence) -> Verdict:
-        try:
-            return judge(runs_of(e))
-        except NotThere as missing:
-            return Verdict("not run", str(missing))
-
-    return of_evidence
+    """A verdict on the runs of the grid."""
+    return lambda e: judge(runs_of(e))
 
 
 def by_factor(table: xr.Dataset, logits: str) -> dict[str, Array]:

@@ -93,7 +93,7 @@ def _of_pretrained(judge: Judge) -> Callable[[Evidence], Verdict]:
         if not table.attrs["stands_in_for"]:
             return verdict
         reason = (
-            f"ImageNet and timm's pretrained weights are not here; {table.attrs['study']} stands "
+            f"ImageNet and timm's pretrained weights are not here; {table.attrs['name']} stands "
             "in, with the values reported"
         )
         return not_run(reason).reporting(*verdict.evidence)

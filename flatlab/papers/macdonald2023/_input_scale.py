@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
 
 from flatlab.claims import Claim, Evidence
-from flatlab.claims.curves import FEWEST_RUNS, Array, NotThere, series
+from flatlab.claims.curves import Array, Setting, series
+from flatlab.claims.missing import attempt, enough
 from flatlab.stats import Estimate, Verdict, every, undefined
 from flatlab.stats.trends import difference
 
@@ -37,15 +38,9 @@ def highest_of_hidden(curves: Array) -> Array:
 
 def values_of(e: Evidence, activation: str, scale: float, name: str) -> Array:
     """A quantity in the training of the networks of one setting that did not diverge."""
-    table = e.table(GRID)
-    chosen = (table["activation"].values == activation) & np.isclose(table["scale"].values, scale)
-    chosen &= ~table["diverged"].values
-    if chosen.sum() < FEWEST_RUNS:
-        raise NotThere(
-            f"{GRID} has {chosen.sum()} networks of {activation} at scale {scale:g}, an interval "
-            f"needs {FEWEST_RUNS}"
-        )
-    return series(GRID, table.isel(run=np.flatnonzero(chosen)), name)
+    runs = e.runs(GRID, Setting(activation=activation, scale=scale))
+    enough(runs.sizes["run"], GRID, f"networks of {activation} at scale {scale:g}")
+    return series(GRID, runs, name)
 
 
 def steps(
@@ -54,23 +49,21 @@ def steps(
     """How much more a statistic is at each scale than at the next smaller one."""
     pairs = list(pairwise(SCALES))
     names = [f"{label}(scale {b:g}) - {label}(scale {a:g}); {activation}" for a, b in pairs]
-    try:
+
+    def found() -> list[Estimate]:
         of = {s: statistic(values_of(e, activation, s, name)) for s in SCALES}
-    except NotThere as missing:
-        return [undefined(text, str(missing)) for text in names]
-    return [difference(text, of[b], of[a]) for text, (a, b) in zip(names, pairs, strict=True)]
+        return [difference(text, of[b], of[a]) for text, (a, b) in zip(names, pairs, strict=True)]
+
+    return attempt(found, lambda reason: [undefined(text, reason) for text in names])
 
 
-def not_converged(e: Evidence) -> Iterable[dict[str, object]]:
-    """Eigenvalues whose iteration did not arrive, of how many: reported."""
-    try:
-        arrived = e.values(GRID, "hessian_converged")
-    except NotThere:
-        return []
+def not_converged(e: Evidence) -> dict[str, object]:
+    """Eigenvalues whose iteration did not arrive, of how many."""
+    arrived = e.values(GRID, "hessian_converged")
     of = np.isfinite(arrived)
     count = int((arrived[of] == 0).sum())
     text = f"the iteration for an eigenvalue converged; {GRID}"
-    return [{"quantity": text, "violations": count, "of": int(of.sum()), "n": len(arrived)}]
+    return {"quantity": text, "violations": count, "of": int(of.sum()), "n": len(arrived)}
 
 
 def of_activation(activation: str, source: str) -> list[Claim]:
@@ -84,7 +77,7 @@ def of_activation(activation: str, source: str) -> list[Claim]:
         grown = steps(e, activation, SHARPNESS, growth, "growth of lambda_max")
         largest = steps(e, activation, SHARPNESS, highest, "max lambda_max")
         verdict = every(s > 0 for s in grown) | every(s > 0 for s in largest)
-        return verdict.reporting(*not_converged(e))
+        return attempt(lambda: verdict.reporting(not_converged(e)), lambda _: verdict)
 
     def features(e: Evidence) -> Verdict:
         return every(s > 0 for s in steps(e, activation, FEATURES, highest_of_hidden, "max |X|"))

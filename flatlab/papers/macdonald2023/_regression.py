@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
 from flatlab.claims import Claim, Evidence
-from flatlab.claims.curves import FEWEST_RUNS, Array, NotThere
+from flatlab.claims.missing import enough, estimate
 from flatlab.papers.macdonald2023._frequencies import (
     FIRST_LAYER,
     GAUSSIAN,
@@ -15,7 +14,7 @@ from flatlab.papers.macdonald2023._frequencies import (
     SHARPNESS,
     by_frequency,
 )
-from flatlab.stats import Estimate, Verdict, every, undefined
+from flatlab.stats import Estimate, Verdict, every
 from flatlab.stats.trends import difference
 
 NARROW, ALIKE = 0.1, 0.1
@@ -28,68 +27,56 @@ def excess(e: Evidence, grid: str, name: str, factor: float = 1.0) -> Estimate:
     """`factor` times the mean over networks of high frequency, less the mean over those of low."""
     times = "" if factor == 1 else f"{factor:g} "
     label = f"{times}{WORDS[name]}(high) - {WORDS[name]}(low); {grid}"
-    try:
+
+    def found() -> Estimate:
         networks = by_frequency(grid, e.table(grid))
-        high, low = (_enough(networks, grid, name, frequency) for frequency in ("high", "low"))
-    except NotThere as missing:
-        return undefined(label, str(missing))
-    return difference(label, factor * high, low)
+        values = {}
+        for frequency in ("high", "low"):
+            column = networks[name][networks["frequency"] == frequency].to_numpy(dtype=float)
+            values[frequency] = column[np.isfinite(column)]
+            enough(len(values[frequency]), grid, f"networks of {frequency} frequency with {name}")
+        return difference(label, factor * values["high"], values["low"])
+
+    return estimate(label, found)
 
 
-def _enough(networks: pd.DataFrame, grid: str, name: str, frequency: str) -> Array:
-    values = networks[name][networks["frequency"] == frequency].to_numpy(dtype=float)
-    values = values[np.isfinite(values)]
-    if len(values) < FEWEST_RUNS:
-        raise NotThere(
-            f"{grid} has {len(values)} networks of {frequency} frequency with {name}, an interval "
-            f"needs {FEWEST_RUNS}"
-        )
-    return values
-
-
-def _smoother(e: Evidence) -> Verdict:
+def smoother(e: Evidence) -> Verdict:
     return every(excess(e, grid, JACOBIAN) > 0 for grid in (GAUSSIAN, RELU))
 
 
-def _gaussian(e: Evidence) -> Verdict:
-    return every(
-        (
-            excess(e, GAUSSIAN, JACOBIAN) > 0,
-            excess(e, GAUSSIAN, SHARPNESS) < 0,
-            excess(e, GAUSSIAN, FIRST_LAYER, NARROW) > 0,
-        )
+def gaussian(e: Evidence) -> Verdict:
+    return (
+        (excess(e, GAUSSIAN, JACOBIAN) > 0)
+        & (excess(e, GAUSSIAN, SHARPNESS) < 0)
+        & (excess(e, GAUSSIAN, FIRST_LAYER, NARROW) > 0)
     )
 
 
-def _relu(e: Evidence) -> Verdict:
-    return every(
-        (
-            excess(e, RELU, JACOBIAN) > 0,
-            excess(e, RELU, SHARPNESS) > 0,
-            excess(e, RELU, FIRST_LAYER, 1 + ALIKE) > 0,
-            excess(e, RELU, FIRST_LAYER, 1 - ALIKE) < 0,
-        )
+def relu(e: Evidence) -> Verdict:
+    return (
+        (excess(e, RELU, JACOBIAN) > 0)
+        & (excess(e, RELU, SHARPNESS) > 0)
+        & (excess(e, RELU, FIRST_LAYER, 1 + ALIKE) > 0)
+        & (excess(e, RELU, FIRST_LAYER, 1 - ALIKE) < 0)
     )
 
 
 REGRESSION: dict[str, list[Claim]] = {
-    "fig32": [
-        Claim("c1", "J(low) < J(high), Gaussian and ReLU", "caption of Fig. 32", _smoother),
-    ],
+    "fig32": [Claim("c1", "J(low) < J(high), Gaussian and ReLU", "caption of Fig. 32", smoother)],
     "table1": [
         Claim(
             "c1",
             "J(low) < J(high), sharpness(low) > sharpness(high), |W_1|(low) < 0.1 |W_1|(high)",
             "App. C.3",
-            _gaussian,
-        ),
+            gaussian,
+        )
     ],
     "table2": [
         Claim(
             "c2",
             "J(low) < J(high), sharpness(low) < sharpness(high), |W_1| within 10 %",
             "App. C.3",
-            _relu,
-        ),
+            relu,
+        )
     ],
 }

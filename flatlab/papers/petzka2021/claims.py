@@ -41,8 +41,7 @@ def separations(e: Evidence) -> list[float]:
 def rising(by_separation: dict[float, Estimate], name: str) -> Estimate:
     """Kendall's tau-a of separation and correlation; resamples are of data sets."""
     estimates = [by_separation[c] for c in sorted(by_separation)]
-    curves = np.column_stack([[e.value, *e.resampled] for e in estimates])
-    values = tau_in_order(curves)
+    values = tau_in_order(np.column_stack([[e.value, *e.resampled] for e in estimates]))
     strata = np.concatenate([np.full(len(e.strata), n) for n, e in enumerate(estimates)])
     return Estimate(name, float(values[0]), values[1:], strata)
 
@@ -97,38 +96,33 @@ def locally_constant(variant: str, ending: str = "") -> list[Claim]:
     ]
 
 
+def at_each_separation(e: Evidence, variant: str) -> dict[float, tuple[np.ndarray, np.ndarray]]:
+    """Bound and gap of the repeats: (repeats) each, by class separation."""
+    table = e.table(REPRESENTATIVENESS).sel(variant=variant).mean("fold")
+    parts = {c: table.sel(separation=c) for c in table["separation"].values.tolist()}
+    return {c: (part["bound"].values, part["gap"].values) for c, part in parts.items()}
+
+
+def slack(bound: np.ndarray, gap: np.ndarray) -> np.ndarray:
+    """By how much a bound is farther from the gap than one that is tight."""
+    return bound - gap - TIGHT * np.maximum(gap, LEAST)
+
+
 def approximated_bound(variant: str, ending: str = "") -> list[Claim]:
     """The claims of Figure 4; repeats are what is resampled."""
 
-    def by_separation(e: Evidence) -> dict[float, tuple[np.ndarray, np.ndarray]]:
-        table = e.table(REPRESENTATIVENESS).sel(variant=variant).mean("fold")
-        return {
-            float(c): (
-                table["bound"].sel(separation=c).values,
-                table["gap"].sel(separation=c).values,
-            )
-            for c in table["separation"].values
-        }
-
     def bounds(e: Evidence) -> Verdict:
+        parts = at_each_separation(e, variant)
         return every(
-            over_seeds(f"bound - gap at {c:g}", np.subtract, *pair) > 0
-            for c, pair in by_separation(e).items()
+            over_seeds(f"bound - gap at {c:g}", np.subtract, *pair) > 0 for c, pair in parts.items()
         )
 
     def is_tight(e: Evidence) -> Verdict:
-        return every(
-            over_seeds(
-                f"bound - gap - {TIGHT} max(gap, {LEAST}) at {c:g}",
-                lambda bound, gap: bound - gap - TIGHT * np.maximum(gap, LEAST),
-                *pair,
-            )
-            < 0
-            for c, pair in by_separation(e).items()
-        )
+        parts, name = at_each_separation(e, variant), f"bound - gap - {TIGHT} max(gap, {LEAST})"
+        return every(over_seeds(f"{name} at {c:g}", slack, *pair) < 0 for c, pair in parts.items())
 
     def falls(e: Evidence) -> Verdict:
-        parts = by_separation(e)
+        parts = at_each_separation(e, variant)
         bound = np.concatenate([pair[0] for pair in parts.values()])
         strata = np.repeat(np.arange(len(parts)), len(bound) // len(parts))
         return tau("tau(separation, bound)", np.array(list(parts))[strata], bound, strata) < 0

@@ -1,33 +1,21 @@
 """What the claims of chen2026 and chen2024 are about: quantities, grids and settings."""
 
+from __future__ import annotations
+
 from flatlab.claims.curves import Setting
 
 S, MLS, NMLS, VOLUME, G = "root_sharpness", "mls", "nmls", "log_volume", "g"
 DIMENSION, GAP, KAPPA = "local_dimension", "generalization_gap", "relative_flatness"
 MLS_BOUND, NMLS_BOUND, BOUND_C = "bound_d", "nmls_bound", "bound_c"
 TEST_LOSS, TEST_ACCURACY = "test_loss", "test_accuracy"
-
-WORDS = {
-    S: "sharpness",
-    MLS: "MLS",
-    NMLS: "NMLS",
-    VOLUME: "log volume",
-    G: "G",
-    DIMENSION: "dimension",
-    GAP: "gap",
-    KAPPA: "kappa",
-    MLS_BOUND: "MLS bound",
-    NMLS_BOUND: "NMLS bound",
-    BOUND_C: "bound C",
-    TEST_LOSS: "test loss",
-    TEST_ACCURACY: "test accuracy",
-}
+WORDS = {S: "sharpness", MLS: "MLS", NMLS: "NMLS", VOLUME: "log volume", G: "G"}
 
 MLP, VGG, LENET = "mlp-grid", "vgg-grid", "lenet-grid"
+GRIDS = (MLP, VGG, LENET)
 
-CENTRAL = Setting(0.1, 20)
-LEARNING_RATES = (Setting(0.05, 20), CENTRAL, Setting(0.2, 20))
-BATCH_SIZES = (Setting(0.1, 8), CENTRAL, Setting(0.1, 32))
+CENTRAL = Setting(lr=0.1, batch_size=20)
+LEARNING_RATES = (Setting(lr=0.05, batch_size=20), CENTRAL, Setting(lr=0.2, batch_size=20))
+BATCH_SIZES = (Setting(lr=0.1, batch_size=8), CENTRAL, Setting(lr=0.1, batch_size=32))
 
 
 def listed(*names: str) -> str:

@@ -6,53 +6,36 @@ violations are counted and not judged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
 from flatlab.claims import Claim, Evidence
-from flatlab.claims.curves import Curves, NotThere
-from flatlab.claims.quantities import CENTRAL, MLP, MLS, MLS_BOUND, NMLS, NMLS_BOUND
-from flatlab.stats import Estimate, Verdict, every, not_run, theorem, undefined, violations
-from flatlab.stats.trends import over_seeds
+from flatlab.claims.curves import Curves
+from flatlab.claims.judges import theorems
+from flatlab.papers.chen2026._quantities import (
+    CENTRAL,
+    GRIDS,
+    MLP,
+    MLS,
+    MLS_BOUND,
+    NMLS,
+    NMLS_BOUND,
+)
+from flatlab.stats import Estimate, Verdict, violations
 from flatlab.tables.selection import end_of_training
 
-CHAIN = {"A": "bound_a", "B": "bound_b", "C": "bound_c", "D": "bound_d"}
-BOUNDED = {"MLS": (MLS, MLS_BOUND, "d"), "NMLS": (NMLS, NMLS_BOUND, "nmls")}
-
-
-def chain(values: Callable[[str], np.ndarray]) -> Verdict:
-    """A <= B <= C <= D for all values: name -> (runs, checkpoints)."""
-    return _theorems({f"{a} <= {b}": (CHAIN[a], CHAIN[b]) for a, b in pairwise(CHAIN)}, values)
-
-
-def bounded(values: Callable[[str], np.ndarray], *names: str) -> Verdict:
-    """MLS or NMLS, or both, do not exceed their bounds."""
-    return _theorems({f"{name} <= {name} bound": BOUNDED[name][:2] for name in names}, values)
-
-
-def _theorems(pairs: dict[str, tuple[str, ...]], values: Callable[[str], np.ndarray]) -> Verdict:
-    try:
-        return every(
-            theorem(text, values(smaller), values(larger))
-            for text, (smaller, larger) in pairs.items()
-        )
-    except NotThere as missing:
-        return not_run(str(missing))
+CHAIN = {f"{a} <= {b}": (f"bound_{a.lower()}", f"bound_{b.lower()}") for a, b in pairwise("ABCD")}
+LIMITS = {"MLS": (MLS, MLS_BOUND, "d"), "NMLS": (NMLS, NMLS_BOUND, "nmls")}
+BOUNDED = {f"{text} <= {text} bound": names[:2] for text, names in LIMITS.items()}
+OF_NMLS = {"NMLS <= NMLS bound": (NMLS, NMLS_BOUND)}
 
 
 def looser(c: Curves, step: str, other: str) -> Estimate:
     """How much larger a distance in the chain is than another at the end: "D-C" than "B-A"."""
-    label = f"({step}) - ({other}) at the end; {c}"
-    letters = [*step.split("-"), *other.split("-")]
-    try:
-        a, b, x, y = c.ends(*(CHAIN[letter] for letter in letters))
-    except NotThere as missing:
-        return undefined(label, str(missing))
-    return over_seeds(label, lambda mean: mean, (a - b) - (x - y))
+    names = [f"bound_{letter.lower()}" for letter in (*step.split("-"), *other.split("-"))]
+    return c.mean_of_ends(f"({step}) - ({other})", lambda a, b, x, y: (a - b) - (x - y), *names)
 
 
 def bounds_in_training(source: str, caption: str) -> list[Claim]:
@@ -67,18 +50,18 @@ def bounds_in_training(source: str, caption: str) -> list[Claim]:
             "c1",
             "A <= B <= C <= D at every checkpoint of every run of lr 0.1, batch size 20",
             source,
-            lambda e: chain(e.curves(MLP, CENTRAL).values),
+            lambda e: theorems(CHAIN, e.curves(MLP, CENTRAL).values),
         ),
         Claim("c2", "D - C > B - A and D - C > C - B at the end", caption, last_is_loosest),
     ]
 
 
-def bounds_of_models(key: str, grids: tuple[str, ...], source: str) -> Claim:
+def bounds_of_models(key: str, source: str) -> Claim:
     """MLS and NMLS within their bounds: a theorem on the MLP grid, a number on the others."""
 
     def judge(e: Evidence) -> Verdict:
-        verdict = bounded(partial(e.values, MLP), "MLS", "NMLS")
-        others = [grid for grid in grids if grid != MLP and grid in e.tables]
+        verdict = theorems(BOUNDED, partial(e.values, MLP))
+        others = [grid for grid in GRIDS if grid != MLP and grid in e.tables]
         return verdict.reporting(*(entry for grid in others for entry in counted(e, grid)))
 
     text = "MLS <= MLS bound and NMLS <= NMLS bound for every perceptron (others are counted)"
@@ -88,7 +71,7 @@ def bounds_of_models(key: str, grids: tuple[str, ...], source: str) -> Claim:
 def counted(e: Evidence, grid: str) -> Iterator[dict[str, Any]]:
     """Networks of a grid that violate a bound at the end, for each norm of a kernel measured."""
     table = end_of_training(e.table(grid))
-    for text, (name, bound, short) in BOUNDED.items():
+    for text, (name, bound, short) in LIMITS.items():
         if name not in table:
             continue
         found = {"kernel": table[bound]} if bound in table else {}

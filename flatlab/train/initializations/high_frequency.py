@@ -1,8 +1,7 @@
-"""Initializations from which a network fits points smoothly or not: macdonald2023, App. C.3.
+"""A start from which a network fits points roughly: macdonald2023, App. C.3.
 
-The paper starts a Gaussian network from "a wide Gaussian distribution", which makes it smooth, and
-a ReLU network from a fit of sin(6 pi x), which makes it rough. Adam and its rate are the paper's;
-the other numbers are assumptions, and so is the number of steps.
+The paper starts a ReLU network from a fit of sin(6 pi x). Adam and its rate are the paper's; the
+other numbers are assumptions, and so is the number of steps, `network.initialization_steps`.
 """
 
 from __future__ import annotations
@@ -13,15 +12,14 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-NARROW = 0.035
-"""Deviation of the first layer's weights: 256 of them have the norm 0.56 that table 1 prints."""
+from flatlab.train.initializations import reset
 
 POINTS, RATE = 256, 1e-4
 
 
-def narrow_first_layer(model: nn.Module) -> None:
-    """Draw the weights of the first linear layer from N(0, 0.035^2): low frequencies alone."""
-    nn.init.normal_(_first_layer(model).weight, std=NARROW)
+def draw(model: nn.Module) -> None:
+    """As in `framework`; the fit starts from there."""
+    reset(model)
 
 
 class SineFit:
@@ -33,7 +31,8 @@ class SineFit:
     """
 
     def __init__(self, model: nn.Module, steps: int) -> None:
-        self.model, first = model, _first_layer(model)
+        self.model = model
+        first = next(module for module in model.modules() if isinstance(module, nn.Linear))
         if first.in_features != 1:
             raise ValueError(
                 f"high-frequency is for networks of one input, this has {first.in_features}"
@@ -70,5 +69,5 @@ class SineFit:
         self.update.load_state_dict({**self.update.state_dict(), "state": moments})
 
 
-def _first_layer(model: nn.Module) -> nn.Linear:
-    return next(module for module in model.modules() if isinstance(module, nn.Linear))
+def fit(model: nn.Module, steps: int) -> SineFit:
+    return SineFit(model, steps)

@@ -1,4 +1,4 @@
-"""Studies: their settings are checked, their data are what they say, their tables repeat."""
+"""Simulations: their data are what they say, their tables repeat."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from flatlab import plan, simulations
+from flatlab import plan
 from flatlab.plan import registry
 from flatlab.simulations import locally_constant_labels, representativeness
 from flatlab.simulations._extractors import RANGE, Extractor, rescaled
@@ -25,52 +25,21 @@ LABELS = {
     "flipped": 0.001,
     "seed": 0,
 }
-VALUE = 'TITLE = "t"\nSCALES = {"paper": {"size": 3}, "short": {}, "demo": %s}\n'
+EXPERIMENTS = Path(plan.__file__).parents[2] / "experiments"
 
 
-@pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A package with a folder for studies."""
-    (tmp_path / "simulations").mkdir()
-    monkeypatch.setattr(registry, "PACKAGE", tmp_path)
-    return tmp_path / "simulations"
+def settings_of(name: str, scale: str = "demo") -> dict:
+    """What the project's experiment of a simulation states."""
+    experiment = plan.load_experiment(EXPERIMENTS, name, scale, find=None)
+    return dict(experiment.packs["all"])
 
 
-def test_a_scale_changes_what_it_names(package: Path) -> None:
-    (package / "my_study.py").write_text(VALUE % '{"size": 2}')
-    assert plan.keys_of("simulations") == ["my-study"]
-    sizes = [plan.study_settings("my-study", scale)["size"] for scale in ("paper", "short", "demo")]
-    assert sizes == [3, 3, 2]
-
-
-@pytest.mark.parametrize(
-    ("demo", "sentence"),
-    [
-        ('{"sise": 2}', "my_study.py: SCALES: demo: unknown key 'sise'; did you mean 'size'?"),
-        ('{}, "dmeo": {}', "my_study.py: SCALES: unknown key 'dmeo'; did you mean 'demo'?"),
-        ("3 * [1]", "my_study.py: SCALES must be there, and a literal"),
-    ],
-)
-def test_what_is_wrong_in_a_study_is_said_in_a_sentence(
-    demo: str, sentence: str, package: Path
-) -> None:
-    (package / "my_study.py").write_text(VALUE % demo)
-    with pytest.raises(plan.PlanError, match=sentence.replace("?", r"\?")):
-        plan.study_settings("my-study", "demo")
-
-
-@pytest.mark.parametrize("key", plan.keys_of("simulations"))
-def test_every_study_has_a_title_and_settings_at_every_scale(key: str) -> None:
-    assert registry._literal(registry._path("simulations", key), "TITLE")
+@pytest.mark.parametrize("name", plan.keys_of("simulations"))
+def test_every_simulation_is_an_experiment_and_says_what_its_settings_mean(name: str) -> None:
+    meanings = registry.arguments_of(name)
+    assert all(meanings.values())
     for scale in plan.SCALES:
-        assert plan.study_settings(key, scale)
-
-
-def test_a_grid_may_not_have_the_key_of_a_study(tmp_path: Path) -> None:
-    source = Path(plan.__file__).parents[2] / "grids" / "mlp-grid.yaml"
-    (tmp_path / "representativeness.yaml").write_text(source.read_text())
-    with pytest.raises(plan.PlanError, match="a study or zoo has this key"):
-        plan.Plan({}, tmp_path)
+        assert settings_of(name, scale).keys() == meanings.keys()
 
 
 def test_clusters_lie_at_vertices_and_alternate_in_class() -> None:
@@ -118,7 +87,7 @@ def test_inputs_of_an_extractor_have_the_features_that_are_asked_for() -> None:
 
 def test_an_extractor_that_no_factor_suits_is_drawn_anew_and_counted() -> None:
     """Its biases alone lead out of the range: a ladder of factors would have no end."""
-    settings = locally_constant_labels.SCALES["paper"]
+    settings = settings_of("locally-constant-labels", "paper")
     generator = np.random.default_rng([settings["seed"], 6, 1, 0])
     sample = locally_constant_labels.inverted(generator, 3.0, settings)
     assert sample.redrawn == 1
@@ -127,7 +96,7 @@ def test_an_extractor_that_no_factor_suits_is_drawn_anew_and_counted() -> None:
     small = {**LABELS, "separations": [3.0], "batches": {"inverted": 1}, "datasets": 1}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(locally_constant_labels, "invertible", lambda *given: (Extractor(*given), 2))
-        table = simulations.make("locally-constant-labels", "demo", small)
+        table = locally_constant_labels.table(small)
     assert table.attrs["extent"].endswith("cannot be inverted, drawn anew: 2")
 
 
@@ -146,8 +115,7 @@ def test_without_the_tanh_in_the_inverse_the_features_are_others() -> None:
 
 
 def test_the_table_of_labels_has_what_a_loop_over_its_data_finds() -> None:
-    table = simulations.make("locally-constant-labels", "demo", LABELS)
-    assert table.attrs["study"] == "locally-constant-labels"
+    table = locally_constant_labels.table(LABELS)
     for part in ("3 class separations", "60 training and 80 test", "2 (exact)"):
         assert part in table.attrs["extent"]
     for variant, drawn in (("exact", 4.0), ("reversed", 0.1)):
@@ -182,16 +150,16 @@ def test_the_authors_code_scales_weights_and_not_features() -> None:
 
 
 def test_the_table_of_representativeness_has_bounds_made_of_its_parts() -> None:
-    settings = plan.study_settings("representativeness", "demo")
+    settings = settings_of("representativeness")
     settings |= {"separations": [0.5, 4.0], "repeats": 2, "size": 180, "inner_folds": 4}
-    table = simulations.make("representativeness", "demo", settings)
+    table = representativeness.table(settings)
     paper, code = (table.sel(variant=variant) for variant in ("paper", "code"))
     flatness = 0.1**2 / 16 * paper["relative_flatness"]
     xr.testing.assert_allclose(paper["bound"], flatness + paper["representativeness"])
     flatness = 0.1**2 / 10 * code["relative_flatness"]
     xr.testing.assert_allclose(code["bound"], flatness + code["representativeness"])
     assert ((code["representativeness"] <= 1) & (code["representativeness"] > -0.1)).all()
-    again = simulations.make("representativeness", "demo", settings)
+    again = representativeness.table(settings)
     xr.testing.assert_identical(table, again)
 
 
@@ -202,7 +170,7 @@ def test_folds_are_a_partition() -> None:
 
 
 def test_the_gap_of_representativeness_is_that_of_a_model_of_the_other_folds() -> None:
-    settings = plan.study_settings("representativeness", "demo")
+    settings = settings_of("representativeness")
     generator = np.random.default_rng(0)
     features, labels = draw(generator, 1.0, 90)
     test, rest = np.arange(30), np.arange(30, 90)

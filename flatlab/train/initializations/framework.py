@@ -1,0 +1,11 @@
+"""The default of each torch module: uniform within 1/sqrt(fan-in), biases too."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from flatlab.train.initializations import reset
+
+
+def draw(model: nn.Module) -> None:
+    reset(model)

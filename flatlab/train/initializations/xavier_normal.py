@@ -1,0 +1,11 @@
+"""Weights from N(0, 2/(fan-in + fan-out)); biases 0."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from flatlab.train.initializations import reset
+
+
+def draw(model: nn.Module) -> None:
+    reset(model, nn.init.xavier_normal_)

@@ -1,0 +1,66 @@
+"""Adam, as torch.optim.Adam defines it with its own betas and epsilon; weight decay is L2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from flatlab.train.optimizers import by_run
+
+READS = ["weight_decay"]
+BETAS = (0.9, 0.999)
+EPSILON = 1e-8
+
+
+class Stacked:
+    """The update of stacked parameters.
+
+    Its state are the first moments, the second moments, and the number of steps that each run has
+    taken, on which the correction of the moments depends.
+    """
+
+    def __init__(self, parameters: list[Tensor], training: Mapping[str, Any], runs: int) -> None:
+        self.parameters, self.decay = parameters, training["weight_decay"]
+        self.first = [torch.zeros_like(p) for p in parameters]
+        self.second = [torch.zeros_like(p) for p in parameters]
+        self.steps = torch.zeros(runs, dtype=torch.float64, device=parameters[0].device)
+        self.state = [*self.first, *self.second, self.steps]
+
+    def step(self, gradients: list[Tensor], rate: float | Tensor) -> None:
+        if self.decay:
+            torch._foreach_add_(gradients, self.parameters, alpha=self.decay)
+        self.steps.add_(1)
+        torch._foreach_lerp_(self.first, gradients, 1 - BETAS[0])
+        torch._foreach_mul_(self.second, BETAS[1])
+        torch._foreach_addcmul_(self.second, gradients, gradients, 1 - BETAS[1])
+        rates = (rate / (1 - BETAS[0] ** self.steps)).to(self.parameters[0])
+        spread = (1 - BETAS[1] ** self.steps).rsqrt().to(self.parameters[0])
+        roots = [by_run(root, spread) for root in torch._foreach_sqrt(self.second)]
+        torch._foreach_add_(roots, EPSILON)
+        moves = torch._foreach_div(self.first, roots)
+        torch._foreach_sub_(self.parameters, [by_run(move, rates) for move in moves])
+
+
+def reference(
+    parameters: Iterable[nn.Parameter], training: Mapping[str, Any]
+) -> torch.optim.Optimizer:
+    return torch.optim.Adam(
+        parameters,
+        lr=0.0,
+        betas=BETAS,
+        eps=EPSILON,
+        weight_decay=training["weight_decay"],
+        foreach=False,  # one parameter after the other, which rounds in one way on every machine
+    )
+
+
+def state_of(update: torch.optim.Optimizer, parameter: nn.Parameter) -> list[Tensor]:
+    state = update.state[parameter]
+    if not state:
+        state["step"] = torch.tensor(0.0)
+        state["exp_avg"] = torch.zeros_like(parameter)
+        state["exp_avg_sq"] = torch.zeros_like(parameter)
+    return [state[name] for name in ("step", "exp_avg", "exp_avg_sq")]

@@ -1,0 +1,52 @@
+"""Stochastic gradient descent with momentum and weight decay, as torch.optim.SGD defines it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from flatlab.train.optimizers import by_run
+
+READS = ["momentum", "weight_decay"]
+
+
+class Stacked:
+    """The update of stacked parameters; its state are the momenta, if there are any."""
+
+    def __init__(self, parameters: list[Tensor], training: Mapping[str, Any], runs: int) -> None:
+        self.parameters = parameters
+        self.momentum, self.decay = training["momentum"], training["weight_decay"]
+        self.state = [torch.zeros_like(p) for p in parameters] if self.momentum else []
+
+    def step(self, gradients: list[Tensor], rate: float | Tensor) -> None:
+        if self.decay:
+            torch._foreach_add_(gradients, self.parameters, alpha=self.decay)
+        if self.momentum:
+            torch._foreach_mul_(self.state, self.momentum)
+            torch._foreach_add_(self.state, gradients)
+            gradients = self.state
+        if isinstance(rate, Tensor) and rate.ndim:
+            torch._foreach_sub_(self.parameters, [by_run(g, rate) for g in gradients])
+        elif isinstance(rate, Tensor):
+            torch._foreach_sub_(self.parameters, torch._foreach_mul(gradients, rate))
+        else:
+            torch._foreach_add_(self.parameters, gradients, alpha=-rate)
+
+
+def reference(
+    parameters: Iterable[nn.Parameter], training: Mapping[str, Any]
+) -> torch.optim.Optimizer:
+    momentum, decay = training["momentum"], training["weight_decay"]
+    return torch.optim.SGD(parameters, lr=0.0, momentum=momentum, weight_decay=decay)
+
+
+def state_of(update: torch.optim.Optimizer, parameter: nn.Parameter) -> list[Tensor]:
+    if not update.param_groups[0]["momentum"]:
+        return []
+    state = update.state[parameter]
+    if state.get("momentum_buffer") is None:
+        state["momentum_buffer"] = torch.zeros_like(parameter)
+    return [state["momentum_buffer"]]

@@ -1,0 +1,97 @@
+"""The claims of all papers: each of a figure of its own; an edit to them re-runs theirs alone."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import xarray as xr
+
+from flatlab import plan
+from flatlab.claims import verify
+
+ROOT = Path(__file__).resolve().parents[2]
+FIGURES: dict[str, set[str]] = {}
+for _figure in plan.figures():
+    FIGURES.setdefault(_figure.paper, set()).add(_figure.key)
+WITH_CLAIMS = sorted(
+    paper for paper in FIGURES if (ROOT / "flatlab/papers" / paper / "claims.py").is_file()
+)
+
+
+def test_some_papers_have_claims_and_others_need_none() -> None:
+    assert {"chen2024", "chen2026"} <= {*WITH_CLAIMS} < {*FIGURES}
+
+
+@pytest.mark.parametrize("paper", WITH_CLAIMS)
+def test_claims_are_of_figures_that_the_paper_has_here(paper: str) -> None:
+    claims = importlib.import_module(f"flatlab.papers.{paper}.claims").CLAIMS
+    assert claims
+    assert {*claims} <= FIGURES[paper]
+
+
+@pytest.mark.parametrize("paper", WITH_CLAIMS)
+def test_the_claims_of_a_figure_have_keys_of_their_own(paper: str) -> None:
+    for claims in importlib.import_module(f"flatlab.papers.{paper}.claims").CLAIMS.values():
+        keys = [claim.key for claim in claims]
+        assert len(keys) == len({*keys})
+
+
+@pytest.mark.parametrize("figure", sorted(plan.targets()))
+def test_without_tables_no_claim_of_any_figure_is_run_and_each_says_why(figure: str) -> None:
+    for claim in verify(figure, {})["claims"]:
+        assert claim["verdict"] == "not run"
+        assert "not among the tables" in claim["reason"]
+
+
+@pytest.mark.parametrize("target", ["beyond_fig1", "chen2026_fig99"])
+def test_a_figure_without_claims_has_verdicts_on_nothing(target: str) -> None:
+    table = xr.Dataset(attrs={"scale": "demo"})
+    expected = {"target": target, "claims": [], "tables": {"mlp-grid": {"scale": "demo"}}}
+    assert verify(target, {"mlp-grid": table}) == expected
+
+
+def codes(folder: Path) -> dict[str, str]:
+    """The fingerprint of each paper's verdict jobs, as a copy of the package plans them."""
+    code = f"import json; from flatlab import plan; papers = {sorted(FIGURES)}; "
+    code += "print(json.dumps({paper: plan.claims_code(paper) for paper in papers}))"
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True
+    )
+    return json.loads(run.stdout)
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package, of which the claims may be edited."""
+    folder = tmp_path_factory.mktemp("lab")
+    shutil.copytree(ROOT / "flatlab", folder / "flatlab")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("edited", "papers"),
+    [
+        *((f"papers/{paper}/claims.py", {paper}) for paper in WITH_CLAIMS),
+        ("papers/chen2026/_trends.py", {"chen2024", "chen2026"}),
+        ("papers/chen2026/_zoo.py", {"chen2026"}),
+        ("claims/missing.py", {*FIGURES}),
+        ("papers/beyond/claims.py", {"beyond"}),  # there is none before
+        ("plotting/__init__.py", set()),
+        ("scoreboard.py", set()),
+    ],
+)
+def test_an_edit_re_runs_the_verdicts_that_it_can_change(
+    copied: Path, edited: str, papers: set[str]
+) -> None:
+    path = copied / "flatlab" / edited
+    before, text = codes(copied), path.read_text() if path.is_file() else None
+    path.write_text((text or "") + "\nEDITED = 1\n")
+    after = codes(copied)
+    path.unlink() if text is None else path.write_text(text)
+    assert {paper for paper in before if before[paper] != after[paper]} == papers

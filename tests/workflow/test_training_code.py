@@ -1,0 +1,184 @@
+"""An edit to a file of the training changes the fingerprint of the packs that use it alone."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from flatlab import plan
+from flatlab.plan import keys_of, registry
+from flatlab.plan.gridfile import load_grid
+from flatlab.plan.jobs import train_roots
+
+fingerprints = importlib.import_module("flatlab.plan.fingerprint")
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def forget():
+    for function in (
+        fingerprints.fingerprint,
+        fingerprints.closure,
+        fingerprints._imports,
+        fingerprints._tree,
+        registry._literal,
+        registry._assignments,
+    ):
+        function.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def packs():
+    """A pack of each setting of each grid, at all scales, and one that is trained in a loop."""
+    found = {}
+    for path in sorted((ROOT / "grids").glob("*.yaml")):
+        for scale in plan.SCALES:
+            for pack in load_grid(path, scale).packs.values():
+                found[f"{scale}/{path.stem}/{pack.setting}"] = pack
+    some = found["demo/vgg-grid/lr0.1-b20"]
+    plain = replace(some, training=replace(some.training, mode="loop"))
+    normalized = replace(some, network=replace(some.network, name="vgg11", options={"norm": True}))
+    return {**found, "loop": plain, "normalized": normalized}
+
+
+@pytest.fixture
+def edit(tmp_path, monkeypatch):
+    """A copy of the package: edit(path, text) adds a line to a file of it."""
+    shutil.copytree(ROOT / "flatlab", tmp_path / "flatlab")
+    for module in (fingerprints, registry):
+        monkeypatch.setattr(module, "PACKAGE", tmp_path / "flatlab")
+    forget()
+
+    def append(path, text="EDITED = True\n"):
+        file = tmp_path / "flatlab" / path
+        file.write_text(f"{file.read_text()}\n\n{text}")
+        forget()
+
+    yield append
+    forget()
+
+
+def changed(packs, edit, path):
+    """The packs whose fingerprint an edit changes."""
+    before = {name: plan.train_code(pack) for name, pack in packs.items()}
+    edit(path)
+    return {name for name, pack in packs.items() if plan.train_code(pack) != before[name]}
+
+
+def users(packs, wanted):
+    """The packs of which something holds, and there are some, but not all."""
+    found = {name for name, pack in packs.items() if wanted(pack)}
+    assert 0 < len(found) < len(packs)
+    return found
+
+
+def network_starts(*names):
+    return lambda pack: pack.training.mode != "loop" and pack.network.name.startswith(names)
+
+
+@pytest.mark.parametrize(
+    ("layer", "wanted"),
+    [
+        ("convolution", network_starts("vgg", "lenet", "resnet")),
+        ("max_pool", network_starts("vgg", "lenet")),
+        ("batch_norm", lambda pack: pack.network.options.get("norm")),
+        ("product", network_starts("diagonal")),
+        ("linear", network_starts("vgg", "lenet", "mlp", "linear")),
+        ("gaussian", lambda pack: pack.network.activation == "gaussian"),
+    ],
+)
+def test_a_layer_belongs_to_the_packs_that_stack_it(layer, wanted, packs, edit):
+    expected = users(packs, wanted)
+    assert changed(packs, edit, f"train/layers/{layer}.py") == expected
+
+
+def test_a_layer_that_no_pack_stacks_belongs_to_none(packs, edit):
+    assert changed(packs, edit, "train/layers/residual.py") == set()
+
+
+@pytest.mark.parametrize("name", ["sgd", "adam"])
+def test_an_optimizer_belongs_to_the_packs_that_name_it(name, packs, edit):
+    expected = users(packs, lambda pack: pack.training.optimizer == name)
+    assert changed(packs, edit, f"train/optimizers/{name}.py") == expected
+
+
+@pytest.mark.parametrize("name", ["framework", "high-frequency", "xavier-linear"])
+def test_an_initialization_belongs_to_the_packs_that_name_it(name, packs, edit):
+    expected = users(packs, lambda pack: pack.network.initialization == name)
+    path = f"train/initializations/{name.replace('-', '_')}.py"
+    assert changed(packs, edit, path) == expected
+
+
+@pytest.mark.parametrize("name", ["diagonal-linear", "mlp4-small", "timm"])
+def test_an_architecture_belongs_to_the_packs_that_name_it(name, packs, edit):
+    expected = users(packs, lambda pack: pack.network.name == name)
+    assert changed(packs, edit, f"networks/{name.replace('-', '_')}.py") == expected
+
+
+def test_an_architecture_belongs_to_those_that_are_built_on_it(packs, edit):
+    expected = users(packs, lambda pack: pack.network.name.startswith("vgg"))
+    assert changed(packs, edit, "networks/vgg11.py") == expected
+
+
+@pytest.mark.parametrize(
+    "path", ["train/chain.py", "train/builder.py", "train/schedules.py", "objective.py"]
+)
+def test_the_engine_belongs_to_all(path, packs, edit):
+    assert changed(packs, edit, path) == set(packs)
+
+
+@pytest.mark.parametrize("path", ["metrics/geometry.py", "data/digits.py", "plan/jobs.py"])
+def test_what_trains_nothing_belongs_to_none(path, packs, edit):
+    assert changed(packs, edit, path) == set()
+
+
+FOLDERS = ("train/layers", "train/optimizers", "train/initializations", "networks", "train")
+
+
+def test_comments_and_docstrings_belong_to_none(packs, edit, tmp_path):
+    before = {name: plan.train_code(pack) for name, pack in packs.items()}
+    edited = 0
+    for folder in FOLDERS:
+        for path in sorted((tmp_path / "flatlab" / folder).glob("*.py")):
+            text = path.read_text()
+            other = re.sub(r'^( *)"""(?=\S)', r'\1"""In other words: ', text, flags=re.MULTILINE)
+            edited += other != text
+            path.write_text(other.replace("\n\n", "\n\n# A remark.\n\n"))
+    forget()
+    assert edited > 30
+    assert {name: plan.train_code(pack) for name, pack in packs.items()} == before
+
+
+def test_every_file_that_a_pack_needs_is_among_what_it_names(packs):
+    """Engine, architecture, optimizer and initialization; rules of layers but in a loop."""
+    for name, pack in packs.items():
+        roots = train_roots(pack)
+        assert len(set(roots)) == len(roots)
+        rules = [root for root in roots if ".layers." in root]
+        assert bool(rules) == (pack.training.mode != "loop"), name
+
+
+def test_measuring_a_pack_has_its_architecture_and_nothing_of_the_training(packs, edit):
+    pack = packs["demo/mlp-grid/lr0.1-b20"]
+    before = plan.measure_code("geometry", pack.network.name)
+    for folder in FOLDERS:
+        if folder != "networks":
+            for key in ["__init__", *(key.replace("-", "_") for key in keys_of(folder))]:
+                edit(f"{folder}/{key}.py")
+    assert plan.measure_code("geometry", pack.network.name) == before
+    edit("networks/mlp4_small.py")
+    assert plan.measure_code("geometry", pack.network.name) != before
+
+
+def test_an_added_rule_is_known_and_a_rule_that_is_not_there_is_refused(edit, tmp_path, packs):
+    """To add an optimizer, an initialization or a layer is to add a file."""
+    for folder in ("optimizers", "initializations", "layers"):
+        (tmp_path / f"flatlab/train/{folder}/new_one.py").write_text("READS = []\n")
+        assert "new-one" in keys_of(f"train/{folder}")
+    edit("networks/mlp4_small.py", 'LAYERS = ["flatten", "linaer"]')
+    with pytest.raises(plan.PlanError, match=r"mlp4_small\.py: LAYERS: .* did you mean 'linear'"):
+        plan.train_code(packs["demo/mlp-grid/lr0.1-b20"])
