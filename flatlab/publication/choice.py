@@ -97,8 +97,11 @@ def _meant(name: str, chosen: plan.Plan, everything: Choice) -> list[plan.Figure
     if name not in papers | known.keys():
         if name in plan.targets():
             raise plan.PlanError(plan.why_not(name))
-        hint = plan.closest(name, {*chosen.experiments, *papers, *known})
-        raise plan.PlanError(f"{name!r} is no experiment, figure or paper; {hint}")
+        hint = plan.closest(name, {*chosen.experiments, *papers, *known}).partition("Known: ")[0]
+        raise plan.PlanError(
+            f"{name!r} is no experiment, figure or paper; {hint}`flatlab experiments` and "
+            "`flatlab figures` list them"
+        )
     found = [figure for figure in everything.figures if name in (figure.paper, figure.target)]
     if not found:
         raise store.StoreError(
