@@ -21,10 +21,7 @@ rule draw:
     conda:
         "../envs/draw.yaml"
     params:
-        tables=lambda wildcards: figure_of(wildcards).tables,
-        grids=lambda wildcards: list(figure_of(wildcards).grids),
-        code=lambda wildcards: plan.fingerprint(
-            "flatlab.plotting", f"flatlab.papers.{wildcards.paper}.{wildcards.figure}"
-        ),
+        figure=lambda wildcards: figure_of(wildcards).settings,
+        code=lambda wildcards: figure_of(wildcards).code,
     script:
         "../scripts/draw.py"

@@ -12,7 +12,7 @@ rule verify:
     conda:
         "../envs/draw.yaml"
     params:
-        tables=lambda wildcards: figure_of(wildcards).tables,
+        tables=lambda wildcards: figure_of(wildcards).experiments,
         code=lambda wildcards: plan.claims_code(wildcards.paper),
     script:
         "../scripts/verify.py"

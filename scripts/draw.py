@@ -1,9 +1,9 @@
 from flatlab import jobs, plotting, store
+from flatlab.tables.published import with_current_names
 
 with jobs.job(snakemake) as job:
-    loaded = map(store.load_dataset, job.input.tables)
-    tables = dict(zip(job.params.tables, loaded, strict=True))
-    loaded = map(store.load_dataset, job.input.correlations)
-    correlations = dict(zip(job.params.grids, loaded, strict=True))
-    target = f"{job.wildcards.paper}_{job.wildcards.figure}"
-    job.save(**plotting.make(target, tables, correlations))
+    figure = job.params.figure
+    loaded = zip(figure["experiments"], map(store.load_dataset, job.input.tables), strict=True)
+    tables = {key: with_current_names(table, key) for key, table in loaded}
+    loaded = zip(figure["correlated"], map(store.load_dataset, job.input.correlations), strict=True)
+    job.save(**plotting.make(figure, tables, dict(loaded)))

@@ -125,7 +125,7 @@ def _of_grid(settings: Mapping[str, Any], files: Any) -> Iterator[Candidate]:
         model = build(network, shape, splits.outputs)
         arrays, about = weights[chosen["file"]]
         run = about["runs"].index(chosen["run"])
-        state = {name: torch.from_numpy(array[run, -1]) for name, array in arrays.items()}
+        state = {name: torch.tensor(array[run, -1]) for name, array in arrays.items()}
         model.load_state_dict(state)
         model.eval()
         known = {

@@ -13,10 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from flatlab.plan.catalogue import targets, why_not
 from flatlab.plan.experiments import Experiment, Stage, kind_of, kinds, load_experiment
+from flatlab.plan.figures import Figure, claims_code, figures, papers, targets, why_not
 from flatlab.plan.fingerprint import fingerprint
-from flatlab.plan.jobs import claims_code
 from flatlab.plan.published import (
     PUBLISHED,
     outdated,
@@ -25,24 +24,40 @@ from flatlab.plan.published import (
 )
 from flatlab.plan.registry import (
     OWN_IMAGES,
-    Figure,
     check_known,
     experiment_keys,
-    figures,
     keys_of,
     module_of,
 )
 from flatlab.plan.schema import SCALES, Config, PlanError, closest, convert, describe
+from flatlab.plan.templates import (
+    Curves,
+    Forest,
+    Heatmap,
+    Own,
+    Pairs,
+    Paper,
+    Scatter,
+    Table,
+)
 
 __all__ = [
     "PUBLISHED",
     "SCALES",
     "Config",
+    "Curves",
     "Experiment",
     "Figure",
+    "Forest",
+    "Heatmap",
+    "Own",
+    "Pairs",
+    "Paper",
     "Plan",
     "PlanError",
+    "Scatter",
     "Stage",
+    "Table",
     "claims_code",
     "closest",
     "experiment_keys",
@@ -56,6 +71,7 @@ __all__ = [
     "load_experiment",
     "module_of",
     "outdated",
+    "papers",
     "published_figures",
     "published_scales",
     "record_start",
@@ -68,7 +84,7 @@ __all__ = [
 def load_config(mapping: Mapping[str, Any], name: str = "config.yaml") -> Config:
     """Check a configuration; raise `PlanError` with the file and the key."""
     config = convert(mapping, Config, f"{name}: ")
-    known = sorted({figure.paper for figure in figures()})
+    known = sorted(papers())
     for paper in [] if isinstance(config.papers, str) else config.papers:
         if paper not in known:
             raise PlanError(f"{name}: papers: unknown paper {paper!r}; {closest(paper, known)}")

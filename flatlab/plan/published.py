@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from flatlab.plan.experiments import Experiment
-from flatlab.plan.registry import Figure, experiment_keys, figures
+from flatlab.plan.figures import Figure, figures
+from flatlab.plan.registry import experiment_keys
 from flatlab.plan.schema import SCALES
 
 PUBLISHED = Path("results", "published")

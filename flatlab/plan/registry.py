@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from flatlab.plan.schema import PlanError, Strict, closest, convert
+from flatlab.plan.schema import PlanError, closest
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -124,51 +124,6 @@ def experiment_keys(folder: Path | None = None) -> list[str]:
 
 OWN_IMAGES = ("image-folder", "cifar10-jpeg")
 """Data sets that are whatever lies in a folder; all others are known by their checksums."""
-
-
-class Figure(Strict, frozen=True):
-    """One data figure or table of a paper: a target.
-
-    grids, studies, zoos: those whose tables it shows.  caption: what one reads under it.
-    size_inches: width and height.
-    """
-
-    paper: str
-    key: str
-    title: str
-    caption: str
-    size_inches: tuple[float, float]
-    grids: tuple[str, ...] = ()
-    studies: tuple[str, ...] = ()
-    zoos: tuple[str, ...] = ()
-
-    @property
-    def target(self) -> str:
-        """The name by which Snakemake builds it: chen2026_figH8."""
-        return f"{self.paper}_{self.key}"
-
-    @property
-    def experiments(self) -> list[str]:
-        """The keys of all tables that it shows."""
-        return [*self.grids, *self.studies, *self.zoos]
-
-    @property
-    def correlated(self) -> list[str]:
-        return list(self.grids)
-
-
-def figures() -> list[Figure]:
-    """Every figure of the package: the literal FIGURE of each flatlab/papers/<paper>/<key>.py."""
-    found = [
-        convert(
-            {"paper": path.parent.name, "key": path.stem, **_literal(path, "FIGURE")},
-            Figure,
-            f"{path.parent.name}/{path.name}: FIGURE.",
-        )
-        for path in sorted((PACKAGE / "papers").glob("*/fig*.py"))
-        + sorted((PACKAGE / "papers").glob("*/table*.py"))
-    ]
-    return found
 
 
 @functools.cache

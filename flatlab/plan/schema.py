@@ -403,6 +403,8 @@ def describe(kind: type[Strict]) -> list[tuple[str, str, str]]:
             return " or ".join(allowed(option) for option in node["anyOf"])
         if "enum" in node:
             return " | ".join(map(str, node["enum"]))
+        if "prefixItems" in node:
+            return "list of " + " and ".join(allowed(item) for item in node["prefixItems"])
         if node.get("type") == "array":
             return "list of " + allowed(node["items"])
         signs = {

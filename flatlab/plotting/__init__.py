@@ -1,8 +1,11 @@
-"""Figures: one file each, a literal declaration and two pure functions.
+"""Figures: what a paper's figures.py declares, drawn by the template that it names.
 
-`frame(tables, correlations)` selects what is shown, as one pandas table: it becomes the figure's
-CSV. `draw(fig, frame)` draws that table and sees nothing else, so that the CSV is exactly what is
-drawn. Title, caption and what the networks were are added here, the same for every figure.
+A template is a module of this folder; a figure of its own kind is one in its paper's folder. Both
+have two pure functions. `frame(figure, tables, correlations)` selects what is shown, as one pandas
+table, which becomes the figure's CSV. `draw(fig, frame, figure)` draws that table and sees nothing
+else, so that the CSV is exactly what is drawn. Title, caption and what the tables hold are added
+here, the same for every figure. Templates are imported by name, so that an edit to one redraws its
+own figures alone.
 """
 
 from __future__ import annotations
@@ -11,11 +14,10 @@ import importlib
 import io
 import textwrap
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import xarray as xr
-
-from flatlab.plan import figures
+if TYPE_CHECKING:  # papers' figures.py import this package at plan time, which does without
+    import xarray as xr
 
 FORMATS = ("pdf", "svg", "png")
 STYLE: dict[str, Any] = {
@@ -47,33 +49,34 @@ STYLE: dict[str, Any] = {
 
 
 def make(
-    target: str, tables: Mapping[str, xr.Dataset], correlations: Mapping[str, xr.Dataset]
+    figure: Mapping[str, Any],
+    tables: Mapping[str, xr.Dataset],
+    correlations: Mapping[str, xr.Dataset],
 ) -> dict[str, bytes]:
     """Draw a figure: the content of its files by extension (pdf, svg, png, csv).
 
-    target: as in `chen2026_figH8`.  tables: by grid or study.  correlations: by grid.
+    figure: the `settings` of a `plan.Figure`.  tables: by experiment.  correlations: those that the
+    figure reads, by experiment.
     """
     import matplotlib as mpl
 
     mpl.use("Agg")
     from matplotlib.figure import Figure
 
-    figure = next(f for f in figures() if f.target == target)
-    module = importlib.import_module(f"flatlab.papers.{figure.paper}.{figure.key}")
-    frame = module.frame(tables, correlations)
+    template = template_of(figure)
+    frame = template.frame(figure, tables, correlations)
     files = {"csv": frame.to_csv(index=False).encode()}
     with mpl.rc_context(STYLE):  # type: ignore[arg-type]
-        fig = Figure(figsize=figure.size_inches, layout="constrained")
-        module.draw(fig.subfigures(), frame)  # below the title, above the caption
-        shown = [*correlations.values(), *(t for t in tables.values() if "study" in t.attrs)]
+        fig = Figure(figsize=figure["size_inches"], layout="constrained")
+        template.draw(fig.subfigures(), frame, figure)  # below the title, above the caption
+        shown = [table.attrs for table in tables.values()]
         scale, data = (
-            " and ".join(dict.fromkeys(c.attrs[key] for c in shown)) for key in ("scale", "data")
+            " and ".join(dict.fromkeys(a[key] for a in shown)) for key in ("scale", "data")
         )
-        title = f"{figure.paper} {figure.key} ({scale} on {data}): {figure.title}"
+        title = f"{figure['paper']} {figure['key']} ({scale} on {data}): {figure['title']}"
         fig.suptitle(title, fontsize=12, x=0.01, ha="left")
-        text = " ".join([figure.caption, f"Scale {scale}:", *map(about, shown)])
-        width = int(figure.size_inches[0] * 16)
-        text = textwrap.fill(text, width, break_on_hyphens=False)
+        text = " ".join([figure["caption"], f"Scale {scale}:", *map(about, tables.values())])
+        text = textwrap.fill(text, int(figure["size_inches"][0] * 16), break_on_hyphens=False)
         fig.supxlabel(text, fontsize=8, x=0.01, ha="left", color="0.25")
         fig.draw_without_rendering()
         fig.set_layout_engine()  # none any more: laid out once, the same in every format
@@ -82,25 +85,18 @@ def make(
     return files
 
 
+def template_of(figure: Mapping[str, Any]) -> Any:
+    """The module that draws a figure."""
+    if figure["template"] == "own":
+        return importlib.import_module(f"flatlab.papers.{figure['paper']}.{figure['key']}")
+    return importlib.import_module(f"flatlab.plotting.{figure['template']}")
+
+
 def about(table: xr.Dataset) -> str:
-    """What a figure shows, so that no stand-in can pass for the paper's.
-
-    table: the correlations of a grid, whose attributes tell its networks, or the table of a study.
-    """
+    """What a table holds, for the caption: no stand-in can pass for the paper's."""
     a = table.attrs
-    if "study" in a:
-        return f"{a['study']}, {a['extent']}."
     stands_in = f" It stands in for the paper's {a['stands_in_for']}." if a["stands_in_for"] else ""
-    return (
-        f"{a['grid']} of {a['runs']} {a['network']} networks on {a['data']}, "
-        f"{a['length']} each; {a['diverged']} diverged and left out{not_trained(a)}.{stands_in}"
-    )
-
-
-def not_trained(attributes: Mapping[str, Any]) -> str:
-    """How much of the grid a table lacks, in words; nothing where it is complete."""
-    count = attributes["left_out"]
-    return f"; {count} more of the grid are not trained" if count else ""
+    return f"{a['name']}, {a['extent']}.{stands_in}"
 
 
 def _render(fig: Any, extension: str) -> bytes:

@@ -1,212 +1,114 @@
-"""Trend figures: how quantities move through training, mean and spread over the seeds.
+"""Template `Curves`: quantities through training, a line per setting, sample set or quantity.
 
-One tidy table serves them all: rows `curve` (one checkpoint of one line) and rows `window` (where
-the mean training loss of a setting falls below 1e-2, and interpolation begins).
+seaborn's lineplot joins the points on both sides of a gap; here a checkpoint without a value is a
+gap.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-from flatlab.plotting.style import (
-    BOUNDS,
-    NAMES,
-    SAMPLES,
-    TITLES,
-    Look,
-    in_words,
-    legend,
-    look_of_settings,
-)
-from flatlab.tables.selection import (
-    hyperparameters,
-    interpolation_begins,
-    measured,
-    through_training,
-)
+from flatlab.plotting.iterations import horizontal
+from flatlab.plotting.spread import spread
+from flatlab.plotting.style import BOUNDS, NAMES, SAMPLES, Look, legend, look_of_settings, title_of
 
-NUMBERS = ("mean", "sd", "low", "high", "runs")
-COLUMNS = ("setting", "samples", "layer", "quantity", "iteration", *NUMBERS)
-LOGARITHMIC = {"train_loss", "logarithmic"}
+LOGARITHMIC = {"train_loss"}
 """Panels of what moves over orders of magnitude; the others have linear axes."""
-
-CHEN2026 = ("test_accuracy", "nmls", "root_sharpness", "log_volume", "mls", "local_dimension")
-CHEN2024 = ("train_loss", "test_accuracy", "root_sharpness", "log_volume", "g", "local_dimension")
-ON_TEST_2026 = ("test_loss", "root_sharpness", "log_volume", "mls", "local_dimension")
-ON_TEST_2024 = (
-    "train_loss",
-    "test_loss",
-    "root_sharpness",
-    "log_volume",
-    "g",
-    "local_dimension",
-)
-MACDONALD2023 = ("hessian_lambda_max", "softmax_jacobian_norm")
-BOUND_LINES = tuple(BOUNDS)
-"""What the figures of the papers show, in their order."""
 
 
 def frame(
-    table: xr.Dataset,
-    quantities: Sequence[str],
-    where: Mapping[str, Any] | None = None,
-    samples: Sequence[str] = ("train",),
-    windows: bool = True,
+    figure: Mapping[str, Any],
+    tables: Mapping[str, xr.Dataset],
+    correlations: Mapping[str, xr.Dataset],
 ) -> pd.DataFrame:
-    """Mean, standard deviation, band and number of runs of quantities at every checkpoint.
-
-    where: the settings, as {"lr": 0.1}.  samples: the sample sets.  windows: whether to say
-    where interpolation begins, of networks that are trained with squares.  Columns: row, `COLUMNS`;
-    `samples` of a loss or an accuracy is the set that it is of, `layer` is empty where a quantity
-    is one of the network. Where the checkpoints are log-spaced they begin at the first positive
-    one, which is where a logarithmic axis can begin.
-    """
-    chosen = through_training(table, where)
-    if log_spaced(chosen["checkpoint"].values):
-        chosen = chosen.sel(checkpoint=chosen["checkpoint"].values > 0)
-    settings = in_words(chosen)
-    parts = [pd.DataFrame(columns=["row", *COLUMNS])]
-    values = zip(*(chosen[key].values for key in hyperparameters(chosen)), strict=True)
-    for setting, _ in sorted(dict(zip(settings, values, strict=True)).items(), key=lambda i: i[1]):
-        runs = chosen.isel(run=[s == setting for s in settings])
-        # What another setting's checkpoints leave empty is no gap of this one.
-        runs = runs.isel(checkpoint=measured(runs).any("run").values)
-        for quantity in quantities:
-            for part in _curves(runs, quantity, samples):
-                part.insert(0, "row", "curve")
-                part.insert(1, "setting", setting)
-                parts.append(part)
-        begins = interpolation_begins(runs["train_loss"])
-        if windows and math.isfinite(begins):
-            window = {"row": ["window"], "setting": [setting], "iteration": [begins]}
-            parts.append(pd.DataFrame(window))
-    filled = [part for part in parts if len(part)] or parts
-    return pd.concat(filled, ignore_index=True).reindex(columns=["row", *COLUMNS])
+    """The columns of `spread`."""
+    (table,) = tables.values()
+    options = {key: figure[key] for key in ("quantities", "where", "samples", "marks")}
+    return spread(table, **options)
 
 
-def draw(
+def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
+    """A panel per quantity; or all quantities in one panel, once per axis."""
+    looks = {name: Look(*look) for name, look in figure["looks"].items()}
+    options = {"line": figure["line"], "columns": figure["columns"], "looks": looks}
+    if figure["line"] == "quantity":
+        frame = pd.concat([frame.assign(axis=title) for title in figure["axes"]], ignore_index=True)
+        logarithmic = {title for title, kind in figure["axes"].items() if kind == "logarithmic"}
+        titles = {title: title for title in figure["axes"]}
+        draw_panels(fig, frame, titles, "axis", logarithmic=logarithmic, **options)
+    else:
+        draw_panels(fig, frame, {name: title_of(name) for name in figure["quantities"]}, **options)
+
+
+def draw_panels(
     fig: Any,
     frame: pd.DataFrame,
     panels: Mapping[str, str],
     panel: str = "quantity",
+    *,
     line: str = "setting",
     columns: int = 3,
+    logarithmic: Collection[str] = LOGARITHMIC,
+    shared: bool = False,
     level: float | None = None,
-    logarithmic: bool = False,
+    looks: Mapping[str, Look] | None = None,
 ) -> dict[str, Any]:
     """A panel per value of the column `panel`, a line per value of the column `line`.
 
     panels: the values of `panel` with the titles of their panels.  line: setting, samples or
-    quantity.  level: where to draw a horizontal line.  logarithmic: all vertical axes are, and one.
-    Returns the axes by panel.
+    quantity.  logarithmic: panels whose vertical axis is.  shared: whether all have the same
+    vertical axis.  level: where to draw a horizontal line.  looks: of lines that differ from those
+    of `style`.  Returns the axes by panel.
     """
     curves, windows = (frame[frame["row"] == row] for row in ("curve", "window"))
     windows = windows.drop_duplicates(["setting", "iteration"])
-    looks = _looks(line, curves[line])
+    known = _looks(line, curves[line], looks or {})
+    columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
-    axes = list(fig.subplots(rows, columns, squeeze=False, sharey=logarithmic).flat)
+    axes = list(fig.subplots(rows, columns, squeeze=False, sharey=shared).flat)
     every = sorted(set(curves["iteration"]))
-    for number, ax in enumerate(axes):
-        if number >= len(panels):
-            ax.set_axis_off()
-            continue
-        key, title = list(panels.items())[number]
+    for ax in axes[len(panels) :]:
+        ax.set_axis_off()
+    for (key, title), ax in zip(panels.items(), axes, strict=False):
         here = curves[curves[panel] == key]
-        if (logarithmic or key in LOGARITHMIC) and (here["mean"] > 0).any():
+        if key in logarithmic and (here["mean"] > 0).any():
             ax.set_yscale("log")
-        for place, (name, look) in enumerate(looks.items()):
+        for place, (name, look) in enumerate(known.items()):
             _line(ax, here[here[line] == name], look, place)
-        for begins, group in windows.groupby("iteration"):
-            for place, setting in enumerate(group["setting"]):
-                color = looks[setting].color if line == "setting" else "0.5"
-                # where marks of several settings coincide, their dashes take turns
-                dash = (4 * place, (3, 1 + 4 * (len(group) - 1)))
-                ax.axvline(begins, color=color, lw=0.8, ls=dash, zorder=0.5)
+        _marks(ax, windows, {name: look.color for name, look in known.items()})
         if level is not None:
             ax.axhline(level, color="0.2", lw=0.7, zorder=0.6)
         if not len(here) or not np.isfinite(here["mean"]).any():
             ax.text(0.5, 0.5, "no values", transform=ax.transAxes, ha="center", color="0.5")
         ax.set_title(title, loc="left")
-        _vertical(ax, curves if logarithmic else here)
+        _vertical(ax, curves if shared else here)
         unit = horizontal(ax, every)
     fig.supxlabel(unit, fontsize=8)
-    _legend(fig, curves, looks, line, len(windows) > 0)
+    _legend(fig, curves, known, line, len(windows) > 0)
     return dict(zip(panels, axes, strict=False))
 
 
-def draw_bounds(fig: Any, frame: pd.DataFrame) -> None:
-    """The chain of bounds, one line each: on a linear axis, which shows the gaps between them,
-    and on a logarithmic one, which shows those that lie close to each other.
-    """
-    panels = {"linear": "MLS and its bounds (output/input)", "logarithmic": "the same, logarithmic"}
-    twice = pd.concat([frame.assign(axis=axis) for axis in panels], ignore_index=True)
-    draw(fig, twice, panels, panel="axis", line="quantity", columns=2)
+def _marks(ax: Any, windows: pd.DataFrame, colors: Mapping[str, str]) -> None:
+    """Where interpolation begins, in the colour of the setting where the lines are settings."""
+    for begins, group in windows.groupby("iteration"):
+        for place, setting in enumerate(group["setting"]):
+            # where marks of several settings coincide, their dashes take turns
+            dash = (4 * place, (3, 1 + 4 * (len(group) - 1)))
+            ax.axvline(begins, color=colors.get(setting, "0.5"), lw=0.8, ls=dash, zorder=0.5)
 
 
-def log_spaced(checkpoints: Sequence[float] | np.ndarray) -> bool:
-    """Whether the positive checkpoints are spaced more evenly in their logarithm."""
-    positive = np.asarray(checkpoints, dtype=float)
-    positive = positive[positive > 0]
-    if len(positive) < 3:
-        return False
-    spacings = (np.diff(positive), np.diff(np.log(positive)))
-    linear, logarithmic = (gaps.std() / gaps.mean() for gaps in spacings)
-    return bool(logarithmic < linear)
-
-
-def _curves(runs: xr.Dataset, quantity: str, samples: Sequence[str]) -> Iterator[pd.DataFrame]:
-    """A curve per sample set and layer, where the quantity has them."""
-    array = runs[quantity]
-    if "samples" in array.dims:
-        cuts = [(s, array.sel(samples=s)) for s in samples]
-    else:
-        cuts = [("train" if quantity.startswith("train") else "test", array)]
-    for name, cut in cuts:
-        layers = list(cut["layer"].values) if "layer" in cut.dims else [None]
-        for layer in layers:
-            values = cut if layer is None else cut.sel(layer=layer)
-            numbers = _over_runs(values.transpose("run", "checkpoint").values)
-            yield pd.DataFrame(
-                {
-                    "samples": name,
-                    "layer": layer or "",
-                    "quantity": quantity,
-                    "iteration": runs["checkpoint"].values.astype(float),
-                    **dict(zip(NUMBERS, numbers, strict=True)),
-                }
-            )
-
-
-def _over_runs(values: np.ndarray) -> tuple[np.ndarray, ...]:
-    """`NUMBERS` of the runs that have a value: (checkpoints,) each.
-
-    values: (runs, checkpoints).  NaN are runs without a value; one run has no deviation. The band
-    is one standard deviation around the mean, and no wider than the runs: no band of accuracies
-    goes beyond 100 %, and none of losses below 0.
-    """
-    there = ~np.isnan(values)
-    count = there.sum(axis=0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.where(there, values, 0).sum(axis=0) / count
-        squares = np.where(there, values - mean, 0) ** 2
-        sd = np.sqrt(squares.sum(axis=0) / np.where(count > 1, count - 1, np.nan))
-    low = np.maximum(mean - sd, np.where(there, values, np.inf).min(axis=0))
-    high = np.minimum(mean + sd, np.where(there, values, -np.inf).max(axis=0))
-    return mean, sd, low, high, count.astype(float)
-
-
-def _looks(line: str, names: pd.Series) -> dict[str, Look]:
-    """How the lines look that there are."""
+def _looks(line: str, names: pd.Series, own: Mapping[str, Look]) -> dict[str, Look]:
+    """How the lines look that there are; samples and bounds in the order of `style`."""
     if line == "setting":
-        return look_of_settings(names)
-    known = SAMPLES if line == "samples" else BOUNDS
-    return {name: look for name, look in known.items() if name in set(names)}
+        return look_of_settings(names, own)
+    known = {**(SAMPLES if line == "samples" else BOUNDS), **own}
+    there = {*names}
+    return look_of_settings([*(n for n in known if n in there), *names], known)
 
 
 def _line(ax: Any, rows: pd.DataFrame, look: Look, place: int) -> None:
@@ -241,22 +143,6 @@ def _vertical(ax: Any, rows: pd.DataFrame) -> None:
             ax.yaxis.set_minor_formatter(NullFormatter())
 
 
-def horizontal(ax: Any, iterations: Sequence[float]) -> str:
-    """The axis of iterations, the same in all panels. Returns what stands on it."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
-
-    if log_spaced(iterations):
-        ax.set_xscale("log")
-        ax.set_xlim(iterations[0] / 1.15, iterations[-1] * 1.15)
-        ax.xaxis.set_major_locator(LogLocator(numticks=8))
-        ax.xaxis.set_minor_formatter(NullFormatter())
-        return "iteration"
-    unit = 1000 if iterations and iterations[-1] >= 20_000 else 1
-    ax.xaxis.set_major_locator(MaxNLocator(6))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x / unit:g}"))
-    return "iteration (thousands)" if unit > 1 else "iteration"
-
-
 def _legend(
     fig: Any, curves: pd.DataFrame, looks: Mapping[str, Look], line: str, marks: bool
 ) -> None:
@@ -281,8 +167,3 @@ def _runs(counts: pd.Series) -> str:
     most = int(counts.max())
     fewest = int(counts[counts > 0].min()) if most else 0
     return f"{most} run{'s' if most != 1 else ''}" if fewest == most else f"{fewest} to {most} runs"
-
-
-def titles(quantities: Sequence[str]) -> dict[str, str]:
-    """Panels of one quantity each."""
-    return {name: TITLES[name] for name in quantities}

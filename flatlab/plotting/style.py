@@ -1,12 +1,13 @@
 """What looks the same in every figure: colours and markers of the lines, names of the quantities.
 
-A setting keeps its colour and its marker in all figures. Plain strings: nothing is imported.
+A setting keeps its colour and its marker in all figures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import xarray as xr
 
@@ -30,18 +31,6 @@ SETTINGS = {
 }
 """The five settings of chen2026 and chen2024, in seaborn's palette for the colour-blind."""
 
-INPUT_SCALES = {
-    "0.5": Look("#56b4e9", "o", "-"),
-    "1": Look("#0173b2", "s", "--"),
-    "1.5": Look("#08306b", "D", ":"),
-}
-SETTINGS |= {
-    f"activation {name}, input scale {scale}": look
-    for name in ("relu", "tanh")
-    for scale, look in INPUT_SCALES.items()
-}
-"""The settings of macdonald2023's Figures 30 and 31: the larger the inputs, the darker."""
-
 OTHERS = (
     Look("#56b4e9", "P"),
     Look("#ca9161", "X"),
@@ -64,6 +53,12 @@ BOUNDS = {
 }
 """In the order in which the lines lie: D above C above B above A."""
 
+KINDS: dict[Literal["pooled", "within"], tuple[str, str, str]] = {
+    "pooled": ("#222222", "o", "all networks"),
+    "within": ("#c05621", "D", "within settings"),
+}
+"""Colour, marker and name of correlations, by what they are over."""
+
 WORDS = {"lr": "learning rate", "batch_size": "batch size", "scale": "input scale"}
 NAMES = {
     "train": "training samples",
@@ -83,7 +78,9 @@ TITLES = {
     "root_sharpness": r"sharpness $\sqrt{S}$ (output/parameter)",
     "log_volume": "log volumetric ratio (natural logarithm)",
     "mls": "MLS (output/input)",
+    "bound_d": "MLS bound (output/input)",
     "nmls": "NMLS (sum over the layers)",
+    "nmls_bound": "NMLS bound",
     "g": "G (output²/input²)",
     "local_dimension": "local dimensionality",
     "hessian_lambda_max": r"sharpness $\lambda_{\max}(H)$ (loss/parameter²)",
@@ -108,10 +105,38 @@ LABELS = {
 """Quantities in few letters, for panels that are small."""
 
 
-def look_of_settings(settings: Iterable[str]) -> dict[str, Look]:
-    """The looks of settings, given in words."""
-    others = (look for _ in range(1000) for look in OTHERS)
-    return {s: SETTINGS[s] if s in SETTINGS else next(others) for s in dict.fromkeys(settings)}
+def look_of_settings(
+    settings: Iterable[str], own: Mapping[str, Look] | None = None
+) -> dict[str, Look]:
+    """The looks of settings, given in words.  own: those that a figure has its own looks for."""
+    known = {**SETTINGS, **(own or {})}
+    others = itertools.cycle(OTHERS)
+    return {s: known[s] if s in known else next(others) for s in dict.fromkeys(settings)}
+
+
+def title_of(quantity: str) -> str:
+    """A quantity with its unit; one without a title is called by its key."""
+    return TITLES.get(quantity, quantity.replace("_", " "))
+
+
+def label_of(quantity: str) -> str:
+    """A quantity in few letters, on up to two lines."""
+    return LABELS.get(quantity, quantity.replace("_", "\n", 1).replace("_", " "))
+
+
+def short_label_of(quantity: str) -> str:
+    """A quantity in few letters, on one line."""
+    return label_of(quantity).replace("\n", " ")
+
+
+def heading(table: xr.Dataset) -> str:
+    """What an experiment is called above a panel."""
+    a = table.attrs
+    return (
+        f"{a['name']}: {a['network']} on {a['data']}"
+        if "network" in a
+        else f"{a['name']} on {a['data']}"
+    )
 
 
 def in_words(table: xr.Dataset) -> list[str]:

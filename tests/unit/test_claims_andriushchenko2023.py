@@ -12,16 +12,17 @@ import xarray as xr
 from matplotlib.figure import Figure
 from scipy.stats import kendalltau
 
-from flatlab import plotting
+from flatlab import plan, plotting
 from flatlab.claims import Evidence, verify
 from flatlab.papers.andriushchenko2023 import fig1, fig7
 from flatlab.papers.andriushchenko2023._networks import NETWORKS, fitted, not_fitted, relative_error
 from flatlab.papers.andriushchenko2023.claims import CLAIMS
-from flatlab.tables.correlations import correlate
 
 SCALES = ["none", "balanced", "printed", "elementwise"]
 ABOUT = {
     "scale": "paper",
+    "name": "some-grid",
+    "extent": "so many",
     "network": "some",
     "data": "made-up",
     "length": "a while",
@@ -81,7 +82,7 @@ def diagonal(
         "samples": ["train"],
         "scales": SCALES,
     }
-    return xr.Dataset(variables, coords=coordinates, attrs={**ABOUT, "grid": "dln-grid"})
+    return xr.Dataset(variables, coords=coordinates, attrs={**ABOUT, "experiment": "dln-grid"})
 
 
 LARGE_ERROR, ERROR_AT_THE_LIMIT = diagonal(error=0.3), diagonal(runs=12, error=0.1)
@@ -155,7 +156,7 @@ def test_of_many_networks_the_first_two_hundred_are_taken() -> None:
 def test_what_is_not_finite_is_left_out_of_its_correlation_alone() -> None:
     table = diagonal()
     table["rescaled_trace"][3:6, 1, 0, 2] = np.inf
-    frame = fig7.frame({"dln-grid": table}, {}).set_index("panel")
+    frame = fig7.frame({}, {"dln-grid": table}, {}).set_index("panel")
     taus = frame[frame["row"] == "tau"]
     assert taus["networks"].to_dict() == {
         panel: 77 if panel == "printed" else 80 for panel in fig7.PANELS
@@ -213,7 +214,7 @@ def linear(
         "logits": ["plain", "normalized"],
         "radius": ["0.1", "0.25", "0.5"],
     }
-    return xr.Dataset(variables, coords=coordinates, attrs={**ABOUT, "grid": "linear-grid"})
+    return xr.Dataset(variables, coords=coordinates, attrs={**ABOUT, "experiment": "linear-grid"})
 
 
 def some_floor() -> xr.Dataset:
@@ -276,9 +277,9 @@ def test_every_claim_is_tested() -> None:
 
 
 def test_the_panels_of_figure_7_show_the_networks_and_taus_of_the_csv() -> None:
-    frame = fig7.frame({"dln-grid": diagonal(stopped=60)}, {})
+    frame = fig7.frame({}, {"dln-grid": diagonal(stopped=60)}, {})
     fig = Figure(figsize=(11, 7), layout="constrained")
-    fig7.draw(fig, frame)
+    fig7.draw(fig, frame, {})
     for ax, panel in zip(fig.axes, fig7.PANELS, strict=False):
         points = frame[(frame["panel"] == panel) & (frame["row"] == "run")]
         row = frame[(frame["panel"] == panel) & (frame["row"] == "tau")].iloc[0]
@@ -294,7 +295,7 @@ def test_the_panels_of_figure_7_show_the_networks_and_taus_of_the_csv() -> None:
 def test_the_lines_of_figure_1_are_means_of_the_runs_that_did_not_diverge() -> None:
     table = linear(noise=0.3)
     table["diverged"][2] = True
-    frame = fig1.frame({"linear-grid": table}, {})
+    frame = fig1.frame({}, {"linear-grid": table}, {})
     assert (frame["networks"] == 4).all()
     kept = table.isel(run=[0, 1, 3, 4], samples=0)
     line = frame[(frame["panel"] == "adaptive-l2") & (frame["line"] == "0.25")]
@@ -309,7 +310,7 @@ def test_the_lines_of_figure_1_are_means_of_the_runs_that_did_not_diverge() -> N
     training = frame[(frame["panel"] == "training") & (frame["line"] == "loss")]
     np.testing.assert_allclose(training["mean"], kept["classification_loss"].mean("run"))
     fig = Figure(figsize=(11, 7), layout="constrained")
-    fig1.draw(fig, frame)
+    fig1.draw(fig, frame, {})
     for ax, (_, panel) in zip(fig.axes, frame.groupby("panel", sort=False), strict=True):
         drawn = [line.get_xydata() for line in ax.lines if len(line.get_xdata()) > 2]
         rows = [part[part["x"] > 0][["x", "mean"]] for _, part in panel.groupby("line")]
@@ -322,7 +323,8 @@ def test_the_lines_of_figure_1_are_means_of_the_runs_that_did_not_diverge() -> N
 def test_each_figure_is_made_and_also_of_no_network_at_all(figure: str, make: Any) -> None:
     table = make()
     target, grid = f"andriushchenko2023_{figure}", GRIDS[figure]
-    files = plotting.make(target, {grid: table}, {grid: correlate(table)})
+    settings = next(f.settings for f in plan.figures() if f.target == target)
+    files = plotting.make(settings, {grid: table}, {})
     assert set(files) == {"csv", "pdf", "svg", "png"}
     assert len(pd.read_csv(io.BytesIO(files["csv"]))) > 100
     none = table.assign_coords(diverged=table["diverged"] | True)
@@ -330,5 +332,5 @@ def test_each_figure_is_made_and_also_of_no_network_at_all(figure: str, make: An
         none["ended"] = none["ended"].copy(data=np.full(none.sizes["run"], "diverged"))
     module = fig1 if figure == "fig1" else fig7
     fig = Figure(figsize=(11, 7), layout="constrained")
-    module.draw(fig, module.frame({grid: none}, {}))
+    module.draw(fig, module.frame({}, {grid: none}, {}), {})
     fig.draw_without_rendering()

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from flatlab import plan, plotting
 from flatlab.claims import Evidence, verify
-from flatlab.papers.macdonald2023 import _norms, fig32
+from flatlab.papers.macdonald2023 import fig32
 from flatlab.papers.macdonald2023._frequencies import (
     FIRST_LAYER,
     FREQUENCIES,
@@ -23,9 +23,11 @@ from flatlab.papers.macdonald2023._frequencies import (
     SHARPNESS,
 )
 from flatlab.papers.macdonald2023._regression import REGRESSION
-from flatlab.tables.correlations import correlate
+from flatlab.plotting import table as typeset
+from flatlab.plotting.quantities import FigureError
 
 SEEDS = 10
+TABLES = {GAUSSIAN: "table1", RELU: "table2"}
 LIKE_THE_PAPER = {
     GAUSSIAN: {
         JACOBIAN: {"high": 327, "low": 84},
@@ -81,7 +83,7 @@ def table(grid: str, rows: dict[str, dict[str, float]], diverged: int | None = N
         "samples": ["train"],
         "layer": ["fc1", "fc2"],
     }
-    about = {key: grid for key in ("grid", "network", "data", "length")}
+    about = {key: grid for key in ("experiment", "name", "extent", "network", "data")}
     about |= {"scale": "paper", "stands_in_for": "", "left_out": 0}
     about |= {"hyperparameters": ["initialization"]}
     return xr.Dataset(variables, coords=coordinates, attrs=about)
@@ -132,16 +134,21 @@ def test_the_rows_of_a_table_are_means_and_deviations_of_the_networks_that_did_n
     grid: str,
 ) -> None:
     made = table(grid, LIKE_THE_PAPER[grid], diverged=3)
-    frame = _norms.frame(grid, made).set_index(["quantity", "frequency"])
+    settings = settings_of(TABLES[grid])
+    frame = typeset.frame(settings, {grid: made}, {}).set_index(["quantity", "initialization"])
     for name in (JACOBIAN, SHARPNESS):
         runs = made.sel(run=~made["diverged"].values)
         for start, frequency in FREQUENCIES[grid].items():
             values = runs[name].values[runs["initialization"].values == start].ravel()
-            row = frame.loc[name, frequency]
+            row = frame.loc[name, start]
             assert row["networks"] == len(values) == (9 if frequency == "high" else 10)
             assert row["mean"] == pytest.approx(values.mean(), rel=1e-12)
             assert row["sd"] == pytest.approx(values.std(ddof=1), rel=1e-12)
             assert values.min() < row["low"] < row["mean"] < row["high"] < values.max()
+
+
+def settings_of(figure: str) -> dict[str, Any]:
+    return next(f.settings for f in plan.figures() if f.target == f"macdonald2023_{figure}")
 
 
 def texts(fig: Figure) -> list[str]:
@@ -150,7 +157,8 @@ def texts(fig: Figure) -> list[str]:
 
 def test_the_table_shows_the_numbers_of_the_csv_beside_those_of_the_paper() -> None:
     fig = Figure(figsize=(9, 3))
-    _norms.draw(fig, _norms.frame(GAUSSIAN, tables()[GAUSSIAN]))
+    settings = settings_of("table1")
+    typeset.draw(fig, typeset.frame(settings, {GAUSSIAN: tables()[GAUSSIAN]}, {}), settings)
     shown = texts(fig)
     for text in ("327.0 ± 11.", "326.8 ± 182.5", "13,518 ± 3,872", "0.56 ± 0.02", "10 networks"):
         assert any(text in other for other in shown), text
@@ -158,15 +166,26 @@ def test_the_table_shows_the_numbers_of_the_csv_beside_those_of_the_paper() -> N
 
 def test_what_is_not_there_is_not_shown_as_a_number() -> None:
     fig = Figure(figsize=(9, 3))
-    frame = _norms.frame(RELU, tables()[RELU].drop_vars(SHARPNESS))
-    _norms.draw(fig, frame)
+    made = tables()[RELU]
+    made[SHARPNESS] = made[SHARPNESS] * np.nan
+    settings = settings_of("table2")
+    typeset.draw(fig, typeset.frame(settings, {RELU: made}, {}), settings)
     assert texts(fig).count("not measured") == 2
     assert not any("nan" in text for text in texts(fig))
 
 
+def test_a_row_of_a_quantity_that_no_table_has_is_refused_in_one_sentence() -> None:
+    made = {RELU: tables()[RELU].drop_vars(SHARPNESS)}
+    with pytest.raises(FigureError, match=f"^{RELU} has no quantity '{SHARPNESS}'; "):
+        typeset.frame(settings_of("table2"), made, {})
+    settings = settings_of("table2") | {"parts": {FIRST_LAYER: {"of": "weight_norm", "lyer": "x"}}}
+    with pytest.raises(FigureError, match=r"no dimension 'lyer'; did you mean 'layer'\?"):
+        typeset.frame(settings, {RELU: tables()[RELU]}, {})
+
+
 def test_the_curves_are_of_the_first_networks_that_did_not_diverge() -> None:
     made = {GAUSSIAN: table(GAUSSIAN, LIKE_THE_PAPER[GAUSSIAN], diverged=0), RELU: tables()[RELU]}
-    frame = fig32.frame(made, {})
+    frame = fig32.frame({}, made, {})
     runs = list(dict.fromkeys(frame["run"]))
     assert runs == ["framework-s1", "low-frequency-s0", "high-frequency-s0", "framework-s0"]
     assert frame.groupby("row").size().to_dict() == {"curve": 20, "norm": 4, "point": 12}
@@ -175,8 +194,8 @@ def test_the_curves_are_of_the_first_networks_that_did_not_diverge() -> None:
 
 
 def test_the_panels_show_the_rows_of_the_csv() -> None:
-    fig, frame = Figure(figsize=(9, 6)), fig32.frame(tables(), {})
-    fig32.draw(fig, frame)
+    fig, frame = Figure(figsize=(9, 6)), fig32.frame({}, tables(), {})
+    fig32.draw(fig, frame, {})
     for number, ax in enumerate(fig.axes):
         curve, points = ax.lines
         head = frame["activation"] == ("Gaussian", "ReLU")[number // 2]
@@ -188,18 +207,15 @@ def test_the_panels_show_the_rows_of_the_csv() -> None:
 
 def test_a_figure_without_any_network_says_so() -> None:
     none = {g: t.assign_coords(diverged=t["diverged"] | True) for g, t in tables().items()}
-    fig, frame = Figure(figsize=(9, 6)), fig32.frame(none, {})
-    fig32.draw(fig, frame)
+    fig, frame = Figure(figsize=(9, 6)), fig32.frame({}, none, {})
+    fig32.draw(fig, frame, {})
     assert frame.empty
     assert [ax.get_title(loc="right") for ax in fig.axes] == ["no network"] * 4
 
 
 @pytest.mark.parametrize("figure", REGRESSION)
 def test_each_is_made_from_its_grids_in_every_format(figure: str) -> None:
-    target = f"macdonald2023_{figure}"
-    grids = next(f.grids for f in plan.figures() if f.target == target)
-    made = {grid: found for grid, found in tables().items() if grid in grids}
-    correlations = {grid: correlate(found) for grid, found in made.items()}
-    files = plotting.make(target, made, correlations)
+    settings = settings_of(figure)
+    files = plotting.make(settings, {key: tables()[key] for key in settings["experiments"]}, {})
     assert set(files) == {"csv", "pdf", "svg", "png"}
     assert len(pd.read_csv(io.BytesIO(files["csv"]))) > 5

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import io
-from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -15,15 +14,21 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from flatlab import plan, plotting
-from flatlab.plotting import pairs as pairplot
-from flatlab.plotting import style
+from flatlab.plotting import heatmap, pairs, scatter, style
+from flatlab.plotting.quantities import FigureError
 from flatlab.tables.correlations import correlate
 
 mpl.use("Agg")
-NAMES = ("mls", "nmls", "root_sharpness")
+NAMES = ["mls", "nmls", "root_sharpness"]
+SETTINGS = plan.Pairs(
+    "mlp-grid", quantities=NAMES, title="a title", caption="A caption."
+).resolved()
+SETTINGS |= {"paper": "chen2026", "key": "figH8"}
 ABOUT = {
     "scale": "demo",
-    "grid": "mlp-grid",
+    "experiment": "mlp-grid",
+    "name": "mlp-grid",
+    "extent": "29 mlp4-small networks on digits; 1 diverged and left out",
     "network": "mlp4-small",
     "data": "digits",
     "length": "12,000 iterations",
@@ -33,7 +38,7 @@ ABOUT = {
 }
 
 
-def table(names: tuple[str, ...]) -> xr.Dataset:
+def table(names: list[str]) -> xr.Dataset:
     generator = np.random.default_rng(0)
     shape = ("run", "checkpoint", "samples")
     coordinates = {
@@ -50,15 +55,23 @@ def table(names: tuple[str, ...]) -> xr.Dataset:
     return xr.Dataset(variables, coords=coordinates, attrs=ABOUT)
 
 
+def declared(target: str) -> dict[str, Any]:
+    return next(figure.settings for figure in plan.figures() if figure.target == target)
+
+
+def framed(runs: xr.Dataset, **options: Any) -> pd.DataFrame:
+    settings = {**SETTINGS, **options}
+    return pairs.frame(settings, {"mlp-grid": runs}, {"mlp-grid": correlate(runs)})
+
+
 @pytest.fixture(scope="module")
 def frame() -> pd.DataFrame:
-    runs = table(NAMES)
-    return pairplot.frame(runs, correlate(runs), NAMES)
+    return framed(table(NAMES))
 
 
 def drawn(frame: pd.DataFrame) -> Figure:
     fig = Figure(figsize=(4, 4), layout="constrained")
-    pairplot.draw(fig, frame, NAMES)
+    pairs.draw(fig, frame, SETTINGS)
     return fig
 
 
@@ -68,8 +81,7 @@ def test_the_points_drawn_are_the_rows_of_the_csv(frame: pd.DataFrame) -> None:
     for i, y in enumerate(NAMES):
         for j, x in enumerate(NAMES):
             if i != j:
-                points = np.concatenate([line.get_xydata() for line in axes[i, j].lines])
-                points = points[np.isfinite(points).all(axis=1)]
+                (points,) = (part.get_offsets() for part in axes[i, j].collections)
                 assert sorted(map(tuple, points)) == sorted(zip(runs[x], runs[y], strict=True))
 
 
@@ -104,7 +116,7 @@ def test_settings_are_told_apart_in_words_by_colour_and_by_marker(frame: pd.Data
 
 def test_a_selection_of_seeds_has_correlations_of_its_own() -> None:
     runs = table(NAMES)
-    few = pairplot.frame(runs, correlate(runs), NAMES, seeds=range(4))
+    few = framed(runs, seeds=[0, 1, 2, 3])
     points = few[few["row"] == "run"]
     assert len(points) == 12  # seed 4 of the first setting is the one that diverged
     rho = few[few["row"] == "rho"].set_index("name")
@@ -125,7 +137,7 @@ def test_a_setting_looks_the_same_whatever_else_is_shown() -> None:
 def test_the_legend_stays_inside_the_figure(width: int) -> None:
     fig = Figure(figsize=(width, 8), layout="constrained")
     runs = table(NAMES)
-    pairplot.draw(fig, pairplot.frame(runs, correlate(runs), NAMES), NAMES)
+    pairs.draw(fig, framed(runs), SETTINGS)
     fig.draw_without_rendering()
     assert fig.legends[0].get_window_extent().x1 <= fig.bbox.x1
 
@@ -134,52 +146,107 @@ def test_an_undefined_correlation_and_a_value_that_is_not_finite_do_not_stop_the
     runs = table(NAMES)
     runs["nmls"][0] = np.inf
     runs["root_sharpness"] = runs["root_sharpness"] * 0 + 3
-    fig = drawn(pairplot.frame(runs, correlate(runs), NAMES))
+    fig = drawn(framed(runs))
     fig.draw_without_rendering()
     assert any("undefined" in t.get_text() for ax in fig.axes for t in ax.texts)
 
 
-def test_a_figure_is_made_in_every_format_and_repeats_bit_for_bit(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    from flatlab.papers.chen2026 import figH8
-
-    monkeypatch.setattr(pairplot, "CHEN2026", NAMES)
+def test_a_figure_is_made_in_every_format_and_repeats_bit_for_bit() -> None:
     runs = table(NAMES)
-    tables, correlations = {"mlp-grid": runs}, {"mlp-grid": correlate(runs)}
-    first, second = (plotting.make("chen2026_figH8", tables, correlations) for _ in range(2))
+    given = SETTINGS, {"mlp-grid": runs}, {"mlp-grid": correlate(runs)}
+    first, second = (plotting.make(*given) for _ in range(2))
     assert first == second
     assert set(first) == {"csv", "pdf", "svg", "png"}
     back = pd.read_csv(io.BytesIO(first["csv"]))
-    pd.testing.assert_frame_equal(back, figH8.frame(tables, correlations), check_dtype=False)
+    pd.testing.assert_frame_equal(back, pairs.frame(*given), check_dtype=False)
 
 
 def test_a_figure_says_on_what_it_was_computed_and_what_it_stands_in_for() -> None:
-    text = plotting.about(correlate(table(NAMES)))
+    text = plotting.about(table(NAMES))
     for part in ("29 mlp4-small networks", "digits", "1 diverged", "mlp4 on fashion-mnist"):
         assert part in text
+    assert "stands in" not in plotting.about(table(NAMES).assign_attrs(stands_in_for=""))
 
 
-def test_the_title_names_every_scale_and_data_set_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from flatlab.papers.chen2026 import figH8
-
-    monkeypatch.setattr(pairplot, "CHEN2026", NAMES)
+def test_title_and_caption_name_every_table_scale_and_data_set_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(plotting, "FORMATS", ("svg",))
     monkeypatch.setitem(plotting.STYLE, "svg.fonttype", "none")
+    data = {"mlp-grid": "digits", "vgg-grid": "photographs", "lenet-grid": "digits"}
     runs = table(NAMES)
-    grids = {"mlp-grid": "digits", "vgg-grid": "photographs", "lenet-grid": "digits"}
-    correlations = {grid: correlate(runs).assign_attrs(data=data) for grid, data in grids.items()}
-    files = plotting.make("chen2026_figH8", {"mlp-grid": runs}, correlations)
-    assert f"figH8 (demo on digits and photographs): {figH8.FIGURE['title']}" in str(files["svg"])
+    shown = {
+        key: runs.assign_attrs(experiment=key, name=key, data=data[key], extent=f"so many {key}")
+        for key in data
+    }
+    settings = declared("chen2026_fig4") | {"pairs": [["mls", "nmls"]]}
+    text = str(plotting.make(settings, shown, {key: correlate(runs) for key in data})["svg"])
+    assert f"fig4 (demo on digits and photographs): {settings['title']}" in text
+    for key in data:
+        assert text.count(f"so many {key}") == 1
 
 
-def test_every_figure_of_the_package_declares_itself_and_its_quantities_have_labels() -> None:
-    for figure in plan.figures():
-        path = Path(plotting.__file__).parents[1] / "papers" / figure.paper / f"{figure.key}.py"
-        functions = {n.name for n in ast.parse(path.read_text()).body if hasattr(n, "name")}
-        assert {"frame", "draw"} <= functions
-        assert figure.tables
-        assert figure.caption.endswith(".")
+def test_a_quantity_that_a_table_does_not_have_is_one_sentence() -> None:
+    with pytest.raises(
+        FigureError, match=r"^mlp-grid has no quantity 'nmsl'; did you mean 'nmls'\?"
+    ):
+        framed(table(NAMES), quantities=["mls", "nmsl"])
+
+
+def test_a_line_of_least_squares_goes_through_the_points() -> None:
+    runs = table(NAMES)
+    runs["nmls"] = 2 * runs["mls"] + 1
+    settings = declared("chen2026_fig4") | {"pairs": [["mls", "nmls"]]}
+    frame = scatter.frame(settings, {"mlp-grid": runs}, {"mlp-grid": correlate(runs)})
+    for fit in (False, True):
+        fig = Figure(figsize=(4, 4), layout="constrained")
+        scatter.draw(fig, frame, settings | {"fit": fit})
+        lines = fig.axes[0].lines
+        assert len(lines) == fit
+    x, y = lines[0].get_data()
+    np.testing.assert_allclose(y, 2 * x + 1)
+    values = frame["x_value"].dropna()
+    assert (x.min(), x.max()) == pytest.approx((values.min(), values.max()))
+
+
+@pytest.mark.parametrize("kind", ["pooled", "within"])
+def test_a_heatmap_prints_and_colours_the_correlations(kind: str) -> None:
+    runs = table(NAMES)
+    runs["root_sharpness"] = -runs["root_sharpness"]
+    matrix = correlate(runs)
+    settings = plan.Heatmap(
+        "mlp-grid", quantities=NAMES, kind=kind, title="a title", caption="A caption."
+    ).resolved()
+    frame = heatmap.frame(settings, {"mlp-grid": runs}, {"mlp-grid": matrix})
+    fig = Figure(figsize=(4, 4), layout="constrained")
+    heatmap.draw(fig, frame, settings)
+    ax = fig.axes[0]
+    printed = {
+        (round(t.get_position()[0] - 0.5), round(t.get_position()[1] - 0.5)): t.get_text()
+        for t in ax.texts
+    }
+    colors = ax.collections[0].get_facecolors().reshape(3, 3, 4)
+    for row, y in enumerate(NAMES):
+        for column, x in enumerate(NAMES):
+            rho = matrix["rho"].sel(kind=kind, x=x, y=y).item()
+            if x == y:
+                assert (column, row) not in printed
+            else:
+                assert printed[column, row].replace("−", "-") == f"{rho:.2f}"
+                red, _, blue, _ = colors[row, column]
+                assert (red > blue) == (rho > 0)
+
+
+def test_a_heatmap_of_an_undefined_correlation_says_so() -> None:
+    runs = table(NAMES)
+    runs["nmls"] = runs["nmls"] * 0 + 3
+    settings = plan.Heatmap("mlp-grid", quantities=NAMES, title="a title", caption="A.").resolved()
+    given = settings | {"paper": "chen2026", "key": "fig9"}, {"mlp-grid": runs}
+    files = plotting.make(*given, {"mlp-grid": correlate(runs)})
+    assert set(files) == {"csv", "pdf", "svg", "png"}
+    fig = Figure(figsize=(4, 4), layout="constrained")
+    heatmap.draw(fig, pd.read_csv(io.BytesIO(files["csv"])), settings)
+    assert [text.get_text() for text in fig.axes[0].texts].count("?") == 4
 
 
 def test_a_palette_changes_no_colour_that_one_could_see():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 
 import matplotlib as mpl
@@ -13,13 +12,14 @@ from matplotlib.figure import Figure
 
 from flatlab import plan, plotting, simulations
 from flatlab.papers.petzka2021 import fig3, fig4
+from flatlab.tables.published import with_current_names
 
 mpl.use("Agg")
 SMALL = {
     "locally-constant-labels": {"datasets": 6, "training_size": 40, "test_size": 40},
     "representativeness": {"separations": [0.5, 4.0], "repeats": 3, "size": 120},
 }
-TARGETS = [figure for figure in plan.figures() if {*figure.tables} <= {*SMALL}]
+TARGETS = [figure for figure in plan.figures() if {*figure.experiments} <= {*SMALL}]
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def tables():
     made = {}
     for key, changes in SMALL.items():
         settings = plan.study_settings(key, "demo") | changes
-        made[key] = simulations.make(key, "demo", settings)
+        made[key] = with_current_names(simulations.make(key, "demo", settings), key)
     return made
 
 
@@ -35,20 +35,19 @@ def tables():
 def test_a_figure_of_studies_is_made_and_its_csv_holds_its_frame(figure, tables, monkeypatch):
     monkeypatch.setattr(plotting, "FORMATS", ("svg",))
     monkeypatch.setitem(plotting.STYLE, "svg.fonttype", "none")
-    shown = {key: tables[key] for key in figure.studies}
-    files = plotting.make(figure.target, shown, {})
-    assert files == plotting.make(figure.target, shown, {})
-    module = importlib.import_module(f"flatlab.papers.{figure.paper}.{figure.key}")
-    frame = module.frame(shown, {})
+    shown = {key: tables[key] for key in figure.experiments}
+    files = plotting.make(figure.settings, shown, {})
+    assert files == plotting.make(figure.settings, shown, {})
+    frame = plotting.template_of(figure.settings).frame(figure.settings, shown, {})
     pd.testing.assert_frame_equal(pd.read_csv(io.BytesIO(files["csv"])), frame, check_dtype=False)
     text = files["svg"].decode()
     assert f"{figure.key} (demo on synthetic data): {figure.title}" in text
-    assert f"Scale demo: {figure.studies[0]}" in text
+    assert f"Scale demo: {figure.experiments[0]}, " in text
 
 
 def test_a_point_of_figure_3_is_the_mean_of_its_batches(tables):
     table = tables["locally-constant-labels"]
-    frame = fig3.frame(tables, {})
+    frame = fig3.frame({}, tables, {})
     panel = frame[(frame["panel"] == "variants") & (frame["line"] == fig3.VARIANTS["exact"][0])]
     for _, point in panel.iterrows():
         here = table.sel(variant="exact", separation=point["separation"], loss="squared")
@@ -64,7 +63,7 @@ def test_a_point_of_figure_3_is_the_mean_of_its_batches(tables):
 
 def test_a_point_of_figure_4_is_the_mean_of_its_samples(tables):
     table = tables["representativeness"]
-    frame = fig4.frame(tables, {})
+    frame = fig4.frame({}, tables, {})
     for _, point in frame.iterrows():
         here = table[point["quantity"]].sel(
             variant=point["variant"], separation=point["separation"]
@@ -75,9 +74,9 @@ def test_a_point_of_figure_4_is_the_mean_of_its_samples(tables):
 
 @pytest.mark.parametrize(("module", "groups"), [(fig3, "line"), (fig4, "quantity")])
 def test_the_points_drawn_are_the_rows_of_the_csv(module, groups, tables):
-    frame = module.frame(tables, {})
+    frame = module.frame({}, tables, {})
     fig = Figure(figsize=(9, 4), layout="constrained")
-    module.draw(fig, frame)
+    module.draw(fig, frame, {})
     panels = [part for _, part in frame.groupby(frame.columns[0], sort=False)]
     for ax, panel in zip(fig.axes, panels, strict=True):
         drawn = [line.get_ydata() for line in ax.lines]
@@ -94,7 +93,7 @@ def test_what_is_not_finite_leaves_a_gap_and_stops_nothing(tables):
     broken["representativeness"]["bound"][:, :, 0] = np.nan
     for module in (fig3, fig4):
         fig = Figure(figsize=(9, 4), layout="constrained")
-        module.draw(fig, module.frame(broken, {}))
+        module.draw(fig, module.frame({}, broken, {}), {})
         fig.draw_without_rendering()
-    counts = fig4.frame(broken, {}).groupby("quantity")["samples"].max()
+    counts = fig4.frame({}, broken, {}).groupby("quantity")["samples"].max()
     assert counts.to_dict() == {"bound": 2, "gap": 3, "representativeness": 3}

@@ -5,7 +5,6 @@ The tables of these tests look like those of real grids: training curves, layers
 
 from __future__ import annotations
 
-import importlib
 import io
 
 import matplotlib as mpl
@@ -16,13 +15,17 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from flatlab import plan, plotting
-from flatlab.plotting import curves as trends
-from flatlab.plotting import pairs as pairplot
-from flatlab.plotting import style
+from flatlab.papers.beyond import fig1, fig3
+from flatlab.plotting import curves, forest, scatter, style
+from flatlab.plotting.iterations import log_spaced
+from flatlab.plotting.spread import spread
 from flatlab.tables.correlations import correlate
 from flatlab.tables.selection import end_of_training, interpolation_begins, through_training
 
 mpl.use("Agg")
+CHEN2026 = ("test_accuracy", "nmls", "root_sharpness", "log_volume", "mls", "local_dimension")
+CHEN2024 = ("train_loss", "test_accuracy", "root_sharpness", "log_volume", "g", "local_dimension")
+ON_TEST = ("train_loss", "test_loss", "root_sharpness", "log_volume", "g", "local_dimension")
 THOROUGH = {"chen2026_fig4", "chen2026_figJ12", "beyond_fig1", "beyond_fig2"}
 """Made twice in all formats; the others share their code."""
 
@@ -134,7 +137,9 @@ def table(
     }
     about = {
         "scale": "demo",
-        "grid": grid,
+        "experiment": grid,
+        "name": grid,
+        "extent": f"{runs} {network} networks on {data}",
         "network": network,
         "data": data,
         "length": f"{last:,} iterations",
@@ -172,9 +177,19 @@ def correlations(tables: dict[str, xr.Dataset]) -> dict[str, xr.Dataset]:
 
 def drawn(frame: pd.DataFrame, panels: dict[str, str], **options: str) -> Figure:
     fig = Figure(figsize=(11, 7), layout="constrained")
-    trends.draw(fig, frame, panels, **options)
+    curves.draw_panels(fig, frame, panels, **options)
     fig.draw_without_rendering()
     return fig
+
+
+def titles(names: tuple[str, ...]) -> dict[str, str]:
+    """Panels of one quantity each."""
+    return {name: style.title_of(name) for name in names}
+
+
+def declared(target: str) -> dict:
+    """What a figure's template is given."""
+    return next(figure.settings for figure in plan.figures() if figure.target == target)
 
 
 def curves_of(ax) -> list:
@@ -249,7 +264,7 @@ def test_interpolation_begins_where_the_mean_loss_over_the_seeds_is_below_a_hund
 def test_the_axis_of_iterations_follows_the_spacing_of_the_checkpoints(
     checkpoints, logarithmic
 ) -> None:
-    assert trends.log_spaced(list(checkpoints)) is logarithmic
+    assert log_spaced(list(checkpoints)) is logarithmic
 
 
 # What a trend figure shows
@@ -258,10 +273,10 @@ def test_the_axis_of_iterations_follows_the_spacing_of_the_checkpoints(
 @pytest.mark.parametrize("checkpoints", [LOG_SPACED, EVEN])
 def test_a_frame_has_mean_and_deviation_over_the_seeds_at_every_checkpoint(checkpoints) -> None:
     runs = table(checkpoints=checkpoints)
-    frame = trends.frame(runs, ["mls", "train_loss"], {"batch_size": 20})
-    curves = frame[frame["row"] == "curve"]
+    frame = spread(runs, ["mls", "train_loss"], {"batch_size": 20})
+    lines = frame[frame["row"] == "curve"]
     first = 1 if checkpoints is LOG_SPACED else 0  # a logarithmic axis has no place for zero
-    for (setting, quantity), rows in curves.groupby(["setting", "quantity"]):
+    for (setting, quantity), rows in lines.groupby(["setting", "quantity"]):
         lr = float(setting.split(",")[0].split()[-1])
         one = runs.sel(run=((runs["lr"] == lr) & (runs["batch_size"] == 20)).values)
         values = one.sel(run=(one["seed"] < 5).values)[quantity]
@@ -275,13 +290,13 @@ def test_a_frame_has_mean_and_deviation_over_the_seeds_at_every_checkpoint(check
         np.testing.assert_allclose(rows["high"], high[first:])
         assert (rows["runs"] == 5).all()
         assert (rows["samples"] == "train").all()
-    assert len(curves.groupby(["setting", "quantity"])) == 6
+    assert len(lines.groupby(["setting", "quantity"])) == 6
 
 
 def test_every_panel_draws_the_rows_of_the_frame_and_nothing_else(tables) -> None:
-    names = trends.CHEN2026
-    frame = trends.frame(tables["vgg-grid"], names, {"lr": 0.1})
-    axes = drawn(frame, trends.titles(names)).axes
+    names = CHEN2026
+    frame = spread(tables["vgg-grid"], names, {"lr": 0.1})
+    axes = drawn(frame, titles(names)).axes
     assert len(axes) == len(names)
     for name, ax in zip(names, axes, strict=True):
         rows = frame[(frame["row"] == "curve") & (frame["quantity"] == name)]
@@ -299,7 +314,7 @@ def test_every_panel_draws_the_rows_of_the_frame_and_nothing_else(tables) -> Non
 
 
 def test_the_legend_says_of_how_few_runs_a_mean_is(tables) -> None:
-    frame = trends.frame(tables["vgg-grid"], ["mls"], {"lr": 0.1, "batch_size": 20})
+    frame = spread(tables["vgg-grid"], ["mls"], {"lr": 0.1, "batch_size": 20})
     curve = frame["row"] == "curve"
     frame.loc[curve, "runs"] = [0.0, 2.0] + [5.0] * (int(curve.sum()) - 2)
     [texts] = [legend.get_texts() for legend in drawn(frame, {"mls": "MLS"}).legends]
@@ -307,7 +322,7 @@ def test_the_legend_says_of_how_few_runs_a_mean_is(tables) -> None:
 
 
 def test_vertical_marks_stand_where_interpolation_begins(tables) -> None:
-    frame = trends.frame(tables["mlp-grid"], ["mls"])
+    frame = spread(tables["mlp-grid"], ["mls"])
     windows = frame[frame["row"] == "window"]
     assert len(windows) >= 4
     (ax,) = drawn(frame, {"mls": "MLS"}, columns=1).axes
@@ -322,7 +337,7 @@ def test_vertical_marks_stand_where_interpolation_begins(tables) -> None:
 
 
 def test_the_legend_says_how_many_runs_a_line_is_of(tables) -> None:
-    frame = trends.frame(tables["vgg-grid"], ["mls"], {"batch_size": 20})
+    frame = spread(tables["vgg-grid"], ["mls"], {"batch_size": 20})
     legend = drawn(frame, {"mls": "MLS"}).legends[0]
     assert [text.get_text() for text in legend.get_texts()] == [
         "learning rate 0.05, batch size 20 (4 runs)",
@@ -333,7 +348,7 @@ def test_the_legend_says_how_many_runs_a_line_is_of(tables) -> None:
 
 
 def test_lines_are_in_the_order_of_their_hyperparameters() -> None:
-    settings = dict.fromkeys(trends.frame(table(), ["mls"])["setting"])
+    settings = dict.fromkeys(spread(table(), ["mls"])["setting"])
     values = [tuple(float(part.split()[-1]) for part in words.split(", ")) for words in settings]
     assert values == [(0.05, 20), (0.1, 8), (0.1, 20), (0.1, 32), (0.2, 20)]
 
@@ -345,7 +360,7 @@ def test_a_gap_is_a_gap_and_a_value_between_two_gaps_has_a_marker() -> None:
     runs["mls"][:, empty, 1] = np.nan
     runs["mls"][:3, 20, 1] = np.nan
     sets = ("test", "misclassified")
-    frame = trends.frame(runs, ["mls"], {"lr": 0.1, "batch_size": 20}, sets)
+    frame = spread(runs, ["mls"], {"lr": 0.1, "batch_size": 20}, sets)
     rows = frame[frame["samples"] == "misclassified"].reset_index()
     assert list(np.flatnonzero(rows["mean"].isna())) == empty
     assert (rows["runs"][empty] == 0).all()
@@ -358,7 +373,7 @@ def test_a_mean_is_over_the_runs_that_have_a_value() -> None:
     runs = table(checkpoints=EVEN)
     chosen = (runs["lr"] == 0.2) & (runs["seed"] == 2)
     runs["mls"] = runs["mls"].where(~chosen | (runs["checkpoint"] < 50_000))
-    frame = trends.frame(runs, ["mls"], {"lr": 0.2})
+    frame = spread(runs, ["mls"], {"lr": 0.2})
     rows = frame[frame["row"] == "curve"]
     late = rows[rows["iteration"] >= 50_000]
     assert set(late["runs"]) == {4}
@@ -369,8 +384,8 @@ def test_a_mean_is_over_the_runs_that_have_a_value() -> None:
 
 def test_losses_and_accuracies_say_of_which_samples_they_are(tables) -> None:
     where = {"lr": 0.1, "batch_size": 20}
-    names = trends.ON_TEST_2024
-    frame = trends.frame(tables["vgg-grid"], names, where, ("test", "misclassified"))
+    names = ON_TEST
+    frame = spread(tables["vgg-grid"], names, where, ("test", "misclassified"))
     found = frame.groupby("quantity")["samples"].unique()
     assert list(found["train_loss"]) == ["train"]
     assert list(found["test_loss"]) == ["test"]
@@ -383,7 +398,7 @@ def test_another_settings_checkpoints_are_no_gaps() -> None:
     runs = runs.where(~sparse | (runs["checkpoint"] % 10_000 == 0)).assign_coords(
         diverged=runs["diverged"]
     )
-    frame = trends.frame(runs, ["mls"], {"batch_size": 20})
+    frame = spread(runs, ["mls"], {"batch_size": 20})
     counts = frame[frame["row"] == "curve"].groupby("setting").size()
     assert sorted(counts) == [16, 31, 31]
     assert frame[frame["row"] == "curve"]["mean"].notna().all()
@@ -396,14 +411,14 @@ def test_another_settings_checkpoints_are_no_gaps() -> None:
 def test_odd_tables_are_drawn(case: str) -> None:
     steps = {"one checkpoint": (12_000,), "two": (0, 12_000)}.get(case, LOG_SPACED)
     runs = table(seeds=1 if case == "one seed" else 6, checkpoints=steps)
-    names = trends.CHEN2024
+    names = CHEN2024
     if case in ("infinite", "NaN", "zero"):
         value = {"infinite": np.inf, "NaN": np.nan, "zero": 0.0}[case]
         for name in names:
             runs[name][...] = value
             runs["mls"][3] = value
-    frame = trends.frame(runs, names)
-    axes = drawn(frame, trends.titles(names)).axes
+    frame = spread(runs, names)
+    axes = drawn(frame, titles(names)).axes
     if case in ("one seed", "NaN", "infinite"):
         assert not any(bands_of(ax) for ax in axes)
     if case in ("NaN", "infinite"):
@@ -411,7 +426,7 @@ def test_odd_tables_are_drawn(case: str) -> None:
 
 
 def test_a_selection_without_runs_is_drawn_as_such() -> None:
-    frame = trends.frame(table(seeds=1), ["mls"], {"lr": 7.0})
+    frame = spread(table(seeds=1), ["mls"], {"lr": 7.0})
     assert frame.empty
     fig = drawn(frame, {"mls": "MLS"})
     assert not fig.legends
@@ -422,9 +437,16 @@ def test_a_selection_without_runs_is_drawn_as_such() -> None:
 
 
 def test_every_quantity_of_a_figure_has_a_name_to_print() -> None:
-    shown = {*trends.CHEN2026, *trends.CHEN2024, *trends.ON_TEST_2026, *trends.ON_TEST_2024}
-    assert shown <= {*style.TITLES}
-    assert {*pairplot.CHEN2026, *pairplot.CHEN2024, "bound_c", "bound_d"} <= {*style.LABELS}
+    shown = {"curves": style.TITLES, "pairs": style.LABELS, "scatter": style.TITLES}
+    for settings in (figure.settings for figure in plan.figures()):
+        names = {
+            *settings.get("quantities", ()),
+            *(name for pair in settings.get("pairs", []) for name in pair),
+        }
+        if settings.get("line") == "quantity":
+            assert names <= {*style.BOUNDS}
+        elif settings["template"] in shown:
+            assert names <= {*shown[settings["template"]]}
     assert {*style.SAMPLES, *style.BOUNDS} == {*style.NAMES}
 
 
@@ -433,12 +455,13 @@ def test_every_figure_is_made_and_its_csv_holds_its_frame(
     figure, tables, correlations, monkeypatch
 ) -> None:
     """In every format, and again to the same bytes, where a figure's code is not another's."""
-    if any(key not in tables for key in figure.tables):
-        pytest.skip("of a grid or a study that these tests have no table of")
-    monkeypatch.setattr(pairplot, "CHEN2026", pairplot.CHEN2026[:3])  # nine by nine take long
-    monkeypatch.setattr(pairplot, "CHEN2024", pairplot.CHEN2024[:3])
-    chosen = ({grid: part[grid] for grid in figure.grids} for part in (tables, correlations))
-    given = [figure.target, *chosen]
+    if any(key not in tables for key in figure.experiments):
+        pytest.skip("of an experiment that these tests have no table of")
+    settings = figure.settings
+    if settings["template"] == "pairs":
+        settings["quantities"] = settings["quantities"][:3]  # nine by nine take long
+    shown = {key: tables[key] for key in figure.experiments}
+    given = [settings, shown, {key: correlations[key] for key in figure.correlated}]
     thorough = figure.target in THOROUGH
     with monkeypatch.context() as only:
         only.setattr(plotting, "FORMATS", plotting.FORMATS if thorough else ("svg",))
@@ -446,23 +469,22 @@ def test_every_figure_is_made_and_its_csv_holds_its_frame(
         assert set(files) == {"csv", *plotting.FORMATS}
         if thorough:
             assert plotting.make(*given) == files
-    module = importlib.import_module(f"flatlab.papers.{figure.paper}.{figure.key}")
     back = pd.read_csv(io.BytesIO(files["csv"]), keep_default_na=False, na_values=[""])
-    frame = module.frame(*given[1:]).replace("", np.nan)
+    frame = plotting.template_of(settings).frame(*given).replace("", np.nan)
     pd.testing.assert_frame_equal(back, frame, check_dtype=False)
 
 
 def test_figures_of_all_grids_show_each_of_them(tables, correlations) -> None:
     """Sensitivity against its bounds: the points and correlations of the tables."""
-    fig4 = pytest.importorskip("flatlab.papers.chen2026.fig4")
-    frame = fig4.frame(tables, correlations)
+    settings = declared("chen2026_fig4")
+    frame = scatter.frame(settings, tables, correlations)
     fig = Figure(figsize=(11, 7), layout="constrained")
-    fig4.draw(fig, frame)
+    scatter.draw(fig, frame, settings)
     axes = np.reshape(fig.axes, (2, 3))
     for column, (grid, runs) in enumerate(tables.items()):
         end = end_of_training(runs)
-        for row, (x, y) in enumerate(fig4.PAIRS.items()):
-            points = np.concatenate([line.get_xydata() for line in axes[row, column].lines])
+        for row, (x, y) in enumerate(settings["pairs"]):
+            (points,) = (part.get_offsets() for part in axes[row, column].collections)
             expected = zip(end[x].values, end[y].values, strict=True)
             assert sorted(map(tuple, points)) == sorted(expected)
             rho = correlations[grid]["rho"].sel(kind="pooled", x=x, y=y).item()
@@ -471,9 +493,8 @@ def test_figures_of_all_grids_show_each_of_them(tables, correlations) -> None:
 
 
 def test_the_stability_of_a_layer_is_its_sensitivity_over_its_bound(tables) -> None:
-    fig1 = pytest.importorskip("flatlab.papers.beyond.fig1")
     runs = tables["vgg-grid"]
-    frame = fig1.frame({"vgg-grid": runs}, {})
+    frame = fig1.frame({}, {"vgg-grid": runs}, {})
     one = through_training(runs, {"lr": 0.2}).sel(samples="train", layer="conv2")
     ratio = (one["mls_per_layer"] / one["layer_bound"]).mean("run")[1:]
     rows = frame[(frame["layer"] == "conv2") & (frame["row"] == "curve")]
@@ -483,7 +504,7 @@ def test_the_stability_of_a_layer_is_its_sensitivity_over_its_bound(tables) -> N
     assert violated["conv1"] == pytest.approx(0.2)
     assert violated["fc1"] == 0
     fig = Figure(figsize=(11, 7), layout="constrained")
-    fig1.draw(fig, frame)
+    fig1.draw(fig, frame, {})
     titles = [ax.get_title(loc="left") for ax in fig.axes]
     assert titles[0] == "conv1, weights shared"
     assert titles[6] == "fc2, the theory applies"
@@ -491,8 +512,8 @@ def test_the_stability_of_a_layer_is_its_sensitivity_over_its_bound(tables) -> N
 
 
 def test_conventions_are_correlations_of_the_end_of_training(tables, correlations) -> None:
-    fig2 = pytest.importorskip("flatlab.papers.beyond.fig2")
-    frame = fig2.frame(tables, correlations).set_index(["grid", "kind", "x", "y"])
+    settings = declared("beyond_fig2")
+    frame = forest.frame(settings, tables, {}).set_index(["experiment", "kind", "x", "y"])
     for grid, runs in tables.items():
         about = f"{grid}: {runs.attrs['network']} on {runs.attrs['data']}"
         for kind in ("pooled", "within"):
@@ -509,21 +530,21 @@ def test_conventions_are_correlations_of_the_end_of_training(tables, correlation
     assert np.isnan(missing["rho"])
     assert missing["runs"] == 0
     fig = Figure(figsize=(11, 7), layout="constrained")
-    fig2.draw(fig, frame.reset_index())
+    forest.draw(fig, frame.reset_index(), settings)
     assert [text.get_text() for text in fig.axes[1].texts] == ["undefined"]
-    dots = [line.get_xdata()[0] for line in fig.axes[0].lines if line.get_marker() in "oD"]
+    offsets = [part.get_offsets() for part in fig.axes[0].collections]
+    dots = [x for part in offsets if len(part) > 1 for x in part[:, 0]]
     values = frame.loc["mlp-grid: mlp4-small on digits"]["rho"]
     assert sorted(dots) == pytest.approx(sorted(values))
 
 
 def test_correlations_through_training_are_those_of_each_checkpoint(tables) -> None:
-    fig3 = pytest.importorskip("flatlab.papers.beyond.fig3")
     grids = {grid: tables[grid] for grid in ("mlp-grid", "vgg-grid")}
-    frame = fig3.frame(grids, {})
+    frame = fig3.frame({}, grids, {})
     for grid, runs in grids.items():
         chosen = through_training(runs).sel(samples="train")
         about = f"{grid}: {runs.attrs['network']} on {runs.attrs['data']}"
-        here = frame[(frame["grid"] == about) & (frame["kind"] == "pooled")]
+        here = frame[(frame["experiment"] == about) & (frame["kind"] == "pooled")]
         assert sorted(set(here["iteration"])) == [s for s in chosen["checkpoint"].values if s > 0]
         at = chosen.isel(checkpoint=1)
         row = here[(here["x"] == "mls") & (here["iteration"] == at["checkpoint"].item())]

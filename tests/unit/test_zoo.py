@@ -1,13 +1,15 @@
-"""Zoos: networks by name from files, images by class, failures, restarts, training, the command."""
+"""Zoos: networks from files or of a grid, images by class, failures, restarts, the command."""
 
 from __future__ import annotations
 
-import copy
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 import xarray as xr
+import yaml
 from PIL import Image
 from safetensors.torch import save_file
 
@@ -15,13 +17,18 @@ import flatlab
 from flatlab import data, plan, store
 from flatlab.cli import main
 from flatlab.data import DataError
+from flatlab.data._images import Images
 from flatlab.jobs import Unfinished
-from flatlab.plan.schema import PlanError
-from flatlab.plan.zoos import designs_of
+from flatlab.metrics import _survey as survey
+from flatlab.networks import _timm as networks
+from flatlab.networks import build
+from flatlab.splits import prepare
 from flatlab.tables.zoo import gather
-from flatlab.zoos import members, networks, survey, training
-from flatlab.zoos.images import Images
+from flatlab.train import train_packs
+from tests import packs
+from tests.packs import DATA
 
+EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments"
 NAME = "test_vit"  # timm's own, for tests: 0.4 million parameters, 160 pixels
 FAST = {"draws": 2, "trace": "none", "ascent_steps": 0, "tolerance": 0.1, "drop_above": None}
 
@@ -69,6 +76,11 @@ def settings(**changes):
     }
 
 
+def measured(settings, folder, unfinished):
+    """The networks of a pack, whose weights come from elsewhere."""
+    return survey.survey(settings, None, folder, unfinished, "cpu")
+
+
 def left(tmp_path):
     return Unfinished(tmp_path / "unfinished", {})
 
@@ -87,7 +99,7 @@ def imagenet(weights, tmp_path):
 
 
 def test_failures_are_recorded_and_the_job_goes_on(imagenet, tmp_path):
-    found = survey.survey(settings(), imagenet, left(tmp_path))
+    found = measured(settings(), imagenet, left(tmp_path))
     assert list(found["run"].values) == ["test_resnet", NAME, "test_vit2"]
     reasons = list(found["failure"].values)
     assert "does not fit" in reasons[0]
@@ -101,7 +113,7 @@ def test_failures_are_recorded_and_the_job_goes_on(imagenet, tmp_path):
 
 
 def test_a_network_in_a_file_is_measured_with_its_own_transform(imagenet, tmp_path):
-    found = survey.survey(settings(), imagenet, left(tmp_path)).sel(run=NAME)
+    found = measured(settings(), imagenet, left(tmp_path)).sel(run=NAME)
     model = networks.load(NAME, imagenet / "timm")
     chosen = Images(imagenet / "imagenet", 4, 0)
     inputs = chosen.inputs(networks.configuration(model))
@@ -114,15 +126,15 @@ def test_a_network_in_a_file_is_measured_with_its_own_transform(imagenet, tmp_pa
 
 
 def test_what_was_measured_is_not_measured_again(imagenet, tmp_path, monkeypatch):
-    whole = survey.survey(settings(), imagenet, left(tmp_path))
-    measured = []
+    whole = measured(settings(), imagenet, left(tmp_path))
+    calls = []
     original = survey.measure
-    monkeypatch.setattr(survey, "measure", lambda *a, **k: measured.append(1) or original(*a, **k))
-    again = survey.survey(settings(), imagenet, left(tmp_path))
-    assert not measured
+    monkeypatch.setattr(survey, "measure", lambda *a, **k: calls.append(1) or original(*a, **k))
+    again = measured(settings(), imagenet, left(tmp_path))
+    assert not calls
     xr.testing.assert_identical(whole, again)
-    survey.survey(settings(), imagenet, Unfinished(tmp_path / "unfinished", {"other": 1}))
-    assert measured == [1]
+    measured(settings(), imagenet, Unfinished(tmp_path / "unfinished", {"other": 1}))
+    assert calls == [1]
 
 
 def test_an_interrupted_job_keeps_what_it_had(imagenet, tmp_path, monkeypatch):
@@ -138,8 +150,8 @@ def test_an_interrupted_job_keeps_what_it_had(imagenet, tmp_path, monkeypatch):
 
     monkeypatch.setattr(networks, "load", second_stops)
     with pytest.raises(KeyboardInterrupt):
-        survey.survey(settings(), imagenet, left(tmp_path))
-    survey.survey(settings(), imagenet, left(tmp_path))
+        measured(settings(), imagenet, left(tmp_path))
+    measured(settings(), imagenet, left(tmp_path))
     assert calls == ["test_resnet", NAME, NAME, "test_vit2"]
 
 
@@ -150,133 +162,107 @@ def test_networks_by_pattern_and_list(tmp_path):
         networks.wanted("folder", tmp_path)
 
 
-def test_parts_of_a_zoo_are_all_of_it_once():
-    zoo = plan.load_zoo("vision-zoo", "demo")
-    parts = [plan.survey_settings(zoo, part)["trained"]["networks"] for part in zoo.parts]
-    designs = [design for part in parts for design in part]
-    keys = [f"{d['name']} {sorted(d['options'].items())} {d['seeds']}" for d in designs]
-    assert len(keys) == len(set(keys)) >= 24
-    assert len({networks.family_of(design["name"]) for design in designs}) >= 8
+def load(key, scale):
+    """An experiment of the project."""
+
+    def find(other):
+        return plan.load_experiment(EXPERIMENTS, other, scale, find)
+
+    return find(key)
+
+
+def test_packs_of_a_zoo_are_all_networks_of_its_grid_once():
+    zoo, grid = load("vision-zoo", "demo"), load("vision-grid", "demo")
+    stages = [zoo.measuring(pack, "adaptive") for pack in zoo.packs]
+    chosen = [network for stage in stages for network in stage.settings["networks"]]
+    assert sorted(network["run"] for network in chosen) == sorted(grid.runs)
+    assert len(grid.runs) >= 24
+    architectures = {network["network"]["options"]["architecture"] for network in chosen}
+    assert len({networks.family_of(name) for name in architectures}) >= 8
+    for stage in stages:
+        assert stage.code == zoo.measuring("0", "adaptive").code
+        for network in stage.settings["networks"]:
+            pack = stage.inputs["weights"][network["file"]].rpartition("/")[2]
+            runs = grid.packs[pack.removesuffix(".safetensors")].runs
+            assert network["run"] in runs
 
 
 @pytest.mark.parametrize(("scale", "least"), [("demo", 24), ("short", 60)])
 def test_every_stand_in_is_large_enough_and_can_be_built(scale, least):
-    zoo = plan.load_zoo("vision-zoo", scale)
-    assert zoo.name == "local-zoo"
-    assert sum(len(design.seeds) for design in zoo.trained.networks) >= least
-    designs = designs_of(zoo)
-    keys = [members.key_of(design) for design in designs]
-    assert len(set(keys)) == len(keys)
-    splits = members.splits_of(data.load("digits"), {"scaling": "unit"})
-    for design in (design for design in designs if design["seeds"] == [0]):
-        model = members.build(design, splits)
-        inputs = members.seen_by(design, splits.test.subset(2, 0)).inputs
-        assert model(inputs).shape == (2, 10)
+    zoo, grid = load("vision-zoo", scale), load("vision-grid", scale)
+    assert zoo.file.name == "local-zoo"
+    assert len(grid.runs) >= least
+    raw = data.load("digits")
+    for pack in grid.packs.values():
+        settings = grid.training(pack.key).settings
+        splits = prepare(raw, settings["data"], None, torch.float32)
+        inputs = splits.test.inputs[:2]
+        assert build(settings["network"], inputs.shape[1:], 10)(inputs).shape == (2, 10)
 
 
-def test_a_network_that_is_trained_here_repeats_and_learns(stripes):
-    splits = members.splits_of(stripes, TRAINED)
-    split = members.seen_by({"size": 16}, splits.train)
-    chosen = {"steps": 40, "batch_size": 32, "lr": 0.01}
-    options = {"channels": (8, 8, 16, 16), "stem_width": 8}
-
-    def trained(seed):
-        model = networks.seeded("resnet10t", seed, num_classes=3, in_chans=1, **options)
-        return training.train(model, split, chosen, seed)
-
-    state = torch.get_rng_state()
-    first, second, other = (trained(seed).state_dict() for seed in (0, 0, 1))
-    assert torch.equal(state, torch.get_rng_state())
-    assert all(torch.equal(first[name], second[name]) for name in first)
-    assert not all(torch.equal(first[name], other[name]) for name in first)
-    assert training.accuracy(trained(0), split) > 80
-
-
-DESIGNS = [
-    {"name": "resnet10t", "size": 16, "options": {"channels": [4, 4, 8, 8], "stem_width": 4}},
-    {"name": "test_nothing", "size": 16, "options": {}},
-    {"name": "test_vit", "size": 16, "options": {"patch_size": 4, "embed_dim": 8, "depth": 1}},
-]
-TRAINED = {
-    "scaling": "standardized",
-    "steps": 5,
-    "batch_size": 16,
-    "lr": 0.01,
-    "initialization": "xavier",
+NETWORK = {
+    "name": "timm",
+    "initialization": "xavier-linear",
+    "options": {"architecture": "resnet10t", "channels": [4, 4, 8, 8], "stem_width": 4},
 }
+STRIPES = {**DATA, "set": "stripes", "pixels": 16}
 
 
 @pytest.fixture
-def trained(stripes, tmp_path):
-    """Settings, data and what a job has trained: two networks, and one that there is not."""
-    designs = [{**design, "seeds": [1]} for design in DESIGNS]
-    chosen = {**TRAINED, "networks": designs}
-    return chosen, stripes, members.train_members(chosen, stripes, left(tmp_path / "members"))
-
-
-def test_members_of_a_zoo_are_kept_with_their_accuracies_and_failures(trained, tmp_path):
-    chosen, raw, (weights, about) = trained
-    names = ["resnet10t-w8-s1", "test_nothing-wdefault-s1", "test_vit-w8-s1"]
-    assert list(about) == names
-    assert ["nknown model" in facts["failure"] for facts in about.values()] == [False, True, False]
-    assert {name.split("/")[0] for name in weights} == {names[0], names[2]}
-    store.save_weights(tmp_path / "0.safetensors", weights, about)
-    weights, about = store.load_weights(tmp_path / "0.safetensors")
-    splits = members.splits_of(raw, chosen)
-    design = chosen["networks"][0]
-    model = members.trained(design, splits, weights)
-    fresh = members.build(design, splits)
-    training.spread_weights(fresh, 1)
-    again = training.train(fresh, members.seen_by(design, splits.train), chosen, 1)
-    assert all(torch.equal(t, again.state_dict()[name]) for name, t in model.state_dict().items())
-    accuracy = training.accuracy(model, members.seen_by(design, splits.test))
-    assert accuracy == about[names[0]]["test_accuracy"]
-
-
-def test_members_that_are_trained_are_not_trained_again(trained, tmp_path, monkeypatch):
-    chosen, raw, first = trained
-    monkeypatch.setattr(training, "train", lambda *a, **k: pytest.fail("trained again"))
-    weights, about = members.train_members(chosen, raw, left(tmp_path / "members"))
-    assert about == first[1]
-    assert all(np.array_equal(weights[name], array) for name, array in first[0].items())
-
-
-def test_members_are_measured_from_their_weights(trained, tmp_path):
-    chosen, raw, made = trained
-    asked = {key: settings()[key] for key in ("samples", "seed", "adaptive")} | {"trained": chosen}
-    found = survey.survey(asked, tmp_path, left(tmp_path), raw, made)
-    assert [bool(reason) for reason in found["failure"].values] == [False, True, False]
-    accuracies = [facts["train_accuracy"] for facts in made[1].values() if not facts["failure"]]
-    assert [*found["train_accuracy"].dropna("run").values] == accuracies
-    about = {"data": "stripes", "training": "5 steps each", "samples": 4, "stands_in_for": ""}
-    low, high = f"{min(accuracies):.0f}", f"{max(accuracies):.0f}"
-    extent = gather([found], about).attrs["extent"]
-    assert f"training accuracy {low} to {high} %; 1 could not" in extent
-    splits = members.splits_of(raw, chosen)
-    design = chosen["networks"][0]
-    subset = members.seen_by(design, splits.train.subset(4, 0))
-    model = members.trained(design, splits, made[0])
-    report = flatlab.measure(
-        model, subset.inputs, subset.labels, families=["adaptive"], adaptive=FAST
+def of_grid(stripes, tmp_path):
+    """What a pack of a zoo reads: weights and data of a grid's two networks; and its settings."""
+    asked = packs.settings("timm", seeds=(1, 2), data=STRIPES, loss="cross-entropy", iterations=5)
+    asked["network"] |= {**NETWORK, "activation": None}
+    asked["training"]["precision"] = "float32"
+    (trained,) = train_packs(stripes, [asked])
+    files = SimpleNamespace(
+        weights=[str(tmp_path / "pack.safetensors")], data=[str(tmp_path / "stripes.zarr.zip")]
     )
-    assert float(found["adaptive_sharpness"][0]) == float(report["adaptive_sharpness"])
+    store.save_weights(files.weights[0], *trained.weights)
+    store.save_dataset(files.data[0], stripes)
+    chosen = [
+        {"run": f"s{seed}", "network": NETWORK, "data": STRIPES, "outputs": None, "file": 0}
+        for seed in (2, 1)
+    ]
+    settings = {"samples": 4, "seed": 0, "adaptive": FAST, "networks": chosen}
+    return settings, files, trained.weights
 
 
-def test_spread_weights_have_the_deviation_of_glorot_and_bengio():
-    model, other = (torch.nn.Sequential(torch.nn.Linear(300, 200)) for _ in range(2))
-    bias, state = model[0].bias.clone(), torch.get_rng_state()
-    training.spread_weights(model, 0)
-    training.spread_weights(other, 0)
-    assert float(model[0].weight.detach().std()) == pytest.approx((2 / 500) ** 0.5, rel=0.02)
-    assert torch.equal(model[0].weight, other[0].weight)
-    assert torch.equal(model[0].bias, bias)
-    assert torch.equal(torch.get_rng_state(), state)
+def test_networks_of_a_grid_are_measured_from_their_weights(of_grid, stripes, tmp_path):
+    asked, files, (arrays, about) = of_grid
+    found = survey.survey(asked, files, tmp_path, left(tmp_path), "cpu")
+    assert [*found["run"].values] == ["s2", "s1"]
+    assert {*found["network"].values} == {"resnet10t"}
+    splits = prepare(stripes, STRIPES, None, torch.float32)
+    subset = splits.train.subset(4, 0)
+    for run in ("s1", "s2"):
+        model = build(NETWORK, splits.train.inputs.shape[1:], 3)
+        place = about["runs"].index(run)
+        model.load_state_dict({n: torch.tensor(a[place, -1]) for n, a in arrays.items()})
+        model.eval()
+        report = flatlab.measure(
+            model, subset.inputs, subset.labels, families=["adaptive"], adaptive=FAST
+        )
+        row = found.sel(run=run)
+        assert float(row["adaptive_sharpness"]) == float(report["adaptive_sharpness"])
+        for name, split in (("train", splits.train), ("test", splits.test)):
+            right = model(split.inputs).argmax(1) == split.labels
+            expected = 100 * float(right.double().mean())
+            assert float(row[f"{name}_accuracy"]) == pytest.approx(expected)
+    about = {"data": "stripes", "training": "5 iterations", "samples": 4, "stands_in_for": ""}
+    low, high = sorted(found["train_accuracy"].values)
+    extent = gather([found], about).attrs["extent"]
+    assert f"training accuracy {low:.0f} to {high:.0f} %; 0 could not" in extent
 
 
-def test_images_keep_their_nearest_pixels():
-    x = torch.arange(4.0).view(1, 1, 2, 2)
-    assert training.resized(x, 4)[0, 0].tolist() == [[0, 0, 1, 1]] * 2 + [[2, 2, 3, 3]] * 2
-    assert training.resized(x, 2) is x
+def test_weights_that_do_not_fit_are_a_failure_of_that_network_alone(of_grid, tmp_path):
+    asked, files, _ = of_grid
+    other = {**NETWORK["options"], "channels": [8, 8, 8, 8]}
+    asked["networks"][0]["network"] = {**NETWORK, "options": other}
+    found = survey.survey(asked, files, tmp_path, left(tmp_path), "cpu")
+    assert str(found["failure"].values[0]).startswith("RuntimeError")
+    assert found["failure"].values[1] == ""
+    assert np.isfinite(found["adaptive_sharpness"].values).tolist() == [False, True]
 
 
 def test_labels_are_the_places_of_folders_among_all_classes(images):
@@ -305,22 +291,20 @@ def test_a_damaged_image_is_named(images, tmp_path):
         ({"jobs": 0}, "jobs: .*found 0"),
         ({"adaptive": {"roh": 1}}, "adaptive: unknown key 'roh'; did you mean 'rho'"),
         ({"scales": {"dmo": {}}}, "scales: unknown key 'dmo'; did you mean 'demo'"),
-        ({"pretrained": None}, "give either trained or pretrained"),
+        ({"pretrained": None}, "paper: give either grid or pretrained"),
+        ({"grid": "vision-gird"}, "unknown experiment 'vision-gird'; did you mean 'vision-grid'"),
+        ({"grid": "representativeness"}, "grid: representativeness is no grid"),
     ],
 )
-def test_a_bad_file_names_the_key(change, message, tmp_path, monkeypatch):
-    import yaml
-
-    from flatlab.plan import zoos
-
-    content = yaml.safe_load((zoos.FOLDER / "vision-zoo.yaml").read_text())
-    changed = copy.deepcopy(content)
+def test_a_bad_file_names_the_key(change, message, tmp_path):
+    content = yaml.safe_load((EXPERIMENTS / "vision-zoo.yaml").read_text())
+    if "grid" in change:
+        del content["scales"]["paper"]["pretrained"]
     for key, value in change.items():
-        (changed if key in changed else changed["scales"]["paper"])[key] = value
-    (tmp_path / "vision-zoo.yaml").write_text(yaml.safe_dump(changed))
-    monkeypatch.setattr(zoos, "FOLDER", tmp_path)
-    with pytest.raises(PlanError, match=message):
-        zoos.load_zoo("vision-zoo", "paper")
+        (content if key in content else content["scales"]["paper"])[key] = value
+    (tmp_path / "vision-zoo.yaml").write_text(yaml.safe_dump(content))
+    with pytest.raises(plan.PlanError, match=message):
+        plan.load_experiment(tmp_path, "vision-zoo", "paper", lambda key: load(key, "paper"))
 
 
 def test_the_command_says_what_does_not_fit(weights, images, capsys, tmp_path):
@@ -367,7 +351,7 @@ def test_images_of_other_classes_or_of_none_need_no_labels(imagenet, images, cap
 def test_a_zoo_is_measured_on_images_without_labels(imagenet, images, tmp_path):
     chosen = {**settings()["pretrained"], "images": str(images / "dog")}
     asked = settings(pretrained=chosen, adaptive={**FAST, "targets": "own"}, samples=2)
-    found = survey.survey(asked, imagenet, left(tmp_path)).sel(run=[NAME])
+    found = measured(asked, imagenet, left(tmp_path)).sel(run=[NAME])
     assert found["finite"].values == 1
     assert np.isnan(found["sample_accuracy"].values)
     about = {"data": "dogs", "training": "", "samples": 2, "stands_in_for": ""}

@@ -11,7 +11,8 @@ import pytest
 
 pytestmark = pytest.mark.workflow
 
-FIGURE = "flatlab/papers/chen2026/figH8.py"
+FIGURE = "flatlab/plotting/pairs.py"
+DECLARATION = "flatlab/papers/chen2026/figures.py"
 FAMILY = "flatlab/metrics/geometry.py"
 TRAINING = "flatlab/train/minibatches.py"
 MODEL = "flatlab/networks/mlp4_small.py"
@@ -39,10 +40,10 @@ def test_when_nothing_changed_nothing_runs(lab):
 
 def test_comments_docstrings_and_layout_re_run_nothing(lab):
     """In a figure, a family, the training and a model; nor does a comment in a grid."""
-    for path in (FIGURE, FAMILY, TRAINING, MODEL):
+    for path in (FIGURE, DECLARATION, FAMILY, TRAINING, MODEL):
         text = (lab / path).read_text()
         edited = re.sub(r'^( *)"""(?=\S)', r'\1"""In other words: ', text, flags=re.MULTILINE)
-        assert edited.count("In other words") >= 2, "the module's docstring and one more"
+        assert edited.count("In other words") >= (1 if path == DECLARATION else 2)
         (lab / path).write_text(edited.replace("\n\n", "\n\n# A remark.\n\n"))
     lab.append("grids/mlp-grid.yaml", "# A remark.")
     lab.runs_exactly()
@@ -53,11 +54,25 @@ def test_an_edited_figure_is_drawn_again(lab):
     before = lab.results()
     header = before[f"{lab.FIGURE}.csv"].decode().splitlines()[0].split(",")
     assert len(header) == len(["row", "name", "setting"]) + 2
-    lab.append(FIGURE, "pairplot.LABELS[pairplot.CHEN2026[0]] = 'edited'")
+    lab.append(FIGURE, "label_of = str.upper")
     lab.runs_exactly("draw figH8", "all")
     after = lab.results()
     changed = {name for name in before if before[name] != after[name]}
     assert changed == {f"{lab.FIGURE}.{extension}" for extension in ("pdf", "svg", "png")}
+
+
+def test_an_edited_declaration_draws_its_figure_again(lab):
+    """And judges nothing again: a verdict does not depend on what a figure looks like."""
+    before = lab.results()
+    lab.append(
+        DECLARATION,
+        "FIGURES['figH8'] = Pairs('mlp-grid', quantities=('mls', 'nmls'), "
+        "title='others', caption='Others.', size_inches=(4.0, 4.0))",
+    )
+    lab.runs_exactly("draw figH8", "all")
+    header = lab.results()[f"{lab.FIGURE}.csv"].decode().splitlines()[0]
+    assert header == "row,name,setting,mls,nmls"
+    assert before[f"{lab.FIGURE}.csv"].decode().splitlines()[0] != header
 
 
 def test_an_edited_family_is_measured_again_without_training(lab):

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from pathlib import Path
 
 import pytest
 
 pytestmark = pytest.mark.workflow
-ROOT = Path(__file__).resolve().parents[2]
 STUDY = "flatlab/simulations/representativeness.py"
 TABLE = "results/demo/tables/representativeness.zarr.zip"
 
@@ -19,8 +17,7 @@ TABLE = "results/demo/tables/representativeness.zarr.zip"
 def with_study(fresh):
     """The laboratory with one more figure, of a small study, in the place of that of a grid."""
     shutil.rmtree(fresh / "flatlab/papers/chen2026")
-    figure = "flatlab/papers/petzka2021/fig4.py"
-    shutil.copy2(ROOT / figure, fresh / figure)
+    fresh.declare("petzka2021", "fig4")
     small = '"demo": {"repeats": 2, "separations": [0.5, 5.0]}'
     text, count = re.subn(r'"demo": \{[^}]*\}', small, (fresh / STUDY).read_text())
     assert count == 1

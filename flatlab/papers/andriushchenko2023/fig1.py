@@ -10,21 +10,6 @@ import xarray as xr
 
 from flatlab.plotting.style import Look
 
-FIGURE = {
-    "title": "adaptive sharpness and the scale of a linear classifier",
-    "caption": (
-        "Sharpness of single samples in closed form, the worst growth of the logistic loss as the "
-        "weights w change by δ, mean over the training samples. First three panels: of the trained "
-        "weights times a factor, which is 1 at the vertical mark, in the neighbourhood of the "
-        "authors' notebook and in elementwise adaptive ones; with normalized logits (Eq. 5) it "
-        "does not depend on the factor. Last panel: along gradient descent, in the neighbourhood "
-        "of the first one. Mean over networks from different starts; bands from the least to the "
-        "largest are thinner than the lines."
-    ),
-    "grids": ["linear-grid"],
-    "size_inches": [11.0, 6.8],
-}
-
 PANELS = {
     "ball": r"$\|\delta\|_2 \leq \rho \|w\|_2$",
     "adaptive-l2": r"$\|\delta / |w|\|_2 \leq \rho$",
@@ -43,7 +28,11 @@ LOOKS = {
 WORDS = {"normalized": r"every $\rho$, logits normalized", "loss": "cross-entropy"}
 
 
-def frame(tables: Mapping[str, xr.Dataset], correlations: Mapping[str, xr.Dataset]) -> pd.DataFrame:
+def frame(
+    figure: Mapping[str, Any],
+    tables: Mapping[str, xr.Dataset],
+    correlations: Mapping[str, xr.Dataset],
+) -> pd.DataFrame:
     """A point of a line per row: mean, least and largest over the networks, and how many they are.
 
     x: the factor, in panels by neighbourhood, or the step of gradient descent.
@@ -75,7 +64,7 @@ def _line(panel: str, line: str, x: Any, values: xr.DataArray) -> pd.DataFrame:
     return pd.DataFrame({**head, **columns, "networks": values.sizes["run"]})
 
 
-def draw(fig: Any, frame: pd.DataFrame) -> None:
+def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
     """A panel per neighbourhood, and one of the training."""
     axes = fig.subplots(2, 2)
     for ax, panel in zip(axes.flat, [*PANELS, TRAINING], strict=True):

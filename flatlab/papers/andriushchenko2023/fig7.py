@@ -22,20 +22,6 @@ from flatlab.papers.andriushchenko2023._networks import (
 from flatlab.plotting.style import correlation, plain_numbers
 from flatlab.stats.trends import tau
 
-FIGURE = {
-    "title": "sharpness and generalization of diagonal linear networks",
-    "caption": (
-        "One point per network f(x) = <x, u * v> that fits a sparse regression to a training loss "
-        "of 1e-5; learning rate and scale of the initialization are drawn at random, and the "
-        "colour tells the latter. H is the Hessian of |X(u * v) - y|²/2, rescaled it is H_ij c_i "
-        "c_j with c = sqrt(|u|/|v|) on u and its inverse on v; the paper prints the two "
-        "interchanged (last panel). tau is Kendall's tau-a with its 95 % interval (BCa bootstrap "
-        "over networks). In the first panel the line is equality."
-    ),
-    "grids": ["dln-grid"],
-    "size_inches": [11.0, 7.2],
-}
-
 PANELS = {
     "norm": (f"half_{TRACE}_balanced", NORM),
     "trace": (f"{TRACE}_none", TEST_LOSS),
@@ -58,7 +44,11 @@ LABELS = {
 }
 
 
-def frame(tables: Mapping[str, xr.Dataset], correlations: Mapping[str, xr.Dataset]) -> pd.DataFrame:
+def frame(
+    figure: Mapping[str, Any],
+    tables: Mapping[str, xr.Dataset],
+    correlations: Mapping[str, xr.Dataset],
+) -> pd.DataFrame:
     """Rows `run`: a network in a panel.  Rows `tau`: value, low, high of a panel, of so many
     networks; `not_fitted` are those that did not reach the training loss.
     """
@@ -83,7 +73,7 @@ def _tau(points: pd.DataFrame) -> tuple[float, float, float]:
     return found.value, *found.interval()
 
 
-def draw(fig: Any, frame: pd.DataFrame) -> None:
+def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
     """Six panels on logarithmic axes, and the initialization as colours."""
     from matplotlib.colors import LogNorm
 

@@ -8,33 +8,22 @@ from typing import Any
 import pandas as pd
 import xarray as xr
 
-from flatlab.plotting import curves as trends
+from flatlab.plotting.curves import draw_panels
+from flatlab.plotting.spread import spread
 from flatlab.tables.selection import through_training
 
-FIGURE = {
-    "title": "the linear-stability inequality, layer by layer through training, VGG",
-    "caption": (
-        "For each layer, the mean of ||J||, its output's sensitivity to its input, over its bound "
-        "C = ||W|| sqrt(mean 1/|x|^2) sqrt(S(W)) (Eq. 59 of chen2026), on fixed training samples. "
-        "The theory has it at most 1 (the line) where a weight sees one position of a sample; "
-        "where weights are shared it may exceed 1. In each panel: the share of samples, over all "
-        "runs at the last checkpoint, for which ||J|| |x| <= ||W|| |df/dW| itself fails. Mean "
-        "over seeds 0-4 of each setting, with a band of one standard deviation, no wider than the "
-        "runs. Dashed vertical marks: the first checkpoint where the mean training loss is below "
-        "0.01."
-    ),
-    "grids": ["vgg-grid"],
-    "size_inches": [12.0, 9.0],
-}
 
-
-def frame(tables: Mapping[str, xr.Dataset], correlations: Mapping[str, xr.Dataset]) -> pd.DataFrame:
+def frame(
+    figure: Mapping[str, Any],
+    tables: Mapping[str, xr.Dataset],
+    correlations: Mapping[str, xr.Dataset],
+) -> pd.DataFrame:
     """The ratio of every layer and setting through training, then rows `shared` (whether a
     layer's weights see several positions) and `violated` (a share of samples), in `mean`.
     """
     table = tables["vgg-grid"]
     ratio = table["mls_per_layer"] / table["layer_bound"]
-    curves = trends.frame(table.assign(stability=ratio), ["stability"])
+    curves = spread(table.assign(stability=ratio), ["stability"])
     last = through_training(table).isel(checkpoint=-1).sel(samples="train")
     violated = last["violations"].sel(norm="kernel").sum("run")
     facts = {"shared": last["shared"].max("run")}
@@ -46,7 +35,7 @@ def frame(tables: Mapping[str, xr.Dataset], correlations: Mapping[str, xr.Datase
     return pd.concat([part for part in (curves, *parts) if len(part)], ignore_index=True)
 
 
-def draw(fig: Any, frame: pd.DataFrame) -> None:
+def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
     """One panel per layer, one vertical axis for all."""
     shared, violated = (
         frame[frame["row"] == row].set_index("layer")["mean"] for row in ("shared", "violated")
@@ -57,7 +46,13 @@ def draw(fig: Any, frame: pd.DataFrame) -> None:
     }
     columns = 4 if len(panels) > 6 else 3
     curves = frame[frame["row"].isin(["curve", "window"])]
-    axes = trends.draw(fig, curves, panels, "layer", columns=columns, level=1, logarithmic=True)
+    options: dict[str, Any] = {
+        "columns": columns,
+        "logarithmic": panels,
+        "shared": True,
+        "level": 1,
+    }
+    axes = draw_panels(fig, curves, panels, "layer", **options)
     for ax in list(axes.values())[:1]:  # room below the curves of all panels
         ax.set_ylim(bottom=ax.get_ylim()[0] / 1.5)
     for layer, ax in axes.items():

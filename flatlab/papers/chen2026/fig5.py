@@ -13,20 +13,6 @@ from flatlab.plotting.style import correlation
 from flatlab.stats import Correlations
 from flatlab.tables.zoo import kept
 
-FIGURE = {
-    "title": "adaptive sharpness against normalized MLS",
-    "caption": (
-        "One point per network, bars are standard errors over samples and draws; a sigmoid behind "
-        "each network. Left: elementwise-adaptive sharpness, logarithmic, against mean |x|² |J|² "
-        "with the norm of the Jacobian by a Krylov iteration. Right: the pair without "
-        "normalization, S against MLS. Correlations with the logarithm of the ordinate, with their "
-        "95 % intervals in brackets (BCa bootstrap over networks; between families over families): "
-        "of all networks (Pearson's and of ranks), within families, and of the families' means."
-    ),
-    "zoos": ["vision-zoo"],
-    "size_inches": [11.0, 5.6],
-}
-
 PANELS = {
     "normalized": ("normalized_norm", "adaptive_sharpness"),
     "plain": ("mean_norm", "plain_trace"),
@@ -47,7 +33,11 @@ STRIDE = 5
 """Families that are neighbours by name, as convnext and convnextv2, get hues so far apart."""
 
 
-def frame(tables: Mapping[str, xr.Dataset], correlations: Mapping[str, xr.Dataset]) -> pd.DataFrame:
+def frame(
+    figure: Mapping[str, Any],
+    tables: Mapping[str, xr.Dataset],
+    correlations: Mapping[str, xr.Dataset],
+) -> pd.DataFrame:
     """Rows `run`: a network in a panel.  Rows of `KINDS`: a correlation with its interval.
 
     Networks that have no logarithm, since their sharpness is not positive, have none of either;
@@ -94,7 +84,7 @@ def _correlations(shown: xr.Dataset, x: str, y: str) -> list[dict[str, Any]]:
     return rows
 
 
-def draw(fig: Any, frame: pd.DataFrame) -> None:
+def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
     """Two panels, points coloured by family."""
     from matplotlib.lines import Line2D
     from seaborn import color_palette

@@ -11,22 +11,15 @@ import xarray as xr
 from flatlab.papers.macdonald2023._frequencies import GAUSSIAN, JACOBIAN, RELU, by_frequency
 from flatlab.tables.selection import end_of_training
 
-FIGURE = {
-    "title": "eight points, fitted roughly and smoothly",
-    "caption": (
-        "One network each, of the first seed that did not diverge, at the end of training; high or "
-        "low is the frequency of the function that its training starts from. Above each panel the "
-        "largest |f'(x)| over the eight points, the Jacobian norm of that network."
-    ),
-    "grids": ["regression-gaussian-grid", "regression-relu-grid"],
-    "size_inches": [9.0, 6.4],
-}
-
 ACTIVATIONS = {GAUSSIAN: "Gaussian", RELU: "ReLU"}
 COLORS = {"high": "#d55e00", "low": "#0173b2"}
 
 
-def frame(tables: Mapping[str, xr.Dataset], correlations: Mapping[str, xr.Dataset]) -> pd.DataFrame:
+def frame(
+    figure: Mapping[str, Any],
+    tables: Mapping[str, xr.Dataset],
+    correlations: Mapping[str, xr.Dataset],
+) -> pd.DataFrame:
     """Rows `curve` and `point` with x and y, and `norm` with the Jacobian norm as y."""
     parts = [pd.DataFrame(columns=["row", "activation", "frequency", "run", "x", "y"])]
     for grid, activation in ACTIVATIONS.items():
@@ -48,7 +41,7 @@ def frame(tables: Mapping[str, xr.Dataset], correlations: Mapping[str, xr.Datase
     return pd.concat(parts[1:] or parts, ignore_index=True)
 
 
-def draw(fig: Any, frame: pd.DataFrame) -> None:
+def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
     """A row per activation, a column per frequency."""
     axes = fig.subplots(len(ACTIVATIONS), len(COLORS), squeeze=False, sharex=True, sharey="row")
     for activation, row in zip(ACTIVATIONS.values(), axes, strict=True):

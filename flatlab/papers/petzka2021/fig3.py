@@ -12,20 +12,6 @@ import xarray as xr
 from flatlab.papers.petzka2021._batches import of_batches
 from flatlab.plotting.style import Look
 
-FIGURE = {
-    "title": "relative flatness and generalization, by class separation",
-    "caption": (
-        "Pearson's correlation over the data sets of a batch: mean over batches, with a bar of one "
-        "standard deviation where there are several. Labels are the more locally constant, the "
-        "larger the class separation. Left and right: squared loss, kappa_Tr of the features as "
-        "they are, in four variants. The authors' code reads the list of separations backwards: a "
-        "point of a dashed line stands at its label, and its data have the separation of the "
-        "mirrored point."
-    ),
-    "studies": ["locally-constant-labels"],
-    "size_inches": [11.0, 4.6],
-}
-
 PLAIN = ("squared", "none", "squared")
 VARIANTS = {
     "exact": ("features as drawn", Look("#222222", "o")),
@@ -50,7 +36,11 @@ PANELS = {
 }
 
 
-def frame(tables: Mapping[str, xr.Dataset], correlations: Mapping[str, xr.Dataset]) -> pd.DataFrame:
+def frame(
+    figure: Mapping[str, Any],
+    tables: Mapping[str, xr.Dataset],
+    correlations: Mapping[str, xr.Dataset],
+) -> pd.DataFrame:
     """A point per row: mean, standard deviation and number of the batches' correlations."""
     table = tables["locally-constant-labels"]
     lines = [("variants", variant, PLAIN, name, "gap") for variant, (name, _) in VARIANTS.items()]
@@ -73,7 +63,7 @@ def frame(tables: Mapping[str, xr.Dataset], correlations: Mapping[str, xr.Datase
     )
 
 
-def draw(fig: Any, frame: pd.DataFrame) -> None:
+def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
     """Three panels over class separation, which is not to scale."""
     looks = {name: look for name, look in [*VARIANTS.values(), *READINGS.values()]}
     axes = fig.subplots(1, len(PANELS), sharey=True)

@@ -11,20 +11,6 @@ import xarray as xr
 
 from flatlab.plotting.style import Look
 
-FIGURE = {
-    "title": "the approximated bound and the gap",
-    "caption": (
-        "Bound: delta^2 / (2 m) kappa_Tr + representativeness, approximated from the training "
-        "sample. Means over models, with bars of one standard deviation over samples (each the "
-        "mean of its folds). Left: models of two thirds of a sample of four Gaussian clusters, "
-        "squared loss. Right: the authors' public code, with other data, models of 50 samples, and "
-        "a zero-one error beside a squared loss of other labels, so that its bound and its gap are "
-        "not in the same units."
-    ),
-    "studies": ["representativeness"],
-    "size_inches": [9.0, 4.4],
-}
-
 QUANTITIES = {
     "bound": ("approximated bound", Look("#0173b2", "o")),
     "representativeness": ("of it representativeness", Look("#7fb9da", "s")),
@@ -33,7 +19,11 @@ QUANTITIES = {
 PANELS = {"paper": "as the paper says", "code": "the authors' code"}
 
 
-def frame(tables: Mapping[str, xr.Dataset], correlations: Mapping[str, xr.Dataset]) -> pd.DataFrame:
+def frame(
+    figure: Mapping[str, Any],
+    tables: Mapping[str, xr.Dataset],
+    correlations: Mapping[str, xr.Dataset],
+) -> pd.DataFrame:
     """A point per row: mean and standard deviation over the samples, and how many they are."""
     table = tables["representativeness"].mean("fold")
     rows = []
@@ -49,7 +39,7 @@ def frame(tables: Mapping[str, xr.Dataset], correlations: Mapping[str, xr.Datase
     )
 
 
-def draw(fig: Any, frame: pd.DataFrame) -> None:
+def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
     """A panel per variant; class separation is not to scale."""
     variants = list(dict.fromkeys(frame["variant"]))
     axes = fig.subplots(1, len(variants), squeeze=False)[0]

@@ -1,0 +1,49 @@
+"""What andriushchenko2023 is, and its figures."""
+
+from flatlab.plan import Own, Paper
+
+ELSEWHERE = "ImageNet or MNLI with their shifted test sets, and the released networks"
+
+PAPER = Paper(
+    title="A Modern Look at the Relationship between Sharpness and Generalization",
+    citation="Andriushchenko, Croce, Müller, Hein and Flammarion, ICML 2023",
+    targets=(
+        *(f"fig{number}" for number in range(1, 16)),
+        *(f"table{number}" for number in range(1, 5)),
+    ),
+    needs={
+        **dict.fromkeys((f"fig{number}" for number in (2, 3, 4, *range(8, 16))), ELSEWHERE),
+        **dict.fromkeys(("table1", "table2"), ELSEWHERE),
+        **dict.fromkeys(("fig5", "table3", "table4"), "CIFAR-10-C for its second half"),
+    },
+)
+
+FIGURES = {
+    "fig1": Own(
+        "linear-grid",
+        title="adaptive sharpness and the scale of a linear classifier",
+        caption=(
+            "Sharpness of single samples in closed form, the worst growth of the logistic loss as "
+            "the weights w change by δ, mean over the training samples. First three panels: of the "
+            "trained weights times a factor, which is 1 at the vertical mark, in the neighbourhood "
+            "of the authors' notebook and in elementwise adaptive ones; with normalized logits "
+            "(Eq. 5) it does not depend on the factor. Last panel: along gradient descent, in the "
+            "neighbourhood of the first one. Mean over networks from different starts; bands from "
+            "the least to the largest are thinner than the lines."
+        ),
+        size_inches=(11.0, 6.8),
+    ),
+    "fig7": Own(
+        "dln-grid",
+        title="sharpness and generalization of diagonal linear networks",
+        caption=(
+            "One point per network f(x) = <x, u * v> that fits a sparse regression to a training "
+            "loss of 1e-5; learning rate and scale of the initialization are drawn at random, and "
+            "the colour tells the latter. H is the Hessian of |X(u * v) - y|²/2, rescaled it is "
+            "H_ij c_i c_j with c = sqrt(|u|/|v|) on u and its inverse on v; the paper prints the "
+            "two interchanged (last panel). tau is Kendall's tau-a with its 95 % interval (BCa "
+            "bootstrap over networks). In the first panel the line is equality."
+        ),
+        size_inches=(11.0, 7.2),
+    ),
+}

@@ -1,0 +1,74 @@
+"""Figures of our own, on the networks that are trained for the papers."""
+
+from flatlab.plan import Forest, Own, Paper
+
+PAPER = Paper(
+    title="Figures of our own, on the networks that are trained for the papers",
+    citation="this project",
+)
+
+FIGURES = {
+    "fig1": Own(
+        "vgg-grid",
+        title="the linear-stability inequality, layer by layer through training, VGG",
+        caption=(
+            "For each layer, the mean of ||J||, its output's sensitivity to its input, over its "
+            "bound C = ||W|| sqrt(mean 1/|x|²) sqrt(S(W)) (Eq. 59 of chen2026), on fixed training "
+            "samples. The theory has it at most 1 (the line) where a weight sees one position of a "
+            "sample; where weights are shared it may exceed 1. In each panel: the share of "
+            "samples, over all runs at the last checkpoint, for which ||J|| |x| ≤ ||W|| |df/dW| "
+            "itself fails. Mean over seeds 0-4 of each setting, with a band of one standard "
+            "deviation, no wider than the range of the runs. Dashed vertical marks: the first "
+            "checkpoint where the mean training loss is below 0.01."
+        ),
+        size_inches=(12.0, 9.0),
+    ),
+    "fig2": Forest(
+        ("vgg-grid", "mlp-grid", "lenet-grid"),
+        pairs=(
+            *(
+                (sharpness, other)
+                for sharpness in ("root_sharpness", "sharpness")
+                for other in ("log_volume", "log_volume_of_three", "mls", "nmls")
+            ),
+            *(("mls", f"bound_d {norm}") for norm in ("kernel", "operator", "frobenius")),
+        ),
+        parts={
+            f"bound_d {norm}": {"of": "bound_by_norm", "norm": norm, "bound": "d"}
+            for norm in ("kernel", "operator", "frobenius")
+        },
+        names={
+            "root_sharpness": r"$\sqrt{S}$",
+            "sharpness": "$S$",
+            "log_volume": "log volume",
+            "log_volume_of_three": "log volume of three",
+            "mls": "MLS",
+            "nmls": "NMLS",
+            "bound_d kernel": "D, matrix norm",
+            "bound_d operator": "D, operator norm",
+            "bound_d frobenius": "D, authors' norm",
+        },
+        title="what conventions do to the correlations",
+        caption=(
+            "Pearson's correlations at the end of training with their 95 % intervals (BCa "
+            "bootstrap, stratified by setting): over all networks of a grid, and within settings, "
+            "where each network counts by its deviation from the mean of its setting. Sharpness as "
+            "S and as its square root; the log volume of all singular values and, as in the "
+            "authors' code, of the three largest (with two outputs there are two); the MLS bound D "
+            "with each norm of a kernel: the largest singular value of its matrix, that of the "
+            "convolution as an operator, and the authors' sqrt(positions) × Frobenius."
+        ),
+    ),
+    "fig3": Own(
+        ("mlp-grid", "vgg-grid"),
+        title="correlations between networks through their training",
+        caption=(
+            "Pearson's correlation at each checkpoint, over the networks of seeds 0-4 of every "
+            "setting, and within settings, where each network counts by its deviation from the "
+            "mean of its setting; bands are 95 % intervals (BCa bootstrap of 2,000 resamples, "
+            "stratified by setting). Figures that show correlations show those of the last "
+            "checkpoint."
+        ),
+        size_inches=(12.0, 6.4),
+    ),
+}

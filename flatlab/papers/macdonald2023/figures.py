@@ -1,0 +1,109 @@
+"""What macdonald2023 is, and its figures."""
+
+from typing import Any
+
+from flatlab.plan import Curves, Own, Paper, Table
+
+PAPER = Paper(
+    title="On progressive sharpening, flat minima and generalisation",
+    citation="MacDonald, Valmadre and Lucey, 2023",
+    targets=(*(f"fig{number}" for number in range(1, 33)), "table1", "table2"),
+    needs={f"fig{number}": "CIFAR-100" for number in (13, 15, 17, 19, *range(24, 28))},
+)
+
+INPUT_SCALES = {
+    "0.5": ("#56b4e9", "o", "-"),
+    "1": ("#0173b2", "s", "--"),
+    "1.5": ("#08306b", "D", ":"),
+}
+"""How the lines look: the larger the inputs, the darker."""
+
+OF_INPUT_SCALES: dict[str, Any] = {
+    "quantities": ("hessian_lambda_max", "softmax_jacobian_norm"),
+    "columns": 2,
+    "marks": False,
+    "looks": {
+        f"activation {activation}, input scale {scale}": look
+        for activation in ("relu", "tanh")
+        for scale, look in INPUT_SCALES.items()
+    },
+    "caption": (
+        "Gradient descent with all training samples: the first of the data set, or of a fixed "
+        "random order where it lies class by class. Sharpness is the largest eigenvalue of the "
+        "Hessian of the training loss; the Jacobian norm is the largest spectral norm, among the "
+        "samples, of the softmaxed network's Jacobian with respect to the scaled input. Both on "
+        "fixed training samples; mean over the seeds of each scale, with a band of one standard "
+        "deviation, no wider than the range of the runs. The paper's caption says label smoothing, "
+        "but it is the input scale that varies."
+    ),
+    "size_inches": (9.0, 4.6),
+}
+OF_NORMS: dict[str, Any] = {
+    "rows": {
+        "jacobian_norm": ("Jacobian norm", r"max over the points of $|f'(x)|$"),
+        "hessian_lambda_max": ("sharpness", r"$\lambda_{\max}$ of the Hessian of the loss"),
+        "first_layer_norm": ("first layer weight norm", r"$\|W_1\|_2$"),
+    },
+    "parts": {"first_layer_norm": {"of": "weight_norm", "layer": "fc1"}},
+    "by": "initialization",
+    "caption": (
+        "Mean ± standard deviation over networks at the end of training, and in brackets the 95 % "
+        "percentile bootstrap interval of the mean. In italics what the paper prints, over 10 "
+        "trials. Its points, the width of its networks and the scale of its loss are not known: "
+        "compare which of two numbers is larger, not how large they are."
+    ),
+}
+
+FIGURES = {
+    "fig30": Curves(
+        "input-scale-grid",
+        where={"activation": "relu"},
+        title="sharpness and Jacobian norm at three input scales, ReLU",
+        **OF_INPUT_SCALES,
+    ),
+    "fig31": Curves(
+        "input-scale-grid",
+        where={"activation": "tanh"},
+        title="sharpness and Jacobian norm at three input scales, tanh",
+        **OF_INPUT_SCALES,
+    ),
+    "fig32": Own(
+        ("regression-gaussian-grid", "regression-relu-grid"),
+        title="eight points, fitted roughly and smoothly",
+        caption=(
+            "One network each, of the first seed that did not diverge, at the end of training; "
+            "high or low is the frequency of the function that its training starts from. Above "
+            "each panel the largest |f'(x)| over the eight points, the Jacobian norm of that "
+            "network."
+        ),
+        size_inches=(9.0, 6.4),
+    ),
+    "table1": Table(
+        "regression-gaussian-grid",
+        columns={"framework": "high frequency", "low-frequency": "low frequency"},
+        printed={
+            "jacobian_norm": {"framework": (326.80, 182.51), "low-frequency": (84.07, 49.30)},
+            "hessian_lambda_max": {
+                "framework": (13517.61, 3871.97),
+                "low-frequency": (18353.54, 5751.98),
+            },
+            "first_layer_norm": {"framework": (9.09, 0.34), "low-frequency": (0.56, 0.02)},
+        },
+        title="norms of Gaussian networks fitted to eight points",
+        **OF_NORMS,
+    ),
+    "table2": Table(
+        "regression-relu-grid",
+        columns={"high-frequency": "high frequency", "framework": "low frequency"},
+        printed={
+            "jacobian_norm": {"high-frequency": (121.59, 80.79), "framework": (42.96, 7.82)},
+            "hessian_lambda_max": {
+                "high-frequency": (14211.05, 4767.26),
+                "framework": (9922.45, 3330.37),
+            },
+            "first_layer_norm": {"high-frequency": (9.61, 0.28), "framework": (9.56, 0.16)},
+        },
+        title="norms of ReLU networks fitted to eight points",
+        **OF_NORMS,
+    ),
+}

@@ -1,0 +1,182 @@
+"""Papers and their figures, found by listing `flatlab/papers/*/figures.py`.
+
+Every declaration is checked as it is loaded; whatever is wrong with one is a `PlanError` of one
+sentence, with the paper, the figure, the culprit and the closest match.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import runpy
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from flatlab.plan import declarations
+from flatlab.plan.fingerprint import fingerprint
+from flatlab.plan.registry import PACKAGE, experiment_keys
+from flatlab.plan.schema import PlanError, Strict, closest, convert
+from flatlab.plan.templates import ONE_EXPERIMENT, TEMPLATES, Declaration, Own, Paper
+
+KEY = r"(fig|table)[A-Z]?[0-9]+"
+"""What a figure is called, as the Snakefile's wildcards know it."""
+
+
+class Figure(Strict, frozen=True, kw_only=True):
+    """One data figure or table of a paper: a target, and what its paper's figures.py says of it."""
+
+    paper: str
+    key: str
+    declared: Declaration
+
+    @property
+    def target(self) -> str:
+        """The name by which Snakemake builds it: chen2026_figH8."""
+        return f"{self.paper}_{self.key}"
+
+    @property
+    def title(self) -> str:
+        """What it shows, in a few words."""
+        return self.declared.title
+
+    @property
+    def experiments(self) -> list[str]:
+        """The experiments whose tables it shows."""
+        return list(self.declared.keys)
+
+    @property
+    def correlated(self) -> list[str]:
+        """The experiments whose correlation matrices it reads."""
+        return list(self.declared.correlated)
+
+    @property
+    def caption(self) -> str:
+        """What one reads under it."""
+        return self.settings["caption"]
+
+    @property
+    def size_inches(self) -> tuple[float, float]:
+        """Width and height."""
+        width, height = self.settings["size_inches"]
+        return width, height
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All that its draw job depends on, beside its code and its tables, as plain data."""
+        return {"paper": self.paper, "key": self.key, **self.declared.resolved()}
+
+    @property
+    def code(self) -> str:
+        """The fingerprint of what draws it."""
+        template = self.settings["template"]
+        own = f"flatlab.papers.{self.paper}.{self.key}"
+        module = own if isinstance(self.declared, Own) else f"flatlab.plotting.{template}"
+        return fingerprint("flatlab.plotting", module)
+
+
+Papers = dict[str, tuple[Paper, list[Figure]]]
+
+
+def papers() -> dict[str, Paper]:
+    """All papers, by the names of their folders."""
+    return {name: paper for name, (paper, _) in _loaded().items()}
+
+
+def figures() -> list[Figure]:
+    """Every figure that a paper declares, in order."""
+    return [figure for _, declared in _loaded().values() for figure in declared]
+
+
+def targets() -> list[str]:
+    """Every data figure and table of the papers, and the project's own figures, in order."""
+    return [
+        f"{name}_{key}"
+        for name, (paper, declared) in _loaded().items()
+        for key in paper.targets or [figure.key for figure in declared]
+    ]
+
+
+def why_not(target: str) -> str:
+    """Why a target cannot be built, or nothing. Raises `PlanError` for what is no target."""
+    if target not in targets():
+        hint = closest(target, targets()).partition("Known: ")[0]
+        raise PlanError(f"unknown target {target!r}; {hint}`flatlab figures` lists them all")
+    if target in (figure.target for figure in figures()):
+        return ""
+    name, _, key = target.partition("_")
+    needs = papers()[name].needs.get(key)
+    return f"{target} is not part of this version{f'; it needs {needs}' if needs else ''}"
+
+
+def claims_code(paper: str) -> str:
+    """What judges the claims of a paper, which may have none: the engine's fingerprint and its."""
+    own = [f"flatlab.papers.{paper}.claims"]
+    there = (PACKAGE / "papers" / paper / "claims.py").is_file()
+    return fingerprint("flatlab.claims", *(own if there else []))
+
+
+def _loaded() -> Papers:
+    return _load_once(PACKAGE / "papers", tuple(experiment_keys()))
+
+
+def load(folder: Path, experiments: Collection[str]) -> Papers:
+    """Run and check the figures.py of each paper in `folder`.
+
+    experiments: the keys that there are.
+    """
+    return {
+        path.parent.name: _load(path, experiments) for path in sorted(folder.glob("*/figures.py"))
+    }
+
+
+_load_once = functools.cache(load)
+
+
+def _load(path: Path, experiments: Collection[str]) -> tuple[Paper, list[Figure]]:
+    where = f"papers/{path.parent.name}/figures.py"
+    try:
+        content = runpy.run_path(str(path))
+    except Exception as error:
+        raise PlanError(f"{where}: {declarations.explain(error, path)}") from None
+    for name, kind in (("PAPER", Paper), ("FIGURES", dict)):
+        if not isinstance(content.get(name), kind):
+            raise PlanError(f"{where}: {name} must be there, and a {kind.__name__}")
+    paper = _checked(content["PAPER"], f"{where}: PAPER: ")
+    declared = [
+        _figure(path, f"{where}: {key}: ", paper, key, found, experiments)
+        for key, found in content["FIGURES"].items()
+    ]
+    return paper, declared
+
+
+def _figure(
+    path: Path, where: str, paper: Paper, key: str, found: Any, experiments: Collection[str]
+) -> Figure:
+    """One declaration, checked."""
+    if not re.fullmatch(KEY, key):
+        raise PlanError(f"{where}a figure is called as fig2, figH8 or table1 are")
+    if paper.targets and key not in paper.targets:
+        raise PlanError(f"{where}not among the paper's targets; {closest(key, paper.targets)}")
+    if not isinstance(found, TEMPLATES):
+        kinds = ", ".join(template.__name__ for template in TEMPLATES)
+        raise PlanError(f"{where}expected one of {kinds}, found {found!r}")
+    declared = _checked(found, where)
+    for experiment in declared.keys:
+        if experiment not in experiments:
+            hint = closest(experiment, experiments)
+            raise PlanError(f"{where}unknown experiment {experiment!r}; {hint}")
+    if isinstance(declared, ONE_EXPERIMENT) and len(declared.keys) > 1:
+        kind = type(declared).__name__
+        raise PlanError(f"{where}experiments: {kind} shows one, found {', '.join(declared.keys)}")
+    if wrong := declared.contradiction():
+        raise PlanError(f"{where}{wrong[0]}: {wrong[1]}")
+    if isinstance(declared, Own) and not (path.parent / f"{key}.py").is_file():
+        raise PlanError(f"{where}papers/{path.parent.name}/{key}.py, which draws it, is missing")
+    return Figure(paper=path.parent.name, key=key, declared=declared)
+
+
+def _checked(record: Any, where: str) -> Any:
+    """The same record, with every value of the type that it must have."""
+    content = {name: getattr(record, name) for name in record.__struct_fields__}
+    return convert(content, type(record), where)

@@ -1,0 +1,54 @@
+"""Sentences that several captions share, each written once. Plain strings: nothing is imported.
+
+They are read when a figure is planned and become part of its settings: an edit here redraws the
+figures that use the sentence, and no other.
+"""
+
+LEARNING_RATES = "Batch size 20."
+BATCH_SIZES = "Learning rate 0.1."
+
+ON_TRAINING_SAMPLES = "Sharpness and compression are means over fixed training samples."
+WITH_BOUNDS = "Sharpness, compression and bounds are means over fixed training samples."
+G = "G is the mean squared Frobenius norm of the input-output Jacobian."
+
+OVER_SEEDS = (
+    "Mean over seeds 0-4 of each setting, with a band of one standard deviation, no wider than the "
+    "range of the runs; the legend gives their number."
+)
+ONE_SETTING = (
+    "Learning rate 0.1, batch size 20: mean over seeds 0-4, with a band of one standard deviation, "
+    "no wider than the range of the runs."
+)
+MARKS = (
+    "Dashed vertical marks: the first checkpoint where the mean training loss is below 0.01 and "
+    "interpolation begins; a setting without one does not get there."
+)
+ONE_MARK = (
+    "The dashed vertical mark: the first checkpoint where the mean training loss is below 0.01."
+)
+
+MISCLASSIFIED = (
+    "Losses are those of the whole sets; the rest are means over fixed test samples, and over "
+    "those test samples that a network gets wrong at that checkpoint. Where some networks get "
+    "nothing wrong, the mean is over the others; where no network gets anything wrong, there is a "
+    "gap."
+)
+CHAIN_OF_BOUNDS = (
+    "Means over fixed training samples. A is the maximum local sensitivity (MLS), which B, C and D "
+    "bound in turn (Eq. 59 of chen2026)."
+)
+
+AT_THE_END = "One point per network at the end of training."
+FOUR_SEEDS = "One point per network at the end of training, seeds 0-3 of every setting."
+CORRELATION = (
+    "Pearson's correlation over all networks, with its 95 % interval in brackets (BCa bootstrap, "
+    "stratified by setting)."
+)
+CORRELATION_OF_THESE = (
+    "Pearson's correlation over these networks, with its 95 % interval in brackets (BCa bootstrap, "
+    "stratified by setting)."
+)
+GAP = (
+    "The gap is training minus test accuracy, in percentage points; relative sharpness is that of "
+    "the last layer."
+)

@@ -1,0 +1,35 @@
+"""The axis of iterations, linear or logarithmic as the checkpoints are spaced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+
+def log_spaced(checkpoints: Sequence[float] | np.ndarray) -> bool:
+    """Whether the positive checkpoints are spaced more evenly in their logarithm."""
+    positive = np.asarray(checkpoints, dtype=float)
+    positive = positive[positive > 0]
+    if len(positive) < 3:
+        return False
+    spacings = (np.diff(positive), np.diff(np.log(positive)))
+    linear, logarithmic = (gaps.std() / gaps.mean() for gaps in spacings)
+    return bool(logarithmic < linear)
+
+
+def horizontal(ax: Any, iterations: Sequence[float]) -> str:
+    """Make the horizontal axis that of iterations, the same in all panels. Returns its label."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+    if log_spaced(iterations):
+        ax.set_xscale("log")
+        ax.set_xlim(iterations[0] / 1.15, iterations[-1] * 1.15)
+        ax.xaxis.set_major_locator(LogLocator(numticks=8))
+        ax.xaxis.set_minor_formatter(NullFormatter())
+        return "iteration"
+    unit = 1000 if iterations and iterations[-1] >= 20_000 else 1
+    ax.xaxis.set_major_locator(MaxNLocator(6))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x / unit:g}"))
+    return "iteration (thousands)" if unit > 1 else "iteration"

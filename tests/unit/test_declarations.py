@@ -1,0 +1,360 @@
+"""What papers declare of their figures: checked while planning; data that one job depends on."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flatlab import plan
+from flatlab.plan.figures import load
+from flatlab.plan.registry import PACKAGE, experiment_keys
+from flatlab.plotting import captions
+
+# The package has a function of the same name.
+fingerprints = importlib.import_module("flatlab.plan.fingerprint")
+
+EXPERIMENTS = ("vgg-grid", "mlp-grid", "vision-zoo")
+HEAD = """
+from flatlab.plan import Curves, Forest, Heatmap, Own, Pairs, Paper, Scatter, Table
+from flatlab.plotting import captions
+
+PAPER = Paper(title="A paper", citation="Somebody, 2030", targets=("fig1", "fig2", "figH8"))
+"""
+ABOUT = 'title="a title", caption="A caption."'
+
+
+@pytest.fixture
+def papers(tmp_path):
+    """write(body, paper) writes a paper's figures.py; returns what is loaded of all papers."""
+
+    def write(body, paper="someone2030", head=HEAD):
+        folder = tmp_path / paper
+        folder.mkdir(exist_ok=True)
+        (folder / "figures.py").write_text(head + body)
+        return load(tmp_path, EXPERIMENTS)
+
+    return write
+
+
+def figures_of(body):
+    return f"FIGURES = {{{body}}}\n"
+
+
+def settings_of(loaded):
+    return {
+        figure.target: figure.settings for _, declared in loaded.values() for figure in declared
+    }
+
+
+# What is wrong is one sentence
+
+CURVES = f'"fig2": Curves("vgg-grid", quantities=("mls",), {ABOUT}'
+WRONG = {
+    "experiment": (
+        figures_of(f'"fig2": Curves("vgg-gird", quantities=("mls",), {ABOUT})'),
+        "fig2: unknown experiment 'vgg-gird'; did you mean 'vgg-grid'? "
+        "Known: mlp-grid, vgg-grid, vision-zoo",
+    ),
+    "no experiment": (
+        figures_of(f'"fig2": Curves(quantities=("mls",), {ABOUT})'),
+        "fig2: experiments is missing",
+    ),
+    "one of several experiments": (
+        figures_of(f'"fig2": Scatter(("vgg-grid", "mpl-grid"), pairs=(("a", "b"),), {ABOUT})'),
+        "fig2: unknown experiment 'mpl-grid'; did you mean 'mlp-grid'?",
+    ),
+    "too many experiments": (
+        figures_of(f'"fig2": Pairs(("vgg-grid", "mlp-grid"), quantities=("mls",), {ABOUT})'),
+        "fig2: experiments: Pairs shows one, found vgg-grid, mlp-grid",
+    ),
+    "option": (
+        figures_of(f'"fig2": Curves("vgg-grid", quantites=("mls",), {ABOUT})'),
+        "fig2: unknown option 'quantites'; did you mean 'quantities'? Known: axes, caption, ",
+    ),
+    "option of another template": (
+        figures_of(f'"figH8": Pairs("vgg-grid", quantities=("mls",), line="samples", {ABOUT})'),
+        "figH8: unknown option 'line'; Known: caption, experiments, quantities, seeds, ",
+    ),
+    "value": (
+        figures_of(f'{CURVES}, line="setings")'),
+        "fig2: line: unknown value 'setings'; did you mean 'setting'? Known: ",
+    ),
+    "type": (
+        figures_of(f'{CURVES}, columns="three")'),
+        "fig2: columns: expected `int`, got `str`, found 'three'; allowed: integer >= 1",
+    ),
+    "range": (
+        figures_of(f"{CURVES}, columns=0)"),
+        "fig2: columns: expected `int` >= 1, found 0; allowed: integer >= 1",
+    ),
+    "one string for several": (
+        figures_of(f'"fig2": Curves("vgg-grid", quantities="mls", {ABOUT})'),
+        "fig2: quantities: expected `array`, got `str`, found 'mls'; allowed: list of string",
+    ),
+    "size": (
+        figures_of(f"{CURVES}, size_inches=(3,))"),
+        "fig2: size_inches: expected `array` of length 2, got 1, found (3,)",
+    ),
+    "options that need each other": (
+        figures_of(f'{CURVES}, line="quantity")'),
+        "fig2: axes: line='quantity' needs it",
+    ),
+    "part of nothing": (
+        figures_of(
+            f'"fig2": Forest("vgg-grid", pairs=(("a", "b"),), parts={{"a": {{}}}}, {ABOUT})'
+        ),
+        "fig2: parts: 'a' must name the quantity that it is a part of",
+    ),
+    "a number of no row": (
+        figures_of(
+            '"fig2": Table("vgg-grid", rows={"mls": ("MLS", "sensitivity")}, by="lr", '
+            f'columns={{"a": "A"}}, printed={{"msl": {{}}}}, {ABOUT})'
+        ),
+        "fig2: printed: unknown row 'msl'; did you mean 'mls'?",
+    ),
+    "positions": (
+        figures_of(f'"fig2": Curves("vgg-grid", ("mls",), {ABOUT})'),
+        "fig2: experiments alone may stand without a name",
+    ),
+    "title": (
+        figures_of('"fig2": Curves("vgg-grid", quantities=("mls",), caption="A caption.")'),
+        "fig2: title is missing",
+    ),
+    "template": (
+        figures_of(f'"fig1": 1,\n    "fig2": Curvs("vgg-grid", {ABOUT})'),
+        "fig2: unknown name 'Curvs'; did you mean 'Curves'?",
+    ),
+    "no template": (
+        figures_of('"fig1": {"quantities": ["mls"]}'),
+        "fig1: expected one of Curves, Pairs, Scatter, Forest, Heatmap, Table, Own, found {",
+    ),
+    "sentence": (
+        figures_of('"fig2": Own("vgg-grid", title="a title", caption=captions.CORELATION)'),
+        "fig2: unknown name 'CORELATION'; did you mean 'CORRELATION'?",
+    ),
+    "target": (
+        figures_of(f'"figH9": Own("vgg-grid", {ABOUT})'),
+        "figH9: not among the paper's targets; did you mean 'figH8'? Known: fig1, fig2, figH8",
+    ),
+    "name of a figure": (
+        figures_of(f'"figure 2": Own("vgg-grid", {ABOUT})'),
+        "figure 2: a figure is called as fig2, figH8 or table1 are",
+    ),
+    "own module": (
+        figures_of(f'"fig2": Own("vgg-grid", {ABOUT})'),
+        "fig2: papers/someone2030/fig2.py, which draws it, is missing",
+    ),
+    "in a function": (
+        f"def trend(key):\n    return Curves(key, quantites=(), {ABOUT})\n\n"
+        + figures_of('"fig1": 1,\n    "fig2": trend("vgg-grid")'),
+        "fig2: unknown option 'quantites'; did you mean 'quantities'?",
+    ),
+    "outside the figures": ("X = 1 / 0\nFIGURES = {}\n", "line 6: ZeroDivisionError: division"),
+    "syntax": ("FIGURES = {\n", "line 6: '{' was never closed"),
+    "no figures": ("FIGURE = {}\n", "FIGURES must be there, and a dict"),
+    "no paper": ("PAPER = None\nFIGURES = {}\n", "PAPER must be there, and a Paper"),
+    "paper": (
+        'PAPER = Paper(title="A", citation="B", target=())\nFIGURES = {}\n',
+        "line 6: unknown option 'target'; did you mean 'targets'?",
+    ),
+    "type in a paper": (
+        'PAPER = Paper(title="A", citation=2030)\nFIGURES = {}\n',
+        "PAPER: citation: expected `str`, got `int`, found 2030",
+    ),
+    "import": ("import flatlab.nowhere\nFIGURES = {}\n", "line 6: ModuleNotFoundError: No module"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_mistake_is_one_sentence_with_paper_figure_culprit_and_remedy(case, papers):
+    body, sentence = WRONG[case]
+    with pytest.raises(plan.PlanError) as error:
+        papers(body)
+    assert str(error.value).startswith(f"papers/someone2030/figures.py: {sentence}")
+    assert "\n" not in str(error.value)
+
+
+# A declaration is data
+
+
+def test_a_paper_is_found_by_its_folder_and_adds_to_nothing_else(papers):
+    before = settings_of(papers(figures_of(f"{CURVES})")))
+    after = papers(
+        figures_of(f'"fig1": Heatmap("mlp-grid", quantities=("mls",), {ABOUT})'), "a2031"
+    )
+    assert [*after] == ["a2031", "someone2030"]
+    assert settings_of(after) == before | {"a2031_fig1": settings_of(after)["a2031_fig1"]}
+
+
+def test_settings_are_the_whole_declaration_as_plain_data(papers):
+    loaded = papers(figures_of(f'{CURVES}, where={{"lr": 0.1}})'))
+    assert settings_of(loaded)["someone2030_fig2"] == {
+        "paper": "someone2030",
+        "key": "fig2",
+        "template": "curves",
+        "experiments": ["vgg-grid"],
+        "correlated": [],
+        "title": "a title",
+        "caption": "A caption.",
+        "size_inches": [11.0, 7.0],
+        "quantities": ["mls"],
+        "where": {"lr": 0.1},
+        "samples": ["train"],
+        "line": "setting",
+        "axes": {},
+        "columns": 3,
+        "marks": True,
+        "looks": {},
+    }
+
+
+def test_only_what_shows_correlations_reads_their_files():
+    correlated = {figure.target: figure.correlated for figure in plan.figures()}
+    grids = ["vgg-grid", "mlp-grid", "lenet-grid"]
+    expected = {f"chen2026_figH{7 + n}": [grid] for n, grid in enumerate(grids)}
+    expected |= {"chen2026_fig4": grids}
+    assert {target: keys for target, keys in correlated.items() if keys} == expected
+
+
+@pytest.fixture
+def copied(tmp_path):
+    """A copy of the papers' folders, to be edited, and what is loaded of it."""
+    shutil.copytree(PACKAGE / "papers", tmp_path / "papers")
+    return tmp_path / "papers", lambda: settings_of(load(tmp_path / "papers", experiment_keys()))
+
+
+def changed(before, after):
+    assert before.keys() == after.keys()
+    return {target for target in before if before[target] != after[target]}
+
+
+def test_an_edited_declaration_changes_the_settings_of_its_figure_alone(copied):
+    folder, load_again = copied
+    before = load_again()
+    path = folder / "chen2026" / "figures.py"
+    path.write_text(path.read_text().replace("three batch sizes, VGG", "a few batch sizes, VGG"))
+    assert changed(before, load_again()) == {"chen2026_fig3"}
+
+
+def test_a_comment_or_a_docstring_changes_no_settings(copied):
+    folder, load_again = copied
+    before = load_again()
+    for path in folder.glob("*/figures.py"):
+        path.write_text(path.read_text().replace('"""What', '# A remark.\n"""Again, what'))
+    assert changed(before, load_again()) == set()
+
+
+def test_an_edited_sentence_changes_the_settings_of_the_figures_that_use_it(copied, monkeypatch):
+    before = copied[1]()
+    monkeypatch.setattr(captions, "G", "G is a number.")
+    after = copied[1]()
+    of_chen2024 = ("fig1", "fig2", "figD5", "figD6", "figE7", "figE8")
+    assert changed(before, after) == {f"chen2024_{key}" for key in of_chen2024}
+    assert "G is a number." in after["chen2024_fig1"]["caption"]
+
+
+def test_every_shared_sentence_is_shared():
+    texts = [figure.caption for figure in plan.figures()]
+    for name in (name for name in dir(captions) if name.isupper()):
+        assert sum(getattr(captions, name) in text for text in texts) > 1, name
+
+
+def test_every_caption_is_of_whole_sentences():
+    for figure in plan.figures():
+        assert re.search(r"\.$", figure.caption), figure.target
+
+
+# What draws a figure
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A copy of the package, to be edited: edit(path, change) -> targets whose code changed."""
+    shutil.copytree(PACKAGE, tmp_path / "flatlab", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(fingerprints, "PACKAGE", tmp_path / "flatlab")
+    cached = ("fingerprint", "closure", "_imports", "_tree")
+
+    def codes():
+        for name in cached:
+            getattr(fingerprints, name).cache_clear()
+        return {figure.target: figure.code for figure in plan.figures()}
+
+    def edit(path, change):
+        before, place = codes(), tmp_path / "flatlab" / path
+        text = place.read_text()
+        place.write_text(change(text))
+        assert place.read_text() != text
+        return changed(before, codes())
+
+    yield edit
+    for name in cached:
+        getattr(fingerprints, name).cache_clear()
+
+
+def drawn_by(*templates):
+    return {f.target for f in plan.figures() if f.settings["template"] in templates}
+
+
+def with_code(text):
+    return f"{text}\nX = 1\n"
+
+
+def in_other_words(text):
+    """Docstrings and comments are others."""
+    text = re.sub(r'^( *)"""(?=\S)', r'\1"""In other words: ', text, flags=re.MULTILINE)
+    return text.replace("from __future__", "# why\nfrom __future__")
+
+
+@pytest.mark.parametrize("template", ["pairs", "scatter", "forest", "table"])
+def test_an_edited_template_changes_the_code_of_its_figures_alone(template, package):
+    assert package(f"plotting/{template}.py", with_code) == drawn_by(template)
+
+
+@pytest.mark.parametrize(
+    ("path", "targets"),
+    [
+        ("plotting/curves.py", {"beyond_fig1", *drawn_by("curves")}),
+        ("plotting/points.py", drawn_by("pairs", "scatter")),
+        ("plotting/__init__.py", {figure.target for figure in plan.figures()}),
+        ("plotting/captions.py", set()),
+        ("papers/petzka2021/fig3.py", {"petzka2021_fig3"}),
+        ("papers/petzka2021/figures.py", set()),
+        ("papers/petzka2021/claims.py", set()),
+    ],
+)
+def test_an_edit_changes_the_code_of_what_uses_it(path, targets, package):
+    assert package(path, with_code) == targets
+
+
+def test_comments_and_docstrings_change_no_code(package):
+    for name in ("plotting/__init__", "plotting/pairs", "plotting/style", "papers/petzka2021/fig3"):
+        assert package(f"{name}.py", in_other_words) == set()
+
+
+def test_papers_are_loaded_without_what_computes_or_draws():
+    code = (
+        "import sys; from flatlab import plan; assert plan.figures(); "
+        "print(*{name.partition('.')[0] for name in sys.modules})"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {*run.stdout.split()}
+    assert "flatlab" in loaded
+    assert not loaded & {"numpy", "xarray", "pandas", "matplotlib", "seaborn", "scipy", "torch"}
+
+
+def test_each_target_is_drawn_or_says_what_it_needs():
+    drawn = {figure.target for figure in plan.figures()}
+    assert drawn <= {*plan.targets()}
+    assert plan.why_not("chen2026_fig2") == ""
+    assert plan.why_not("macdonald2023_fig13").endswith("it needs CIFAR-100")
+    with pytest.raises(plan.PlanError, match=r"unknown target 'chen2026_fig22'; did you mean"):
+        plan.why_not("chen2026_fig22")
+    for name, paper in plan.papers().items():
+        assert Path(PACKAGE, "papers", name, "figures.py").is_file()
+        assert {*paper.needs} <= {*paper.targets}

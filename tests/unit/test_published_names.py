@@ -1,0 +1,45 @@
+"""What was published before all tables had the same attributes is read as if they had."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flatlab import plan, plotting, scoreboard, store
+from flatlab.tables.published import with_current_names, with_tables
+
+PUBLISHED = Path(plan.__file__).parents[2] / "results" / "published"
+TABLES = sorted(
+    path for path in PUBLISHED.glob("*/tables/*.zarr.zip") if "correlations" not in path.name
+)
+VERDICTS = sorted(PUBLISHED.glob("*/verdicts/*/*.json"))
+
+
+@pytest.mark.parametrize("path", TABLES, ids=lambda path: f"{path.parts[-3]}-{path.name}")
+def test_every_published_table_says_what_it_holds(path):
+    key = path.name.removesuffix(".zarr.zip")
+    before = store.load_dataset(path)
+    table = with_current_names(before, key)
+    assert table.attrs["experiment"] == key
+    assert table.attrs["extent"]
+    text = plotting.about(table)
+    assert text.count("stands in") == bool(table.attrs["stands_in_for"])
+    assert with_current_names(table, "another") is table
+    assert table.equals(before)
+    if "diverged" in table.coords:
+        diverged = int(table["diverged"].sum())
+        assert f"{table.sizes['run'] - diverged} {table.attrs['network']} networks" in text
+        assert f"{diverged} diverged and left out" in text
+
+
+@pytest.mark.parametrize("path", VERDICTS, ids=lambda path: "-".join(path.parts[-4:]))
+def test_every_published_verdict_names_its_tables(path):
+    before = store.load_json(path)
+    now = with_tables(before)
+    assert now["claims"] == before["claims"]
+    assert now["tables"]
+    assert {about["experiment"] for about in now["tables"].values()} == {*now["tables"]}
+    assert {about["scale"] for about in now["tables"].values()} == {path.parts[-4]}
+    assert with_tables(now) == now
+    assert scoreboard.collect([now]) == scoreboard.collect([before])
