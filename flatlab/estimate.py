@@ -6,7 +6,7 @@ predicted in proportion to their work where that is known, else by what they too
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,9 +55,16 @@ Times = dict[tuple[str, str, str], tuple[float, float, int]]
 """Seconds, work and number of jobs by kind, network and device."""
 
 
-def tasks(chosen: plan.Plan, scale: str) -> Iterator[Task]:
-    """All jobs that compute, of the figures that a configuration asks for, at one scale."""
-    shown = {key for figure in chosen.figures for key in figure.experiments}
+def tasks(
+    chosen: plan.Plan, scale: str, experiments: Collection[str] | None = None
+) -> Iterator[Task]:
+    """All jobs that compute some experiments, and what these need of others, at one scale.
+
+    experiments: those of the figures that the configuration asks for if none are given.
+    """
+    shown = set(experiments or ())
+    if experiments is None:
+        shown = {key for figure in chosen.figures for key in figure.experiments}
     needed = {other for key in shown for other in chosen.experiment(key, scale).needs()}
     for key in sorted(shown | needed):
         experiment = chosen.experiment(key, scale)
@@ -73,11 +80,15 @@ def _task(stage: Stage, scale: str, file: Path) -> Task:
     return Task(stage.kind, stage.network, scale, stage.work, file)
 
 
-def recorded(chosen: plan.Plan, scales: Sequence[str] = plan.SCALES) -> Times:
-    """How long the jobs of this folder took."""
+def recorded(
+    chosen: plan.Plan,
+    scales: Sequence[str] = plan.SCALES,
+    experiments: Collection[str] | None = None,
+) -> Times:
+    """How long the jobs of this folder took.  experiments: as for `tasks`."""
     times: Times = {}
     for scale in scales:
-        for task in tasks(chosen, scale):
+        for task in tasks(chosen, scale, experiments):
             record = Path(f"{task.file}.provenance.json")
             if record.is_file():
                 about = store.load_json(record)
@@ -98,16 +109,24 @@ def published() -> Times:
     times: Times = {}
     for scale in plan.published_scales():
         path = plan.PUBLISHED / scale / PUBLISHED
-        for about in store.load_json(path) if path.is_file() else []:
-            key = about["kind"], about["network"], about["device"]
-            _add(times, key, about["seconds"], about["work"], about["jobs"])
+        took = from_records(store.load_json(path) if path.is_file() else [])
+        for key, (seconds, work, jobs) in took.items():
+            _add(times, key, seconds, work, jobs)
     return times
+
+
+NAMES = ("kind", "network", "device", "seconds", "work", "jobs")
 
 
 def as_records(times: Times) -> list[dict[str, Any]]:
     """Times, to be published."""
-    names = ("kind", "network", "device", "seconds", "work", "jobs")
-    return [dict(zip(names, (*key, *value), strict=True)) for key, value in sorted(times.items())]
+    return [dict(zip(NAMES, (*key, *value), strict=True)) for key, value in sorted(times.items())]
+
+
+def from_records(records: Sequence[Mapping[str, Any]]) -> Times:
+    """Times as they were published."""
+    rows = ([record[name] for name in NAMES] for record in records)
+    return {tuple(row[:3]): tuple(row[3:]) for row in rows}
 
 
 def forecast(chosen: plan.Plan, times: Times) -> list[Forecast]:
@@ -137,12 +156,13 @@ def _of_group(chosen: plan.Plan, group: Sequence[Task], times: Times) -> Forecas
 def as_text(chosen: plan.Plan) -> str:
     """The forecast for a configuration, for people."""
     found = forecast(chosen, published() | recorded(chosen))
-    lines = [f"  {'jobs of':<26}{'network':<24}{'to do':>6}{'done':>6}{'hours':>9}  from"]
+    width = max(26, 1 + max((len(each.kind) for each in found), default=0))
+    lines = [f"  {'jobs of':<{width}}{'network':<24}{'to do':>6}{'done':>6}{'hours':>9}  from"]
     for each in found:
         hours = "unknown" if each.hours is None else f"{each.hours:.2f}"
         basis = each.basis or "no record: build one such job first"
-        row = f"  {each.kind:<26}{each.network:<24}{each.jobs:>6}{each.done:>6}{hours:>9}  {basis}"
-        lines.append(row.rstrip())
+        counts = f"{each.jobs:>6}{each.done:>6}{hours:>9}"
+        lines.append(f"  {each.kind:<{width}}{each.network:<24}{counts}  {basis}".rstrip())
     known = sum(each.hours for each in found if each.hours is not None)
     unknown = sum(each.jobs for each in found if each.hours is None)
     more = f", and {unknown} jobs of unknown length" if unknown else ""

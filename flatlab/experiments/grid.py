@@ -216,10 +216,13 @@ class Grid(Experiment, frozen=True, kw_only=True):
     @property
     def about(self) -> list[str]:
         networks, data = " and ".join(self.networks), " and ".join(self.data_sets)
-        lines = [f"{len(self.runs)} {networks} networks on {data}, in packs:"]
-        return lines + [
-            f"  {pack.key:<24}{pack.training.length} each, mode {pack.training.mode}"
-            for pack in self.packs.values()
+        width = max(map(len, self.packs), default=0) + 2
+        return [
+            f"{len(self.runs)} {networks} networks on {data}, in packs:",
+            *(
+                f"  {pack.key:<{width}}{pack.training.length} each, mode {pack.training.mode}"
+                for pack in self.packs.values()
+            ),
         ]
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from flatlab.plan.experiments import Experiment
@@ -21,25 +21,53 @@ def published_scales() -> list[str]:
 
 
 def published_figures(scale: str) -> list[Figure]:
-    """What is published at a scale, of the figures that this version can draw."""
-    place = PUBLISHED / scale / "verdicts"
-    return [f for f in figures() if (place / f.paper / f"{f.key}.json").is_file()]
+    """What is published at a scale, with all tables it shows, of the figures of this version."""
+    place = PUBLISHED / scale
+
+    def is_there(figure: Figure) -> bool:
+        shown = [*figure.experiments, *(f"{key}.correlations" for key in figure.correlated)]
+        files = [f"verdicts/{figure.paper}/{figure.key}.json"]
+        files += [f"tables/{name}.zarr.zip" for name in shown]
+        return all((place / name).is_file() for name in files)
+
+    return list(filter(is_there, figures()))
 
 
 def outdated(experiment_of: Callable[[str, str], Experiment]) -> Iterator[str]:
-    """What was published with code that has changed since, in sentences.
+    """What was published with code that has changed since, a sentence for each scale.
 
     experiment_of: the experiment of a key and a scale.
     """
     for scale in published_scales():
-        about = json.loads((PUBLISHED / scale / "provenance.json").read_text())
-        for key, then in about.items():
-            if key not in experiment_keys():
-                yield f"results/published/{scale}: {key} is no experiment any more"
-                continue
-            now, recorded = experiment_of(key, scale).code(), then["code"]
-            if changed := [name for name, codes in now.items() if recorded.get(name) != codes]:
-                yield (
-                    f"results/published/{scale}: {key} was made with other code of "
-                    f"{', '.join(changed)}; this version may compute other numbers"
-                )
+        made = json.loads((PUBLISHED / scale / "provenance.json").read_text())
+        known = experiment_keys()
+        if gone := [key for key in made if key not in known]:
+            yield f"results/published/{scale}: no experiments any more: {', '.join(gone)}"
+        changed = [
+            key
+            for key, about in made.items()
+            if key in known and _differs(experiment_of(key, scale), experiment_of, about["code"])
+        ]
+        if changed:
+            yield (
+                f"results/published/{scale}: made with other code, so that this version may "
+                f"compute other numbers: {', '.join(changed)}"
+            )
+
+
+def _differs(
+    experiment: Experiment,
+    experiment_of: Callable[[str, str], Experiment],
+    recorded: Mapping[str, list[str]],
+) -> bool:
+    """Whether a stage was made by code that is not its code now.
+
+    recorded: codes by stage. They may be of some packs alone, or of none where nobody recorded it.
+    """
+    now = experiment.code()
+    for other in experiment.needs():
+        trained = experiment_of(other, experiment.scale).code().get("train", [])
+        now["train"] = sorted({*now.get("train", []), *trained})
+    return any(
+        name not in recorded or not set(recorded[name]) <= set(codes) for name, codes in now.items()
+    )

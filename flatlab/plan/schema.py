@@ -400,7 +400,7 @@ def convert(mapping: object, kind: type[Strict], where: str | Callable[[str], st
 
 
 def describe(kind: type[Strict]) -> list[tuple[str, str, str]]:
-    """Each key of `kind` with its allowed values and its meaning, for `flatlab grids`."""
+    """Each key of `kind` with its allowed values and its meaning, for `flatlab experiments`."""
     schema = msgspec.json.schema(kind)["$defs"]
 
     def allowed(node: dict[str, Any]) -> str:

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty project folder with the repository's configuration."""
     shutil.copy(ROOT / "config.yaml", tmp_path)
-    shutil.copytree(ROOT / "grids", tmp_path / "grids")
+    shutil.copytree(ROOT / "experiments", tmp_path / "experiments")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -31,6 +31,7 @@ def built(project: Path) -> None:
         "name": "mlp-grid",
         "scale": "demo",
         "extent": "99 mlp4-small networks on digits; 1 diverged and left out",
+        "stands_in_for": "mlp4 on fashion-mnist",
     }
     verdicts = {"target": "chen2026_figH8", "claims": [claim], "tables": {"mlp-grid": about}}
     store.save_json(place / "verdicts" / "chen2026" / "figH8.json", verdicts)
@@ -47,7 +48,7 @@ def test_the_summary_names_targets_verdicts_and_where_to_look(
     text = capsys.readouterr().out
     for part in (
         "chen2026_figH8",
-        "mlp-grid: 99 mlp4-small networks on digits; 1 diverged and left out",
+        "mlp-grid: 99 mlp4-small networks on digits; 1 diverged and left out; stands in for mlp4",
         "undecided  c1",
         "why",
         "results/demo/figures/chen2026/figH8.pdf",
@@ -91,27 +92,40 @@ def test_check_finds_every_damaged_file(project: Path, capsys: pytest.CaptureFix
     assert "3 result files checked, 2 damaged" in text
 
 
-def test_grids_lists_packs_and_keys(project: Path, capsys: pytest.CaptureFixture) -> None:
-    assert main(["grids"]) == 0
-    text = capsys.readouterr().out
-    for part in ("lr0.1-b20-s5-19", "100 mlp4-small networks", "momentum", "number >= 0 < 1"):
-        assert part in text
-
-
-@pytest.mark.parametrize(
-    ("scale", "about"),
-    [
-        ("short", "64 networks of 16 architectures, 1,500 steps each"),
-        ("paper", "pretrained networks: *vit*"),
-    ],
-)
-def test_zoos_lists_networks_and_keys(
-    project: Path, scale: str, about: str, capsys: pytest.CaptureFixture
+def test_experiments_lists_what_each_has_at_a_scale(
+    project: Path, capsys: pytest.CaptureFixture
 ) -> None:
-    assert main(["zoos", "--scale", scale]) == 0
+    assert main(["experiments"]) == 0
     text = capsys.readouterr().out
-    for part in (f"vision-zoo ({scale})", about, "drop_above", "size_at_most", "folder or list of"):
+    for part in (
+        "mlp-grid (grid, demo): Four-layer perceptrons",
+        "100 mlp4-small networks on digits",
+        "lr0.1-b20-s5-19",
+        "representativeness (simulation, demo): ",
+        "repeats: 4",
+    ):
         assert part in text
+    assert main(["experiments", "mlp-grid", "--scale", "paper"]) == 0
+    text = capsys.readouterr().out
+    assert "mlp-grid (grid, paper)" in text
+    assert "100 mlp4 networks on fashion-mnist" in text
+    assert "representativeness" not in text
+    assert main(["experiments", "mlp-gird"]) == 1
+    assert "unknown experiment 'mlp-gird'; did you mean 'mlp-grid'" in capsys.readouterr().err
+
+
+def test_experiments_lists_the_keys_of_each_kind(
+    project: Path, capsys: pytest.CaptureFixture
+) -> None:
+    assert main(["experiments", "--keys"]) == 0
+    text = capsys.readouterr().out
+    parts = ("momentum", "number >= 0 < 1", "drop_above", "size_at_most", "folder or list of")
+    for part in ("Keys of a grid", "Keys of a zoo", *parts):
+        assert part in text
+    assert main(["experiments", "mlp-grid", "--keys"]) == 0
+    text = capsys.readouterr().out
+    assert "Keys of a grid" in text
+    assert "Keys of a zoo" not in text
 
 
 @pytest.mark.parametrize(
@@ -121,6 +135,7 @@ def test_zoos_lists_networks_and_keys(
         (["show", "config.yaml"], "config.yaml: show reads .zarr.zip, .safetensors and .json"),
         (["summary"], "config.yaml: unknown key 'scael'; did you mean 'scale'?"),
         (["check"], "config.yaml: unknown key 'scael'; did you mean 'scale'?"),
+        (["keep", "mlp-grid"], "config.yaml: unknown key 'scael'; did you mean 'scale'?"),
     ],
 )
 def test_bad_input_ends_in_one_sentence(
@@ -133,6 +148,27 @@ def test_bad_input_ends_in_one_sentence(
     assert error.count("\n") == 1
 
 
+@pytest.mark.parametrize("content", [b"scale: [", b"scale: \xff"])
+def test_a_configuration_that_is_no_yaml_is_a_sentence(
+    content: bytes, project: Path, capsys: pytest.CaptureFixture
+) -> None:
+    Path("config.yaml").write_bytes(content)
+    assert main(["figures"]) == 1
+    assert capsys.readouterr().err == "flatlab: config.yaml: not valid YAML\n"
+
+
+def test_check_does_not_ask_what_is_measured_at_other_scales(
+    project: Path, capsys: pytest.CaptureFixture
+) -> None:
+    Path("config.yaml").write_text("packs: measured\n")
+    measured = Path("results/demo/metrics/mlp-grid/accuracy+geometry/lr0.1-b20-s0-4.zarr.zip")
+    store.save_dataset(measured, xr.Dataset({"x": ("run", np.arange(9.0))}))
+    assert main(["check"]) == 0
+    text = capsys.readouterr().out
+    assert "configuration and experiments: sound at every scale" in text
+    assert "1 result files checked, 0 damaged" in text
+
+
 def test_outside_a_project_it_says_where_to_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
@@ -141,7 +177,19 @@ def test_outside_a_project_it_says_where_to_run(
     assert "run flatlab in the project's folder" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", [[], ["summary"], ["show"], ["check"], ["grids"]])
+COMMANDS = [path.stem for path in (ROOT / "flatlab" / "cli").glob("[a-z]*.py")]
+
+
+def test_help_lists_every_command(capsys: pytest.CaptureFixture) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    for command in ("check", "experiments", "keep", "measure", "publish", "run", "summary"):
+        assert f"{command} " in text
+    assert "Jobs, hours and disk of a run, before it starts." in text
+
+
+@pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)])
 def test_every_command_has_help(command: list[str], capsys: pytest.CaptureFixture) -> None:
     with pytest.raises(SystemExit) as end:
         main([*command, "--help"])

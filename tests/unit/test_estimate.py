@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import yaml
 
 from flatlab import estimate, plan
 from flatlab.cli import main
@@ -17,10 +19,10 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture
 def chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> plan.Plan:
     """The project's plan for one paper, in a folder without results."""
-    shutil.copytree(ROOT / "grids", tmp_path / "grids")
+    shutil.copytree(ROOT / "experiments", tmp_path / "experiments")
     (tmp_path / "config.yaml").write_text("papers: [chen2024]\n")
     monkeypatch.chdir(tmp_path)
-    return plan.Plan({"papers": ["chen2024"]}, Path("grids"))
+    return plan.Plan({"papers": ["chen2024"]}, Path("experiments"))
 
 
 def record(task: estimate.Task, seconds: float, device: str = "cpu", done: bool = True) -> None:
@@ -84,16 +86,40 @@ def test_published_records_of_several_scales_are_added_up(chosen: plan.Plan) -> 
     assert estimate.published() == {("train", "linear", "cpu"): (40.0, 80.0, 2)}
 
 
-def test_the_networks_of_a_zoo_are_trained_and_measured(tmp_path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    shutil.copytree(ROOT / "grids", tmp_path / "grids")
-    chosen = plan.Plan({"papers": ["chen2026"]}, Path("grids"))
-    zoo = plan.load_zoo("vision-zoo", "demo")
-    tasks = [task for task in estimate.tasks(chosen, "demo") if "vision-zoo" in task.kind]
-    assert [task.kind for task in tasks] == ["train vision-zoo", "vision-zoo"] * len(zoo.parts)
-    assert {task.file for task in tasks if task.kind == "vision-zoo"} == {
-        zoo.metrics(part) for part in zoo.parts
+@pytest.fixture
+def with_zoo(chosen: plan.Plan) -> plan.Plan:
+    """The plan of one figure, of a zoo of two jobs."""
+    scale = {"name": "small-zoo", "grid": "lenet-grid"}
+    zoo = {
+        **{"kind": "zoo", "title": "The networks of a grid", "samples": 2, "seed": 0, "jobs": 2},
+        "adaptive": {"outputs": "sigmoid", "rho": 0.1},
+        "scales": {"paper": scale, "short": scale, "demo": scale},
     }
+    Path("experiments/small-zoo.yaml").write_text(yaml.safe_dump(zoo))
+    result = plan.Plan({}, Path("experiments"))
+    result.figures = [SimpleNamespace(experiments=["small-zoo"])]  # type: ignore[list-item]
+    return result
+
+
+def test_the_networks_of_a_zoo_are_trained_for_it_and_measured_as_a_zoo(
+    with_zoo: plan.Plan,
+) -> None:
+    grid, zoo = map(with_zoo.experiment, ("lenet-grid", "small-zoo"))
+    tasks = list(estimate.tasks(with_zoo, "demo"))
+    trained = {Path(grid.weights(pack)["weights"]) for pack in grid.packs}
+    assert {task.file for task in tasks if task.kind == "train"} == trained
+    assert {task.file for task in tasks if task.kind == "small-zoo"} == set(zoo.metric_files)
+    assert len(tasks) == len(grid.packs) + 2
+    assert all(task.network == "lenet5-small" for task in tasks if task.kind == "train")
+
+
+def test_of_named_experiments_those_are_counted(with_zoo: plan.Plan) -> None:
+    tasks = list(estimate.tasks(with_zoo, "demo", ["representativeness"]))
+    assert [task.kind for task in tasks] == ["representativeness"]
+    record(tasks[0], 3.0)
+    times = estimate.recorded(with_zoo, ["demo"], ["representativeness"])
+    assert times == {("representativeness demo", "", "cpu"): (3.0, 1.0, 1)}
+    assert estimate.recorded(with_zoo, ["demo"], ["small-zoo"]) == {}
 
 
 def test_what_nobody_has_timed_is_said(chosen: plan.Plan, capsys: pytest.CaptureFixture) -> None:

@@ -1,4 +1,4 @@
-"""What is published is drawn again from its tables, without training."""
+"""What is published or kept is drawn again without training."""
 
 from __future__ import annotations
 
@@ -28,10 +28,36 @@ def test_published_figures_are_drawn_again_from_their_tables(lab):
     # What computes the numbers has changed since: said, and drawn all the same.
     lab.append("flatlab/metrics/accuracy.py", "CHANGED = 1")
     output = lab.snakemake("--cores", "1", "--force", "published").output
-    assert "mlp-grid was made with other code of accuracy; this version may compute" in output
+    [line] = [line for line in output.splitlines() if "other code" in line]
+    assert line.startswith("results/published/demo: made with other code")
+    assert line.endswith(": mlp-grid")
 
 
 def test_nothing_is_published_where_nothing_is_built(fresh):
     run = fresh.finish(fresh.start("publish", program="flatlab"), succeeds=False)
     assert "nothing is built at scale demo; run snakemake first" in run.output
     assert not (fresh / "results/published").exists()
+
+
+def test_an_edit_is_published_by_the_names_of_what_it_changed(lab):
+    lab.finish(lab.start("publish", program="flatlab"))
+    published = lab / "results/published/demo"
+    before = {path: path.read_bytes() for path in published.rglob("*") if path.is_file()}
+    lab.rewrite_grid(lambda grid: grid["measure"]["samples"]["train"].update(size=6))
+    lab.snakemake("--cores", "2")
+    run = lab.finish(lab.start("publish", "mlp-grid", program="flatlab"), succeeds=False)
+    assert "publish these as well: chen2026_figH8" in run.output
+    assert {path: path.read_bytes() for path in before} == before
+    lab.finish(lab.start("publish", "mlp-grid", "chen2026_figH8", program="flatlab"))
+    table = published / "tables/mlp-grid.zarr.zip"
+    assert table.read_bytes() == (lab / lab.TABLE).read_bytes() != before[table]
+
+
+def test_kept_metric_files_are_drawn_without_training(lab):
+    figure = (lab / f"{lab.FIGURE}.png").read_bytes()
+    lab.finish(lab.start("keep", "mlp-grid", program="flatlab"))
+    shutil.rmtree(lab / "results/demo")
+    lab.finish(lab.start("keep", "--restore", "mlp-grid", program="flatlab"))
+    run = lab.snakemake("--cores", "2", "--config", "packs=measured")
+    assert run.jobs == sorted(lab.ANALYSIS)
+    assert (lab / f"{lab.FIGURE}.png").read_bytes() == figure

@@ -1,0 +1,73 @@
+"""The command `flatlab`: what was built, what a result file holds, whether files are sound.
+
+A command is a file of this folder, named like it: `add_arguments(parser)`, `run(options)`, which
+returns the exit status, and a docstring, whose first line is its help.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+
+from flatlab import __version__, plan, store
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        return options.run_command(options)
+    except (plan.PlanError, store.StoreError) as error:
+        print(f"flatlab: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        sys.stderr.close()
+        return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    about = (__doc__ or "").partition("\n")[0]
+    parser = argparse.ArgumentParser(prog="flatlab", description=about)
+    parser.add_argument("--version", action="version", version=f"flatlab {__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for name in plan.keys_of("cli"):
+        module = importlib.import_module(plan.module_of("cli", name))
+        first, _, rest = (module.__doc__ or "").partition("\n")
+        sub = commands.add_parser(name, help=first, description=first, epilog=rest.strip() or None)
+        sub.set_defaults(run_command=module.run)
+        module.add_arguments(sub)
+    return parser
+
+
+def add_scale(parser: argparse.ArgumentParser) -> None:
+    """The option of every command that reads config.yaml."""
+    parser.add_argument("--scale", choices=plan.SCALES, help="instead of the scale of config.yaml")
+
+
+def add_device(parser: argparse.ArgumentParser) -> None:
+    """The option of commands that compute, or say what computing takes."""
+    parser.add_argument(
+        "--device", choices=["cpu", "cuda"], help="instead of the device of config.yaml"
+    )
+
+
+def load_plan(
+    scale: str | None = None, device: str | None = None, packs: str | None = None
+) -> plan.Plan:
+    """What config.yaml asks for, with other values of its keys where they are given."""
+    path = Path("config.yaml")
+    if not path.is_file():
+        raise plan.PlanError("there is no config.yaml here; run flatlab in the project's folder")
+    try:
+        config = yaml.safe_load(path.read_bytes()) or {}
+    except yaml.YAMLError:
+        raise plan.PlanError(f"{path}: not valid YAML") from None
+    if isinstance(config, dict):
+        given = {"scale": scale, "device": device, "packs": packs}
+        config |= {key: value for key, value in given.items() if value}
+    return plan.Plan(config, Path("experiments"))

@@ -1,0 +1,18 @@
+"""Jobs, hours and disk of a run, before it starts."""
+
+from __future__ import annotations
+
+import argparse
+
+from flatlab import estimate
+from flatlab.cli import add_device, add_scale, load_plan
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_scale(parser)
+    add_device(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    print(estimate.as_text(load_plan(options.scale, options.device)))
+    return 0

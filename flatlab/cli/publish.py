@@ -1,0 +1,22 @@
+"""Put what is built into results/published/, and its pictures into README.md."""
+
+from __future__ import annotations
+
+import argparse
+
+from flatlab import plan, publication
+from flatlab.cli import add_scale, load_plan
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "name", nargs="*", help="experiments, figures or papers; all that is built if none is named"
+    )
+    add_scale(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    files = publication.publish(load_plan(options.scale), options.name)
+    size = sum(path.stat().st_size for path in files)
+    print(f"{len(files)} files, {size / 1e6:.1f} MB, in {plan.PUBLISHED}; README.md shows them")
+    return 0

@@ -1,0 +1,49 @@
+"""Targets, verdicts, and where to look."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from flatlab import __version__, scoreboard, store
+from flatlab.cli import add_scale, load_plan
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_scale(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    chosen = load_plan(options.scale)
+    folder = Path("results", chosen.config.scale)
+    print(f"\nflatlab {__version__}, scale {chosen.config.scale}")
+    built: list[Mapping[str, Any]] = []
+    for figure in chosen.figures:
+        picture = folder / "figures" / figure.paper / f"{figure.key}.pdf"
+        verdicts = folder / "verdicts" / figure.paper / f"{figure.key}.json"
+        if not (picture.is_file() and verdicts.is_file()):
+            print(f"\n{figure.target}: not built; snakemake {figure.target}")
+            continue
+        built.append(store.load_json(verdicts))
+        print(f"\n{figure.target}: {figure.title}")
+        _print_verdicts(built[-1])
+        print(f"  figure:   {picture} (also .svg, .png, and .csv: exactly what is drawn)")
+        print(f"  evidence: {verdicts}")
+    if built:
+        print("\n" + scoreboard.as_text(scoreboard.collect(built)))
+    print(f"\n{len(built)} of {len(chosen.figures)} targets built; tables in {folder / 'tables'}")
+    return 0
+
+
+def _print_verdicts(content: Mapping[str, Any]) -> None:
+    """What a figure was drawn from, and each claim with its verdict."""
+    for about in content["tables"].values():
+        stands_in = about.get("stands_in_for")
+        more = f"; stands in for {stands_in}" if stands_in else ""
+        print(f"  {about['name']}: {about['extent']}{more}")
+    for claim in content["claims"]:
+        print(f"  {claim['verdict']:>9}  {claim['id'].split('/')[1]:<8}{claim['text']}")
+        if claim["reason"]:
+            print(f"{'':21}{claim['reason']}")

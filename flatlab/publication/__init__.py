@@ -1,0 +1,61 @@
+"""Publishing: tables, figures and verdicts of real runs go into `results/published/<scale>/`.
+
+They are tracked, and no rule makes them. `snakemake published` draws them again from their tables.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from flatlab import plan, store
+from flatlab.publication import records
+from flatlab.publication.agreement import disagreements
+from flatlab.publication.budget import check_budget
+from flatlab.publication.choice import choose
+from flatlab.publication.showcase import rewrite
+
+
+def publish(
+    chosen: plan.Plan, names: Sequence[str] = (), readme: Path = Path("README.md")
+) -> list[Path]:
+    """Copy what is built at the scale of the configuration; returns the new files.
+
+    names: experiments, figures or papers, which replace what was published of them; all that is
+    built if none is named. The README's scoreboard and gallery are written anew. Raises
+    `PlanError` for unknown names and `StoreError` where something is not built, where published
+    figures would not be those of the published tables, or where it is too much, and leaves
+    everything as it was.
+    """
+    choice = choose(chosen, names)
+    if found := disagreements(choice):
+        raise store.StoreError("\n".join(found))
+    if not readme.is_file():
+        raise store.StoreError(f"{readme} does not exist; run flatlab in the project's folder")
+    files = {choice.published / name: choice.built / name for name in choice.files}
+    check_budget(files)
+    stale = [choice.published / name for name in choice.left_behind]
+    _write(files, records.updated(chosen, choice), stale)
+    rewrite(readme)
+    return [*files, *records.paths(choice.scale)]
+
+
+def _write(
+    files: Mapping[Path, Path], contents: Mapping[Path, object], stale: Iterable[Path]
+) -> None:
+    """Copy files and write JSON: aside first, so that a full disk leaves all as it was.
+
+    files: what goes where, by target.  contents: of JSON files.  stale: files to be deleted.
+    """
+    with tempfile.TemporaryDirectory(dir=plan.PUBLISHED.parent, prefix="publish-") as folder:
+        aside = {target: Path(folder, str(n)) for n, target in enumerate([*files, *contents])}
+        for target, source in files.items():
+            store.replace(aside[target], source.read_bytes())
+        for target, content in contents.items():
+            store.save_json(aside[target], content)
+        for target, written in aside.items():
+            store.make_folder(target.parent)
+            written.replace(target)
+    for path in stale:
+        path.unlink()

@@ -1,0 +1,516 @@
+"""Publishing replaces what it is given alone, and never parts a figure from its tables."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+import yaml
+
+from flatlab import estimate, plan, publication, store
+from flatlab.cli import main
+from flatlab.publication import budget
+
+ROOT = Path(__file__).resolve().parents[2]
+PUBLISHED = Path("results/published/demo")
+README = "# Made-up\n<!-- gallery -->\n<!-- end of gallery -->\n<!-- scoreboard -->\n"
+README += "<!-- end of scoreboard -->\nthe end\n"
+SCALE = {"name": "small-zoo", "grid": "lenet-grid"}
+ZOO = {
+    "kind": "zoo",
+    "title": "The networks of a grid",
+    "samples": 2,
+    "seed": 0,
+    "jobs": 2,
+    "adaptive": {"outputs": "sigmoid", "rho": 0.1, "draws": 2, "drop_above": None},
+    "scales": {"paper": SCALE, "short": SCALE, "demo": SCALE},
+}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What publishing needs to know of a figure."""
+
+    target: str
+    experiments: list[str]
+    correlated: list[str] = field(default_factory=list)
+    title: str = "made-up"
+
+    @property
+    def paper(self) -> str:
+        return self.target.partition("_")[0]
+
+    @property
+    def key(self) -> str:
+        return self.target.partition("_")[2]
+
+
+FIGURES = [
+    Figure("chen2026_figH8", ["mlp-grid"], ["mlp-grid"]),
+    Figure("chen2026_figH9", ["lenet-grid"], ["lenet-grid"]),
+    Figure("chen2024_fig1", ["mlp-grid", "lenet-grid"]),
+    Figure("petzka2021_fig3", ["representativeness"]),
+    Figure("beyond_fig1", ["small-zoo"]),
+]
+EXPERIMENTS = ("mlp-grid", "lenet-grid", "representativeness", "small-zoo")
+
+
+def figure(target):
+    return next(each for each in FIGURES if each.target == target)
+
+
+def chosen(**config):
+    return plan.Plan(config, Path("experiments"))
+
+
+def write(path, content):
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_bytes(content)
+
+
+def make_table(key, value=0.0, correlations=None):
+    """A made-up table and, of grids, its correlations."""
+    values = xr.Dataset({"x": ("run", np.full(3, value))}, attrs={"experiment": key})
+    place = Path("results/demo/tables")
+    store.save_dataset(place / f"{key}.zarr.zip", values)
+    if correlations is not False and key.endswith("-grid"):
+        store.save_dataset(place / f"{key}.correlations.zarr.zip", values + 1)
+
+
+def draw(*targets, content=b"drawn"):
+    for each in map(figure, targets):
+        stem = f"{each.paper}/{each.key}"
+        for ending in ("pdf", "png", "csv", "svg"):
+            write(f"results/demo/figures/{stem}.{ending}", content + ending.encode())
+        claims = [{"id": f"{each.target}/c1", "text": "", "verdict": "holds", "reason": ""}]
+        about = {key: {"name": key, "scale": "demo", "extent": ""} for key in each.experiments}
+        verdicts = {"target": each.target, "claims": claims, "tables": about}
+        store.save_json(f"results/demo/verdicts/{stem}.json", verdicts)
+
+
+def record(path, code, seconds=2.0, **more):
+    about = {"code": code, "runtime_s": seconds, "machine": "x86", "gpu": 0, "device": "cpu"}
+    write(f"{path}.provenance.json", json.dumps({**about, "versions": {}, **more}).encode())
+
+
+def compute(key, seconds=2.0):
+    """The records of all jobs of an experiment."""
+    experiment = chosen().experiment(key)
+    for pack in experiment.packs:
+        if stage := experiment.training(pack):
+            record(experiment.weights(pack)["weights"], stage.code, seconds)
+        for family in experiment.families:
+            path = experiment.metrics(pack, family)
+            record(path, experiment.measuring(pack, family).code, seconds)
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
+    """A folder of the project with four experiments, whose results are made up, and published."""
+    folder = tmp_path_factory.mktemp("publication") / "template"
+    folder.mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("flatlab.plan.figures", lambda: FIGURES)
+        patch.setattr("flatlab.plan.published.figures", lambda: FIGURES)
+        patch.setattr("flatlab.plan.published.experiment_keys", lambda: list(EXPERIMENTS))
+        patch.chdir(folder)
+        Path("experiments").mkdir()
+        for key in EXPERIMENTS[:3]:
+            shutil.copy2(ROOT / f"experiments/{key}.yaml", f"experiments/{key}.yaml")
+        Path("experiments/small-zoo.yaml").write_text(yaml.safe_dump(ZOO))
+        Path("config.yaml").write_text("scale: demo\n")
+        Path("README.md").write_text(README)
+        for key in EXPERIMENTS:
+            compute(key)
+            make_table(key)
+        draw(*(each.target for each in FIGURES))
+        publication.publish(chosen())
+        yield folder
+
+
+@pytest.fixture
+def published(template, tmp_path, monkeypatch):
+    """A copy of it, to be changed."""
+    monkeypatch.chdir(shutil.copytree(template, tmp_path / "project"))
+
+
+@pytest.fixture
+def built(published):
+    """The same before anything was published."""
+    shutil.rmtree("results/published")
+    Path("README.md").write_text(README)
+
+
+def snapshot():
+    """All that publishing may touch."""
+    files = [*Path("results/published").rglob("*"), Path("README.md")]
+    return {str(path): path.read_bytes() for path in files if path.is_file()}
+
+
+def changed_since(before):
+    after = snapshot()
+    return {
+        path.removeprefix(f"{PUBLISHED}/")
+        for path in {*before, *after}
+        if before.get(path) != after.get(path)
+    }
+
+
+def names_of(*targets):
+    stems = [f"{each.paper}/{each.key}" for each in map(figure, targets)]
+    pictures = {f"figures/{stem}.{end}" for stem in stems for end in ("pdf", "png", "csv")}
+    return pictures | {f"verdicts/{stem}.json" for stem in stems}
+
+
+def tables_of(*keys):
+    tables = {f"tables/{key}.zarr.zip" for key in keys}
+    return tables | {f"tables/{key}.correlations.zarr.zip" for key in keys if "grid" in key}
+
+
+RECORDS = {"provenance.json", "benchmarks.json"}
+
+
+def test_without_names_all_that_is_built_is_published(built):
+    files = publication.publish(chosen())
+    expected = names_of(*(each.target for each in FIGURES)) | tables_of(*EXPERIMENTS) | RECORDS
+    assert {path.relative_to(PUBLISHED).as_posix() for path in files} == expected
+    there = {path.relative_to(PUBLISHED) for path in PUBLISHED.rglob("*") if path.is_file()}
+    assert {path.as_posix() for path in there} == expected
+    for name in expected - RECORDS:
+        assert (PUBLISHED / name).read_bytes() == Path("results/demo", name).read_bytes()
+    readme = Path("README.md").read_text()
+    assert f'<img src="{PUBLISHED}/figures/chen2026/figH8.png"' in readme
+    assert "| chen2026_figH8 (demo) | 1 |" in readme
+    assert readme.endswith("<!-- end of scoreboard -->\nthe end\n")
+
+
+def test_publishing_twice_changes_nothing(published):
+    before = snapshot()
+    publication.publish(chosen())
+    assert not changed_since(before)
+
+
+def test_what_is_given_is_replaced_and_nothing_else(published, capsys):
+    before = snapshot()
+    for key in EXPERIMENTS:
+        make_table(key, value=1.0)
+        compute(key, seconds=3.0)
+    draw(*(each.target for each in FIGURES), content=b"anew")
+    names = ["representativeness", "petzka2021_fig3"]
+    assert main(["publish", *names]) == 0
+    assert "7 files" in capsys.readouterr().out
+    expected = names_of("petzka2021_fig3") | tables_of("representativeness") | RECORDS
+    assert changed_since(before) == expected - {
+        "verdicts/petzka2021/fig3.json"
+    }  # the same as it was
+    made = json.loads((PUBLISHED / "provenance.json").read_text())
+    was = json.loads(before[f"{PUBLISHED}/provenance.json"])
+    assert {key for key in made if made[key] != was[key]} == {"representativeness"}
+    assert made["representativeness"]["runtime_s"] == 3
+    rows = json.loads((PUBLISHED / "benchmarks.json").read_text())
+    before_rows = json.loads(before[f"{PUBLISHED}/benchmarks.json"])
+    [row] = [row for row in rows if row not in before_rows]
+    assert (row["kind"], row["seconds"]) == ("representativeness demo", 3.0)
+    assert len(rows) == len(before_rows)
+
+
+def test_a_paper_is_those_of_its_figures_that_are_built(built):
+    shutil.rmtree("results/demo/figures/chen2026")
+    draw("chen2026_figH8")
+    publication.publish(chosen(), ["mlp-grid", "chen2026"])
+    there = {p.relative_to(PUBLISHED).as_posix() for p in PUBLISHED.rglob("*") if p.is_file()}
+    assert there == names_of("chen2026_figH8") | tables_of("mlp-grid") | RECORDS
+
+
+def test_figures_of_other_papers_than_the_configured_ones_are_published(built):
+    publication.publish(chosen(papers=["chen2024"]), ["representativeness", "petzka2021"])
+    assert (PUBLISHED / "figures/petzka2021/fig3.png").is_file()
+
+
+def test_an_experiment_whose_table_did_not_change_needs_no_figure(published):
+    before = snapshot()
+    compute("mlp-grid", seconds=9.0)
+    publication.publish(chosen(), ["mlp-grid"])
+    assert changed_since(before) == RECORDS
+
+
+def test_a_figure_needs_no_table_that_is_published_as_it_is(published):
+    before = snapshot()
+    draw("chen2024_fig1", content=b"anew")
+    publication.publish(chosen(), ["chen2024_fig1"])
+    pictures = {f"figures/chen2024/fig1.{ending}" for ending in ("pdf", "png", "csv")}
+    assert changed_since(before) == pictures
+
+
+def test_correlations_do_not_outlive_their_table(published, monkeypatch):
+    plain = [Figure(each.target, each.experiments) for each in FIGURES]
+    monkeypatch.setattr("flatlab.plan.figures", lambda: plain)
+    monkeypatch.setattr("flatlab.plan.published.figures", lambda: plain)
+    make_table("lenet-grid", value=1.0, correlations=False)
+    Path("results/demo/tables/lenet-grid.correlations.zarr.zip").unlink()
+    publication.publish(chosen(), ["lenet-grid", "chen2026_figH9", "chen2024_fig1"])
+    there = {path.name for path in (PUBLISHED / "tables").iterdir()}
+    assert "lenet-grid.correlations.zarr.zip" not in there
+    assert {"lenet-grid.zarr.zip", "mlp-grid.correlations.zarr.zip"} <= there
+
+
+# What is done after everything was published -> what is given, and the sentences of the refusal.
+
+
+def _unpublished_table():
+    shutil.rmtree(PUBLISHED)
+
+
+def _other_table():
+    make_table("mlp-grid", value=1.0)
+
+
+def _other_tables():
+    make_table("mlp-grid", value=1.0)
+    make_table("lenet-grid", value=1.0)
+
+
+def _other_correlations():
+    path = Path("results/demo/tables/mlp-grid.correlations.zarr.zip")
+    store.save_dataset(path, xr.Dataset({"x": ("run", np.arange(5.0))}))
+
+
+def _no_table():
+    Path("results/demo/tables/mlp-grid.zarr.zip").unlink()
+
+
+def _no_figure():
+    Path("results/demo/figures/chen2026/figH8.csv").unlink()
+
+
+def _no_paper():
+    shutil.rmtree("results/demo/verdicts/chen2026")
+
+
+def _nothing_built():
+    shutil.rmtree("results/demo")
+
+
+def _no_readme():
+    Path("README.md").unlink()
+
+
+TABLE = "results/demo/tables/mlp-grid.zarr.zip"
+UNLIKE = "the published table of mlp-grid is not the one of chen2026_figH8; publish this as well: "
+FORMER = "published figures show the former table of mlp-grid; publish these as well: "
+REFUSED = {
+    "nothing is built": (_nothing_built, [], ["nothing is built at scale demo; run snakemake"]),
+    "a misspelt name": (
+        None,
+        ["mlp-gird"],
+        ["'mlp-gird' is no experiment, figure or paper; did you mean 'mlp-grid'? `flatlab"],
+    ),
+    "a figure of no version": (
+        None,
+        ["andriushchenko2023_fig2"],
+        ["andriushchenko2023_fig2 is not part of this version"],
+    ),
+    "an experiment without a table": (
+        _no_table,
+        ["mlp-grid"],
+        [f"{TABLE} does not exist; build it with: snakemake {TABLE}"],
+    ),
+    "a figure that is not built": (
+        _no_figure,
+        ["chen2026_figH8"],
+        ["chen2026_figH8 is not built at scale demo; build it with: snakemake chen2026_figH8"],
+    ),
+    "a paper of which nothing is built": (
+        _no_paper,
+        ["chen2026"],
+        ["chen2026 is not built at scale demo; build it with: snakemake chen2026"],
+    ),
+    "a figure without its table": (
+        _unpublished_table,
+        ["chen2026_figH8"],
+        [f"{UNLIKE}mlp-grid"],
+    ),
+    "a figure of another table": (
+        _other_table,
+        ["chen2026_figH8"],
+        [f"{UNLIKE}mlp-grid"],
+    ),
+    "a figure of other correlations": (
+        _other_correlations,
+        ["chen2026_figH8"],
+        [f"{UNLIKE}mlp-grid"],
+    ),
+    "a figure whose table is gone": (
+        _no_table,
+        ["chen2026_figH8"],
+        [f"chen2026_figH8 was drawn from {TABLE}, which is gone; build it with: snakemake {TABLE}"],
+    ),
+    "two figures of other tables": (
+        _other_tables,
+        ["chen2026_figH8", "chen2024"],
+        [
+            "the published table of mlp-grid is not the one of chen2026_figH8, chen2024_fig1; "
+            "publish this as well: mlp-grid",
+            "the published table of lenet-grid is not the one of chen2024_fig1; "
+            "publish this as well: lenet-grid",
+        ],
+    ),
+    "a table without its figures": (
+        _other_table,
+        ["mlp-grid"],
+        [f"{FORMER}chen2026_figH8 chen2024_fig1\n"],
+    ),
+    "a table with one of its figures": (
+        _other_table,
+        ["mlp-grid", "chen2026"],
+        [f"{FORMER}chen2024_fig1\n"],
+    ),
+    "a table of the figure of another one": (
+        _other_tables,
+        ["mlp-grid", "chen2026_figH8", "chen2024_fig1"],
+        [
+            "the published table of lenet-grid is not the one of chen2024_fig1; "
+            "publish this as well: lenet-grid",
+        ],
+    ),
+    "no page to show them": (_no_readme, [], ["README.md does not exist"]),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_does_not_fit_is_refused_with_what_to_add(case, published, capsys):
+    spoil, names, sentences = REFUSED[case]
+    if spoil:
+        spoil()
+    before = snapshot()
+    assert main(["publish", *names]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("flatlab: ")
+    assert error.count("\n") == len(sentences)
+    for sentence in sentences:
+        assert sentence in error
+    assert not changed_since(before)
+
+
+def test_what_is_too_much_is_refused_with_the_largest_parts(published, monkeypatch, capsys):
+    kept = Path("results/published/paper/metrics/mlp-grid/geometry/a.zarr.zip")
+    write(kept, bytes(50_000))
+    size = sum(path.stat().st_size for path in Path("results/published").rglob("*.*"))
+    monkeypatch.setattr(budget, "BUDGET_BYTES", size)
+    publication.publish(chosen())  # replaces as much as it brings
+    draw("chen2026_figH8", content=bytes(10_000))
+    before = snapshot()
+    assert main(["publish", "chen2026_figH8"]) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "more than the 0 MB that a repository should carry" in error
+    assert "paper/metrics/mlp-grid 0.1 MB, demo/figures/chen2026 0.0 MB" in error
+    assert not changed_since(before)
+
+
+def test_the_budget_is_sixty_megabytes():
+    assert budget.BUDGET_BYTES == 60e6
+
+
+@pytest.mark.parametrize("number", [0, 3, 12])
+def test_a_full_disk_leaves_all_as_it_was(number, published, monkeypatch):
+    for key in EXPERIMENTS:
+        make_table(key, value=1.0)
+    draw(*(each.target for each in FIGURES), content=b"anew")
+    before, calls, replace = snapshot(), [], store.replace
+
+    def full(path, content):
+        calls.append(path)
+        if len(calls) > number:
+            raise store.StoreError("the disk is full")
+        replace(path, content)
+
+    monkeypatch.setattr(store, "replace", full)
+    with pytest.raises(store.StoreError, match="disk is full"):
+        publication.publish(chosen())
+    assert not changed_since(before)
+
+
+def test_the_record_names_the_code_of_every_stage_and_of_what_others_trained(published):
+    made = json.loads((PUBLISHED / "provenance.json").read_text())
+    experiments = chosen().experiments
+    lenet, zoo = experiments["lenet-grid"], experiments["small-zoo"]
+    assert made["lenet-grid"]["code"] == lenet.code()
+    assert made["small-zoo"]["code"] == {**zoo.code(), "train": lenet.code()["train"]}
+    assert made["small-zoo"]["jobs"] == len(zoo.packs) + len(lenet.packs)
+    assert made["lenet-grid"]["jobs"] == 2 * len(lenet.packs)
+    assert made["representativeness"]["code"] == experiments["representativeness"].code()
+    assert not list(plan.outdated(chosen().experiment))
+
+
+def test_times_of_other_experiments_and_devices_stay(published):
+    path = PUBLISHED / estimate.PUBLISHED
+    rows = json.loads(path.read_text())
+    elsewhere = {**rows[0], "device": "cuda", "seconds": 99.0}
+    store.save_json(path, [*rows, elsewhere])
+    compute("mlp-grid", seconds=7.0)
+    publication.publish(chosen(), ["mlp-grid"])
+    new = json.loads(path.read_text())
+    assert elsewhere in new
+    networks = {row["network"] for row in new if row not in [*rows, elsewhere]}
+    assert networks == {"mlp4-small"}
+
+
+def rewrite_record(change):
+    path = PUBLISHED / "provenance.json"
+    made = json.loads(path.read_text())
+    change(made)
+    store.save_json(path, made)
+
+
+@pytest.mark.parametrize(
+    ("key", "code"),
+    [
+        ("mlp-grid", {"train": ["0"]}),
+        ("small-zoo", {"train": ["0"]}),
+        ("representativeness", {"representativeness": ["0"]}),
+    ],
+)
+def test_other_code_is_one_line_for_each_scale(key, code, published):
+    rewrite_record(lambda made: made[key]["code"].update(code))
+    [line] = plan.outdated(chosen().experiment)
+    assert line.startswith("results/published/demo: made with other code")
+    assert line.endswith(f": {key}")
+
+
+def test_records_of_other_stages_count_as_other_code_and_those_of_none_do_not(published):
+    rewrite_record(lambda made: made["representativeness"].update(code={"study": ["0"]}))
+    rewrite_record(lambda made: made["small-zoo"].update(code={"survey": ["0"]}))
+    rewrite_record(lambda made: made["mlp-grid"]["code"].update(train=[]))
+    [line] = plan.outdated(chosen().experiment)
+    assert line.endswith(": representativeness, small-zoo")
+
+
+def test_an_experiment_that_is_gone_is_a_sentence(published):
+    rewrite_record(lambda made: made.update(former={"code": {}}))
+    assert list(plan.outdated(chosen().experiment)) == [
+        "results/published/demo: no experiments any more: former"
+    ]
+
+
+def test_a_figure_whose_tables_are_not_published_cannot_be_drawn_again(published):
+    assert len(plan.published_figures("demo")) == len(FIGURES)
+    (PUBLISHED / "tables/mlp-grid.correlations.zarr.zip").unlink()
+    lacking = {each.target for each in FIGURES} - {
+        each.target for each in plan.published_figures("demo")
+    }
+    assert lacking == {"chen2026_figH8"}
+
+
+def test_verdicts_of_older_versions_stay_on_the_scoreboard(published):
+    path = PUBLISHED / "verdicts/petzka2021/fig3.json"
+    content = json.loads(path.read_text())
+    content |= {"grids": {}, "studies": content.pop("tables")}
+    store.save_json(path, content)
+    publication.publish(chosen(), ["mlp-grid"])
+    assert "| petzka2021_fig3 (demo) | 1 |" in Path("README.md").read_text()

@@ -1,0 +1,114 @@
+"""`flatlab run`: what it computes of experiments of every kind, and what it leaves as it is."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from flatlab import plan, store
+from flatlab.cli import main
+
+ROOT = Path(__file__).resolve().parents[2]
+ADAPTIVE = {"outputs": "sigmoid", "rho": 0.1, "draws": 2, "trace": "random", "probes": 2}
+ADAPTIVE |= {"ascent_steps": 0, "tolerance": 0.1}
+SCALE = {"name": "small-zoo", "grid": "mlp-grid"}
+ZOO = {
+    **{"kind": "zoo", "title": "The networks of a grid", "samples": 2, "seed": 0, "jobs": 2},
+    "adaptive": ADAPTIVE,
+    "scales": {"paper": SCALE, "short": SCALE, "demo": SCALE},
+}
+
+
+def rewrite(key, change):
+    path = Path(f"experiments/{key}.yaml")
+    content = yaml.safe_load(path.read_text())
+    change(content)
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
+
+
+def _smaller(grid):
+    grid["settings"] = [{"lr": 0.05, "batch_size": 20}, {"lr": 0.1, "batch_size": 20}]
+    grid["checkpoints"] = {"dense": "none", "seeds": "all"}
+    grid["scales"]["demo"] |= {"seeds": ["0"], "measure": {"families": ["accuracy", "geometry"]}}
+    grid["scales"]["demo"].pop("checkpoints", None)
+    grid["scales"]["demo"]["training"]["iterations"] = 20
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """The project with a small grid, the zoo of its networks, and a small simulation."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(ROOT / "experiments", "experiments")
+    shutil.copy2(ROOT / "config.yaml", "config.yaml")
+    rewrite("mlp-grid", _smaller)
+    rewrite(
+        "representativeness",
+        lambda content: content["scales"].update(
+            demo={"settings": {"repeats": 2, "separations": [0.5]}}
+        ),
+    )
+    Path("experiments/small-zoo.yaml").write_text(yaml.safe_dump(ZOO))
+    return tmp_path
+
+
+def stages(key):
+    """The metric files of an experiment, each with what the workflow would make it with."""
+    experiment = plan.Plan({}, Path("experiments")).experiment(key)
+    return {
+        experiment.metrics(pack, family): experiment.measuring(pack, family)
+        for pack in experiment.packs
+        for family in experiment.families
+    }
+
+
+@pytest.mark.parametrize("key", ["representativeness", "small-zoo"])
+def test_experiments_of_every_kind_are_computed_once(key, project, capfd):
+    assert main(["run", key]) == 0
+    expected = stages(key)
+    assert capfd.readouterr().out.split() == [str(path) for path in expected]
+    for path, stage in expected.items():
+        store.load_dataset(path)
+        about = json.loads(Path(f"{path}.provenance.json").read_text())
+        assert (about["code"], about["settings"]) == (stage.code, stage.settings)
+        assert about["rule"] == "measure"
+    before = {path: path.stat().st_mtime_ns for path in Path("results").rglob("*")}
+    assert main(["run", key]) == 0
+    assert capfd.readouterr().err.count(f"metrics/{key}/") == len(expected)  # there already
+    assert {path: path.stat().st_mtime_ns for path in Path("results").rglob("*")} == before
+
+
+def test_a_zoo_trains_the_grid_that_it_names(project):
+    assert main(["run", "small-zoo", "1"]) == 0
+    trained = {path.name for path in Path("results/demo/models/mlp-grid").glob("*0.safetensors")}
+    assert trained == {"lr0.05-b20-s0.safetensors", "lr0.1-b20-s0.safetensors"}
+    assert not Path("results/demo/metrics/mlp-grid").exists()
+    assert [
+        path.name for path in Path("results/demo/metrics/small-zoo/adaptive").glob("*.zip")
+    ] == ["1.zarr.zip"]
+
+
+def test_what_is_measured_already_does_not_limit_what_is_run(project, capfd):
+    Path("config.yaml").write_text("packs: measured\n")
+    assert main(["run", "mlp-grid", "lr0.1-b20-s0"]) == 0
+    assert "lr0.1-b20-s0.zarr.zip" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["mlp-gird"], "unknown experiment 'mlp-gird'; did you mean 'mlp-grid'?"),
+        (["mlp-grid", "lr0.1-b20-s1"], "did you mean 'lr0.1-b20-s0'?"),
+        (["mlp-grid", "--family", "acuracy"], "did you mean 'accuracy'?"),
+        (["small-zoo", "2"], "unknown '2' of small-zoo"),
+    ],
+)
+def test_a_misspelt_name_is_a_sentence(arguments, sentence, project, capsys):
+    assert main(["run", *arguments]) == 1
+    error = capsys.readouterr().err
+    assert sentence in error
+    assert error.count("\n") == 1
+    assert not Path("results").exists()
