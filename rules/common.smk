@@ -71,9 +71,7 @@ def code(stage):
 
 
 def gpu(stage):
-    return lambda wildcards: int(
-        PLAN.config.device == "cuda" and stage(wildcards).gpu
-    )
+    return lambda wildcards: int(PLAN.config.device == "cuda" and stage(wildcards).gpu)
 
 
 def metrics_of_experiment(wildcards):
