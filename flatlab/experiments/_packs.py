@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import structs
 
+from flatlab.experiments._sections import Checkpoints, Data, Dense, Network, Training
 from flatlab.plan.experiments import Source
 from flatlab.plan.registry import (
     check_known,
@@ -18,17 +19,7 @@ from flatlab.plan.registry import (
     takes_activation,
     training_keys_of,
 )
-from flatlab.plan.schema import (
-    Checkpoints,
-    Data,
-    Dense,
-    Network,
-    PlanError,
-    Strict,
-    Training,
-    convert,
-    refuse_unknown,
-)
+from flatlab.plan.schema import PlanError, Strict, convert, refuse_unknown
 
 VARYING: dict[str, type[Strict]] = {"network": Network, "data": Data, "training": Training}
 """The sections whose keys may differ from setting to setting; each key stands in one of them."""

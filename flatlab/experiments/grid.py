@@ -9,31 +9,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import msgspec
 from msgspec.structs import replace
 
+from flatlab.experiments._jobs import measure_roots, plain, train_roots, train_settings
 from flatlab.experiments._packs import VARYING, Pack, packs_of
+from flatlab.experiments._sections import (
+    Checkpoints,
+    Dense,
+    LogUniform,
+    Measure,
+    Samples,
+    Stop,
+)
 from flatlab.plan.experiments import Experiment, Find, Source, Stage
 from flatlab.plan.fingerprint import fingerprint
 from flatlab.plan.registry import (
     check_known,
     families_of_grids,
     joined,
-    layers_of,
-    module_of,
     settings_of,
 )
-from flatlab.plan.schema import (
-    Checkpoints,
-    Dense,
-    LogUniform,
-    Measure,
-    PlanError,
-    Samples,
-    Stop,
-    Strict,
-    convert,
-)
+from flatlab.plan.schema import PlanError, Strict, convert
 
 BUDGET_BYTES = 20 * 10**9
 """Dense checkpoints of a grid that take more are not kept behind the measurement."""
@@ -154,11 +150,11 @@ class Grid(Experiment, frozen=True, kw_only=True):
         """Of the keys of `measure` these are the precision and those that the family names in
         `SETTINGS`, where it can also name keys of `training`, such as the loss.
         """
-        known = _plain(pack.training) | _plain(self.measure_section)
+        known = plain(pack.training) | plain(self.measure_section)
         return {
             "family": family,
-            "data": _plain(pack.data),
-            "network": _plain(pack.network),
+            "data": plain(pack.data),
+            "network": plain(pack.network),
             "outputs": pack.outputs,
             "measure": {key: known[key] for key in ("precision", *settings_of(family))},
             "setting": pack.setting,
@@ -251,44 +247,6 @@ class Grid(Experiment, frozen=True, kw_only=True):
         return line
 
 
-def train_settings(pack: Pack) -> dict[str, Any]:
-    """What a training job depends on, beside its code and its data."""
-    return {
-        "data": _plain(pack.data),
-        "network": _plain(pack.network),
-        "outputs": pack.outputs,
-        "training": _plain(pack.training),
-        "checkpoints": msgspec.to_builtins(pack.dense),
-        "curves": msgspec.to_builtins(pack.curves),
-        "seeds": list(pack.seeds),
-        "runs": pack.runs,
-    }
-
-
-def train_roots(pack: Pack) -> list[str]:
-    """The modules that train a pack: the engine, and what the pack names of each registry.
-
-    The mode `loop` trains by torch's own modules, without stacked layers.
-    """
-    network, training = pack.network, pack.training
-    layers = []
-    if training.mode != "loop":
-        layers = layers_of(network.name, network.activation, network.options)
-    return [
-        "flatlab.train",
-        module_of("networks", network.name),
-        module_of("train/optimizers", training.optimizer),
-        module_of("train/initializations", network.initialization),
-        *(module_of("train/layers", key) for key in layers),
-    ]
-
-
-def measure_roots(pack: Pack, family: str) -> list[str]:
-    """The modules that measure it: the family, or those joined, and the architecture."""
-    measures = [module_of("metrics", name) for name in joined(family)]
-    return ["flatlab.metrics", *measures, module_of("networks", pack.network.name)]
-
-
 def _measure(source: Source) -> tuple[Measure, list[str]]:
     """The section `measure` and the families: it has the options of its own families only."""
     given = source.section("measure", Measure.__struct_fields__)
@@ -306,16 +264,11 @@ def _measure(source: Source) -> tuple[Measure, list[str]]:
                 f"{source.place('measure', key)}: no family of {', '.join(families)} has this "
                 "option; leave it out"
             )
-    stated = _plain(measure)
+    stated = plain(measure)
     for key in used:
         if key in Measure.__struct_fields__ and key not in stated:
             raise PlanError(f"{source.place('measure')}.{key} is missing")
     return measure, families
-
-
-def _plain(record: Strict) -> dict[str, Any]:
-    """A record as dictionaries, lists and numbers, fit for a job's params."""
-    return msgspec.to_builtins(record)
 
 
 def _size(count: float) -> str:

@@ -9,8 +9,9 @@ import pytest
 import yaml
 
 from flatlab import plan
+from flatlab.experiments._jobs import train_settings
 from flatlab.experiments._packs import SECTION_OF, VARYING
-from flatlab.experiments.grid import Grid, train_settings
+from flatlab.experiments.grid import Grid
 
 ROOT = Path(__file__).resolve().parents[2]
 EXPERIMENTS = ROOT / "experiments"

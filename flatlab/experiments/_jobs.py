@@ -1,0 +1,54 @@
+"""What the jobs of a pack depend on: the settings and the code of its training and measuring."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from flatlab.experiments._packs import Pack
+from flatlab.plan.registry import joined, layers_of, module_of
+from flatlab.plan.schema import Strict
+
+
+def train_settings(pack: Pack) -> dict[str, Any]:
+    """What a training job depends on, beside its code and its data."""
+    return {
+        "data": plain(pack.data),
+        "network": plain(pack.network),
+        "outputs": pack.outputs,
+        "training": plain(pack.training),
+        "checkpoints": msgspec.to_builtins(pack.dense),
+        "curves": msgspec.to_builtins(pack.curves),
+        "seeds": list(pack.seeds),
+        "runs": pack.runs,
+    }
+
+
+def train_roots(pack: Pack) -> list[str]:
+    """The modules that train a pack: the engine, and what the pack names of each registry.
+
+    The mode `loop` trains by torch's own modules, without stacked layers.
+    """
+    network, training = pack.network, pack.training
+    layers = []
+    if training.mode != "loop":
+        layers = layers_of(network.name, network.activation, network.options)
+    return [
+        "flatlab.train",
+        module_of("networks", network.name),
+        module_of("train/optimizers", training.optimizer),
+        module_of("train/initializations", network.initialization),
+        *(module_of("train/layers", key) for key in layers),
+    ]
+
+
+def measure_roots(pack: Pack, family: str) -> list[str]:
+    """The modules that measure it: the family, or those joined, and the architecture."""
+    measures = [module_of("metrics", name) for name in joined(family)]
+    return ["flatlab.metrics", *measures, module_of("networks", pack.network.name)]
+
+
+def plain(record: Strict) -> dict[str, Any]:
+    """A record as dictionaries, lists and numbers, fit for a job's params."""
+    return msgspec.to_builtins(record)
