@@ -70,7 +70,7 @@ class Zoo(Experiment, frozen=True, kw_only=True):
         content = {key: source.value(key) for key in {**source.content, **source.override}}
         for name, kind in (("adaptive", Adaptive), ("pretrained", Pretrained)):
             if content.get(name) is not None:  # one by one, so that a message has the closest key
-                content[name] = source.section(name, kind.__struct_fields__)
+                content[name] = source.section(name, kind.__struct_fields__, in_scales=True)
                 convert(content[name], kind, functools.partial(source.place, name))
         file: ZooFile = convert(content, ZooFile, source.place)
         if (file.grid is None) == (file.pretrained is None):

@@ -209,11 +209,14 @@ class Source:
         """What a key has at this scale."""
         return self.override.get(key, self.content.get(key, default))
 
-    def section(self, key: str, known: Iterable[str]) -> dict[str, Any]:
-        """The keys of a section with the scale's changes.  known: those that it may have."""
+    def section(self, key: str, known: Iterable[str], in_scales: bool = False) -> dict[str, Any]:
+        """The keys of a section with the scale's changes.
+
+        known: those that it may have.  in_scales: whether it may stand in a scale alone.
+        """
         merged: dict[str, Any] = {}
         changes = self.override.get(key, {})
-        above = self.content.get(key, {} if key in self.override else None)
+        above = self.content.get(key, {} if in_scales else None)
         for part, there in ((above, key), (changes, f"scales.{self.scale}.{key}")):
             if not isinstance(part, Mapping):
                 raise PlanError(f"{self.name}: {there}: expected keys and values, found {part!r}")
