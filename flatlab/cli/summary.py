@@ -9,6 +9,7 @@ from typing import Any
 
 from flatlab import __version__, scoreboard, store
 from flatlab.cli import add_scale, load_plan
+from flatlab.tables.published import with_tables
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
         if not (picture.is_file() and verdicts.is_file()):
             print(f"\n{figure.target}: not built; snakemake {figure.target}")
             continue
-        built.append(store.load_json(verdicts))
+        built.append(with_tables(store.load_json(verdicts)))
         print(f"\n{figure.target}: {figure.title}")
         _print_verdicts(built[-1])
         print(f"  figure:   {picture} (also .svg, .png, and .csv: exactly what is drawn)")
@@ -40,8 +41,7 @@ def run(options: argparse.Namespace) -> int:
 def _print_verdicts(content: Mapping[str, Any]) -> None:
     """What a figure was drawn from, and each claim with its verdict."""
     for about in content["tables"].values():
-        stands_in = about.get("stands_in_for")
-        more = f"; stands in for {stands_in}" if stands_in else ""
+        more = f"; stands in for {about['stands_in_for']}" if about["stands_in_for"] else ""
         print(f"  {about['name']}: {about['extent']}{more}")
     for claim in content["claims"]:
         print(f"  {claim['verdict']:>9}  {claim['id'].split('/')[1]:<8}{claim['text']}")

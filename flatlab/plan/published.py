@@ -22,37 +22,48 @@ def published_scales() -> list[str]:
 
 def published_figures(scale: str) -> list[Figure]:
     """What is published at a scale, with all tables it shows, of the figures of this version."""
-    place = PUBLISHED / scale
-
-    def is_there(figure: Figure) -> bool:
-        shown = [*figure.experiments, *(f"{key}.correlations" for key in figure.correlated)]
-        files = [f"verdicts/{figure.paper}/{figure.key}.json"]
-        files += [f"tables/{name}.zarr.zip" for name in shown]
-        return all((place / name).is_file() for name in files)
-
-    return list(filter(is_there, figures()))
+    return [figure for figure in _with_verdicts(scale) if not _lacks(figure, scale)]
 
 
 def outdated(experiment_of: Callable[[str, str], Experiment]) -> Iterator[str]:
-    """What was published with code that has changed since, a sentence for each scale.
+    """What was published and is not what this version would publish, in sentences for each scale.
 
     experiment_of: the experiment of a key and a scale.
     """
     for scale in published_scales():
-        made = json.loads((PUBLISHED / scale / "provenance.json").read_text())
+        place = PUBLISHED / scale
+        made = json.loads((place / "provenance.json").read_text())
+        there = {key: about for key, about in made.items() if _table(scale, key).is_file()}
         known = experiment_keys()
-        if gone := [key for key in made if key not in known]:
-            yield f"results/published/{scale}: no experiments any more: {', '.join(gone)}"
+        if gone := [key for key in there if key not in known]:
+            yield f"{place} has tables of no experiment, to be removed: {', '.join(gone)}"
         changed = [
             key
-            for key, about in made.items()
+            for key, about in there.items()
             if key in known and _differs(experiment_of(key, scale), experiment_of, about["code"])
         ]
         if changed:
             yield (
-                f"results/published/{scale}: made with other code, so that this version may "
-                f"compute other numbers: {', '.join(changed)}"
+                f"{place} was made with other code, so that this version may compute other "
+                f"numbers: {', '.join(changed)}"
             )
+        if lacking := [f.target for f in _with_verdicts(scale) if _lacks(f, scale)]:
+            yield f"{place} lacks tables that these figures show: {', '.join(lacking)}"
+
+
+def _with_verdicts(scale: str) -> list[Figure]:
+    place = PUBLISHED / scale / "verdicts"
+    return [f for f in figures() if (place / f.paper / f"{f.key}.json").is_file()]
+
+
+def _lacks(figure: Figure, scale: str) -> bool:
+    """Whether something that a figure is drawn from is not published."""
+    shown = [*figure.experiments, *(f"{key}.correlations" for key in figure.correlated)]
+    return not all(_table(scale, name).is_file() for name in shown)
+
+
+def _table(scale: str, name: str) -> Path:
+    return PUBLISHED / scale / "tables" / f"{name}.zarr.zip"
 
 
 def _differs(

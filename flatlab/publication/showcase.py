@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from flatlab import plan, scoreboard, store
+from flatlab.tables.published import with_tables
 
 
 def rewrite(readme: Path) -> None:
@@ -14,9 +14,8 @@ def rewrite(readme: Path) -> None:
     for scale in plan.published_scales():
         shown = plan.published_figures(scale)
         place = plan.PUBLISHED / scale
-        verdicts = [
-            _verdicts(place / "verdicts" / figure.paper / f"{figure.key}.json") for figure in shown
-        ]
+        files = [place / "verdicts" / figure.paper / f"{figure.key}.json" for figure in shown]
+        verdicts = [with_tables(store.load_json(path)) for path in files]
         boards.append(scoreboard.as_markdown(scoreboard.collect(verdicts)))
         row = [f"Scale {scale}:"]
         for figure in shown:
@@ -31,10 +30,3 @@ def rewrite(readme: Path) -> None:
         body = "\n\n".join(content)
         text = f"{before}{begin}\n{body}\n{end}{rest.partition(end)[2]}"
     store.replace(readme, text.encode())
-
-
-def _verdicts(path: Path) -> Any:
-    """The verdicts on a figure. Before they had `tables` these were `grids` and `studies`."""
-    content = store.load_json(path)
-    content.setdefault("tables", content.get("grids", {}) | content.get("studies", {}))
-    return content

@@ -479,7 +479,7 @@ def rewrite_record(change):
 def test_other_code_is_one_line_for_each_scale(key, code, published):
     rewrite_record(lambda made: made[key]["code"].update(code))
     [line] = plan.outdated(chosen().experiment)
-    assert line.startswith("results/published/demo: made with other code")
+    assert line.startswith("results/published/demo was made with other code")
     assert line.endswith(f": {key}")
 
 
@@ -491,26 +491,32 @@ def test_records_of_other_stages_count_as_other_code_and_those_of_none_do_not(pu
     assert line.endswith(": representativeness, small-zoo")
 
 
-def test_an_experiment_that_is_gone_is_a_sentence(published):
+def test_an_experiment_that_is_gone_is_a_sentence_until_its_table_is_removed(published):
+    table = PUBLISHED / "tables/former.zarr.zip"
     rewrite_record(lambda made: made.update(former={"code": {}}))
+    write(table, b"")
     assert list(plan.outdated(chosen().experiment)) == [
-        "results/published/demo: no experiments any more: former"
+        "results/published/demo has tables of no experiment, to be removed: former"
     ]
+    table.unlink()
+    assert not list(plan.outdated(chosen().experiment))
 
 
-def test_a_figure_whose_tables_are_not_published_cannot_be_drawn_again(published):
-    assert len(plan.published_figures("demo")) == len(FIGURES)
+def test_a_figure_whose_tables_are_not_published_is_named_and_not_drawn_again(published):
+    assert plan.published_figures("demo") == FIGURES
     (PUBLISHED / "tables/mlp-grid.correlations.zarr.zip").unlink()
-    lacking = {each.target for each in FIGURES} - {
-        each.target for each in plan.published_figures("demo")
-    }
-    assert lacking == {"chen2026_figH8"}
+    assert plan.published_figures("demo") == FIGURES[1:]
+    assert list(plan.outdated(chosen().experiment)) == [
+        "results/published/demo lacks tables that these figures show: chen2026_figH8"
+    ]
 
 
 def test_verdicts_of_older_versions_stay_on_the_scoreboard(published):
     path = PUBLISHED / "verdicts/petzka2021/fig3.json"
     content = json.loads(path.read_text())
-    content |= {"grids": {}, "studies": content.pop("tables")}
+    about = {"study": "representativeness", "scale": "demo", "data": "", "extent": ""}
+    del content["tables"]
+    content |= {"grids": {}, "studies": {"representativeness": about}}
     store.save_json(path, content)
     publication.publish(chosen(), ["mlp-grid"])
     assert "| petzka2021_fig3 (demo) | 1 |" in Path("README.md").read_text()

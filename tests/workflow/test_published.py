@@ -29,7 +29,7 @@ def test_published_figures_are_drawn_again_from_their_tables(lab):
     lab.append("flatlab/metrics/accuracy.py", "CHANGED = 1")
     output = lab.snakemake("--cores", "1", "--force", "published").output
     [line] = [line for line in output.splitlines() if "other code" in line]
-    assert line.startswith("results/published/demo: made with other code")
+    assert line.startswith("results/published/demo was made with other code")
     assert line.endswith(": mlp-grid")
 
 
