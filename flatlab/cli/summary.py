@@ -43,7 +43,9 @@ def _print_verdicts(content: Mapping[str, Any]) -> None:
     for about in content["tables"].values():
         more = f"; stands in for {about['stands_in_for']}" if about["stands_in_for"] else ""
         print(f"  {about['name']}: {about['extent']}{more}")
-    for claim in content["claims"]:
-        print(f"  {claim['verdict']:>9}  {claim['id'].split('/')[1]:<8}{claim['text']}")
+    keys = [claim["id"].split("/")[1] for claim in content["claims"]]
+    width = max([8, *(len(key) + 2 for key in keys)])
+    for key, claim in zip(keys, content["claims"], strict=True):
+        print(f"  {claim['verdict']:>9}  {key:<{width}}{claim['text']}")
         if claim["reason"]:
-            print(f"{'':21}{claim['reason']}")
+            print(f"{'':{13 + width}}{claim['reason']}")

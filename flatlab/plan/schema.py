@@ -99,8 +99,8 @@ def refuse_unknown(mapping: Mapping[Any, Any], known: Iterable[str], where: str)
 def convert(mapping: object, kind: type[Strict], where: str | Callable[[str], str]) -> Any:
     """Check `mapping` against `kind` and return an instance of it.
 
-    where: what precedes a key in messages, "grids/mlp-grid.yaml: training.", or a function of the
-    key where its keys come from several places.
+    where: what precedes a key in messages, "experiments/mlp-grid.yaml: training.", or a function of
+    the key where its keys come from several places.
     """
     place = where if callable(where) else lambda key: f"{where}{key}"
     if not isinstance(mapping, Mapping):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+import flatlab.cli
 from flatlab import store
 from flatlab.cli import main
 
@@ -187,6 +188,23 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture) -> None:
     for command in ("check", "experiments", "keep", "measure", "publish", "run", "summary"):
         assert f"{command} " in text
     assert "Jobs, hours and disk of a run, before it starts." in text
+
+
+def test_a_file_in_the_folder_of_commands_is_a_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    (tmp_path / "say_again.py").write_text(
+        '"""Say something again."""\n\n'
+        'def add_arguments(parser):\n    parser.add_argument("word")\n\n'
+        "def run(options):\n    print(options.word * 2)\n    return 3\n"
+    )
+    monkeypatch.setattr(flatlab.cli, "__path__", [*flatlab.cli.__path__, str(tmp_path)])
+    monkeypatch.setattr("flatlab.plan.keys_of", lambda folder: ["say-again", "show"])
+    assert main(["say-again", "ho"]) == 3
+    assert capsys.readouterr().out == "hoho\n"
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert "Say something again." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)])
