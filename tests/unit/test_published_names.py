@@ -42,4 +42,5 @@ def test_every_published_verdict_names_its_tables(path):
     assert {about["experiment"] for about in now["tables"].values()} == {*now["tables"]}
     assert {about["scale"] for about in now["tables"].values()} == {path.parts[-4]}
     assert with_tables(now) == now
-    assert scoreboard.collect([now]) == scoreboard.collect([before])
+    [row] = scoreboard.collect([now])["figures"]
+    assert (row["target"], row["scale"]) == (before["target"], path.parts[-4])
