@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from flatlab.zoos.networks import seeded
+from flatlab.networks._timm import seeded
 from torch import Tensor, nn
 
 from benchmarks.timing import paired, report

@@ -311,8 +311,8 @@ def floating_point_operations(name: str, kind: Kind) -> int:
 
 def training() -> None:
     """The engine against the loops that people write: by architecture, on two cores, on a GPU."""
-    grid = plan.Plan({"scale": "demo"}, Path("grids")).grid("mlp-grid", "demo")
-    demo = [plan.train_settings(pack) for pack in grid.packs.values()]
+    grid = plan.Plan({"scale": "demo"}, Path("experiments")).experiment("mlp-grid")
+    demo = [stage.settings for stage in map(grid.training, grid.packs) if stage]
     by_architecture(demo[0], ON_CPU, "cpu")
     on_two_cores(demo[0], demo)
     if torch.cuda.is_available():

@@ -1,4 +1,4 @@
-"""Correlations in the tables of studies, over the data sets of a batch."""
+"""Correlations in the tables of simulations, over the data sets of a batch."""
 
 from __future__ import annotations
 

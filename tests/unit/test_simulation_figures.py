@@ -1,4 +1,4 @@
-"""Figures of studies: what is drawn is what the tables say, and the figure says what it shows."""
+"""Figures of simulations: what is drawn is what the tables say, and the figure says what it shows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def tables():
 
 
 @pytest.mark.parametrize("figure", TARGETS, ids=lambda figure: figure.target)
-def test_a_figure_of_studies_is_made_and_its_csv_holds_its_frame(figure, tables, monkeypatch):
+def test_a_figure_of_simulations_is_made_and_its_csv_holds_its_frame(figure, tables, monkeypatch):
     monkeypatch.setattr(plotting, "FORMATS", ("svg",))
     monkeypatch.setitem(plotting.STYLE, "svg.fonttype", "none")
     shown = {key: tables[key] for key in figure.experiments}
