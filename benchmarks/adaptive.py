@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import torch
-from flatlab.networks._timm import seeded
 from torch import Tensor, nn
 
 from benchmarks.timing import paired, report
 from flatlab.derivatives.guard import undisturbed
 from flatlab.derivatives.perturbation import loss_changes
 from flatlab.derivatives.sensitivity import Jacobian, largest_singular_values, secant_slopes
+from flatlab.networks._timm import seeded
 
 IMAGES, DRAWS, STEPS = 16, 2, 30
 TOLERANCE = 1e-3

@@ -9,15 +9,17 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-__version__ = "0.1.0"
-__all__ = ["MeasureError", "measure"]
+from flatlab.version import __version__
+
+__all__ = ["MeasureError", "__version__", "measure"]
+_LAZY = ("MeasureError", "measure")
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
+    if name in _LAZY:
         return getattr(importlib.import_module("flatlab.metrics"), name)
     raise AttributeError(f"module 'flatlab' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted({*globals(), *__all__})

@@ -35,6 +35,7 @@ from flatlab.plan.registry import check_known, joined
 from flatlab.plan.schema import Adaptive, convert
 from flatlab.splits import Splits, prepare
 from flatlab.store import as_strings
+from flatlab.version import __version__
 
 __all__ = ["MeasureError", "Measured", "Quantity", "Samples", "measure", "measure_pack"]
 
@@ -175,8 +176,6 @@ def measure(
             for dim in quantity.dims:
                 if dim in found.coordinates:
                     coordinates[dim] = as_strings(found.coordinates[dim])
-    from flatlab import __version__
-
     about = {
         "title": f"{type(model).__name__} on {len(inputs)} samples",
         "flatlab_version": __version__,

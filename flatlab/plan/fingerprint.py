@@ -16,15 +16,11 @@ from pathlib import Path
 
 from flatlab.plan.registry import PACKAGE
 
-# Planning, storing, what surrounds a job and the command line do not change what it computes; the
-# format of the stored files has a version of its own.
+# Planning, storing, what surrounds a job, the command line and the number of the version do not
+# change what a job computes; the format of the stored files has a version of its own.
 EXCLUDED = (
-    "flatlab",
-    "flatlab.plan",
-    "flatlab.store",
-    "flatlab.jobs",
-    "flatlab.cli",
-    "flatlab.jobs.progress",
+    *("flatlab", "flatlab.plan", "flatlab.store", "flatlab.jobs", "flatlab.cli"),
+    "flatlab.version",
 )
 
 

@@ -1,4 +1,4 @@
-"""Figures of simulations: what is drawn is what the tables say, and the figure says what it shows."""
+"""Figures of simulations: what is drawn is what the tables say, and the figure says so."""
 
 from __future__ import annotations
 
