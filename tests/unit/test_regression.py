@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from flatlab.tables.table import collect
+from flatlab.tables.runs import collect
 from torch import nn
 
 from flatlab.data import DataError, load
@@ -202,6 +202,15 @@ def network(trained, run):
     return made
 
 
+ABOUT = {
+    "network": "made-up",
+    "data": "points",
+    "length": "9 iterations",
+    "left_out": 0,
+    "hyperparameters": [],
+}
+
+
 class TestMeasured:
     def test_the_curve_of_losses_is_the_sum_of_squares_and_accuracy_is_not_defined(
         self, trained, points
@@ -245,7 +254,7 @@ class TestMeasured:
 
     def test_without_an_accuracy_a_run_diverges_where_its_loss_is_not_finite(self, trained, points):
         parts = [measured(trained, points, name) for name in ("accuracy", "geometry", "prediction")]
-        about = {"runs": ["s0", "s3"], "diverged_below": None, "about": {"hyperparameters": []}}
+        about = {"runs": ["s0", "s3"], "diverged_below": None, "about": ABOUT}
         assert not collect(parts, about)["diverged"].any()
         parts[0]["train_loss"][1] = np.nan
         assert collect(parts, about)["diverged"].values.tolist() == [False, True]
@@ -254,7 +263,7 @@ class TestMeasured:
         self, trained, points
     ):
         parts = [measured(trained, points, name) for name in ("accuracy", "geometry")]
-        about = {"runs": ["s0", "s3"], "diverged_below": None, "about": {"hyperparameters": []}}
+        about = {"runs": ["s0", "s3"], "diverged_below": None, "about": ABOUT}
         table = collect(parts, about)
         frame = by_frequency(GAUSSIAN, table)
         assert frame["frequency"].tolist() == ["high", "high"]
