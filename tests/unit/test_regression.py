@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from flatlab.tables.runs import collect
 from torch import nn
 
 from flatlab.data import DataError, load
@@ -15,6 +14,7 @@ from flatlab.metrics import MeasureError, measure_pack
 from flatlab.networks import Gaussian, build
 from flatlab.papers.macdonald2023._frequencies import GAUSSIAN, RELU, by_frequency
 from flatlab.splits import prepare
+from flatlab.tables.runs import collect
 from flatlab.train import TrainError, train_packs
 from flatlab.train.initializations import initialize
 from tests.packs import DATA, GIVEN, images, settings
