@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from typing import Any
 
 import matplotlib as mpl
@@ -180,7 +181,8 @@ def test_title_and_caption_name_every_table_scale_and_data_set_once(
         for key in data
     }
     settings = declared("chen2026_fig4") | {"pairs": [["mls", "nmls"]]}
-    text = str(plotting.make(settings, shown, {key: correlate(runs) for key in data})["svg"])
+    picture = plotting.make(settings, shown, {key: correlate(runs) for key in data})["svg"]
+    text = " ".join(re.sub("<[^>]+>", " ", picture.decode()).split())  # lines of text are elements
     assert f"fig4 (demo on digits and photographs): {settings['title']}" in text
     for key in data:
         assert text.count(f"so many {key}") == 1

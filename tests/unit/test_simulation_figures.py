@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import io
+from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
@@ -10,15 +12,15 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from flatlab import plan, plotting, simulations
+from flatlab import plan, plotting
 from flatlab.papers.petzka2021 import fig3, fig4
-from flatlab.tables.published import with_current_names
 
 mpl.use("Agg")
 SMALL = {
     "locally-constant-labels": {"datasets": 6, "training_size": 40, "test_size": 40},
     "representativeness": {"separations": [0.5, 4.0], "repeats": 3, "size": 120},
 }
+EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments"
 TARGETS = [figure for figure in plan.figures() if {*figure.experiments} <= {*SMALL}]
 
 
@@ -26,8 +28,11 @@ TARGETS = [figure for figure in plan.figures() if {*figure.experiments} <= {*SMA
 def tables():
     made = {}
     for key, changes in SMALL.items():
-        settings = plan.study_settings(key, "demo") | changes
-        made[key] = with_current_names(simulations.make(key, "demo", settings), key)
+        simulation = plan.load_experiment(EXPERIMENTS, key, "demo", find=None)
+        (settings,) = simulation.packs.values()
+        module = importlib.import_module(plan.module_of("simulations", key))
+        about = simulation.tabulating(simulation).settings
+        made[key] = simulation.tabulate([module.table(settings | changes)], about)
     return made
 
 
