@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -41,10 +40,6 @@ class Unfinished:
         except StoreError:
             return None
         return (arrays, about) if about.pop("identity", None) == self.identity else None
-
-    def clear(self) -> None:
-        """The job is done."""
-        shutil.rmtree(self.folder, ignore_errors=True)
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}.safetensors"

@@ -25,8 +25,7 @@ def end_of_training(table: xr.Dataset, samples: str = "train") -> xr.Dataset:
 
     The end is the mean over the checkpoints in the last 5 % of a run's iterations; where runs have
     different numbers of them, because only some were kept densely, it is the last checkpoint of
-    every run, so that all are treated alike. Quantities per layer become one of the last layer,
-    except where they are asked for by layer.
+    every run, so that all are treated alike.
     """
     chosen = through_training(table, seeds=None).sel(samples=samples)
     there = measured(chosen)
