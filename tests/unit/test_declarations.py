@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import re
 import shutil
@@ -358,3 +359,18 @@ def test_each_target_is_drawn_or_says_what_it_needs():
     for name, paper in plan.papers().items():
         assert Path(PACKAGE, "papers", name, "figures.py").is_file()
         assert {*paper.needs} <= {*paper.targets}
+
+
+@pytest.mark.parametrize(
+    "path", sorted((PACKAGE / "papers").glob("*/figures.py")), ids=lambda p: p.parent.name
+)
+def test_a_figure_that_a_template_draws_is_declared_in_a_dozen_lines(path: Path) -> None:
+    """What does not fit, such as a long caption, stands above under a name."""
+    (figures,) = (
+        node.value
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "FIGURES"
+    )
+    for key, value in zip(figures.keys, figures.values, strict=True):
+        lines = value.end_lineno - value.lineno + 1
+        assert lines <= 12 or value.func.id == "Own", f"{ast.literal_eval(key)}: {lines} lines"

@@ -29,7 +29,7 @@ def repeat(lab, count):
 @pytest.fixture
 def with_simulation(fresh):
     """The laboratory with the figure of a small simulation in the place of that of a grid."""
-    shutil.rmtree(fresh / "flatlab/papers/chen2026")
+    fresh.declare("chen2026")
     repeat(fresh, 2)
     fresh.declare("petzka2021", "fig4")
     return fresh

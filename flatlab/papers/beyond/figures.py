@@ -1,6 +1,7 @@
 """Figures of our own, on the networks that are trained for the papers."""
 
 from flatlab.plan import Forest, Own, Paper
+from flatlab.plotting import captions
 
 PAPER = Paper(
     title="Figures of our own, on the networks that are trained for the papers",
@@ -29,6 +30,16 @@ CONVENTIONS = (
 )
 """What is correlated: sharpness and the bound by other conventions."""
 
+CONVENTIONS_CAPTION = (
+    "Pearson's correlations at the end of training with their 95 % intervals (BCa "
+    "bootstrap, stratified by setting): over all networks of a grid, and within settings, "
+    "where each network counts by its deviation from the mean of its setting. Sharpness as "
+    "S and as its square root; the log volume of all singular values and, as in the "
+    "authors' code, of the three largest (with two outputs there are two); the MLS bound D "
+    "with each norm of a kernel: the largest singular value of its matrix, that of the "
+    "convolution as an operator, and the authors' sqrt(positions) × Frobenius."
+)
+
 FIGURES = {
     "fig1": Own(
         "vgg-grid",
@@ -39,9 +50,9 @@ FIGURES = {
             "samples. The theory has it at most 1 (the line) where a weight sees one position of a "
             "sample; where weights are shared it may exceed 1. In each panel: the share of "
             "samples, over all runs at the last checkpoint, for which ||J|| |x| ≤ ||W|| |df/dW| "
-            "itself fails. Mean over seeds 0-4 of each setting, with a band of one standard "
-            "deviation, no wider than the range of the runs. Dashed vertical marks: the first "
-            "checkpoint where the mean training loss is below 0.01."
+            "itself fails.",
+            captions.OVER_SEEDS,
+            captions.MARKS,
         ),
         size_inches=(12.0, 9.0),
     ),
@@ -51,15 +62,7 @@ FIGURES = {
         parts=BOUNDS,
         names=NAMES,
         title="what conventions do to the correlations",
-        caption=(
-            "Pearson's correlations at the end of training with their 95 % intervals (BCa "
-            "bootstrap, stratified by setting): over all networks of a grid, and within settings, "
-            "where each network counts by its deviation from the mean of its setting. Sharpness as "
-            "S and as its square root; the log volume of all singular values and, as in the "
-            "authors' code, of the three largest (with two outputs there are two); the MLS bound D "
-            "with each norm of a kernel: the largest singular value of its matrix, that of the "
-            "convolution as an operator, and the authors' sqrt(positions) × Frobenius."
-        ),
+        caption=CONVENTIONS_CAPTION,
     ),
     "fig3": Own(
         ("mlp-grid", "vgg-grid"),

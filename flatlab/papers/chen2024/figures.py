@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from flatlab.papers.chen2026._declared import BOUNDS, MISCLASSIFIED
 from flatlab.plan import Curves, Pairs, Paper
 from flatlab.plotting import captions
 
@@ -40,22 +41,9 @@ FIGURES = {
     "fig3": Curves(
         "vgg-grid",
         quantities=("train_loss", "test_loss", *TRENDS[2:]),
-        where={"lr": 0.1, "batch_size": 20},
-        samples=("test", "misclassified"),
-        line="samples",
-        title="sharpness and compression on test samples and on misclassified ones, VGG",
-        caption=(captions.ONE_SETTING, captions.MISCLASSIFIED, captions.ONE_MARK),
+        **MISCLASSIFIED,
     ),
-    "figD4": Curves(
-        "mlp-grid",
-        quantities=("bound_d", "bound_c", "bound_b", "bound_a"),
-        where={"lr": 0.1, "batch_size": 20},
-        line="quantity",
-        axes={"MLS and its bounds (output/input)": "linear", "the same, log axis": "logarithmic"},
-        title="MLS and its bounds A to D, multilayer perceptrons",
-        caption=(captions.ONE_SETTING, captions.CHAIN_OF_BOUNDS, captions.ONE_MARK),
-        size_inches=(11.0, 5.0),
-    ),
+    "figD4": Curves("mlp-grid", **BOUNDS),
     "figD5": Pairs(
         "vgg-grid",
         quantities=CORRELATED,

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from flatlab.papers.chen2026._declared import BOUNDS, MISCLASSIFIED
 from flatlab.plan import Curves, Own, Pairs, Paper, Scatter
 from flatlab.plotting import captions
 
@@ -71,16 +72,7 @@ FIGURES = {
         ),
         size_inches=(11.0, 5.6),
     ),
-    "figH6": Curves(
-        "mlp-grid",
-        quantities=("bound_d", "bound_c", "bound_b", "bound_a"),
-        where={"lr": 0.1, "batch_size": 20},
-        line="quantity",
-        axes={"MLS and its bounds (output/input)": "linear", "the same, log axis": "logarithmic"},
-        title="MLS and its bounds A to D, multilayer perceptrons",
-        caption=(captions.ONE_SETTING, captions.CHAIN_OF_BOUNDS, captions.ONE_MARK),
-        size_inches=(11.0, 5.0),
-    ),
+    "figH6": Curves("mlp-grid", **BOUNDS),
     "figH7": Pairs(
         "vgg-grid",
         title="sharpness, compression and generalization of VGG networks",
@@ -109,10 +101,6 @@ FIGURES = {
     "figJ12": Curves(
         "vgg-grid",
         quantities=("test_loss", "root_sharpness", "log_volume", "mls", "local_dimension"),
-        where={"lr": 0.1, "batch_size": 20},
-        samples=("test", "misclassified"),
-        line="samples",
-        title="sharpness and compression on test samples and on misclassified ones, VGG",
-        caption=(captions.ONE_SETTING, captions.MISCLASSIFIED, captions.ONE_MARK),
+        **MISCLASSIFIED,
     ),
 }
