@@ -151,9 +151,7 @@ def _state(
             raise MeasureError(f"{path} cannot be read as .safetensors: {error}") from None
     arrays, about = store.load_weights(path)
     if "runs" not in about:
-        raise MeasureError(
-            f"{path} holds networks of a zoo; the table of the zoo has their quantities"
-        )
+        raise MeasureError(f"{path} holds no trained networks; packs lie in results/<scale>/models")
     runs, iterations = about["runs"], about["iterations"]
     if run is None and len(runs) > 1:
         raise MeasureError(f"{path} holds a pack; choose one with --run: {', '.join(runs)}")
