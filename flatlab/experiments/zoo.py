@@ -75,7 +75,7 @@ class Zoo(Experiment, frozen=True, kw_only=True):
         file: ZooFile = convert(content, ZooFile, source.place)
         if (file.grid is None) == (file.pretrained is None):
             raise PlanError(f"{source.name}: {source.scale}: give either grid or pretrained")
-        grid = find(file.grid) if file.grid else None
+        grid = find(file.grid, f"{source.place('grid')}: ") if file.grid else None
         if grid is not None and not isinstance(grid, Grid):
             raise PlanError(f"{source.place('grid')}: {grid.key} is no grid, it trains nothing")
         return cls(

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
 from flatlab.data import DataError
@@ -90,13 +89,6 @@ def outputs_of(model: nn.Module) -> int:
 def parameters_of(model: nn.Module) -> int:
     """How many numbers are trained."""
     return sum(parameter.numel() for parameter in model.parameters())
-
-
-def seeded(name: str, seed: int, **options: Any) -> nn.Module:
-    """A new network whose weights come from a seed; the global generator is left as it was."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return build(name, **options)
 
 
 def first_line(error: Exception) -> str:

@@ -158,13 +158,11 @@ class Plan:
         partly = self.config.packs == "measured" and scale in (None, ours)
         return experiment.measured() if partly else experiment
 
-    def _load(self, key: str, scale: str) -> Experiment:
-        return load_experiment(
-            self.folder,
-            key,
-            scale,
-            lambda other: self._load(other, scale).with_stand_ins(self.config.stand_ins),
-        )
+    def _load(self, key: str, scale: str, where: str = "") -> Experiment:
+        def find(other: str, where: str) -> Experiment:
+            return self._load(other, scale, where).with_stand_ins(self.config.stand_ins)
+
+        return load_experiment(self.folder, key, scale, find, where)
 
     def as_published(self, key: str) -> Experiment:
         """One experiment as the paper has it, which all else stands in for."""

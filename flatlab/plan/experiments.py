@@ -18,8 +18,8 @@ from msgspec.structs import replace
 from flatlab.plan.registry import check_known, experiment_keys, keys_of
 from flatlab.plan.schema import SCALES, PlanError, Strict, closest, refuse_unknown
 
-Find = Callable[[str], "Experiment"]
-"""The experiment of a key, at the scale of the one that asks."""
+Find = Callable[[str, str], "Experiment"]
+"""The experiment of a key at the scale of the one that asks; what precedes the key in a message."""
 
 
 class Stage(Strict, frozen=True):
@@ -235,11 +235,14 @@ def kind_of(name: str) -> type[Experiment]:
     return getattr(importlib.import_module(f"flatlab.experiments.{name}"), name.capitalize())
 
 
-def load_experiment(folder: Path, key: str, scale: str, find: Find) -> Experiment:
-    """Read and check the file of an experiment; raise `PlanError` with the file and the key."""
+def load_experiment(folder: Path, key: str, scale: str, find: Find, where: str = "") -> Experiment:
+    """Read and check the file of an experiment; raise `PlanError` with the file and the key.
+
+    where: what names the experiment, for the message where there is none of that key.
+    """
     known = experiment_keys(folder)
     if key not in known:
-        raise PlanError(f"unknown experiment {key!r}; {closest(key, known)}")
+        raise PlanError(f"{where}unknown experiment {key!r}; {closest(key, known)}")
     source = Source(folder / f"{key}.yaml", scale)
     return kind_of(source.kind).load(source, find)
 

@@ -25,8 +25,8 @@ def load(folder: Path, key: str, content: dict, scale: str = "demo") -> plan.Exp
     path = folder / f"{key}.yaml"
     path.write_text(yaml.safe_dump(content, sort_keys=False))
 
-    def find(other: str) -> plan.Experiment:
-        return plan.load_experiment(EXPERIMENTS, other, scale, find)
+    def find(other: str, where: str) -> plan.Experiment:
+        return plan.load_experiment(EXPERIMENTS, other, scale, find, where)
 
     return plan.load_experiment(folder, key, scale, find)
 

@@ -52,7 +52,8 @@ def weights(tmp_path_factory):
     """A folder with a good file, one that is damaged and one of another network."""
     folder = tmp_path_factory.mktemp("data") / "timm"
     folder.mkdir()
-    model = networks.seeded(NAME, 3, num_classes=1000)
+    torch.manual_seed(3)
+    model = networks.build(NAME, num_classes=1000)
     save_file(model.state_dict(), folder / f"{NAME}.safetensors")
     (folder / "test_vit2.safetensors").write_bytes(b"not weights")
     save_file({"fc": torch.zeros(2)}, folder / "test_resnet.safetensors")
@@ -165,8 +166,8 @@ def test_networks_by_pattern_and_list(tmp_path):
 def load(key, scale):
     """An experiment of the project."""
 
-    def find(other):
-        return plan.load_experiment(EXPERIMENTS, other, scale, find)
+    def find(other, where=""):
+        return plan.load_experiment(EXPERIMENTS, other, scale, find, where)
 
     return find(key)
 
@@ -292,7 +293,10 @@ def test_a_damaged_image_is_named(images, tmp_path):
         ({"adaptive": {"roh": 1}}, "adaptive: unknown key 'roh'; did you mean 'rho'"),
         ({"scales": {"dmo": {}}}, "scales: unknown key 'dmo'; did you mean 'demo'"),
         ({"pretrained": None}, "paper: give either grid or pretrained"),
-        ({"grid": "vision-gird"}, "unknown experiment 'vision-gird'; did you mean 'vision-grid'"),
+        (
+            {"grid": "vision-gird"},
+            "scales.paper.grid: unknown experiment 'vision-gird'; did you mean 'vision-grid'",
+        ),
         ({"grid": "representativeness"}, "grid: representativeness is no grid"),
     ],
 )
@@ -303,12 +307,16 @@ def test_a_bad_file_names_the_key(change, message, tmp_path):
     for key, value in change.items():
         (content if key in content else content["scales"]["paper"])[key] = value
     (tmp_path / "vision-zoo.yaml").write_text(yaml.safe_dump(content))
+
+    def find(other, where):
+        return plan.load_experiment(EXPERIMENTS, other, "paper", find, where)
+
     with pytest.raises(plan.PlanError, match=message):
-        plan.load_experiment(tmp_path, "vision-zoo", "paper", lambda key: load(key, "paper"))
+        plan.load_experiment(tmp_path, "vision-zoo", "paper", find)
 
 
 def test_the_command_says_what_does_not_fit(weights, images, capsys, tmp_path):
-    model = networks.seeded(NAME, 3, num_classes=3)
+    model = networks.build(NAME, num_classes=3)
     path = tmp_path / "mine.safetensors"
     save_file(model.state_dict(), path)
     arguments = ["measure", "--timm", NAME, "--weights", str(path), "--images", str(images)]

@@ -53,7 +53,7 @@ def with_files(with_zoo):
     weights = with_zoo / "own/timm"
     weights.mkdir(parents=True)
     for name in GOOD:
-        save_file(networks.seeded(name, 0).state_dict(), weights / f"{name}.safetensors")
+        save_file(networks.build(name).state_dict(), weights / f"{name}.safetensors")
     (weights / f"{BAD}.safetensors").write_bytes(b"not weights")
     generator = np.random.default_rng(0)
     for name in ("n01440764", "n01443537"):
