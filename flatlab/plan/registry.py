@@ -28,7 +28,8 @@ def module_of(folder: str, key: str) -> str:
     return f"flatlab.{folder.replace('/', '.')}.{key.replace('-', '_')}"
 
 
-def _path(folder: str, key: str) -> Path:
+def path_of(folder: str, key: str) -> Path:
+    """The file that defines a key."""
     return PACKAGE / folder / f"{key.replace('-', '_')}.py"
 
 
@@ -40,12 +41,12 @@ def check_known(folder: str, key: str, where: str) -> None:
 
 def mode_of(network: str) -> str:
     """How the training engine advances many networks of an architecture: its literal MODE."""
-    return _literal(_path("networks", network), "MODE")
+    return literal(path_of("networks", network), "MODE")
 
 
 def parameters_of(network: str) -> int:
     """About how many parameters an architecture has: its literal PARAMETERS."""
-    return _literal(_path("networks", network), "PARAMETERS")
+    return literal(path_of("networks", network), "PARAMETERS")
 
 
 def takes_activation(network: str) -> bool:
@@ -53,16 +54,16 @@ def takes_activation(network: str) -> bool:
 
     It is read from the syntax, as all that planning knows of an architecture.
     """
-    body = ast.parse(_path("networks", network).read_text()).body
+    body = ast.parse(path_of("networks", network).read_text()).body
     build = next(n for n in body if isinstance(n, ast.FunctionDef) and n.name == "build")
     return "activation" in [argument.arg for argument in build.args.args]
 
 
 def layers_of(name: str, activation: str | None, options: Mapping[str, Any]) -> list[str]:
     """The rules that the stacked form of a network needs: keys of flatlab/train/layers."""
-    path = _path("networks", name)
-    used = list(_literal(path, "LAYERS"))
-    by_option = _literal(path, "OPTION_LAYERS") if "OPTION_LAYERS" in _assignments(path) else {}
+    path = path_of("networks", name)
+    used = list(literal(path, "LAYERS"))
+    by_option = literal(path, "OPTION_LAYERS") if "OPTION_LAYERS" in assignments(path) else {}
     for option, layers in by_option.items():
         used += layers if options.get(option) else []
     if activation and takes_activation(name):
@@ -74,8 +75,8 @@ def layers_of(name: str, activation: str | None, options: Mapping[str, Any]) -> 
 
 def check_options(network: str, options: Iterable[str], where: str) -> None:
     """Raise `PlanError` where an architecture does not know one of `options`."""
-    path = _path("networks", network)
-    known = _literal(path, "OPTIONS") if "OPTIONS" in _assignments(path) else {}
+    path = path_of("networks", network)
+    known = literal(path, "OPTIONS") if "OPTIONS" in assignments(path) else {}
     for option in options if known != "any" else ():
         if option not in known:
             hint = closest(option, known) if known else f"{network} has none"
@@ -84,12 +85,12 @@ def check_options(network: str, options: Iterable[str], where: str) -> None:
 
 def training_keys_of(optimizer: str) -> list[str]:
     """The keys of `training` that belong to an optimizer: its literal READS."""
-    return _literal(_path("train/optimizers", optimizer), "READS")
+    return literal(path_of("train/optimizers", optimizer), "READS")
 
 
 def families_of_grids() -> list[str]:
     """The families that grids are measured by: those with a literal SETTINGS."""
-    return [key for key in keys_of("metrics") if "SETTINGS" in _assignments(_path("metrics", key))]
+    return [key for key in keys_of("metrics") if "SETTINGS" in assignments(path_of("metrics", key))]
 
 
 def joined(families: str) -> list[str]:
@@ -104,16 +105,16 @@ def settings_of(families: str) -> list[str]:
     grid's sample sets, and depends on them.
     """
     used: list[str] = []
-    for path in (_path("metrics", family) for family in joined(families)):
+    for path in (path_of("metrics", family) for family in joined(families)):
         body = ast.parse(path.read_text()).body
         on_samples = "measure" in {n.name for n in body if isinstance(n, ast.FunctionDef)}
-        used += [*(["samples"] if on_samples else []), *_literal(path, "SETTINGS")]
+        used += [*(["samples"] if on_samples else []), *literal(path, "SETTINGS")]
     return list(dict.fromkeys(used))
 
 
 def arguments_of(simulation: str) -> dict[str, str]:
     """What an experiment of a simulation states, with meanings: its literal SETTINGS."""
-    return _literal(_path("simulations", simulation), "SETTINGS")
+    return literal(path_of("simulations", simulation), "SETTINGS")
 
 
 def experiment_keys(folder: Path | None = None) -> list[str]:
@@ -127,7 +128,7 @@ OWN_IMAGES = ("image-folder", "cifar10-jpeg")
 
 
 @functools.cache
-def _assignments(path: Path) -> dict[str, ast.expr]:
+def assignments(path: Path) -> dict[str, ast.expr]:
     """What a file assigns to which name, with or without a type."""
     found: dict[str, ast.expr] = {}
     for node in ast.parse(path.read_text()).body:
@@ -139,9 +140,10 @@ def _assignments(path: Path) -> dict[str, ast.expr]:
 
 
 @functools.cache
-def _literal(path: Path, name: str) -> Any:
+def literal(path: Path, name: str) -> Any:
+    """The value of a literal that a file assigns; `PlanError` where there is none."""
     try:
-        return ast.literal_eval(_assignments(path)[name])
+        return ast.literal_eval(assignments(path)[name])
     except (KeyError, ValueError):
         pass
     raise PlanError(f"{path.parent.name}/{path.name}: {name} must be there, and a literal")

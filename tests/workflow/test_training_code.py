@@ -24,8 +24,8 @@ def forget():
         fingerprints.closure,
         fingerprints._imports,
         fingerprints._tree,
-        registry._literal,
-        registry._assignments,
+        registry.literal,
+        registry.assignments,
     ):
         function.cache_clear()
 
