@@ -1,12 +1,17 @@
 """A small laboratory: a copy of the repository, in which tests run its own Snakefile.
 
 It has one figure of two quantities, two families and one grid of two settings with two seeds
-each, so that a complete run is eleven short jobs. Whatever the repository gains, the lists of jobs
-that the tests expect stay the same.
+each: a complete run has thirteen short jobs. Whatever the repository gains, the lists of jobs that
+the tests expect stay the same.
+
+Most of the time goes into starting processes (Snakemake 2 s, a job that imports torch 3 s), so the
+laboratory is built once and copied, a test asks several questions of one run, and a dry run answers
+what is about the plan alone.
 """
 
 from __future__ import annotations
 
+import compileall
 import fcntl
 import os
 import re
@@ -175,9 +180,13 @@ class Lab:
         if jobs:
             self.has_nothing_to_do(*targets)
 
+    def plans_exactly(self, *jobs: str, targets: tuple[str, ...] = ()) -> None:
+        """A run would do these jobs: a dry run lists them."""
+        assert self.snakemake("--dry-run", *targets).jobs == sorted(jobs)
+
     def has_nothing_to_do(self, *targets: str) -> None:
         """A dry run plans no job."""
-        assert self.snakemake("--dry-run", *targets).jobs == []
+        self.plans_exactly(targets=targets)
 
     def append(self, path: str, line: str) -> None:
         """Add a line to the end of a file."""
@@ -228,9 +237,27 @@ def _substitute(path: Path, pattern: str, replacement: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def sources(tmp_path_factory: pytest.TempPathFactory) -> Lab:
-    """The laboratory before its first run; not to be changed."""
-    lab = Lab(tmp_path_factory.mktemp("lab") / "sources")
+def built_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Let one of the test processes build a folder; the others wait for it and share it."""
+    place = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        place = place.parent
+
+    def build(name: str, make: Callable[[Path], object]) -> Path:
+        folder, ready = place / name, place / f"{name}.ready"
+        with (place / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not ready.exists():
+                shutil.rmtree(folder, ignore_errors=True)
+                make(folder)
+                ready.touch()
+        return folder
+
+    return build
+
+
+def _make_sources(folder: Path) -> None:
+    lab = Lab(folder)
     for name in SOURCES:
         source, place = ROOT / name, lab / name
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -251,23 +278,23 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Lab:
         ("flatlab/stats/bootstrap.py", r"RESAMPLES = [\d_]+", "RESAMPLES = 200"),
     ):
         _substitute(lab / path, pattern, replacement)
-    return lab
+    compileall.compile_dir(folder / "flatlab", quiet=1)  # once, not in each copy
 
 
 @pytest.fixture(scope="session")
-def completed(sources: Lab, tmp_path_factory: pytest.TempPathFactory) -> Lab:
+def sources(built_once: Callable[..., Path]) -> Lab:
+    """The laboratory before its first run; not to be changed. All test processes share it."""
+    return Lab(built_once("sources", _make_sources))
+
+
+@pytest.fixture(scope="session")
+def completed(sources: Lab, built_once: Callable[..., Path]) -> Lab:
     """The laboratory after one complete run; not to be changed. All test processes share it."""
-    place = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        place = place.parent
-    ready = place / "completed.ready"
-    with (place / "completed.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not ready.exists():
-            shutil.rmtree(place / "completed", ignore_errors=True)
-            sources.copy(place / "completed").snakemake("--cores", "2")
-            ready.touch()
-    return Lab(place / "completed")
+
+    def make(folder: Path) -> None:
+        sources.copy(folder).snakemake("--cores", "2")
+
+    return Lab(built_once("completed", make))
 
 
 @pytest.fixture

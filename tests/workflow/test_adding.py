@@ -57,7 +57,6 @@ def test_every_example_of_the_page_is_carried_out_and_built(fresh):
     (claim,) = verdicts["claims"]
     assert claim["id"] == "doe2027_fig1/c1"
     assert claim["verdict"] in ("holds", "undecided")
-    fresh.has_nothing_to_do("doe2027")
     missing = fresh.snakemake("--dry-run", "doe2027_fig3", succeeds=False).output
     assert "it needs a data set that is not public" in missing
 

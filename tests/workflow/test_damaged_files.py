@@ -7,11 +7,26 @@ from __future__ import annotations
 
 import pytest
 
+from tests.workflow.conftest import Lab
+
 pytestmark = pytest.mark.workflow
 
+ACCURACY = Lab.metrics("accuracy", Lab.PACKS[0])
+DAMAGE = {
+    "table": (Lab.TABLE, ["--forcerun", "draw"]),
+    "metrics": (Lab.metrics("geometry", Lab.PACKS[0]), ["--forcerun", "table"]),
+    # The file that was to be measured again is gone, and made again when it is named.
+    "weights": (Lab.weights(Lab.PACKS[0]), ["--force", ACCURACY], ACCURACY),
+}
 
-def fails_and_heals(lab, path, reader, *targets):
-    """Damage a file, make its reader run, do what the error says: all is as it was."""
+
+@pytest.mark.parametrize(
+    "kind",
+    ["table", pytest.param("metrics", marks=pytest.mark.long), pytest.param("weights", marks=pytest.mark.long)],
+)
+def test_a_damaged_file_is_named_and_made_again(kind, lab):
+    """Damage it, make its reader run, do what the error says: all is as it was."""
+    path, reader, *targets = DAMAGE[kind]
     before = lab.results()
     lab.damage(path)
     failed = lab.snakemake("--cores", "2", *reader, succeeds=False)
@@ -21,17 +36,3 @@ def fails_and_heals(lab, path, reader, *targets):
     lab.snakemake(*failed.remedy)
     lab.snakemake("--cores", "2", "all", *targets)
     assert lab.results() == before
-
-
-def test_a_damaged_table_is_not_drawn(lab):
-    fails_and_heals(lab, lab.TABLE, ["--forcerun", "draw"])
-
-
-def test_a_damaged_metric_file_is_not_put_into_a_table(lab):
-    fails_and_heals(lab, lab.metrics("geometry", lab.PACKS[0]), ["--forcerun", "table"])
-
-
-def test_damaged_weights_are_not_measured(lab):
-    """The file that was to be measured again is gone, and made again when it is named."""
-    metrics = lab.metrics("accuracy", lab.PACKS[0])
-    fails_and_heals(lab, lab.weights(lab.PACKS[0]), ["--force", metrics], metrics)

@@ -20,6 +20,7 @@ def nothing_is_half_written(lab):
 
 WEIGHTS = [Lab.weights(pack) for pack in Lab.PACKS]
 """As far as the runs go: what comes behind the training writes its files by the same means."""
+DATA = "results/demo/data/digits.zarr.zip"
 
 
 def goes_on(lab, completed):
@@ -57,21 +58,17 @@ def test_a_full_disk(fresh, small_disk, completed):
     assert goes_on(fresh, completed)
 
 
-@pytest.mark.parametrize("path", ["results", "results/demo/models"])
-def test_a_file_where_a_folder_should_be(path, fresh, completed):
-    (fresh / path).parent.mkdir(parents=True, exist_ok=True)
-    (fresh / path).touch()
-    run = fresh.snakemake("--cores", "1", *WEIGHTS, succeeds=False)
-    assert path in run.output
-    assert "File exists" in run.output or "Not a directory" in run.output
-    (fresh / path).unlink()
-    goes_on(fresh, completed)
-
-
-def test_a_folder_that_may_not_be_written(fresh, completed):
-    """Root is run without its privileges, and is then a user like any other."""
+def test_a_file_where_a_folder_should_be_and_a_folder_that_may_not_be_written(fresh, completed):
+    """One after the other. The data then get the date of a machine that is an hour ahead."""
+    for path in ("results", "results/demo/models"):
+        (fresh / path).parent.mkdir(parents=True, exist_ok=True)
+        (fresh / path).touch()
+        run = fresh.snakemake("--cores", "1", *WEIGHTS, succeeds=False)
+        assert path in run.output
+        assert "File exists" in run.output or "Not a directory" in run.output
+        (fresh / path).unlink()
+    # Root is run without its privileges, and is then a user like any other.
     ordinary = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
-    fresh.snakemake("--cores", "1", "results/demo/data/digits.zarr.zip")
     models = fresh / "results/demo/models/mlp-grid"
     models.mkdir(parents=True)
     (models / "somebody.txt").touch()  # Snakemake takes empty folders away
@@ -82,12 +79,6 @@ def test_a_folder_that_may_not_be_written(fresh, completed):
     nothing_is_half_written(fresh)
     models.chmod(0o755)
     (models / "somebody.txt").unlink()
-    assert goes_on(fresh, completed)
-
-
-def test_files_of_a_machine_whose_clock_is_ahead(fresh, completed):
-    """The data come from a machine that is an hour ahead; jobs run, and are not run for ever."""
-    fresh.snakemake("--cores", "1", "results/demo/data/digits.zarr.zip")
     later = time.time() + 3600
-    os.utime(fresh / "results/demo/data/digits.zarr.zip", (later, later))
-    goes_on(fresh, completed)
+    os.utime(fresh / DATA, (later, later))
+    assert goes_on(fresh, completed)  # jobs run, and are not run for ever

@@ -41,16 +41,10 @@ def test_a_figure_of_a_simulation_needs_its_table_and_no_network(with_simulation
     verdicts = json.loads((lab / "results/demo/verdicts/petzka2021/fig4.json").read_text())
     assert verdicts["tables"]["representativeness"]["extent"].startswith("2 class separations")
     repeat(lab, 3)
-    lab.runs_exactly(*JOBS, targets=(TARGET,))
-    # A damaged table is named, and so is what makes it again.
-    lab.damage(TABLE)
-    shutil.rmtree(lab / "results/demo/figures")
-    run = lab.snakemake("--cores", "1", TARGET, succeeds=False)
-    assert f"{TABLE} is damaged" in run.output
-    # Published and drawn again.
-    lab.snakemake("--cores", "1", *run.remedy)
-    lab.snakemake("--cores", "2")
+    lab.plans_exactly(*JOBS, targets=(TARGET,))
+    repeat(lab, 2)
     lab.finish(lab.start("summary", program="flatlab"))
+    # Published and drawn again.
     lab.finish(lab.start("publish", program="flatlab"))
     published = lab / "results/published/demo"
     about = json.loads((published / "provenance.json").read_text())["representativeness"]
@@ -58,6 +52,20 @@ def test_a_figure_of_a_simulation_needs_its_table_and_no_network(with_simulation
     assert lab.snakemake("--cores", "1", "published").jobs == ["published", "redraw fig4"]
     redrawn = lab / "results/redrawn/demo/petzka2021/fig4.png"
     assert redrawn.read_bytes() == (published / "figures/petzka2021/fig4.png").read_bytes()
+
+
+@pytest.mark.long
+def test_a_damaged_table_of_a_simulation_is_named_and_made_again(with_simulation):
+    lab = with_simulation
+    lab.snakemake("--cores", "2", TARGET)
+    before = lab.results()
+    lab.damage(TABLE)
+    shutil.rmtree(lab / "results/demo/figures")
+    run = lab.snakemake("--cores", "1", TARGET, succeeds=False)
+    assert f"{TABLE} is damaged" in run.output
+    lab.snakemake("--cores", "1", *run.remedy)
+    lab.snakemake("--cores", "2", TARGET)
+    assert lab.results() == before
 
 
 def test_a_table_of_no_experiment_is_refused_in_a_sentence(with_simulation):

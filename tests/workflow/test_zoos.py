@@ -82,11 +82,22 @@ def with_members(with_zoo):
     return with_zoo
 
 
-def test_a_network_that_fails_is_recorded_and_the_others_are_drawn(with_files):
+def test_a_killed_job_goes_on_and_a_network_that_fails_is_recorded(with_files):
     lab, own = with_files, ("--config", "data_folder=own")
+    process = lab.start("--cores", "1", TARGET, *own)
+    places = [lab / f"results/demo/metrics/vision-zoo/adaptive/{part}.unfinished" for part in "01"]
+    while not (done := [path for place in places for path in place.glob("*.safetensors")]):
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    # What is measured already needs no weights any more: without them it would fail now.
+    (lab / f"own/timm/{done[0].stem}.safetensors").write_bytes(b"lost")
+    lab.snakemake("--unlock")
+    run = lab.snakemake("--cores", "2", "--rerun-incomplete", TARGET, *own)
     surveys = [f"measure vision-zoo adaptive {part}" for part in "01"]
-    run = lab.snakemake("--cores", "2", TARGET, *own)
     assert run.jobs == sorted([*surveys, *ANALYSIS])
+    assert not any(place.exists() for place in places)
     table = store.load_dataset(lab / TABLE)
     failures = dict(zip(table["run"].values, table["failure"].values, strict=True))
     assert {name for name, failure in failures.items() if failure} == {BAD}
@@ -96,42 +107,24 @@ def test_a_network_that_fails_is_recorded_and_the_others_are_drawn(with_files):
     assert all(name in drawn for name in GOOD)
     assert BAD not in drawn
     assert "1 could not be measured" in (lab / "results/demo/figures/chen2026/fig5.svg").read_text()
-    assert lab.snakemake("--dry-run", TARGET, *own).jobs == []
-
-
-def test_a_job_that_was_killed_goes_on_with_the_next_network(with_files):
-    lab, own = with_files, ("--cores", "1", TARGET, "--config", "data_folder=own")
-    content = yaml.safe_load((lab / ZOO).read_text())
-    content["scales"]["demo"]["jobs"] = 1
-    (lab / ZOO).write_text(yaml.safe_dump(content, sort_keys=False))
-    process = lab.start(*own)
-    left = lab / "results/demo/metrics/vision-zoo/adaptive/0.unfinished"
-    while not (done := [path.stem for path in left.glob("*.safetensors")]):
-        assert process.poll() is None, process.communicate()[0]
-        time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
-    # What is measured already needs no weights any more: without them it would fail now.
-    (lab / f"own/timm/{done[0]}.safetensors").write_bytes(b"lost")
-    lab.snakemake("--unlock")
-    lab.snakemake("--rerun-incomplete", *own)
-    table = store.load_dataset(lab / TABLE)
-    assert {*table["run"].values[table["failure"].values != ""]} == {BAD}
-    assert not left.exists()
+    lab.has_nothing_to_do(TARGET, *own)
 
 
 def test_weights_of_members_are_kept_and_published_is_their_table(with_members):
     lab = with_members
     training = ["prepare digits", "train vision-grid resnet10t-s0-1"]
     training += ["train vision-grid resnet18-s0-1"]
-    lab.runs_exactly(*training, "measure vision-zoo adaptive 0", *ANALYSIS, targets=(TARGET,))
+    run = lab.snakemake("--cores", "2", TARGET)
+    assert run.jobs == sorted([*training, "measure vision-zoo adaptive 0", *ANALYSIS])
     _, about = store.load_weights(lab / "results/demo/models/vision-grid/resnet18-s0-1.safetensors")
     assert about["runs"] == ["resnet18-s0", "resnet18-s1"]
     # Other settings of the measures train nothing.
     content = yaml.safe_load((lab / ZOO).read_text())
     content["scales"]["demo"]["adaptive"]["draws"] = 3
     (lab / ZOO).write_text(yaml.safe_dump(content, sort_keys=False))
-    lab.runs_exactly("measure vision-zoo adaptive 0", *ANALYSIS, targets=(TARGET,))
+    lab.plans_exactly("measure vision-zoo adaptive 0", *ANALYSIS, targets=(TARGET,))
+    content["scales"]["demo"]["adaptive"]["draws"] = 2
+    (lab / ZOO).write_text(yaml.safe_dump(content, sort_keys=False))
     # Published and drawn again, from the table alone.
     lab.finish(lab.start("publish", program="flatlab"))
     published = lab / "results/published/demo"

@@ -1,0 +1,141 @@
+"""An edit re-runs exactly what it can affect, its effect arrives, and all else stays as it is.
+
+Snakemake does not see imported modules; the fingerprints in the rules' params make up for that.
+Here Snakemake plans and runs the edited laboratory; test_exact_cache.py compares the params of
+every job of the demo.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.workflow.conftest import Lab
+
+pytestmark = pytest.mark.workflow
+
+FIGURE = "flatlab/plotting/pairs.py"
+DECLARATION = "flatlab/papers/chen2026/figures.py"
+FAMILY = "flatlab/metrics/geometry.py"
+TRAINING = "flatlab/train/minibatches.py"
+MODEL = "flatlab/networks/mlp4_small.py"
+
+A_FAMILY = '''
+"""A family of one quantity."""
+import numpy as np
+
+from flatlab.metrics import Measured, Quantity
+
+SETTINGS = []
+QUANTITIES = {"l1_norm": Quantity("sum of absolute weights", "1", "this test")}
+
+def measure(model, samples, settings):
+    total = sum(float(p.abs().sum()) for p in model.parameters())
+    return Measured({"l1_norm": np.array(total)})
+'''
+
+
+def edit_the_figure(lab):
+    lab.append(FIGURE, "label_of = str.upper")
+
+
+def edit_the_declaration(lab, quantities=("mls", "nmls")):
+    lab.append(
+        DECLARATION,
+        f"FIGURES['figH8'] = Pairs('mlp-grid', quantities={quantities}, "
+        "title='others', caption='Others.', size_inches=(4.0, 4.0))",
+    )
+
+
+def edit_the_family(lab):
+    lab.append(FAMILY, "QUANTITIES.pop('samples_measured')")
+
+
+def add_a_family(lab):
+    (lab / "flatlab/metrics/l1_norm.py").write_text(A_FAMILY)
+
+
+def edit_the_training(lab):
+    lab.append(TRAINING, "DATA_STREAM += 1")
+
+
+def add_seeds_to_the_grid(lab):
+    lab.rewrite_grid(lambda grid: grid["seeds"].append(2))
+
+
+def add_seeds_to_one_setting(lab):
+    lab.rewrite_grid(lambda grid: grid["settings"][1].update(seeds=["0-1", "2-3"]))
+
+
+def change_one_learning_rate(lab):
+    lab.rewrite_grid(lambda grid: grid["settings"][1].update(lr=0.2))
+
+
+def measured(family, *packs):
+    return [f"measure {family} {pack}" for pack in packs]
+
+
+ALL_PACKS = (*Lab.PACKS, "lr0.1-b20-s2-3")
+EDITS = {
+    edit_the_figure: ["draw figH8", "all"],
+    edit_the_declaration: ["draw figH8", "all"],  # what a figure looks like changes no verdict
+    edit_the_family: [*measured("geometry", *Lab.PACKS), *Lab.ANALYSIS],
+    add_a_family: [*measured("l1-norm", *Lab.PACKS), *Lab.ANALYSIS],
+    edit_the_training: Lab.jobs_from_training(*Lab.PACKS),  # everything but `prepare`
+    add_seeds_to_the_grid: Lab.jobs_from_training("lr0.05-b20-s2", "lr0.1-b20-s2"),
+    add_seeds_to_one_setting: Lab.jobs_from_training("lr0.1-b20-s2-3"),
+    change_one_learning_rate: Lab.jobs_from_training("lr0.2-b20-s0-1"),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.__name__)
+def test_an_edit_re_runs_exactly_what_uses_it(edit, lab):
+    edit(lab)
+    lab.plans_exactly(*EDITS[edit])
+
+
+def test_comments_docstrings_and_layout_re_run_nothing(lab):
+    """In a figure, a family, the training and a model; nor does a comment in a grid."""
+    before = lab.results()
+    for path in (FIGURE, DECLARATION, FAMILY, TRAINING, MODEL):
+        text = (lab / path).read_text()
+        edited = re.sub(r'^( *)"""(?=\S)', r'\1"""In other words: ', text, flags=re.MULTILINE)
+        assert edited.count("In other words") >= (1 if path == DECLARATION else 2)
+        (lab / path).write_text(edited.replace("\n\n", "\n\n# A remark.\n\n"))
+    lab.append("experiments/mlp-grid.yaml", "# A remark.")
+    lab.runs_exactly()
+    assert lab.results() == before
+
+
+def test_the_effects_of_edits_arrive_and_all_else_stays(lab):
+    """The CSV shows that the jobs run this copy's code: two quantities, here and before."""
+    before = lab.results()
+    header = before[f"{lab.FIGURE}.csv"].decode().splitlines()[0].split(",")
+    assert len(header) == len(["row", "name", "setting"]) + 2
+    edit_the_figure(lab)
+    lab.runs_exactly("draw figH8", "all")
+    drawn = lab.results()
+    changed = {name for name in before if before[name] != drawn[name]}
+    assert changed == {f"{lab.FIGURE}.{extension}" for extension in ("pdf", "svg", "png")}
+
+    edit_the_declaration(lab, ("mls", "l1_norm"))
+    edit_the_family(lab)
+    add_a_family(lab)
+    add_seeds_to_one_setting(lab)
+    edited = [*measured("geometry", *lab.PACKS), *measured("l1-norm", *ALL_PACKS)]
+    new = lab.jobs_from_training("lr0.1-b20-s2-3")
+    lab.runs_exactly(*edited, *new)
+    after = lab.results()
+    header = after[f"{lab.FIGURE}.csv"].decode().splitlines()[0]
+    assert header == "row,name,setting,mls,l1_norm"
+    for quantity, was_there in ((b"samples_measured", True), (b"l1_norm", False)):
+        assert (quantity in before[lab.TABLE]) == was_there
+        assert (quantity in after[lab.TABLE]) != was_there
+    for pack in lab.PACKS:
+        assert after[lab.weights(pack)] == before[lab.weights(pack)]
+
+    edit_the_training(lab)
+    pack = lab.PACKS[0]
+    assert lab.snakemake("--cores", "1", lab.weights(pack)).jobs == [f"train {pack}"]
+    assert (lab / lab.weights(pack)).read_bytes() != before[lab.weights(pack)]
