@@ -1,5 +1,6 @@
 # make        set up an isolated environment and run the main job: digits -> figures with verdicts
-# make test   set up or reuse it and run the tests
+# make test   set up or reuse it and run the tests: about seven minutes on two cores
+# make test-all  these and the long ones: random kills, further variants, and a real Slurm where one can be started
 # make lint   formatting, types, import rules, workflow lint
 # make bench  what is fast, as ratios measured in one run
 # make lock   resolve envs/*.in again
@@ -18,13 +19,17 @@ READY := $(ENV)/ready
 CLUSTER := $(ENV)/cluster
 endif
 
-.PHONY: all test cluster faults lint bench lock format
+.PHONY: all test test-all cluster faults lint bench lock format
 all: $(READY)
 	@$(PYTHON) -m snakemake
 	@$(PYTHON) -m flatlab summary
 
 test: $(READY)
 	@$(PYTHON) -m pytest -n 2 --dist worksteal
+
+test-all: $(CLUSTER)
+	@$(PYTHON) -m pytest -n 2 --dist worksteal -m "not cluster"
+	@$(PYTHON) -m pytest -m cluster -rs tests/workflow/cluster
 
 cluster: $(CLUSTER)
 	@$(PYTHON) -m pytest -m cluster -rs tests/workflow/cluster/test_slurm.py

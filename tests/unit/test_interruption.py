@@ -40,8 +40,13 @@ class TestResume:
 
     @pytest.mark.parametrize("mode", MODES)
     @pytest.mark.parametrize(("network", "training"), KINDS)
+    @pytest.mark.parametrize(
+        "moments",
+        [(1, 40, 129), pytest.param((2, 39, 41, 100), marks=pytest.mark.long)],
+        ids=["some", "more"],
+    )
     def test_a_run_interrupted_anywhere_ends_with_the_same_bytes(
-        self, network, training, mode, tmp_path
+        self, network, training, mode, moments, tmp_path
     ):
         given = settings(
             network,
@@ -50,7 +55,7 @@ class TestResume:
         )
         raw = images((8, 8))
         [expected] = train_packs(raw, [given])
-        for steps in (1, 2, 39, 40, 41, 100, 129):
+        for steps in moments:
             folder = tmp_path / str(steps)
             with pytest.MonkeyPatch.context() as patch:
                 interrupt_after(patch, steps)
@@ -224,16 +229,17 @@ for line in sys.stdin if len(sys.argv) == 1 else ():  # a process for each, that
 """
 
 
-def test_twenty_kills_at_random_moments_change_nothing(tmp_path):
-    """SIGKILL, every third time in the middle of a write; the job is one of 20 s or more."""
+@pytest.mark.parametrize("fewest", [4, pytest.param(20, marks=pytest.mark.long)])
+def test_kills_at_random_moments_change_nothing(fewest, tmp_path):
+    """SIGKILL, every third time in the middle of a write; the job lasts longer than all its lives."""
     script = tmp_path / "job.py"
     script.write_text(textwrap.dedent(JOB.format(root=str(ROOT))))
 
-    # As many steps as take 30 s here.
+    seconds = 4 + 1.3 * fewest
     begun = time.monotonic()
     given = settings("resnet-small", seeds=(0, 1, 2), mode="batched", precision="float32")
     train_packs(images((8, 8)), [given])
-    steps = max(2000, round(200 * 30 / (time.monotonic() - begun)))
+    steps = max(2000, round(200 * seconds / (time.monotonic() - begun)))
     jobs = subprocess.Popen(
         [sys.executable, script],
         env={**os.environ, "STEPS": str(steps)},
@@ -256,7 +262,7 @@ def test_twenty_kills_at_random_moments_change_nothing(tmp_path):
         assert status(0, "none", undisturbed, tmp_path / "folder_of_the_undisturbed") == 0
         generator, kills, reached = random.Random(time.time_ns()), 0, []
         folder = tmp_path / "folder"
-        while kills < 20:
+        while kills < fewest or (kills < 20 and not reached[-1]):
             life = generator.uniform(0.2, 1.0)
             kind = "write" if kills % 3 == 2 else "any"
             assert status(life, kind, disturbed, folder) == -signal.SIGKILL
@@ -275,6 +281,7 @@ def _position(folder):
     return store.load_weights(path)[1]["iteration"] if path.exists() else 0
 
 
+@pytest.mark.long  # of a job of the workflow: tests/workflow/test_interruption.py
 def test_a_request_to_stop_is_heard_within_ten_seconds(tmp_path):
     script = tmp_path / "job.py"
     script.write_text(textwrap.dedent(JOB.format(root=str(ROOT))))

@@ -59,7 +59,10 @@ class TestDivergence:
                 found = trained.weights[0][name][run]
                 assert found.tobytes() == array[run].tobytes(), name
 
-    @pytest.mark.parametrize("network", ["mlp4-small", "lenet5-small", "resnet-small"])
+    @pytest.mark.parametrize(
+        "network",
+        ["mlp4-small", "lenet5-small", pytest.param("resnet-small", marks=pytest.mark.long)],
+    )
     def test_it_leaves_its_stack_where_that_changes_no_bit(self, network, monkeypatch):
         raw = images((1, 8, 8))
         self.spoil(monkeypatch, seeds=(1, 3))

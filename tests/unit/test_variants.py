@@ -48,8 +48,10 @@ VARIANTS = {
         "framework": ("network", {"initialization": "framework"}),
     },
 }
+LONG = {("vgg-grid", "vgg11")}
 CASES = [(grid, None) for grid in VARIANTS]
 CASES += [(grid, name) for grid, variants in VARIANTS.items() for name in variants]
+CASES = [pytest.param(*case, marks=[pytest.mark.long] * (case in LONG)) for case in CASES]
 
 
 def table_of(grid_key, change, folder):
