@@ -29,7 +29,7 @@ def fingerprint(*roots: str) -> str:
     """A short hash of the modules `roots` and of everything they import from flatlab."""
     digest = hashlib.sha256()
     for module in sorted(closure(*roots)):
-        digest.update(f"{module}\n{_canonical(_tree(_file(module)))}\n".encode())
+        digest.update(f"{module}\n{_text(module)}\n".encode())
     return digest.hexdigest()[:16]
 
 
@@ -81,6 +81,11 @@ def _parent(module: str, level: int) -> str:
 def _file(module: str) -> Path:
     path = PACKAGE.parent.joinpath(*module.split("."))
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+@functools.cache
+def _text(module: str) -> str:
+    return _canonical(_tree(_file(module)))
 
 
 @functools.cache

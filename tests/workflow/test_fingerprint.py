@@ -20,8 +20,8 @@ VERSIONS = ("3.11", "3.12", "3.13")
 
 
 def forget():
-    for function in (module.fingerprint, module.closure, module._imports, module._tree):
-        function.cache_clear()
+    for name in ("fingerprint", "closure", "_imports", "_text", "_tree"):
+        getattr(module, name).cache_clear()
 
 
 @pytest.fixture

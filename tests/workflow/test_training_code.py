@@ -23,6 +23,7 @@ def forget():
         fingerprints.fingerprint,
         fingerprints.closure,
         fingerprints._imports,
+        fingerprints._text,
         fingerprints._tree,
         registry.literal,
         registry.assignments,
