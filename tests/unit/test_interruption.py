@@ -231,7 +231,7 @@ for line in sys.stdin if len(sys.argv) == 1 else ():  # a process for each, that
 
 @pytest.mark.parametrize("fewest", [4, pytest.param(20, marks=pytest.mark.long)])
 def test_kills_at_random_moments_change_nothing(fewest, tmp_path):
-    """SIGKILL, every third time in the middle of a write; the job lasts longer than all its lives."""
+    """SIGKILL, every third time in the middle of a write; the job outlasts all its lives."""
     script = tmp_path / "job.py"
     script.write_text(textwrap.dedent(JOB.format(root=str(ROOT))))
 

@@ -22,7 +22,11 @@ DAMAGE = {
 
 @pytest.mark.parametrize(
     "kind",
-    ["table", pytest.param("metrics", marks=pytest.mark.long), pytest.param("weights", marks=pytest.mark.long)],
+    [
+        "table",
+        pytest.param("metrics", marks=pytest.mark.long),
+        pytest.param("weights", marks=pytest.mark.long),
+    ],
 )
 def test_a_damaged_file_is_named_and_made_again(kind, lab):
     """Damage it, make its reader run, do what the error says: all is as it was."""

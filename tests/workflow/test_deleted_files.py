@@ -10,9 +10,9 @@ pytestmark = pytest.mark.workflow
 def test_a_deleted_file_comes_back_when_it_is_named(lab):
     """A file that the target names is rebuilt, with the files that the same job makes.
 
-    Under a present table Snakemake does not miss a metric file, and neither do we. The table holds
-    what the file held and checks it by its hash, so that nothing is wrong; the same rule lets metric
-    files from another machine be adopted without their weights.
+    Snakemake does not miss a metric file whose table is there. Nothing is wrong then: the table
+    holds what the file held, and the same rule lets metric files from another machine be adopted
+    without their weights.
     """
     before = lab.results()
     figure, metrics = f"{lab.FIGURE}.pdf", lab.metrics("geometry", lab.PACKS[0])

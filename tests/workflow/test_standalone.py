@@ -52,17 +52,3 @@ def test_what_is_there_is_not_made_again_unless_code_or_settings_changed(lab):
     assert made == {f"{pack}.zarr.zip"}
     assert "measure: accuracy" in run.output
     assert "measure: geometry" not in run.output
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["mlp-gird"], "did you mean 'mlp-grid'"),
-        (["mlp-grid", "lr0.1-b20-s0-2"], "did you mean 'lr0.1-b20-s0-1'"),
-        (["mlp-grid", "--family", "geometri"], "did you mean 'geometry'"),
-    ],
-)
-def test_a_name_that_does_not_exist_gets_the_closest_one(arguments, sentence, lab):
-    run = lab.finish(lab.start("run", *arguments, program="flatlab"), succeeds=False)
-    assert sentence in run.output
-    assert "Traceback" not in run.output
