@@ -111,7 +111,7 @@ def with_rules():
             yield pytest.param(network, rule, marks=marks, id=f"{network}-{name}")
 
 
-@pytest.mark.parametrize(("network", "rule"), with_rules())
+@pytest.mark.parametrize(("network", "rule"), [*with_rules()])
 def test_every_mode_follows_every_rule_as_the_loop_does(network, rule):
     raw, rule = images((8, 8)), {"iterations": 60, **rule}
     expected = weights(raw, network, mode="loop", **rule)

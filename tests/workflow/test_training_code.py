@@ -69,11 +69,21 @@ def train_code(pack):
     return plan.fingerprint(*train_roots(pack))
 
 
-def changed(packs, edit, path):
-    """The packs whose fingerprint an edit changes."""
-    before = {name: train_code(pack) for name, pack in packs.items()}
-    edit(path)
-    return {name for name, pack in packs.items() if train_code(pack) != before[name]}
+@pytest.fixture(scope="module")
+def before(packs):
+    """The fingerprint of each pack before any edit: a copy has the same."""
+    return {name: train_code(pack) for name, pack in packs.items()}
+
+
+@pytest.fixture
+def changed(packs, before, edit):
+    """changed(path) edits a file and gives the packs whose fingerprint that changes."""
+
+    def names(path):
+        edit(path)
+        return {name for name, pack in packs.items() if train_code(pack) != before[name]}
+
+    return names
 
 
 def users(packs, wanted):
@@ -98,56 +108,55 @@ def network_starts(*names):
         ("gaussian", lambda pack: pack.network.activation == "gaussian"),
     ],
 )
-def test_a_layer_belongs_to_the_packs_that_stack_it(layer, wanted, packs, edit):
+def test_a_layer_belongs_to_the_packs_that_stack_it(layer, wanted, packs, changed):
     expected = users(packs, wanted)
-    assert changed(packs, edit, f"train/layers/{layer}.py") == expected
+    assert changed(f"train/layers/{layer}.py") == expected
 
 
-def test_a_layer_that_no_pack_stacks_belongs_to_none(packs, edit):
-    assert changed(packs, edit, "train/layers/residual.py") == set()
+def test_a_layer_that_no_pack_stacks_belongs_to_none(changed):
+    assert changed("train/layers/residual.py") == set()
 
 
 @pytest.mark.parametrize("name", ["sgd", "adam"])
-def test_an_optimizer_belongs_to_the_packs_that_name_it(name, packs, edit):
+def test_an_optimizer_belongs_to_the_packs_that_name_it(name, packs, changed):
     expected = users(packs, lambda pack: pack.training.optimizer == name)
-    assert changed(packs, edit, f"train/optimizers/{name}.py") == expected
+    assert changed(f"train/optimizers/{name}.py") == expected
 
 
 @pytest.mark.parametrize("name", ["framework", "high-frequency", "xavier-linear"])
-def test_an_initialization_belongs_to_the_packs_that_name_it(name, packs, edit):
+def test_an_initialization_belongs_to_the_packs_that_name_it(name, packs, changed):
     expected = users(packs, lambda pack: pack.network.initialization == name)
     path = f"train/initializations/{name.replace('-', '_')}.py"
-    assert changed(packs, edit, path) == expected
+    assert changed(path) == expected
 
 
 @pytest.mark.parametrize("name", ["diagonal-linear", "mlp4-small", "timm"])
-def test_an_architecture_belongs_to_the_packs_that_name_it(name, packs, edit):
+def test_an_architecture_belongs_to_the_packs_that_name_it(name, packs, changed):
     expected = users(packs, lambda pack: pack.network.name == name)
-    assert changed(packs, edit, f"networks/{name.replace('-', '_')}.py") == expected
+    assert changed(f"networks/{name.replace('-', '_')}.py") == expected
 
 
-def test_an_architecture_belongs_to_those_that_are_built_on_it(packs, edit):
+def test_an_architecture_belongs_to_those_that_are_built_on_it(packs, changed):
     expected = users(packs, lambda pack: pack.network.name.startswith("vgg"))
-    assert changed(packs, edit, "networks/vgg11.py") == expected
+    assert changed("networks/vgg11.py") == expected
 
 
 @pytest.mark.parametrize(
     "path", ["train/chain.py", "train/builder.py", "train/schedules.py", "objective.py"]
 )
-def test_the_engine_belongs_to_all(path, packs, edit):
-    assert changed(packs, edit, path) == set(packs)
+def test_the_engine_belongs_to_all(path, packs, changed):
+    assert changed(path) == set(packs)
 
 
 @pytest.mark.parametrize("path", ["metrics/geometry.py", "data/digits.py", "experiments/grid.py"])
-def test_what_trains_nothing_belongs_to_none(path, packs, edit):
-    assert changed(packs, edit, path) == set()
+def test_what_trains_nothing_belongs_to_none(path, changed):
+    assert changed(path) == set()
 
 
 FOLDERS = ("train/layers", "train/optimizers", "train/initializations", "networks", "train")
 
 
-def test_comments_and_docstrings_belong_to_none(packs, edit, tmp_path):
-    before = {name: train_code(pack) for name, pack in packs.items()}
+def test_comments_and_docstrings_belong_to_none(packs, before, edit, tmp_path):
     edited = 0
     for folder in FOLDERS:
         for path in sorted((tmp_path / "flatlab" / folder).glob("*.py")):
