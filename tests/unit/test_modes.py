@@ -96,9 +96,9 @@ def assert_equal(found, expected, exact=EXACT):
 @pytest.mark.parametrize("network", ARCHITECTURES)
 def test_every_mode_trains_every_architecture_as_the_loop_does(network, narrow):
     raw = data_for(network)
-    expected = weights(raw, network, mode="loop", iterations=40)
+    expected = weights(raw, network, mode="loop", iterations=25)
     for mode in ("batched", "graphs"):
-        assert_equal(weights(raw, network, mode=mode, iterations=40), expected)
+        assert_equal(weights(raw, network, mode=mode, iterations=25), expected)
 
 
 def with_rules():
@@ -140,7 +140,7 @@ def rate_of(seed, lr):
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 def test_the_loop_is_what_one_writes_with_the_framework(rule):
     """SGD, schedulers and losses of torch, on the data in the order of numpy's generator."""
-    rule = {"iterations": 60, **rule}
+    rule = {"iterations": 40, **rule}
     training = {**TRAINING, **rule, "lr": rate_of(3, rule.get("lr", TRAINING["lr"]))}
     raw, seed = images((8, 8)), 3
     arrays = weights(raw, "resnet-small", mode="loop", **rule)

@@ -77,7 +77,6 @@ def measured(family, *packs):
 
 
 EDITS = {
-    edit_the_figure: ["draw figH8", "all"],
     edit_the_declaration: ["draw figH8", "all"],  # what a figure looks like changes no verdict
     edit_the_family: [*measured("geometry", *Lab.PACKS), *Lab.ANALYSIS],
     add_a_family: [*measured("l1-norm", *Lab.PACKS), *Lab.ANALYSIS],
@@ -113,7 +112,7 @@ def test_the_effects_of_edits_arrive(lab):
     header = before[f"{lab.FIGURE}.csv"].decode().splitlines()[0].split(",")
     assert len(header) == len(["row", "name", "setting"]) + 2
     edit_the_figure(lab)
-    lab.snakemake("--cores", "1")
+    assert lab.snakemake("--cores", "1").jobs == ["all", "draw figH8"]
     drawn = lab.results()
     changed = {name for name in before if before[name] != drawn[name]}
     assert changed == {f"{lab.FIGURE}.{extension}" for extension in ("pdf", "svg", "png")}

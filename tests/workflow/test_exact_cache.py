@@ -154,7 +154,15 @@ EDITS = {
 }
 
 
-@pytest.mark.parametrize("edit", EDITS)
+LONG = (
+    *("layer rule of an activation", "optimizer", "initialization"),  # asked in test_training_code
+    *("template", "figure of its own kind"),  # and in unit/test_declarations
+)
+
+
+@pytest.mark.parametrize(
+    "edit", [pytest.param(edit, marks=[pytest.mark.long] * (edit in LONG)) for edit in EDITS]
+)
 def test_an_edit_re_runs_exactly_what_uses_it(edit: str, before, project: Path) -> None:
     path, uses = EDITS[edit]
     expected = {name for name, job in before.items() if uses(name, job)}
