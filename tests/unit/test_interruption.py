@@ -188,6 +188,7 @@ from flatlab import store
 from tests.packs import images, settings
 
 steps = int(os.environ["STEPS"])
+save_every_s = float(os.environ.get("SAVE_S", "0.3"))
 
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
@@ -209,7 +210,7 @@ def job(life, kind, out, folder):
     pack = settings("resnet-small", seeds=(0, 1, 2), mode="batched", precision="float32",
                     momentum=0.9, iterations=steps,
                     checkpoints={{"every": steps // 12, "log_spaced": None}})
-    [trained] = train_packs(images((8, 8)), [pack], folders=[folder], save_every_s=0.3)
+    [trained] = train_packs(images((8, 8)), [pack], folders=[folder], save_every_s=save_every_s)
     for name, value in vars(trained).items():
         (store.save_dataset if name == "curves" else lambda p, v: store.save_weights(p, *v))(
             f"{{out}}/{{name}}", value)
@@ -229,20 +230,23 @@ for line in sys.stdin if len(sys.argv) == 1 else ():  # a process for each, that
 """
 
 
-@pytest.mark.parametrize("fewest", [4, pytest.param(20, marks=pytest.mark.long)])
-def test_kills_at_random_moments_change_nothing(fewest, tmp_path):
+@pytest.mark.parametrize(
+    ("fewest", "seconds", "longest"),
+    [(4, 5, 0.6), pytest.param(20, 30, 1.0, marks=pytest.mark.long)],
+)
+def test_kills_at_random_moments_change_nothing(fewest, seconds, longest, tmp_path):
     """SIGKILL, every third time in the middle of a write; the job outlasts all its lives."""
     script = tmp_path / "job.py"
     script.write_text(textwrap.dedent(JOB.format(root=str(ROOT))))
 
-    seconds = 4 + 1.3 * fewest
+    # As many steps as take about `seconds` here.
     begun = time.monotonic()
     given = settings("resnet-small", seeds=(0, 1, 2), mode="batched", precision="float32")
     train_packs(images((8, 8)), [given])
-    steps = max(2000, round(200 * seconds / (time.monotonic() - begun)))
+    steps = max(100 * fewest, round(200 * seconds / (time.monotonic() - begun)))
     jobs = subprocess.Popen(
         [sys.executable, script],
-        env={**os.environ, "STEPS": str(steps)},
+        env={**os.environ, "STEPS": str(steps), "SAVE_S": str(0.3 * longest)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -263,7 +267,7 @@ def test_kills_at_random_moments_change_nothing(fewest, tmp_path):
         generator, kills, reached = random.Random(time.time_ns()), 0, []
         folder = tmp_path / "folder"
         while kills < fewest or (kills < 20 and not reached[-1]):
-            life = generator.uniform(0.2, 1.0)
+            life = generator.uniform(0.2, longest)
             kind = "write" if kills % 3 == 2 else "any"
             assert status(life, kind, disturbed, folder) == -signal.SIGKILL
             kills += 1
