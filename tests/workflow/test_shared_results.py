@@ -15,7 +15,7 @@ def test_a_second_folder_takes_what_the_first_has_computed(fresh, sources, compl
     cache.mkdir()
     pack = fresh.PACKS[0]
     made = (fresh.weights(pack), fresh.metrics("accuracy", pack))
-    arguments = ("--cores", "1", "--cache", made[-1])
+    arguments = (made[-1], "--cores", "1", "--cache")  # what follows --cache are rules
     place = {"SNAKEMAKE_OUTPUT_CACHE": str(cache)}
     second = sources.copy(tmp_path / "second")
     for lab in (fresh, second):
