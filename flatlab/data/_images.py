@@ -47,10 +47,12 @@ class Images:
         if missing := set(self.classes) - set(names):
             raise DataError(
                 f"{len(self.classes)} classes do not fit {outputs} outputs: {min(missing)!r} is "
-                "none of ImageNet's; have a folder for each class, or targets: own"
+                "none of ImageNet's; have a folder for each class, or own_targets: true"
             )
         if not self.classes:
-            raise DataError("images without folders by class have no labels; choose targets: own")
+            raise DataError(
+                "images without folders by class have no labels; choose own_targets: true"
+            )
         return torch.tensor([names.index(name) for name, _ in self.chosen])
 
     def inputs(self, configuration: Mapping[str, Any]) -> Tensor:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, UnsetType, field
+from msgspec import Meta, field
 
 from flatlab.plan.schema import Key, Strict
 
 Precision = Literal["float32", "float64"]
-Loss = Literal["half-mse", "mean-mse"]
 Step = Annotated[int, Meta(ge=0)]
 Fraction = Annotated[float, Meta(gt=0, lt=1)]
 
@@ -106,13 +105,7 @@ class Training(Strict, frozen=True, kw_only=True):
     batch_size: Annotated[
         int, Meta(ge=1, description="samples per step; of a full step, at a time")
     ]
-    loss: Annotated[
-        Literal["half-mse", "mean-mse", "cross-entropy", "logistic", "sum-of-squares"],
-        Meta(
-            description="half-mse: |f-y|^2/2; mean-mse: |f-y|^2/outputs; logistic: of targets +-1; "
-            "means over the batch; sum-of-squares: |f-y|^2, added up"
-        ),
-    ]
+    loss: Annotated[Key, Meta(description="a file of flatlab/losses: half-mse, cross-entropy, ...")]
     label_smoothing: Annotated[
         float, Meta(ge=0, lt=1, description="of cross-entropy: share of the uniform distribution")
     ] = 0.0
@@ -225,54 +218,13 @@ class Samples(Strict, frozen=True):
 
 
 class Measure(Strict, frozen=True, kw_only=True):
-    """What is measured on each checkpoint of each run.
-
-    The options of a family are stated by grids that measure it, and by no others.
-    """
+    """What is measured on each checkpoint of each run, beside the options of the families."""
 
     families: Annotated[
-        Literal["all"] | list[str],
-        Meta(description="files of flatlab/metrics, or all; one job measures those joined by +"),
+        list[str],
+        Meta(description="files of flatlab/metrics; one job measures those joined by +"),
     ]
     samples: Annotated[dict[Key, Samples], Meta(min_length=1, description="named sample sets")]
-    singular_values: (
-        Annotated[
-            Literal["all"] | Annotated[int, Meta(ge=1)],
-            Meta(description="the k largest that enter the log volume"),
-        ]
-        | UnsetType
-    ) = UNSET
-    relative_flatness_loss: (
-        Annotated[Loss, Meta(description="whose Hessian it uses")] | UnsetType
-    ) = UNSET
-    conventions: (
-        Annotated[
-            Literal["flatlab", "chen-code"], Meta(description="of geometry; see docs/measures.md")
-        ]
-        | UnsetType
-    ) = UNSET
-    costly: (
-        Annotated[
-            list[Literal["elementwise-adaptive-trace", "operator-norm", "corrected-bound"]],
-            Meta(description="quantities that cost as much as all others together"),
-        ]
-        | UnsetType
-    ) = UNSET
-    curvature: Annotated[
-        Literal["all"] | list[Literal["hessian", "gauss-newton"]],
-        Meta(description="matrices whose largest eigenvalues are taken; of the training's loss"),
-    ] = "all"
-    batch_norm: Annotated[
-        Literal["train", "eval"],
-        Meta(description="of hessian: statistics of the sample set, all at once, or running ones"),
-    ] = "eval"
-    generalization_gap: (
-        Annotated[
-            Literal["accuracy", "loss"],
-            Meta(description="accuracy: train - test, in points; loss: test - train"),
-        ]
-        | UnsetType
-    ) = UNSET
     precision: Annotated[Precision, Meta(description="of the arithmetic")]
     diverged_below: Annotated[
         Annotated[float, Meta(ge=0, le=100)] | None,

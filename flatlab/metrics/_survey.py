@@ -100,8 +100,8 @@ def _row(candidate: Candidate, settings: Mapping[str, Any], device: str) -> dict
             inputs.to(device),
             None if labels is None else labels.to(device),
             families=["adaptive"],
-            adaptive=settings["adaptive"],
             seed=settings["seed"],
+            **settings["adaptive"],
         )
         numbers |= {name: float(report[name]) for name in KEPT if name in report}
         numbers |= subject.known
@@ -160,7 +160,7 @@ def _from_elsewhere(settings: Mapping[str, Any], folder: Path) -> Iterator[Candi
     chosen = settings["pretrained"]
     weights = folder / "timm"
     images = Images(folder / chosen["images"], settings["samples"], settings["seed"])
-    own = settings["adaptive"].get("targets") == "own"
+    own = settings["adaptive"].get("own_targets")
 
     def make(name: str) -> Subject:
         model = _timm.load(name, weights)

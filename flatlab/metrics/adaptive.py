@@ -9,10 +9,11 @@ of the size of all Jacobians is ever formed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
+from msgspec import Meta
 from torch import Tensor, nn
 from torch.func import functional_call
 
@@ -31,8 +32,8 @@ from flatlab.derivatives.sensitivity import (
     samples_at_a_time,
     secant_slopes,
 )
-from flatlab.metrics import Measured, Quantity, Samples
-from flatlab.plan.schema import Adaptive
+from flatlab.metrics import Measured, Quantity, Samples, Settings
+from flatlab.plan.schema import Strict
 
 ERROR = "standard error of "
 QUANTITIES = {
@@ -100,28 +101,54 @@ QUANTITIES = {
 }
 
 
-def measure(model: nn.Module, samples: Samples, settings: Mapping[str, Any]) -> Measured:
+class Options(Strict, frozen=True):
+    """How sharpness and sensitivity are estimated; the defaults are those of chen2026."""
+
+    outputs: Annotated[
+        Literal["sigmoid", "network"],
+        Meta(description="sigmoid: appended to the network's outputs"),
+    ] = "sigmoid"
+    own_targets: Annotated[
+        bool, Meta(description="the targets are the network's outputs, as if it fitted its data")
+    ] = False
+    rho: Annotated[float, Meta(gt=0, description="relative size of the changes of weights")] = 0.1
+    draws: Annotated[int, Meta(ge=2, description="changes of weights, each with its negative")] = 50
+    trace: Annotated[
+        Literal["exact", "random", "none"],
+        Meta(description="limit of small rho: a pass per sample and output, random signs, or not"),
+    ] = "random"
+    probes: Annotated[int, Meta(ge=2, description="of trace random: draws of signs")] = 10
+    tolerance: Annotated[float, Meta(gt=0, lt=1, description="relative, of the norm of J")] = 1e-3
+    iterations: Annotated[int, Meta(ge=1, description="towards the norm of J at most")] = 30
+    ascent_steps: Annotated[int, Meta(ge=0, description="of the ascent of secants; 0: none")] = 30
+    ascent_start: Annotated[float, Meta(gt=0, description="standard deviation of its start")] = 0.1
+    ascent_lr: Annotated[float, Meta(gt=0, description="of Adam in the ascent")] = 0.1
+    drop_above: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        Meta(description="a network is flagged where a standard error exceeds this share"),
+    ] = 0.15
+
+
+def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     """All estimates on one sample set.
 
-    settings: `adaptive`, a `flatlab.plan.schema.Adaptive`; `seed`; `batch_size`, None: so many
-    samples at a time as the graphs of their Jacobians fit a budget; `progress`.
-    Samples need labels or targets, unless these are to be the network's own outputs. Raises
-    `MeasureError` where nothing per sample is defined.
+    Without a batch size, as many samples are taken at a time as fit a budget with the graphs of
+    their Jacobians. Samples need labels or targets, unless the targets are the network's own
+    outputs. Raises `MeasureError` where nothing per sample is defined.
     """
-    chosen: Adaptive = settings["adaptive"]
+    chosen: Options = settings.options
     network = nn.Sequential(model, nn.Sigmoid()) if chosen.outputs == "sigmoid" else model
-    inputs, seed = samples.inputs, settings["seed"]
+    inputs, seed = samples.inputs, settings.seed
     check(network, inputs)
     fixed = {name: p.detach() for name, p in network.named_parameters()}
 
     def f(x: Tensor) -> Tensor:  # of the inputs alone: no graph of weights is kept
         return functional_call(network, fixed, (x,))
 
-    size = settings.get("batch_size") or samples_at_a_time(f, inputs)
+    size = settings.batch_size or samples_at_a_time(f, inputs)
     with torch.no_grad():
         outputs = torch.cat([f(x.clone()) for x in inputs.split(size)])
-    own = chosen.targets == "own"
-    targets = outputs if own else _targets(samples, outputs.shape[1])
+    targets = outputs if chosen.own_targets else _targets(samples, outputs.shape[1])
     changes = loss_changes(
         network,
         inputs,
@@ -130,19 +157,19 @@ def measure(model: nn.Module, samples: Samples, settings: Mapping[str, Any]) -> 
         chosen.draws,
         seed,
         size,
-        progress=settings.get("progress", False),
+        progress=settings.progress,
     )
     values = _of_sharpness(2 / chosen.rho**2 * changes)
     values |= _of_traces(network, inputs, chosen, seed, size)
     values |= _of_norms(f, inputs, chosen, seed, size)
-    values |= {} if own else _of_fit(outputs, targets)
+    values |= {} if chosen.own_targets else _of_fit(outputs, targets)
     values["samples_measured"] = np.float64(len(inputs))
     values["finite"] = np.float64(all(np.isfinite(value).all() for value in values.values()))
     values["dropped"] = np.float64(_dropped(values, chosen.drop_above))
     notes = {
         **{
             f"adaptive_{key}": getattr(chosen, key)
-            for key in ("outputs", "targets", "rho", "draws", "trace")
+            for key in ("outputs", "own_targets", "rho", "draws", "trace")
         },
         "samples_at_a_time": size,
         "residual_term": "in adaptive_sharpness, not in adaptive_trace",
@@ -185,7 +212,7 @@ def _of_sharpness(changes: Tensor) -> dict[str, Any]:
 
 
 def _of_traces(
-    network: nn.Module, inputs: Tensor, chosen: Adaptive, seed: int, size: int
+    network: nn.Module, inputs: Tensor, chosen: Options, seed: int, size: int
 ) -> dict[str, Any]:
     if chosen.trace == "none":
         return {}
@@ -202,7 +229,7 @@ def _of_traces(
     return result
 
 
-def _of_norms(f: Any, inputs: Tensor, chosen: Adaptive, seed: int, size: int) -> dict[str, Any]:
+def _of_norms(f: Any, inputs: Tensor, chosen: Options, seed: int, size: int) -> dict[str, Any]:
     chunks = inputs.split(size)
     found: list[Norms] = [
         largest_singular_values(Jacobian(f, x), chosen.tolerance, chosen.iterations, seed)

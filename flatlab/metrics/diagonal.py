@@ -10,16 +10,14 @@ eigenvalue (worst case) of the Hessian rescaled to H_ij c_i c_j. Source: andrius
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
-from flatlab.metrics import Measured, MeasureError, Quantity, Samples
+from flatlab.metrics import Measured, MeasureError, Quantity, Samples, Settings
 from flatlab.networks.diagonal_linear import Diagonal
 
-SETTINGS = ()
 SOURCE = "andriushchenko2023 Sec. 5.2"
 QUANTITIES = {
     "rescaled_trace": Quantity(
@@ -53,7 +51,7 @@ inverse of that, as in Sec. 5.2, which is not invariant under (a u, v/a).  eleme
 
 
 @torch.no_grad()
-def measure(model: nn.Module, samples: Samples, settings: Mapping[str, Any]) -> Measured:
+def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     """Trace and largest eigenvalue of the Hessian on these samples, rescaled in each way.
 
     Without targets the network is taken to fit them: r = 0.

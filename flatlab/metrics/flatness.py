@@ -9,16 +9,17 @@ samples has no deviation: what it contributes goes into the bias, and its column
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
+from msgspec import Meta
 from torch import Tensor, nn
 
-from flatlab.metrics import Measured, Quantity, Samples, geometry
+from flatlab.metrics import Measured, Quantity, Samples, Settings, geometry
+from flatlab.plan.schema import Key, Strict
 
-SETTINGS = ["relative_flatness_loss"]
 LAYER = ("layer",)
 QUANTITIES = {
     "normalized_relative_flatness": Quantity(
@@ -30,6 +31,18 @@ QUANTITIES = {
     "features": Quantity("inputs of the layer", "1", "", LAYER),
     "features_constant": Quantity("of them constant on the samples", "1", "", LAYER),
 }
+
+
+class Options(Strict, frozen=True):
+    """The options of this family."""
+
+    FOLDERS: ClassVar[dict[str, str]] = {"relative_flatness_loss": "losses"}
+
+    relative_flatness_loss: Annotated[
+        Key | None, Meta(description="whose Hessian it uses; null: the loss of training")
+    ] = None
+
+
 CONSTANT = 1e-12
 """A feature whose deviation is at most this share of its largest value is constant."""
 
@@ -45,18 +58,19 @@ class Divided(nn.Module):
         return x / self.deviation
 
 
-def measure(model: nn.Module, samples: Samples, settings: Mapping[str, Any]) -> Measured:
+def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     """Relative flatness of each linear layer that sees one vector of each sample, once.
 
-    relative_flatness_loss: as for `geometry`, which measures the rescaled network.
+    `geometry` measures the rescaled network.
     """
     seen = _features(model, samples.inputs)
     rescaled = nn.Sequential(copy.deepcopy(model))
     counts = {}
     for name, features in seen.items():
         counts[name] = _normalize(rescaled, f"0.{name}" if name else "0", features)
-    chosen = {"singular_values": "all", "conventions": "flatlab", "costly": [], **settings}
-    found = geometry.measure(rescaled, samples, chosen)
+    loss = settings.options.relative_flatness_loss
+    chosen = geometry.Options(relative_flatness_loss=loss, costly=())
+    found = geometry.measure(rescaled, samples, replace(settings, options=chosen))
     flatness = dict(zip(found.coordinates["layer"], found.values["relative_flatness"], strict=True))
     places = {name: ".".join(filter(None, ["0", name, "1"])) for name in seen}
     names = [name for name, place in places.items() if place in flatness]

@@ -8,11 +8,11 @@ Lanczos' method from a fixed random start, and come with what tells whether to b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
+from msgspec import Meta
 from torch import Tensor, nn
 
 from flatlab.derivatives.curvature import (
@@ -23,9 +23,9 @@ from flatlab.derivatives.curvature import (
 )
 from flatlab.derivatives.guard import MeasureError, check_mode
 from flatlab.derivatives.lanczos import largest_eigenvalue
-from flatlab.metrics import Measured, Quantity, Samples
+from flatlab.metrics import Measured, Quantity, Samples, Settings
+from flatlab.plan.schema import Strict
 
-SETTINGS = ["batch_norm", "curvature", "loss", "label_smoothing"]
 PRODUCTS = {"hessian": hessian_product, "gauss-newton": gauss_newton_product}
 BATCH = 1000
 """Samples at a time, unless told otherwise."""
@@ -49,30 +49,37 @@ QUANTITIES = {
 }
 
 
-def measure(model: nn.Module, samples: Samples, settings: Mapping[str, Any]) -> Measured:
-    """The eigenvalues on one sample set.
+class Options(Strict, frozen=True):
+    """The options of this family."""
 
-    settings: loss, label_smoothing: as in training.  curvature: which of `PRODUCTS`, or
-    "all".
-    batch_norm: "eval", or "train": with the statistics of these samples, all of them at once.
-    batch_size: samples at a time, else; `seed`: of the start.
-    """
+    curvature: Annotated[
+        Literal["all"] | list[Literal["hessian", "gauss-newton"]],
+        Meta(description="matrices whose largest eigenvalues are taken; of the training's loss"),
+    ] = "all"
+    batch_norm: Annotated[
+        Literal["train", "eval"],
+        Meta(description="statistics of all the samples at once, or running ones"),
+    ] = "eval"
+
+
+def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
+    """The eigenvalues on one sample set, of the loss of the settings."""
+    options: Options = settings.options
     with batch_norm(model, "eval"):
         check_mode(model)
     theta = trainable(model)
-    generator = torch.Generator().manual_seed(settings.get("seed", 0))
+    generator = torch.Generator().manual_seed(settings.seed)
     count = sum(parameter.numel() for parameter in theta)
     start = torch.randn(count, generator=generator, dtype=torch.float64).to(theta[0])
-    size = settings.get("batch_size") or BATCH
-    if settings["batch_norm"] == "train":
+    size = settings.batch_size or BATCH
+    if options.batch_norm == "train":
         size = len(samples.inputs)
     values: dict[str, float] = {}
-    with batch_norm(model, settings["batch_norm"]):
+    with batch_norm(model, options.batch_norm):
         targets = _targets(model, samples)
         batches = list(zip(samples.inputs.split(size), targets.split(size), strict=True))
-        chosen = settings["curvature"]
-        for name in PRODUCTS if chosen == "all" else chosen:
-            found = largest_eigenvalue(PRODUCTS[name](model, batches, settings), start)
+        for name in PRODUCTS if options.curvature == "all" else options.curvature:
+            found = largest_eigenvalue(PRODUCTS[name](model, batches, settings.loss), start)
             head = name.replace("-", "_")
             values |= {
                 f"{head}_lambda_max": found.value,

@@ -8,7 +8,6 @@ Both are exact. The input is what the network sees: where a grid scales its inpu
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,9 +17,8 @@ from flatlab.derivatives.norms import spectral_norm
 from flatlab.derivatives.probe import run
 from flatlab.derivatives.record import Use, recorded
 from flatlab.derivatives.spectra import singular_values
-from flatlab.metrics import Measured, Quantity, Samples
+from flatlab.metrics import Measured, Quantity, Samples, Settings
 
-SETTINGS = ()
 BATCH = 1000
 """Samples at a time for the features."""
 
@@ -49,11 +47,9 @@ QUANTITIES = {
 }
 
 
-def measure(model: nn.Module, samples: Samples, settings: Mapping[str, Any]) -> Measured:
+def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     """All norms on one sample set."""
-    found = derivatives(
-        model, samples.inputs, adaptive=False, batch_size=settings.get("batch_size")
-    )
+    found = derivatives(model, samples.inputs, adaptive=False, batch_size=settings.batch_size)
     names = [layer.name for layer in found.layers]
     with torch.no_grad():
         softmaxed = softmax_norms(found.outputs, found.gram)

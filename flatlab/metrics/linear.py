@@ -10,16 +10,12 @@ norm of (x, 1).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, one_hot, pad
 
-from flatlab.metrics import Measured, MeasureError, Quantity, Samples
+from flatlab.metrics import Measured, MeasureError, Quantity, Samples, Settings
 
-SETTINGS = ()
 SOURCE = "andriushchenko2023 Eq. 1, Fig. 1"
 NEIGHBOURHOODS = ("ball", "adaptive-l2", "adaptive-linf")
 """ball: |d|_2 <= rho |(W, b)|_2.  adaptive: |d / (W, b)|_p <= rho, elementwise, p 2 or infinity."""
@@ -44,7 +40,7 @@ QUANTITIES = {
 
 
 @torch.no_grad()
-def measure(model: nn.Module, samples: Samples, settings: Mapping[str, Any]) -> Measured:
+def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     """Sharpness in every neighbourhood, as the classifier is and as it is scaled up and down.
 
     Normalized logits are Eq. 5: f - mean over its standard deviation over the outputs. Of two they

@@ -5,16 +5,12 @@ For regressions with one input and one output, whose test inputs are a fine grid
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import torch
 from torch import nn
 
-from flatlab.metrics import Measured, MeasureError, Quantity
+from flatlab.metrics import Measured, MeasureError, Quantity, Settings
 from flatlab.splits import Splits
 
-SETTINGS = ()
 SOURCE = "macdonald2023 Fig. 32"
 QUANTITIES = {
     "curve_input": Quantity("x of a test sample", "input", SOURCE, ("place",)),
@@ -25,7 +21,7 @@ QUANTITIES = {
 
 
 @torch.no_grad()
-def measure_splits(model: nn.Module, splits: Splits, settings: Mapping[str, Any]) -> Measured:
+def measure_splits(model: nn.Module, splits: Splits, settings: Settings) -> Measured:
     """The curve (test samples), and the points that it was fitted to (training samples)."""
     if splits.train.inputs[0].numel() != 1 or splits.outputs != 1:
         raise MeasureError("prediction is for networks from the line to the line; leave it out")

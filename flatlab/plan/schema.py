@@ -51,35 +51,6 @@ class Config(Strict, frozen=True):
     data_folder: Annotated[str | None, Meta(description="where data sets lie, or are put")] = None
 
 
-class Adaptive(Strict, frozen=True):
-    """How the family `adaptive` estimates sharpness and sensitivity; defaults as in chen2026."""
-
-    outputs: Annotated[
-        Literal["sigmoid", "network"],
-        Meta(description="sigmoid: appended to the network's outputs"),
-    ] = "sigmoid"
-    targets: Annotated[
-        Literal["labels", "own"],
-        Meta(description="of the loss; own: the outputs themselves, as of a network that fits"),
-    ] = "labels"
-    rho: Annotated[float, Meta(gt=0, description="relative size of the changes of weights")] = 0.1
-    draws: Annotated[int, Meta(ge=2, description="changes of weights, each with its negative")] = 50
-    trace: Annotated[
-        Literal["exact", "random", "none"],
-        Meta(description="limit of small rho: a pass per sample and output, random signs, or not"),
-    ] = "random"
-    probes: Annotated[int, Meta(ge=2, description="of trace random: draws of signs")] = 10
-    tolerance: Annotated[float, Meta(gt=0, lt=1, description="relative, of the norm of J")] = 1e-3
-    iterations: Annotated[int, Meta(ge=1, description="towards the norm of J at most")] = 30
-    ascent_steps: Annotated[int, Meta(ge=0, description="of the ascent of secants; 0: none")] = 30
-    ascent_start: Annotated[float, Meta(gt=0, description="standard deviation of its start")] = 0.1
-    ascent_lr: Annotated[float, Meta(gt=0, description="of Adam in the ascent")] = 0.1
-    drop_above: Annotated[
-        Annotated[float, Meta(gt=0)] | None,
-        Meta(description="a network is flagged where a standard error exceeds this share"),
-    ] = 0.15
-
-
 def closest(name: str, known: Iterable[str]) -> str:
     """The remedy for a misspelt name: the closest known one, then all of them."""
     known = sorted(known)

@@ -212,7 +212,7 @@ def _make_small(grid: dict[str, Any]) -> None:
     grid["settings"] = [{"lr": 0.05, "batch_size": 20}, {"lr": 0.1, "batch_size": 20}]
     grid["seeds"] = ["0-1"]
     grid["measure"]["samples"]["train"]["size"] = 5
-    grid["measure"]["families"] = "all"
+    grid["measure"]["families"] = ["accuracy", "geometry"]
     grid["checkpoints"] = {"dense": "none", "seeds": "all"}
     demo = grid["scales"]["demo"]
     demo.pop("seeds", None)
