@@ -9,8 +9,7 @@ of one sample set. A family that compares training with test samples has instead
 
     measure_splits(model, splits, settings) -> Measured
 
-and is measured by the workflow alone. A family that grids can be measured by has a literal `READS`:
-the keys of a grid's section `training` that it depends on, such as the loss.
+and is measured by the workflow alone.
 """
 
 from __future__ import annotations
@@ -41,10 +40,10 @@ __all__ = ["MeasureError", "Measured", "Quantity", "Samples", "Settings", "measu
 
 @dataclass(frozen=True)
 class Quantity:
-    """What a number is.
+    """The definition of a quantity.
 
-    dims: of one network on one sample set: of `sample`, `layer` and those that its family names.
-    source: the definition in a paper.
+    source: where a paper defines it.  dims: the dimensions of its values for one network and one
+    sample set: `sample`, `layer`, or others that its family names.
     """
 
     long_name: str
@@ -60,6 +59,23 @@ class Samples:
     inputs: Tensor
     targets: Tensor | None = None
     labels: Tensor | None = None
+
+    def targets_for(self, outputs: int) -> Tensor:
+        """Targets (samples, outputs): as given, or one-hot vectors of the labels.
+
+        Raises `MeasureError` where there are none, or they do not fit the outputs.
+        """
+        if self.targets is not None:
+            targets = self.targets
+        elif self.labels is None:
+            raise MeasureError("the sharpness of a loss needs targets: classes, or output values")
+        elif (largest := int(self.labels.max())) >= outputs:
+            raise MeasureError(f"label {largest}: there are {outputs} outputs")
+        else:
+            targets = nn.functional.one_hot(self.labels, outputs).to(self.inputs)
+        if tuple(targets.shape) != (len(self.inputs), outputs):
+            raise MeasureError(f"targets are {tuple(targets.shape)}, outputs {outputs} per sample")
+        return targets
 
 
 @dataclass(frozen=True)
@@ -78,13 +94,22 @@ class Settings:
     progress: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass
 class Measured:
-    """What a family found: an array for each quantity, the names along their dimensions, notes."""
+    """The results of a family: an array per quantity, the names along their dimensions, notes.
 
-    values: dict[str, np.ndarray]
+    values: arrays, tensors or numbers; they are stored as arrays of float64.
+    """
+
+    values: dict[str, Any]
     coordinates: dict[str, list[str]] = field(default_factory=dict)
     notes: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.values = {
+            name: np.asarray(value.cpu() if isinstance(value, Tensor) else value, np.float64)
+            for name, value in self.values.items()
+        }
 
 
 def measure(

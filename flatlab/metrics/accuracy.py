@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Annotated, Literal
 
-import numpy as np
 import torch
 from msgspec import Meta
 from torch import nn
@@ -38,10 +37,10 @@ QUANTITIES = {
 
 @torch.no_grad()
 def measure_splits(model: nn.Module, splits: Splits, settings: Settings) -> Measured:
-    """The mean over the samples of the loss of training, and the accuracy in %, of both splits.
+    """The mean training loss per sample and the accuracy in %, on both splits.
 
-    generalization_gap: training minus test accuracy in percentage points (chen2026, as assumed),
-    or, where the settings say `loss`, test minus training loss.
+    generalization_gap: training minus test accuracy in percentage points (an assumption for
+    chen2026), or test minus training loss if the options say so.
     """
     result: dict[str, float] = {}
     for name, split in (("train", splits.train), ("test", splits.test)):
@@ -52,14 +51,13 @@ def measure_splits(model: nn.Module, splits: Splits, settings: Settings) -> Meas
     by_loss = result["test_loss"] - result["train_loss"]
     gap = by_accuracy if settings.options.generalization_gap == "accuracy" else by_loss
     result["generalization_gap"] = gap
-    return Measured({name: np.array(value) for name, value in result.items()})
+    return Measured(result)
 
 
 def loss_and_accuracy(model: nn.Module, split: Split, loss: Loss) -> tuple[float, float]:
-    """The mean loss of the samples, and the percentage classified correctly.
+    """The mean loss per sample, and the percentage of samples classified correctly.
 
-    Of outputs that tie the lowest class counts. Without labels the accuracy is NaN; so is the loss
-    where targets are unknown.
+    Ties go to the lowest class. The accuracy is NaN without labels, the loss without targets.
     """
     outputs = torch.cat([model(inputs) for inputs in split.inputs.split(EVALUATED)])
     mean = float(loss.values(outputs, split.targets).mean())

@@ -1,9 +1,9 @@
-"""Elementwise-adaptive sharpness against normalized MLS, of networks of any kind: chen2026 Fig. 5.
+"""Elementwise-adaptive sharpness and normalized MLS of any network: chen2026 Fig. 5.
 
-f is the network with a sigmoid behind it unless told otherwise, L_i = |f(x_i) - y_i|^2 / 2 the loss
-of a sample with a one-hot y_i, J = df/dx. These are estimates: each has its standard error. Nothing
-about the architecture is asked for beyond two derivatives with respect to the inputs, and nothing
-of the size of all Jacobians is ever formed.
+f is the network followed by a sigmoid (unless the options say otherwise), J = df/dx, and
+L_i = |f(x_i) - y_i|^2 / 2 the loss of a sample with a one-hot target y_i. All are estimates with
+standard errors. The network only needs two derivatives with respect to its inputs, and whole
+Jacobians are never formed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from msgspec import Meta
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from flatlab.derivatives.guard import MeasureError
 from flatlab.derivatives.perturbation import (
     exact_gauss_newton,
     half_squares,
@@ -109,23 +108,26 @@ class Options(Strict, frozen=True):
         Meta(description="sigmoid: appended to the network's outputs"),
     ] = "sigmoid"
     own_targets: Annotated[
-        bool, Meta(description="the targets are the network's outputs, as if it fitted its data")
+        bool,
+        Meta(description="the network's own outputs are the targets, as if it fitted the data"),
     ] = False
-    rho: Annotated[float, Meta(gt=0, description="relative size of the changes of weights")] = 0.1
-    draws: Annotated[int, Meta(ge=2, description="changes of weights, each with its negative")] = 50
+    rho: Annotated[float, Meta(gt=0, description="relative size of weight changes")] = 0.1
+    draws: Annotated[int, Meta(ge=2, description="weight changes, each with both signs")] = 50
     trace: Annotated[
         Literal["exact", "random", "none"],
-        Meta(description="limit of small rho: a pass per sample and output, random signs, or not"),
+        Meta(description="limit rho -> 0: one pass per sample and output, random signs, or none"),
     ] = "random"
-    probes: Annotated[int, Meta(ge=2, description="of trace random: draws of signs")] = 10
-    tolerance: Annotated[float, Meta(gt=0, lt=1, description="relative, of the norm of J")] = 1e-3
-    iterations: Annotated[int, Meta(ge=1, description="towards the norm of J at most")] = 30
-    ascent_steps: Annotated[int, Meta(ge=0, description="of the ascent of secants; 0: none")] = 30
-    ascent_start: Annotated[float, Meta(gt=0, description="standard deviation of its start")] = 0.1
-    ascent_lr: Annotated[float, Meta(gt=0, description="of Adam in the ascent")] = 0.1
+    probes: Annotated[int, Meta(ge=2, description="random signs, for trace: random")] = 10
+    tolerance: Annotated[float, Meta(gt=0, lt=1, description="relative tolerance of ||J||_2")] = (
+        1e-3
+    )
+    iterations: Annotated[int, Meta(ge=1, description="at most, for ||J||_2")] = 30
+    ascent_steps: Annotated[int, Meta(ge=0, description="for the secant slopes; 0: none")] = 30
+    ascent_start: Annotated[float, Meta(gt=0, description="standard deviation of the start")] = 0.1
+    ascent_lr: Annotated[float, Meta(gt=0, description="learning rate of Adam")] = 0.1
     drop_above: Annotated[
         Annotated[float, Meta(gt=0)] | None,
-        Meta(description="a network is flagged where a standard error exceeds this share"),
+        Meta(description="flag a network if a standard error exceeds this share of its estimate"),
     ] = 0.15
 
 
@@ -148,7 +150,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     size = settings.batch_size or samples_at_a_time(f, inputs)
     with torch.no_grad():
         outputs = torch.cat([f(x.clone()) for x in inputs.split(size)])
-    targets = outputs if chosen.own_targets else _targets(samples, outputs.shape[1])
+    targets = outputs if chosen.own_targets else samples.targets_for(outputs.shape[1])
     changes = loss_changes(
         network,
         inputs,
@@ -174,28 +176,14 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
         "samples_at_a_time": size,
         "residual_term": "in adaptive_sharpness, not in adaptive_trace",
     }
-    return Measured({name: np.asarray(value) for name, value in values.items()}, notes=notes)
-
-
-def _targets(samples: Samples, outputs: int) -> Tensor:
-    if samples.targets is not None:
-        targets = samples.targets
-    elif samples.labels is not None:
-        if int(samples.labels.max()) >= outputs:
-            raise MeasureError(f"label {int(samples.labels.max())}: there are {outputs} outputs")
-        targets = nn.functional.one_hot(samples.labels, outputs).to(samples.inputs)
-    else:
-        raise MeasureError("adaptive sharpness is that of a loss: pass targets, classes or values")
-    if tuple(targets.shape) != (len(samples.inputs), outputs):
-        raise MeasureError(f"targets are {tuple(targets.shape)}, outputs {outputs} per sample")
-    return targets
+    return Measured(values, notes=notes)
 
 
 def _of_sharpness(changes: Tensor) -> dict[str, Any]:
     """The mean of (samples, draws) and its standard errors.
 
-    All samples share the draws. The variance of the mean is that over samples and that over draws,
-    of the means over the other, less what both contain of their interaction.
+    All samples share the draws. The variance of the mean is the sum of the variances of the means
+    per sample and per draw, minus their interaction, which both contain.
     """
     table = changes.cpu().numpy()
     samples, draws = table.shape
@@ -267,7 +255,7 @@ def _of_fit(outputs: Tensor, targets: Tensor) -> dict[str, Any]:
 
 
 def _error(values: np.ndarray) -> float:
-    """Standard error of the mean of independent values; of a single one, not a number."""
+    """Standard error of the mean of independent values; NaN for a single value."""
     return float(values.std(ddof=1) / len(values) ** 0.5) if len(values) > 1 else float("nan")
 
 
@@ -276,7 +264,7 @@ def _with_error(name: str, values: np.ndarray) -> dict[str, Any]:
 
 
 def _dropped(values: Mapping[str, Any], share: float | None) -> bool:
-    """The paper's rule, of the two estimates that it draws; nothing that is no number is kept."""
+    """The paper's rule, applied to the two estimates in its figure; it also drops NaN."""
     if share is None:
         return False
     slope = "normalized_slope" if "normalized_slope" in values else "normalized_norm"

@@ -125,6 +125,7 @@ class Plan:
 
     config: the checked configuration.  folder: where the experiments lie.  experiments: all of
     them by key, at the scale of the configuration.  figures: those of the papers that it names.
+    papers: every figure that can be built, whether its paper is named or not, by paper.
     """
 
     def __init__(self, config: Mapping[str, Any], folder: Path, name: str = "config.yaml") -> None:
@@ -134,13 +135,13 @@ class Plan:
         keys = experiment_keys(folder)
         self.experiments = {key: self.experiment(key) for key in keys}
         self._as_published = {key: self._load(key, "paper") for key in keys}
-        chosen = self.config.papers
         there = {key for key, experiment in self.experiments.items() if experiment.packs}
-        self.figures = [
-            f
-            for f in figures()
-            if (isinstance(chosen, str) or f.paper in chosen) and there.issuperset(f.experiments)
-        ]
+        self.papers: dict[str, list[Figure]] = {}
+        for figure in figures():
+            if there.issuperset(figure.experiments):
+                self.papers.setdefault(figure.paper, []).append(figure)
+        chosen = self.papers if self.config.papers == "all" else self.config.papers
+        self.figures = [figure for paper in chosen for figure in self.papers.get(paper, [])]
         if not self.figures:
             raise PlanError(
                 f"{name}: packs: none of a figure is measured at scale {self.config.scale}; "
@@ -182,11 +183,3 @@ class Plan:
             lines = ["Packs that are measured, and no others; weights on disk, about:"]
         used = ((key, each.disk_use) for key, each in self.experiments.items())
         return "\n".join([*lines, *(f"  {key}: {text}" for key, text in used if text)])
-
-    @functools.cached_property
-    def papers(self) -> dict[str, list[Figure]]:
-        """The figures by paper."""
-        result: dict[str, list[Figure]] = {}
-        for figure in self.figures:
-            result.setdefault(figure.paper, []).append(figure)
-        return result

@@ -337,7 +337,7 @@ def test_with_its_own_outputs_as_targets_a_network_has_no_residual(mlp, normal, 
 
 
 def test_a_loss_needs_targets(mlp, normal):
-    with pytest.raises(flatlab.MeasureError, match="pass targets"):
+    with pytest.raises(flatlab.MeasureError, match="needs targets"):
         flatlab.measure(mlp((4, 3)), normal(3, 4), families=["adaptive"])
 
 

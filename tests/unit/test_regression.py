@@ -240,7 +240,7 @@ class TestMeasured:
         raw = images((8, 8))
         pack = settings("mlp4-small", mode="batched", iterations=2)
         [found] = train_packs(raw, [pack])
-        with pytest.raises(MeasureError, match="from the line to the line"):
+        with pytest.raises(MeasureError, match="one input and one output"):
             measured((found, pack), raw, "prediction", DATA)
 
     def test_what_has_no_labels_or_no_targets_is_nan_and_the_training_loss_is_not(
