@@ -63,8 +63,9 @@ def survey(
 
     settings: those of `flatlab.experiments.zoo`.  files: `weights` and `data` of a grid's networks.
     folder: holds images and the weights of networks from elsewhere.  unfinished: the results of an
-    interrupted job.  device: where to measure. Returns a dataset with the dimension `run`; a network
-    that failed has NaN, and the reason in `failure`.
+    interrupted job.  device: where to measure.
+    Returns a dataset with the dimension `run`; a network that failed has NaN, and the reason in
+    `failure`.
     """
     if "networks" in settings:
         candidates = list(_of_grid(settings, files))

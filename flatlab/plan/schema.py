@@ -1,7 +1,7 @@
-"""What a configuration and a grid may say: every key with its type, range and meaning.
+"""The schema of a configuration, and how YAML is checked against a schema.
 
-The classes are the schema. `convert` turns a mapping read from YAML into one of them, or raises a
-`PlanError` of one sentence that names the file and the key.
+Classes are schemas: each field has a type, a range and a description. `convert` turns a mapping
+into an instance, or raises a `PlanError` of one sentence that names the file and the key.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ Key = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]*$", description="lower case,
 
 
 class PlanError(ValueError):
-    """A configuration that cannot be built; the message names the culprit and the remedy."""
+    """An invalid configuration or experiment; the message names the culprit and the remedy."""
 
 
 class Strict(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """An immutable record that refuses keys it does not know."""
+    """An immutable record that refuses unknown keys."""
 
 
 class Config(Strict, frozen=True):
@@ -35,24 +35,24 @@ class Config(Strict, frozen=True):
         Literal["all"] | Annotated[list[str], Meta(min_length=1)],
         Meta(description="whose figures `snakemake` builds; any other is built by its name"),
     ] = field(default_factory=lambda: ["chen2026"])
-    device: Annotated[Literal["cpu", "cuda"], Meta(description="where to train and measure")] = (
-        "cpu"
-    )
+    device: Annotated[
+        Literal["cpu", "cuda"], Meta(description="where networks are trained and measured")
+    ] = "cpu"
     save_every_s: Annotated[
-        float, Meta(gt=0, description="seconds of training that a killed job loses at most")
+        float, Meta(gt=0, description="training lost by a killed job, at most")
     ] = 60.0
     packs: Annotated[
         Literal["all", "measured"],
-        Meta(description="measured: those whose metric files are there, and nothing is trained"),
+        Meta(description="measured: only packs with metric files, and no training"),
     ] = "all"
     stand_ins: Annotated[
-        dict[str, str], Meta(description="data sets that take the place of others, by their keys")
+        dict[str, str], Meta(description="data sets to be replaced, and their replacements")
     ] = {}
-    data_folder: Annotated[str | None, Meta(description="where data sets lie, or are put")] = None
+    data_folder: Annotated[str | None, Meta(description="where data sets are kept")] = None
 
 
 def closest(name: str, known: Iterable[str]) -> str:
-    """The remedy for a misspelt name: the closest known one, then all of them."""
+    """The remedy for a misspelt name: the closest known name, then all known names."""
     known = sorted(known)
     match = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f"did you mean {match[0]!r}? " if match else ""
@@ -60,7 +60,7 @@ def closest(name: str, known: Iterable[str]) -> str:
 
 
 def refuse_unknown(mapping: Mapping[Any, Any], known: Iterable[str], where: str) -> None:
-    """Raise where `mapping` has a key that is not among `known`."""
+    """Raise `PlanError` if `mapping` has a key that is not in `known`."""
     known = list(known)
     for key in mapping:
         if key not in known:
@@ -70,8 +70,8 @@ def refuse_unknown(mapping: Mapping[Any, Any], known: Iterable[str], where: str)
 def convert(mapping: object, kind: type[Strict], where: str | Callable[[str], str]) -> Any:
     """Check `mapping` against `kind` and return an instance of it.
 
-    where: what precedes a key in messages, "experiments/mlp-grid.yaml: training.", or a function of
-    the key where its keys come from several places.
+    where: precedes the key in messages, such as "experiments/mlp-grid.yaml: training."; a function
+    of the key if the keys come from several places.
     """
     place = where if callable(where) else lambda key: f"{where}{key}"
     if not isinstance(mapping, Mapping):
