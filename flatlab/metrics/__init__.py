@@ -35,8 +35,6 @@ from flatlab.plan.schema import PlanError, closest
 from flatlab.store import as_strings
 from flatlab.version import __version__
 
-__all__ = ["MeasureError", "Measured", "Quantity", "Samples", "Settings", "measure"]
-
 
 @dataclass(frozen=True)
 class Quantity:

@@ -41,45 +41,6 @@ from flatlab.plan.templates import (
     Table,
 )
 
-__all__ = [
-    "PUBLISHED",
-    "SCALES",
-    "Config",
-    "Curves",
-    "Experiment",
-    "Figure",
-    "Forest",
-    "Heatmap",
-    "Own",
-    "Pairs",
-    "Paper",
-    "Plan",
-    "PlanError",
-    "Scatter",
-    "Stage",
-    "Table",
-    "claims_code",
-    "closest",
-    "experiment_keys",
-    "figures",
-    "fingerprint",
-    "keys_of",
-    "keys_of_kinds",
-    "kind_of",
-    "kinds",
-    "load_config",
-    "load_experiment",
-    "module_of",
-    "outdated",
-    "papers",
-    "published_figures",
-    "published_scales",
-    "record_start",
-    "set_job_environment",
-    "targets",
-    "why_not",
-]
-
 
 def load_config(mapping: Mapping[str, Any], name: str = "config.yaml") -> Config:
     """Check a configuration; raise `PlanError` with the file and the key."""
