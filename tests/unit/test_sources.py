@@ -316,7 +316,7 @@ def test_a_full_disk_is_named_and_is_not_blamed_on_the_source(mirrors, tmp_path,
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(DataError) as error:
         fetch(tmp_path, *mirrors)
-    assert "cannot be written (No space left on device); make room" in sentence(error)
+    assert "cannot be written (No space left on device); free some space" in sentence(error)
     assert not (tmp_path / NAME).exists()
     assert mirrors[1].asked == []
 

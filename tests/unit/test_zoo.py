@@ -268,7 +268,7 @@ def test_labels_are_the_places_of_folders_among_all_classes(images):
     chosen = Images(images, 100, 0)
     names = [name for name, _ in chosen.chosen]
     assert chosen.labels(3).tolist() == [["cat", "dog", "emu"].index(name) for name in names]
-    with pytest.raises(DataError, match="'cat' is none of ImageNet's"):
+    with pytest.raises(DataError, match="'cat' is not one of ImageNet's"):
         chosen.labels(1000)
     with pytest.raises(DataError, match="do not fit 7 outputs"):
         chosen.labels(7)
@@ -322,7 +322,7 @@ def test_the_command_says_what_does_not_fit(weights, images, capsys, tmp_path):
     assert "does not fit" in capsys.readouterr().err
     save_file(networks.load(NAME, weights).state_dict(), path)
     assert main([*arguments, "--samples", "4"]) == 1
-    assert "none of ImageNet's" in capsys.readouterr().err
+    assert "not one of ImageNet's" in capsys.readouterr().err
     assert main(["measure", "--timm", NAME]) == 1
     assert "--timm and --images go together" in capsys.readouterr().err
 
@@ -346,7 +346,7 @@ def test_images_of_other_classes_or_of_none_need_no_labels(imagenet, images, cap
     path = str(imagenet / "timm" / f"{NAME}.safetensors")
     arguments = ["measure", "--timm", NAME, "--weights", path, "--samples", "2", "--images"]
     assert main([*arguments, str(images / "cat")]) == 1
-    assert "have no labels; choose own_targets: true" in capsys.readouterr().err
+    assert "have no labels; set own_targets: true" in capsys.readouterr().err
     for folder in (images, images / "cat"):
         assert main([*arguments, str(folder), "--targets", "own"]) == 0
         printed = capsys.readouterr().out
