@@ -99,11 +99,6 @@ def measures_samples(family: str) -> bool:
     return "measure" in {node.name for node in body if isinstance(node, ast.FunctionDef)}
 
 
-def arguments_of(simulation: str) -> dict[str, str]:
-    """What an experiment of a simulation states, with meanings: its literal SETTINGS."""
-    return literal(path_of("simulations", simulation), "SETTINGS")
-
-
 def experiment_keys(folder: Path | None = None) -> list[str]:
     """All experiments: the files of a folder, that of the project if none is given."""
     folder = folder or PACKAGE.parent / "experiments"

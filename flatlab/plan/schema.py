@@ -88,7 +88,10 @@ def convert(mapping: object, kind: type[Strict], where: str | Callable[[str], st
                 f"{place('.'.join([*inside.split(), missing[1]]))} is missing"
             ) from None
         if path.startswith("key"):
-            sentence, path = "a name here is lower case, digits and hyphens", path.partition("$")[2]
+            path = path.partition("$")[2]
+            unknown = re.match("Invalid enum value '(.*)'", sentence)
+            sentence = "a name here is lower case, digits and hyphens"
+            sentence = f"unknown name {unknown[1]!r}" if unknown else sentence
         path = path.lstrip("$.").rstrip("`")
         key = re.split(r"[.\[]", path)[0]
         rest = path.removeprefix(key).replace("[...]", " (an entry)")
