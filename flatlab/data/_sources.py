@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -135,18 +134,37 @@ def _complete(part: Path, file: Published) -> None:
 
 
 def _try(url: str, part: Path, md5: str) -> None:
+    """Download all or the rest of a file from one source; raise `_Failed` with the reason."""
     start = part.stat().st_size if part.is_file() else 0
     headers = {"User-Agent": "flatlab"} | ({"Range": f"bytes={start}-"} if start else {})
     with _network_errors(part):
         request = urllib.request.Request(url, headers=headers)
         response = urllib.request.urlopen(request, timeout=TIMEOUT_S)
-    with response:
-        resumed = start > 0 and _first_byte(response) == start  # otherwise all of the file is sent
-        _receive(response, part, start if resumed else 0)
+    resumed = start > 0 and response.status == 206  # otherwise the whole file is sent
+    received = start if resumed else 0
+    length = response.headers.get("Content-Length", "")
+    total = received + int(length) if length.isdigit() else None
+    bar = tqdm(
+        desc=part.stem, total=total, initial=received, unit="B", unit_scale=True, disable=None
+    )
+    with response, part.open("ab" if resumed else "wb") as file, bar:
+        while chunk := _chunk(response, part):
+            file.write(chunk)
+            bar.update(len(chunk))
+            received += len(chunk)
+        file.flush()
+        os.fsync(file.fileno())
+    if total is not None and received < total:
+        raise _Failed(f"the connection broke after {received:,} of {total:,} bytes")
     if _md5_of(part) != md5:
         part.unlink()
         # After a resumption the earlier bytes may be to blame; otherwise the source is.
         raise _Failed("wrong checksum", final=not resumed)
+
+
+def _chunk(response: Any, part: Path) -> bytes:
+    with _network_errors(part):
+        return response.read1(CHUNK)  # whatever has arrived, so that a kill loses little
 
 
 @contextmanager
@@ -164,37 +182,6 @@ def _network_errors(part: Path) -> Iterator[None]:
         raise _Failed("not an address", final=True) from None
     except (OSError, HTTPException) as error:
         raise _Failed(_reason(error)) from None
-
-
-def _first_byte(response: Any) -> int:
-    """The position in the file of the first byte that a server sends."""
-    if response.status != 206:
-        return 0
-    found = re.match(r"(?:bytes)?\s*(\d+)", response.headers.get("Content-Range", ""))
-    if not found:
-        raise _Failed("the server sends part of the file without its position", final=True)
-    return int(found[1])
-
-
-def _receive(response: Any, part: Path, start: int) -> None:
-    """Write the response to `part` after its first `start` bytes."""
-    length = response.headers.get("Content-Length", "")
-    total = start + int(length) if length.isdigit() else None
-    bar = tqdm(desc=part.stem, total=total, initial=start, unit="B", unit_scale=True, disable=None)
-    with part.open("ab" if start else "wb") as file, bar:
-        while chunk := _chunk(response, part):
-            file.write(chunk)
-            bar.update(len(chunk))
-        file.flush()
-        os.fsync(file.fileno())
-        received = file.tell()
-    if total is not None and received < total:
-        raise _Failed(f"the connection broke after {received:,} of {total:,} bytes")
-
-
-def _chunk(response: Any, part: Path) -> bytes:
-    with _network_errors(part):
-        return response.read1(CHUNK)  # whatever has arrived, so that little is lost when killed
 
 
 def _md5_of(path: Path) -> str:

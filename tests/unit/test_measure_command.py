@@ -135,7 +135,7 @@ def test_images_in_folders_and_archives_are_data(tmp_path, capsys):
         ([*MODEL, "--family", "geometri"], "did you mean 'geometry'"),
         ([*MODEL, "--loss", "hinge"], "Known: cross-entropy, half-mse, logistic"),
         ([*MODEL, "--dtype", "float16"], "known: float64, float32"),
-        ([*MODEL, "--outputs", "3"], "3 outputs cannot stand for 10 classes"),
+        ([*MODEL, "--outputs", "3"], "3 outputs cannot represent 10 classes"),
         ([*MODEL, "--run", "one"], "holds one network"),
         ([*MODEL, "--out", "report.nc"], "a report is a .zarr.zip file"),
     ],
