@@ -14,7 +14,7 @@ mean, with a bandwidth of 1 and a smaller delta in the weights.
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -74,20 +74,29 @@ NAMES = {
 SQUARED = LOSSES["squared"]
 
 
+class Sample(NamedTuple):
+    """features: (n, m).  labels: (n), +1 and -1.  fold, rest: indices of one fold and of others."""
+
+    features: Array
+    labels: Array
+    fold: Indices
+    rest: Indices
+
+
 def table(options: Options) -> xr.Dataset:
     """The gap, the bound and its parts of each model: (variant, separation, repeat, fold)."""
     variants, separations = options.variants, options.separations
     shape = (len(variants), len(separations), options.repeats, options.folds)
     values = np.empty((len(NAMES), *shape))
     for place in tqdm(list(np.ndindex(shape[:3])), unit="data set", mininterval=5):
-        data, measure = VARIANTS[variants[place[0]]]
+        draw_data, measure = VARIANTS[variants[place[0]]]
         generator = np.random.default_rng([options.seed, *place])
-        features, labels = data(generator, separations[place[1]], options.size)
+        features, labels = draw_data(generator, separations[place[1]], options.size)
         parts = partition(generator, len(labels), options.folds)
         for number, fold in enumerate(parts):
             rest = np.concatenate([part for part in parts if part is not fold])
-            found = measure(generator, features, labels, fold, rest, options)
-            values[(slice(None), *place, number)] = found
+            sample = Sample(features, labels, fold, rest)
+            values[(slice(None), *place, number)] = measure(generator, sample, options)
     dims = ("variant", "separation", "repeat", "fold")
     attributes = {"units": "loss", "source": "petzka2021 Sec. 6, App. C.1"}
     variables = {
@@ -107,51 +116,40 @@ def partition(generator: Generator, size: int, count: int) -> list[Indices]:
     return np.array_split(generator.permutation(size), count)
 
 
-def in_paper(
-    generator: Generator,
-    features: Array,
-    labels: Array,
-    test: Indices,
-    training: Indices,
-    options: Options,
-) -> list[float]:
-    """The numbers of NAMES for a model fitted to the training samples."""
+def in_paper(generator: Generator, data: Sample, options: Options) -> list[float]:
+    """The numbers of NAMES for a model fitted to all folds but one and tested on that."""
     fit = partial(ridge, alpha=options.alpha)
-    inside, targets = features[training], labels[training]
+    inside, targets = data.features[data.rest], data.labels[data.rest]
     model = fit(inside, targets)
-    risks = [SQUARED.value(model(features[part]), labels[part]).mean() for part in (training, test)]
+    risk, empirical = (
+        SQUARED.value(model(data.features[part]), data.labels[part]).mean()
+        for part in (data.fold, data.rest)
+    )
     curvature = SQUARED.curvature(model(inside))[:, None, None]
     flatness = relative_flatness(model.weight[None], inside, curvature)
-    parts = partition(generator, len(training), options.inner_folds)
+    parts = partition(generator, len(inside), options.inner_folds)
     delta = options.delta
     unlike = representativeness(SQUARED, fit, inside, targets, parts, delta, options.sigma)
     bound = approximated_bound(delta, inside.shape[1], flatness, unlike)
-    return [risks[1] - risks[0], flatness, unlike, bound]
+    return [risk - empirical, flatness, unlike, bound]
 
 
-def in_code(
-    generator: Generator,
-    features: Array,
-    labels: Array,
-    fold: Indices,
-    rest: Indices,
-    options: Options,
-) -> list[float]:
-    """The same numbers as in the authors' code, for a model fitted to a part of the fold."""
-    training, dimension = fold[: options.code_training_size], features.shape[1]
+def in_code(generator: Generator, data: Sample, options: Options) -> list[float]:
+    """The same numbers as the authors' code computes them, for a model fitted to part of a fold."""
+    training, dimension = data.fold[: options.code_training_size], data.features.shape[1]
     fit = partial(ridge, alpha=options.alpha)
-    inside, targets = features[training], labels[training]
+    inside, targets = data.features[training], data.labels[training]
     model = fit(inside, targets)
-    seen = Extractor(generator, dimension).inverted_without_tanh(features)
+    seen = Extractor(generator, dimension).inverted_without_tanh(data.features)
     outputs = model(seen)
-    errors = SQUARED.value(outputs, (labels + 1) / 2)
+    errors = SQUARED.value(outputs, (data.labels + 1) / 2)
     weight, _, _ = normalized(model.weight[None], seen[training], "variance")
     curvature = SQUARED.curvature(outputs[training])[:, None, None]
     flatness = relative_flatness(weight, seen[training], curvature) / dimension
     parts = partition(generator, len(training), options.inner_folds)
     unlike = _kernel_weighted(fit, inside, targets, parts, options.code_kernel_delta)
     bound = options.delta**2 / dimension * flatness + unlike
-    return [errors[rest].mean() - errors[training].mean(), flatness, unlike, bound]
+    return [errors[data.rest].mean() - errors[training].mean(), flatness, unlike, bound]
 
 
 def _kernel_weighted(

@@ -201,7 +201,9 @@ def test_the_gap_of_representativeness_is_that_of_a_model_of_the_other_folds() -
     generator = np.random.default_rng(0)
     features, labels = draw(generator, 1.0, 90)
     test, rest = np.arange(30), np.arange(30, 90)
-    gap, *_ = representativeness.in_paper(generator, features, labels, test, rest, options)
+    gap, *_ = representativeness.in_paper(
+        generator, representativeness.Sample(features, labels, test, rest), options
+    )
     model = ridge(features[30:], labels[30:], 1.0)
     square = LOSSES["squared"].value(model(features), labels)
     assert gap == pytest.approx(square[:30].mean() - square[30:].mean())
