@@ -39,9 +39,14 @@ class Images:
         Classes are numbered in the order of their names, as in timm's training. Some of ImageNet's
         classes may be missing if the folders are named by WordNet IDs.
         """
+        from timm.data import ImageNetInfo
+
         if not self.classes:
             raise DataError("images without folders by class have no labels; set own_targets: true")
-        names = self.classes if len(self.classes) == outputs else _imagenet(outputs)
+        names = self.classes
+        if len(names) != outputs:
+            imagenet = ImageNetInfo("imagenet-1k").label_names()
+            names = imagenet if len(imagenet) == outputs else []
         if missing := set(self.classes) - set(names):
             raise DataError(
                 f"{len(self.classes)} classes do not fit {outputs} outputs: {min(missing)!r} is "
@@ -57,11 +62,3 @@ class Images:
         options = {key: configuration[key] for key in wanted if key in configuration}
         transform: Any = timm.data.create_transform(**options, is_training=False)
         return torch.stack([transform(decode(file).convert("RGB")) for _, file in self.chosen])
-
-
-def _imagenet(outputs: int) -> list[str]:
-    """The WordNet IDs of ImageNet's classes in the order of a network's outputs."""
-    from timm.data import ImageNetInfo
-
-    names = ImageNetInfo("imagenet-1k").label_names()
-    return names if len(names) == outputs else []
