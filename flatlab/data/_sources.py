@@ -114,7 +114,7 @@ def _find(name: str, places: Sequence[Path]) -> Path:
 
 
 def _complete(part: Path, file: Published) -> None:
-    """Download all of a file from any source, or the rest of it."""
+    """Download a file, or the rest of it, from the first source that has it."""
     if part.is_file() and _md5_of(part) == file.md5:
         return  # a process was killed before it could rename the file
     reasons = []
@@ -124,7 +124,8 @@ def _complete(part: Path, file: Published) -> None:
             if number:
                 time.sleep(PAUSE_S * 2 ** (number - 1))
             try:
-                return _try(url, part, file.md5)
+                _try(url, part, file.md5)
+                return
             except _Failed as failed:
                 reason = f"{url} ({failed})"
                 if failed.final:

@@ -20,13 +20,11 @@ from flatlab.data import DataError, dataset
 from flatlab.data._sources import Published, check, obtain
 
 HARMLESS = {
-    ("numpy", "ndarray"): np.ndarray,
-    ("numpy", "dtype"): np.dtype,
-    # The module as the official files name it, and as numpy 2 does.
-    ("numpy.core.multiarray", "_reconstruct"): np.empty(0).__reduce__()[0],
-    ("numpy._core.multiarray", "_reconstruct"): np.empty(0).__reduce__()[0],
+    "numpy.ndarray": np.ndarray,
+    "numpy.dtype": np.dtype,
+    "numpy.core.multiarray._reconstruct": np.empty(0).__reduce__()[0],
 }
-"""All that a pickle of arrays, dictionaries, lists and text refers to."""
+"""All that the official pickles of arrays, dictionaries, lists and text refer to."""
 
 
 def load(folder: Path) -> xr.Dataset:
@@ -90,6 +88,6 @@ class _Unpickler(pickle.Unpickler):
     """Accepts arrays, dictionaries, lists, bytes and text; refuses everything else by name."""
 
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in HARMLESS:
-            raise pickle.UnpicklingError(f"it refers to {module}.{name}, which images do not need")
-        return HARMLESS[module, name]
+        if (full := f"{module}.{name}") not in HARMLESS:
+            raise pickle.UnpicklingError(f"it refers to {full}, which images do not need")
+        return HARMLESS[full]

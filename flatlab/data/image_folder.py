@@ -1,7 +1,7 @@
-"""Images in one folder per class: <folder>/<class>/<image>, or below folders `train` and `test`.
+"""Images in one folder per class: <folder>/<class>/<image>, or with `train` and `test` above.
 
 Without `train` and `test`, every fifth image of a class, in the order of the names, is for testing.
-Each of the two, or all, may be an archive (.tar, .tar.gz, .tar.bz2, .tar.xz, .zip).
+Each of the two, or the whole, may be an archive (.tar, .tar.gz, .tar.bz2, .tar.xz, .zip).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def load(folder: Path) -> xr.Dataset:
 
     folder: a folder, or one archive; its name is the title.
     """
-    # Also of "." and "..", and without following links.
+    # Resolve "." and "..", but not links.
     name = os.path.basename(os.path.abspath(folder))
     trees = _splits(folder)
     classes = [folders(tree) for tree in trees]
@@ -68,7 +68,7 @@ def _splits(place: Path) -> list[Tree]:
         return [open_tree(tree) for tree in there]
     if there and len(inside) < 2:
         missing = SPLITS[found.index(None)]
-        raise DataError(f"{place} has {there[0].name} but no {missing}; put it beside that")
+        raise DataError(f"{place} has {there[0].name} but no {missing}; put it there as well")
     return [top]
 
 
@@ -87,7 +87,7 @@ def _files(folder: Tree) -> list[Tree]:
 
 
 def _pixels(files: list[Tree], name: str) -> np.ndarray:
-    """The images of files as bytes; grey ones are repeated in all colours if others have some."""
+    """The images in files as bytes; grey ones become colour images if there are any of those."""
     arrays: list[np.ndarray] = []
     for file in tqdm(files, desc=name, unit=" images", disable=None):
         image = decode(file)

@@ -50,9 +50,7 @@ class Options(Strict, frozen=True):
     training_size: Annotated[int, Meta(ge=2, description="training samples per data set")]
     test_size: Annotated[int, Meta(ge=1, description="test samples per data set")]
     alpha: Annotated[float, Meta(gt=0, description="ridge penalty")]
-    flipped: Annotated[
-        float, Meta(ge=0, le=1, description="share of labels redrawn at random, in `code` only")
-    ]
+    flipped: Annotated[float, Meta(ge=0, le=1, description="share of redrawn labels in `code`")]
     seed: Annotated[int, Meta(ge=0, description="random seed")]
 
 

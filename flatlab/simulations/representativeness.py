@@ -50,18 +50,12 @@ class Options(Strict, frozen=True):
     repeats: Annotated[int, Meta(ge=1, description="samples per class separation")]
     size: Annotated[int, Meta(ge=2, description="points per sample")]
     folds: Annotated[int, Meta(ge=2, description="parts of a sample, each the test set once")]
-    inner_folds: Annotated[
-        int, Meta(ge=2, description="parts of the training set, to approximate representativeness")
-    ]
+    inner_folds: Annotated[int, Meta(ge=2, description="training folds for representativeness")]
     delta: Annotated[float, Meta(gt=0, description="relative radius of the neighbourhoods")]
-    sigma: Annotated[
-        float, Meta(gt=0, description="deviation of the truncated normal distribution / radius")
-    ]
+    sigma: Annotated[float, Meta(gt=0, description="standard deviation in units of the radius")]
     alpha: Annotated[float, Meta(gt=0, description="ridge penalty")]
     code_training_size: Annotated[int, Meta(ge=2, description="training samples in `code`")]
-    code_kernel_delta: Annotated[
-        float, Meta(gt=0, description="relative radius in the weights of the kernel in `code`")
-    ]
+    code_kernel_delta: Annotated[float, Meta(gt=0, description="delta of the kernel in `code`")]
     seed: Annotated[int, Meta(ge=0, description="random seed")]
 
 
