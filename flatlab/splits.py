@@ -39,7 +39,7 @@ class Split:
         return self.inputs.device
 
     def to(self, device: str, dtype: torch.dtype) -> Split:
-        """The same with inputs and targets of a type, all on a device."""
+        """The same samples on a device, with inputs and targets of a given type."""
         labels = None if self.labels is None else self.labels.to(device)
         return Split(self.inputs.to(device, dtype), labels, self.targets.to(device, dtype))
 
@@ -109,12 +109,14 @@ def _regression(raw: xr.Dataset, settings: Mapping[str, Any], outputs: int | Non
             raise DataError(f"data.{key} must be {value} with the numbers of {title}")
     if outputs not in (None, width):
         raise DataError(f"network.outputs is {outputs}, but {title} has targets of {width} numbers")
-    train_inputs, train_targets, test_inputs, test_targets = (
-        torch.from_numpy(raw[f"{split}_{kind}"].values)
+
+    def tensor(name: str) -> Tensor:
+        return torch.from_numpy(raw[name].values)
+
+    return [
+        Split(tensor(f"{split}_inputs"), None, tensor(f"{split}_targets"))
         for split in ("train", "test")
-        for kind in ("inputs", "targets")
-    )
-    return [Split(train_inputs, None, train_targets), Split(test_inputs, None, test_targets)]
+    ]
 
 
 def _classification(
