@@ -10,13 +10,11 @@ import importlib
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from msgspec import to_builtins
-
 from flatlab.plan.experiments import Experiment, Find, Source, Stage
 from flatlab.plan.fingerprint import fingerprint
-from flatlab.plan.options import options_of
+from flatlab.plan.options import checked, options_of
 from flatlab.plan.registry import check_known, keys_of, module_of
-from flatlab.plan.schema import PlanError, Strict, convert
+from flatlab.plan.schema import PlanError, Strict
 
 ALL = "all"
 """The key of the only pack."""
@@ -44,8 +42,7 @@ class Simulation(Experiment, frozen=True, kw_only=True):
         check_known("simulations", name, f"{source.name}: simulation")
         options = options_of("simulations", name)
         section = source.section("settings", options.__struct_fields__)
-        checked = convert(section, options, lambda key: source.place("settings", key))
-        settings = to_builtins(checked)
+        settings = checked(section, options, lambda key: source.place("settings", key))
         return cls(
             key=source.key,
             scale=source.scale,
