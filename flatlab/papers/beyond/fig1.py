@@ -50,12 +50,12 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
         "columns": columns,
         "logarithmic": panels,
         "shared": True,
-        "level": 1,
     }
     axes = draw_panels(fig, curves, panels, "layer", **options)
     for ax in list(axes.values())[:1]:  # room below the curves of all panels
         ax.set_ylim(bottom=ax.get_ylim()[0] / 1.5)
     for layer, ax in axes.items():
+        ax.axhline(1, color="0.2", lw=0.7, zorder=0.6)
         text = f"fails for {100 * violated[layer]:.0f} % of samples"
         box = {"facecolor": "white", "edgecolor": "none", "pad": 1}  # above the dashed marks
         ax.text(0.03, 0.04, text, transform=ax.transAxes, fontsize=7, bbox=box)
