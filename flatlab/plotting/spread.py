@@ -71,7 +71,7 @@ def spread(
 
 def _curves(values: xr.DataArray, samples: Sequence[str]) -> pd.DataFrame:
     """A curve for each sample set and layer, where the quantity has them."""
-    name = str(values.name)
+    name, values = str(values.name), values.reset_coords(drop=True)
     if "samples" in values.dims:
         values = values.sel(samples=list(samples))
     else:
