@@ -1,19 +1,19 @@
-"""Judges of training curves, and of how they depend on a hyper-parameter.
+"""How the ends of training curves depend on a hyper-parameter.
 
-`falls` and `rises` are of Q, the mean over seeds at the end of training: each step from a setting
-to the next has the sign, and so has tau-a over the runs. A claim about each line is made of every
-setting of the figure, and holds if it holds in all of them.
+A quantity rises or falls along a sweep if its mean over seeds at the end of training does so at
+every step from a setting to the next, and tau-a over the runs has the same sign.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 
-from flatlab.claims import Evidence, Judge
-from flatlab.claims.curves import Curves, Setting
+from flatlab.claims import Evidence
+from flatlab.claims.curves import Curves, in_words
+from flatlab.claims.evidence import Setting
 from flatlab.claims.missing import estimate
 from flatlab.stats import Estimate, Verdict, every
 from flatlab.stats.trends import difference, tau
@@ -23,24 +23,19 @@ Sweep = Sequence[Setting]
 
 
 def difference_of_ends(a: Curves, b: Curves, name: str) -> Estimate:
-    """Q(b) - Q(a)."""
-    label = f"Q({name}; {b.setting}) - Q({name}; {a.setting}); {a.grid}"
-    return estimate(label, lambda: difference(label, b.ends(name)[0], a.ends(name)[0]))
+    """Q(b) - Q(a), where Q is the mean over seeds at the end of training."""
+    label = f"Q({name}; {in_words(b.setting)}) - Q({name}; {in_words(a.setting)}); {a.grid}"
+    return estimate(label, lambda: difference(label, *b.ends(name), *a.ends(name)))
 
 
-def varied(sweep: Sweep) -> str:
-    """The hyper-parameter in which the settings differ, in words."""
-    first, *others = sweep
-    (name,) = (name for name in first if any(s[name] != first[name] for s in others))
-    return name.replace("_", " ")
-
-
-def tau_along(e: Evidence, grid: str, sweep: Sweep, name: str) -> Estimate:
-    """Kendall's tau-a between the hyper-parameter and end(q), over the runs of a sweep."""
-    label = f"tau-a({varied(sweep)}, {name}); {grid}"
+def tau_along(sweep: Sequence[Curves], name: str) -> Estimate:
+    """Kendall's tau-a between the hyper-parameter and the end of training, over all runs."""
+    first, *others = (curves.setting for curves in sweep)
+    (varied,) = (key for key in first if any(other[key] != first[key] for other in others))
+    label = f"tau-a({varied.replace('_', ' ')}, {name}); {sweep[0].grid}"
 
     def found() -> Estimate:
-        ends = [e.curves(grid, setting).ends(name)[0] for setting in sweep]
+        ends = [curves.ends(name)[0] for curves in sweep]
         strata = np.repeat(np.arange(len(sweep)), [len(values) for values in ends])
         return tau(label, strata.astype(float), np.concatenate(ends), strata)
 
@@ -49,31 +44,7 @@ def tau_along(e: Evidence, grid: str, sweep: Sweep, name: str) -> Estimate:
 
 def monotonic(e: Evidence, grid: str, sweep: Sweep, name: str, rising: bool) -> Verdict:
     """The quantity rises, or falls, along the settings of a sweep."""
-    steps = [
-        difference_of_ends(e.curves(grid, a), e.curves(grid, b), name) for a, b in pairwise(sweep)
-    ]
-    estimates = [*steps, tau_along(e, grid, sweep, name)]
+    curves = [Curves(e, grid, setting) for setting in sweep]
+    steps = [difference_of_ends(a, b, name) for a, b in pairwise(curves)]
+    estimates = [*steps, tau_along(curves, name)]
     return every((x > 0) if rising else (x < 0) for x in estimates)
-
-
-def ordered(grid: str, sweep: Sweep, names: Sequence[str], rising: bool) -> Judge:
-    """Each of the quantities rises, or falls, along a sweep."""
-    return lambda e: every(monotonic(e, grid, sweep, name, rising) for name in names)
-
-
-def each_line(grid: str, sweep: Sweep, judge: Callable[[Curves], Verdict]) -> Judge:
-    """The same of the curves of every setting."""
-    return lambda e: every(judge(e.curves(grid, setting)) for setting in sweep)
-
-
-def falling(grid: str, sweep: Sweep, names: Sequence[str]) -> Judge:
-    """The quantities decrease during interpolation, in each line."""
-    return each_line(grid, sweep, lambda c: every(c.trend(name, "I") < 0 for name in names))
-
-
-def following(grid: str, sweep: Sweep, leader: str, names: Sequence[str], limit: float) -> Judge:
-    """Over training each quantity correlates with the leader by more than a limit, in each line."""
-    pairs = [(leader, name) for name in names]
-    return each_line(
-        grid, sweep, lambda c: every(rho > limit for rho in c.rhos(*pairs, window="training"))
-    )

@@ -1,1 +1,1 @@
-"""Tables: all quantities of all runs of a grid, the selections of them, and their correlations."""
+"""Tables: all quantities of all runs of an experiment, selections of them, correlations."""

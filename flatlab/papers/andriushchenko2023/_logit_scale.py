@@ -1,4 +1,4 @@
-"""Claims about a linear classifier whose weights are multiplied: its adaptive sharpness follows."""
+"""Claims about a linear classifier with rescaled weights: how its adaptive sharpness changes."""
 
 from __future__ import annotations
 
@@ -7,33 +7,32 @@ from collections.abc import Callable
 import numpy as np
 import xarray as xr
 
-from flatlab.claims import Claim, Evidence
-from flatlab.claims.curves import Array
+from flatlab.claims import Claim, Claims, Evidence, Judge
+from flatlab.claims.evidence import Array
 from flatlab.claims.missing import NotThere, enough
 from flatlab.stats import Verdict, every, theorem
-from flatlab.stats.trends import over_seeds
+from flatlab.stats.trends import mean, over_seeds
 
 GRID = "linear-grid"
 SHARPNESS, SCALED, FACTOR = "worst_sharpness", "scaled_worst_sharpness", "weight_factor"
 ERROR, LOSS = "classification_error", "classification_loss"
 VARIES = 10
 AT_THE_ENDS = {"smallest": (0, 0.05), "largest": (-1, 0.01)}
-"""The share of its maximum that sharpness is below where the weights are 2^-10 and 2^10 times."""
+"""Share of its maximum below which sharpness falls at weight factors of 2^-10 and 2^10."""
 
 NOTEBOOK = {0.12: 0.1379, 1.27: 0.0208}
-"""Sharpness in the ball, rho = 0.5, by factor: what the authors' public notebook shows."""
+"""Sharpness in the ball at rho 0.5, by factor, as in the authors' public notebook."""
 
 
-def runs_of(e: Evidence) -> xr.Dataset:
-    """On training samples, those that did not diverge."""
-    table = e.runs(GRID).sel(samples="train")
-    enough(table.sizes["run"], GRID)
-    return table
+def judged(judge: Callable[[xr.Dataset], Verdict]) -> Judge:
+    """A verdict on the runs of the grid that did not diverge, on training samples."""
 
+    def verdict(e: Evidence) -> Verdict:
+        table = e.runs(GRID).sel(samples="train")
+        enough(table.sizes["run"], GRID)
+        return judge(table)
 
-def judged(judge: Callable[[xr.Dataset], Verdict]) -> Callable[[Evidence], Verdict]:
-    """A verdict on the runs of the grid."""
-    return lambda e: judge(runs_of(e))
+    return verdict
 
 
 def by_factor(table: xr.Dataset, logits: str) -> dict[str, Array]:
@@ -47,8 +46,7 @@ def by_factor(table: xr.Dataset, logits: str) -> dict[str, Array]:
 
 
 def no_errors(table: xr.Dataset) -> Verdict:
-    error = table[ERROR].isel(checkpoint=-1).values
-    return theorem("training error <= 0", error, np.zeros_like(error))
+    return theorem("training error <= 0", table[ERROR].isel(checkpoint=-1), 0)
 
 
 def varies(table: xr.Dataset) -> Verdict:
@@ -63,7 +61,7 @@ def varies(table: xr.Dataset) -> Verdict:
 
 
 def _beside_the_notebook(table: xr.Dataset) -> list[dict[str, object]]:
-    """Our sharpness at the factors of the notebook's values, and these."""
+    """Our sharpness at the factors of the notebook's values, with these values."""
     factors = table[FACTOR].isel(run=0, checkpoint=-1).values
     curves = by_factor(table, "plain").get("ball, rho 0.5")
     if curves is None:
@@ -72,7 +70,7 @@ def _beside_the_notebook(table: xr.Dataset) -> list[dict[str, object]]:
     for factor, printed in NOTEBOOK.items():
         place = int(np.abs(np.log(factors / factor)).argmin())
         name = f"sharpness at factor {factors[place]:.3g}; the authors' notebook: {printed}"
-        entries.append(over_seeds(name, lambda means: means, curves[:, place]).report())
+        entries.append(over_seeds(name, mean, curves[:, place]).report())
     return entries
 
 
@@ -102,10 +100,8 @@ def keeps_falling(table: xr.Dataset) -> Verdict:
     if not len(right) or right[0] == table.sizes["checkpoint"] - 1:
         raise NotThere(f"{GRID} has no checkpoints after the first one without errors")
     later = table.isel(checkpoint=slice(int(right[0]), None))
-    curves = {"cross-entropy": later[LOSS]}
-    for radius in later["radius"].values:
-        place = {"neighbourhood": "ball", "logits": "plain", "radius": radius}
-        curves[f"sharpness, rho {radius}"] = later[SHARPNESS].sel(place)
+    ball = later[SHARPNESS].sel(neighbourhood="ball", logits="plain")
+    curves = {f"sharpness, rho {r}": ball.sel(radius=r) for r in later["radius"].values}
     return every(
         over_seeds(
             f"largest step upwards after the last error; {name}",
@@ -113,34 +109,30 @@ def keeps_falling(table: xr.Dataset) -> Verdict:
             curve.transpose("run", "checkpoint").values,
         )
         < 0
-        for name, curve in curves.items()
+        for name, curve in {"cross-entropy": later[LOSS], **curves}.items()
     )
 
 
-LOGIT_SCALE = [
-    Claim("c1", "the training error is zero", "caption of Fig. 1", judged(no_errors)),
-    Claim(
-        "c2",
+LOGIT_SCALE: Claims = {
+    "c1": Claim("the training error is zero", "caption of Fig. 1", judged(no_errors)),
+    "c2": Claim(
         f"sharpness is not constant in the scale of the weights: max > {VARIES} min",
         "Sec. 3.2",
         judged(varies),
     ),
-    Claim(
-        "c3",
+    "c3": Claim(
         "sharpness vanishes at both ends: < 5 % of its maximum at 2^-10, < 1 % at 2^10",
         "Fig. 1",
         judged(vanishes),
     ),
-    Claim(
-        "c4",
+    "c4": Claim(
         "with normalized logits sharpness is constant in the scale of the weights",
         "Sec. 3.2, Eq. 5",
         judged(does_not_vary),
     ),
-    Claim(
-        "c5",
-        "sharpness and cross-entropy keep decreasing in training when the error is zero",
+    "c5": Claim(
+        "sharpness and cross-entropy keep decreasing in training once the error is zero",
         "Sec. 3.2",
         judged(keeps_falling),
     ),
-]
+}

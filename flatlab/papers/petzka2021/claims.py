@@ -1,18 +1,16 @@
 """petzka2021: what the paper says of its figures.
 
-kappa is the relative flatness of the last layer. Each claim of Figures 3 and 4 is judged twice: of
-the experiment that the paper describes and, with the ending -code, of its authors' public code;
-those of Figure 3 also, with the ending -reversed, of the paper's experiment with the order of class
+kappa is the relative flatness of the last layer. Each claim of Figures 3 and 4 is judged twice: on
+the experiment that the paper describes and, with the ending -code, on its authors' public code;
+those of Figure 3 also, with the ending -reversed, on the paper's experiment with the order of class
 separations that this code has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
-from flatlab.claims import Claim, Evidence
+from flatlab.claims import Claim, Claims, Evidence
 from flatlab.stats import Correlations, Estimate, Verdict, every, not_run
 from flatlab.stats.trends import over_seeds, tau, tau_in_order
 
@@ -22,7 +20,12 @@ FIRST_OF_CODE = 0.5
 """The smallest separation in the authors' code for Figure 4."""
 
 TIGHT, LEAST = 0.5, 0.1
-"""A bound is tight if it exceeds the gap by less than half of it, or of 0.1 where that is more."""
+"""A bound is tight if it exceeds the gap by less than half of max(gap, 0.1)."""
+
+
+def separations(e: Evidence) -> list[float]:
+    """The class separations of Figure 3."""
+    return e.table(LABELS)["separation"].values.tolist()
 
 
 def rho(e: Evidence, variant: str, separation: float) -> Estimate:
@@ -33,11 +36,6 @@ def rho(e: Evidence, variant: str, separation: float) -> Estimate:
     return Correlations(columns, [""] * kappa.size).rho("kappa", "gap")
 
 
-def separations(e: Evidence) -> list[float]:
-    """Those of Figure 3."""
-    return [float(c) for c in e.table(LABELS)["separation"].values]
-
-
 def rising(by_separation: dict[float, Estimate], name: str) -> Estimate:
     """Kendall's tau-a of separation and correlation; resamples are of data sets."""
     estimates = [by_separation[c] for c in sorted(by_separation)]
@@ -46,54 +44,42 @@ def rising(by_separation: dict[float, Estimate], name: str) -> Estimate:
     return Estimate(name, float(values[0]), values[1:], strata)
 
 
-def rises(variant: str) -> Callable[[Evidence], Verdict]:
-    """The correlation increases with the separation; reported without the smallest ones, too."""
+def locally_constant(variant: str, ending: str = "") -> Claims:
+    """The claims of Figure 3."""
 
-    def judge(e: Evidence) -> Verdict:
+    def rises(e: Evidence) -> Verdict:
         found = {c: rho(e, variant, c) for c in separations(e)}
         known = {c: estimate for c, estimate in found.items() if not estimate.reason}
         if len(known) < 2:
-            return not_run(f"{variant}: no correlations at two separations")
+            return not_run(f"{variant}: fewer than two separations have a correlation")
         later = {c: estimate for c, estimate in known.items() if c >= FIRST_OF_CODE}
         verdict = rising(known, "tau(separation, rho(kappa, gap))") > 0
-        name = f"tau from separation {FIRST_OF_CODE} on"
+        name = f"tau from separation {FIRST_OF_CODE} on"  # without the smallest ones
         return verdict.reporting(
             *([rising(later, name).report()] if len(later) > 1 else []),
             *({**part.report(), "quantity": f"rho at {c:g}"} for c, part in found.items()),
         )
 
-    return judge
+    def weak(e: Evidence) -> Verdict:
+        # not of its absolute value, whose resamples pile up at zero
+        smallest = rho(e, variant, min(separations(e)))
+        return (smallest < WEAK) & (smallest > -WEAK)
 
-
-def at_the(end: Callable[..., float], variant: str) -> Callable[[Evidence], Estimate]:
-    """rho(kappa, gap) at the smallest or the largest separation: end is min or max."""
-    return lambda e: rho(e, variant, end(separations(e)))
-
-
-def locally_constant(variant: str, ending: str = "") -> list[Claim]:
-    """The claims of Figure 3."""
-    smallest, largest = at_the(min, variant), at_the(max, variant)
-    return [
-        Claim(
-            f"c1{ending}",
+    return {
+        f"c1{ending}": Claim(
             "rho(kappa, gap) increases with the class separation",
             "Sec. 6, caption of Fig. 3",
-            rises(variant),
+            rises,
         ),
-        Claim(
-            f"c2{ending}",
-            f"|rho(kappa, gap)| < {WEAK} at the smallest class separation",
-            "Sec. 6",
-            # Not of its absolute value, whose resamples pile up at zero.
-            lambda e: (smallest(e) < WEAK) & (smallest(e) > -WEAK),
+        f"c2{ending}": Claim(
+            f"|rho(kappa, gap)| < {WEAK} at the smallest class separation", "Sec. 6", weak
         ),
-        Claim(
-            f"c3{ending}",
+        f"c3{ending}": Claim(
             f"rho(kappa, gap) > {STRONG} at the largest class separation",
             "Sec. 6",
-            lambda e: largest(e) > STRONG,
+            lambda e: rho(e, variant, max(separations(e))) > STRONG,
         ),
-    ]
+    }
 
 
 def at_each_separation(e: Evidence, variant: str) -> dict[float, tuple[np.ndarray, np.ndarray]]:
@@ -104,12 +90,12 @@ def at_each_separation(e: Evidence, variant: str) -> dict[float, tuple[np.ndarra
 
 
 def slack(bound: np.ndarray, gap: np.ndarray) -> np.ndarray:
-    """By how much a bound is farther from the gap than one that is tight."""
+    """How much farther a bound is from the gap than a tight bound may be."""
     return bound - gap - TIGHT * np.maximum(gap, LEAST)
 
 
-def approximated_bound(variant: str, ending: str = "") -> list[Claim]:
-    """The claims of Figure 4; repeats are what is resampled."""
+def approximated_bound(variant: str, ending: str = "") -> Claims:
+    """The claims of Figure 4; repeats are resampled."""
 
     def bounds(e: Evidence) -> Verdict:
         parts = at_each_separation(e, variant)
@@ -127,23 +113,22 @@ def approximated_bound(variant: str, ending: str = "") -> list[Claim]:
         strata = np.repeat(np.arange(len(parts)), len(bound) // len(parts))
         return tau("tau(separation, bound)", np.array(list(parts))[strata], bound, strata) < 0
 
-    return [
-        Claim(f"c1{ending}", "mean bound > mean gap at every separation", "Fig. 4", bounds),
-        Claim(
-            f"c2{ending}",
+    return {
+        f"c1{ending}": Claim("mean bound > mean gap at every separation", "Fig. 4", bounds),
+        f"c2{ending}": Claim(
             f"bound - gap < {TIGHT} max(gap, {LEAST}) at every separation: tight",
             "Sec. 6, caption of Fig. 4",
             is_tight,
         ),
-        Claim(f"c3{ending}", "the bound decreases with the class separation", "Sec. 6", falls),
-    ]
+        f"c3{ending}": Claim("the bound decreases with the class separation", "Sec. 6", falls),
+    }
 
 
-CLAIMS: dict[str, list[Claim]] = {
-    "fig3": [
-        *locally_constant("exact"),
-        *locally_constant("reversed", "-reversed"),
-        *locally_constant("code", "-code"),
-    ],
-    "fig4": [*approximated_bound("paper"), *approximated_bound("code", "-code")],
+CLAIMS: dict[str, Claims] = {
+    "fig3": (
+        locally_constant("exact")
+        | locally_constant("reversed", "-reversed")
+        | locally_constant("code", "-code")
+    ),
+    "fig4": approximated_bound("paper") | approximated_bound("code", "-code"),
 }
