@@ -17,7 +17,6 @@ import xarray as xr
 from flatlab.claims.evidence import Evidence
 from flatlab.claims.missing import attempt
 from flatlab.stats import Verdict, not_run
-from flatlab.tables.runs import counts
 
 Judge = Callable[[Evidence], Verdict]
 
@@ -68,8 +67,13 @@ def verify(target: str, tables: Mapping[str, xr.Dataset]) -> dict[str, Any]:
             }
             for key, (claim, verdict) in verdicts.items()
         ],
-        "tables": {
-            key: table.attrs | (counts(table) if "diverged" in table.coords else {})
-            for key, table in tables.items()
-        },
+        "tables": {key: _about(table) for key, table in tables.items()},
     }
+
+
+def _about(table: xr.Dataset) -> dict[str, Any]:
+    """The attributes of a table and, if its runs can diverge, how many did and did not."""
+    if "diverged" not in table.coords:
+        return table.attrs
+    diverged = int(table["diverged"].sum())
+    return {**table.attrs, "runs": table.sizes["run"] - diverged, "diverged": diverged}

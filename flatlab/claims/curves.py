@@ -1,16 +1,20 @@
-"""The training of one setting: curves over checkpoints, and estimates from them over its seeds.
+"""Training curves of a setting: estimates from them over its seeds, and their ends along a sweep.
 
 Windows are `training`, all checkpoints, and `I`, interpolation: from the first checkpoint at which
 the loss on the whole training set is below 1e-2 to the end. Each run has its own I; where seeds
 are averaged into a curve, I begins when the last of them interpolates. Runs that diverged are left
 out, and in I also those that never interpolate: n is the number of runs that remain.
+
+A quantity rises or falls along a sweep if its mean over seeds at the end of training does so at
+every step from a setting to the next, and tau-a over the runs has the same sign.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -19,14 +23,16 @@ from numpy.typing import NDArray
 
 from flatlab.claims.evidence import Array, Evidence, Pair, Setting, series
 from flatlab.claims.missing import FEWEST_CHECKPOINTS, FEWEST_RUNS, NotThere, enough, estimate
-from flatlab.stats import Estimate
-from flatlab.stats.trends import mean, over_seeds, pearson, tau_in_order
+from flatlab.stats import Estimate, Verdict, every
+from flatlab.stats.trends import difference, mean, over_seeds, pearson, tau, tau_in_order
 from flatlab.tables.selection import INTERPOLATES, TREND_SEEDS, end_of_training
 
 NEAR = 0.2
 """How far from a requested iteration, relative to it, the nearest checkpoint may lie."""
 
 Window = Literal["training", "I", "first half of I", "last half of I"]
+Sweep = Sequence[Setting]
+"""Settings in the order of the one hyper-parameter in which they differ."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,8 +125,7 @@ class Curves:
             runs, begins = self._interpolating()
             inside = np.isfinite(more) & (np.arange(more.shape[1]) >= begins[:, None])
             runs &= inside.any(axis=1)
-            totals = np.where(inside, more, 0)[runs].sum(axis=1)
-            return [self._enough(totals / inside[runs].sum(axis=1), name)]
+            return [self._enough(np.mean(more[runs], axis=1, where=inside[runs]), name)]
 
         return self._estimate(f"{_on(name, samples)} - {_on(name, over)}, mean over I", mean, means)
 
@@ -197,6 +202,34 @@ class Curves:
         chosen = values[np.isfinite(values.reshape(len(values), -1)).all(axis=1)]
         enough(len(chosen), self, f"runs with {' and '.join(dict.fromkeys(names))}")
         return chosen
+
+
+def difference_of_ends(a: Curves, b: Curves, name: str) -> Estimate:
+    """Q(b) - Q(a), where Q is the mean over seeds at the end of training."""
+    label = f"Q({name}; {in_words(b.setting)}) - Q({name}; {in_words(a.setting)}); {a.grid}"
+    return estimate(label, lambda: difference(label, *b.ends(name), *a.ends(name)))
+
+
+def tau_along(sweep: Sequence[Curves], name: str) -> Estimate:
+    """Kendall's tau-a between the hyper-parameter and the end of training, over all runs."""
+    first, *others = (curves.setting for curves in sweep)
+    (varied,) = (key for key in first if any(other[key] != first[key] for other in others))
+    label = f"tau-a({varied.replace('_', ' ')}, {name}); {sweep[0].grid}"
+
+    def found() -> Estimate:
+        ends = [curves.ends(name)[0] for curves in sweep]
+        strata = np.repeat(np.arange(len(sweep)), [len(values) for values in ends])
+        return tau(label, strata.astype(float), np.concatenate(ends), strata)
+
+    return estimate(label, found)
+
+
+def monotonic(e: Evidence, grid: str, sweep: Sweep, name: str, rising: bool) -> Verdict:
+    """The quantity rises, or falls, along the settings of a sweep."""
+    curves = [Curves(e, grid, setting) for setting in sweep]
+    steps = [difference_of_ends(a, b, name) for a, b in pairwise(curves)]
+    estimates = [*steps, tau_along(curves, name)]
+    return every((x > 0) if rising else (x < 0) for x in estimates)
 
 
 def in_words(setting: Setting) -> str:

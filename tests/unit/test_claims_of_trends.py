@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 
 from flatlab.claims import Claim, Evidence, verify
-from flatlab.claims.sweeps import monotonic
+from flatlab.claims.curves import monotonic
 from flatlab.papers.chen2026.claims import CLAIMS
 from flatlab.stats import Verdict
 

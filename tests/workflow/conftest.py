@@ -32,9 +32,9 @@ SOURCES = (
 SMALL = """
 FIGURES["figH8"] = Pairs(
     "mlp-grid",
-    quantities=CORRELATED["quantities"][:2],
+    quantities=CORRELATED[:2],
     title="two quantities",
-    caption=CORRELATED["caption"],
+    caption=(captions.AT_THE_END, captions.CORRELATION),
     size_inches=(4.0, 4.0),
 )
 """

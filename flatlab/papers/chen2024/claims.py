@@ -7,11 +7,17 @@ are those of chen2026; pair plots show the first four seeds of the five settings
 from __future__ import annotations
 
 from flatlab.claims import Claim, Claims, Evidence
+from flatlab.claims.curves import Sweep
 from flatlab.claims.judges import negative, positive
-from flatlab.claims.sweeps import Sweep
 from flatlab.papers.chen2026._bounds import bounds_in_training
-from flatlab.papers.chen2026._correlations import closer, rise_together
-from flatlab.papers.chen2026._quantities import BATCH_SIZES, LEARNING_RATES, MLP, VGG
+from flatlab.papers.chen2026._quantities import (
+    BATCH_SIZES,
+    LEARNING_RATES,
+    MLP,
+    VGG,
+    closer,
+    rise_together,
+)
 from flatlab.papers.chen2026._trends import Lines, misclassified, volume_falls_on_a_plateau
 from flatlab.stats import Verdict
 

@@ -1,10 +1,12 @@
-"""What the claims of chen2026 and chen2024 are about: quantities, grids and settings."""
+"""What the claims of chen2026 and chen2024 are about: quantities, grids, settings, correlations."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from flatlab.claims import Claim
 from flatlab.claims.evidence import Pair
+from flatlab.claims.judges import exceed, positive
 
 QUANTITIES = {
     "sharpness": "root_sharpness",
@@ -40,3 +42,24 @@ def listed(words: Sequence[str]) -> str:
 def pairs(x: str, others: Sequence[str]) -> list[Pair]:
     """Quantity x with each of others, all of them in words."""
     return [(QUANTITIES[x], QUANTITIES[word]) for word in others]
+
+
+def rise_together(
+    grid: str, x: str, others: Sequence[str], source: str, seeds: int | None = None
+) -> Claim:
+    """Quantity x correlates positively with each of others."""
+    judge = positive(grid, *pairs(x, others), seeds=seeds)
+    return Claim(f"rho({x}, {listed(others)}) > 0", source, judge)
+
+
+def closer(
+    grid: str,
+    x: str,
+    strong: Sequence[str],
+    weak: Sequence[str],
+    source: str,
+    seeds: int | None = None,
+) -> Claim:
+    """Quantity x correlates more strongly with each of some quantities than with each of others."""
+    judge = exceed(grid, pairs(x, strong), pairs(x, weak), seeds)
+    return Claim(f"rho({x}, {listed(strong)}) > rho({x}, {listed(weak)})", source, judge)

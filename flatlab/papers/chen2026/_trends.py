@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from flatlab.claims import Claim, Claims
-from flatlab.claims.curves import Curves
-from flatlab.claims.sweeps import Sweep, monotonic
+from flatlab.claims.curves import Curves, Sweep, monotonic
 from flatlab.papers.chen2026._quantities import BATCH_SIZES, CENTRAL, QUANTITIES, listed, pairs
 from flatlab.stats import Verdict, every
 

@@ -10,11 +10,9 @@ from __future__ import annotations
 from itertools import permutations
 
 from flatlab.claims import Claim, Claims, Evidence
-from flatlab.claims.curves import Curves
+from flatlab.claims.curves import Curves, Sweep, difference_of_ends, monotonic
 from flatlab.claims.judges import negative, negative_somewhere
-from flatlab.claims.sweeps import Sweep, difference_of_ends, monotonic
 from flatlab.papers.chen2026 import _bounds as bounds
-from flatlab.papers.chen2026._correlations import closer, rise_together
 from flatlab.papers.chen2026._quantities import (
     BATCH_SIZES,
     COMPRESSION,
@@ -23,7 +21,9 @@ from flatlab.papers.chen2026._quantities import (
     LENET,
     MLP,
     VGG,
+    closer,
     pairs,
+    rise_together,
 )
 from flatlab.papers.chen2026._trends import Lines, S, misclassified, volume_falls_on_a_plateau
 from flatlab.papers.chen2026._zoo import PRETRAINED

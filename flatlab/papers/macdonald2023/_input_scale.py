@@ -24,35 +24,23 @@ def growth(curves: Array) -> Array:
 
 
 def highest(curves: Array) -> Array:
-    """The largest value in training: (runs, checkpoints) -> (runs)."""
-    return curves.max(axis=1)
-
-
-def highest_hidden(curves: Array) -> Array:
-    """The largest value in training among hidden layers: without the inputs of the first layer.
-
-    curves: (runs, checkpoints, layers).
-    """
-    return curves[:, :, 1:].max(axis=(1, 2))
-
-
-def values_of(e: Evidence, activation: str, scale: float, name: str) -> Array:
-    """A quantity in the training of the networks of one setting that did not diverge."""
-    runs = e.runs(GRID, {"activation": activation, "scale": scale})
-    enough(runs.sizes["run"], GRID, f"networks of {activation} at scale {scale:g}")
-    return series(GRID, runs, name)
+    """The largest value in training: (runs, checkpoints, ...) -> (runs)."""
+    return curves.reshape(len(curves), -1).max(axis=1)
 
 
 def steps(
     e: Evidence, activation: str, name: str, statistic: Callable[[Array], Array], label: str
 ) -> list[Estimate]:
     """How much larger a statistic is at each scale than at the next smaller one."""
-
     pairs = list(pairwise(SCALES))
     names = [f"{label}(scale {b:g}) - {label}(scale {a:g}); {activation}" for a, b in pairs]
 
     def found() -> list[Estimate]:
-        of = {s: statistic(values_of(e, activation, s, name)) for s in SCALES}
+        of = {}
+        for scale in SCALES:
+            runs = e.runs(GRID, {"activation": activation, "scale": scale})
+            enough(runs.sizes["run"], GRID, f"networks of {activation} at scale {scale:g}")
+            of[scale] = statistic(series(GRID, runs, name))
         return [difference(text, of[b], of[a]) for text, (a, b) in zip(names, pairs, strict=True)]
 
     return attempt(found, lambda reason: [undefined(text, reason) for text in names])
@@ -84,7 +72,9 @@ def claims(activation: str, source: str) -> Claims:
         return attempt(lambda: verdict.reporting(not_converged(e)), lambda _: verdict)
 
     def features(e: Evidence) -> Verdict:
-        return every(s > 0 for s in steps(e, activation, FEATURES, highest_hidden, "max |X|"))
+        # of hidden layers: the features of the first layer are the inputs
+        largest = steps(e, activation, FEATURES, lambda c: highest(c[:, :, 1:]), "max |X|")
+        return every(s > 0 for s in largest)
 
     scales = "at scale 0.5, 1, 1.5"
     return {

@@ -8,6 +8,8 @@ separations that this code has.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from flatlab.claims import Claim, Claims, Evidence
@@ -82,13 +84,6 @@ def locally_constant(variant: str, ending: str = "") -> Claims:
     }
 
 
-def at_each_separation(e: Evidence, variant: str) -> dict[float, tuple[np.ndarray, np.ndarray]]:
-    """Bound and gap of the repeats: (repeats) each, by class separation."""
-    table = e.table(REPRESENTATIVENESS).sel(variant=variant).mean("fold")
-    parts = {c: table.sel(separation=c) for c in table["separation"].values.tolist()}
-    return {c: (part["bound"].values, part["gap"].values) for c, part in parts.items()}
-
-
 def slack(bound: np.ndarray, gap: np.ndarray) -> np.ndarray:
     """How much farther a bound is from the gap than a tight bound may be."""
     return bound - gap - TIGHT * np.maximum(gap, LEAST)
@@ -97,28 +92,34 @@ def slack(bound: np.ndarray, gap: np.ndarray) -> np.ndarray:
 def approximated_bound(variant: str, ending: str = "") -> Claims:
     """The claims of Figure 4; repeats are resampled."""
 
-    def bounds(e: Evidence) -> Verdict:
-        parts = at_each_separation(e, variant)
-        return every(
-            over_seeds(f"bound - gap at {c:g}", np.subtract, *pair) > 0 for c, pair in parts.items()
-        )
-
-    def is_tight(e: Evidence) -> Verdict:
-        parts, name = at_each_separation(e, variant), f"bound - gap - {TIGHT} max(gap, {LEAST})"
-        return every(over_seeds(f"{name} at {c:g}", slack, *pair) < 0 for c, pair in parts.items())
+    def margins(
+        e: Evidence, label: str, statistic: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    ) -> list[Estimate]:
+        """A statistic of bound and gap at each separation."""
+        table = e.table(REPRESENTATIVENESS).sel(variant=variant).mean("fold")
+        return [
+            over_seeds(f"{label} at {c:g}", statistic, here["bound"].values, here["gap"].values)
+            for c, here in ((c, table.sel(separation=c)) for c in table["separation"].values)
+        ]
 
     def falls(e: Evidence) -> Verdict:
-        parts = at_each_separation(e, variant)
-        bound = np.concatenate([pair[0] for pair in parts.values()])
-        strata = np.repeat(np.arange(len(parts)), len(bound) // len(parts))
-        return tau("tau(separation, bound)", np.array(list(parts))[strata], bound, strata) < 0
+        table = e.table(REPRESENTATIVENESS).sel(variant=variant).mean("fold")
+        bound = table["bound"].transpose("separation", "repeat")
+        strata = np.repeat(np.arange(bound.sizes["separation"]), bound.sizes["repeat"])
+        separations = bound["separation"].values[strata]
+        return tau("tau(separation, bound)", separations, bound.values.ravel(), strata) < 0
 
+    tight = f"bound - gap - {TIGHT} max(gap, {LEAST})"
     return {
-        f"c1{ending}": Claim("mean bound > mean gap at every separation", "Fig. 4", bounds),
+        f"c1{ending}": Claim(
+            "mean bound > mean gap at every separation",
+            "Fig. 4",
+            lambda e: every(x > 0 for x in margins(e, "bound - gap", np.subtract)),
+        ),
         f"c2{ending}": Claim(
             f"bound - gap < {TIGHT} max(gap, {LEAST}) at every separation: tight",
             "Sec. 6, caption of Fig. 4",
-            is_tight,
+            lambda e: every(x < 0 for x in margins(e, tight, slack)),
         ),
         f"c3{ending}": Claim("the bound decreases with the class separation", "Sec. 6", falls),
     }
