@@ -6,6 +6,9 @@ A data file holds `train_inputs`, `test_inputs` (samples, ...; unsigned bytes as
 
 One of regression has inputs that are numbers as they are, and `train_targets`, `test_targets`
 (samples, outputs) in the place of labels; it has neither `maximum` nor `classes`.
+
+The literals SHAPE (of one input: features, or channels, height and width) and OUTPUTS (the number
+of classes, or of numbers in a target) let planning predict the sizes of networks and files.
 """
 
 from __future__ import annotations

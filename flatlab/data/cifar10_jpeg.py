@@ -11,6 +11,9 @@ import xarray as xr
 
 from flatlab.data import DataError, image_folder
 
+SHAPE = (3, 32, 32)
+OUTPUTS = 10
+
 FOLDER = "cifar10-jpeg"
 
 

@@ -26,6 +26,10 @@ from flatlab.data._trees import (
     without_ending,
 )
 
+SHAPE = (3, 32, 32)
+OUTPUTS = 10
+"""A guess, from which disk use is predicted: what there is in the folder is not known then."""
+
 TEST_EVERY = 5
 SPLITS = ("train", "test")
 Images = tuple[np.ndarray, np.ndarray]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType, field
 
+from flatlab.plan.options import Architecture
 from flatlab.plan.schema import Key, Strict
 
 Precision = Literal["float32", "float64"]
@@ -52,19 +53,15 @@ class Data(Strict, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Network(Strict, frozen=True, kw_only=True):
-    """The architecture of a grid."""
+    """The architecture of a grid; in a file its options stand beside the other keys."""
 
     name: Annotated[Key, Meta(description="a file of flatlab/networks")]
     outputs: Annotated[
         Literal["classes"] | Annotated[int, Meta(ge=1)],
         Meta(
-            description="how many; more than classes: the rest has target 0; regression: a number"
+            description="how many; those beyond the classes have target 0; of a regression: numbers"
         ),
     ]
-    activation: Annotated[
-        Literal["relu", "tanh", "gaussian"] | None,
-        Meta(description="after each hidden layer; null where the architecture takes none"),
-    ] = None
     initialization: Annotated[
         Key,
         Meta(
@@ -72,12 +69,16 @@ class Network(Strict, frozen=True, kw_only=True):
             "xavier-normal (biases start at 0), low-frequency, high-frequency, as-built, ..."
         ),
     ]
-    options: Annotated[
-        dict[str, Any], Meta(description="what the architecture is built with; its OPTIONS")
-    ] = field(default_factory=dict)
     initialization_steps: Annotated[
         int, Meta(ge=1, description="of high-frequency: how long it is fitted")
     ] = 10_000
+    options: Architecture = Architecture()
+
+    @property
+    def label(self) -> str:
+        """What captions, tables and forecasts call it: mlp (width 64)."""
+        differences = self.options.differences
+        return f"{self.name} ({differences})" if differences else self.name
 
 
 class LogUniform(Strict, frozen=True):

@@ -23,10 +23,12 @@ from flatlab.experiments._sections import (
 )
 from flatlab.plan.experiments import Experiment, Find, Source, Stage
 from flatlab.plan.fingerprint import fingerprint
+from flatlab.plan.options import architecture
 from flatlab.plan.registry import (
     check_known,
     families_of_grids,
     joined,
+    keys_of,
     settings_of,
 )
 from flatlab.plan.schema import PlanError, Strict, convert
@@ -53,6 +55,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
     kind: ClassVar[str] = "grid"
     sections: ClassVar[dict[str, type[Strict]]] = {
         **SECTIONS,
+        **{f"network, name: {key}": architecture(key) for key in keys_of("networks")},
         "training.lr": LogUniform,
         "training.stop": Stop,
         "checkpoints.dense": Dense,
@@ -91,8 +94,8 @@ class Grid(Experiment, frozen=True, kw_only=True):
 
     @property
     def networks(self) -> list[str]:
-        """The architectures of its packs, each once."""
-        return list(dict.fromkeys(pack.network.name for pack in self.packs.values()))
+        """The labels of the networks of its packs, each once."""
+        return list(dict.fromkeys(pack.network.label for pack in self.packs.values()))
 
     @property
     def data_sets(self) -> list[str]:
@@ -123,7 +126,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
             code=fingerprint(*train_roots(chosen)),
             gpu=True,
             kind="train",
-            network=chosen.network.name,
+            network=chosen.network.label,
             work=float(chosen.bytes * steps * training.batch_size),
         )
 
@@ -142,7 +145,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
             code=fingerprint(*measure_roots(chosen, family)),
             gpu=True,
             kind=family,
-            network=chosen.network.name,
+            network=chosen.network.label,
             work=float(chosen.bytes * samples * (1 + chosen.dense_checkpoints)),
         )
 

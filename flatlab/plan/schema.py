@@ -116,6 +116,8 @@ def convert(mapping: object, kind: type[Strict], where: str | Callable[[str], st
             raise PlanError(
                 f"{place('.'.join([*inside.split(), missing[1]]))} is missing"
             ) from None
+        if not path:
+            raise PlanError(f"{place('').rstrip(': .')}: {sentence}") from None
         if path.startswith("key"):
             sentence, path = "a name here is lower case, digits and hyphens", path.partition("$")[2]
         path = path.lstrip("$.").rstrip("`")
@@ -130,7 +132,10 @@ def convert(mapping: object, kind: type[Strict], where: str | Callable[[str], st
 
 
 def describe(kind: type[Strict]) -> list[tuple[str, str, str]]:
-    """Each key of `kind` with its allowed values and its meaning, for `flatlab experiments`."""
+    """Each key of `kind` with its allowed values and its meaning, for `flatlab experiments`.
+
+    What has no description is not a key of a file.
+    """
     schema = msgspec.json.schema(kind)["$defs"]
 
     def allowed(node: dict[str, Any]) -> str:
@@ -153,5 +158,12 @@ def describe(kind: type[Strict]) -> list[tuple[str, str, str]]:
         limits = [f"{sign} {node[key]:g}" for key, sign in signs.items() if key in node]
         return " ".join([node.get("type", "object"), *limits])
 
-    fields = schema[kind.__name__]["properties"]
-    return [(key, allowed(node), node.get("description", "")) for key, node in fields.items()]
+    def meaning(node: dict[str, Any]) -> str:
+        default = node.get("default")
+        if default in (None, [], {}):
+            return node["description"]
+        given = ", ".join(map(str, default)) if isinstance(default, list) else default
+        return f"{node['description']} (default: {given})"
+
+    fields = schema[kind.__name__]["properties"].items()
+    return [(key, allowed(node), meaning(node)) for key, node in fields if "description" in node]

@@ -6,6 +6,7 @@ A setting keeps its colour and its marker in all figures.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -130,13 +131,12 @@ def short_label_of(quantity: str) -> str:
 
 
 def heading(table: xr.Dataset) -> str:
-    """What an experiment is called above a panel."""
+    """The title of a panel: experiment, architectures without their options, and data."""
     a = table.attrs
-    return (
-        f"{a['name']}: {a['network']} on {a['data']}"
-        if "network" in a
-        else f"{a['name']} on {a['data']}"
-    )
+    if "network" not in a:
+        return f"{a['name']} on {a['data']}"
+    names = re.sub(r" \(.*?\)", "", a["network"]).split(" and ")
+    return f"{a['name']}: {' and '.join(dict.fromkeys(names))} on {a['data']}"
 
 
 def in_words(table: xr.Dataset) -> list[str]:
