@@ -25,11 +25,11 @@ from flatlab.plan.schema import PlanError, Strict, convert, refuse_unknown
 
 VARYING: dict[str, type[Strict]] = {"network": Network, "data": Data, "training": Training}
 """The sections whose keys may differ from setting to setting; each key stands in one of them."""
-NAME, ARCHITECTURE, OPTIONS = "name", "architecture", "options"
+NAME, ARCHITECTURE = "name", "architecture"
 """A setting has a name of its own; the `name` of its network is therefore its `architecture`."""
 OF_OPTIMIZERS = ("momentum", "weight_decay")
 """The keys of `training` that some optimizers have and others have not."""
-OF_NETWORKS = [key for key in Network.__struct_fields__ if key != OPTIONS]
+OF_NETWORKS = [key for key in Network.__struct_fields__ if key != "options"]
 """The keys of `network` that belong to no architecture."""
 ABBREVIATIONS = {"batch_size": "b", "activation": "", "initialization": "", ARCHITECTURE: ""}
 

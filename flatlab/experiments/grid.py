@@ -54,8 +54,10 @@ class Grid(Experiment, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "grid"
     sections: ClassVar[dict[str, type[Strict]]] = {
+        "data": SECTIONS["data"],
+        "network": SECTIONS["network"],
+        **{f"network, of {key}": architecture(key) for key in keys_of("networks")},
         **SECTIONS,
-        **{f"network, name: {key}": architecture(key) for key in keys_of("networks")},
         "training.lr": LogUniform,
         "training.stop": Stop,
         "checkpoints.dense": Dense,

@@ -33,7 +33,7 @@ class Options(Architecture, frozen=True):
             raise ValueError(f"depth {self.depth} needs {self.depth - 1} widths, or a single one")
 
     def layers(self) -> list[str]:
-        return ["flatten", "linear", self.activation]
+        return ["flatten", "linear", *([self.activation] if self.depth > 1 else [])]
 
     def sizes(self, inputs: tuple[int, ...], outputs: int) -> list[int]:
         """Numbers of units from the inputs to the outputs."""

@@ -37,7 +37,8 @@ class Options(Architecture, frozen=True):
 
     def layers(self) -> list[str]:
         norm = ["batch-norm"] if self.normalization == "batch" else []
-        return ["convolution", *norm, "max-pool", "flatten", "linear", self.activation]
+        pool = ["max-pool"] if "pool" in self.widths else []
+        return ["convolution", *norm, *pool, "flatten", "linear", self.activation]
 
     def parameters(self, inputs: tuple[int, ...], outputs: int) -> int:
         before, *pixels = inputs

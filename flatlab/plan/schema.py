@@ -160,10 +160,10 @@ def describe(kind: type[Strict]) -> list[tuple[str, str, str]]:
 
     def meaning(node: dict[str, Any]) -> str:
         default = node.get("default")
-        if default in (None, [], {}):
-            return node["description"]
-        given = ", ".join(map(str, default)) if isinstance(default, list) else default
-        return f"{node['description']} (default: {given})"
+        if isinstance(default, tuple):
+            default = f"[{', '.join(map(str, default))}]"
+        given = f" (default: {default})" if isinstance(default, str | int | float) else ""
+        return f"{node['description']}{given}"
 
     fields = schema[kind.__name__]["properties"].items()
     return [(key, allowed(node), meaning(node)) for key, node in fields if "description" in node]

@@ -111,17 +111,21 @@ def frozen() -> nn.Module:
     return model
 
 
-def package(name: str, shape: tuple[int, ...], outputs: int) -> nn.Module:
+def package(name: str, shape: tuple[int, ...], outputs: int, **options: Any) -> nn.Module:
     from flatlab.networks import build
 
-    return build({"name": name, "activation": "relu"}, shape, outputs)
+    return build({"name": name, "options": {"activation": "relu", **options}}, shape, outputs)
 
 
-def vgg() -> nn.Module:
-    from flatlab.networks import vgg11
-
-    widths = tuple(w if isinstance(w, str) else w // 32 for w in vgg11.WIDTHS)
-    return vgg11.build((3, 32, 32), 2, nn.ReLU, widths, (6, 6))
+NARROW = {
+    "widths": [16, "pool", 16, "pool", 32, "pool", 64, "pool", 64, "pool"],
+    "hidden": [128],
+    "padding": 2,
+}
+THIRTY_SECOND = {
+    "widths": [2, "pool", 4, "pool", 8, 8, "pool", 16, 16, "pool", 16, 16, "pool"],
+    "hidden": [6, 6],
+}
 
 
 S = nn.Sequential
@@ -135,8 +139,8 @@ ZOO: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
         (5,),
     ),
     "lenet5": (lambda: package("lenet5", (1, 16, 16), 2), (1, 16, 16)),
-    "vgg-narrow": (lambda: package("vgg-narrow", (3, 8, 8), 2), (3, 8, 8)),
-    "vgg11, narrow": (vgg, (3, 32, 32)),
+    "vgg-narrow": (lambda: package("vgg", (3, 8, 8), 2, **NARROW), (3, 8, 8)),
+    "vgg11, narrow": (lambda: package("vgg", (3, 32, 32), 2, **THIRTY_SECOND), (3, 32, 32)),
     "residual, batch norm": (Residual, (2, 6, 6)),
     "transformer": (transformer, (3, 4, 4)),
     "linear twice": (lambda: Twice(nn.Linear(4, 4), 4), (4,)),

@@ -38,9 +38,9 @@ SETTINGS = {
     "lr0.1-b32": (0.1, 32),
 }
 NETWORKS = {
-    "mlp-grid": ("mlp4-small", "digits", "mlp4 on fashion-mnist", 4, 0),
-    "vgg-grid": ("vgg-small", "digits-2", "vgg11 on cifar10", 7, 5),
-    "lenet-grid": ("lenet5-small", "digits-2", "lenet5 on cifar10", 5, 2),
+    "mlp-grid": ("mlp (width 64)", "digits", "mlp on fashion-mnist", 4, 0),
+    "vgg-grid": ("vgg (hidden 32-32)", "digits-2", "vgg on cifar10", 7, 5),
+    "lenet-grid": ("lenet5 (kernel 3)", "digits-2", "lenet5 on cifar10", 5, 2),
 }
 """Network, data, what it stands in for, layers, and how many of these are convolutions."""
 SAMPLES = ("train", "test", "misclassified")
@@ -544,7 +544,7 @@ def test_conventions_are_correlations_of_the_end_of_training(tables, correlation
         expected = np.corrcoef(end["mls"], bound)[0, 1]
         row = frame.loc[(about, "pooled", "mls", "bound_d frobenius")]
         assert row["rho"] == pytest.approx(expected)
-    missing = frame.loc[("vgg-grid: vgg-small on digits-2", "pooled", "mls", "bound_d operator")]
+    missing = frame.loc[("vgg-grid: vgg on digits-2", "pooled", "mls", "bound_d operator")]
     assert np.isnan(missing["rho"])
     assert missing["runs"] == 0
     fig = Figure(figsize=(11, 7), layout="constrained")
@@ -552,7 +552,7 @@ def test_conventions_are_correlations_of_the_end_of_training(tables, correlation
     assert [text.get_text() for text in fig.axes[1].texts] == ["undefined"]
     offsets = [part.get_offsets() for part in fig.axes[0].collections]
     dots = [x for part in offsets if len(part) > 1 for x in part[:, 0]]
-    values = frame.loc["mlp-grid: mlp4-small on digits"]["rho"]
+    values = frame.loc["mlp-grid: mlp on digits"]["rho"]
     assert sorted(dots) == pytest.approx(sorted(values))
 
 

@@ -128,7 +128,9 @@ EDITS = {
     "layer rule": ("train/layers/max_pool.py", stacked("vgg", "lenet")),
     "layer rule of an activation": (
         "train/layers/gaussian.py",
-        lambda name, job: name.startswith("train ") and job["network"]["activation"] == "gaussian",
+        lambda name, job: (
+            name.startswith("train ") and job["network"]["options"].get("activation") == "gaussian"
+        ),
     ),
     "optimizer": ("train/optimizers/adam.py", named("training", "optimizer", "adam")),
     "initialization": (
