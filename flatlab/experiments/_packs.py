@@ -10,13 +10,12 @@ from typing import Any
 
 from msgspec import structs
 
+from flatlab.experiments._networks import ARCHITECTURE, NAME, OWN, network_of, options
 from flatlab.experiments._sections import Checkpoints, Data, Dense, Network, Training
 from flatlab.plan.experiments import Source
-from flatlab.plan.options import architecture
 from flatlab.plan.registry import (
     check_known,
     input_shape,
-    keys_of,
     mode_of,
     outputs_of,
     training_keys_of,
@@ -25,12 +24,8 @@ from flatlab.plan.schema import PlanError, Strict, convert, refuse_unknown
 
 VARYING: dict[str, type[Strict]] = {"network": Network, "data": Data, "training": Training}
 """The sections whose keys may differ from setting to setting; each key stands in one of them."""
-NAME, ARCHITECTURE = "name", "architecture"
-"""A setting has a name of its own; the `name` of its network is therefore its `architecture`."""
 OF_OPTIMIZERS = ("momentum", "weight_decay")
 """The keys of `training` that some optimizers have and others have not."""
-OF_NETWORKS = [key for key in Network.__struct_fields__ if key != "options"]
-"""The keys of `network` that belong to no architecture."""
 ABBREVIATIONS = {"batch_size": "b", "activation": "", "initialization": "", ARCHITECTURE: ""}
 
 
@@ -93,14 +88,14 @@ def sections() -> dict[str, str]:
 
     Their order is that of the keys in the name of a setting.
     """
-    options = {o for key in keys_of("networks") for o in architecture(key).__struct_fields__}
-    found = {ARCHITECTURE if key == NAME else key: "network" for key in OF_NETWORKS}
-    found |= dict.fromkeys(sorted(options), "network")
-    for name in ("data", "training"):
-        for key in VARYING[name].__struct_fields__:
-            if key in options:
-                raise PlanError(f"networks: no option can be called {key}, a key of {name}")
-            found[key] = name
+    found: dict[str, str] = {}
+    for section, kind in VARYING.items():
+        for key in OWN if section == "network" else kind.__struct_fields__:
+            if key in options():
+                raise PlanError(f"networks: no option can be called {key}, a key of {section}")
+            found[ARCHITECTURE if key == NAME else key] = section
+        if section == "network":
+            found |= dict.fromkeys(options(), section)
     return found
 
 
@@ -144,34 +139,9 @@ class _Setting:
         self.hyperparameters = {k: v for k, v in varied.items() if isinstance(v, int | float | str)}
         self.data: Data = self._section("data")
         check_known("data", self.data.set, self._place("data", "set"))
-        self.network = self._network()
+        changes = self._changes("network")
+        self.network = network_of(source, where, changes, lambda key: self._place("network", key))
         self.training = self._training()
-
-    def _network(self) -> Network:
-        """The section `network`: its own keys, and the options of the architecture that it names.
-
-        Where a scale or a setting names another architecture than the one above, the options above
-        that this one does not have are dropped.
-        """
-        given: dict[str, Any] = {}
-        for where, part in [*self.source.parts("network"), (self.where, self._changes("network"))]:
-            name = part.get(NAME, given.get(NAME))
-            called = ARCHITECTURE if where == self.where else NAME
-            if not isinstance(name, str):
-                raise PlanError(f"{where}.{called}: expected an architecture, found {name!r}")
-            check_known("networks", name, f"{where}.{called}")
-            known = [*OF_NETWORKS, *architecture(name).__struct_fields__]
-            refuse_unknown(part, known, where)
-            given = {**{key: given[key] for key in given if key in known}, **part}
-        own = {key: given.pop(key) for key in OF_NETWORKS if key in given}
-
-        def place(key: str) -> str:
-            return self._place("network", key)
-
-        network: Network = convert(own, Network, place)
-        check_known("train/initializations", network.initialization, place("initialization"))
-        options = convert(given, architecture(network.name), place)
-        return structs.replace(network, options=options)
 
     def _training(self) -> Training:
         training: Training = self._section("training")

@@ -1,7 +1,6 @@
 """What there is: the folders of the package are the registries, a file's stem is the key.
 
-Keys have hyphens where file names have underscores: `diagonal-linear` lives in
-`networks/diagonal_linear.py`.
+Keys have hyphens where file names have underscores: `max-pool` is `train/layers/max_pool.py`.
 Nothing is imported here: planning must not wait for torch or matplotlib.
 """
 
