@@ -58,15 +58,17 @@ class Kind:
 
 
 IMAGE = (3, 32, 32)
+RELU = {"activation": "relu"}
 NARROW = (16, "pool", 16, "pool", 32, "pool", 64, "pool", 64, "pool")
 NETWORKS: dict[str, Settings] = {
-    "mlp": {"name": "mlp", "options": {}},
-    "lenet5": {"name": "lenet5", "options": {}},
-    "vgg, narrow": {"name": "vgg", "options": {"widths": NARROW, "hidden": [128], "padding": 2}},
-    "vgg": {"name": "vgg", "options": {}},
+    "mlp": {"name": "mlp", "options": RELU},
+    "lenet5": {"name": "lenet5", "options": RELU},
+    "vgg, narrow": {
+        "name": "vgg",
+        "options": {**RELU, "widths": NARROW, "hidden": [128], "padding": 2},
+    },
+    "vgg": {"name": "vgg", "options": RELU},
 }
-for network in NETWORKS.values():
-    network["options"]["activation"] = "relu"
 ON_CPU = {
     "mlp": Kind((1, 28, 28), 10, 1, 5, ours=100, baseline=40),
     "lenet5": Kind(IMAGE, 2, 1, 5, ours=30, baseline=20),
@@ -230,7 +232,7 @@ def on_two_cores(base: Settings, demo: Sequence[Settings]) -> None:
     The processes wait with all that they import; packs are handed out as the processes become free.
     The baselines are networks handed out one by one, and one process with two threads.
     """
-    small = {"name": "lenet5", "options": {"kernel": 3, "padding": 1, "activation": "relu"}}
+    small = {"name": "lenet5", "options": {**RELU, "kernel": 3, "padding": 1}}
     rule = {"lr": 0.05, "batch_size": 20, "mode": "batched"}
     lenets = [
         changed(base, small, range(k, k + 10), {"classes": [0, 1]}, **rule)

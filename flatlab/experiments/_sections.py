@@ -58,9 +58,7 @@ class Network(Strict, frozen=True, kw_only=True):
     name: Annotated[Key, Meta(description="a file of flatlab/networks")]
     outputs: Annotated[
         Literal["classes"] | Annotated[int, Meta(ge=1)],
-        Meta(
-            description="how many; those beyond the classes have target 0; of a regression: numbers"
-        ),
+        Meta(description="number of outputs; those beyond the classes have target 0"),
     ]
     initialization: Annotated[
         Key,
