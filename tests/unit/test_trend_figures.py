@@ -529,11 +529,22 @@ def test_the_stability_of_a_layer_is_its_sensitivity_over_its_bound(tables) -> N
     assert "20 %" in fig.axes[0].texts[0].get_text()
 
 
+def test_a_panel_is_titled_with_the_architecture_and_without_its_options() -> None:
+    about = {"name": "sweep", "data": "digits"}
+    for network, words in {
+        "mlp": "sweep: mlp on digits",
+        "vgg (widths 8-pool, hidden 32-32)": "sweep: vgg on digits",
+        "mlp (width 16) and mlp (width 32) and lenet5": "sweep: mlp and lenet5 on digits",
+    }.items():
+        assert style.heading(xr.Dataset(attrs={**about, "network": network})) == words
+    assert style.heading(xr.Dataset(attrs=about)) == "sweep on digits"
+
+
 def test_conventions_are_correlations_of_the_end_of_training(tables, correlations) -> None:
     settings = declared("beyond_fig2")
     frame = forest.frame(settings, tables, {}).set_index(["experiment", "kind", "x", "y"])
     for grid, runs in tables.items():
-        about = f"{grid}: {runs.attrs['network']} on {runs.attrs['data']}"
+        about = style.heading(runs)
         for kind in ("pooled", "within"):
             row = frame.loc[(about, kind, "root_sharpness", "mls")]
             known = correlations[grid].sel(kind=kind, x="root_sharpness", y="mls")
@@ -561,7 +572,7 @@ def test_correlations_through_training_are_those_of_each_checkpoint(tables) -> N
     frame = fig3.frame({}, grids, {})
     for grid, runs in grids.items():
         chosen = through_training(runs).sel(samples="train")
-        about = f"{grid}: {runs.attrs['network']} on {runs.attrs['data']}"
+        about = style.heading(runs)
         here = frame[(frame["experiment"] == about) & (frame["kind"] == "pooled")]
         assert sorted(set(here["iteration"])) == [s for s in chosen["checkpoint"].values if s > 0]
         at = chosen.isel(checkpoint=1)
