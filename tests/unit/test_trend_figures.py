@@ -570,7 +570,7 @@ def test_conventions_are_correlations_of_the_end_of_training(tables, correlation
 def test_correlations_through_training_are_those_of_each_checkpoint(tables) -> None:
     grids = {grid: tables[grid] for grid in ("mlp-grid", "vgg-grid")}
     frame = fig3.frame({}, grids, {})
-    for grid, runs in grids.items():
+    for runs in grids.values():
         chosen = through_training(runs).sel(samples="train")
         about = style.heading(runs)
         here = frame[(frame["experiment"] == about) & (frame["kind"] == "pooled")]
