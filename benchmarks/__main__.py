@@ -26,21 +26,24 @@ from benchmarks.timing import paired, report
 from benchmarks.training import training
 from flatlab.derivatives import derivatives, sharpness
 from flatlab.derivatives.guard import undisturbed
-from flatlab.networks import lenet5, mlp4, vgg11
+from flatlab.networks import lenet5, mlp, vgg
 from flatlab.stats import Correlations
 
 
 def networks() -> dict[str, tuple[nn.Module, torch.Tensor]]:
     """What the measures are timed on, with samples: networks of the framework's initialization."""
     torch.manual_seed(0)
-    relu, image = nn.ReLU, (3, 32, 32)
-    widths: list[int | str] = [w if isinstance(w, str) else w // 4 for w in vgg11.WIDTHS]
-    quarter = vgg11.build(image, 10, relu, tuple(widths), (128, 128))
+    image = (3, 32, 32)
+    vgg11 = vgg.Options(activation="relu")
+    widths = tuple(w if isinstance(w, str) else w // 4 for w in vgg11.widths)
+    quarter = vgg.Options(activation="relu", widths=widths, hidden=(128, 128))
+    perceptron = mlp.Options(activation="relu", width=256)
+    lenet = lenet5.Options(activation="relu")
     return {
-        "MLP": (mlp4.build((784,), 10, relu, (256, 256, 256)), torch.rand(100, 784)),
-        "LeNet5": (lenet5.build(image, 10, relu), torch.rand(100, *image)),
-        "VGG-11 x1/4": (quarter, torch.rand(20, *image)),
-        "VGG-11": (vgg11.build(image, 10, relu), torch.rand(20, *image)),
+        "MLP": (mlp.build((784,), 10, perceptron), torch.rand(100, 784)),
+        "LeNet5": (lenet5.build(image, 10, lenet), torch.rand(100, *image)),
+        "VGG-11 x1/4": (vgg.build(image, 10, quarter), torch.rand(20, *image)),
+        "VGG-11": (vgg.build(image, 10, vgg11), torch.rand(20, *image)),
     }
 
 

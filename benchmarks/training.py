@@ -58,17 +58,28 @@ class Kind:
 
 
 IMAGE = (3, 32, 32)
+RELU = {"activation": "relu"}
+NARROW = (16, "pool", 16, "pool", 32, "pool", 64, "pool", 64, "pool")
+NETWORKS: dict[str, Settings] = {
+    "mlp": {"name": "mlp", "options": RELU},
+    "lenet5": {"name": "lenet5", "options": RELU},
+    "vgg, narrow": {
+        "name": "vgg",
+        "options": {**RELU, "widths": NARROW, "hidden": [128], "padding": 2},
+    },
+    "vgg": {"name": "vgg", "options": RELU},
+}
 ON_CPU = {
-    "mlp4": Kind((1, 28, 28), 10, 1, 5, ours=100, baseline=40),
+    "mlp": Kind((1, 28, 28), 10, 1, 5, ours=100, baseline=40),
     "lenet5": Kind(IMAGE, 2, 1, 5, ours=30, baseline=20),
-    "vgg-narrow": Kind(IMAGE, 2, 1, 5, ours=12, baseline=8),
-    "vgg11": Kind(IMAGE, 2, 1, 2, ours=2, baseline=2),
+    "vgg, narrow": Kind(IMAGE, 2, 1, 5, ours=12, baseline=8),
+    "vgg": Kind(IMAGE, 2, 1, 2, ours=2, baseline=2),
 }
 ON_GPU = {
-    "mlp4": Kind((1, 28, 28), 10, 5, 20, ours=200, baseline=20),
+    "mlp": Kind((1, 28, 28), 10, 5, 20, ours=200, baseline=20),
     "lenet5": Kind(IMAGE, 2, 5, 20, ours=200, baseline=20),
-    "vgg-narrow": Kind(IMAGE, 2, 5, 20, ours=200, baseline=20),
-    "vgg11": Kind(IMAGE, 2, 5, 5, ours=100, baseline=20),
+    "vgg, narrow": Kind(IMAGE, 2, 5, 20, ours=200, baseline=20),
+    "vgg": Kind(IMAGE, 2, 5, 5, ours=100, baseline=20),
 }
 
 
@@ -107,15 +118,15 @@ def networks(settings: Mapping[str, Any], split: Split) -> list[nn.Sequential]:
 
 
 def changed(
-    base: Settings, network: str, seeds: Sequence[int], data: Settings, **training: Any
+    base: Settings, network: Settings, seeds: Sequence[int], data: Settings, **training: Any
 ) -> Settings:
-    """A pack of another architecture, in its default mode, and of other seeds and data."""
+    """A pack of another network, in its default mode, and of other seeds and data."""
     return {
         **base,
         "data": {**base["data"], **data},
-        "network": {**base["network"], "name": network},
+        "network": {**base["network"], **network},
         "outputs": None,
-        "training": {**base["training"], "mode": mode_of(network), **training},
+        "training": {**base["training"], "mode": mode_of(network["name"]), **training},
         "seeds": list(seeds),
         "runs": [f"s{seed}" for seed in seeds],
     }
@@ -156,7 +167,7 @@ def by_architecture(base: Settings, kinds: dict[str, Kind], device: str) -> dict
     found = {}
     for name, kind in kinds.items():
         blocks = [range(n * kind.runs, (n + 1) * kind.runs) for n in range(kind.packs)]
-        packs = [changed(base, name, seeds, {}, **training) for seeds in blocks]
+        packs = [changed(base, NETWORKS[name], seeds, {}, **training) for seeds in blocks]
         why_not = check(packs[0], random_split(kind, device, BATCH))
         split = random_split(kind, device)
         models = [model for settings in packs for model in networks(settings, split)]
@@ -221,8 +232,10 @@ def on_two_cores(base: Settings, demo: Sequence[Settings]) -> None:
     The processes wait with all that they import; packs are handed out as the processes become free.
     The baselines are networks handed out one by one, and one process with two threads.
     """
+    small = {"name": "lenet5", "options": {**RELU, "kernel": 3, "padding": 1}}
+    rule = {"lr": 0.05, "batch_size": 20, "mode": "batched"}
     lenets = [
-        changed(base, "lenet5-small", range(k, k + 10), {"classes": [0, 1]}, lr=0.05, batch_size=20)
+        changed(base, small, range(k, k + 10), {"classes": [0, 1]}, **rule)
         for k in range(0, 40, 10)
     ]
     context = multiprocessing.get_context("spawn")
@@ -293,17 +306,15 @@ def on_a_gpu(base: Settings) -> None:
         print(f"{name}: {speed / peak:.1%} of {peak / 1e12:.0f} TFLOP/s, a large TF32 product")
     # Weights are read forward, backward and for the update, and written; gradients written and
     # read: six times their size.
-    model = build(base["network"] | {"name": "mlp4"}, ON_GPU["mlp4"].shape, ON_GPU["mlp4"].outputs)
+    model = build(NETWORKS["mlp"], ON_GPU["mlp"].shape, ON_GPU["mlp"].outputs)
     touched = 6 * sum(parameter.nbytes for parameter in model.parameters())
-    used = touched / found["mlp4"] / bandwidth
-    print(
-        f"mlp4: {used:.1%} of {bandwidth / 1e12:.2f} TB/s, a large copy, by weights and gradients"
-    )
+    used = touched / found["mlp"] / bandwidth
+    print(f"mlp: {used:.1%} of {bandwidth / 1e12:.2f} TB/s, a large copy, by weights and gradients")
 
 
 def floating_point_operations(name: str, kind: Kind) -> int:
     """Of one step of one network, forward and backward."""
-    model = build({"name": name, "activation": "relu"}, kind.shape, kind.outputs)
+    model = build(NETWORKS[name], kind.shape, kind.outputs)
     with FlopCounterMode(display=False) as counter:
         model(torch.rand(BATCH, *kind.shape)).sum().backward()
     return counter.get_total_flops()

@@ -6,6 +6,9 @@ A data set has `train_inputs`, `test_inputs` (samples, ...; unsigned bytes as pu
 
 A data set for regression has real inputs, and `train_targets`, `test_targets` (samples, outputs)
 instead of labels; it has neither `maximum` nor `classes`.
+
+The literals SHAPE (of one input: features, or channels, height and width) and OUTPUTS (the number
+of classes, or of numbers in a target) let planning predict the sizes of networks and files.
 """
 
 from __future__ import annotations

@@ -19,6 +19,9 @@ import xarray as xr
 from flatlab.data import DataError, dataset
 from flatlab.data._sources import Published, check, obtain
 
+SHAPE = (3, 32, 32)
+OUTPUTS = 10
+
 HARMLESS = {
     "numpy.ndarray": np.ndarray,
     "numpy.dtype": np.dtype,

@@ -11,6 +11,9 @@ import xarray as xr
 
 from flatlab.data import image_folder
 
+SHAPE = (3, 32, 32)
+OUTPUTS = 10
+
 
 def load(folder: Path) -> xr.Dataset:
     """50,000 training and 10,000 test images (3, 32, 32), from `<folder>/cifar10-jpeg`."""

@@ -13,6 +13,9 @@ import xarray as xr
 
 from flatlab.data import dataset
 
+SHAPE = (1, 8, 8)
+OUTPUTS = 10
+
 TEST_EVERY = 5
 SPLIT_SEED = 0
 

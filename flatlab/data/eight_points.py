@@ -14,6 +14,9 @@ import xarray as xr
 
 from flatlab.data import regression
 
+SHAPE = (1,)
+OUTPUTS = 1
+
 POINTS = 8
 GRID = 561
 """Test samples: 79 between two neighbouring points, and the points themselves."""

@@ -15,6 +15,9 @@ import xarray as xr
 from flatlab.data import dataset
 from flatlab.data._sources import Published, obtain
 
+SHAPE = (1, 28, 28)
+OUTPUTS = 10
+
 HEADER = {"images": 16, "labels": 8}
 """Bytes before the values in an IDX file with three axes and with one."""
 

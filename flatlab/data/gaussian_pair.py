@@ -14,6 +14,9 @@ import xarray as xr
 
 from flatlab.data import regression
 
+SHAPE = (100,)
+OUTPUTS = 1
+
 SAMPLES, DIMENSION = 50, 100
 DEVIATION = 0.025
 SEED = 0

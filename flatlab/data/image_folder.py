@@ -17,6 +17,10 @@ from tqdm import tqdm
 from flatlab.data import DataError, dataset
 from flatlab.data._trees import ARCHIVES, IMAGES, Tree, decode, folders, images, open_tree
 
+SHAPE = (3, 32, 32)
+OUTPUTS = 10
+"""A guess, from which disk use is predicted: what there is in the folder is not known then."""
+
 TEST_EVERY = 5
 SPLITS = ("train", "test")
 

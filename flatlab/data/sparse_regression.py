@@ -16,6 +16,9 @@ import xarray as xr
 
 from flatlab.data import regression
 
+SHAPE = (200,)
+OUTPUTS = 1
+
 SAMPLES, DIMENSION, NONZERO = 60, 200, 20
 SEED = 0
 

@@ -10,7 +10,7 @@ import msgspec
 from flatlab.experiments._packs import Pack
 from flatlab.experiments._sections import Training
 from flatlab.plan.options import folders_of, options_of
-from flatlab.plan.registry import joined, layers_of, module_of
+from flatlab.plan.registry import check_known, joined, module_of
 from flatlab.plan.schema import Strict
 
 
@@ -34,9 +34,9 @@ def train_roots(pack: Pack) -> list[str]:
     The mode `loop` trains by torch's own modules, without stacked layers.
     """
     network, training = pack.network, pack.training
-    layers = []
-    if training.mode != "loop":
-        layers = layers_of(network.name, network.activation, network.options)
+    layers = network.options.layers() if training.mode != "loop" else []
+    for key in layers:
+        check_known("train/layers", key, f"networks/{network.name}: layers")
     return [
         "flatlab.train",
         module_of("networks", network.name),
@@ -68,5 +68,5 @@ def loss_settings(training: Training) -> dict[str, Any]:
 
 
 def plain(record: Strict) -> dict[str, Any]:
-    """A record as dictionaries, lists and numbers, fit for a job's params."""
-    return msgspec.to_builtins(record)
+    """A record as dictionaries, lists and numbers, as JSON has them: fit for a job's params."""
+    return msgspec.json.decode(msgspec.json.encode(record))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
+from flatlab.plan.options import Architecture
 from flatlab.plan.schema import Key, Strict
 
 Precision = Literal["float32", "float64"]
@@ -51,19 +52,13 @@ class Data(Strict, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Network(Strict, frozen=True, kw_only=True):
-    """The architecture of a grid."""
+    """The architecture of a grid; in a file its options stand beside the other keys."""
 
     name: Annotated[Key, Meta(description="a file of flatlab/networks")]
     outputs: Annotated[
         Literal["classes"] | Annotated[int, Meta(ge=1)],
-        Meta(
-            description="how many; more than classes: the rest has target 0; regression: a number"
-        ),
+        Meta(description="number of outputs; those beyond the classes have target 0"),
     ]
-    activation: Annotated[
-        Literal["relu", "tanh", "gaussian"] | None,
-        Meta(description="after each hidden layer; null where the architecture takes none"),
-    ] = None
     initialization: Annotated[
         Key,
         Meta(
@@ -71,12 +66,16 @@ class Network(Strict, frozen=True, kw_only=True):
             "xavier-normal (biases start at 0), low-frequency, high-frequency, as-built, ..."
         ),
     ]
-    options: Annotated[
-        dict[str, Any], Meta(description="what the architecture is built with; its OPTIONS")
-    ] = field(default_factory=dict)
     initialization_steps: Annotated[
         int, Meta(ge=1, description="of high-frequency: how long it is fitted")
     ] = 10_000
+    options: Architecture = Architecture()
+
+    @property
+    def label(self) -> str:
+        """What captions, tables and forecasts call it: mlp (width 64)."""
+        differences = self.options.differences
+        return f"{self.name} ({differences})" if differences else self.name
 
 
 class LogUniform(Strict, frozen=True):

@@ -29,7 +29,7 @@ from flatlab.experiments._sections import (
 )
 from flatlab.plan.experiments import Experiment, Find, Source, Stage
 from flatlab.plan.fingerprint import fingerprint
-from flatlab.plan.options import checked, options_of
+from flatlab.plan.options import architecture, checked, options_of
 from flatlab.plan.registry import check_known, joined, keys_of, measures_samples
 from flatlab.plan.schema import PlanError, Strict, convert
 
@@ -56,6 +56,9 @@ class Grid(Experiment, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "grid"
     sections: ClassVar[dict[str, type[Strict]]] = {
+        "data": SECTIONS["data"],
+        "network": SECTIONS["network"],
+        **{f"network, of {key}": architecture(key) for key in keys_of("networks")},
         **SECTIONS,
         "training.lr": LogUniform,
         "training.stop": Stop,
@@ -99,8 +102,8 @@ class Grid(Experiment, frozen=True, kw_only=True):
 
     @property
     def networks(self) -> list[str]:
-        """The architectures of its packs, each once."""
-        return list(dict.fromkeys(pack.network.name for pack in self.packs.values()))
+        """The labels of the networks of its packs, each once."""
+        return list(dict.fromkeys(pack.network.label for pack in self.packs.values()))
 
     @property
     def data_sets(self) -> list[str]:
@@ -131,7 +134,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
             code=fingerprint(*train_roots(chosen)),
             gpu=True,
             kind="train",
-            network=chosen.network.name,
+            network=chosen.network.label,
             work=float(chosen.bytes * steps * training.batch_size),
         )
 
@@ -150,7 +153,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
             code=fingerprint(*measure_roots(chosen, family, self.options)),
             gpu=True,
             kind=family,
-            network=chosen.network.name,
+            network=chosen.network.label,
             work=float(chosen.bytes * samples * (1 + chosen.dense_checkpoints)),
         )
 

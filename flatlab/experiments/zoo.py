@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 from msgspec import Meta
 
+from flatlab.experiments._jobs import plain
 from flatlab.experiments.grid import Grid
 from flatlab.plan.experiments import Experiment, Find, Source, Stage
 from flatlab.plan.fingerprint import fingerprint
@@ -143,8 +144,8 @@ class Zoo(Experiment, frozen=True, kw_only=True):
                 pack.key,
                 {
                     "run": run,
-                    "network": msgspec.to_builtins(pack.network),
-                    "data": msgspec.to_builtins(pack.data),
+                    "network": plain(pack.network),
+                    "data": plain(pack.data),
                     "outputs": pack.outputs,
                 },
             )

@@ -138,7 +138,7 @@ def _of_grid(settings: Mapping[str, Any], files: Any) -> Iterator[Candidate]:
 
     for chosen in settings["networks"]:
         network = chosen["network"]
-        name = network.get("options", {}).get("architecture", network["name"])
+        name = network["options"].get("model", network["name"])
         yield Candidate(chosen["run"], name, lambda c=chosen: make(c))  # type: ignore[misc]
 
 

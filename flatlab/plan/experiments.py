@@ -216,14 +216,19 @@ class Source:
         known: those that it may have.  in_scales: whether it may stand in a scale alone.
         """
         merged: dict[str, Any] = {}
-        changes = self.override.get(key, {})
-        above = self.content.get(key, {} if in_scales else None)
-        for part, there in ((above, key), (changes, f"scales.{self.scale}.{key}")):
-            if not isinstance(part, Mapping):
-                raise PlanError(f"{self.name}: {there}: expected keys and values, found {part!r}")
-            refuse_unknown(part, known, f"{self.name}: {there}")
+        for where, part in self.parts(key, in_scales):
+            refuse_unknown(part, known, where)
             merged |= part
         return merged
+
+    def parts(self, key: str, in_scales: bool = False) -> list[tuple[str, Mapping[str, Any]]]:
+        """A section as it stands above `scales:` and in the scale, each with its place."""
+        above = self.content.get(key, {} if in_scales else None)
+        found = [(key, above), (f"scales.{self.scale}.{key}", self.override.get(key, {}))]
+        for there, part in found:
+            if not isinstance(part, Mapping):
+                raise PlanError(f"{self.name}: {there}: expected keys and values, found {part!r}")
+        return [(f"{self.name}: {there}", part) for there, part in found]
 
 
 def kinds() -> list[str]:

@@ -10,19 +10,54 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from math import prod
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import msgspec
-from msgspec import Meta, field
+from msgspec import NODEFAULT, Meta, field
+from msgspec.structs import fields
 
-from flatlab.plan.registry import assignments, check_known, path_of
+from flatlab.plan.registry import PACKAGE, assignments, check_known, path_of
 from flatlab.plan.schema import Key, PlanError, Strict, convert
 
+if TYPE_CHECKING:
+    Activation = str
+else:
+    _KNOWN = assignments(PACKAGE / "networks/__init__.py")["ACTIVATIONS"].keys
+    Activation = Annotated[
+        Literal[tuple(map(ast.literal_eval, _KNOWN))], Meta(description="after each hidden layer")
+    ]
+"""The type of an option: a key of `ACTIVATIONS` in `flatlab/networks`."""
+
+
+class Architecture(Strict, frozen=True):
+    """The options of an architecture, and what planning must know of a network that has them."""
+
+    def layers(self) -> list[str]:
+        """The files of `flatlab/train/layers` that its stacked form needs, by key."""
+        return []
+
+    def parameters(self, inputs: tuple[int, ...], outputs: int) -> int:
+        """How many parameters it has.  inputs: (features), or (channels, height, width)."""
+        raise NotImplementedError
+
+    @property
+    def differences(self) -> str:
+        """The options that differ from their defaults, in words; those without one are left out."""
+        given = [(each.name, getattr(self, each.name), each.default) for each in fields(self)]
+        return ", ".join(
+            f"{name} {'-'.join(map(str, value)) if isinstance(value, tuple) else value}"
+            for name, value, default in given
+            if default is not NODEFAULT and value != default
+        )
+
+
 VOCABULARY: dict[str, Any] = {
-    **{kind.__name__: kind for kind in (Meta, Strict)},
+    **{kind.__name__: kind for kind in (Architecture, Meta, Strict)},
     **{"Annotated": Annotated, "ClassVar": ClassVar, "Literal": Literal, "Any": Any, "Key": Key},
-    **{"field": field, "prod": prod, "__name__": __name__},
+    **{"Activation": Activation, "field": field, "prod": prod, "pairwise": pairwise},
+    "__name__": __name__,
 }
 
 
@@ -71,3 +106,14 @@ def checked(
 def folders_of(kind: type[Strict]) -> dict[str, str]:
     """The options that are keys, and of which folder: {"activation": "train/layers"}."""
     return getattr(kind, "FOLDERS", {})
+
+
+def architecture(key: str) -> type[Architecture]:
+    """The class `Options` of an architecture; `PlanError` where the file has none that serves."""
+    found = options_of("networks", key)
+    if not issubclass(found, Architecture) or "parameters" not in vars(found):
+        raise PlanError(
+            f"networks/{path_of('networks', key).name}: it needs a class Options(Architecture) "
+            "with a method `parameters`"
+        )
+    return found

@@ -1,6 +1,6 @@
 """What there is: the folders of the package are the registries, a file's stem is the key.
 
-Keys have hyphens where file names have underscores: `mlp4-small` lives in `networks/mlp4_small.py`.
+Keys have hyphens where file names have underscores: `max-pool` is `train/layers/max_pool.py`.
 Nothing is imported here: planning must not wait for torch or matplotlib.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ def keys_of(folder: str) -> list[str]:
 
 
 def module_of(folder: str, key: str) -> str:
-    """The module that defines a key: ("networks", "mlp4-small") -> flatlab.networks.mlp4_small."""
+    """The module that defines a key: ("train/layers", "tanh") -> flatlab.train.layers.tanh."""
     return f"flatlab.{folder.replace('/', '.')}.{key.replace('-', '_')}"
 
 
@@ -44,43 +43,14 @@ def mode_of(network: str) -> str:
     return literal(path_of("networks", network), "MODE")
 
 
-def parameters_of(network: str) -> int:
-    """About how many parameters an architecture has: its literal PARAMETERS."""
-    return literal(path_of("networks", network), "PARAMETERS")
+def input_shape(data_set: str) -> tuple[int, ...]:
+    """The shape of one input of a data set, (features) or (channels, height, width): its SHAPE."""
+    return literal(path_of("data", data_set), "SHAPE")
 
 
-def takes_activation(network: str) -> bool:
-    """Whether an architecture has hidden layers that an activation follows: an argument of build.
-
-    It is read from the syntax, as all that planning knows of an architecture.
-    """
-    body = ast.parse(path_of("networks", network).read_text()).body
-    build = next(n for n in body if isinstance(n, ast.FunctionDef) and n.name == "build")
-    return "activation" in [argument.arg for argument in build.args.args]
-
-
-def layers_of(name: str, activation: str | None, options: Mapping[str, Any]) -> list[str]:
-    """The rules that the stacked form of a network needs: keys of flatlab/train/layers."""
-    path = path_of("networks", name)
-    used = list(literal(path, "LAYERS"))
-    by_option = literal(path, "OPTION_LAYERS") if "OPTION_LAYERS" in assignments(path) else {}
-    for option, layers in by_option.items():
-        used += layers if options.get(option) else []
-    if activation and takes_activation(name):
-        used.append(activation)
-    for key in used:
-        check_known("train/layers", key, f"networks/{path.name}: LAYERS")
-    return used
-
-
-def check_options(network: str, options: Iterable[str], where: str) -> None:
-    """Raise `PlanError` where an architecture does not know one of `options`."""
-    path = path_of("networks", network)
-    known = literal(path, "OPTIONS") if "OPTIONS" in assignments(path) else {}
-    for option in options if known != "any" else ():
-        if option not in known:
-            hint = closest(option, known) if known else f"{network} has none"
-            raise PlanError(f"{where}: unknown option {option!r}; {hint}")
+def outputs_of(data_set: str) -> int:
+    """The classes of a data set, or the numbers in one of its targets: its literal OUTPUTS."""
+    return literal(path_of("data", data_set), "OUTPUTS")
 
 
 def training_keys_of(optimizer: str) -> list[str]:

@@ -87,6 +87,8 @@ def convert(mapping: object, kind: type[Strict], where: str | Callable[[str], st
             raise PlanError(
                 f"{place('.'.join([*inside.split(), missing[1]]))} is missing"
             ) from None
+        if not path:
+            raise PlanError(f"{place('').rstrip(': .')}: {sentence}") from None
         if path.startswith("key"):
             path = path.partition("$")[2]
             unknown = re.match("Invalid enum value '(.*)'", sentence)
@@ -104,7 +106,10 @@ def convert(mapping: object, kind: type[Strict], where: str | Callable[[str], st
 
 
 def describe(kind: type[Strict]) -> list[tuple[str, str, str]]:
-    """Each key of `kind` with its allowed values and its meaning, for `flatlab experiments`."""
+    """Each key of `kind` with its allowed values and its meaning, for `flatlab experiments`.
+
+    What has no description is not a key of a file.
+    """
     schema = msgspec.json.schema(kind)["$defs"]
 
     def allowed(node: dict[str, Any]) -> str:
@@ -127,5 +132,12 @@ def describe(kind: type[Strict]) -> list[tuple[str, str, str]]:
         limits = [f"{sign} {node[key]:g}" for key, sign in signs.items() if key in node]
         return " ".join([node.get("type", "object"), *limits])
 
-    fields = schema[kind.__name__]["properties"]
-    return [(key, allowed(node), node.get("description", "")) for key, node in fields.items()]
+    def meaning(node: dict[str, Any]) -> str:
+        default = node.get("default")
+        if isinstance(default, tuple):
+            default = f"[{', '.join(map(str, default))}]"
+        given = f" (default: {default})" if isinstance(default, str | int | float) else ""
+        return f"{node['description']}{given}"
+
+    fields = schema[kind.__name__]["properties"].items()
+    return [(key, allowed(node), meaning(node)) for key, node in fields if "description" in node]

@@ -6,6 +6,7 @@ A setting has the same colour and marker in all figures.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
@@ -135,10 +136,12 @@ def short_label_of(quantity: str) -> str:
 
 
 def heading(table: xr.Dataset) -> str:
-    """The name of an experiment above a panel: "mlp-grid: mlp4-small on digits"."""
+    """The title of a panel: experiment, architectures without their options, and data."""
     a = table.attrs
-    network = f": {a['network']}" if "network" in a else ""
-    return f"{a['name']}{network} on {a['data']}"
+    if "network" not in a:
+        return f"{a['name']} on {a['data']}"
+    names = re.sub(r" \(.*?\)", "", a["network"]).split(" and ")
+    return f"{a['name']}: {' and '.join(dict.fromkeys(names))} on {a['data']}"
 
 
 def in_words(table: xr.Dataset) -> list[str]:

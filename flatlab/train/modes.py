@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from flatlab.losses import loss_of
-from flatlab.plan.registry import layers_of
+from flatlab.networks import options_of
 from flatlab.splits import Split
 from flatlab.train.optimizers import optimizer_of
 from flatlab.train.stacks import Group
@@ -142,9 +142,7 @@ class Stacks:
         together: bool,
     ) -> None:
         parts = [models] if together else [[model] for model in models]
-        network = settings["network"]
-        options = network.get("options", {})
-        rules = layers_of(network["name"], network.get("activation"), options)
+        rules = options_of(settings["network"]).layers()
         self.groups = [Group(part, split, settings["training"], rules) for part in parts]
         width = len(parts[0])
         self.place = [divmod(run, width) for run in range(len(models))]

@@ -334,8 +334,9 @@ def test_squares_that_overflow_have_no_values_either(mlp, normal, measured):
 def pack(stripes, family, change, precision="float64"):
     """Measure two networks of one pack; `change` edits the weights of the first."""
     from flatlab.networks import build
+    from tests.packs import small
 
-    network = {"name": "mlp4-small", "activation": "relu", "initialization": "framework"}
+    network = {**small("mlp"), "initialization": "framework"}
     torch.manual_seed(0)
     states = [build(network, (4, 4), 3).double().state_dict() for _ in range(2)]
     arrays = {

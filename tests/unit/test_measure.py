@@ -672,8 +672,9 @@ def packed(
     """Two networks of one pack at two checkpoints, and the file of their measures."""
     from flatlab.metrics._pack import measure_pack
     from flatlab.networks import build
+    from tests.packs import small
 
-    network = {"name": "mlp4-small", "activation": "relu", "initialization": "framework"}
+    network = {**small("mlp"), "initialization": "framework"}
     torch.manual_seed(0)
     models = [build(network, (4, 4), 3).double() for _ in range(4)]
     if change:

@@ -18,9 +18,9 @@ from flatlab.splits import prepare
 from flatlab.tables.runs import collect
 from flatlab.train import TrainError, train_packs
 from flatlab.train.initializations import initialize
-from tests.packs import DATA, GIVEN, images, settings
+from tests.packs import DATA, GIVEN, images, settings, small
 
-NETWORK = {"name": "mlp4-regression-small", "activation": "gaussian"}
+NETWORK = small("mlp", "gaussian")
 RULE = {"loss": "sum-of-squares", "lr": 1e-4, "batch_size": 8, "momentum": 0.9, "mode": "batched"}
 FULL = {**RULE, "minibatches": "full", "iterations": 60}
 
@@ -30,8 +30,8 @@ def points():
     return load("eight-points")
 
 
-def model(initialization, seed=0, inputs=1, steps=20, **network):
-    made = build({**NETWORK, **network}, (inputs,), 1)
+def model(initialization, seed=0, inputs=1, steps=20, **options):
+    made = build(small("mlp", **{"activation": "gaussian", **options}), (inputs,), 1)
     initialize(made, initialization, seed, steps)
     return made
 
@@ -95,7 +95,7 @@ class TestData:
         with pytest.raises(DataError, match="cannot be misclassified"):
             prepare(points, GIVEN).train.misclassified(model("framework").double(), 2, 0)
         stop = {"every": 1, "loss": None, "mean_of": 1, "accuracy": 99.0}
-        pack = settings("mlp4-regression-small", data=GIVEN, **{**FULL, "stop": stop})
+        pack = settings("mlp", data=GIVEN, **{**FULL, "stop": stop})
         with pytest.raises(TrainError, match="stop at a loss"):
             train_packs(points, [pack])
 
@@ -114,17 +114,14 @@ class TestInitialization:
         low, default = (
             model(scheme, seed=4).state_dict() for scheme in ("low-frequency", "framework")
         )
-        wide = model("low-frequency", name="mlp4-regression")
+        wide = model("low-frequency", width=256)
         norm = float(wide.fc1.weight.detach().norm())
         assert norm == pytest.approx(0.035 * 16, rel=0.2)  # 256 weights, 4 standard deviations
         for name, tensor in default.items():
             assert torch.equal(low[name], tensor) == (name != "fc1.weight"), name
 
     def test_the_frameworks_first_layer_has_the_norm_that_the_paper_prints(self):
-        norms = [
-            model("framework", s, name="mlp4-regression").fc1.weight.norm().item()
-            for s in range(10)
-        ]
+        norms = [model("framework", s, width=256).fc1.weight.norm().item() for s in range(10)]
         assert np.mean(norms) == pytest.approx(math.sqrt(256 / 3), rel=0.05)
 
     def test_high_frequency_is_what_adam_makes_of_the_frameworks_weights(self):
@@ -160,7 +157,7 @@ class TestInitialization:
     def test_images_are_not_fitted_to_a_sine(self):
         with pytest.raises(ValueError, match="one input"):
             model("high-frequency", inputs=4)
-        pack = settings("mlp4-small")
+        pack = settings("mlp")
         pack["network"] |= {"initialization": "high-frequency"}
         with pytest.raises(TrainError, match=r"network\.initialization: .* one input"):
             train_packs(images((8, 8)), [pack])
@@ -169,7 +166,7 @@ class TestInitialization:
 @pytest.fixture(scope="module")
 def trained(points):
     """The weights of a pack on the eight points, and its settings."""
-    pack = settings("mlp4-regression-small", data=GIVEN, activation="gaussian", **FULL)
+    pack = settings("mlp", data=GIVEN, options={"activation": "gaussian"}, **FULL)
     [found] = train_packs(points, [pack])
     return found, pack
 
@@ -238,7 +235,7 @@ class TestMeasured:
 
     def test_networks_of_images_have_no_such_curve(self):
         raw = images((8, 8))
-        pack = settings("mlp4-small", mode="batched", iterations=2)
+        pack = settings("mlp", mode="batched", iterations=2)
         [found] = train_packs(raw, [pack])
         with pytest.raises(MeasureError, match="one input and one output"):
             measured((found, pack), raw, "prediction", DATA)

@@ -178,7 +178,7 @@ def test_packs_of_a_zoo_are_all_networks_of_its_grid_once():
     chosen = [network for stage in stages for network in stage.settings["networks"]]
     assert sorted(network["run"] for network in chosen) == sorted(grid.runs)
     assert len(grid.runs) >= 24
-    architectures = {network["network"]["options"]["architecture"] for network in chosen}
+    architectures = {network["network"]["options"]["model"] for network in chosen}
     assert len({networks.family_of(name) for name in architectures}) >= 8
     for stage in stages:
         assert stage.code == zoo.measuring("0", "adaptive").code
@@ -204,7 +204,10 @@ def test_every_stand_in_is_large_enough_and_can_be_built(scale, least):
 NETWORK = {
     "name": "timm",
     "initialization": "xavier-linear",
-    "options": {"architecture": "resnet10t", "channels": [4, 4, 8, 8], "stem_width": 4},
+    "options": {
+        "model": "resnet10t",
+        "arguments": {"channels": [4, 4, 8, 8], "stem_width": 4},
+    },
 }
 STRIPES = {**DATA, "set": "stripes", "pixels": 16}
 
@@ -213,7 +216,7 @@ STRIPES = {**DATA, "set": "stripes", "pixels": 16}
 def of_grid(stripes, tmp_path):
     """What a pack of a zoo reads: weights and data of a grid's two networks; and its settings."""
     asked = packs.settings("timm", seeds=(1, 2), data=STRIPES, loss="cross-entropy", iterations=5)
-    asked["network"] |= {**NETWORK, "activation": None}
+    asked["network"] |= NETWORK
     asked["training"]["precision"] = "float32"
     (trained,) = train_packs(stripes, [asked])
     files = SimpleNamespace(
@@ -256,7 +259,7 @@ def test_networks_of_a_grid_are_measured_from_their_weights(of_grid, stripes, tm
 
 def test_weights_that_do_not_fit_are_a_failure_of_that_network_alone(of_grid, tmp_path):
     asked, files, _ = of_grid
-    other = {**NETWORK["options"], "channels": [8, 8, 8, 8]}
+    other = {"model": "resnet10t", "arguments": {"channels": [8, 8, 8, 8], "stem_width": 4}}
     asked["networks"][0]["network"] = {**NETWORK, "options": other}
     found = survey.survey(asked, files, tmp_path, left(tmp_path), "cpu")
     assert str(found["failure"].values[0]).startswith("RuntimeError")
