@@ -292,8 +292,8 @@ def on_a_gpu(base: Settings) -> None:
     for name, seconds in found.items():
         speed = floating_point_operations(name, ON_GPU[name]) / seconds
         print(f"{name}: {speed / peak:.1%} of {peak / 1e12:.0f} TFLOP/s, a large TF32 product")
-    # Weights are read in the forward pass, the backward pass and the update, and written once;
-    # gradients are written and read: six times their size.
+    # Weights are read forward, backward and for the update, and written; gradients written and
+    # read: six times their size.
     model = build(base["network"] | {"name": "mlp4"}, ON_GPU["mlp4"].shape, ON_GPU["mlp4"].outputs)
     touched = 6 * sum(parameter.nbytes for parameter in model.parameters())
     used = touched / found["mlp4"] / bandwidth
@@ -303,7 +303,7 @@ def on_a_gpu(base: Settings) -> None:
 
 
 def floating_point_operations(name: str, kind: Kind) -> int:
-    """Floating-point operations of one step of one network, forward and backward."""
+    """Of one step of one network, forward and backward."""
     model = build({"name": name, "activation": "relu"}, kind.shape, kind.outputs)
     with FlopCounterMode(display=False) as counter:
         model(torch.rand(BATCH, *kind.shape)).sum().backward()
