@@ -305,8 +305,8 @@ def on_a_gpu(base: Settings) -> None:
     for name, seconds in found.items():
         speed = floating_point_operations(name, ON_GPU[name]) / seconds
         print(f"{name}: {speed / peak:.1%} of {peak / 1e12:.0f} TFLOP/s, a large TF32 product")
-    # Weights are read forward, backward and for the update, and written; gradients written and
-    # read: six times their size.
+    # Weights are read in the forward pass, the backward pass and the update, and written once;
+    # gradients are written and read: six times their size.
     model = build(NETWORKS["mlp"], ON_GPU["mlp"].shape, ON_GPU["mlp"].outputs)
     touched = 6 * sum(parameter.nbytes for parameter in model.parameters())
     used = touched / found["mlp"] / bandwidth
@@ -314,7 +314,7 @@ def on_a_gpu(base: Settings) -> None:
 
 
 def floating_point_operations(name: str, kind: Kind) -> int:
-    """Of one step of one network, forward and backward."""
+    """Floating-point operations of one step of one network, forward and backward."""
     model = build(NETWORKS[name], kind.shape, kind.outputs)
     with FlopCounterMode(display=False) as counter:
         model(torch.rand(BATCH, *kind.shape)).sum().backward()
