@@ -1,7 +1,7 @@
-"""What is fast, as ratios against named baselines measured in one run: `make bench`.
+"""Speed of flatlab relative to named baselines that are timed in the same run: `make bench`.
 
-Each pair is timed in turn, A B A B ..., so that a machine whose speed drifts does not decide; the
-figures are medians. One thread on a CPU, where nothing else is said.
+The two sides of each pair are timed alternately, A B A B ..., so that a machine whose speed drifts
+does not bias the ratio. All times are medians, on one CPU thread unless stated otherwise.
 """
 
 from __future__ import annotations
@@ -26,29 +26,32 @@ from benchmarks.timing import paired, report
 from benchmarks.training import training
 from flatlab.derivatives import derivatives, sharpness
 from flatlab.derivatives.guard import undisturbed
-from flatlab.networks import lenet5, mlp4, vgg11
+from flatlab.networks import lenet5, mlp, vgg
 from flatlab.stats import Correlations
 
 
 def networks() -> dict[str, tuple[nn.Module, torch.Tensor]]:
-    """What the measures are timed on, with samples: networks of the framework's initialization."""
+    """Networks with the framework's initialization, and samples on which to measure them."""
     torch.manual_seed(0)
-    relu, image = nn.ReLU, (3, 32, 32)
-    widths: list[int | str] = [w if isinstance(w, str) else w // 4 for w in vgg11.WIDTHS]
-    quarter = vgg11.build(image, 10, relu, tuple(widths), (128, 128))
+    image = (3, 32, 32)
+    vgg11 = vgg.Options(activation="relu")
+    widths = tuple(w if isinstance(w, str) else w // 4 for w in vgg11.widths)
+    quarter = vgg.Options(activation="relu", widths=widths, hidden=(128, 128))
+    perceptron = mlp.Options(activation="relu", width=256)
+    lenet = lenet5.Options(activation="relu")
     return {
-        "MLP": (mlp4.build((784,), 10, relu, (256, 256, 256)), torch.rand(100, 784)),
-        "LeNet5": (lenet5.build(image, 10, relu), torch.rand(100, *image)),
-        "VGG-11 x1/4": (quarter, torch.rand(20, *image)),
-        "VGG-11": (vgg11.build(image, 10, relu), torch.rand(20, *image)),
+        "MLP": (mlp.build((784,), 10, perceptron), torch.rand(100, 784)),
+        "LeNet5": (lenet5.build(image, 10, lenet), torch.rand(100, *image)),
+        "VGG-11 x1/4": (vgg.build(image, 10, quarter), torch.rand(20, *image)),
+        "VGG-11": (vgg.build(image, 10, vgg11), torch.rand(20, *image)),
     }
 
 
 def measuring() -> None:
-    """All of `geometry` (and sharpness alone) against what people use, in float32.
+    """All of `geometry`, parts of it, and sharpness alone against the baselines, in float32.
 
-    `plotted` is what the papers' figures show: everything but the quantities called costly.
-    `five` are those of the first baseline: sharpness, MLS, NMLS, log volume, dimension.
+    `plotted`: what the papers' figures show, which is everything except the costly quantities.
+    `five`: the quantities of the first baseline: sharpness, MLS, NMLS, log volume, dimension.
     """
     for name, (model, inputs) in networks().items():
         model.eval()
@@ -84,10 +87,10 @@ def measuring() -> None:
 def compare(
     what: str, ours: Any, baseline: Any, model: nn.Module, inputs: torch.Tensor, exact: float
 ) -> None:
-    """Time one pair, having seen that the baseline computes the same."""
+    """Time one pair, after checking that the baseline computes the same sharpness."""
     other = copy.deepcopy(model)  # BackPACK leaves its hooks behind
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of BackPACK
+        warnings.simplefilter("ignore")  # BackPACK warns
         found = baseline(other, inputs)["sharpness"]
         assert abs(found / exact - 1) < 1e-3, (what, found, exact)
         times = paired(ours, lambda: baseline(other, inputs), slow=True)
@@ -95,7 +98,7 @@ def compare(
 
 
 def correlating() -> None:
-    """The intervals of all pairs of 10 quantities of 100 runs, against scipy pair by pair."""
+    """Intervals for all pairs of 10 quantities of 100 runs, against scipy pair by pair."""
     values = np.random.default_rng(0).normal(size=(100, 10))
     columns = {f"q{number}": values[:, number] for number in range(10)}
     settings = np.repeat(list("abcde"), 20)

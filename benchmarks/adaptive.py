@@ -1,4 +1,4 @@
-"""What the estimates of adaptive sharpness and of the norm of Jacobians cost, on a ViT-Tiny."""
+"""Cost of estimating adaptive sharpness and the norm of Jacobians, on a ViT-Tiny."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOLERANCE = 1e-3
 
 
 class Counted(nn.Module):
-    """A network that counts its passes: forward ones here, backward ones at its inputs."""
+    """A network that counts its forward passes, and its backward passes to the inputs."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class Counted(nn.Module):
 
 
 def adaptive() -> None:
-    """Average-case sharpness against its bare passes; the Krylov norm against the ascent."""
+    """Average-case sharpness against its bare forward passes; Krylov norm against the ascent."""
     torch.manual_seed(0)
     name = "vit_tiny_patch16_224"
     network = nn.Sequential(build(name), nn.Sigmoid()).eval()
@@ -70,7 +70,7 @@ def adaptive() -> None:
     error = float((found.values / exact - 1).abs().max())
     print(f"{name}: norm to {error:.1e} in {products} passes, ascent takes {counted.passes}")
     print(
-        f"  of ||J||: the slope of ascent {_range(slopes / exact)}, "
+        f"  relative to ||J||: slope of the ascent {_range(slopes / exact)}, "
         f"of short secants {_range(short / exact)}"
     )
     report(f"{name}, norm of J", *times, name="ascent of 30 Adam steps")

@@ -1,6 +1,6 @@
-"""What people use today: fixed baselines for the benchmarks, each in its usual form.
+"""Fixed baselines for the benchmarks: the methods in use today, each in its usual form.
 
-They are written here from the descriptions of the methods and never made faster.
+They are written from the descriptions of the methods, and are never optimized.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from torch import Tensor, nn
 
 
 def three_passes(model: nn.Module, inputs: Tensor) -> dict[str, float]:
-    """Sharpness, MLS with volume and dimension, and NMLS with its bound, by a pass each.
+    """One pass each for sharpness, for MLS with volume and dimension, and for NMLS with its bound.
 
-    The form of the chen papers' public code: a batch of one, one backward pass per output, the
-    gradients copied to NumPy; for NMLS one backward pass per layer and output, and for its bound
-    the norm of each weight anew for each sample (spectral where the network has no convolutions,
-    Frobenius where it has).
+    This is how the chen papers' public code works: batches of one sample, one backward pass per
+    output, gradients copied to NumPy. NMLS takes one backward pass per layer and output; its bound
+    recomputes the norm of each weight for each sample (spectral if the network has no convolutions,
+    otherwise Frobenius).
     """
     parameters = list(model.parameters())
     layers = [m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d)]
@@ -86,7 +86,7 @@ def double_loop(model: nn.Module, inputs: Tensor) -> dict[str, float]:
 
 
 def jacrev(model: nn.Module, inputs: Tensor) -> dict[str, float]:
-    """Sharpness by torch.func: all per-sample Jacobians with respect to the parameters."""
+    """Sharpness from all per-sample Jacobians with respect to the parameters, by torch.func."""
     parameters = {name: p.detach() for name, p in model.named_parameters()}
 
     def outputs(parameters: dict[str, Tensor], x: Tensor) -> Tensor:
@@ -119,9 +119,9 @@ def eager_loop(
     batch_size: int,
     lr: float,
 ) -> None:
-    """Training one network after the other by autograd and torch.optim.SGD, on tensors in memory.
+    """Train one network after the other with autograd and torch.optim.SGD, on tensors in memory.
 
-    The loss is |f - y|^2 / 2, averaged over the batch; the models are changed in place.
+    The loss is |f - y|^2 / 2, averaged over the batch. The models are changed in place.
     """
     for model in models:
         model.train()
@@ -142,13 +142,13 @@ def vmap_loop(
     batch_size: int,
     lr: float,
 ) -> dict[str, Tensor]:
-    """Training all networks at once by torch.func: their weights, stacked.
+    """Train all networks at once with torch.func, and return their stacked weights.
 
-    Raises `NotImplementedError` for networks with state beside their parameters.
+    Raises `NotImplementedError` for networks that have buffers.
     """
     stacked, buffers = torch.func.stack_module_state(list(models))
     if buffers:
-        raise NotImplementedError(f"{min(buffers)} would be changed in place")
+        raise NotImplementedError(f"the buffer {min(buffers)} would be changed in place")
     parameters = {name: tensor.detach() for name, tensor in stacked.items()}
 
     def loss(parameters: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
@@ -164,7 +164,7 @@ def vmap_loop(
 
 
 def _minibatches(inputs: Tensor, batch_size: int, runs: int) -> Iterator[Tensor]:
-    """Sample indices (runs, batch): permutations, an incomplete last batch dropped; without end."""
+    """Endless sample indices (runs, batch): permutations, dropping an incomplete last batch."""
     samples = len(inputs)
     while True:
         epoch = [torch.randperm(samples, device=inputs.device) for _ in range(runs)]

@@ -1,4 +1,4 @@
-"""How the benchmarks take times, and print them."""
+"""Timing and printing for the benchmarks."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ REPEATS = 5
 def paired(
     *functions: Callable[[], Any], slow: bool = False, repeats: int = REPEATS
 ) -> tuple[float, ...]:
-    """Median seconds of each, timed in turn after one warm-up.
+    """Median seconds of each function, timed alternately after one warm-up.
 
-    slow: fewer repeats where one of them takes seconds.
+    slow: fewer repeats if one of them takes seconds.
     """
     times: list[list[float]] = [[] for _ in functions]
     most = repeats
@@ -38,11 +38,11 @@ def paired(
 
 
 def _wait() -> None:
-    """Until a GPU that is in use has done its part."""
+    """Wait until a GPU that is in use has finished."""
     if torch.cuda.is_initialized():
         torch.cuda.synchronize()
 
 
 def report(what: str, ours: float, baseline: float, name: str, unit: str = "") -> None:
-    """One line: ours in milliseconds, and how many times faster than a named baseline."""
+    """Print our time in milliseconds, and how many times faster it is than a named baseline."""
     print(f"{what:<34}{1e3 * ours:10.3f} ms{unit}  {baseline / ours:8.2f} x  {name}", flush=True)

@@ -1,7 +1,7 @@
-"""What training costs, against the loops that people write, on data in memory.
+"""Cost of training, relative to the training loops that people write, on data in memory.
 
-Of the engine only the steps are timed, in the arithmetic of `flatlab.train`; the curves and
-checkpoints that a training records on its way are left out, as they are of the baselines.
+Only the steps of the engine are timed, in the arithmetic of `flatlab.train`. Curves and checkpoints
+are recorded neither by the engine nor by the baselines.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ Settings = dict[str, Any]
 SAMPLES = 2000
 BATCH = 20
 ITERATIONS = 600
-"""Of each network, where many of them are trained on two cores."""
+"""Steps of each network when many networks are trained on two cores."""
 
 PART = 10
-"""Of so many of them one is timed with two threads."""
+"""With two threads, one in `PART` of these networks is timed."""
 
 
 @dataclass(frozen=True)
 class Kind:
     """Networks of one architecture on random data.
 
-    packs, runs: how many packs, of how many networks each.  ours, baseline: steps of each network
-    in one timing. On a GPU the engine's are a multiple of those after which it looks for networks
-    that have diverged, so that this is in every timing.
+    packs, runs: number of packs, and of networks in each.  ours, baseline: steps of each network
+    in one timing. On a GPU, `ours` is a multiple of the interval at which the engine looks for
+    diverged networks, so that every timing includes this check.
     """
 
     shape: tuple[int, ...]
@@ -58,24 +58,35 @@ class Kind:
 
 
 IMAGE = (3, 32, 32)
+RELU = {"activation": "relu"}
+NARROW = (16, "pool", 16, "pool", 32, "pool", 64, "pool", 64, "pool")
+NETWORKS: dict[str, Settings] = {
+    "mlp": {"name": "mlp", "options": RELU},
+    "lenet5": {"name": "lenet5", "options": RELU},
+    "vgg, narrow": {
+        "name": "vgg",
+        "options": {**RELU, "widths": NARROW, "hidden": [128], "padding": 2},
+    },
+    "vgg": {"name": "vgg", "options": RELU},
+}
 ON_CPU = {
-    "mlp4": Kind((1, 28, 28), 10, 1, 5, ours=100, baseline=40),
+    "mlp": Kind((1, 28, 28), 10, 1, 5, ours=100, baseline=40),
     "lenet5": Kind(IMAGE, 2, 1, 5, ours=30, baseline=20),
-    "vgg-narrow": Kind(IMAGE, 2, 1, 5, ours=12, baseline=8),
-    "vgg11": Kind(IMAGE, 2, 1, 2, ours=2, baseline=2),
+    "vgg, narrow": Kind(IMAGE, 2, 1, 5, ours=12, baseline=8),
+    "vgg": Kind(IMAGE, 2, 1, 2, ours=2, baseline=2),
 }
 ON_GPU = {
-    "mlp4": Kind((1, 28, 28), 10, 5, 20, ours=200, baseline=20),
+    "mlp": Kind((1, 28, 28), 10, 5, 20, ours=200, baseline=20),
     "lenet5": Kind(IMAGE, 2, 5, 20, ours=200, baseline=20),
-    "vgg-narrow": Kind(IMAGE, 2, 5, 20, ours=200, baseline=20),
-    "vgg11": Kind(IMAGE, 2, 5, 5, ours=100, baseline=20),
+    "vgg, narrow": Kind(IMAGE, 2, 5, 20, ours=200, baseline=20),
+    "vgg": Kind(IMAGE, 2, 5, 5, ours=100, baseline=20),
 }
 
 
 class Engine:
-    """Packs that advance side by side, as `train_packs` does it, without records on the way.
+    """Packs that are trained side by side as in `train_packs`, but record nothing.
 
-    deterministic: only algorithms that repeat bit for bit, as always but in these benchmarks.
+    deterministic: use only algorithms that are reproducible bit for bit, as everywhere else.
     """
 
     def __init__(self, packs: Sequence[Settings], split: Split, deterministic: bool = True) -> None:
@@ -84,11 +95,11 @@ class Engine:
             PackTraining(networks(settings, split), split, settings, Memory()) for settings in packs
         ]
         for training in self.trainings:
-            training.handled = training.total - 1  # as though all records had been made
+            training.handled = training.total - 1  # as if everything had been recorded
         self.running = [training.run() for training in self.trainings]
 
     def steps(self, count: int) -> None:
-        """So many steps of each network."""
+        """Take `count` steps with each network."""
         torch.set_num_threads(1)
         with train._arithmetic(self.packs):
             torch.set_deterministic_debug_mode(self.mode)
@@ -107,15 +118,15 @@ def networks(settings: Mapping[str, Any], split: Split) -> list[nn.Sequential]:
 
 
 def changed(
-    base: Settings, network: str, seeds: Sequence[int], data: Settings, **training: Any
+    base: Settings, network: Settings, seeds: Sequence[int], data: Settings, **training: Any
 ) -> Settings:
-    """A pack of another architecture, in its default mode, and of other seeds and data."""
+    """A pack of another network, in its default mode, and of other seeds and data."""
     return {
         **base,
         "data": {**base["data"], **data},
-        "network": {**base["network"], "name": network},
+        "network": {**base["network"], **network},
         "outputs": None,
-        "training": {**base["training"], "mode": mode_of(network), **training},
+        "training": {**base["training"], "mode": mode_of(network["name"]), **training},
         "seeds": list(seeds),
         "runs": [f"s{seed}" for seed in seeds],
     }
@@ -138,7 +149,7 @@ def stacked(
 
 
 def random_split(kind: Kind, device: str, samples: int = SAMPLES) -> Split:
-    """Inputs in [0, 1] and labels, both uniform."""
+    """Uniformly random inputs in [0, 1] and labels."""
     generator = torch.Generator().manual_seed(0)
     inputs = torch.rand(samples, *kind.shape, generator=generator)
     labels = torch.randint(kind.outputs, (samples,), generator=generator)
@@ -147,16 +158,17 @@ def random_split(kind: Kind, device: str, samples: int = SAMPLES) -> Split:
 
 
 def by_architecture(base: Settings, kinds: dict[str, Kind], device: str) -> dict[str, float]:
-    """A network and step of each architecture: the engine against the loops, and any algorithm.
+    """Time per step and network, by architecture: the engine against the loops, and against
+    itself with non-deterministic algorithms.
 
-    Returns the seconds of the engine.
+    Returns the engine's seconds.
     """
-    training = {"lr": 0.01, "batch_size": BATCH, "iterations": 10**9}  # more than are ever made
+    training = {"lr": 0.01, "batch_size": BATCH, "iterations": 10**9}  # more than are ever taken
     training["precision"] = "float32" if device == "cpu" else "tf32"
     found = {}
     for name, kind in kinds.items():
         blocks = [range(n * kind.runs, (n + 1) * kind.runs) for n in range(kind.packs)]
-        packs = [changed(base, name, seeds, {}, **training) for seeds in blocks]
+        packs = [changed(base, NETWORKS[name], seeds, {}, **training) for seeds in blocks]
         why_not = check(packs[0], random_split(kind, device, BATCH))
         split = random_split(kind, device)
         models = [model for settings in packs for model in networks(settings, split)]
@@ -181,7 +193,7 @@ def by_architecture(base: Settings, kinds: dict[str, Kind], device: str) -> dict
             named = f"{way} ({1e3 * baseline[way]:.3f} ms)"
             report(what, found[name], baseline[way], named, "/step")
         if why_not:
-            print(f"{what:<34}not by vmap_loop: {why_not}")
+            print(f"{what:<34}vmap_loop is not possible: {why_not}")
         always, seldom = (
             each / kind.ours / len(models)
             for each in paired(ours, functools.partial(free.steps, kind.ours))
@@ -192,9 +204,9 @@ def by_architecture(base: Settings, kinds: dict[str, Kind], device: str) -> dict
 
 
 def check(settings: Settings, split: Split) -> str:
-    """See that all take the same step where one minibatch is all of the data.
+    """Check that engine and baselines take the same step if one minibatch contains all data.
 
-    Returns why `vmap_loop` cannot be had, if it cannot.
+    Returns why `vmap_loop` cannot be used, or an empty string.
     """
     engine = Engine([settings], split)
     engine.steps(1)
@@ -216,13 +228,15 @@ def check(settings: Settings, split: Split) -> str:
 
 
 def on_two_cores(base: Settings, demo: Sequence[Settings]) -> None:
-    """Many networks of the demo scale, from their seeds on, through two processes of one thread.
+    """Train many networks of the demo scale, initialization included, in two processes.
 
-    The processes wait with all that they import; packs are handed out as the processes become free.
-    The baselines are networks handed out one by one, and one process with two threads.
+    Each process has one thread and has finished its imports. Packs are distributed as processes
+    become free. The baselines distribute single networks, or use one process with two threads.
     """
+    small = {"name": "lenet5", "options": {**RELU, "kernel": 3, "padding": 1}}
+    rule = {"lr": 0.05, "batch_size": 20, "mode": "batched"}
     lenets = [
-        changed(base, "lenet5-small", range(k, k + 10), {"classes": [0, 1]}, lr=0.05, batch_size=20)
+        changed(base, small, range(k, k + 10), {"classes": [0, 1]}, **rule)
         for k in range(0, 40, 10)
     ]
     context = multiprocessing.get_context("spawn")
@@ -232,9 +246,9 @@ def on_two_cores(base: Settings, demo: Sequence[Settings]) -> None:
 
 
 def through_both(pool: Pool, what: str, packs: Sequence[Settings]) -> None:
-    """Wall times of `ITERATIONS` steps of all networks of some packs.
+    """Time `ITERATIONS` steps of all networks of some packs.
 
-    Two threads are slow where the cores are not free: they are timed on a part of the networks.
+    Two threads are slow if the cores are busy, so they are timed on a part of the networks.
     """
     alone = [
         {**settings, "seeds": [seed], "runs": [run]}
@@ -255,7 +269,7 @@ def through_both(pool: Pool, what: str, packs: Sequence[Settings]) -> None:
 
 
 def ready(barrier: Barrier) -> None:
-    """No process takes work before both have imported what they need."""
+    """Wait until both processes have finished their imports."""
     barrier.wait()
 
 
@@ -280,7 +294,7 @@ def _digits(classes: str, scaling: str) -> Split:
 
 
 def on_a_gpu(base: Settings) -> None:
-    """The same architectures in one job of many networks, and how much of the GPU this uses."""
+    """The same architectures, many networks in one job, and how much of the GPU they use."""
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     found = by_architecture(base, ON_GPU, "cuda")
     matrix = torch.rand(8192, 8192, device="cuda")
@@ -291,26 +305,24 @@ def on_a_gpu(base: Settings) -> None:
     for name, seconds in found.items():
         speed = floating_point_operations(name, ON_GPU[name]) / seconds
         print(f"{name}: {speed / peak:.1%} of {peak / 1e12:.0f} TFLOP/s, a large TF32 product")
-    # Weights are read forward, backward and for the update, and written; gradients written and
-    # read: six times their size.
-    model = build(base["network"] | {"name": "mlp4"}, ON_GPU["mlp4"].shape, ON_GPU["mlp4"].outputs)
+    # Weights are read in the forward pass, the backward pass and the update, and written once;
+    # gradients are written and read: six times their size.
+    model = build(NETWORKS["mlp"], ON_GPU["mlp"].shape, ON_GPU["mlp"].outputs)
     touched = 6 * sum(parameter.nbytes for parameter in model.parameters())
-    used = touched / found["mlp4"] / bandwidth
-    print(
-        f"mlp4: {used:.1%} of {bandwidth / 1e12:.2f} TB/s, a large copy, by weights and gradients"
-    )
+    used = touched / found["mlp"] / bandwidth
+    print(f"mlp: {used:.1%} of {bandwidth / 1e12:.2f} TB/s, a large copy, by weights and gradients")
 
 
 def floating_point_operations(name: str, kind: Kind) -> int:
-    """Of one step of one network, forward and backward."""
-    model = build({"name": name, "activation": "relu"}, kind.shape, kind.outputs)
+    """Floating-point operations of one step of one network, forward and backward."""
+    model = build(NETWORKS[name], kind.shape, kind.outputs)
     with FlopCounterMode(display=False) as counter:
         model(torch.rand(BATCH, *kind.shape)).sum().backward()
     return counter.get_total_flops()
 
 
 def training() -> None:
-    """The engine against the loops that people write: by architecture, on two cores, on a GPU."""
+    """The engine against common training loops: by architecture, on two cores, and on a GPU."""
     grid = plan.Plan({"scale": "demo"}, Path("experiments")).experiment("mlp-grid")
     demo = [stage.settings for stage in map(grid.training, grid.packs) if stage]
     by_architecture(demo[0], ON_CPU, "cpu")

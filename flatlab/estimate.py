@@ -13,6 +13,7 @@ from typing import Any
 
 from flatlab import plan, store
 from flatlab.plan import Stage
+from flatlab.tables.published import network_now
 
 JOB_S = 2.0
 """What a job takes beside its computation on one machine: a new process, and torch's import."""
@@ -110,8 +111,8 @@ def published() -> Times:
     for scale in plan.published_scales():
         path = plan.PUBLISHED / scale / PUBLISHED
         took = from_records(store.load_json(path) if path.is_file() else [])
-        for key, (seconds, work, jobs) in took.items():
-            _add(times, key, seconds, work, jobs)
+        for key, value in took.items():
+            _add(times, key, *value)
     return times
 
 
@@ -125,8 +126,11 @@ def as_records(times: Times) -> list[dict[str, Any]]:
 
 def from_records(records: Sequence[Mapping[str, Any]]) -> Times:
     """Times as they were published."""
-    rows = ([record[name] for name in NAMES] for record in records)
-    return {tuple(row[:3]): tuple(row[3:]) for row in rows}
+    times: Times = {}
+    for record in records:
+        kind, network, device, *value = (record[name] for name in NAMES)
+        _add(times, (kind, network_now(network), device), *value)
+    return times
 
 
 def forecast(chosen: plan.Plan, times: Times) -> list[Forecast]:
@@ -156,13 +160,16 @@ def _of_group(chosen: plan.Plan, group: Sequence[Task], times: Times) -> Forecas
 def as_text(chosen: plan.Plan) -> str:
     """The forecast for a configuration, for people."""
     found = forecast(chosen, published() | recorded(chosen))
-    width = max(26, 1 + max((len(each.kind) for each in found), default=0))
-    lines = [f"  {'jobs of':<{width}}{'network':<24}{'to do':>6}{'done':>6}{'hours':>9}  from"]
+    width, wide = (
+        max(least, 2 + max((len(getattr(each, name)) for each in found), default=0))
+        for name, least in (("kind", 26), ("network", 24))
+    )
+    lines = [f"  {'jobs of':<{width}}{'network':<{wide}}{'to do':>6}{'done':>6}{'hours':>9}  from"]
     for each in found:
         hours = "unknown" if each.hours is None else f"{each.hours:.2f}"
         basis = each.basis or "no record: build one such job first"
         counts = f"{each.jobs:>6}{each.done:>6}{hours:>9}"
-        lines.append(f"  {each.kind:<{width}}{each.network:<24}{counts}  {basis}".rstrip())
+        lines.append(f"  {each.kind:<{width}}{each.network:<{wide}}{counts}  {basis}".rstrip())
     known = sum(each.hours for each in found if each.hours is not None)
     unknown = sum(each.jobs for each in found if each.hours is None)
     more = f", and {unknown} jobs of unknown length" if unknown else ""

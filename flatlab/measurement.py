@@ -21,6 +21,7 @@ from flatlab.data._images import Images
 from flatlab.metrics import MeasureError, measure
 from flatlab.networks import _timm as networks
 from flatlab.networks import build
+from flatlab.plan.options import architecture
 from flatlab.plan.registry import check_known, keys_of
 from flatlab.splits import prepare
 
@@ -35,7 +36,7 @@ def measure_file(
     sample_seed: int = 0,
     scaling: str = "unit",
     outputs: int | None = None,
-    activation: str = "relu",
+    options: Mapping[str, Any] | None = None,
     run: str | None = None,
     checkpoint: int | None = None,
     device: str = "cpu",
@@ -44,6 +45,7 @@ def measure_file(
     """Measure the network whose weights lie in a `.safetensors` file.
 
     model: an architecture of this project, or `module:function`, called without arguments.
+    options: those of the architecture, as in a grid; the activation is relu if not given.
     data_set: a data set of this project, or a folder or archive of images by class.
     samples: how many, drawn from `split` with `sample_seed`; None: all.  outputs: None: as many as
     there are classes.
@@ -63,7 +65,7 @@ def measure_file(
     chosen = splits.train if split == "train" else splits.test
     count = len(chosen) if samples is None else min(samples, len(chosen))
     chosen = chosen.subset(count, sample_seed)
-    network = _network(model, tuple(chosen.inputs.shape[1:]), splits.outputs, activation)
+    network = _network(model, tuple(chosen.inputs.shape[1:]), splits.outputs, options or {})
     state, about = _state(weights, run, checkpoint)
     try:
         network.load_state_dict({name: torch.from_numpy(a) for name, a in state.items()})
@@ -115,13 +117,19 @@ def measure_pretrained(
     )
 
 
-def _network(name: str, shape: tuple[int, ...], outputs: int, activation: str) -> nn.Module:
+def _network(
+    name: str, shape: tuple[int, ...], outputs: int, options: Mapping[str, Any]
+) -> nn.Module:
     if ":" not in name:
         check_known("networks", name, "--model")
+        if "activation" in architecture(name).__struct_fields__:
+            options = {"activation": "relu", **options}
         try:
-            return build({"name": name, "activation": activation}, shape, outputs)
+            return build({"name": name, "options": options}, shape, outputs)
         except ValueError as error:
             raise MeasureError(f"--model {name}: {error}") from None
+    if options:
+        raise MeasureError(f"--options are those of a network of this project, {name} has none")
     module, _, function = name.partition(":")
     sys.path.insert(0, os.getcwd())  # as `python -m` does: users keep their models beside them
     try:

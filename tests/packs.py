@@ -34,6 +34,22 @@ TRAINING = {
 }
 
 
+SMALL = {
+    "mlp": {"width": 64},
+    "lenet5": {"kernel": 3, "padding": 1},
+    "vgg": {"widths": [8, 8, "pool", 16, 16, "pool"], "hidden": [32, 32]},
+    "resnet": {"widths": [8, 16, 32]},
+}
+"""Options of networks for images of 8 x 8 pixels."""
+
+
+def small(name, activation="relu", **options):
+    """A small network of an architecture: its name and its options."""
+    if name not in SMALL:
+        return {"name": name, "options": options}
+    return {"name": name, "options": {**SMALL[name], "activation": activation, **options}}
+
+
 def images(shape, samples=22, classes=3, seed=0):
     """A made-up data file of noise with a bright patch for each class."""
     generator = np.random.default_rng(seed)
@@ -48,14 +64,14 @@ def images(shape, samples=22, classes=3, seed=0):
     return dataset(draw(samples), draw(6), maximum=255, classes=names, title="made-up")
 
 
-def settings(network, seeds=(0, 3), checkpoints="none", data=DATA, activation="relu", **training):
+def settings(network, seeds=(0, 3), checkpoints="none", data=DATA, options=None, **training):
+    """The settings of a training job.  options: of the network, beside those that make it small."""
     return {
         "data": data,
         "network": {
-            "activation": activation,
             "initialization": "framework",
             "initialization_steps": 30,
-            "name": network,
+            **small(network, **(options or {})),
         },
         "outputs": None,
         "training": {**TRAINING, **training},

@@ -37,6 +37,8 @@ def _print_keys(kinds: set[str]) -> None:
             continue
         print(f"\nKeys of a {kind}, one section after the other:")
         for section, keys in sections.items():
+            if not keys:
+                continue  # an architecture without options
             print(f"\n{section}")
             for key, allowed, meaning in keys:
                 print(f"  {key:<23} {allowed:<43} {meaning}")

@@ -10,10 +10,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from flatlab import plan, store
 from flatlab.cli._dataset import print_dataset
 
-OF_FILES = ("model", "data_set", "split", "scaling", "outputs", "activation", "run", "checkpoint")
+OF_FILES = ("model", "data_set", "split", "scaling", "outputs", "options", "run", "checkpoint")
 """What must be known of networks that are not timm's."""
 
 
@@ -32,8 +34,8 @@ def _add_network(parser: argparse.ArgumentParser) -> None:
     help_ = "of --timm; those of timm's hub if not given"
     add("--weights", type=Path, metavar="FILE", dest="weights_of_timm", help=help_)
     add("--outputs", type=int, help="of the network; as many as classes if not given")
-    activations = ["relu", "tanh", "gaussian"]
-    add("--activation", choices=activations, default="relu", help="for --model NAME")
+    help_ = "of --model NAME, such as width=64 activation=tanh; relu if no activation is given"
+    add("--options", nargs="+", type=_option, default=[], metavar="KEY=VALUE", help=help_)
     add("--run", help="of a pack: which network")
     add("--checkpoint", type=int, help="of a pack: which iteration; the last if not given")
 
@@ -86,6 +88,16 @@ def _count(text: str) -> int | str:
     return int(text)
 
 
+def _option(text: str) -> tuple[str, Any]:
+    key, equals, value = text.partition("=")
+    try:
+        if equals:
+            return key, yaml.safe_load(value)
+    except yaml.YAMLError:
+        pass
+    raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE, such as width=64")
+
+
 def run(options: argparse.Namespace) -> int:
     if options.out and not options.out.name.endswith(".zarr.zip"):
         raise store.StoreError(f"{options.out}: a report is a .zarr.zip file")
@@ -113,6 +125,7 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
     """The options under the names that `flatlab.measurement` has for them."""
     settings = {k: v for k, v in vars(options).items() if k not in ("run_command", "out")}
     settings |= {"data_set": settings.pop("data"), "families": settings.pop("family")}
+    settings["options"] = dict(options.options)
     settings["samples"] = None if options.samples == "all" else options.samples
     settings["progress"] = sys.stderr.isatty()
     return settings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Iterator, Mapping
@@ -9,27 +10,20 @@ from typing import Any
 
 from msgspec import structs
 
+from flatlab.experiments._networks import ARCHITECTURE, NAME, OWN, network_of, options
 from flatlab.experiments._sections import Checkpoints, Data, Dense, Network, Training
 from flatlab.plan.experiments import Source
 from flatlab.plan.registry import (
     check_known,
-    check_options,
+    input_shape,
     mode_of,
-    parameters_of,
-    takes_activation,
+    outputs_of,
     training_keys_of,
 )
 from flatlab.plan.schema import PlanError, Strict, convert, refuse_unknown
 
 VARYING: dict[str, type[Strict]] = {"network": Network, "data": Data, "training": Training}
 """The sections whose keys may differ from setting to setting; each key stands in one of them."""
-NAME, ARCHITECTURE = "name", "architecture"
-"""What a setting calls itself, and therefore what it calls the `name` of its network."""
-SECTION_OF = {
-    ARCHITECTURE if key == NAME else key: name
-    for name in VARYING
-    for key in VARYING[name].__struct_fields__
-}
 OF_OPTIMIZERS = ("momentum", "weight_decay")
 """The keys of `training` that some optimizers have and others have not."""
 ABBREVIATIONS = {"batch_size": "b", "activation": "", "initialization": "", ARCHITECTURE: ""}
@@ -81,7 +75,28 @@ class Pack(Strict, frozen=True):
     def bytes(self) -> int:
         """Disk that the weights of its runs take at one checkpoint, about."""
         size = 8 if self.training.precision == "float64" else 4
-        return size * parameters_of(self.network.name) * len(self.seeds)
+        shape, pixels = input_shape(self.data.set), self.data.pixels
+        if not isinstance(pixels, str):
+            shape = (shape[0], pixels, pixels)
+        outputs = self.outputs or outputs_of(self.data.set)
+        return size * self.network.options.parameters(shape, outputs) * len(self.seeds)
+
+
+@functools.cache
+def sections() -> dict[str, str]:
+    """The section of each key that may vary; the options of all architectures belong to `network`.
+
+    Their order is that of the keys in the name of a setting.
+    """
+    found: dict[str, str] = {}
+    for section, kind in VARYING.items():
+        for key in OWN if section == "network" else kind.__struct_fields__:
+            if key in options():
+                raise PlanError(f"networks: no option can be called {key}, a key of {section}")
+            found[ARCHITECTURE if key == NAME else key] = section
+        if section == "network":
+            found |= dict.fromkeys(options(), section)
+    return found
 
 
 def packs_of(source: Source) -> dict[str, Pack]:
@@ -97,7 +112,7 @@ def packs_of(source: Source) -> dict[str, Pack]:
     if not isinstance(checkpoints.seeds, str):
         dense_seeds = set(_seed_blocks(checkpoints.seeds, source.place("checkpoints", "seeds")))
     for where, entry in _settings(source):
-        refuse_unknown(entry, [NAME, *SECTION_OF, "seeds"], where)
+        refuse_unknown(entry, [NAME, *sections(), "seeds"], where)
         setting = _Setting(source, where, entry)
         every = isinstance(checkpoints.dense, Dense) and checkpoints.dense.every
         if every and setting.training.iterations is None:
@@ -119,30 +134,21 @@ class _Setting:
 
     def __init__(self, source: Source, where: str, entry: Mapping[str, Any]) -> None:
         self.source, self.where, self.entry = source, where, entry
-        varied = {key: entry[key] for key in SECTION_OF if key in entry}
+        varied = {key: entry[key] for key in sections() if key in entry}
         self.key = _name(entry[NAME], where) if NAME in entry else _key_of(varied, where)
         self.hyperparameters = {k: v for k, v in varied.items() if isinstance(v, int | float | str)}
         self.data: Data = self._section("data")
         check_known("data", self.data.set, self._place("data", "set"))
-        self.network = self._network()
+        changes = self._changes("network")
+        self.network = network_of(source, where, changes, lambda key: self._place("network", key))
         self.training = self._training()
-
-    def _network(self) -> Network:
-        network: Network = self._section("network")
-        check_known("networks", network.name, self._place("network", "name"))
-        place = self._place("network", "initialization")
-        check_known("train/initializations", network.initialization, place)
-        if network.activation is None and takes_activation(network.name):
-            place = self._place("network", "activation")
-            raise PlanError(f"{place} is missing: {network.name} has hidden layers")
-        check_options(network.name, network.options, self._place("network", "options"))
-        return network
 
     def _training(self) -> Training:
         training: Training = self._section("training")
         if wrong := training.contradiction():
             key, sentence = wrong
             raise PlanError(f"{self._place('training', key)}: {sentence}")
+        check_known("losses", training.loss, self._place("training", "loss"))
         optimizer = training.optimizer
         check_known("train/optimizers", optimizer, self._place("training", "optimizer"))
         for key in OF_OPTIMIZERS:
@@ -156,15 +162,17 @@ class _Setting:
         """A section with the changes of the scale and of this setting, checked."""
         kind = VARYING[name]
         entries = self.source.section(name, kind.__struct_fields__)
-        changes = {key: value for key, value in self.entry.items() if SECTION_OF.get(key) == name}
-        if ARCHITECTURE in changes:
-            changes[NAME] = changes.pop(ARCHITECTURE)
-        return convert({**entries, **changes}, kind, lambda key: self._place(name, key))
+        return convert({**entries, **self._changes(name)}, kind, lambda key: self._place(name, key))
+
+    def _changes(self, section: str) -> dict[str, Any]:
+        """The keys of a section that this setting has, by their names there."""
+        keys = [key for key in self.entry if sections().get(key) == section]
+        return {NAME if key == ARCHITECTURE else key: self.entry[key] for key in keys}
 
     def _place(self, section: str, key: str) -> str:
         """Where a key of a section stands: in this setting, in the scale's override, or above."""
         called = ARCHITECTURE if (section, key) == ("network", NAME) else key
-        if SECTION_OF.get(called) == section and called in self.entry:
+        if sections().get(called) == section and called in self.entry:
             return f"{self.where}.{called}"
         return self.source.place(section, key)
 
@@ -213,7 +221,7 @@ def _product(
     factors: Mapping[str, Any], excluded: list[Mapping[str, Any]], where: str, place: str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """All combinations of the factors' values but those that contain an excluded one."""
-    refuse_unknown(factors, SECTION_OF, where)
+    refuse_unknown(factors, sections(), where)
     for name, values in factors.items():
         if not isinstance(values, list) or not values:
             raise PlanError(f"{where}.{name}: expected a list of values, found {values!r}")

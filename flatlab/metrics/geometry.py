@@ -15,20 +15,47 @@ say how far from it a network is.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
+from msgspec import Meta
 from torch import Tensor, nn
 
 from flatlab.derivatives import Derivatives, derivatives
 from flatlab.derivatives.convolution import CONVOLUTIONS
 from flatlab.derivatives.norms import authors_norm, operator_norm, spectral_norm
-from flatlab.metrics import Measured, Quantity, Samples
+from flatlab.losses import Loss, loss_of, mean_mse
+from flatlab.metrics import Measured, Quantity, Samples, Settings
+from flatlab.plan.schema import Key, Strict
 
-SETTINGS = ["singular_values", "relative_flatness_loss", "conventions", "costly"]
-COSTLY = ("elementwise-adaptive-trace", "operator-norm", "corrected-bound")
-CONVENTIONS = ("flatlab", "chen-code")
+
+class Options(Strict, frozen=True):
+    """The options of this family.
+
+    chen-code stands for the conventions of the authors' code: 3 singular values, J^l through all
+    that reads x^l, sqrt(positions) x Frobenius norms in networks with convolutions, 1e-4 added to
+    ||x^l||^2 in the NMLS bound, mean-mse, and ||J x||^2 / M for the normalized MLS.
+    """
+
+    FOLDERS: ClassVar[dict[str, str]] = {"relative_flatness_loss": "losses"}
+
+    singular_values: Annotated[
+        Literal["all"] | Annotated[int, Meta(ge=1)],
+        Meta(description="the k largest that enter the log volume"),
+    ] = "all"
+    relative_flatness_loss: Annotated[
+        Key | None, Meta(description="whose Hessian it uses; null: the loss of training")
+    ] = None
+    conventions: Annotated[
+        Literal["flatlab", "chen-code"], Meta(description="docs/measures.md")
+    ] = "flatlab"
+    costly: Annotated[
+        tuple[Literal["elementwise-adaptive-trace", "operator-norm", "corrected-bound"], ...],
+        Meta(description="quantities that cost as much as all others together"),
+    ] = ("elementwise-adaptive-trace",)
+
+
 NORMS = ("kernel", "operator", "frobenius")
 BOUNDS = ("b", "c", "d", "nmls", "nmls-layerwise")
 AUTHORS_EPSILON = 1e-4
@@ -209,29 +236,25 @@ QUANTITIES = {
 piecewise linear; elsewhere it is its Gauss-Newton part, as sharpness is of the Hessian's trace."""
 
 
-def measure(model: nn.Module, samples: Samples, settings: Mapping[str, Any]) -> Measured:
-    """All quantities on one sample set.
-
-    settings: singular_values: "all" or how many of the log volume, the largest.
-    relative_flatness_loss: "half-mse", "mean-mse", "cross-entropy" or "sum-of-squares".
-    conventions: "flatlab", or "chen-code" for those of the authors' code: 3 singular values, J^l
-    through all that reads x^l, sqrt(positions) x Frobenius norms in networks with convolutions,
-    1e-4 added to ||x^l||^2 in the NMLS bound, mean-mse, and ||J x||^2 / M for the normalized MLS.
-    costly: which of `COSTLY` to compute.  batch_size, progress: of the computation.
-    """
-    authors = settings["conventions"] == "chen-code"
-    costly = settings["costly"]
+def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
+    """All quantities on one sample set."""
+    options: Options = settings.options
+    authors, costly = options.conventions == "chen-code", options.costly
     found = derivatives(
         model,
         samples.inputs,
         adaptive="elementwise-adaptive-trace" in costly,
         total=authors,
         corrected="corrected-bound" in costly,
-        batch_size=settings.get("batch_size"),
-        progress=settings.get("progress", False),
+        batch_size=settings.batch_size,
+        progress=settings.progress,
     )
-    loss = "mean-mse" if authors else settings["relative_flatness_loss"]
-    largest = 3 if authors else settings["singular_values"]
+    largest = 3 if authors else options.singular_values
+    loss = settings.loss
+    if authors:
+        loss = mean_mse.Loss()
+    elif options.relative_flatness_loss:
+        loss = loss_of({"loss": options.relative_flatness_loss})
     with torch.no_grad():
         values = _quantities(found, loss, largest, authors, costly)
         parts = (found.outputs, found.sharpness, found.gram, *(la.gram for la in found.layers))
@@ -247,12 +270,12 @@ def measure(model: nn.Module, samples: Samples, settings: Mapping[str, Any]) -> 
             "norm": list(NORMS),
             "bound": list(BOUNDS),
         },
-        notes=_notes(found, settings["conventions"]),
+        notes={"singular_values": largest, **_notes(found, options.conventions)},
     )
 
 
 def _quantities(
-    found: Derivatives, loss: str, largest: str | int, authors: bool, costly: list[str]
+    found: Derivatives, loss: Loss, largest: str | int, authors: bool, costly: Sequence[str]
 ) -> dict[str, Tensor]:
     layers, outputs = found.layers, found.outputs.shape[1]
     samples = len(found.outputs)
@@ -372,7 +395,7 @@ def _quantities(
     return {name: value.double() for name, value in values.items()}
 
 
-def _norms(found: Derivatives, costly: list[str], device: torch.device) -> dict[str, Tensor]:
+def _norms(found: Derivatives, costly: Sequence[str], device: torch.device) -> dict[str, Tensor]:
     """By kind, (layers,) each; NaN for the operator norm of convolutions if nobody asked."""
     kernel = [spectral_norm(layer.weight) for layer in found.layers]
     wanted = "operator-norm" in costly
@@ -440,18 +463,13 @@ def _log_mean(logs: Tensor) -> Tensor:
     return torch.logsumexp(logs, -1) - math.log(logs.shape[-1])
 
 
-def _relative_flatness(found: Derivatives, x2: Tensor, loss: str) -> Tensor:
-    """mean ||x^l||^2 Tr(J^l^T A J^l) of each layer, A the second derivative of the loss."""
+def _relative_flatness(found: Derivatives, x2: Tensor, loss: Loss) -> Tensor:
+    """||x^l||^2 Tr(J^l^T A J^l) of each layer, A the Hessian of a sample's loss in its outputs."""
     grams = torch.stack([layer.gram for layer in found.layers], dim=1)
-    trace = grams.diagonal(dim1=2, dim2=3).sum(2)
-    if loss == "cross-entropy":
-        p = found.outputs.double().softmax(1)
-        mixed = torch.einsum("ni,nlij,nj->nl", p, grams, p)
-        weighted = torch.einsum("ni,nlii->nl", p, grams)
-        return (x2 * (weighted - mixed)).mean(0)
-    samples, outputs = found.outputs.shape
-    factor = {"half-mse": 1.0, "mean-mse": 2.0 / outputs, "sum-of-squares": 2.0 * samples}[loss]
-    return factor * (x2 * trace).mean(0)
+    outputs = found.outputs.double()[:, None]
+    unit = torch.eye(outputs.shape[-1]).to(outputs).expand(len(outputs), -1, -1)
+    traces = torch.einsum("nij,nlij->nl", loss.hessian_product(outputs, unit), grams)
+    return loss.of_batch((x2 * traces).T)
 
 
 def _notes(found: Derivatives, conventions: str) -> dict[str, Any]:

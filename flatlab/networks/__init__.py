@@ -1,29 +1,28 @@
-"""Architectures: one file each with `build(inputs, outputs, activation, **options)`.
+"""Architectures: one file each, whose stem is the value of `network.name`.
 
-Each has literals beside it, which planning reads:
+Each file has
 
-    MODE         how the training engine advances many of them (see `flatlab.train`)
-    LAYERS       the files of `flatlab/train/layers` that its stacked form needs, by key; that of
-                 the activation has the activation's name, and is added where `build` takes one
-    OPTION_LAYERS  those that an option adds where it is neither false nor empty, by its name; may
-                 be left out
-    PARAMETERS   about how many it has, to foretell disk use
-    OPTIONS      what `network.options` of a grid may say: names and meanings, or "any"; may be left
-                 out where there are none
+    MODE        how the training engine advances many such networks, a literal (see `flatlab.train`)
+    Options     a subclass of `flatlab.plan.options.Architecture`: what a grid may set in `network`
+    build       `build(inputs, outputs, options)`, which returns the torch module
+
+Planning reads the first two from the syntax of the file, without importing it.
 """
 
 from __future__ import annotations
 
 import copy
 import importlib
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from flatlab.plan import module_of
-from flatlab.plan.registry import takes_activation
+from flatlab.plan import convert, module_of
 
 
 class Gaussian(nn.Module):
@@ -40,6 +39,7 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
     "tanh": nn.Tanh,
     "gaussian": Gaussian,
 }
+"""By the value of the option `activation`; each has a stacked form in `flatlab/train/layers`."""
 
 
 class Residual(nn.Module):
@@ -54,34 +54,58 @@ class Residual(nn.Module):
 
 
 class ZeroConv2d(nn.Conv2d):
-    """A convolution that starts at zero, whichever the initialization of the network."""
+    """A convolution whose weights start at zero under every initialization."""
 
 
 def build(network: Mapping[str, Any], inputs: tuple[int, ...], outputs: int) -> nn.Module:
     """A network that maps (batch, *inputs) to (batch, outputs).
 
-    network: the `network` section of a grid. What is drawn on the way comes from the global
-    generator; `flatlab.train.initializations` gives the weights. `ValueError` where it cannot be.
+    network: `name` and `options`, as in the settings of a job. Weights are drawn from the global
+    generator; `flatlab.train.initializations` replaces them. Raises `ValueError` with the reason.
     """
-    name = network["name"]
-    module = importlib.import_module(module_of("networks", name))
-    options = dict(network.get("options", {}))
-    if takes_activation(name):
-        options["activation"] = ACTIVATIONS[network["activation"]]
-    return module.build(inputs, outputs, **options)
+    return _file(network).build(inputs, outputs, options_of(network))
+
+
+def options_of(network: Mapping[str, Any]) -> Any:
+    """The options of a network with their defaults: an instance of its architecture's `Options`."""
+    return convert(network.get("options", {}), _file(network).Options, "options.")
+
+
+def _file(network: Mapping[str, Any]) -> ModuleType:
+    return importlib.import_module(module_of("networks", network["name"]))
 
 
 def seeded(
     network: Mapping[str, Any], inputs: tuple[int, ...], outputs: int, seed: int
 ) -> nn.Module:
-    """The same, drawn from a seed; the global generator is left as it was."""
+    """`build` with weights drawn from a seed; the global generator is left as it was."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         return build(network, inputs, outputs)
 
 
-def feature_size(layers: Mapping[str, nn.Module], inputs: tuple[int, ...]) -> int:
-    """How many numbers a stack of layers makes of one input; `ValueError` where it does not fit."""
+def classifier(
+    features: Mapping[str, nn.Module],
+    inputs: tuple[int, ...],
+    hidden: Iterable[int],
+    outputs: int,
+    activation: type[nn.Module],
+) -> nn.Sequential:
+    """`features`, then flatten, fc1, fcact1, fc2, ...: linear layers with activations between them.
+
+    hidden: widths of the linear layers but the last. Raises `ValueError` if the inputs do not fit.
+    """
+    layers = OrderedDict(features, flatten=nn.Flatten())
+    sizes = [_feature_size(layers, inputs), *hidden, outputs]
+    for number, size in enumerate(pairwise(sizes), start=1):
+        layers[f"fc{number}"] = nn.Linear(*size)
+        if number < len(sizes) - 1:
+            layers[f"fcact{number}"] = activation()
+    return nn.Sequential(layers)
+
+
+def _feature_size(layers: Mapping[str, nn.Module], inputs: tuple[int, ...]) -> int:
+    """How many numbers a stack of layers makes of one input."""
     stack = copy.deepcopy(nn.Sequential(*layers.values())).eval()
     with torch.no_grad():
         try:

@@ -1,6 +1,6 @@
-"""Networks of timm by name, and their weights from files or from timm's hub.
+"""Networks of timm by name, with weights from files or from timm's hub.
 
-timm takes seconds to import: it is imported where it is used.
+timm takes seconds to import, so it is imported where it is used.
 """
 
 from __future__ import annotations
@@ -19,20 +19,22 @@ ENDING = ".safetensors"
 
 
 def family_of(name: str) -> str:
-    """What comes before the first underscore, as in the authors' code: vit, swinv2, resnet10t."""
+    """The name up to the first underscore, as in the authors' code: vit, swinv2, resnet10t."""
     return name.split(".")[0].split("_")[0]
 
 
 def wanted(networks: str | Sequence[str], folder: Path) -> list[str]:
-    """The names of networks, sorted.
+    """The sorted names of the chosen networks.
 
-    networks: names and patterns, of which timm has pretrained weights; or "folder": whatever has a
-    file of weights there.  folder: where weights lie.
+    networks: names, and patterns for timm's pretrained models; or "folder": every network whose
+    weights are there.  folder: holds <name>.safetensors.
     """
     if networks == "folder":
         found = sorted(path.name.removesuffix(ENDING) for path in folder.glob(f"*{ENDING}"))
         if not found:
-            raise DataError(f"{folder} has no {ENDING} files; put weights there, named by network")
+            raise DataError(
+                f"{folder} has no {ENDING} files; put weights there as <network>{ENDING}"
+            )
         return found
     import timm
 
@@ -43,7 +45,7 @@ def wanted(networks: str | Sequence[str], folder: Path) -> list[str]:
 
 
 def build(name: str, **options: Any) -> nn.Module:
-    """A network of timm in evaluation mode; `DataError` where timm cannot make it."""
+    """A network of timm in evaluation mode; `DataError` if timm cannot create it."""
     import timm
 
     try:
@@ -53,13 +55,13 @@ def build(name: str, **options: Any) -> nn.Module:
 
 
 def load(name: str, folder: Path) -> nn.Module:
-    """A pretrained network: weights of <folder>/<name>.safetensors, else of timm's hub."""
+    """A pretrained network, with weights from <folder>/<name>.safetensors or else timm's hub."""
     path = folder / f"{name}{ENDING}"
     return with_weights(build(name), path) if path.is_file() else build(name, pretrained=True)
 
 
 def with_weights(model: nn.Module, path: Path) -> nn.Module:
-    """The same network with the weights of a file; `DataError` where they do not fit it."""
+    """The same network with the weights of a file; `DataError` if they do not fit."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -75,22 +77,22 @@ def with_weights(model: nn.Module, path: Path) -> nn.Module:
 
 
 def configuration(model: nn.Module) -> Mapping[str, Any]:
-    """What timm says of a network's inputs: input_size, mean, std, interpolation, crop_pct."""
+    """How a network's inputs are prepared: input_size, mean, std, interpolation, crop_pct."""
     import timm.data
 
     return timm.data.resolve_model_data_config(model)
 
 
 def outputs_of(model: nn.Module) -> int:
-    """How many classes a network tells apart."""
+    """The number of classes."""
     return int(getattr(model, "num_classes", 0))
 
 
 def parameters_of(model: nn.Module) -> int:
-    """How many numbers are trained."""
+    """The number of parameters."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 
 def first_line(error: Exception) -> str:
-    """The first line of what a library says: the rest lists every weight."""
+    """The first line of a library's error message; the rest lists every weight."""
     return re.sub(r"\s+", " ", str(error)).strip()[:200]

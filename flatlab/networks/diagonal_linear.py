@@ -8,11 +8,19 @@ from math import log, prod
 import torch
 from torch import Tensor, nn
 
+from flatlab.plan.options import Architecture
+
 MODE = "batched"
-LAYERS = ["flatten", "product"]
-PARAMETERS = 400
 SCALES = (0.01, 1.0)
 """Between which the deviation of the initial u and v is drawn, log-uniformly: an assumption."""
+
+
+class Options(Architecture, frozen=True):
+    def layers(self) -> list[str]:
+        return ["flatten", "product"]
+
+    def parameters(self, inputs: tuple[int, ...], outputs: int) -> int:
+        return 2 * prod(inputs) * outputs
 
 
 class Diagonal(nn.Module):
@@ -32,7 +40,7 @@ class Diagonal(nn.Module):
         return x @ (self.u * self.v).T
 
 
-def build(inputs: tuple[int, ...], outputs: int) -> nn.Sequential:
+def build(inputs: tuple[int, ...], outputs: int, options: Options) -> nn.Sequential:
     """One layer `diagonal`."""
     layer = Diagonal(prod(inputs), outputs)
     return nn.Sequential(OrderedDict(flatten=nn.Flatten(), diagonal=layer))

@@ -1,46 +1,51 @@
-"""LeNet-5: convolutions of 6 and 16 channels with 5 x 5 kernels, then 400-120-84-N."""
+"""LeNet-5: convolutions of 6 and 16 channels with 2 x 2 max pooling, then 120-84-N.
+
+The default is for images of 32 x 32 pixels; a kernel of 3 with padding 1 suits 8 x 8 pixels.
+"""
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from itertools import pairwise
+from math import prod
+from typing import Annotated
 
+from msgspec import Meta
 from torch import nn
 
-from flatlab.networks import feature_size
+from flatlab.networks import ACTIVATIONS, classifier
+from flatlab.plan.options import Activation, Architecture
 
 MODE = "graphs"
-LAYERS = ["convolution", "max-pool", "flatten", "linear"]
-PARAMETERS = 62_006
-OPTIONS = {
-    "kernel": "size of the kernels",
-    "padding": "of the convolutions",
-}
+CHANNELS = (6, 16)
+HIDDEN = (120, 84)
 
 
-def build(
-    inputs: tuple[int, ...],
-    outputs: int,
-    activation: type[nn.Module],
-    kernel: int = 5,
-    padding: int = 0,
-) -> nn.Sequential:
-    """For images of 32 x 32 pixels; conv1, conv2, fc1, fc2, fc3, 2 x 2 max pooling.
+class Options(Architecture, frozen=True):
+    activation: Activation
+    kernel: Annotated[int, Meta(ge=1, description="size of the convolutions' kernels")] = 5
+    padding: Annotated[int, Meta(ge=0, description="zero padding of the convolutions")] = 0
 
-    inputs: (channels, height, width).  kernel, padding: of the convolutions.
-    """
-    layers: OrderedDict[str, nn.Module] = OrderedDict(
-        conv1=nn.Conv2d(inputs[0], 6, kernel, padding=padding),
-        act1=activation(),
-        pool1=nn.MaxPool2d(2),
-        conv2=nn.Conv2d(6, 16, kernel, padding=padding),
-        act2=activation(),
-        pool2=nn.MaxPool2d(2),
-        flatten=nn.Flatten(),
-    )
-    size = feature_size(layers, inputs)
-    for number, width in enumerate((120, 84), start=1):
-        layers[f"fc{number}"] = nn.Linear(size, width)
-        layers[f"fcact{number}"] = activation()
-        size = width
-    layers["fc3"] = nn.Linear(size, outputs)
-    return nn.Sequential(layers)
+    def layers(self) -> list[str]:
+        return ["convolution", "max-pool", "flatten", "linear", self.activation]
+
+    def parameters(self, inputs: tuple[int, ...], outputs: int) -> int:
+        before, *pixels = inputs
+        count = 0
+        for channels in CHANNELS:
+            count += channels * (self.kernel**2 * before + 1)
+            pixels = [(size + 2 * self.padding - self.kernel + 1) // 2 for size in pixels]
+            before = channels
+        sizes = [before * prod(pixels), *HIDDEN, outputs]
+        return count + sum((before + 1) * after for before, after in pairwise(sizes))
+
+
+def build(inputs: tuple[int, ...], outputs: int, options: Options) -> nn.Sequential:
+    """Layers conv1, act1, pool1, conv2, ..., fc1, fcact1, fc2, fcact2, fc3."""
+    activation = ACTIVATIONS[options.activation]
+    layers: dict[str, nn.Module] = {}
+    channels = inputs[0], *CHANNELS
+    for number, size in enumerate(pairwise(channels), start=1):
+        layers[f"conv{number}"] = nn.Conv2d(*size, options.kernel, padding=options.padding)
+        layers[f"act{number}"] = activation()
+        layers[f"pool{number}"] = nn.MaxPool2d(2)
+    return classifier(layers, inputs, HIDDEN, outputs, activation)

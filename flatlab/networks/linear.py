@@ -7,11 +7,19 @@ from math import prod
 
 from torch import nn
 
+from flatlab.plan.options import Architecture
+
 MODE = "batched"
-LAYERS = ["flatten", "linear"]
-PARAMETERS = 100
 DEVIATION = 1 / 500
 """Of the initial weights, as in the authors' public notebook; the paper does not say."""
+
+
+class Options(Architecture, frozen=True):
+    def layers(self) -> list[str]:
+        return ["flatten", "linear"]
+
+    def parameters(self, inputs: tuple[int, ...], outputs: int) -> int:
+        return prod(inputs) * outputs
 
 
 class NearZero(nn.Linear):
@@ -21,7 +29,7 @@ class NearZero(nn.Linear):
         nn.init.normal_(self.weight, std=DEVIATION)
 
 
-def build(inputs: tuple[int, ...], outputs: int) -> nn.Sequential:
+def build(inputs: tuple[int, ...], outputs: int, options: Options) -> nn.Sequential:
     """One layer `fc`."""
     layer = NearZero(prod(inputs), outputs, bias=False)
     return nn.Sequential(OrderedDict(flatten=nn.Flatten(), fc=layer))

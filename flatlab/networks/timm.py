@@ -1,39 +1,35 @@
-"""Networks of timm, small ones of their families, by `network.options`.
+"""Networks of timm: any of its models, built with arguments that make it small.
 
-{architecture: resnet10t, channels: [8, 16, 24, 32], stem_width: 8}: an architecture as timm has it,
-and what it is built with there. timm takes seconds to import: it is imported where it is used.
+For example {model: resnet10t, arguments: {channels: [8, 16, 24, 32], stem_width: 8}}.
 """
 
 from __future__ import annotations
 
-import re
-from typing import Any
+from typing import Annotated, Any
 
+from msgspec import Meta
 from torch import nn
 
+from flatlab.networks import _timm
+from flatlab.plan.options import Architecture
+
 MODE = "loop"
-LAYERS: list[str] = []
-PARAMETERS = 60_000
-OPTIONS = "any"
 
 
-def build(
-    inputs: tuple[int, ...], outputs: int, architecture: str = "", **options: Any
-) -> nn.Module:
-    """For images of as many channels as there are; one cut into patches is told their size.
+class Options(Architecture, frozen=True):
+    model: Annotated[str, Meta(description="its name in timm")]
+    arguments: Annotated[dict[str, Any], Meta(description="of timm.create_model")]
+
+    def parameters(self, inputs: tuple[int, ...], outputs: int) -> int:
+        return 60_000  # about: of the small ones in this project
+
+
+def build(inputs: tuple[int, ...], outputs: int, options: Options) -> nn.Module:
+    """A model for images of shape `inputs`; one that cuts them into patches is told their size.
 
     The weights are timm's own, from the global generator: initialization `as-built` keeps them.
     """
-    import timm
-
-    if not architecture:
-        raise ValueError("options.architecture is missing; it names an architecture of timm")
-    size: dict[str, Any] = {"img_size": inputs[-1]} if "patch_size" in options else {}
-    try:
-        model = timm.create_model(
-            architecture, num_classes=outputs, in_chans=inputs[0], **size, **options
-        )
-    except (RuntimeError, TypeError, ValueError, AssertionError, OSError) as error:
-        reason = re.sub(r"\s+", " ", str(error)).strip()[:200]
-        raise ValueError(f"{architecture} cannot be built: {reason}") from None
-    return model.eval()
+    size: dict[str, Any] = {"img_size": inputs[-1]} if "patch_size" in options.arguments else {}
+    return _timm.build(
+        options.model, num_classes=outputs, in_chans=inputs[0], **size, **options.arguments
+    )

@@ -1,6 +1,6 @@
 """What there is: the folders of the package are the registries, a file's stem is the key.
 
-Keys have hyphens where file names have underscores: `mlp4-small` lives in `networks/mlp4_small.py`.
+Keys have hyphens where file names have underscores: `max-pool` is `train/layers/max_pool.py`.
 Nothing is imported here: planning must not wait for torch or matplotlib.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ def keys_of(folder: str) -> list[str]:
 
 
 def module_of(folder: str, key: str) -> str:
-    """The module that defines a key: ("networks", "mlp4-small") -> flatlab.networks.mlp4_small."""
+    """The module that defines a key: ("train/layers", "tanh") -> flatlab.train.layers.tanh."""
     return f"flatlab.{folder.replace('/', '.')}.{key.replace('-', '_')}"
 
 
@@ -44,43 +43,14 @@ def mode_of(network: str) -> str:
     return literal(path_of("networks", network), "MODE")
 
 
-def parameters_of(network: str) -> int:
-    """About how many parameters an architecture has: its literal PARAMETERS."""
-    return literal(path_of("networks", network), "PARAMETERS")
+def input_shape(data_set: str) -> tuple[int, ...]:
+    """The shape of one input of a data set, (features) or (channels, height, width): its SHAPE."""
+    return literal(path_of("data", data_set), "SHAPE")
 
 
-def takes_activation(network: str) -> bool:
-    """Whether an architecture has hidden layers that an activation follows: an argument of build.
-
-    It is read from the syntax, as all that planning knows of an architecture.
-    """
-    body = ast.parse(path_of("networks", network).read_text()).body
-    build = next(n for n in body if isinstance(n, ast.FunctionDef) and n.name == "build")
-    return "activation" in [argument.arg for argument in build.args.args]
-
-
-def layers_of(name: str, activation: str | None, options: Mapping[str, Any]) -> list[str]:
-    """The rules that the stacked form of a network needs: keys of flatlab/train/layers."""
-    path = path_of("networks", name)
-    used = list(literal(path, "LAYERS"))
-    by_option = literal(path, "OPTION_LAYERS") if "OPTION_LAYERS" in assignments(path) else {}
-    for option, layers in by_option.items():
-        used += layers if options.get(option) else []
-    if activation and takes_activation(name):
-        used.append(activation)
-    for key in used:
-        check_known("train/layers", key, f"networks/{path.name}: LAYERS")
-    return used
-
-
-def check_options(network: str, options: Iterable[str], where: str) -> None:
-    """Raise `PlanError` where an architecture does not know one of `options`."""
-    path = path_of("networks", network)
-    known = literal(path, "OPTIONS") if "OPTIONS" in assignments(path) else {}
-    for option in options if known != "any" else ():
-        if option not in known:
-            hint = closest(option, known) if known else f"{network} has none"
-            raise PlanError(f"{where}: unknown option {option!r}; {hint}")
+def outputs_of(data_set: str) -> int:
+    """The classes of a data set, or the numbers in one of its targets: its literal OUTPUTS."""
+    return literal(path_of("data", data_set), "OUTPUTS")
 
 
 def training_keys_of(optimizer: str) -> list[str]:
@@ -88,33 +58,15 @@ def training_keys_of(optimizer: str) -> list[str]:
     return literal(path_of("train/optimizers", optimizer), "READS")
 
 
-def families_of_grids() -> list[str]:
-    """The families that grids are measured by: those with a literal SETTINGS."""
-    return [key for key in keys_of("metrics") if "SETTINGS" in assignments(path_of("metrics", key))]
-
-
 def joined(families: str) -> list[str]:
     """The families that one job measures and one file holds: `accuracy+geometry` are two."""
     return families.split("+")
 
 
-def settings_of(families: str) -> list[str]:
-    """The keys of a grid's `measure` section that families depend on: their literals SETTINGS.
-
-    families: one, or several as in `joined`. One with a function `measure` is evaluated on the
-    grid's sample sets, and depends on them.
-    """
-    used: list[str] = []
-    for path in (path_of("metrics", family) for family in joined(families)):
-        body = ast.parse(path.read_text()).body
-        on_samples = "measure" in {n.name for n in body if isinstance(n, ast.FunctionDef)}
-        used += [*(["samples"] if on_samples else []), *literal(path, "SETTINGS")]
-    return list(dict.fromkeys(used))
-
-
-def arguments_of(simulation: str) -> dict[str, str]:
-    """What an experiment of a simulation states, with meanings: its literal SETTINGS."""
-    return literal(path_of("simulations", simulation), "SETTINGS")
+def measures_samples(family: str) -> bool:
+    """Whether a family is evaluated on the sample sets of a grid: it has a function `measure`."""
+    body = ast.parse(path_of("metrics", family).read_text()).body
+    return "measure" in {node.name for node in body if isinstance(node, ast.FunctionDef)}
 
 
 def experiment_keys(folder: Path | None = None) -> list[str]:

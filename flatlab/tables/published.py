@@ -1,7 +1,7 @@
-"""Published tables and verdicts of before, as today's code would write them.
+"""Older published tables and verdicts, read as today's code would write them.
 
-What lies in `results/published/` was made when tables of grids, studies and zoos had attributes of
-their own. This is the one place that knows these; it goes when everything has been published anew.
+Some of `results/published/` was made when tables of grids, studies and zoos had attributes of
+their own. This is the only module that knows these; it goes once everything is published anew.
 """
 
 from __future__ import annotations
@@ -11,19 +11,38 @@ from typing import Any
 
 import xarray as xr
 
+from flatlab.tables.runs import counts, extent
+
+NETWORKS = {
+    "mlp3": "mlp (width 200, depth 3)",
+    "mlp3-small": "mlp (width 32, depth 3)",
+    "mlp4": "mlp",
+    "mlp4-small": "mlp (width 64)",
+    "mlp4-regression": "mlp (width 256)",
+    "mlp4-regression-small": "mlp (width 64)",
+    "lenet5-small": "lenet5 (kernel 3, padding 1)",
+    "vgg11": "vgg",
+    "vgg-narrow": "vgg (widths 16-pool-16-pool-32-pool-64-pool-64-pool, hidden 128, padding 2)",
+    "vgg-small": "vgg (widths 8-8-pool-16-16-pool, hidden 32-32)",
+}
+"""Today's labels of networks whose width was a file of its own, by their former keys."""
+
+
+def network_now(name: str) -> str:
+    """Today's label of a network of a published table, verdict or benchmark."""
+    return NETWORKS.get(name, name)
+
 
 def with_current_names(table: xr.Dataset, key: str) -> xr.Dataset:
-    """A table with the attributes that every table has; one that has them stays as it is.
+    """A table with today's attributes; one that has them already is returned unchanged.
 
     key: the experiment that it is the table of.
     """
     if "experiment" in table.attrs:
         return table
-    about = dict(table.attrs)
-    if "diverged" in table.coords:
-        diverged = int(table["diverged"].sum())
-        about |= {"diverged": diverged, "runs": table.sizes["run"] - diverged}
-    return table.assign_attrs(_current(about, key))
+    renamed = _with_networks(table.attrs)
+    about = renamed | (counts(table) if "diverged" in table.coords else {})
+    return table.assign_attrs({**renamed, **_current(about, key)})
 
 
 def with_tables(verdicts: Mapping[str, Any]) -> dict[str, Any]:
@@ -32,27 +51,31 @@ def with_tables(verdicts: Mapping[str, Any]) -> dict[str, Any]:
         return dict(verdicts)
     before = {**verdicts["grids"], **verdicts.get("studies", {})}
     rest = {name: value for name, value in verdicts.items() if name not in ("grids", "studies")}
-    return {**rest, "tables": {key: {**a, **_current(a, key)} for key, a in before.items()}}
+    abouts = {key: _with_networks(about) for key, about in before.items()}
+    return {**rest, "tables": {key: {**a, **_current(a, key)} for key, a in abouts.items()}}
+
+
+def _with_networks(about: Mapping[str, Any]) -> dict[str, Any]:
+    """The same attributes with today's labels of networks."""
+    renamed = dict(about)
+    if "network" in about:
+        replaced, on, data = about["stands_in_for"].partition(" on ")
+        renamed["stands_in_for"] = f"{network_now(replaced)}{on}{data}"
+        renamed["network"] = network_now(about["network"])
+    return renamed
 
 
 def _current(about: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """The attributes that every table has, from those of a grid, a study or a zoo."""
+    """Today's attributes, from those of a grid, a study or a zoo."""
     stands_in_for = about.get("stands_in_for", "")
     suffix = f"; it stands in for the paper's {stands_in_for}"  # of zoos; captions say it anyway
-    extent = about["extent"].removesuffix(suffix) if "extent" in about else _extent(about)
+    if "extent" in about:
+        words = about["extent"].removesuffix(suffix)
+    else:
+        words = extent(about, about["runs"], about["diverged"])
     return {
         "experiment": key,
         "name": about.get("study", key),
-        "extent": extent,
+        "extent": words,
         "stands_in_for": stands_in_for,
     }
-
-
-def _extent(about: Mapping[str, Any]) -> str:
-    """How much a grid has, in words."""
-    count = about["left_out"]
-    not_trained = f"; {count} more of the grid are not trained" if count else ""
-    return (
-        f"{about['runs']} {about['network']} networks on {about['data']}, {about['length']} each; "
-        f"{about['diverged']} diverged and left out{not_trained}"
-    )

@@ -112,7 +112,7 @@ def _training(
     for seed in settings["seeds"]:
         try:
             model = seeded(settings["network"], shape, outputs, seed)
-        except ValueError as error:
+        except (ValueError, DataError) as error:
             raise TrainError(f"network.name {settings['network']['name']}: {error}") from None
         draw(model, settings["network"]["initialization"], seed)
         models.append(model)

@@ -67,8 +67,8 @@ class Builder:
             if layers is not None:
                 return layers
         raise NotStackable(
-            f"the layer {name} ({type(module).__name__}) has no stacked form among the LAYERS of "
-            f"its architecture, {', '.join(self.rules) or 'none'}; add there the file of "
+            f"the layer {name} ({type(module).__name__}) has no stacked form among the layers that "
+            f"its architecture lists, {', '.join(self.rules) or 'none'}; add there the file of "
             "flatlab/train/layers that makes one"
         )
 

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from flatlab.objective import framework_loss, share
-from flatlab.plan.registry import layers_of
+from flatlab.losses import loss_of
+from flatlab.networks import options_of
 from flatlab.splits import Split
 from flatlab.train.optimizers import optimizer_of
 from flatlab.train.stacks import Group
@@ -63,7 +63,7 @@ class Loop:
 
     def __init__(self, models: list[nn.Module], split: Split, settings: Mapping[str, Any]) -> None:
         self.models, self.split, self.training = models, split, settings["training"]
-        self.optimizer = optimizer_of(self.training)
+        self.optimizer, self.loss = optimizer_of(self.training), loss_of(self.training)
         parameters = [list(model.parameters()) for model in models]
         self.updates = [self.optimizer.reference(each, self.training) for each in parameters]
         self.left = list(range(len(models)))
@@ -92,8 +92,8 @@ class Loop:
         update.zero_grad()
         for index in samples.split(self.training["batch_size"]):
             outputs = model(self.split.inputs[index])
-            loss = framework_loss(outputs, self.split.targets[index], self.training)
-            (loss * share(len(index), len(samples), self.training)).backward()
+            loss = self.loss.reference(outputs, self.split.targets[index])
+            (loss * self.loss.share(len(index), len(samples))).backward()
         update.step()
 
     def leave_out(self, run: int) -> None:
@@ -142,9 +142,7 @@ class Stacks:
         together: bool,
     ) -> None:
         parts = [models] if together else [[model] for model in models]
-        network = settings["network"]
-        options = network.get("options", {})
-        rules = layers_of(network["name"], network.get("activation"), options)
+        rules = options_of(settings["network"]).layers()
         self.groups = [Group(part, split, settings["training"], rules) for part in parts]
         width = len(parts[0])
         self.place = [divmod(run, width) for run in range(len(models))]

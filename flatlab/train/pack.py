@@ -11,7 +11,7 @@ import torch
 import xarray as xr
 from torch import Tensor, nn
 
-from flatlab.objective import sample_losses, total_loss
+from flatlab.losses import loss_of
 from flatlab.splits import EVALUATED, Split
 from flatlab.store import as_strings
 from flatlab.train.minibatches import Order, chunk_steps, steps_per_epoch
@@ -79,6 +79,7 @@ class PackTraining:
     ) -> None:
         self.split, self.settings, self.keeper = split, settings, keeper
         self.training: Mapping[str, Any] = settings["training"]
+        self.loss = loss_of(self.training)
         samples = len(split)
         epochs = self.training["epochs"]
         per_epoch = steps_per_epoch(samples, self.training)
@@ -195,11 +196,11 @@ class PackTraining:
         for start in range(0, len(split), piece):
             part = slice(start, start + piece)
             outputs = self.networks.forward(split.inputs[part][None])
-            losses.append(sample_losses(outputs, split.targets[part], self.training))
+            losses.append(self.loss.values(outputs, split.targets[part]))
             if split.labels is not None:
                 right.append(outputs.argmax(-1) == split.labels[part])
             yield
-        loss = total_loss(torch.cat(losses, 1), self.training)
+        loss = self.loss.of_batch(torch.cat(losses, 1))
         if split.labels is None:
             accuracy = torch.full_like(loss, torch.nan, dtype=torch.float64)
         else:
@@ -213,8 +214,8 @@ class PackTraining:
         )
         index = index[:, :EVALUATED].to(self.split.device)
         outputs = self.networks.forward(self.split.inputs[index])
-        losses = sample_losses(outputs, self.split.targets[index], self.training)
-        return total_loss(losses, self.training).cpu().numpy()
+        losses = self.loss.values(outputs, self.split.targets[index])
+        return self.loss.of_batch(losses).cpu().numpy()
 
     def _weights(self) -> dict[str, np.ndarray]:
         states = [self.networks.read(run) for run in range(len(self.settings["runs"]))]

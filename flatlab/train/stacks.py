@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from flatlab.objective import loss_gradient, share
+from flatlab.losses import loss_of
 from flatlab.splits import Split
 from flatlab.train.builder import stack
 from flatlab.train.chain import Chain
@@ -134,6 +134,7 @@ class Stack:
         self.split, self.training, self.runs = split, training, len(models)
         self.chain: Chain
         self.chain, self.tensors = stack(models, rules)
+        self.loss = loss_of(training)
         optimizer = optimizer_of(training)
         self.update = optimizer.Stacked(self.chain.parameters, training, self.runs)
         device = split.device
@@ -163,7 +164,7 @@ class Stack:
         gradients = self._gradients(pieces[0])
         if len(pieces) > 1:
             whole = order.shape[1]
-            shares = [share(piece.shape[1], whole, self.training) for piece in pieces]
+            shares = [self.loss.share(piece.shape[1], whole) for piece in pieces]
             torch._foreach_mul_(gradients, shares[0])
             for piece, weight in zip(pieces[1:], shares[1:], strict=True):
                 torch._foreach_add_(gradients, self._gradients(piece), alpha=weight)
@@ -181,7 +182,7 @@ class Stack:
             for tensor in (self.split.inputs, self.split.targets)
         )
         outputs, tape = self.chain.forward(inputs, True)
-        gradient = loss_gradient(outputs, targets, self.training)
+        gradient = self.loss.gradient(outputs, targets)
         return self.chain.backward(tape, gradient, False)[1]
 
     @torch.no_grad()

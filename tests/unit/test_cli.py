@@ -31,8 +31,8 @@ def built(project: Path) -> None:
     about = {
         "name": "mlp-grid",
         "scale": "demo",
-        "extent": "99 mlp4-small networks on digits; 1 diverged and left out",
-        "stands_in_for": "mlp4 on fashion-mnist",
+        "extent": "99 mlp (width 64) networks on digits; 1 diverged and left out",
+        "stands_in_for": "mlp on fashion-mnist",
     }
     verdicts = {"target": "chen2026_figH8", "claims": [claim], "tables": {"mlp-grid": about}}
     store.save_json(place / "verdicts" / "chen2026" / "figH8.json", verdicts)
@@ -49,7 +49,7 @@ def test_the_summary_names_targets_verdicts_and_where_to_look(
     text = capsys.readouterr().out
     for part in (
         "chen2026_figH8",
-        "mlp-grid: 99 mlp4-small networks on digits; 1 diverged and left out; stands in for mlp4",
+        "mlp-grid: 99 mlp (width 64) networks on digits; 1 diverged and left out; stands in for",
         "undecided  c1",
         "why",
         "results/demo/figures/chen2026/figH8.pdf",
@@ -100,7 +100,7 @@ def test_experiments_lists_what_each_has_at_a_scale(
     text = capsys.readouterr().out
     for part in (
         "mlp-grid (grid, demo): Four-layer perceptrons",
-        "100 mlp4-small networks on digits",
+        "100 mlp (width 64) networks on digits",
         "lr0.1-b20-s5-19",
         "representativeness (simulation, demo): ",
         "repeats: 4",
@@ -109,7 +109,7 @@ def test_experiments_lists_what_each_has_at_a_scale(
     assert main(["experiments", "mlp-grid", "--scale", "paper"]) == 0
     text = capsys.readouterr().out
     assert "mlp-grid (grid, paper)" in text
-    assert "100 mlp4 networks on fashion-mnist" in text
+    assert "100 mlp networks on fashion-mnist" in text
     assert "representativeness" not in text
     assert main(["experiments", "mlp-gird"]) == 1
     assert "unknown experiment 'mlp-gird'; did you mean 'mlp-grid'" in capsys.readouterr().err

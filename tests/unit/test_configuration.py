@@ -5,13 +5,19 @@ from __future__ import annotations
 import copy
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
 from flatlab import plan
+from flatlab.data import load
 from flatlab.experiments._jobs import train_settings
-from flatlab.experiments._packs import SECTION_OF, VARYING
+from flatlab.experiments._packs import VARYING, sections
 from flatlab.experiments.grid import Grid
+from flatlab.metrics._pack import measure_pack
+from flatlab.plan.options import architecture
+from flatlab.tables.runs import collect
+from flatlab.train import train_packs
 
 ROOT = Path(__file__).resolve().parents[2]
 EXPERIMENTS = ROOT / "experiments"
@@ -47,8 +53,8 @@ BAD_GRIDS = {
     ),
     "unknown network": (
         ("scales", "demo", "network", "name"),
-        "mlp4-smal",
-        ["scales.demo.network.name", "did you mean 'mlp4-small'"],
+        "mlpp",
+        ["scales.demo.network.name", "did you mean 'mlp'"],
     ),
     "unknown family": (
         ("scales", "demo", "measure", "families"),
@@ -87,23 +93,61 @@ BAD_GRIDS = {
     "empty setting": (("settings", 0), {}, ["settings[0]", "at least one key"]),
     "unknown network of a setting": (
         ("settings", 0, "architecture"),
-        "mlp5",
-        ["settings[0].architecture", "did you mean 'mlp4'"],
+        "mpl",
+        ["settings[0].architecture", "did you mean 'mlp'"],
     ),
     "name of a setting that fits no path": (
         ("settings", 0, "name"),
         "a/b",
         ["settings[0].name", "'a/b'"],
     ),
-    "option that an architecture does not know": (
+    "misspelt option": (
         ("scales", "demo", "network"),
-        {"name": "mlp4", "options": {"width": [3]}},
-        ["scales.demo.network.options", "unknown option 'width'", "did you mean 'widths'"],
+        {"widht": 3},
+        ["scales.demo.network: unknown key 'widht'", "did you mean 'width'"],
     ),
-    "option of an architecture without any": (
-        ("scales", "demo", "network", "options"),
-        {"widths": [3]},
-        ["scales.demo.network.options", "mlp4-small has none"],
+    "option of another architecture": (
+        ("network", "widths"),
+        [3],
+        ["network: unknown key 'widths'", "did you mean 'width'"],
+    ),
+    "option of another architecture in a setting": (
+        ("settings", 0, "kernel"),
+        3,
+        ["settings[0]: unknown key 'kernel'", "Known: activation, depth, initialization"],
+    ),
+    "option that no architecture has": (
+        ("settings", 0, "kernels"),
+        3,
+        ["settings[0]: unknown key 'kernels'", "did you mean 'kernel'"],
+    ),
+    "option of an architecture that a scale replaces": (
+        ("scales", "demo", "network"),
+        {"name": "lenet5", "width": 3},
+        ["scales.demo.network: unknown key 'width'"],
+    ),
+    "architecture without a name": (("network", "name"), DELETE, ["network.name", "found None"]),
+    "architecture that is no name": (("network", "name"), 3, ["network.name", "found 3"]),
+    "width that is no number": (
+        ("scales", "demo", "network", "width"),
+        "wide",
+        ["scales.demo.network.width", "'wide'", "integer >= 1 or list of"],
+    ),
+    "width of zero": (("settings", 0, "width"), 0, ["settings[0].width", ">= 1"]),
+    "widths that are too few": (
+        ("scales", "demo", "network", "width"),
+        [3, 3],
+        ["scales.demo.network: depth 4 needs 3 widths"],
+    ),
+    "unknown normalization": (
+        ("scales", "demo", "network"),
+        {"name": "vgg", "normalization": "bacth"},
+        ["scales.demo.network.normalization", "did you mean 'batch'"],
+    ),
+    "unknown activation": (
+        ("network", "activation"),
+        "rleu",
+        ["network.activation", "did you mean 'relu'"],
     ),
     "unknown optimizer": (
         ("training", "optimizer"),
@@ -122,8 +166,8 @@ BAD_GRIDS = {
     ),
     "activation left out": (
         ("network", "activation"),
-        None,
-        ["network.activation is missing", "mlp4"],
+        DELETE,
+        ["network.activation is missing"],
     ),
     "unknown data set of a setting": (("settings", 0, "set"), "digit", ["settings[0].set"]),
     "contradiction in a setting": (
@@ -281,8 +325,8 @@ def test_the_grids_of_the_project_are_sound_at_every_scale(scale: str) -> None:
 
 def test_a_scale_overrides_only_what_it_names() -> None:
     demo, paper = (load_grid(EXPERIMENTS / "mlp-grid.yaml", scale) for scale in ("demo", "paper"))
-    assert (paper.data_sets, paper.networks) == (["fashion-mnist"], ["mlp4"])
-    assert (demo.data_sets, demo.networks) == (["digits"], ["mlp4-small"])
+    assert (paper.data_sets, paper.networks) == (["fashion-mnist"], ["mlp"])
+    assert (demo.data_sets, demo.networks) == (["digits"], ["mlp (width 64)"])
     pack, small = (next(iter(grid.packs.values())) for grid in (paper, demo))
     assert small.data.scaling == pack.data.scaling
     assert pack.training.iterations == 750_000
@@ -290,7 +334,9 @@ def test_a_scale_overrides_only_what_it_names() -> None:
 
 def test_a_key_stands_in_one_of_the_sections_that_may_vary() -> None:
     """So that a setting needs no sections."""
-    assert len(SECTION_OF) == sum(len(kind.__struct_fields__) for kind in VARYING.values())
+    keys = [key for kind in VARYING.values() for key in kind.__struct_fields__ if key != "options"]
+    options = {o for key in plan.keys_of("networks") for o in architecture(key).__struct_fields__}
+    assert len(sections()) == len(keys) + len(options)
 
 
 def test_settings_vary_the_data_and_the_network_too(tmp_path: Path) -> None:
@@ -298,38 +344,82 @@ def test_settings_vary_the_data_and_the_network_too(tmp_path: Path) -> None:
     settings = [
         {"scaling": "unit", "activation": "relu", **of_training},
         {"scaling": "standardized", "activation": "tanh", **of_training},
-        {"set": "fashion-mnist", "architecture": "lenet5-small", **of_training},
+        {"set": "fashion-mnist", "architecture": "lenet5", "kernel": 3, **of_training},
     ]
     content = changed(("settings",), settings) | {"seeds": ["0-4"]}
     grid = load_grid(written(tmp_path, content), "demo")
     first, second, third = grid.packs.values()
     assert second.key == "tanh-scalingstandardized-lr0.1-b20-s0-4"
-    assert (first.data.scaling, first.network.activation) == ("unit", "relu")
-    assert (second.data.scaling, second.network.activation) == ("standardized", "tanh")
+    assert (first.data.scaling, first.network.options.activation) == ("unit", "relu")
+    assert (second.data.scaling, second.network.options.activation) == ("standardized", "tanh")
     assert second.hyperparameters == settings[1]
     assert (second.data.set, third.data.set) == ("digits", "fashion-mnist")
-    assert grid.networks == ["mlp4-small", "lenet5-small"]
+    assert grid.networks == ["mlp (width 64)", "lenet5 (kernel 3)"]
     assert grid.data_sets == ["digits", "fashion-mnist"]
     trained = [train_settings(pack) for pack in grid.packs.values()]
     measured = [grid.measuring(p, "geometry").settings for p in grid.packs]
     for settings_of_jobs in (trained, measured):
         assert [s["data"]["scaling"] for s in settings_of_jobs[:2]] == ["unit", "standardized"]
-        assert [s["network"]["activation"] for s in settings_of_jobs[:2]] == ["relu", "tanh"]
+        options = [job["network"]["options"] for job in settings_of_jobs]
+        assert [each["activation"] for each in options] == ["relu", "tanh", "relu"]
+        assert [set(each) for each in options[1:]] == [
+            {"activation", "width", "depth"},
+            {"activation", "kernel", "padding"},
+        ]
+
+
+def test_a_scale_may_have_another_architecture_than_the_paper(tmp_path: Path) -> None:
+    """It keeps what both have, the activation; an option that it lacks is dropped."""
+    content = changed(("network", "width"), 300)
+    content["scales"]["demo"]["network"] = {"name": "lenet5", "padding": 2}
+    path = written(tmp_path, content)
+    assert load_grid(path, "paper").networks == ["mlp (width 300)"]
+    assert load_grid(path, "demo").networks == ["lenet5 (padding 2)"]
+    packs = load_grid(path, "demo").packs.values()
+    assert {pack.network.options.activation for pack in packs} == {"relu"}
+
+
+def test_a_width_sweep_is_a_grid(tmp_path: Path) -> None:
+    """Two packs with the width as a hyper-parameter: trained, measured and joined in one table."""
+    content = changed(("settings",), {"width": [16, 32]})
+    content |= {"seeds": ["0-1"], "checkpoints": {"dense": "none"}}
+    content["training"] |= {"lr": 0.1, "batch_size": 20, "iterations": 3}
+    content["measure"] |= {"families": ["accuracy", "geometry"], "diverged_below": None}
+    content["measure"]["samples"]["train"]["size"] = 3
+    content["scales"]["demo"] = {"data": {"set": "digits"}}
+    grid = load_grid(written(tmp_path, content), "demo")
+    assert list(grid.packs) == ["width16-s0-1", "width32-s0-1"]
+    assert grid.networks == ["mlp (width 16)", "mlp (width 32)"]
+    assert [pack.hyperparameters for pack in grid.packs.values()] == [{"width": 16}, {"width": 32}]
+    raw, parts = load("digits"), []
+    for pack in grid.packs:
+        [trained] = train_packs(raw, [grid.training(pack).settings])
+        width = grid.packs[pack].network.options.width
+        assert trained.weights[0]["fc2.weight"].shape == (2, 1, width, width)
+        parts += [
+            measure_pack([trained.weights], raw, grid.measuring(pack, family).settings)
+            for family in grid.families
+        ]
+    table = collect(parts, grid.tabulating(grid).settings)
+    assert table["width"].values.tolist() == [16, 16, 32, 32]
+    assert table.attrs["hyperparameters"] == ["width"]
+    assert table.attrs["extent"].startswith("4 mlp (width 16) and mlp (width 32) networks on")
+    assert np.isfinite(table["sharpness"]).all()
 
 
 def test_a_setting_with_a_name_may_vary_what_fits_no_path(tmp_path: Path) -> None:
     """Its runs have that name; what is no number or word is no hyper-parameter."""
     rates = {"low": 0.1, "high": 0.2}
     settings = [
-        {"name": "wide_1", "options": {"widths": [9]}, "batch_size": 20, "lr": rates},
-        {"name": "narrow", "options": {"widths": [3]}, "batch_size": 20, "lr": 0.1},
+        {"name": "wide_1", "width": [9, 9, 9], "batch_size": 20, "lr": rates},
+        {"name": "narrow", "width": [3, 2, 1], "batch_size": 20, "lr": 0.1},
     ]
     content = changed(("settings",), settings) | {"seeds": ["0-4"]}
     wide, narrow = load_grid(written(tmp_path, content), "paper").packs.values()
     assert (wide.key, wide.runs[:2]) == ("wide_1-s0-4", ["wide_1-s0", "wide_1-s1"])
     assert wide.hyperparameters == {"batch_size": 20}
     assert narrow.hyperparameters == {"batch_size": 20, "lr": 0.1}
-    assert (wide.network.options, narrow.network.options) == ({"widths": [9]}, {"widths": [3]})
+    assert (wide.network.options.width, narrow.network.label) == ((9, 9, 9), "mlp (width 3-2-1)")
 
 
 def test_a_scale_may_have_settings_of_its_own(tmp_path: Path) -> None:
@@ -360,8 +450,8 @@ def test_a_pack_is_one_setting_and_one_block_of_seeds(tmp_path: Path) -> None:
 
 
 def test_every_key_is_documented() -> None:
-    for sections in plan.keys_of_kinds().values():
-        for keys in sections.values():
+    for kind in plan.keys_of_kinds().values():
+        for keys in kind.values():
             assert all(allowed and meaning for _, allowed, meaning in keys)
 
 
@@ -374,10 +464,10 @@ def with_training(folder: Path, checkpoints: object = "none", **training: object
     return load_grid(written(folder, grid), "demo")
 
 
-@pytest.mark.parametrize(("network", "mode"), [("mlp4", "batched"), ("vgg11", "graphs")])
+@pytest.mark.parametrize(("network", "mode"), [("mlp", "batched"), ("vgg", "graphs")])
 def test_the_default_mode_is_that_of_the_network(network: str, mode: str, tmp_path: Path) -> None:
     grid = copy.deepcopy(GRID)
-    grid["scales"]["demo"]["network"]["name"] = network
+    grid["scales"]["demo"]["network"] = {"name": network}
     packs = load_grid(written(tmp_path, grid), "demo").packs.values()
     assert {pack.training.mode for pack in packs} == {mode}
     grid["training"]["mode"] = "loop"
@@ -421,7 +511,9 @@ def test_dense_checkpoints_are_those_of_the_blocks_of_seeds_that_are_named(tmp_p
 def test_dense_checkpoints_beyond_the_budget_are_not_kept(tmp_path: Path) -> None:
     """39 MB for a VGG-11 in float32, 100 of them: five checkpoints each are 19.5 GB."""
     grid = copy.deepcopy(GRID)
-    grid["network"]["name"] = "vgg11"
+    grid["network"] |= {"name": "vgg", "outputs": 10}
+    grid["data"]["set"] = "cifar10"
+    grid["scales"]["demo"]["network"] = {}
     for checkpoints, kept in ((5, True), (6, False)):
         grid["checkpoints"] = {"dense": list(range(checkpoints)), "seeds": "all"}
         found = load_grid(written(tmp_path, grid), "paper")

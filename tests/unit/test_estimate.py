@@ -13,6 +13,7 @@ import yaml
 from flatlab import estimate, plan
 from flatlab.cli import main
 
+VGG = "vgg (widths 8-8-pool-16-16-pool, hidden 32-32)"
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -46,27 +47,27 @@ def tasks_of(chosen: plan.Plan, kind: str, network: str) -> list[estimate.Task]:
 
 
 def test_hours_are_in_proportion_to_work(chosen: plan.Plan) -> None:
-    tasks = tasks_of(chosen, "train", "mlp4-small")
+    tasks = tasks_of(chosen, "train", "mlp (width 64)")
     assert len({task.work for task in tasks}) > 1
     record(tasks[0], seconds=1e-6 * tasks[0].work)
-    found = of(chosen, "train", "mlp4-small")
+    found = of(chosen, "train", "mlp (width 64)")
     assert (found.jobs, found.done, found.basis) == (len(tasks) - 1, 1, "1 jobs")
     seconds = sum(1e-6 * task.work + estimate.JOB_S for task in tasks[1:])
     assert found.hours == pytest.approx(seconds / 3600)
 
 
 def test_another_network_is_a_rough_basis_and_another_device_is_none(chosen: plan.Plan) -> None:
-    [first, *_] = tasks_of(chosen, "train", "mlp4-small")
+    [first, *_] = tasks_of(chosen, "train", "mlp (width 64)")
     record(first, 10, device="cuda")
-    assert of(chosen, "train", "vgg-small").hours is None
+    assert of(chosen, "train", VGG).hours is None
     record(first, 10)
-    found = of(chosen, "train", "vgg-small")
+    found = of(chosen, "train", VGG)
     assert found.hours > 0
-    assert found.basis == "roughly, 1 jobs of mlp4-small"
+    assert found.basis == "roughly, 1 jobs of mlp (width 64)"
 
 
 def test_published_records_serve_where_there_are_no_others(chosen: plan.Plan) -> None:
-    [first, *_] = tasks_of(chosen, "train", "mlp4-small")
+    [first, *_] = tasks_of(chosen, "train", "mlp (width 64)")
     record(first, 10, done=False)
     times = estimate.recorded(chosen)
     place = plan.PUBLISHED / "demo"
@@ -110,7 +111,8 @@ def test_the_networks_of_a_zoo_are_trained_for_it_and_measured_as_a_zoo(
     assert {task.file for task in tasks if task.kind == "train"} == trained
     assert {task.file for task in tasks if task.kind == "small-zoo"} == set(zoo.metric_files)
     assert len(tasks) == len(grid.packs) + 2
-    assert all(task.network == "lenet5-small" for task in tasks if task.kind == "train")
+    networks = {task.network for task in tasks if task.kind == "train"}
+    assert networks == {"lenet5 (kernel 3, padding 1)"}
 
 
 def test_of_named_experiments_those_are_counted(with_zoo: plan.Plan) -> None:

@@ -20,7 +20,7 @@ from numpy.linalg import eigvalsh, norm
 from torch import nn
 
 from flatlab.metrics import measure
-from flatlab.metrics.geometry import COSTLY, QUANTITIES
+from flatlab.metrics.geometry import QUANTITIES
 
 EXACT = 1e-9
 ROUNDING = 1e-12
@@ -111,17 +111,21 @@ def frozen() -> nn.Module:
     return model
 
 
-def package(name: str, shape: tuple[int, ...], outputs: int) -> nn.Module:
+def package(name: str, shape: tuple[int, ...], outputs: int, **options: Any) -> nn.Module:
     from flatlab.networks import build
 
-    return build({"name": name, "activation": "relu"}, shape, outputs)
+    return build({"name": name, "options": {"activation": "relu", **options}}, shape, outputs)
 
 
-def vgg() -> nn.Module:
-    from flatlab.networks import vgg11
-
-    widths = tuple(w if isinstance(w, str) else w // 32 for w in vgg11.WIDTHS)
-    return vgg11.build((3, 32, 32), 2, nn.ReLU, widths, (6, 6))
+NARROW = {
+    "widths": [16, "pool", 16, "pool", 32, "pool", 64, "pool", 64, "pool"],
+    "hidden": [128],
+    "padding": 2,
+}
+THIRTY_SECOND = {
+    "widths": [2, "pool", 4, "pool", 8, 8, "pool", 16, 16, "pool", 16, 16, "pool"],
+    "hidden": [6, 6],
+}
 
 
 S = nn.Sequential
@@ -135,8 +139,8 @@ ZOO: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
         (5,),
     ),
     "lenet5": (lambda: package("lenet5", (1, 16, 16), 2), (1, 16, 16)),
-    "vgg-narrow": (lambda: package("vgg-narrow", (3, 8, 8), 2), (3, 8, 8)),
-    "vgg11, narrow": (vgg, (3, 32, 32)),
+    "vgg-narrow": (lambda: package("vgg", (3, 8, 8), 2, **NARROW), (3, 8, 8)),
+    "vgg11, narrow": (lambda: package("vgg", (3, 32, 32), 2, **THIRTY_SECOND), (3, 32, 32)),
     "residual, batch norm": (Residual, (2, 6, 6)),
     "transformer": (transformer, (3, 4, 4)),
     "linear twice": (lambda: Twice(nn.Linear(4, 4), 4), (4,)),
@@ -549,7 +553,9 @@ def reference(name: str, chen_code: bool = False) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ZOO)
 def test_every_quantity_is_its_definition(name: str) -> None:
     model, inputs = network(name)
-    report = measure(model, inputs, costly=COSTLY)
+    report = measure(
+        model, inputs, costly=("elementwise-adaptive-trace", "operator-norm", "corrected-bound")
+    )
     expected = reference(name)
     assert list(report["layer"].values) == expected.pop("layers")
     assert set(expected) == set(QUANTITIES) == set(report)
@@ -565,7 +571,12 @@ def test_every_quantity_is_its_definition(name: str) -> None:
 def test_the_authors_conventions_are_as_described(name: str) -> None:
     """Three singular values, total derivatives, Frobenius norms, 1e-4, mean-mse, |J x|^2 / M."""
     model, inputs = network(name)
-    report = measure(model, inputs, costly=COSTLY, conventions="chen-code")
+    report = measure(
+        model,
+        inputs,
+        costly=("elementwise-adaptive-trace", "operator-norm", "corrected-bound"),
+        conventions="chen-code",
+    )
     expected = reference(name, chen_code=True)
     for key in expected.keys() - {"layers", "violations"}:
         value = expected[key]
@@ -575,8 +586,15 @@ def test_the_authors_conventions_are_as_described(name: str) -> None:
 @pytest.mark.parametrize("name", ZOO)
 def test_float32_agrees_to_four_digits(name: str) -> None:
     model, inputs = network(name)
-    exact = measure(model, inputs, costly=COSTLY)
-    rounded = measure(model, inputs.float(), costly=COSTLY, dtype="float32")
+    exact = measure(
+        model, inputs, costly=("elementwise-adaptive-trace", "operator-norm", "corrected-bound")
+    )
+    rounded = measure(
+        model,
+        inputs.float(),
+        costly=("elementwise-adaptive-trace", "operator-norm", "corrected-bound"),
+        dtype="float32",
+    )
     for key in QUANTITIES.keys() - {"violations", "corrected_bound", "samples_rank_deficient"}:
         close = {"rel": 1e-4, "abs": 1e-3 if "volume" in key else 1e-6}
         assert rounded[key].values == pytest.approx(exact[key].values, nan_ok=True, **close), key
@@ -586,8 +604,15 @@ def test_float32_agrees_to_four_digits(name: str) -> None:
 @pytest.mark.parametrize("batch_size", [1, 2])
 def test_the_batch_size_does_not_matter(name: str, batch_size: int) -> None:
     model, inputs = network(name)
-    together = measure(model, inputs, costly=COSTLY)
-    apart = measure(model, inputs, costly=COSTLY, batch_size=batch_size)
+    together = measure(
+        model, inputs, costly=("elementwise-adaptive-trace", "operator-norm", "corrected-bound")
+    )
+    apart = measure(
+        model,
+        inputs,
+        costly=("elementwise-adaptive-trace", "operator-norm", "corrected-bound"),
+        batch_size=batch_size,
+    )
     for key in QUANTITIES:
         assert apart[key].values == pytest.approx(
             together[key].values, rel=1e-11, abs=1e-13, nan_ok=True

@@ -28,12 +28,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 class TestResume:
     KINDS = (
-        ("mlp4-small", {}),
-        ("mlp4-small", {"momentum": 0.9, "schedule": "step", "milestones": [0.5]}),
-        ("resnet-small", {"momentum": 0.9}),
-        ("mlp4-small", {"lr": 3.0}),  # one of the networks diverges, at another step than the other
+        ("mlp", {}),
+        ("mlp", {"momentum": 0.9, "schedule": "step", "milestones": [0.5]}),
+        ("resnet", {"momentum": 0.9}),
+        ("mlp", {"lr": 3.0}),  # one of the networks diverges, at another step than the other
         (
-            "mlp4-small",
+            "mlp",
             {"stop": {"every": 7, "loss": 0.2, "mean_of": 2, "accuracy": None}, "lr": 0.1},
         ),
     )
@@ -66,7 +66,7 @@ class TestResume:
 
     def test_several_interruptions_of_several_packs(self, tmp_path):
         raw = images((8, 8))
-        packs = [settings("mlp4-small", seeds=seeds, mode="batched") for seeds in ((0, 1), (2,))]
+        packs = [settings("mlp", seeds=seeds, mode="batched") for seeds in ((0, 1), (2,))]
         expected = train_packs(raw, packs)
         folders = [tmp_path / "a", tmp_path / "b"]
         for steps in (50, 90, 120):
@@ -78,7 +78,7 @@ class TestResume:
             same(found, wanted)
 
     def test_a_fit_of_initial_weights_goes_on_where_it_was_left(self, tmp_path, monkeypatch):
-        given = settings("mlp4-regression-small", (0, 1), data=GIVEN, batch_size=8, iterations=5)
+        given = settings("mlp", (0, 1), data=GIVEN, batch_size=8, iterations=5)
         given["network"]["initialization"] = "high-frequency"
         raw = load("eight-points")
         [expected] = train_packs(raw, [given])
@@ -106,7 +106,7 @@ class TestResume:
         assert len(taken) == 120, "the training had begun: no fits any more"
 
     def test_a_state_of_other_settings_code_or_data_counts_as_none(self, tmp_path, monkeypatch):
-        raw, given = images((8, 8)), settings("mlp4-small", mode="batched", iterations=20)
+        raw, given = images((8, 8)), settings("mlp", mode="batched", iterations=20)
         with pytest.MonkeyPatch.context() as patch:
             interrupt_after(patch, 10)
             with pytest.raises(Interrupted):
@@ -119,7 +119,7 @@ class TestResume:
             seen.append(self.iteration)
 
         monkeypatch.setattr(PackTraining, "resume", resume)
-        other = settings("mlp4-small", mode="batched", iterations=20, lr=0.03)
+        other = settings("mlp", mode="batched", iterations=20, lr=0.03)
         # What goes on from a state keeps it; each of these must leave the first one's alone.
         for pack, code, data in (
             (given, "b", raw),
@@ -132,7 +132,7 @@ class TestResume:
         assert seen[3] > 0
 
     def test_a_damaged_state_counts_as_none(self, tmp_path):
-        raw, given = images((8, 8)), settings("mlp4-small", mode="batched", iterations=20)
+        raw, given = images((8, 8)), settings("mlp", mode="batched", iterations=20)
         [expected] = train_packs(raw, [given])
         with pytest.MonkeyPatch.context() as patch:
             interrupt_after(patch, 10)
@@ -145,7 +145,7 @@ class TestResume:
 
     def test_signal_handlers_are_as_before(self, tmp_path):
         before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
-        train_packs(images((8, 8)), [settings("mlp4-small", mode="batched", iterations=2)])
+        train_packs(images((8, 8)), [settings("mlp", mode="batched", iterations=2)])
         assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
 
 
@@ -162,7 +162,7 @@ class TestCheckpoints:
     )
     def test_weights_are_those_of_a_training_of_so_many_steps(self, mode, schedule, steps):
         raw = images((8, 8))
-        given = settings("mlp4-small", mode=mode, iterations=50, checkpoints=schedule)
+        given = settings("mlp", mode=mode, iterations=50, checkpoints=schedule)
         [trained] = train_packs(raw, [given])
         arrays, about = trained.dense
         assert about["iterations"] == steps
@@ -170,7 +170,7 @@ class TestCheckpoints:
         for number, step in enumerate(steps):
             if step == 0:
                 continue
-            [short] = train_packs(raw, [settings("mlp4-small", mode=mode, iterations=step)])
+            [short] = train_packs(raw, [settings("mlp", mode=mode, iterations=step)])
             for name, array in arrays.items():
                 assert array[:, number].tobytes() == short.weights[0][name][:, 0].tobytes(), name
         if not steps:
@@ -207,7 +207,7 @@ def job(life, kind, out, folder):
         files.os.replace = replace
     elif life:
         threading.Timer(life, die).start()
-    pack = settings("resnet-small", seeds=(0, 1, 2), mode="batched", precision="float32",
+    pack = settings("resnet", seeds=(0, 1, 2), mode="batched", precision="float32",
                     momentum=0.9, iterations=steps,
                     checkpoints={{"every": steps // 12, "log_spaced": None}})
     [trained] = train_packs(images((8, 8)), [pack], folders=[folder], save_every_s=save_every_s)
@@ -241,7 +241,7 @@ def test_kills_at_random_moments_change_nothing(fewest, seconds, longest, tmp_pa
 
     # As many steps as take about `seconds` here.
     begun = time.monotonic()
-    given = settings("resnet-small", seeds=(0, 1, 2), mode="batched", precision="float32")
+    given = settings("resnet", seeds=(0, 1, 2), mode="batched", precision="float32")
     train_packs(images((8, 8)), [given])
     steps = max(100 * fewest, round(200 * seconds / (time.monotonic() - begun)))
     jobs = subprocess.Popen(
@@ -315,7 +315,7 @@ def test_out_of_memory_is_one_sentence_with_the_keys_to_change(monkeypatch):
 
     monkeypatch.setattr(PackTraining, "run", fail)
     with pytest.raises(RuntimeError) as error:
-        train_packs(images((8, 8)), [settings("mlp4-small", mode="batched")])
+        train_packs(images((8, 8)), [settings("mlp", mode="batched")])
     assert "\n" not in str(error.value)
     for key in ("seeds", "training.mode", "training.batch_size"):
         assert key in str(error.value)

@@ -16,9 +16,10 @@ from flatlab.cli import main
 from flatlab.networks import build
 from flatlab.splits import prepare
 from flatlab.train.initializations import initialize
+from tests.packs import small
 
-NETWORK = {"name": "mlp4-small", "activation": "relu"}
-MODEL = ["--model", "mlp4-small", "--data", "digits"]
+NETWORK = small("mlp")
+MODEL = ["--model", "mlp", "--options", "width=64", "--data", "digits"]
 
 
 def network(seed=0):
@@ -111,7 +112,7 @@ def test_images_in_folders_and_archives_are_data(tmp_path, capsys):
             Image.fromarray(pixels).save(tmp_path / "images" / name / f"{number}.png")
     model = build(NETWORK, (8, 8), 2)
     save_file(model.state_dict(), tmp_path / "w.safetensors")
-    command = ["measure", str(tmp_path / "w.safetensors"), "--model", "mlp4-small"]
+    command = ["measure", str(tmp_path / "w.safetensors"), *MODEL[:4]]
     assert main([*command, "--data", str(tmp_path / "images"), "--split", "test"]) == 0
     from_folder = capsys.readouterr().out
     assert "2 test samples of images" in from_folder
@@ -128,14 +129,18 @@ def test_images_in_folders_and_archives_are_data(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--model", "mlp5", "--data", "digits"], "did you mean 'mlp4'"),
-        (["--model", "mlp4", "--data", "digits"], "does not fit mlp4"),
+        (["--model", "mpl", "--data", "digits"], "did you mean 'mlp'"),
+        (["--model", "mlp", "--data", "digits"], "does not fit mlp"),
+        ([*MODEL, "--options", "widht=64"], "unknown key 'widht'; did you mean 'width'"),
+        ([*MODEL, "--options", "activation=rleu"], "did you mean 'relu'"),
+        ([*MODEL, "--options", "width=wide"], "options.width: "),
+        (["--model", "a:b", *MODEL[2:]], "--options are those of a network of this project"),
         (["--model", "lenet5", "--data", "digits"], "do not fit the network"),
-        ([*MODEL[:2], "--data", "digit"], "neither a folder nor an archive; known data: cifar10"),
+        ([*MODEL[:4], "--data", "digit"], "neither a folder nor an archive; known data: cifar10"),
         ([*MODEL, "--family", "geometri"], "did you mean 'geometry'"),
-        ([*MODEL, "--loss", "hinge"], "known: mse, half-mse, mean-mse, cross-entropy"),
+        ([*MODEL, "--loss", "hinge"], "Known: cross-entropy, half-mse, logistic"),
         ([*MODEL, "--dtype", "float16"], "known: float64, float32"),
-        ([*MODEL, "--outputs", "3"], "3 outputs cannot stand for 10 classes"),
+        ([*MODEL, "--outputs", "3"], "3 outputs cannot represent 10 classes"),
         ([*MODEL, "--run", "one"], "holds one network"),
         ([*MODEL, "--out", "report.nc"], "a report is a .zarr.zip file"),
     ],
@@ -179,7 +184,7 @@ def test_the_eigenvalues_that_are_asked_for(weights, tmp_path):
         families="hessian",
         loss="cross-entropy",
         label_smoothing=0.1,
-        curvature="gauss-newton",
+        curvature=["gauss-newton"],
     )
     report = store.load_dataset(out)
     assert set(report) == set(reference)

@@ -1,19 +1,63 @@
 """Architectures and their initial weights."""
 
 from itertools import pairwise
+from typing import get_args
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from flatlab.networks import Gaussian, build
-from flatlab.plan import keys_of
-from flatlab.plan.registry import parameters_of
+from flatlab import data
+from flatlab.networks import ACTIVATIONS, Gaussian, build
+from flatlab.plan import convert, keys_of
+from flatlab.plan.options import Activation, architecture
+from flatlab.plan.registry import input_shape, outputs_of
+from flatlab.splits import prepare
 from flatlab.train.initializations import initialize
 
-NETWORK = {"name": "mlp4", "activation": "relu"}
-OWN = [name for name in keys_of("networks") if name != "timm"]
+NETWORK = {"name": "mlp", "options": {"activation": "relu"}}
+NARROW = (16, "pool", 16, "pool", 32, "pool", 64, "pool", 64, "pool")
+RELU, WIDE = {"activation": "relu"}, (3, 32, 32)
+NETWORKS = {
+    "of the chen papers": ("mlp", RELU, (1, 28, 28), 10, 898_510),
+    "of the chen papers, small": ("mlp", {**RELU, "width": 64}, (1, 8, 8), 10, 13_130),
+    "of macdonald2023": ("mlp", {**RELU, "width": 200, "depth": 3}, WIDE, 10, 656_810),
+    "its regression": ("mlp", {"activation": "gaussian", "width": 256}, (1,), 1, 132_353),
+    "of one layer": ("mlp", {**RELU, "depth": 1}, (9,), 4, 40),
+    "of several widths": ("mlp", {**RELU, "width": [7, 6, 5]}, (9,), 4, 177),
+    "LeNet-5": ("lenet5", RELU, WIDE, 10, 62_006),
+    "LeNet-5, small": ("lenet5", {**RELU, "kernel": 3, "padding": 1}, (1, 8, 8), 10, 19_754),
+    "VGG-11": ("vgg", RELU, WIDE, 10, 9_750_922),
+    "VGG-11, batch norm": ("vgg", {**RELU, "normalization": "batch"}, WIDE, 10, 9_756_426),
+    "VGG of the chen papers": (
+        "vgg",
+        {**RELU, "widths": NARROW, "hidden": [128], "padding": 2},
+        WIDE,
+        10,
+        97_018,
+    ),
+    "VGG, small": (
+        "vgg",
+        {**RELU, "widths": [8, 8, "pool", 16, 16, "pool"], "hidden": [32, 32]},
+        (1, 8, 8),
+        10,
+        7_618,
+    ),
+    "VGG without pooling": (
+        "vgg",
+        {**RELU, "widths": [3], "hidden": [], "padding": 0},
+        (2, 7, 5),
+        3,
+        195,
+    ),
+    "ResNet-18": ("resnet", RELU, WIDE, 10, 11_173_962),
+    "ResNet-18, plain": ("resnet", {**RELU, "normalization": "none"}, WIDE, 10, 11_169_162),
+    "ResNet, small": ("resnet", {**RELU, "widths": [8, 16, 32]}, (1, 8, 8), 10, 44_226),
+    "linear": ("linear", {}, (100,), 1, 100),
+    "diagonal linear": ("diagonal-linear", {}, (200,), 1, 400),
+}
+"""Architecture, options, shape of an input, outputs and number of parameters."""
 
 
 def linear_layers(model):
@@ -21,22 +65,23 @@ def linear_layers(model):
 
 
 @pytest.mark.parametrize(
-    ("name", "image", "outputs", "sizes"),
+    ("width", "image", "outputs", "sizes"),
     [
-        ("mlp4", (28, 28), 10, [784, 500, 500, 500, 10]),
-        ("mlp4", (1, 28, 28), 2, [784, 500, 500, 500, 2]),
-        ("mlp4-small", (8, 8), 10, [64, 64, 64, 64, 10]),
-        ("mlp4-regression", (1,), 1, [1, 256, 256, 256, 1]),
-        ("mlp4-regression-small", (1,), 1, [1, 64, 64, 64, 1]),
+        (500, (28, 28), 10, [784, 500, 500, 500, 10]),
+        (500, (1, 28, 28), 2, [784, 500, 500, 500, 2]),
+        (64, (8, 8), 10, [64, 64, 64, 64, 10]),
+        (256, (1,), 1, [1, 256, 256, 256, 1]),
+        ([5, 6, 7], (1,), 1, [1, 5, 6, 7, 1]),
     ],
 )
 @pytest.mark.parametrize(
     ("activation", "kind"), [("relu", nn.ReLU), ("tanh", nn.Tanh), ("gaussian", Gaussian)]
 )
 def test_a_perceptron_has_four_linear_layers_with_bias(
-    name, image, outputs, sizes, activation, kind
+    width, image, outputs, sizes, activation, kind
 ):
-    model = build({"name": name, "activation": activation}, image, outputs)
+    network = {"name": "mlp", "options": {"width": width, "activation": activation}}
+    model = build(network, image, outputs)
     names = ["flatten", "fc1", "act1", "fc2", "act2", "fc3", "act3", "fc4"]
     assert [child for child, _ in model.named_children()] == names
     assert all(isinstance(getattr(model, f"act{number}"), kind) for number in (1, 2, 3))
@@ -47,49 +92,60 @@ def test_a_perceptron_has_four_linear_layers_with_bias(
 
 
 @pytest.mark.parametrize(
-    ("name", "image", "sizes"),
-    [("mlp3", (3, 32, 32), [3072, 200, 200, 10]), ("mlp3-small", (8, 8), [64, 32, 32, 10])],
+    ("width", "image", "sizes"),
+    [(200, (3, 32, 32), [3072, 200, 200, 10]), ([32, 16], (8, 8), [64, 32, 16, 10])],
 )
-def test_a_perceptron_of_three_layers(name, image, sizes):
-    model = build({"name": name, "activation": "tanh"}, image, 10)
+def test_a_perceptron_of_three_layers(width, image, sizes):
+    options = {"width": width, "depth": 3, "activation": "tanh"}
+    model = build({"name": "mlp", "options": options}, image, 10)
     shapes = [tuple(layer.weight.shape) for layer in linear_layers(model)]
     assert shapes == [(fan_out, fan_in) for fan_in, fan_out in pairwise(sizes)]
-    assert sum(p.numel() for p in model.parameters()) == parameters_of(name)
 
 
-@pytest.mark.parametrize("name", OWN)
-def test_every_architecture_maps_a_batch_to_its_outputs_sample_by_sample(name):
-    shape = (3, 8, 8) if name.startswith("mlp") or "small" in name else (3, 32, 32)
-    model = build({"name": name, "activation": "relu"}, shape, 3).double().eval()
-    x = torch.randn(5, *shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    together, alone = model(x), torch.cat([model(sample[None]) for sample in x])
-    assert together.shape == (5, 3)
-    assert torch.allclose(together, alone, rtol=1e-12, atol=1e-14)
+def test_as_many_widths_as_hidden_layers():
+    options = {"width": [32, 32], "activation": "relu"}
+    with pytest.raises(ValueError, match="options: depth 4 needs 3 widths"):
+        build({"name": "mlp", "options": options}, (4,), 2)
+
+
+def test_every_architecture_is_among_them():
+    assert {name for name, *_ in NETWORKS.values()} == {*keys_of("networks")} - {"timm"}
 
 
 @pytest.mark.parametrize(
-    ("name", "weights", "parameters"),
-    [("lenet5", 5, 62_006), ("vgg11", 11, 9_750_922), ("vgg-narrow", 7, 97_018)],
+    ("name", "options", "shape", "outputs", "parameters"), NETWORKS.values(), ids=NETWORKS
 )
-def test_convolutional_networks_have_the_published_sizes(name, weights, parameters):
-    """62 thousand, 9.8 million and 97 thousand parameters for 10 classes of 32 x 32 pixels."""
-    model = build({"name": name, "activation": "relu"}, (3, 32, 32), 10)
-    assert sum(hasattr(module, "weight") for module in model.modules()) == weights
+def test_every_architecture_maps_a_batch_to_its_outputs_sample_by_sample(
+    name, options, shape, outputs, parameters
+):
+    """And its number of parameters is the one from which disk use is predicted."""
+    model = build({"name": name, "options": options}, shape, outputs).double().eval()
+    x = torch.randn(2, *shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    together, alone = model(x), torch.cat([model(sample[None]) for sample in x])
+    assert together.shape == (2, outputs)
+    assert torch.allclose(together, alone, rtol=1e-12, atol=1e-14)
     assert sum(parameter.numel() for parameter in model.parameters()) == parameters
+    # As planning sees it: from the syntax of the file.
+    planned = convert(options, architecture(name), "")
+    assert planned.parameters(shape, outputs) == parameters
 
 
-@pytest.mark.parametrize("name", OWN)
-def test_the_number_of_parameters_is_that_by_which_disk_use_is_foretold(name):
-    shape = (1, 28, 28) if name == "mlp4" else (1, 8, 8) if "small" in name else (3, 32, 32)
-    of_papers = {"linear": (100,), "diagonal-linear": (200,)}
-    of_papers |= dict.fromkeys(["mlp4-regression", "mlp4-regression-small"], (1,))
-    shape, outputs = (of_papers[name], 1) if name in of_papers else (shape, 10)
-    model = build({"name": name, "activation": "relu"}, shape, outputs)
-    assert sum(parameter.numel() for parameter in model.parameters()) == parameters_of(name)
+@pytest.mark.parametrize("name", ["digits", "eight-points", "gaussian-pair", "sparse-regression"])
+def test_data_sets_have_the_shape_from_which_networks_are_predicted(name):
+    raw = data.load(name)
+    scaling = "none" if "train_targets" in raw else "unit"
+    train = prepare(raw, {"classes": "all", "scaling": scaling}).train
+    assert tuple(train.inputs.shape[1:]) == input_shape(name)
+    assert train.targets.shape[1] == outputs_of(name)
+
+
+def test_an_activation_has_a_stacked_form():
+    assert set(ACTIVATIONS) <= {*keys_of("train/layers")}
+    assert {*get_args(get_args(Activation)[0])} == set(ACTIVATIONS)
 
 
 def test_a_linear_model_starts_near_zero_without_a_bias():
-    model = build({"name": "linear", "activation": "relu"}, (5, 2000), 10)
+    model = build({"name": "linear"}, (5, 2000), 10)
     initialize(model, "framework", 3)
     ((name, weight),) = model.named_parameters()
     assert (name, tuple(weight.shape)) == ("fc.weight", (10, 10_000))
@@ -97,7 +153,7 @@ def test_a_linear_model_starts_near_zero_without_a_bias():
 
 
 def test_a_diagonal_linear_network_is_linear_with_products_as_coefficients():
-    model = build({"name": "diagonal-linear", "activation": "relu"}, (7,), 2).double()
+    model = build({"name": "diagonal-linear"}, (7,), 2).double()
     x = torch.randn(4, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     u, v = model.diagonal.u.detach(), model.diagonal.v.detach()
     expected = [
@@ -110,7 +166,7 @@ def test_the_scale_of_a_diagonal_network_is_drawn_log_uniformly_by_its_seed():
     """One scale for u and v, which are independent of each other."""
     scales, products = [], []
     for seed in range(200):
-        model = build({"name": "diagonal-linear", "activation": "relu"}, (400,), 1)
+        model = build({"name": "diagonal-linear"}, (400,), 1)
         initialize(model, "framework", seed)
         u, v = model.diagonal.u.detach(), model.diagonal.v.detach()
         assert u.std().item() == pytest.approx(v.std().item(), rel=0.25)
@@ -122,7 +178,7 @@ def test_the_scale_of_a_diagonal_network_is_drawn_log_uniformly_by_its_seed():
 
 
 def test_blocks_without_normalization_start_as_their_shortcuts():
-    model = build({"name": "resnet18-plain", "activation": "relu"}, (3, 32, 32), 2)
+    model = build({"name": "resnet", "options": {**RELU, "normalization": "none"}}, WIDE, 2)
     x = torch.randn(2, 64, 32, 32, generator=torch.Generator().manual_seed(0))
     for scheme in ("framework", "he-normal", "xavier-normal"):
         initialize(model, scheme, 0)
@@ -134,7 +190,7 @@ def test_blocks_without_normalization_start_as_their_shortcuts():
 @pytest.mark.parametrize("shape", [(8, 8), (1, 8, 8)])
 def test_images_that_are_too_small_are_refused_in_words(shape):
     with pytest.raises(ValueError, match="do not fit the network"):
-        build({"name": "lenet5", "activation": "relu"}, shape, 10)
+        build({"name": "lenet5", "options": RELU}, shape, 10)
 
 
 def test_the_default_initialization_is_the_frameworks_with_the_same_seed():
@@ -182,7 +238,7 @@ def test_normal_initializations_have_their_variance_and_no_bias(scheme, variance
 def test_initial_weights_depend_on_the_seed_alone(scheme):
     def weights(seed, before):
         torch.manual_seed(before)
-        model = build({**NETWORK, "name": "mlp4-small"}, (8, 8), 10)
+        model = build(NETWORK, (8, 8), 10)
         initialize(model, scheme, seed)
         return torch.cat([parameter.flatten() for parameter in model.parameters()])
 

@@ -8,16 +8,10 @@ import torch
 from torch import nn
 
 from flatlab.data import load
-from flatlab.networks import Residual, build, mlp4, resnet18, vgg11
-from flatlab.objective import (
-    framework_loss,
-    loss_gradient,
-    loss_hessian_product,
-    sample_losses,
-    total_loss,
-)
+from flatlab.losses import loss_of
+from flatlab.networks import Residual, build, options_of
 from flatlab.plan import keys_of
-from flatlab.plan.registry import layers_of, mode_of
+from flatlab.plan.registry import mode_of
 from flatlab.splits import Split, prepare
 from flatlab.train import train_packs
 from flatlab.train.builder import NotStackable, stack
@@ -27,7 +21,7 @@ from flatlab.train.modes import MODES
 from flatlab.train.optimizers import optimizer_of
 from flatlab.train.schedules import drawn_rates, learning_rates
 from flatlab.train.stacks import Recorded, Stack
-from tests.packs import DATA, GIVEN, TRAINING, images, settings
+from tests.packs import DATA, GIVEN, TRAINING, images, settings, small
 
 EXACT = 1e-10
 RULES_OF_LAYERS = keys_of("train/layers")
@@ -68,22 +62,41 @@ def weights(raw, *args, **kwargs):
     return trained.weights[0]
 
 
-@pytest.fixture
-def narrow(monkeypatch):
-    """The large architectures with few channels: the same layers, seconds instead of hours."""
-    widths = tuple(w if isinstance(w, str) else max(2, w // 32) for w in vgg11.WIDTHS)
-    monkeypatch.setattr(vgg11, "WIDTHS", widths)
-    monkeypatch.setattr(vgg11, "HIDDEN", (8, 8))
-    monkeypatch.setattr(resnet18, "WIDTHS", (2, 4, 4, 6))
-    monkeypatch.setattr(mlp4, "WIDTHS", (50, 50, 50))
+LARGE = (3, 32, 32)
+NETWORKS = {
+    "linear": ("linear", {}, (8, 8)),
+    "diagonal-linear": ("diagonal-linear", {}, (8, 8)),
+    "perceptron of one layer": ("mlp", {"depth": 1}, (8, 8)),
+    "perceptron of three layers": ("mlp", {"width": 32, "depth": 3}, (8, 8)),
+    "perceptron of several widths": ("mlp", {"width": [50, 20, 30]}, (8, 8)),
+    "LeNet-5": ("lenet5", {"kernel": 5, "padding": 0}, LARGE),
+    "LeNet-5 of small images": ("lenet5", {}, (8, 8)),
+    "VGG-11": (
+        "vgg",
+        {"widths": [2, "pool", 4, "pool", 8, 8, "pool", 16, 16, "pool", 16, 16, "pool"]},
+        LARGE,
+    ),
+    "VGG of the authors": (
+        "vgg",
+        {
+            "widths": [16, "pool", 16, "pool", 32, "pool", 64, "pool", 64, "pool"],
+            "hidden": [128],
+            "padding": 2,
+        },
+        LARGE,
+    ),
+    "VGG of small images": ("vgg", {}, (8, 8)),
+    "VGG without pooling": ("vgg", {"widths": [3, 4]}, (8, 8)),
+    "VGG with batch norm": ("vgg", {"normalization": "batch"}, (8, 8)),
+    "ResNet-18": ("resnet", {"widths": [2, 4, 4, 6]}, LARGE),
+    "ResNet of small images": ("resnet", {}, (8, 8)),
+    "ResNet without normalization": ("resnet", {"normalization": "none"}, (8, 8)),
+}
+"""Every architecture, with few channels: the layers of large ones, seconds instead of hours."""
 
 
-def is_for_small_images(network):
-    return network.startswith("mlp") or network.endswith(("-small", "linear"))
-
-
-def data_for(network):
-    return images((8, 8) if is_for_small_images(network) else (3, 32, 32))
+def test_every_architecture_that_has_a_stacked_form_is_among_them():
+    assert {name for name, *_ in NETWORKS.values()} == set(ARCHITECTURES)
 
 
 def assert_equal(found, expected, exact=EXACT):
@@ -93,20 +106,21 @@ def assert_equal(found, expected, exact=EXACT):
         assert found[name] == pytest.approx(array, rel=0, abs=exact), name
 
 
-@pytest.mark.parametrize("network", ARCHITECTURES)
-def test_every_mode_trains_every_architecture_as_the_loop_does(network, narrow):
-    raw = data_for(network)
-    expected = weights(raw, network, mode="loop", iterations=25)
+@pytest.mark.parametrize(("network", "options", "shape"), NETWORKS.values(), ids=NETWORKS)
+def test_every_mode_trains_every_architecture_as_the_loop_does(network, options, shape):
+    raw = images(shape)
+    expected = weights(raw, network, mode="loop", options=options, iterations=25)
     for mode in ("batched", "graphs"):
-        assert_equal(weights(raw, network, mode=mode, iterations=25), expected)
+        found = weights(raw, network, mode=mode, options=options, iterations=25)
+        assert_equal(found, expected)
 
 
 def with_rules():
     """Each rule with a network; with one that costs more than perceptrons only the different."""
     some = ("momentum and decay", "adam with rates of their own", "full batch in ghost batches")
-    for network in ("mlp4-small", "lenet5-small", "resnet-small"):
+    for network in ("mlp", "lenet5", "resnet"):
         for name, rule in RULES.items():
-            short = network == "mlp4-small" or (network == "resnet-small" and name in some)
+            short = network == "mlp" or (network == "resnet" and name in some)
             marks = [] if short else [pytest.mark.long]
             yield pytest.param(network, rule, marks=marks, id=f"{network}-{name}")
 
@@ -123,10 +137,10 @@ def test_every_mode_follows_every_rule_as_the_loop_does(network, rule):
 def test_every_mode_fits_numbers_with_every_activation_as_the_loop_does(activation):
     """A regression: its own targets, inputs that are numbers, no labels."""
     raw, rule = load("eight-points"), {"loss": "sum-of-squares", "lr": 1e-4, "batch_size": 8}
-    kind = {"data": GIVEN, "activation": activation}
-    expected = weights(raw, "mlp4-regression-small", mode="loop", **kind, **rule)
+    kind = {"data": GIVEN, "options": {"activation": activation}}
+    expected = weights(raw, "mlp", mode="loop", **kind, **rule)
     for mode in ("batched", "graphs"):
-        assert_equal(weights(raw, "mlp4-regression-small", mode=mode, **kind, **rule), expected)
+        assert_equal(weights(raw, "mlp", mode=mode, **kind, **rule), expected)
 
 
 def rate_of(seed, lr):
@@ -143,9 +157,9 @@ def test_the_loop_is_what_one_writes_with_the_framework(rule):
     rule = {"iterations": 40, **rule}
     training = {**TRAINING, **rule, "lr": rate_of(3, rule.get("lr", TRAINING["lr"]))}
     raw, seed = images((8, 8)), 3
-    arrays = weights(raw, "resnet-small", mode="loop", **rule)
+    arrays = weights(raw, "resnet", mode="loop", **rule)
     split = prepare(raw, DATA).train
-    model = build({"name": "resnet-small", "activation": "relu"}, (1, 8, 8), 3)
+    model = build(small("resnet"), (1, 8, 8), 3)
     initialize(model, "framework", seed)
     model = model.double().train()
     decay = training["weight_decay"]
@@ -214,12 +228,12 @@ def test_the_default_mode_of_an_architecture_is_a_fast_one(network):
     assert mode_of(network) in ("batched", "graphs")
 
 
-@pytest.mark.parametrize("network", ARCHITECTURES)
-def test_an_architecture_lists_the_rules_of_its_layers_and_no_others(network, narrow):
+@pytest.mark.parametrize(("name", "options", "shape"), NETWORKS.values(), ids=NETWORKS)
+def test_an_architecture_lists_the_rules_of_its_layers_and_no_others(name, options, shape):
     """An edit to a rule that it does not need would train it again."""
-    shape = (1, 8, 8) if is_for_small_images(network) else (3, 32, 32)
-    model = build({"name": network, "activation": "relu"}, shape, 2)
-    rules = layers_of(network, "relu", {})
+    network = small(name, **options)
+    model = build(network, shape if len(shape) == 3 else (1, *shape), 2)
+    rules = options_of(network).layers()
     stack([model] * 2, rules)
     for rule in rules:
         with pytest.raises(NotStackable):
@@ -227,7 +241,7 @@ def test_an_architecture_lists_the_rules_of_its_layers_and_no_others(network, na
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("network", ["mlp4-small", "resnet-small"])
+@pytest.mark.parametrize("network", ["mlp", "resnet"])
 def test_packs_do_not_depend_on_what_is_trained_beside_them(network, mode):
     raw = images((8, 8))
     packs = [
@@ -283,11 +297,11 @@ def test_the_rate_that_a_run_drew_is_told():
     """It belongs to the seed alone, in whichever pack."""
     raw = images((8, 8))
     for seeds in ((0, 3, 4), (3,)):
-        pack = settings("mlp3-small", seeds, iterations=2, lr=RATES, mode="batched")
+        pack = settings("mlp", seeds, iterations=2, lr=RATES, mode="batched")
         [trained] = train_packs(raw, [pack])
         expected = [rate_of(seed, RATES) for seed in seeds]
         assert trained.weights[1]["lr"] == pytest.approx(expected, rel=1e-12)
-    [trained] = train_packs(raw, [settings("mlp3-small", iterations=2)])
+    [trained] = train_packs(raw, [settings("mlp", iterations=2)])
     assert "lr" not in trained.weights[1]
 
 
@@ -327,7 +341,7 @@ def test_the_step_that_a_gpu_records_is_the_step_of_the_cpu(rule):
     split = split_of(raw)
 
     def models():
-        made = [build({"name": "resnet-small", "activation": "relu"}, (1, 8, 8), 3) for _ in "ab"]
+        made = [build(small("resnet"), (1, 8, 8), 3) for _ in "ab"]
         for seed, model in enumerate(made):
             initialize(model, "framework", seed)
         return [model.double() for model in made]
@@ -369,53 +383,6 @@ def test_pooling_by_windows_is_pooling(shape, size, normal):
     expected = nn.functional.max_pool2d(x, size)
     assert torch.equal(expected.detach(), y)
     assert torch.equal(torch.autograd.grad(expected, x, gradient)[0], through)
-
-
-class TestLosses:
-    KINDS = (
-        ("half-mse", 0.0),
-        ("mean-mse", 0.0),
-        ("sum-of-squares", 0.0),
-        ("cross-entropy", 0.0),
-        ("cross-entropy", 0.3),
-    )
-
-    @pytest.mark.parametrize(("kind", "smoothing"), KINDS)
-    def test_the_written_out_gradient_is_that_of_the_framework(self, kind, smoothing, normal):
-        training = {"loss": kind, "label_smoothing": smoothing}
-        outputs = normal(2, 5, 4).requires_grad_()
-        targets = nn.functional.one_hot(
-            torch.tensor([[0, 3, 1, 2, 2], [1, 1, 0, 3, 3]]), 4
-        ).double()
-        losses = [framework_loss(*pair, training) for pair in zip(outputs, targets, strict=True)]
-        (expected,) = torch.autograd.grad(sum(losses), outputs)
-        outputs = outputs.detach()
-        assert torch.allclose(loss_gradient(outputs, targets, training), expected, atol=1e-14)
-        found = total_loss(sample_losses(outputs, targets, training), training)
-        assert found.tolist() == pytest.approx([loss.item() for loss in losses], rel=1e-12)
-
-    def test_the_logistic_loss_has_the_derivatives_of_its_definition(self, normal):
-        training = {"loss": "logistic", "label_smoothing": 0.0}
-        outputs = normal(2, 5, 3).requires_grad_()
-        targets = normal(2, 5, 3, seed=1).sign()
-        losses = (1 + (-targets * outputs).exp()).log().sum(2).mean(1)
-        (slope,) = torch.autograd.grad(losses.sum(), outputs, create_graph=True)
-        assert torch.allclose(loss_gradient(outputs, targets, training), slope, atol=1e-14)
-        for ours in (
-            total_loss(sample_losses(outputs, targets, training), training),
-            torch.stack([framework_loss(*p, training) for p in zip(outputs, targets, strict=True)]),
-        ):
-            assert torch.allclose(ours, losses, rtol=1e-12)
-        directions = normal(2, 5, 3, seed=2)
-        (curved,) = torch.autograd.grad((slope * directions).sum(), outputs)
-        product = loss_hessian_product(outputs.detach(), directions, training)
-        assert torch.allclose(product / 5, curved, atol=1e-14)  # ours is of a sample, not the mean
-
-    def test_the_logistic_loss_neither_overflows_nor_vanishes_early(self):
-        training = {"loss": "logistic", "label_smoothing": 0.0}
-        outputs = torch.tensor([[800.0], [-800.0], [40.0]], dtype=torch.float64)
-        losses = sample_losses(outputs, torch.ones(3, 1).double(), training)
-        assert losses.tolist() == pytest.approx([0.0, 800.0, np.exp(-40.0)], rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -495,7 +462,7 @@ def test_gradients_of_a_stack_are_those_of_autograd(layer, normal):
     found = part._gradients(index)
     for run, model in enumerate(models):
         outputs = model.train()(split.inputs[index[run]])
-        loss = framework_loss(outputs, split.targets[index[run]], training)
+        loss = loss_of(training).reference(outputs, split.targets[index[run]])
         expected = torch.autograd.grad(loss, list(model.parameters()))
         assert len(expected) == len(found)
         for (name, _), theirs, ours in zip(model.named_parameters(), expected, found, strict=True):

@@ -458,7 +458,7 @@ def test_times_of_other_experiments_and_devices_stay(published):
     new = json.loads(path.read_text())
     assert elsewhere in new
     networks = {row["network"] for row in new if row not in [*rows, elsewhere]}
-    assert networks == {"mlp4-small"}
+    assert networks == {"mlp (width 64)"}
 
 
 def rewrite_record(change):

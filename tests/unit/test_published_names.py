@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flatlab import plan, plotting, scoreboard, store
+from flatlab import estimate, plan, plotting, scoreboard, store
 from flatlab.tables.published import with_current_names, with_tables
 
 PUBLISHED = Path(plan.__file__).parents[2] / "results" / "published"
@@ -44,3 +44,18 @@ def test_every_published_verdict_names_its_tables(path):
     assert with_tables(now) == now
     [row] = scoreboard.collect([now])["figures"]
     assert (row["target"], row["scale"]) == (before["target"], path.parts[-4])
+
+
+@pytest.mark.parametrize("scale", plan.published_scales())
+def test_every_network_that_was_timed_is_one_of_its_scale_today(scale):
+    """So that `flatlab estimate` finds what is published, under today's labels."""
+    chosen = plan.Plan({"scale": scale}, PUBLISHED.parents[1] / "experiments")
+    grids = (each for each in chosen.experiments.values() if each.kind == "grid")
+    labels = {label for grid in grids for label in grid.networks}
+    records = store.load_json(PUBLISHED / scale / estimate.PUBLISHED)
+    timed = {network for _, network, _ in estimate.from_records(records) if network}
+    assert timed
+    assert timed <= labels
+    seconds = sum(record["seconds"] for record in records)
+    found = sum(seconds for seconds, _, _ in estimate.from_records(records).values())
+    assert found == pytest.approx(seconds)

@@ -10,16 +10,17 @@ import torch
 from torch import nn
 
 from flatlab.data import DataError, load
-from flatlab.metrics import MeasureError, measure_pack
+from flatlab.metrics import MeasureError
+from flatlab.metrics._pack import measure_pack
 from flatlab.networks import Gaussian, build
 from flatlab.papers.macdonald2023._frequencies import GAUSSIAN, RELU, by_frequency
 from flatlab.splits import prepare
 from flatlab.tables.runs import collect
 from flatlab.train import TrainError, train_packs
 from flatlab.train.initializations import initialize
-from tests.packs import DATA, GIVEN, images, settings
+from tests.packs import DATA, GIVEN, images, settings, small
 
-NETWORK = {"name": "mlp4-regression-small", "activation": "gaussian"}
+NETWORK = small("mlp", "gaussian")
 RULE = {"loss": "sum-of-squares", "lr": 1e-4, "batch_size": 8, "momentum": 0.9, "mode": "batched"}
 FULL = {**RULE, "minibatches": "full", "iterations": 60}
 
@@ -29,8 +30,8 @@ def points():
     return load("eight-points")
 
 
-def model(initialization, seed=0, inputs=1, steps=20, **network):
-    made = build({**NETWORK, **network}, (inputs,), 1)
+def model(initialization, seed=0, inputs=1, steps=20, **options):
+    made = build(small("mlp", **{"activation": "gaussian", **options}), (inputs,), 1)
     initialize(made, initialization, seed, steps)
     return made
 
@@ -94,7 +95,7 @@ class TestData:
         with pytest.raises(DataError, match="cannot be misclassified"):
             prepare(points, GIVEN).train.misclassified(model("framework").double(), 2, 0)
         stop = {"every": 1, "loss": None, "mean_of": 1, "accuracy": 99.0}
-        pack = settings("mlp4-regression-small", data=GIVEN, **{**FULL, "stop": stop})
+        pack = settings("mlp", data=GIVEN, **{**FULL, "stop": stop})
         with pytest.raises(TrainError, match="stop at a loss"):
             train_packs(points, [pack])
 
@@ -113,17 +114,14 @@ class TestInitialization:
         low, default = (
             model(scheme, seed=4).state_dict() for scheme in ("low-frequency", "framework")
         )
-        wide = model("low-frequency", name="mlp4-regression")
+        wide = model("low-frequency", width=256)
         norm = float(wide.fc1.weight.detach().norm())
         assert norm == pytest.approx(0.035 * 16, rel=0.2)  # 256 weights, 4 standard deviations
         for name, tensor in default.items():
             assert torch.equal(low[name], tensor) == (name != "fc1.weight"), name
 
     def test_the_frameworks_first_layer_has_the_norm_that_the_paper_prints(self):
-        norms = [
-            model("framework", s, name="mlp4-regression").fc1.weight.norm().item()
-            for s in range(10)
-        ]
+        norms = [model("framework", s, width=256).fc1.weight.norm().item() for s in range(10)]
         assert np.mean(norms) == pytest.approx(math.sqrt(256 / 3), rel=0.05)
 
     def test_high_frequency_is_what_adam_makes_of_the_frameworks_weights(self):
@@ -159,7 +157,7 @@ class TestInitialization:
     def test_images_are_not_fitted_to_a_sine(self):
         with pytest.raises(ValueError, match="one input"):
             model("high-frequency", inputs=4)
-        pack = settings("mlp4-small")
+        pack = settings("mlp")
         pack["network"] |= {"initialization": "high-frequency"}
         with pytest.raises(TrainError, match=r"network\.initialization: .* one input"):
             train_packs(images((8, 8)), [pack])
@@ -168,7 +166,7 @@ class TestInitialization:
 @pytest.fixture(scope="module")
 def trained(points):
     """The weights of a pack on the eight points, and its settings."""
-    pack = settings("mlp4-regression-small", data=GIVEN, activation="gaussian", **FULL)
+    pack = settings("mlp", data=GIVEN, options={"activation": "gaussian"}, **FULL)
     [found] = train_packs(points, [pack])
     return found, pack
 
@@ -181,14 +179,13 @@ def measured(trained, raw, family, data=GIVEN):
         "family": family,
         "setting": "framework",
         "hyperparameters": {"initialization": "framework"},
-        "measure": {
-            "precision": "float64",
-            "generalization_gap": "loss",
-            "samples": {"train": {"split": "train", "size": 8, "seed": 0, "only": "all"}},
-            "singular_values": "all",
-            "relative_flatness_loss": "half-mse",
-            "conventions": "flatlab",
-            "costly": [],
+        "precision": "float64",
+        "samples": {"train": {"split": "train", "size": 8, "seed": 0, "only": "all"}},
+        "loss": {"loss": "sum-of-squares"},
+        "options": {
+            "accuracy": {"generalization_gap": "loss"},
+            "geometry": {"relative_flatness_loss": "half-mse", "costly": []},
+            **{name: {} for name in ("hessian", "jacobian", "prediction")},
         },
     }
     return measure_pack([found.weights], raw, chosen)
@@ -238,9 +235,9 @@ class TestMeasured:
 
     def test_networks_of_images_have_no_such_curve(self):
         raw = images((8, 8))
-        pack = settings("mlp4-small", mode="batched", iterations=2)
+        pack = settings("mlp", mode="batched", iterations=2)
         [found] = train_packs(raw, [pack])
-        with pytest.raises(MeasureError, match="from the line to the line"):
+        with pytest.raises(MeasureError, match="one input and one output"):
             measured((found, pack), raw, "prediction", DATA)
 
     def test_what_has_no_labels_or_no_targets_is_nan_and_the_training_loss_is_not(
@@ -250,7 +247,7 @@ class TestMeasured:
         for name in ("train_accuracy", "test_accuracy", "test_loss", "generalization_gap"):
             assert found[name].isnull().all(), name
         curves = trained[0].curves["train_loss"].values
-        assert found["train_loss"].values[:, 0] == pytest.approx(curves[:, -1] / 16, rel=1e-12)
+        assert found["train_loss"].values[:, 0] == pytest.approx(curves[:, -1] / 8, rel=1e-12)
 
     def test_without_an_accuracy_a_run_diverges_where_its_loss_is_not_finite(self, trained, points):
         parts = [measured(trained, points, name) for name in ("accuracy", "geometry", "prediction")]

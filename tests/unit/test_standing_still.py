@@ -17,7 +17,7 @@ class TestDivergence:
     def test_a_network_that_diverges_stands_still_and_is_flagged_with_its_step(self, mode):
         raw = images((8, 8))
         given = settings(
-            "mlp4-small", seeds=(0, 1, 2), mode=mode, lr=3.0, precision="float32", iterations=150
+            "mlp", seeds=(0, 1, 2), mode=mode, lr=3.0, precision="float32", iterations=150
         )
         [trained] = train_packs(raw, [given])
         arrays, about = trained.weights
@@ -31,7 +31,7 @@ class TestDivergence:
             # One step less leaves it finite, and no step more changes a bit.
             for count, is_finite in ((step - 1, True), (step, False)):
                 shorter = settings(
-                    "mlp4-small",
+                    "mlp",
                     seeds=(0, 1, 2),
                     mode=mode,
                     lr=3.0,
@@ -48,7 +48,7 @@ class TestDivergence:
     def test_its_companions_are_unaffected_to_the_bit(self, mode, monkeypatch):
         """The same pack, in which one network starts with huge weights, or does not."""
         raw = images((8, 8))
-        given = settings("mlp4-small", seeds=(0, 1, 2), mode=mode, iterations=150)
+        given = settings("mlp", seeds=(0, 1, 2), mode=mode, iterations=150)
         [expected] = train_packs(raw, [given])
 
         self.spoil(monkeypatch, seeds=(1,))
@@ -60,8 +60,7 @@ class TestDivergence:
                 assert found.tobytes() == array[run].tobytes(), name
 
     @pytest.mark.parametrize(
-        "network",
-        ["mlp4-small", "lenet5-small", pytest.param("resnet-small", marks=pytest.mark.long)],
+        "network", ["mlp", "lenet5", pytest.param("resnet", marks=pytest.mark.long)]
     )
     def test_it_leaves_its_stack_where_that_changes_no_bit(self, network, monkeypatch):
         raw = images((1, 8, 8))
@@ -80,7 +79,7 @@ class TestDivergence:
     def test_it_stays_in_its_stack_where_a_narrower_one_rounds_differently(self, monkeypatch):
         raw = images((8, 8))
         self.spoil(monkeypatch, seeds=(1, 3))
-        given = settings("mlp4-small", range(5), mode="batched", iterations=500)
+        given = settings("mlp", range(5), mode="batched", iterations=500)
         [expected], original = train_packs(raw, [given]), stacks.Stack.advance
 
         def advance(self, order, rate):
@@ -129,7 +128,7 @@ class TestDivergence:
                 yield
 
         monkeypatch.setattr(PackTraining, "run", run)
-        given = settings("mlp4-small", mode="batched", lr=1e6, iterations=10_000)
+        given = settings("mlp", mode="batched", lr=1e6, iterations=10_000)
         [trained] = train_packs(images((8, 8)), [given])
         assert trained.weights[1]["ended"] == ["diverged"] * 2
         assert len(taken) < 200
@@ -141,14 +140,14 @@ class TestStopping:
     def test_each_network_stops_at_its_own_step(self, mode):
         raw = images((8, 8))
         rule = {"every": 5, "accuracy": 90.0, "loss": None, "mean_of": 1}
-        given = settings("mlp4-small", seeds=(0, 1, 2, 3), mode=mode, lr=0.1, stop=rule)
+        given = settings("mlp", seeds=(0, 1, 2, 3), mode=mode, lr=0.1, stop=rule)
         [trained] = train_packs(raw, [given])
         arrays, about = trained.weights
         assert len(set(about["steps"])) > 1
         for run, (why, step) in enumerate(zip(about["ended"], about["steps"], strict=True)):
             assert why == "stopped"
             assert step % 5 == 0
-            plain = settings("mlp4-small", seeds=(0, 1, 2, 3), mode=mode, lr=0.1, iterations=step)
+            plain = settings("mlp", seeds=(0, 1, 2, 3), mode=mode, lr=0.1, iterations=step)
             [short] = train_packs(raw, [plain])
             assert short.curves["train_accuracy"].values[run, -1] >= 90
             for name, array in arrays.items():
@@ -162,18 +161,18 @@ class TestStopping:
         raw = images((8, 8))
         [dense] = train_packs(
             raw,
-            [settings("mlp4-small", seeds=(0,), lr=0.1, mode="batched", checkpoints=[*range(200)])],
+            [settings("mlp", seeds=(0,), lr=0.1, mode="batched", checkpoints=[*range(200)])],
         )
         loss = dense.curves["train_loss"].sel(iteration=range(200)).values[0]
         rule = {"every": 10, "loss": 0.2, "accuracy": None, "mean_of": 3}
         [trained] = train_packs(
-            raw, [settings("mlp4-small", seeds=(0,), lr=0.1, mode="batched", stop=rule)]
+            raw, [settings("mlp", seeds=(0,), lr=0.1, mode="batched", stop=rule)]
         )
         looks = range(30, 200, 10)
         expected = next(s for s in looks if loss[[s - 20, s - 10, s]].mean() < 0.2)
         assert trained.weights[1]["steps"] == [expected]
 
     def test_epochs_are_counted_in_steps_of_the_data(self):
-        given = settings("mlp4-small", mode="batched", iterations=None, epochs=3)
+        given = settings("mlp", mode="batched", iterations=None, epochs=3)
         [trained] = train_packs(images((8, 8)), [given])
         assert trained.weights[1]["iterations"] == [3 * (22 // 4)]

@@ -20,7 +20,7 @@ SETTINGS = {
     "about": {
         "scale": "demo",
         "experiment": "mlp-grid",
-        "network": "mlp4",
+        "network": "mlp",
         "data": "digits",
         "length": "9 iterations",
         "left_out": 3,
@@ -137,8 +137,8 @@ def test_a_family_without_a_run_of_the_other_is_an_error() -> None:
 
 def test_a_table_says_how_much_it_has() -> None:
     table = collect(parts(), SETTINGS)
-    extent = "7 mlp4 networks on digits, 9 iterations each; 0 diverged and left out"
+    extent = "7 mlp networks on digits, 9 iterations each; 0 diverged and left out"
     assert table.attrs["extent"] == f"{extent}; 3 more of the grid are not trained"
     whole = {**SETTINGS, "about": {**SETTINGS["about"], "left_out": 0}, "diverged_below": 101.0}
-    extent = "0 mlp4 networks on digits, 9 iterations each; 7 diverged and left out"
+    extent = "0 mlp networks on digits, 9 iterations each; 7 diverged and left out"
     assert collect(parts(), whole).attrs["extent"] == extent

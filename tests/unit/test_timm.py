@@ -12,8 +12,8 @@ from flatlab.train import Interrupted, TrainError, train_packs
 from tests.packs import DATA, images, interrupt_after, same, settings
 
 STEPS, SEEDS = 12, (0, 3)
-SWIN = {
-    "architecture": "swin_tiny_patch4_window7_224",
+SWIN = "swin_tiny_patch4_window7_224"
+ARGUMENTS = {
     "patch_size": 2,
     "window_size": 2,
     "embed_dim": 8,
@@ -32,10 +32,11 @@ RULE = {
 }
 
 
-def pack(initialization="as-built", options=SWIN, pixels=8, **training):
-    given = settings("timm", SEEDS, data={**DATA, "pixels": pixels}, **{**RULE, **training})
-    own = {"activation": None, "initialization": initialization, "options": options}
-    return {**given, "network": {**given["network"], **own}}
+def pack(initialization="as-built", model=SWIN, arguments=ARGUMENTS, pixels=8, **training):
+    options = {"model": model, "arguments": arguments}
+    data, rule = {**DATA, "pixels": pixels}, {**RULE, **training}
+    given = settings("timm", SEEDS, data=data, options=options, **rule)
+    return {**given, "network": {**given["network"], "initialization": initialization}}
 
 
 def plainly(seed, initialization):
@@ -43,10 +44,7 @@ def plainly(seed, initialization):
     import timm
 
     torch.manual_seed(seed)
-    options = {name: value for name, value in SWIN.items() if name != "architecture"}
-    model = timm.create_model(
-        SWIN["architecture"], num_classes=3, in_chans=1, img_size=8, **options
-    )
+    model = timm.create_model(SWIN, num_classes=3, in_chans=1, img_size=8, **ARGUMENTS)
     if initialization == "xavier-linear":
         torch.manual_seed(seed)
         for module in model.modules():
@@ -104,7 +102,7 @@ def test_what_a_network_draws_depends_on_its_seed_and_not_on_the_process():
     torch.manual_seed(6)
     [two] = train_packs(raw, [pack()])
     same(one, two)
-    [without] = train_packs(raw, [pack(options={**SWIN, "drop_path_rate": 0.0})])
+    [without] = train_packs(raw, [pack(arguments={**ARGUMENTS, "drop_path_rate": 0.0})])
     name = "head.fc.weight"
     assert not np.array_equal(one.weights[0][name], without.weights[0][name])
 
@@ -112,12 +110,12 @@ def test_what_a_network_draws_depends_on_its_seed_and_not_on_the_process():
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        (pack(options={}), r"network\.name timm: options\.architecture is missing"),
-        (pack(options={"architecture": "vit_nothing"}), "vit_nothing cannot be built: Unknown"),
-        (pack(options={**SWIN, "depth_s": 1}), "cannot be built: .*depth_s"),
+        (pack(model=3), r"network\.name timm: options\.model: expected `str`"),
+        (pack(model="vit_nothing"), "vit_nothing cannot be built: Unknown"),
+        (pack(arguments={**ARGUMENTS, "depth_s": 1}), "cannot be built: .*depth_s"),
         (pack(mode="batched"), "has no stacked form .* set training.mode to loop"),
     ],
-    ids=["no architecture", "unknown architecture", "unknown option", "stacked"],
+    ids=["no model", "unknown model", "unknown argument", "stacked"],
 )
 def test_what_cannot_be_built_or_stacked_is_one_sentence(given, sentence):
     with pytest.raises(TrainError, match=sentence) as error:

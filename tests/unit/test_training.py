@@ -10,13 +10,13 @@ from flatlab.networks import build, seeded
 from flatlab.splits import prepare
 from flatlab.train import TrainError, train_packs
 from flatlab.train.initializations import initialize
+from tests.packs import small
 
 EXACT = 1e-10
 MODES = ["batched", "graphs", "loop"]
 DATA = {"set": "stripes", "classes": "all", "scaling": "unit"}
 NETWORK = {
-    "name": "mlp4-small",
-    "activation": "relu",
+    **small("mlp"),
     "initialization": "framework",
     "initialization_steps": 30,
 }
@@ -52,7 +52,7 @@ def settings(seeds=(0, 1, 5), activation="relu", checkpoints="none", **training)
     """What a training job is given."""
     return {
         "data": DATA,
-        "network": {**NETWORK, "activation": activation},
+        "network": {**NETWORK, **small("mlp", activation)},
         "outputs": None,
         "training": {**TRAINING, **training},
         "checkpoints": checkpoints,

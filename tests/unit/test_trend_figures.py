@@ -38,9 +38,9 @@ SETTINGS = {
     "lr0.1-b32": (0.1, 32),
 }
 NETWORKS = {
-    "mlp-grid": ("mlp4-small", "digits", "mlp4 on fashion-mnist", 4, 0),
-    "vgg-grid": ("vgg-small", "digits-2", "vgg11 on cifar10", 7, 5),
-    "lenet-grid": ("lenet5-small", "digits-2", "lenet5 on cifar10", 5, 2),
+    "mlp-grid": ("mlp (width 64)", "digits", "mlp on fashion-mnist", 4, 0),
+    "vgg-grid": ("vgg (hidden 32-32)", "digits-2", "vgg on cifar10", 7, 5),
+    "lenet-grid": ("lenet5 (kernel 3)", "digits-2", "lenet5 on cifar10", 5, 2),
 }
 """Network, data, what it stands in for, layers, and how many of these are convolutions."""
 SAMPLES = ("train", "test", "misclassified")
@@ -502,7 +502,8 @@ def test_figures_of_all_grids_show_each_of_them(tables, correlations) -> None:
     for column, (grid, runs) in enumerate(tables.items()):
         end = end_of_training(runs)
         for row, (x, y) in enumerate(settings["pairs"]):
-            (points,) = (part.get_offsets() for part in axes[row, column].collections)
+            lines = axes[row, column].lines
+            points = np.concatenate([line.get_xydata() for line in lines])
             expected = zip(end[x].values, end[y].values, strict=True)
             assert sorted(map(tuple, points)) == sorted(expected)
             rho = correlations[grid]["rho"].sel(kind="pooled", x=x, y=y).item()
@@ -529,11 +530,22 @@ def test_the_stability_of_a_layer_is_its_sensitivity_over_its_bound(tables) -> N
     assert "20 %" in fig.axes[0].texts[0].get_text()
 
 
+def test_a_panel_is_titled_with_the_architecture_and_without_its_options() -> None:
+    about = {"name": "sweep", "data": "digits"}
+    for network, words in {
+        "mlp": "sweep: mlp on digits",
+        "vgg (widths 8-pool, hidden 32-32)": "sweep: vgg on digits",
+        "mlp (width 16) and mlp (width 32) and lenet5": "sweep: mlp and lenet5 on digits",
+    }.items():
+        assert style.heading(xr.Dataset(attrs={**about, "network": network})) == words
+    assert style.heading(xr.Dataset(attrs=about)) == "sweep on digits"
+
+
 def test_conventions_are_correlations_of_the_end_of_training(tables, correlations) -> None:
     settings = declared("beyond_fig2")
     frame = forest.frame(settings, tables, {}).set_index(["experiment", "kind", "x", "y"])
     for grid, runs in tables.items():
-        about = f"{grid}: {runs.attrs['network']} on {runs.attrs['data']}"
+        about = style.heading(runs)
         for kind in ("pooled", "within"):
             row = frame.loc[(about, kind, "root_sharpness", "mls")]
             known = correlations[grid].sel(kind=kind, x="root_sharpness", y="mls")
@@ -544,24 +556,25 @@ def test_conventions_are_correlations_of_the_end_of_training(tables, correlation
         expected = np.corrcoef(end["mls"], bound)[0, 1]
         row = frame.loc[(about, "pooled", "mls", "bound_d frobenius")]
         assert row["rho"] == pytest.approx(expected)
-    missing = frame.loc[("vgg-grid: vgg-small on digits-2", "pooled", "mls", "bound_d operator")]
+    missing = frame.loc[("vgg-grid: vgg on digits-2", "pooled", "mls", "bound_d operator")]
     assert np.isnan(missing["rho"])
     assert missing["runs"] == 0
     fig = Figure(figsize=(11, 7), layout="constrained")
     forest.draw(fig, frame.reset_index(), settings)
     assert [text.get_text() for text in fig.axes[1].texts] == ["undefined"]
-    offsets = [part.get_offsets() for part in fig.axes[0].collections]
-    dots = [x for part in offsets if len(part) > 1 for x in part[:, 0]]
-    values = frame.loc["mlp-grid: mlp4-small on digits"]["rho"]
+    dots = [
+        x for line in fig.axes[0].lines if line.get_marker() != "None" for x in line.get_xdata()
+    ]
+    values = frame.loc["mlp-grid: mlp on digits"]["rho"]
     assert sorted(dots) == pytest.approx(sorted(values))
 
 
 def test_correlations_through_training_are_those_of_each_checkpoint(tables) -> None:
     grids = {grid: tables[grid] for grid in ("mlp-grid", "vgg-grid")}
     frame = fig3.frame({}, grids, {})
-    for grid, runs in grids.items():
+    for runs in grids.values():
         chosen = through_training(runs).sel(samples="train")
-        about = f"{grid}: {runs.attrs['network']} on {runs.attrs['data']}"
+        about = style.heading(runs)
         here = frame[(frame["experiment"] == about) & (frame["kind"] == "pooled")]
         assert sorted(set(here["iteration"])) == [s for s in chosen["checkpoint"].values if s > 0]
         at = chosen.isel(checkpoint=1)

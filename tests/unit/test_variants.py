@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from flatlab import plan
-from flatlab.metrics import measure_pack
+from flatlab.metrics._pack import measure_pack
 from flatlab.tables.runs import collect
 from flatlab.train import train_packs
 from tests.packs import images
@@ -19,6 +19,11 @@ EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments"
 RAW = {"mlp-grid": images((28, 28), 40, 10), "other": images((3, 32, 32), 40, 10)}
 STEPS = 4
 
+VGG11 = {
+    "widths": [64, "pool", 128, "pool", 256, 256, "pool", 512, 512, "pool", 512, 512, "pool"],
+    "hidden": [512, 512],
+    "padding": 1,
+}
 VARIANTS = {
     "mlp-grid": {
         "two classes": ("data", {"classes": [0, 1]}),
@@ -36,7 +41,7 @@ VARIANTS = {
         "gap of the losses": ("measure", {"generalization_gap": "loss"}),
     },
     "vgg-grid": {
-        "vgg11": ("network", {"name": "vgg11"}),
+        "vgg11": ("network", VGG11),
         "ten outputs": ("network", {"outputs": 10}),
         "He": ("network", {"initialization": "he-normal"}),
         "inputs in [0, 1]": ("data", {"scaling": "unit"}),
@@ -66,7 +71,7 @@ def table_of(grid_key, change, folder):
     for chosen in content["measure"]["samples"].values():
         chosen["size"] = 2
     if grid_key == "vgg-grid":
-        content["network"]["name"] = "vgg-narrow"  # as at scale short
+        content["network"] |= content["scales"]["short"]["network"]
     if change:
         section, keys = copy.deepcopy(change)
         content[section] |= keys

@@ -19,7 +19,7 @@ FIGURE = "flatlab/plotting/pairs.py"
 DECLARATION = "flatlab/papers/chen2026/figures.py"
 FAMILY = "flatlab/metrics/geometry.py"
 TRAINING = "flatlab/train/minibatches.py"
-MODEL = "flatlab/networks/mlp4_small.py"
+MODEL = "flatlab/networks/mlp.py"
 
 A_FAMILY = '''
 """A family of one quantity."""

@@ -22,7 +22,7 @@ from pathlib import Path
 from flatlab import plan
 
 sys.dont_write_bytecode = True
-chosen = plan.Plan({}, Path("experiments"))
+chosen = plan.Plan({"papers": "all"}, Path("experiments"))
 found = {}
 
 def add(name, settings, code, **about):
@@ -128,9 +128,15 @@ EDITS = {
     "layer rule": ("train/layers/max_pool.py", stacked("vgg", "lenet")),
     "layer rule of an activation": (
         "train/layers/gaussian.py",
-        lambda name, job: name.startswith("train ") and job["network"]["activation"] == "gaussian",
+        lambda name, job: (
+            name.startswith("train ") and job["network"]["options"].get("activation") == "gaussian"
+        ),
     ),
     "optimizer": ("train/optimizers/adam.py", named("training", "optimizer", "adam")),
+    "loss": (
+        "losses/cross_entropy.py",
+        lambda name, job: job.get("training", {}).get("loss") == "cross-entropy",
+    ),
     "initialization": (
         "train/initializations/low_frequency.py",
         named("network", "initialization", "low-frequency"),
@@ -174,7 +180,7 @@ def test_an_edit_re_runs_exactly_what_uses_it(edit: str, before, project: Path) 
 
 def test_a_declaration_redraws_its_own_figure(before, project: Path) -> None:
     path = project / "flatlab/papers/chen2026/figures.py"
-    substitute(path, "sharpness, compression and generalization of LeNet", "a title: LeNet")
+    substitute(path, '"LeNet networks"', '"other networks"')
     assert changed(before, project) == {"draw chen2026_figH9"}
 
 

@@ -60,4 +60,4 @@ def test_a_data_set_stands_in_for_another(fresh):
     verdicts = json.loads((fresh / verdicts).read_text())
     about = verdicts["tables"]["mlp-grid"]
     assert about["data"] == "cifar10-jpeg"
-    assert about["stands_in_for"] == "mlp4 on fashion-mnist"
+    assert about["stands_in_for"] == "mlp on fashion-mnist"

@@ -69,11 +69,11 @@ def with_files(with_zoo):
 def with_members(with_zoo):
     """A zoo of two networks that a grid trains here, hardly."""
     content = yaml.safe_load((with_zoo / GRID).read_text())
-    options = {"channels": [4, 4, 8, 8]}
+    arguments = {"channels": [4, 4, 8, 8]}
     content["scales"]["demo"] |= {
         "training": {"iterations": 3, "batch_size": 8},
         "settings": [
-            {"name": name, "pixels": 16, "options": {"architecture": name, **options}}
+            {"name": name, "pixels": 16, "model": name, "arguments": arguments}
             for name in ("resnet18",)
         ],
     }

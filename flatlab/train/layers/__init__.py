@@ -6,6 +6,6 @@ Each file has a layer as `flatlab.train.chain.Layer` describes it, and a functio
 
 that makes it of a torch module: None where the module is of another kind, or has a form that the
 layer does not cover. The `builder` holds the tensors of all runs and knows whether the signal is
-folded images or vectors at this point. The engine imports a file only where the LAYERS of an
-architecture name it (`flatlab.networks`), so that nothing else depends on it.
+folded images or vectors at this point. The engine imports only the files that the options of an
+architecture list (`layers`, see `flatlab.plan.options`): an edit to one affects no other networks.
 """
