@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 from msgspec import Meta, field
 
-from flatlab.plan.registry import assignments, check_known, path_of
+from flatlab.plan.registry import assignments, check_known, path_of, syntax
 from flatlab.plan.schema import Key, PlanError, Strict, convert
 
 VOCABULARY: dict[str, Any] = {
@@ -30,7 +30,7 @@ VOCABULARY: dict[str, Any] = {
 def options_of(folder: str, key: str) -> type[Strict]:
     """The class `Options` of a file of a registry; one without fields where there is none."""
     path = path_of(folder, key)
-    body = ast.parse(path.read_text(encoding="utf-8")).body
+    body = syntax(path).body
     declared: list[ast.stmt] = [
         n for n in body if isinstance(n, ast.ClassDef) and n.name == "Options"
     ]

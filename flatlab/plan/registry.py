@@ -54,7 +54,7 @@ def takes_activation(network: str) -> bool:
 
     It is read from the syntax, as all that planning knows of an architecture.
     """
-    body = ast.parse(path_of("networks", network).read_text()).body
+    body = syntax(path_of("networks", network)).body
     build = next(n for n in body if isinstance(n, ast.FunctionDef) and n.name == "build")
     return "activation" in [argument.arg for argument in build.args.args]
 
@@ -95,7 +95,7 @@ def joined(families: str) -> list[str]:
 
 def measures_samples(family: str) -> bool:
     """Whether a family is evaluated on the sample sets of a grid: it has a function `measure`."""
-    body = ast.parse(path_of("metrics", family).read_text()).body
+    body = syntax(path_of("metrics", family)).body
     return "measure" in {node.name for node in body if isinstance(node, ast.FunctionDef)}
 
 
@@ -110,10 +110,16 @@ OWN_IMAGES = ("image-folder", "cifar10-jpeg")
 
 
 @functools.cache
+def syntax(path: Path) -> ast.Module:
+    """The syntax tree of a file of the package, parsed once in a process."""
+    return ast.parse(path.read_bytes())
+
+
+@functools.cache
 def assignments(path: Path) -> dict[str, ast.expr]:
     """What a file assigns to which name, with or without a type."""
     found: dict[str, ast.expr] = {}
-    for node in ast.parse(path.read_text()).body:
+    for node in syntax(path).body:
         if isinstance(node, ast.Assign):
             found[ast.unparse(node.targets[0])] = node.value
         elif isinstance(node, ast.AnnAssign) and node.value is not None:
