@@ -1,4 +1,4 @@
-"""What a job of the workflow is: its lock, log, provenance, resume state and the GPU it takes."""
+"""What surrounds the computation of a job: lock, log, provenance, resume state, choice of GPU."""
 
 from flatlab.jobs.job import job, task
 from flatlab.jobs.lock import Guard

@@ -212,7 +212,7 @@ def test_a_second_writer_on_a_cluster_waits(
     start = time.monotonic()
     with jobs.Guard(output):
         assert time.monotonic() - start > 0.2
-    assert capsys.readouterr().err.count("waiting for its end") == 1
+    assert capsys.readouterr().err.count("waiting for it to end") == 1
 
 
 def test_the_lock_of_a_dead_process_is_taken_over(tmp_path: Path, impatient: None) -> None:
