@@ -78,9 +78,8 @@ def job(snakemake: Any) -> Iterator[Job]:
     log = Path(snakemake.log[0])
     try:
         with contextlib.ExitStack() as stack:
-            this = stack.enter_context(
-                task(snakemake)
-            )  # first: a refused job leaves the log of the other one alone
+            # First, so that a job which is refused leaves the log of the other one alone.
+            this = stack.enter_context(task(snakemake))
             log.parent.mkdir(parents=True, exist_ok=True)
             stack.enter_context(contextlib.redirect_stderr(stack.enter_context(log.open("w"))))
             stack.enter_context(warnings.catch_warnings())

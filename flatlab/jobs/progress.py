@@ -11,10 +11,8 @@ from typing import Any
 from tqdm import tqdm
 
 ON_TERMINAL: dict[str, Any] = {"smoothing": 0.1}
-IN_LOG: dict[str, Any] = {
-    "bar_format": "{percentage:.0f} % of {total:,} {unit}, {rate_noinv_fmt}, {remaining} left{postfix}",
-    "delay": inf,  # tqdm counts and formats, and never draws
-}
+LINE = "{percentage:.0f} % of {total:,} {unit}, {rate_noinv_fmt}, {remaining} left{postfix}"
+IN_LOG: dict[str, Any] = {"bar_format": LINE, "delay": inf}  # with this delay it draws no bar
 
 
 class Progress:

@@ -1,4 +1,4 @@
-"""Where results lie: below `results/<scale>/` and, once published, below `results/published/<scale>/`.
+"""Where results lie: in `results/<scale>/` and, once published, in `results/published/<scale>/`.
 
 The rules of the workflow spell out the same patterns, with wildcards in the place of names.
 """
