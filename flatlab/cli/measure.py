@@ -107,7 +107,7 @@ def run(options: argparse.Namespace) -> int:
     # Printed only: the report itself does not depend on the machine or the time.
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     memory = peak * (1 if sys.platform == "darwin" else 1024)
-    print(f"\n{time.monotonic() - start:.1f} s, peak memory {memory / 1e9:.2f} GB")
+    print(f"\n{time.monotonic() - start:.1f} s, at most {memory / 1e9:.2f} GB of memory")
     if options.out:
         print(f"\nwritten to {options.out}; print it again with: flatlab show {options.out}")
     return 0

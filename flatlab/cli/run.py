@@ -1,4 +1,4 @@
-"""Train and measure packs of an experiment in this process, no workflow."""
+"""Train and measure packs of an experiment without Snakemake."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from flatlab.cli import add_device, add_scale, load_plan
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("experiment", help="a file of experiments/")
-    parser.add_argument("pack", nargs="*", help="which packs; all if none is named")
-    parser.add_argument("--family", nargs="+", default=[], help="what to measure; all if not given")
+    parser.add_argument("experiment", help="key of an experiment")
+    parser.add_argument("pack", nargs="*", help="packs to compute; by default all")
+    parser.add_argument(
+        "--family", nargs="+", default=[], help="families of quantities to measure; by default all"
+    )
     add_scale(parser)
     add_device(parser)
-    parser.add_argument("--force", action="store_true", help="make again what is there already")
+    parser.add_argument("--force", action="store_true", help="recompute files that are up to date")
 
 
 def run(options: argparse.Namespace) -> int:
     chosen = load_plan(options.scale, options.device, packs="all")
-    chosen.experiment(options.experiment)  # a wrong name is told before torch is imported
+    chosen.experiment(options.experiment)  # refuses a wrong name before torch is imported
     standalone = importlib.import_module("flatlab.standalone")
     errors = (standalone.train.TrainError, standalone.train.Interrupted, standalone.data.DataError)
     try:

@@ -1,4 +1,4 @@
-"""Print what a result file holds."""
+"""Print the content of result files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from flatlab import store
+from flatlab import store, text
 from flatlab.cli._dataset import print_dataset
 
 
@@ -24,8 +24,8 @@ def run(options: argparse.Namespace) -> int:
             arrays, about = store.load_weights(path)
             for key, value in about.items():
                 print(f"  {key}: {value}")
-            for name, array in arrays.items():
-                print(f"  {name:<20} {array.dtype} {array.shape}")
+            rows = [(name, array.dtype, array.shape) for name, array in arrays.items()]
+            print(text.table("<<<", *rows))
         elif path.suffix == ".json":
             print(yaml.safe_dump(store.load_json(path), sort_keys=False, allow_unicode=True))
         else:
