@@ -1,7 +1,7 @@
-"""flatlab: every figure and table of five papers on flat minima is a build target.
+"""flatlab: every figure and table of five papers on flat minima is a target.
 
 `snakemake` builds the papers of config.yaml, `snakemake chen2026` one of them,
-`snakemake chen2026_figH8` one figure; `--list-target-rules` lists them all.
+`snakemake chen2026_figH8` one figure, and `--list-target-rules` lists all targets.
 """
 
 from snakemake.utils import min_version

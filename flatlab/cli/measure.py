@@ -13,8 +13,15 @@ from flatlab import plan, store
 from flatlab.cli._dataset import print_dataset
 
 
+class _Help(argparse.ArgumentDefaultsHelpFormatter):
+    """Help that shows the defaults of options that have one."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        return action.help if action.default is None else super()._get_help_string(action)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.formatter_class = argparse.ArgumentDefaultsHelpFormatter
+    parser.formatter_class = _Help
     _add_network(parser)
     _add_samples(parser)
     _add_settings(parser)
@@ -24,7 +31,8 @@ def _add_network(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     help_ = "a state dictionary, or a pack of networks that this project has trained"
     add("weights", type=Path, nargs="?", help=help_)
-    add("--model", metavar="NAME|MODULE:FUNCTION", help=_known("networks"))
+    help_ = f"an architecture ({_known('networks')}), or a function that returns a torch module"
+    add("--model", metavar="NAME|MODULE:FUNCTION", help=help_)
     help_ = "instead of --model: a network of timm; requires --images"
     add("--timm", metavar="NAME", help=help_)
     help_ = "weights for --timm; those of timm's hub by default"
