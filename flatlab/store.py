@@ -73,7 +73,9 @@ def _refused(path: Path, error: OSError, size: int = 0) -> Exception:
             "fewer weights: checkpoints.dense of the grid"
         )
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return StoreError(f"{path}: no permission to write; change the owner or the permissions of its folder")
+        return StoreError(
+            f"{path}: no permission to write; change the owner or the permissions of its folder"
+        )
     if error.errno in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR):
         return StoreError(f"{path}: a file is where a folder should be, or the reverse")
     return error

@@ -84,8 +84,11 @@ def job(snakemake: Any) -> Iterator[Job]:
             stack.enter_context(contextlib.redirect_stderr(stack.enter_context(log.open("w"))))
             stack.enter_context(warnings.catch_warnings())
             warnings.simplefilter("default")
-            stack.enter_context(_traceback_in_log())
-            yield this
+            try:
+                yield this
+            except Exception:
+                traceback.print_exc()
+                raise
     except Exception as error:
         known = type(error).__module__.startswith("flatlab")
         sentence = str(error) if known else f"{type(error).__name__}: {error}"
@@ -112,15 +115,6 @@ def task(about: Any) -> Iterator[Job]:
         for output in about.output:
             save_json(record_of(output), provenance)
         shutil.rmtree(this.unfinished, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _traceback_in_log() -> Iterator[None]:
-    try:
-        yield
-    except Exception:
-        traceback.print_exc()
-        raise
 
 
 def _touch_if_in_future(inputs: Iterable[str]) -> None:

@@ -12,9 +12,8 @@ from pathlib import Path
 
 from flatlab import plan, store
 from flatlab.publication import records
-from flatlab.publication.agreement import disagreements
 from flatlab.publication.budget import check_budget
-from flatlab.publication.choice import choose
+from flatlab.publication.choice import choose, disagreements
 from flatlab.publication.showcase import rewrite
 
 

@@ -1,8 +1,8 @@
-"""Which experiments and figures to publish: what the names given to `flatlab publish` mean."""
+"""Which experiments and figures to publish, and whether figures and tables will agree then."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,19 +62,59 @@ class Choice:
     @property
     def left_behind(self) -> list[Path]:
         """Published correlations to delete: their new tables come without correlations."""
+        changed = [key for key in self.experiments if self._changes(NAMES.table(key))]
+        names = [NAMES.correlations(key) for key in changed]
         return [
-            NAMES.correlations(key)
-            for key in self.experiments
-            if not (self.built / NAMES.correlations(key)).is_file()
-            and (self.published / NAMES.correlations(key)).is_file()
-            and content(self.built / NAMES.table(key)) != content(self.published / NAMES.table(key))
+            n for n in names if (self.published / n).is_file() and not (self.built / n).is_file()
         ]
+
+    def _changes(self, name: Path) -> bool:
+        return content(self.built / name) != content(self.published / name)
 
     def after(self, name: Path) -> bytes | None:
         """The content of a published file after publishing this choice; None if there is none."""
         if name in self.left_behind:
             return None
         return content((self.built if name in self.files else self.published) / name)
+
+
+def disagreements(choice: Choice) -> list[str]:
+    """Sentences on figures that would not show the published tables, with what else to publish."""
+    given = [figure.target for figure in choice.figures]
+    others = [f for f in plan.published_figures(choice.scale) if f.target not in given]
+    gone: dict[Path, str] = {}
+    for figure in choice.figures:
+        for path in (choice.built / name for _, name in shown_by(figure)):
+            if not path.is_file():
+                gone.setdefault(path, figure.target)
+    return [
+        *(
+            f"{target} was drawn from {path}, which is gone; build it with: snakemake {path}"
+            for path, target in gone.items()
+        ),
+        *(
+            f"the published table of {key} is not the one of {', '.join(targets)}; "
+            f"publish this as well: {key}"
+            for key, targets in _differing(choice, choice.figures, choice.built).items()
+        ),
+        *(
+            f"published figures show the former table of {key}; "
+            f"publish these as well: {' '.join(targets)}"
+            for key, targets in _differing(choice, others, choice.published).items()
+        ),
+    ]
+
+
+def _differing(
+    choice: Choice, figures: Iterable[plan.Figure], folder: Path
+) -> dict[str, dict[str, None]]:
+    """By experiment, the targets drawn from tables in `folder` that will not be published."""
+    found: dict[str, dict[str, None]] = {}
+    for figure in figures:
+        for key, name in shown_by(figure):
+            if content(folder / name) not in (None, choice.after(name)):
+                found.setdefault(key, {})[figure.target] = None
+    return found
 
 
 def choose(chosen: plan.Plan, names: Sequence[str]) -> Choice:

@@ -15,7 +15,7 @@ import pytest
 
 from flatlab.jobs import task
 from flatlab.jobs.gpus import own_gpu, visible_gpus
-from flatlab.standalone import Named
+from flatlab.cli.run import Named
 
 JOB = """
 import os, sys
