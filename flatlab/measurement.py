@@ -149,17 +149,16 @@ def _state(
             raise MeasureError(f"{path} cannot be read as .safetensors: {error}") from None
     arrays, about = store.load_weights(path)
     if "runs" not in about:
-        raise MeasureError(f"{path} holds no trained networks; packs lie in results/<scale>/models")
+        raise MeasureError(f"{path} holds no trained networks; packs are in results/<scale>/models")
     runs, iterations = about["runs"], about["iterations"]
     if run is None and len(runs) > 1:
         raise MeasureError(f"{path} holds a pack; choose one with --run: {', '.join(runs)}")
     run = runs[0] if run is None else run
     checkpoint = iterations[-1] if checkpoint is None else checkpoint
-    if run not in runs:
-        raise MeasureError(f"{path} has no run {run!r}; it has {', '.join(runs)}")
-    if checkpoint not in iterations:
-        there = ", ".join(map(str, iterations))
-        raise MeasureError(f"{path} has no checkpoint {checkpoint}; it has {there}")
+    for kind, chosen, known in (("run", run, runs), ("checkpoint", checkpoint, iterations)):
+        if chosen not in known:
+            names = ", ".join(map(str, known))
+            raise MeasureError(f"{path} has no {kind} {chosen!r}; it has {names}")
     place = runs.index(run), iterations.index(checkpoint)
     return {name: a[place] for name, a in arrays.items()}, {"run": run, "checkpoint": checkpoint}
 

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from flatlab import plan, store
-from flatlab.cli._dataset import print_dataset
+from flatlab.cli.show import print_dataset
 
 
 class _Help(argparse.ArgumentDefaultsHelpFormatter):
