@@ -17,10 +17,11 @@ module = importlib.import_module("flatlab.plan.fingerprint")
 
 ROOT = Path(__file__).resolve().parents[2]
 VERSIONS = ("3.11", "3.12", "3.13")
+CACHED = (module.fingerprint, module.closure, module._imports, module._content, module.syntax)
 
 
 def forget():
-    for function in (module.fingerprint, module.closure, module._imports, module._tree):
+    for function in CACHED:
         function.cache_clear()
 
 
