@@ -184,9 +184,10 @@ def only_a_docstring():
 '''
 
 ELSEWHERE = """
-import json, pathlib, runpy, sys, types
+import ast, json, pathlib, runpy, sys, types
 registry = types.ModuleType("flatlab.plan.registry")  # it needs compiled libraries
 registry.PACKAGE = pathlib.Path(sys.argv[2])
+registry.syntax = lambda path: ast.parse(path.read_bytes())
 sys.modules["flatlab.plan.registry"] = registry
 fingerprint = runpy.run_path(sys.argv[1])["fingerprint"]
 print(json.dumps({root: fingerprint(root) for root in sys.argv[3:]}))
