@@ -29,43 +29,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_network(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    help_ = "a state dictionary, or a pack of networks that this project has trained"
-    add("weights", type=Path, nargs="?", help=help_)
+    add("weights", type=Path, nargs="?", help="a state dictionary, or a pack that flatlab trained")
     help_ = f"an architecture ({_known('networks')}), or a function that returns a torch module"
     add("--model", metavar="NAME|MODULE:FUNCTION", help=help_)
-    help_ = "instead of --model: a network of timm; requires --images"
-    add("--timm", metavar="NAME", help=help_)
+    add("--timm", metavar="NAME", help="instead of --model, with --images: a network of timm")
     help_ = "weights for --timm; those of timm's hub by default"
     add("--weights", type=Path, metavar="FILE", dest="weights_of_timm", help=help_)
-    help_ = "number of outputs of the network; the number of classes by default"
-    add("--outputs", type=int, help=help_)
+    add("--outputs", type=int, help="outputs of the network; the number of classes by default")
     activations = ["relu", "tanh", "gaussian"]
     add("--activation", choices=activations, default="relu", help="activation for --model NAME")
-    add("--run", help="the network to measure, if the file is a pack")
-    help_ = "the iteration to measure, if the file is a pack; the last by default"
-    add("--checkpoint", type=int, help=help_)
+    add("--run", help="network to measure, for a pack")
+    add("--checkpoint", type=int, help="iteration to measure, for a pack; the last by default")
 
 
 def _add_samples(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     help_ = f"a data set ({_known('data')}), or a folder or archive of images by class"
     add("--data", metavar="NAME|FOLDER", help=help_)
-    help_ = "instead of --data: a folder of images by class, with the transform of --timm"
-    add("--images", type=Path, metavar="FOLDER", help=help_)
+    add("--images", type=Path, metavar="FOLDER", help="images by class, transformed as for --timm")
     help_ = "targets for --timm; own: the network's own outputs, for images without its classes"
     add("--targets", choices=["labels", "own"], default="labels", help=help_)
     add("--split", choices=["train", "test"], default="train", help="part of the data set")
     add("--samples", type=_count, default=100, help="number of samples, or `all`")
     add("--sample-seed", type=int, default=0, help="seed that draws the samples")
-    help_ = "how to scale the inputs"
-    add("--scaling", choices=["unit", "standardized", "none"], default="unit", help=help_)
+    add(
+        "--scaling",
+        choices=["unit", "standardized", "none"],
+        default="unit",
+        help="scaling of inputs",
+    )
 
 
 def _add_settings(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    help_ = "families of quantities to measure; geometry by default, or adaptive with --timm"
+    help_ = "families of quantities; geometry by default, adaptive with --timm"
     add("--family", nargs="+", metavar="NAME", help=help_)
-    help_ = "loss whose Hessian is used: mse, mean-mse, sum-of-squares or cross-entropy"
+    help_ = "loss of Hessians: mse, mean-mse, sum-of-squares or cross-entropy"
     add("--loss", default="mse", help=help_)
     add("--label-smoothing", type=float, default=0.0, help="label smoothing of cross-entropy")
     add("--dtype", help="float64 or float32; that of the weights by default")
@@ -77,9 +76,9 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     help_ = "costly quantities: elementwise-adaptive-trace, operator-norm, corrected-bound"
     add("--costly", nargs="*", default=costly, metavar="NAME", help=help_)
     both = ["hessian", "gauss-newton"]
-    help_ = "family hessian: matrices whose largest eigenvalue to compute"
+    help_ = "for family hessian: matrices whose largest eigenvalue to compute"
     add("--curvature", nargs="+", default=both, metavar="NAME", help=help_)
-    help_ = "family hessian: train normalizes with the statistics of these samples"
+    help_ = "for family hessian: train normalizes with the statistics of these samples"
     add("--batch-norm", choices=["eval", "train"], default="eval", help=help_)
     add("--batch-size", type=int, help="samples at a time; what fits in memory by default")
     add("--seed", type=int, default=0, help="seed of families that draw random numbers")
