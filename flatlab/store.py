@@ -33,15 +33,6 @@ class StoreError(RuntimeError):
     """A result file that cannot be used; the message names it and the remedy."""
 
 
-def rebuild(path: str | Path) -> str:
-    """The command that rebuilds a result file."""
-    return f"snakemake --force {path}"
-
-
-def damaged(path: str | Path, why: str) -> StoreError:
-    return StoreError(f"{path} is damaged ({why}); rebuild it with: {rebuild(path)}")
-
-
 def replace(path: str | Path, content: bytes) -> None:
     """Write a file in one step: readers see either the old or the new content, never a part."""
     path = Path(path)
@@ -111,7 +102,7 @@ def load_dataset(path: str | Path) -> xr.Dataset:
     content = _bytes(path)
     body, mark = content[:-_COMMENT], content[-_COMMENT:]
     if mark != _MARK + hashlib.sha256(body).hexdigest().encode():
-        raise damaged(path, "its content does not match its hash")
+        raise _damaged(path, "its content does not match its hash")
     store = ZipStore(Path(path), mode="r")
     try:
         dataset = xr.open_zarr(store, consolidated=False, chunks=None).load()
@@ -144,9 +135,9 @@ def load_weights(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
         description = json.loads(header["__metadata__"]["flatlab"])
     except (SafetensorError, ValueError, KeyError) as error:
-        raise damaged(path, "not a weights file of this project") from error
+        raise _damaged(path, "not a weights file of this project") from error
     if description.get("sha256") != _digest(tensors):
-        raise damaged(path, "its content does not match its hash")
+        raise _damaged(path, "its content does not match its hash")
     _check_version(path, description["store_version"])
     return dict(sorted(tensors.items())), description["about"]
 
@@ -162,7 +153,11 @@ def load_json(path: str | Path) -> Any:
     try:
         return json.loads(_bytes(path))
     except ValueError as error:
-        raise damaged(path, "not JSON") from error
+        raise _damaged(path, "not JSON") from error
+
+
+def _damaged(path: str | Path, why: str) -> StoreError:
+    return StoreError(f"{path} is damaged ({why}); rebuild it with: snakemake --force {path}")
 
 
 def _bytes(path: str | Path) -> bytes:
@@ -176,7 +171,7 @@ def _check_version(path: str | Path, version: Any) -> None:
     if version != STORE_VERSION:
         raise StoreError(
             f"{path} has format {version}, but this version of flatlab reads {STORE_VERSION}; "
-            f"rebuild it with: {rebuild(path)}"
+            f"rebuild it with: snakemake --force {path}"
         )
 
 

@@ -2,6 +2,6 @@
 
 from flatlab.jobs.job import job, task
 from flatlab.jobs.lock import Guard
-from flatlab.jobs.unfinished import Content, Unfinished
+from flatlab.jobs.unfinished import Unfinished
 
-__all__ = ["Content", "Guard", "Unfinished", "job", "task"]
+__all__ = ["Guard", "Unfinished", "job", "task"]

@@ -33,6 +33,7 @@ class Job:
         self.config = snakemake.config
         self.device = snakemake.config.get("device", "cpu")
         self._guards = guards
+        self._first = next(iter(snakemake.output))
 
     @property
     def unfinished(self) -> str:
@@ -42,10 +43,6 @@ class Job:
         """
         stem = self._first.removesuffix(".safetensors").removesuffix(".zarr.zip")
         return f"{stem}.unfinished"
-
-    @property
-    def _first(self) -> str:
-        return next(iter(self.output))
 
     def save(self, *content: Any, **named: Any) -> None:
         """Write the outputs: one unnamed content for a single output, otherwise by name."""

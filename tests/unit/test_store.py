@@ -122,7 +122,9 @@ def test_a_file_of_another_format_is_refused(
     monkeypatch.setattr("flatlab.store.STORE_VERSION", store.STORE_VERSION + 1)
     store.save_dataset(tmp_path / "a.zarr.zip", example())
     monkeypatch.undo()
-    with pytest.raises(store.StoreError, match=r"has format \d+, but this version of flatlab reads"):
+    with pytest.raises(
+        store.StoreError, match=r"has format \d+, but this version of flatlab reads"
+    ):
         store.load_dataset(tmp_path / "a.zarr.zip")
 
 
