@@ -279,7 +279,7 @@ def package(tmp_path, monkeypatch):
     """A copy of the package, to be edited: edit(path, change) -> targets whose code changed."""
     shutil.copytree(PACKAGE, tmp_path / "flatlab", ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(fingerprints, "PACKAGE", tmp_path / "flatlab")
-    cached = ("fingerprint", "closure", "_imports", "_tree")
+    cached = ("fingerprint", "closure", "_imports", "_content", "syntax")
 
     def codes():
         for name in cached:

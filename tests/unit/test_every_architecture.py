@@ -22,6 +22,8 @@ from torch import nn
 from flatlab.metrics import measure
 from flatlab.metrics.geometry import QUANTITIES
 
+COSTLY = ("elementwise-adaptive-trace", "operator-norm", "corrected-bound")
+
 EXACT = 1e-9
 ROUNDING = 1e-12
 MATRICES = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -553,7 +555,7 @@ def reference(name: str, chen_code: bool = False) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ZOO)
 def test_every_quantity_is_its_definition(name: str) -> None:
     model, inputs = network(name)
-    report = measure(model, inputs, costly=("elementwise-adaptive-trace", "operator-norm", "corrected-bound"))
+    report = measure(model, inputs, costly=COSTLY)
     expected = reference(name)
     assert list(report["layer"].values) == expected.pop("layers")
     assert set(expected) == set(QUANTITIES) == set(report)
@@ -569,7 +571,12 @@ def test_every_quantity_is_its_definition(name: str) -> None:
 def test_the_authors_conventions_are_as_described(name: str) -> None:
     """Three singular values, total derivatives, Frobenius norms, 1e-4, mean-mse, |J x|^2 / M."""
     model, inputs = network(name)
-    report = measure(model, inputs, costly=("elementwise-adaptive-trace", "operator-norm", "corrected-bound"), conventions="chen-code")
+    report = measure(
+        model,
+        inputs,
+        costly=COSTLY,
+        conventions="chen-code",
+    )
     expected = reference(name, chen_code=True)
     for key in expected.keys() - {"layers", "violations"}:
         value = expected[key]
@@ -579,8 +586,13 @@ def test_the_authors_conventions_are_as_described(name: str) -> None:
 @pytest.mark.parametrize("name", ZOO)
 def test_float32_agrees_to_four_digits(name: str) -> None:
     model, inputs = network(name)
-    exact = measure(model, inputs, costly=("elementwise-adaptive-trace", "operator-norm", "corrected-bound"))
-    rounded = measure(model, inputs.float(), costly=("elementwise-adaptive-trace", "operator-norm", "corrected-bound"), dtype="float32")
+    exact = measure(model, inputs, costly=COSTLY)
+    rounded = measure(
+        model,
+        inputs.float(),
+        costly=COSTLY,
+        dtype="float32",
+    )
     for key in QUANTITIES.keys() - {"violations", "corrected_bound", "samples_rank_deficient"}:
         close = {"rel": 1e-4, "abs": 1e-3 if "volume" in key else 1e-6}
         assert rounded[key].values == pytest.approx(exact[key].values, nan_ok=True, **close), key
@@ -590,8 +602,13 @@ def test_float32_agrees_to_four_digits(name: str) -> None:
 @pytest.mark.parametrize("batch_size", [1, 2])
 def test_the_batch_size_does_not_matter(name: str, batch_size: int) -> None:
     model, inputs = network(name)
-    together = measure(model, inputs, costly=("elementwise-adaptive-trace", "operator-norm", "corrected-bound"))
-    apart = measure(model, inputs, costly=("elementwise-adaptive-trace", "operator-norm", "corrected-bound"), batch_size=batch_size)
+    together = measure(model, inputs, costly=COSTLY)
+    apart = measure(
+        model,
+        inputs,
+        costly=COSTLY,
+        batch_size=batch_size,
+    )
     for key in QUANTITIES:
         assert apart[key].values == pytest.approx(
             together[key].values, rel=1e-11, abs=1e-13, nan_ok=True

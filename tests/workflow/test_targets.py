@@ -1,12 +1,15 @@
-"""Every figure and paper is a target; what is none is refused in a sentence."""
+"""Every figure and paper is a target; any other name is refused in one sentence."""
 
 from __future__ import annotations
 
+import shutil
 import zipfile
+from pathlib import Path
 
 import pytest
 
 pytestmark = pytest.mark.workflow
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_targets_are_all_the_papers_and_the_figures(fresh):
@@ -34,6 +37,9 @@ def test_the_workflow_is_free_of_lint(fresh):
         (["andriushchenko2023_fig2"], "not part of this version; it needs ImageNet"),
         (["chen2026_figH18"], "unknown target 'chen2026_figH18'; did you mean 'chen2026_figH8'?"),
         (["chen2062_figH8"], "unknown target 'chen2062_figH8'; did you mean 'chen2026_figH8'?"),
+        (["chen2027"], "unknown target 'chen2027'; did you mean 'chen2026'?"),
+        (["figH8"], "unknown target 'figH8'; did you mean 'chen2026_figH8'?"),
+        (["all_"], "unknown target 'all_'; did you mean 'all'?"),
         (["--config", "scale=huge"], "scale: unknown value 'huge'; Known: demo, paper, short"),
         (
             ["results/demo/figures/chen2026/figH9.pdf"],
@@ -47,8 +53,18 @@ def test_the_workflow_is_free_of_lint(fresh):
 )
 def test_what_is_unknown_is_refused_in_a_sentence(fresh, arguments, sentence):
     output = fresh.snakemake("--dry-run", *arguments, succeeds=False).output
-    assert sentence in output
-    assert "Traceback (most recent call last)" not in output
+    [line] = [line for line in output.splitlines() if line.startswith("flatlab: ")]
+    assert sentence in line
+    assert "Traceback" not in output
+    assert "Exception" not in output
+
+
+def test_a_paper_that_the_configuration_does_not_name_is_still_a_target(fresh):
+    (fresh / "config.yaml").write_text("papers: [petzka2021]\n")
+    fresh.declare("petzka2021", "fig4")
+    shutil.copy2(ROOT / "experiments/representativeness.yaml", fresh / "experiments")
+    assert "draw figH8" in fresh.snakemake("--dry-run", "chen2026").jobs
+    assert "draw figH8" not in fresh.snakemake("--dry-run").jobs
 
 
 def test_the_report_shows_the_figure(lab):
