@@ -53,7 +53,10 @@ def load_config(mapping: Mapping[str, Any], name: str = "config.yaml") -> Config
 def keys_of_kinds() -> dict[str, dict[str, list[tuple[str, str, str]]]]:
     """Every key of an experiment's file by kind and section: key, allowed values, meaning."""
     return {
-        kind: {name: describe(section) for name, section in kind_of(kind).sections.items()}
+        kind: {
+            name: [key for key in describe(section) if key[2]]  # fields that are no keys have none
+            for name, section in kind_of(kind).sections.items()
+        }
         for kind in kinds()
     }
 
