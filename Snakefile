@@ -1,7 +1,7 @@
-"""flatlab: every figure and table of five papers on flat minima is a build target.
+"""flatlab: every figure and table of five papers on flat minima is a target.
 
 `snakemake` builds the papers of config.yaml, `snakemake chen2026` one of them,
-`snakemake chen2026_figH8` one figure; `--list-target-rules` lists them all.
+`snakemake chen2026_figH8` one figure, and `--list-target-rules` lists all targets.
 """
 
 from snakemake.utils import min_version
@@ -33,10 +33,10 @@ rule all:
     default_target: True
     input:
         [files_of_figure(figure) for figure in PLAN.figures],
-        f"results/{PLAN.config.scale}/verdicts/scoreboard.json",
+        plan.built_at(PLAN.config.scale).folder / "verdicts" / "scoreboard.json",
 
 
-localrules:  # light, or (data) in need of the network: not for a cluster's nodes
+localrules:  # too light for a cluster's nodes, or (prepare) in need of the internet
     prepare,
     table,
     draw,
@@ -54,7 +54,7 @@ onstart:
 include: "rules/data.smk"
 
 
-if PLAN.config.packs == "all":  # else metric files are sources, whatever made them
+if PLAN.config.packs == "all":  # otherwise metric files are sources
 
     include: "rules/train.smk"
     include: "rules/measure.smk"
@@ -84,15 +84,15 @@ for paper, figures in PLAN.papers.items():
 
 
 rule explain:
-    """What is asked for as a target and is none: why, or what is meant."""
+    """Say why a name on the command line is not a target, and which one may be meant."""
     input:
         why_there_is_no_target,
     output:
-        touch("{paper}_{figure}"),
+        touch("{target}"),
     log:
-        "logs/{paper}_{figure}.log",
+        "logs/{target}.log",
     wildcard_constraints:
-        figure="[A-Za-z0-9]+",
+        target="[A-Za-z][A-Za-z0-9_-]*",
     conda:
         "envs/draw.yaml"
     shell:

@@ -1,7 +1,7 @@
 """A reproducible laboratory for flat minima: loss sharpness and compressed representations.
 
-`flatlab.measure(model, inputs)` measures a network; it is imported when it is first used, so that
-`import flatlab` stays light.
+`flatlab.measure(model, inputs)` measures a network. It is imported on first use, so that
+`import flatlab` does not wait for torch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measuring a network that lies in files: `flatlab measure`."""
+"""The report of `flatlab measure` on a network that lies in files."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import sys
+from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,113 +14,109 @@ from typing import Any
 import numpy as np
 import torch
 import xarray as xr
-from torch import nn
+from torch import Tensor, nn
 
 from flatlab import data, store
 from flatlab.data import DataError
 from flatlab.data._images import Images
 from flatlab.metrics import MeasureError, measure
-from flatlab.networks import _timm as networks
+from flatlab.networks import _timm as timm
 from flatlab.networks import build
 from flatlab.plan.options import architecture
 from flatlab.plan.registry import check_known, keys_of
 from flatlab.splits import prepare
 
+Found = tuple[nn.Module, Tensor, Tensor | None, dict[str, Any]]
+"""A network, its inputs, its targets, and the attributes that the report has about them."""
 
-def measure_file(
-    weights: Path,
-    *,
-    model: str,
-    data_set: str,
-    split: str = "train",
-    samples: int | None = 100,
-    sample_seed: int = 0,
-    scaling: str = "unit",
-    outputs: int | None = None,
-    options: Mapping[str, Any] | None = None,
-    run: str | None = None,
-    checkpoint: int | None = None,
-    device: str = "cpu",
-    **settings: Any,
-) -> xr.Dataset:
-    """Measure the network whose weights lie in a `.safetensors` file.
 
-    model: an architecture of this project, or `module:function`, called without arguments.
-    options: those of the architecture, as in a grid; the activation is relu if not given.
-    data_set: a data set of this project, or a folder or archive of images by class.
-    samples: how many, drawn from `split` with `sample_seed`; None: all.  outputs: None: as many as
-    there are classes.
-    run, checkpoint: which of a pack; the only run and the last checkpoint need not be named.
-    settings: as for `flatlab.metrics.measure`.
+def report(options: Namespace) -> xr.Dataset:
+    """Measure the network that the options of `flatlab measure` describe.
+
     Raises `MeasureError`, `DataError` or `StoreError` with the reason.
     """
-    folder = Path(data_set)
-    if folder.exists():
-        raw = data.load("image-folder", str(folder))
-    elif data_set in keys_of("data"):
-        raw = data.load(data_set)
+    if options.timm:
+        network, inputs, targets, about = _from_timm(options)
+        families = options.family or ["adaptive"]
     else:
-        known = ", ".join(keys_of("data"))
-        raise DataError(f"{data_set!r} is neither a folder nor an archive; known data: {known}")
-    splits = prepare(raw, {"classes": "all", "scaling": scaling}, outputs, torch.float32)
-    chosen = splits.train if split == "train" else splits.test
-    count = len(chosen) if samples is None else min(samples, len(chosen))
-    chosen = chosen.subset(count, sample_seed)
-    network = _network(model, tuple(chosen.inputs.shape[1:]), splits.outputs, options or {})
-    state, about = _state(weights, run, checkpoint)
+        network, inputs, targets, about = _from_file(options)
+        families = options.family or ["geometry"]
+    return measure(
+        network.to(options.device),
+        inputs,
+        targets,
+        families=families,
+        loss=options.loss,
+        batch_size=options.batch_size,
+        dtype=options.dtype,
+        seed=options.seed,
+        progress=sys.stderr.isatty(),
+        **dict(options.options),
+    ).assign_attrs(about)
+
+
+def _from_file(options: Namespace) -> Found:
+    """A network of this project or of the user's own, and samples of a data set."""
+    raw = _data(options.data)
+    splits = prepare(
+        raw, {"classes": "all", "scaling": options.scaling}, options.outputs, torch.float32
+    )
+    split = splits.train if options.split == "train" else splits.test
+    count = len(split) if options.samples == "all" else min(options.samples, len(split))
+    chosen = split.subset(count, options.sample_seed)
+    shape = tuple(chosen.inputs.shape[1:])
+    network = _network(options.model, shape, splits.outputs, dict(options.network))
+    state, place = _state(options.weights, options.run, options.checkpoint)
     try:
         network.load_state_dict({name: torch.from_numpy(a) for name, a in state.items()})
     except RuntimeError as error:
-        raise MeasureError(f"{weights} does not fit {model}: {error}") from None
-    network = network.to(device).eval()
+        raise MeasureError(f"{options.weights} does not fit {options.model}: {error}") from None
+    about = {
+        "title": f"{options.model} on {count} {options.split} samples of {raw.attrs['title']}",
+        "weights": options.weights.name,
+        "data": raw.attrs["title"],
+        **{key: getattr(options, key) for key in ("split", "sample_seed", "scaling")},
+        **place,
+    }
     targets = chosen.targets if chosen.labels is None else chosen.labels
-    report = measure(network, chosen.inputs, targets, **settings)
-    return report.assign_attrs(
-        title=f"{model} on {count} {split} samples of {raw.attrs['title']}",
-        weights=weights.name,
-        data=raw.attrs["title"],
-        split=split,
-        sample_seed=sample_seed,
-        scaling=scaling,
-        **about,
-    )
+    return network.eval(), chosen.inputs, targets, about
 
 
-def measure_pretrained(
-    name: str,
-    *,
-    images: Path,
-    weights: Path | None = None,
-    samples: int | None = 100,
-    sample_seed: int = 0,
-    device: str = "cpu",
-    targets: str = "labels",
-    **settings: Any,
-) -> xr.Dataset:
-    """Measure a network of timm on images in folders by class, with the transform it was made for.
+def _from_timm(options: Namespace) -> Found:
+    """A network of timm, and images with the transform that the network was trained with."""
+    weights = options.weights_of_timm or options.weights
+    network = timm.build(options.timm, pretrained=weights is None)
+    if weights:
+        network = timm.with_weights(network, weights)
+    count = sys.maxsize if options.samples == "all" else options.samples
+    images = Images(options.images, count, options.sample_seed)
+    inputs = images.inputs(timm.configuration(network))
+    labels = None
+    if not dict(options.options).get("own_targets"):
+        labels = images.labels(timm.outputs_of(network)).to(options.device)
+    about = {
+        "title": f"{options.timm} on {len(inputs)} images of {options.images.name}",
+        "weights": weights.name if weights else "timm's hub",
+        "parameters": timm.parameters_of(network),
+        "sample_seed": options.sample_seed,
+    }
+    return network, inputs, labels, about
 
-    name: as timm has it.  weights: a `.safetensors` file; None: those of timm's hub.
-    samples, sample_seed: which images; None: all.  targets: labels, or own: the outputs themselves,
-    for images of other classes.  settings: as for `flatlab.metrics.measure`.
-    Raises `MeasureError` or `DataError` with the reason.
-    """
-    built = networks.build(name, pretrained=weights is None)
-    model = networks.with_weights(built, weights) if weights else built
-    chosen = Images(images, sys.maxsize if samples is None else samples, sample_seed)
-    inputs = chosen.inputs(networks.configuration(model)).to(device)
-    labels = None if targets == "own" else chosen.labels(networks.outputs_of(model)).to(device)
-    report = measure(model.to(device), inputs, labels, adaptive={"targets": targets}, **settings)
-    return report.assign_attrs(
-        title=f"{name} on {len(inputs)} images of {images.name}",
-        weights=weights.name if weights else "timm's hub",
-        parameters=networks.parameters_of(model),
-        sample_seed=sample_seed,
-    )
+
+def _data(name: str) -> xr.Dataset:
+    """A data set of this project, or images by class in a folder or an archive."""
+    if Path(name).exists():
+        return data.load("image-folder", name)
+    if name not in keys_of("data"):
+        known = ", ".join(keys_of("data"))
+        raise DataError(f"{name!r} is neither a folder nor an archive; known data: {known}")
+    return data.load(name)
 
 
 def _network(
     name: str, shape: tuple[int, ...], outputs: int, options: Mapping[str, Any]
 ) -> nn.Module:
+    """An untrained network: an architecture of this project, or what `module:function` returns."""
     if ":" not in name:
         check_known("networks", name, "--model")
         if "activation" in architecture(name).__struct_fields__:
@@ -129,9 +126,9 @@ def _network(
         except ValueError as error:
             raise MeasureError(f"--model {name}: {error}") from None
     if options:
-        raise MeasureError(f"--options are those of a network of this project, {name} has none")
+        raise MeasureError(f"--network belongs to --model NAME; {name} has no options")
     module, _, function = name.partition(":")
-    sys.path.insert(0, os.getcwd())  # as `python -m` does: users keep their models beside them
+    sys.path.insert(0, os.getcwd())  # as `python -m` does: models often lie in the working folder
     try:
         made = getattr(importlib.import_module(module), function)()
     except (ImportError, AttributeError, TypeError) as error:
@@ -146,7 +143,10 @@ def _network(
 def _state(
     path: Path, run: str | None, checkpoint: int | None
 ) -> tuple[Mapping[str, np.ndarray], dict[str, Any]]:
-    """The weights of one network, from a file of one or from a pack of this project."""
+    """The weights of one network, from its own file or from a pack of this project.
+
+    run, checkpoint: which network of a pack; by default its only run and its last checkpoint.
+    """
     if not _is_pack(path):
         from safetensors import SafetensorError
         from safetensors.numpy import load_file
@@ -159,17 +159,16 @@ def _state(
             raise MeasureError(f"{path} cannot be read as .safetensors: {error}") from None
     arrays, about = store.load_weights(path)
     if "runs" not in about:
-        raise MeasureError(f"{path} holds no trained networks; packs lie in results/<scale>/models")
+        raise MeasureError(f"{path} holds no trained networks; packs are in results/<scale>/models")
     runs, iterations = about["runs"], about["iterations"]
     if run is None and len(runs) > 1:
         raise MeasureError(f"{path} holds a pack; choose one with --run: {', '.join(runs)}")
     run = runs[0] if run is None else run
     checkpoint = iterations[-1] if checkpoint is None else checkpoint
-    if run not in runs:
-        raise MeasureError(f"{path} has no run {run!r}; it has {', '.join(runs)}")
-    if checkpoint not in iterations:
-        there = ", ".join(map(str, iterations))
-        raise MeasureError(f"{path} has no checkpoint {checkpoint}; it has {there}")
+    for kind, chosen, known in (("run", run, runs), ("checkpoint", checkpoint, iterations)):
+        if chosen not in known:
+            names = ", ".join(map(str, known))
+            raise MeasureError(f"{path} has no {kind} {chosen!r}; it has {names}")
     place = runs.index(run), iterations.index(checkpoint)
     return {name: a[place] for name, a in arrays.items()}, {"run": run, "checkpoint": checkpoint}
 

@@ -1,4 +1,4 @@
-"""The verdicts on all claims, figure by figure: for the terminal, the README and the report."""
+"""Verdicts counted by figure, for the terminal, the README and the report."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import html
 from collections.abc import Iterable, Mapping
 from typing import Any, get_args
 
+from flatlab import text
 from flatlab.stats.verdict import Outcome
 
 OUTCOMES = get_args(Outcome)
 
 
 def collect(verdicts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Rows by figure, and sums over all of them, from the verdicts of the figures."""
+    """Count the verdicts of each figure and of all figures together."""
     rows = []
     for content in verdicts:
         outcomes = [claim["verdict"] for claim in content["claims"]]
@@ -25,12 +26,7 @@ def collect(verdicts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 def as_text(board: Mapping[str, Any]) -> str:
     """A table for the terminal."""
-    cells = _cells(board)
-    width = max(len(name) for name, *_ in cells)
-    return "\n".join(
-        f"  {name:<{width}}" + "".join(f"{number:>11}" for number in numbers)
-        for name, *numbers in cells
-    )
+    return text.table("<" + ">" * len(OUTCOMES), *_cells(board))
 
 
 def as_markdown(board: Mapping[str, Any]) -> str:
@@ -40,7 +36,7 @@ def as_markdown(board: Mapping[str, Any]) -> str:
 
 
 def as_html(board: Mapping[str, Any], verdicts: Iterable[Mapping[str, Any]]) -> bytes:
-    """A page for the report: the table, then each claim with its verdict and its numbers."""
+    """A page for the report: the table, then every claim with its verdict and its numbers."""
     style = "body{font:14px sans-serif}td{padding:2px 10px;vertical-align:top}"
     style += "h1+table tr:first-child{font-weight:bold}"
     head = f"<!doctype html><meta charset='utf-8'><style>{style}</style><h1>Claims</h1>"
@@ -53,15 +49,11 @@ def as_html(board: Mapping[str, Any], verdicts: Iterable[Mapping[str, Any]]) -> 
 
 
 def _cells(board: Mapping[str, Any]) -> list[list[str]]:
-    """The head and the rows, of the figures and of all; where there is nothing a cell is empty."""
-    figures = {f"{row['target']} ({row['scale']})": row for row in board["figures"]}
-    return [
-        ["claims", *OUTCOMES],
-        *(
-            [name, *(str(row.get(o) or "") for o in OUTCOMES)]
-            for name, row in {**figures, "all": board["all"]}.items()
-        ),
-    ]
+    """The head, a row for each figure and one for all; zeros are left empty."""
+    named = {f"{row['target']} ({row['scale']})": row for row in board["figures"]}
+    named["all"] = board["all"]
+    rows = ([name, *(str(row.get(o) or "") for o in OUTCOMES)] for name, row in named.items())
+    return [["claims", *OUTCOMES], *rows]
 
 
 def _table(rows: Iterable[Iterable[str]]) -> str:
@@ -70,7 +62,7 @@ def _table(rows: Iterable[Iterable[str]]) -> str:
 
 
 def _numbers(claim: Mapping[str, Any]) -> str:
-    """The reason, or the comparisons with their values and intervals."""
+    """The reason for a verdict, and each comparison with its value and its interval."""
     shown = [claim["reason"]] if claim["reason"] else []
     for e in claim["evidence"]:
         if e.get("value") is None:

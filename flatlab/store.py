@@ -1,9 +1,9 @@
-"""Result files: deterministic, one file each, with a hash that every read checks.
+"""Result files: single files, deterministic, with a hash that is checked whenever they are read.
 
 Tables of numbers are `.zarr.zip` (zarr version 3 in an uncompressed zip archive with sorted names
 and fixed dates), weights are `.safetensors`. Equal content gives equal bytes. The hash of a
-`.zarr.zip` is the archive's comment and covers every byte before it; the hash of weights stands in
-the file's metadata and covers names, types, shapes and values.
+`.zarr.zip` is the archive's comment and covers every byte before it; the hash of weights is in the
+file's metadata and covers names, types, shapes and values.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 import xarray as xr
 
 STORE_VERSION = 1
-"""Raise it when the layout of the files changes; older files are then refused."""
+"""To be increased when the layout of the files changes; older files are then refused."""
 
 _MARK = b"sha256:"
 _COMMENT = len(_MARK) + 64
@@ -33,17 +33,8 @@ class StoreError(RuntimeError):
     """A result file that cannot be used; the message names it and the remedy."""
 
 
-def rebuild(path: str | Path) -> str:
-    """The command that makes a result file anew."""
-    return f"snakemake --force {path}"
-
-
-def damaged(path: str | Path, why: str) -> StoreError:
-    return StoreError(f"{path} is damaged ({why}); rebuild it with: {rebuild(path)}")
-
-
 def replace(path: str | Path, content: bytes) -> None:
-    """Write a file in one step: readers see the old content or the new one, never a part."""
+    """Write a file in one step: readers see either the old or the new content, never a part."""
     path = Path(path)
     make_folder(path.parent)
     temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
@@ -58,7 +49,7 @@ def replace(path: str | Path, content: bytes) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it."""
+    """Make a folder and its parents."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -66,21 +57,23 @@ def make_folder(path: Path) -> None:
 
 
 def _refused(path: Path, error: OSError, size: int = 0) -> Exception:
-    """What a disk says, with the remedy where there is one."""
+    """A sentence with the remedy for an error of the file system, or else the error itself."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StoreError(
             f"{path}: the disk is full ({size:,} bytes do not fit); make room, or keep "
             "fewer weights: checkpoints.dense of the grid"
         )
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return StoreError(f"{path}: no permission to write; make its folder yours")
+        return StoreError(
+            f"{path}: no permission to write; change the owner or the permissions of its folder"
+        )
     if error.errno in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR):
-        return StoreError(f"{path}: a file lies where a folder should be, or the other way round")
+        return StoreError(f"{path}: a file is where a folder should be, or the reverse")
     return error
 
 
 def as_strings(values: list[str]) -> np.ndarray:
-    """Text for a dataset: objects, since fixed-length text has no stable form in zarr 3."""
+    """Text for a dataset, as objects: zarr 3 has no stable format for fixed-length text."""
     return np.array(values, dtype=object)
 
 
@@ -103,20 +96,20 @@ def save_dataset(path: str | Path, dataset: xr.Dataset) -> None:
 
 
 def load_dataset(path: str | Path) -> xr.Dataset:
-    """Read a dataset into memory; raise `StoreError` where its content does not fit its hash."""
+    """Read a dataset into memory; raise `StoreError` if its content does not match its hash."""
     from zarr.storage import ZipStore
 
     content = _bytes(path)
     body, mark = content[:-_COMMENT], content[-_COMMENT:]
     if mark != _MARK + hashlib.sha256(body).hexdigest().encode():
-        raise damaged(path, "its content does not fit its hash")
+        raise _damaged(path, "its content does not match its hash")
     store = ZipStore(Path(path), mode="r")
     try:
         dataset = xr.open_zarr(store, consolidated=False, chunks=None).load()
     finally:
         store.close()
     _check_version(path, dataset.attrs.pop("store_version", None))
-    return dataset[sorted(map(str, dataset.data_vars))]  # an archive is listed in no fixed order
+    return dataset[sorted(map(str, dataset.data_vars))]  # archives list them in no fixed order
 
 
 def save_weights(
@@ -127,12 +120,12 @@ def save_weights(
 
     tensors = {name: np.asarray(array, order="C") for name, array in tensors.items()}
     description = {"about": about or {}, "store_version": STORE_VERSION, "sha256": _digest(tensors)}
-    # One key: the library writes several in an order that changes from process to process.
+    # A single key: the library writes several keys in an order that differs between processes.
     replace(path, save(tensors, {"flatlab": json.dumps(description, sort_keys=True)}))
 
 
 def load_weights(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Read arrays and their description; raise `StoreError` where they do not fit their hash."""
+    """Read arrays and their description; raise `StoreError` if they do not match their hash."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
@@ -142,25 +135,29 @@ def load_weights(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
         description = json.loads(header["__metadata__"]["flatlab"])
     except (SafetensorError, ValueError, KeyError) as error:
-        raise damaged(path, "not a weights file of this project") from error
+        raise _damaged(path, "not a weights file of this project") from error
     if description.get("sha256") != _digest(tensors):
-        raise damaged(path, "its content does not fit its hash")
+        raise _damaged(path, "its content does not match its hash")
     _check_version(path, description["store_version"])
     return dict(sorted(tensors.items())), description["about"]
 
 
 def save_json(path: str | Path, content: Any) -> None:
-    """Write JSON with sorted keys; numbers that are not finite become null."""
+    """Write JSON with sorted keys; non-finite numbers become null."""
     text = json.dumps(_finite(content), indent=1, sort_keys=True, ensure_ascii=False)
     replace(path, f"{text}\n".encode())
 
 
 def load_json(path: str | Path) -> Any:
-    """Read JSON; raise `StoreError` where it is none."""
+    """Read JSON; raise `StoreError` if the file is not valid JSON."""
     try:
         return json.loads(_bytes(path))
     except ValueError as error:
-        raise damaged(path, "not JSON") from error
+        raise _damaged(path, "not JSON") from error
+
+
+def _damaged(path: str | Path, why: str) -> StoreError:
+    return StoreError(f"{path} is damaged ({why}); rebuild it with: snakemake --force {path}")
 
 
 def _bytes(path: str | Path) -> bytes:
@@ -173,8 +170,8 @@ def _bytes(path: str | Path) -> bytes:
 def _check_version(path: str | Path, version: Any) -> None:
     if version != STORE_VERSION:
         raise StoreError(
-            f"{path} has format {version}, this version of flatlab reads {STORE_VERSION}; "
-            f"rebuild it with: {rebuild(path)}"
+            f"{path} has format {version}, but this version of flatlab reads {STORE_VERSION}; "
+            f"rebuild it with: snakemake --force {path}"
         )
 
 

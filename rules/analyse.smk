@@ -1,4 +1,4 @@
-"""Analysis: metric files -> tables, and the correlations of some, results/<scale>/tables/."""
+"""Analysis: metric files -> one table per experiment and its correlations, results/<scale>/tables/."""
 
 
 rule table:
@@ -20,7 +20,7 @@ rule table:
 
 
 rule correlate:
-    """Correlate all pairs of quantities of an experiment, with intervals."""
+    """Correlate every pair of quantities in a table, with confidence intervals."""
     input:
         table="results/{scale}/tables/{experiment}.zarr.zip",
     output:

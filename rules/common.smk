@@ -1,35 +1,33 @@
 """Functions that the rules use; no rule stands here. Rules see the plan and nothing else."""
 
+import functools
 import sys
 from pathlib import Path
 
-sys.path.insert(
-    0, workflow.basedir
-)  # the code beside it, whichever flatlab is installed
+# This folder's own code, whichever flatlab is installed.
+sys.path.insert(0, workflow.basedir)
 
 from flatlab import plan
 
-plan.set_job_environment(workflow.basedir)
-try:
-    PLAN = plan.Plan(
-        config, Path(workflow.basedir, "experiments"), "config.yaml (or --config)"
-    )
-except plan.PlanError as error:
-    raise WorkflowError(str(error)) from None
-
-LARGE = [e.key for e in PLAN.experiments.values() if not e.keeps_dense_checkpoints]
-
 
 def in_a_sentence(function):
-    """A function of wildcards whose `PlanError` ends the workflow with its sentence alone."""
+    """The same function; what the plan refuses ends Snakemake with that sentence alone."""
 
-    def checked(wildcards):
+    @functools.wraps(function)
+    def checked(*arguments):
         try:
-            return function(wildcards)
+            return function(*arguments)
         except plan.PlanError as error:
-            raise WorkflowError(str(error)) from None
+            raise SystemExit(f"flatlab: {error}") from None
 
     return checked
+
+
+plan.set_job_environment(workflow.basedir)
+PLAN = in_a_sentence(plan.Plan)(
+    config, Path(workflow.basedir, "experiments"), "config.yaml (or --config)"
+)
+LARGE = [e.key for e in PLAN.experiments.values() if not e.keeps_dense_checkpoints]
 
 
 @in_a_sentence
@@ -41,7 +39,7 @@ def experiment_of(wildcards):
 def training(wildcards):
     stage = experiment_of(wildcards).training(wildcards.pack)
     if stage is None:
-        raise WorkflowError(f"{wildcards.experiment} trains nothing")
+        raise plan.PlanError(f"{wildcards.experiment} trains nothing")
     return stage
 
 
@@ -74,54 +72,55 @@ def gpu(stage):
     return lambda wildcards: int(PLAN.config.device == "cuda" and stage(wildcards).gpu)
 
 
+@in_a_sentence
 def metrics_of_experiment(wildcards):
     experiment = experiment_of(wildcards)
     if not experiment.packs:
-        raise WorkflowError(
+        raise plan.PlanError(
             f"no pack of {experiment.key} is measured at scale {experiment.scale}; "
             "packs: all trains them"
         )
     return experiment.metric_files
 
 
+@in_a_sentence
 def figure_of(wildcards):
     target = f"{wildcards.paper}_{wildcards.figure}"
     known = {figure.target: figure for figure in plan.figures()}
     if target not in known:
-        raise WorkflowError(f"unknown figure {target!r}; {plan.closest(target, known)}")
+        raise plan.PlanError(f"unknown figure {target!r}; {plan.closest(target, known)}")
     return known[target]
 
 
-def tables_of_figure(wildcards):
+def tables_of_figure(wildcards, place=plan.built_at):
     keys = figure_of(wildcards).experiments
-    return [f"results/{wildcards.scale}/tables/{key}.zarr.zip" for key in keys]
+    return [place(wildcards.scale).table(key) for key in keys]
 
 
-def correlations_of_figure(wildcards):
+def correlations_of_figure(wildcards, place=plan.built_at):
     keys = figure_of(wildcards).correlated
-    return [
-        f"results/{wildcards.scale}/tables/{key}.correlations.zarr.zip" for key in keys
-    ]
+    return [place(wildcards.scale).correlations(key) for key in keys]
 
 
 def verdicts_of_figure(figure):
-    return f"results/{PLAN.config.scale}/verdicts/{figure.paper}/{figure.key}.json"
+    return plan.built_at(PLAN.config.scale).verdicts(figure.paper, figure.key)
 
 
 def files_of_figure(figure):
-    stem = f"results/{PLAN.config.scale}/figures/{figure.paper}/{figure.key}"
-    pictures = [f"{stem}.{extension}" for extension in ("pdf", "svg", "png", "csv")]
+    place = plan.built_at(PLAN.config.scale)
+    endings = ("pdf", "svg", "png", "csv")
+    pictures = [place.figure(figure.paper, figure.key, ending) for ending in endings]
     return [*pictures, verdicts_of_figure(figure)]
 
 
 def published(tables):
-    """The published files in the place of some tables: results/published/<scale>/tables/."""
-    return [local(path.replace("results", str(plan.PUBLISHED), 1)) for path in tables]
+    """The published tables of a figure. `local`: they are no rule's output."""
+    return lambda wildcards: [
+        local(str(path)) for path in tables(wildcards, plan.published_at)
+    ]
 
 
+@in_a_sentence
 def why_there_is_no_target(wildcards):
-    target = f"{wildcards.paper}_{wildcards.figure}"
-    try:
-        raise WorkflowError(plan.why_not(target))
-    except plan.PlanError as error:
-        raise WorkflowError(str(error)) from None
+    reason = plan.why_not(wildcards.target)
+    raise plan.PlanError(reason or f"no pack of {wildcards.target} is measured")

@@ -1,8 +1,8 @@
-"""Data: nothing or a download -> results/<scale>/data/<data set>.zarr.zip, as published."""
+"""Data: a download, or a data set that comes with a library -> results/<scale>/data/<data set>.zarr.zip."""
 
 
 rule prepare:
-    """Bring a data set into the form that every data file has."""
+    """Convert a data set to the common format."""
     output:
         "results/{scale}/data/{dataset}.zarr.zip",
     log:

@@ -2,7 +2,7 @@
 
 
 rule draw:
-    """Draw one figure and write the table of exactly what is drawn."""
+    """Draw one figure, and write exactly the numbers that it shows as CSV."""
     input:
         tables=tables_of_figure,
         correlations=correlations_of_figure,

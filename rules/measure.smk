@@ -1,8 +1,8 @@
-"""Measuring: weights, where there are any -> quantities, results/<scale>/metrics/<experiment>/."""
+"""Measuring: weights, if any, and data -> quantities, results/<scale>/metrics/<experiment>/."""
 
 
 rule measure:
-    """Compute a family of quantities, or several joined, of one pack."""
+    """Measure one family of quantities, or several joined by +, on one pack."""
     input:
         unpack(inputs(measuring)),
     output:

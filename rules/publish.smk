@@ -1,10 +1,10 @@
-"""Published results: their tables -> figures drawn again, results/redrawn/<scale>/; nothing is trained."""
+"""Published tables -> their figures, drawn again in results/redrawn/<scale>/; nothing is trained."""
 
 
 use rule draw as redraw with:
     input:
-        tables=lambda wildcards: published(tables_of_figure(wildcards)),
-        correlations=lambda wildcards: published(correlations_of_figure(wildcards)),
+        tables=published(tables_of_figure),
+        correlations=published(correlations_of_figure),
     output:
         pdf="results/redrawn/{scale}/{paper}/{figure}.pdf",
         svg="results/redrawn/{scale}/{paper}/{figure}.svg",
@@ -15,7 +15,7 @@ use rule draw as redraw with:
 
 
 rule published:
-    """Draw all published figures again from their tables."""
+    """Redraw all published figures from their published tables."""
     input:
         [
             f"results/redrawn/{scale}/{figure.paper}/{figure.key}.pdf"

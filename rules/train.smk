@@ -26,7 +26,7 @@ rule train:
 if LARGE:
 
     use rule train as train_large with:
-        # Their dense checkpoints exceed the budget: they go when they have been measured.
+        # Dense checkpoints that exceed the disk budget are deleted once they have been measured.
         output:
             weights="results/{scale}/models/{experiment}/{pack}.safetensors",
             dense=temp("results/{scale}/models/{experiment}/{pack}.dense.safetensors"),

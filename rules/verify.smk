@@ -1,8 +1,8 @@
-"""Verdicts: tables -> what holds of a figure's claims, results/<scale>/verdicts/<paper>/<figure>.json."""
+"""Verdicts: tables -> which of a figure's claims hold, results/<scale>/verdicts/<paper>/<figure>.json."""
 
 
 rule verify:
-    """Judge the claims that a paper makes of one figure."""
+    """Test what a paper claims about one figure."""
     input:
         tables=tables_of_figure,
     output:
@@ -19,7 +19,7 @@ rule verify:
 
 
 rule score:
-    """Count the verdicts on all claims."""
+    """Count the verdicts of all figures."""
     input:
         [verdicts_of_figure(figure) for figure in PLAN.figures],
     output:

@@ -1,7 +1,7 @@
-"""The command `flatlab`: what was built, what a result file holds, whether files are sound.
+"""The command `flatlab`: what is built, what result files hold, and computing without Snakemake.
 
-A command is a file of this folder, named like it: `add_arguments(parser)`, `run(options)`, which
-returns the exit status, and a docstring, whose first line is its help.
+Each command is a file of this folder with the command's name. It has `add_arguments(parser)`,
+`run(options)`, which returns the exit status, and a docstring whose first line is its help.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (plan.PlanError, store.StoreError) as error:
         print(f"flatlab: {error}", file=sys.stderr)
         return 1
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
         sys.stderr.close()
         return 0
 
@@ -45,21 +45,20 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def add_scale(parser: argparse.ArgumentParser) -> None:
-    """The option of every command that reads config.yaml."""
-    parser.add_argument("--scale", choices=plan.SCALES, help="instead of the scale of config.yaml")
+    """Add the option of every command that reads config.yaml."""
+    parser.add_argument("--scale", choices=plan.SCALES, help="use this scale, not config.yaml's")
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:
-    """The option of commands that compute, or say what computing takes."""
-    parser.add_argument(
-        "--device", choices=["cpu", "cuda"], help="instead of the device of config.yaml"
-    )
+    """Add the option of commands that compute, or predict how long computing takes."""
+    help_ = "use this device, not config.yaml's"
+    parser.add_argument("--device", choices=["cpu", "cuda"], help=help_)
 
 
 def load_plan(
     scale: str | None = None, device: str | None = None, packs: str | None = None
 ) -> plan.Plan:
-    """What config.yaml asks for, with other values of its keys where they are given."""
+    """The plan of config.yaml, with some of its keys replaced."""
     path = Path("config.yaml")
     if not path.is_file():
         raise plan.PlanError("there is no config.yaml here; run flatlab in the project's folder")

@@ -1,4 +1,4 @@
-"""Check the configuration, the experiments and the hash of every result file."""
+"""Check the configuration, the experiments and the hashes of all result files."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ LOADERS: dict[str, Callable[[Path], Any]] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", nargs="?", type=Path, default=Path("results"))
+    parser.add_argument(
+        "folder", nargs="?", type=Path, default=plan.RESULTS, help="folder of result files"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     load_plan()
     for scale in plan.SCALES:
         load_plan(scale, packs="all")
-    print("configuration and experiments: sound at every scale")
+    print("configuration and experiments: valid at every scale")
     checked, problems = 0, []
     for path, load in _result_files(options.folder):
         checked += 1

@@ -1,4 +1,4 @@
-"""Jobs, hours and disk of a run, before it starts."""
+"""Predict the number of jobs, hours and disk space of a run."""
 
 from __future__ import annotations
 

@@ -1,18 +1,17 @@
-"""The experiments, and every key that one may set."""
+"""List the experiments, or every key that their files may set."""
 
 from __future__ import annotations
 
 import argparse
 
-from flatlab import plan
+from flatlab import plan, text
 from flatlab.cli import add_scale, load_plan
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("experiment", nargs="?", help="this one alone")
-    parser.add_argument(
-        "--keys", action="store_true", help="the keys that a file of each kind may set instead"
-    )
+    parser.add_argument("experiment", nargs="?", help="list only this one")
+    help_ = "list the keys that experiments of each kind may set"
+    parser.add_argument("--keys", action="store_true", help=help_)
     add_scale(parser)
 
 
@@ -27,18 +26,14 @@ def run(options: argparse.Namespace) -> int:
         print(f"{experiment.key} ({experiment.kind}, {experiment.scale}): {experiment.title}")
         for line in experiment.about:
             print(f"  {line}")
-    print("\nflatlab experiments --keys lists what a file of each kind may set")
+    print("\nflatlab experiments --keys lists the keys that a file of each kind may set")
     return 0
 
 
 def _print_keys(kinds: set[str]) -> None:
     for kind, sections in plan.keys_of_kinds().items():
-        if kind not in kinds:
-            continue
-        print(f"\nKeys of a {kind}, one section after the other:")
-        for section, keys in sections.items():
-            if not keys:
-                continue  # an architecture without options
-            print(f"\n{section}")
-            for key, allowed, meaning in keys:
-                print(f"  {key:<23} {allowed:<43} {meaning}")
+        if kind in kinds:
+            print(f"\nKeys of a {kind}, by section:")
+            for section, keys in sections.items():
+                if keys:  # some architectures have no options
+                    print(f"\n{section}\n{text.table('<<<', *keys)}")

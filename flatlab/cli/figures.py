@@ -1,40 +1,37 @@
-"""Every figure and table of the papers, and its state."""
+"""List every figure and table of the papers, and whether it is built."""
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+from collections import Counter
 
-from flatlab import plan
+from flatlab import plan, text
 from flatlab.cli import add_scale, load_plan
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("paper", nargs="?", help="of this paper alone")
+    parser.add_argument("paper", nargs="?", help="list only the figures of this paper")
     add_scale(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     scale = load_plan(options.scale).config.scale
+    if options.paper and options.paper not in (papers := plan.papers()):
+        hint = plan.closest(options.paper, papers)
+        raise plan.PlanError(f"unknown paper {options.paper!r}; {hint}")
     titles = {figure.target: figure.title for figure in plan.figures()}
-    papers = list(dict.fromkeys(target.partition("_")[0] for target in plan.targets()))
-    if options.paper and options.paper not in papers:
-        raise plan.PlanError(
-            f"unknown paper {options.paper!r}; {plan.closest(options.paper, papers)}"
-        )
-    states = []
+    rows = []
     for target in plan.targets():
         paper, _, key = target.partition("_")
-        if options.paper not in (None, paper):
-            continue
-        picture = Path("results", scale, "figures", paper, f"{key}.pdf")
-        if reason := plan.why_not(target).removeprefix(f"{target} is "):
-            state, text = "not here", reason
-        else:
-            state, text = "built" if picture.is_file() else "to build", titles[target]
-        states.append(state)
-        print(f"  {target:<28}{state:<10}{text}")
-    counted = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
-    print(f"{len(states)} targets at scale {scale}: {counted}")
-    print("snakemake TARGET builds one of them")
+        if options.paper in (None, paper):
+            if reason := plan.why_not(target).removeprefix(f"{target} is "):
+                rows.append((target, "not here", reason))
+            else:
+                is_built = plan.built_at(scale).figure(paper, key, "pdf").is_file()
+                rows.append((target, "built" if is_built else "to build", titles[target]))
+    states = Counter(state for _, state, _ in rows)
+    counted = ", ".join(f"{count} {state}" for state, count in states.items())
+    print(text.table("<<<", *rows))
+    print(f"{len(rows)} targets at scale {scale}: {counted}")
+    print("build one of them with: snakemake TARGET")
     return 0

@@ -1,7 +1,7 @@
-"""Put metric files of finished packs under version control, or back from there.
+"""Put metric files under version control, or restore them from there.
 
-They are copied to results/published/; commit them there. `--restore` copies those that are missing
-back into results/, from where `snakemake --config packs=measured` draws without training.
+They are copied to results/published/ for you to commit. `--restore` copies missing ones back to
+results/, from which `snakemake --config packs=measured` draws figures without training.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from flatlab.publication import keeping
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("experiment", help="a file of experiments/")
-    parser.add_argument("pack", nargs="*", help="which packs; all finished ones if none is named")
-    parser.add_argument("--restore", action="store_true", help="copy back what is missing")
+    parser.add_argument("experiment", help="key of an experiment")
+    parser.add_argument("pack", nargs="*", help="packs to copy; by default all that are measured")
+    parser.add_argument("--restore", action="store_true", help="copy missing files back")
     add_scale(parser)
 
 

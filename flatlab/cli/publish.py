@@ -1,4 +1,4 @@
-"""Put what is built into results/published/, and its pictures into README.md."""
+"""Copy built results to results/published/ and show them in README.md."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from flatlab.cli import add_scale, load_plan
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "name", nargs="*", help="experiments, figures or papers; all that is built if none is named"
+        "name",
+        nargs="*",
+        help="experiments, figures or papers; by default everything that is built",
     )
     add_scale(parser)
 

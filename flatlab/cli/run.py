@@ -1,33 +1,168 @@
-"""Train and measure packs of an experiment in this process, no workflow."""
+"""Train and measure packs of an experiment without Snakemake.
+
+For a machine with a GPU but no Snakemake, and for debugging. The files are those of the workflow,
+which uses them as if it had made them.
+"""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
-from flatlab import store
+from flatlab import jobs, plan, store
 from flatlab.cli import add_device, add_scale, load_plan
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("experiment", help="a file of experiments/")
-    parser.add_argument("pack", nargs="*", help="which packs; all if none is named")
-    parser.add_argument("--family", nargs="+", default=[], help="what to measure; all if not given")
+    parser.add_argument("experiment", help="key of an experiment")
+    parser.add_argument("pack", nargs="*", help="packs to compute; by default all")
+    help_ = "families of quantities to measure; by default all"
+    parser.add_argument("--family", nargs="+", default=[], help=help_)
     add_scale(parser)
     add_device(parser)
-    parser.add_argument("--force", action="store_true", help="make again what is there already")
+    parser.add_argument("--force", action="store_true", help="recompute files that are up to date")
 
 
 def run(options: argparse.Namespace) -> int:
     chosen = load_plan(options.scale, options.device, packs="all")
-    chosen.experiment(options.experiment)  # a wrong name is told before torch is imported
-    standalone = importlib.import_module("flatlab.standalone")
-    errors = (standalone.train.TrainError, standalone.train.Interrupted, standalone.data.DataError)
+    experiment = chosen.experiment(options.experiment)
+    packs = _chosen(options.pack, experiment.packs, experiment.key)
+    families = _chosen(options.family, experiment.families, experiment.key)
+    # Imported here because torch takes seconds, but before jobs set its number of threads.
+    train, data = (importlib.import_module(f"flatlab.{name}") for name in ("train", "data"))
     try:
-        files = standalone.run(
-            chosen, options.experiment, options.pack, options.family, options.force
-        )
-    except errors as error:
+        for name in experiment.data_sets:
+            _prepare(chosen, experiment.scale, name, data)
+        for other in map(chosen.experiment, experiment.needs()):
+            _train_all(chosen, other, other.packs, train)
+        _train_all(chosen, experiment, packs, train, options.force)
+        for pack in packs:
+            for family in families:
+                _measure(chosen, experiment, pack, family, options.force)
+    except (train.TrainError, train.Interrupted, data.DataError) as error:
         raise store.StoreError(str(error)) from error
-    print("\n".join(map(str, files)))
+    print("\n".join(str(experiment.metrics(p, f)) for p in packs for f in families))
     return 0
+
+
+def _chosen(names: list[str], known: Iterable[str], key: str) -> list[str]:
+    for name in names:
+        if name not in known:
+            raise plan.PlanError(f"unknown {name!r} of {key}; {plan.closest(name, known)}")
+    return names or list(known)
+
+
+def _prepare(chosen: plan.Plan, scale: str, name: str, data: Any) -> None:
+    stage = plan.Stage(inputs={}, settings={}, code=plan.fingerprint(plan.module_of("data", name)))
+    outputs = {"data": str(plan.built_at(scale).data(name))}
+    job = _job(chosen, "prepare", outputs, stage, scale, dataset=name)
+    del job.params.settings  # the workflow's job has no settings either
+    if not _exists(job):
+        with jobs.task(job) as task:
+            task.save(data.load(name, chosen.config.data_folder))
+
+
+def _train_all(
+    chosen: plan.Plan,
+    experiment: plan.Experiment,
+    packs: Iterable[str],
+    train: Any,
+    force: bool = False,
+) -> None:
+    """Train packs, those with the same data and code in one go."""
+    groups: dict[tuple[str, str], list[Named]] = {}
+    for pack in packs:
+        if (stage := experiment.training(pack)) is None:
+            continue
+        outputs, names = experiment.weights(pack), {"experiment": experiment.key, "pack": pack}
+        job = _job(chosen, "train", outputs, stage, experiment.scale, **names)
+        if force or not _exists(job):
+            groups.setdefault((job.input.data, job.params.code), []).append(job)
+    for group in groups.values():
+        _train(group, train)
+
+
+def _train(group: list[Named], train: Any) -> None:
+    print(f"train: {', '.join(job.wildcards.pack for job in group)}", file=sys.stderr)
+    with contextlib.ExitStack() as stack:
+        tasks = [stack.enter_context(jobs.task(job)) for job in group]
+        results = train.train_packs(
+            store.load_dataset(tasks[0].input.data),
+            [task.params.settings for task in tasks],
+            tasks[0].device,
+            folders=[task.unfinished for task in tasks],
+            code=tasks[0].params.code,
+            save_every_s=tasks[0].config.save_every_s,
+        )
+        for task, trained in zip(tasks, results, strict=True):
+            task.save(**vars(trained))
+
+
+def _measure(
+    chosen: plan.Plan, experiment: plan.Experiment, pack: str, family: str, force: bool
+) -> None:
+    outputs = {"metrics": str(experiment.metrics(pack, family))}
+    names = {"experiment": experiment.key, "family": family, "pack": pack}
+    stage = experiment.measuring(pack, family)
+    job = _job(chosen, "measure", outputs, stage, experiment.scale, **names)
+    if force or not _exists(job):
+        print(f"measure: {family} of {pack}", file=sys.stderr)
+        with jobs.task(job) as task:
+            task.save(experiment.measure(task))
+
+
+class Named(SimpleNamespace):
+    """Values by name, like those that Snakemake passes to a job; iterating lists single values."""
+
+    def __iter__(self) -> Iterator[Any]:
+        for value in vars(self).values():
+            yield from value if isinstance(value, list) else [value]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return vars(self).get(name, default)
+
+    def items(self) -> Any:
+        return vars(self).items()
+
+
+def _job(
+    chosen: plan.Plan,
+    rule: str,
+    outputs: dict[str, str],
+    stage: plan.Stage,
+    scale: str,
+    **wildcards: str,
+) -> Named:
+    """What Snakemake would pass to the job that carries out a stage."""
+    config = chosen.config
+    return Named(
+        rule=rule,
+        input=Named(**stage.inputs),
+        output=Named(**outputs),
+        params=Named(settings=stage.settings, code=stage.code),
+        wildcards=Named(scale=scale, **wildcards),
+        config=Named(
+            save_every_s=config.save_every_s, device=config.device, data_folder=config.data_folder
+        ),
+        resources=Named(gpu=int(config.device == "cuda" and stage.gpu)),
+    )
+
+
+def _exists(job: Named) -> bool:
+    """Whether the outputs exist and were made with this code and these settings."""
+    for output in job.output:
+        try:
+            about = store.load_json(plan.record_of(output))
+        except store.StoreError:
+            return False
+        same = all(about.get(key) == job.params.get(key) for key in ("code", "settings"))
+        if not (Path(output).exists() and same):
+            return False
+    print(f"{job.rule}: {', '.join(job.output)}: up to date", file=sys.stderr)
+    return True

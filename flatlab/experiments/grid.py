@@ -30,6 +30,7 @@ from flatlab.experiments._sections import (
 from flatlab.plan.experiments import Experiment, Find, Source, Stage
 from flatlab.plan.fingerprint import fingerprint
 from flatlab.plan.options import architecture, checked, options_of
+from flatlab.plan.places import built_at
 from flatlab.plan.registry import check_known, joined, keys_of, measures_samples
 from flatlab.plan.schema import PlanError, Strict, convert
 
@@ -119,7 +120,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
 
     def data_file(self, pack: Pack) -> str:
         """Where the data of a pack lie."""
-        return str(self.place / "data" / f"{pack.data.set}.zarr.zip")
+        return str(built_at(self.scale).data(pack.data.set))
 
     def training(self, pack: str) -> Stage:
         """What trains a pack."""

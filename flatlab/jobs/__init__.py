@@ -1,7 +1,7 @@
-"""What a job of the workflow is: its lock, log, provenance, resume state and the GPU it takes."""
+"""What surrounds the computation of a job: lock, log, provenance, resume state, choice of GPU."""
 
 from flatlab.jobs.job import job, task
 from flatlab.jobs.lock import Guard
-from flatlab.jobs.unfinished import Content, Unfinished
+from flatlab.jobs.unfinished import Unfinished
 
-__all__ = ["Content", "Guard", "Unfinished", "job", "task"]
+__all__ = ["Guard", "Unfinished", "job", "task"]

@@ -1,7 +1,7 @@
-"""Which GPU a job takes: one for itself, on a machine that has several.
+"""Which GPU a job uses: one of its own, on a machine with several.
 
-Snakemake counts GPUs and does not say which; a job finds one that no other job of flatlab holds. A
-cluster shows each job its own, and where one is visible there is nothing to choose.
+Snakemake counts GPUs but does not assign them, so a job looks for one that no other job of flatlab
+holds. A cluster shows each job only its own GPU, and with one visible there is nothing to choose.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ POLL_S = 1.0
 
 
 def visible_gpus() -> list[str]:
-    """What `CUDA_VISIBLE_DEVICES` names, or the numbers of all devices of this machine."""
+    """The names in `CUDA_VISIBLE_DEVICES`, or the numbers of all devices of this machine."""
     if (named := os.environ.get(VISIBLE)) is not None:
         return [name.strip() for name in named.split(",") if name.strip()]
     return [str(number) for number, _ in enumerate(Path("/dev").glob("nvidia[0-9]*"))]
@@ -29,10 +29,10 @@ def visible_gpus() -> list[str]:
 
 @contextlib.contextmanager
 def own_gpu() -> Iterator[None]:
-    """Show this process one GPU that no other job holds; wait where all are held.
+    """Show this process one GPU that no other job holds; wait while all are held.
 
-    To be entered before the first use of CUDA. What holds a GPU is an open file: the system lets go
-    of it with the process, however that ends.
+    Enter this before the first use of CUDA. A GPU is held through a lock on an open file, which
+    the operating system releases when the process ends, however it ends.
     """
     gpus = visible_gpus()
     if len(gpus) <= 1:
@@ -52,16 +52,16 @@ def own_gpu() -> Iterator[None]:
 
 
 def _take(gpus: list[str]) -> tuple[str, int]:
+    """A free GPU and the open file that holds it."""
     told = False
     while True:
         for gpu in gpus:
             file = _open(gpu)
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return gpu, file
             except BlockingIOError:
                 os.close(file)
-            else:
-                return gpu, file
         if not told:
             print(f"all of {len(gpus)} GPUs are taken; waiting for one", file=sys.stderr)
         told = True
@@ -69,13 +69,13 @@ def _take(gpus: list[str]) -> tuple[str, int]:
 
 
 def _open(gpu: str) -> int:
-    """The file that stands for a GPU, for all users of this machine."""
+    """The file that stands for a GPU, shared by all users of this machine."""
     folder = Path(tempfile.gettempdir(), "flatlab-gpus")
     with contextlib.suppress(FileExistsError):
         folder.mkdir()
         folder.chmod(0o1777)
     path = folder / re.sub(r"[^\w-]", "_", gpu)
     try:
-        return os.open(path, os.O_RDONLY)  # enough for a lock, and allowed where it is another's
+        return os.open(path, os.O_RDONLY)  # enough for a lock, also on another user's file
     except FileNotFoundError:
         return os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)

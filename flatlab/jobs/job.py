@@ -1,4 +1,4 @@
-"""What every job of the workflow does around its computation: guard, log, provenance."""
+"""What every job does around its computation: lock its outputs, log, record its provenance."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ import xarray as xr
 
 from flatlab.jobs.gpus import own_gpu
 from flatlab.jobs.lock import Guard
+from flatlab.plan import record_of
 from flatlab.store import replace, save_dataset, save_json, save_weights
 
 
 class Job:
-    """One job: its named inputs, outputs, params and wildcards, and the device it may use."""
+    """One job: its named inputs, outputs, params and wildcards, and the device that it uses."""
 
     def __init__(self, snakemake: Any, guards: Sequence[Guard] = ()) -> None:
         self.input = snakemake.input
@@ -32,22 +33,19 @@ class Job:
         self.config = snakemake.config
         self.device = snakemake.config.get("device", "cpu")
         self._guards = guards
+        self._first = next(iter(snakemake.output))
 
     @property
     def unfinished(self) -> str:
-        """Where the job may keep what it has, for the run behind an interruption.
+        """The folder for the state from which an interrupted job resumes; success deletes it.
 
-        It is no output, since Snakemake deletes those of a failed job; success deletes it.
+        It is not an output: Snakemake deletes the outputs of a failed job.
         """
         stem = self._first.removesuffix(".safetensors").removesuffix(".zarr.zip")
         return f"{stem}.unfinished"
 
-    @property
-    def _first(self) -> str:
-        return next(iter(self.output))
-
     def save(self, *content: Any, **named: Any) -> None:
-        """Write the outputs: one unnamed content for a single output, else by output name."""
+        """Write the outputs: one unnamed content for a single output, otherwise by name."""
         if content:
             named = {"": content[0]}
         for guard in self._guards:
@@ -70,20 +68,24 @@ def write(path: str, content: Any) -> None:
 
 @contextlib.contextmanager
 def job(snakemake: Any) -> Iterator[Job]:
-    """A `task` of the workflow: its warnings and its progress go to the log.
+    """A `task` of the workflow, with its warnings and its progress in the log.
 
-    An error ends the process with one sentence; the log has the whole story.
+    An error ends the process with one sentence on stderr; its traceback is in the log.
     """
     log = Path(snakemake.log[0])
     try:
         with contextlib.ExitStack() as stack:
-            this = stack.enter_context(task(snakemake))  # first: another job's log is not ours
+            # First, so that a job which is refused leaves the log of the other one alone.
+            this = stack.enter_context(task(snakemake))
             log.parent.mkdir(parents=True, exist_ok=True)
             stack.enter_context(contextlib.redirect_stderr(stack.enter_context(log.open("w"))))
             stack.enter_context(warnings.catch_warnings())
             warnings.simplefilter("default")
-            stack.enter_context(_traceback_in_log())
-            yield this
+            try:
+                yield this
+            except Exception:
+                traceback.print_exc()
+                raise
     except Exception as error:
         known = type(error).__module__.startswith("flatlab")
         sentence = str(error) if known else f"{type(error).__name__}: {error}"
@@ -93,38 +95,29 @@ def job(snakemake: Any) -> Iterator[Job]:
 
 @contextlib.contextmanager
 def task(about: Any) -> Iterator[Job]:
-    """Guard the outputs, take one thread and one GPU, leave a `.provenance.json` beside each.
+    """Lock the outputs, use one thread and one GPU, write a `.provenance.json` beside each output.
 
-    about: rule, input, output, params, wildcards, config and resources, as Snakemake gives them.
+    about: rule, input, output, params, wildcards, config and resources, as in Snakemake's scripts.
     """
     start = time.time()
     with contextlib.ExitStack() as stack:
         guards = [stack.enter_context(Guard(output)) for output in about.output]
         _single_thread()
-        _date_not_ahead(about.input)
+        _touch_if_in_future(about.input)
         this = Job(about, guards)
         if this.device == "cuda" and getattr(about.resources, "gpu", 0):
             stack.enter_context(own_gpu())
         yield this
         provenance = _provenance(about, start)
         for output in about.output:
-            save_json(f"{output}.provenance.json", provenance)
+            save_json(record_of(output), provenance)
         shutil.rmtree(this.unfinished, ignore_errors=True)
 
 
-@contextlib.contextmanager
-def _traceback_in_log() -> Iterator[None]:
-    try:
-        yield
-    except Exception:
-        traceback.print_exc()
-        raise
+def _touch_if_in_future(inputs: Iterable[str]) -> None:
+    """Set the date of inputs to now if a machine whose clock is ahead has written them.
 
-
-def _date_not_ahead(inputs: Iterable[str]) -> None:
-    """Date inputs now that are of the future: made by a machine whose clock is ahead.
-
-    Snakemake would throw outputs away that are older than inputs.
+    Snakemake would discard outputs that are older than their inputs.
     """
     for path in inputs:
         with contextlib.suppress(OSError):
@@ -133,11 +126,11 @@ def _date_not_ahead(inputs: Iterable[str]) -> None:
 
 
 def _single_thread() -> None:
-    """One thread per job: the number of threads changes the last bits of a result."""
+    """Use one thread: the number of threads changes the last bits of a result."""
     if set_num_threads := _if_loaded("torch", "set_num_threads"):
         set_num_threads(1)
     elif os.environ.get("OMP_NUM_THREADS") != "1":
-        warnings.warn("OMP_NUM_THREADS is not 1: last bits may differ", stacklevel=2)
+        warnings.warn("OMP_NUM_THREADS is not 1: the last bits of results may differ", stacklevel=2)
 
 
 def _provenance(snakemake: Any, start: float) -> dict[str, Any]:
@@ -161,5 +154,5 @@ def _provenance(snakemake: Any, start: float) -> dict[str, Any]:
 
 
 def _if_loaded(module: str, name: str) -> Callable[..., Any] | None:
-    """An attribute of a library that the job has imported; this package imports none of them."""
+    """An attribute of a library if the job has imported it; this package does not import any."""
     return getattr(sys.modules[module], name, None) if module in sys.modules else None

@@ -1,7 +1,7 @@
-"""The guard of an output: a lock file beside it, so that two processes never make one file.
+"""The lock of an output: a file beside it, so that two processes never write the same file.
 
-Snakemake's own lock covers a working directory and can be removed by `--unlock` while jobs live;
-this one belongs to the process that computes, on whichever host it runs.
+Snakemake's own lock covers a working directory, and `--unlock` removes it even while jobs run.
+This one belongs to the process that computes, on whichever host that is.
 """
 
 from __future__ import annotations
@@ -14,34 +14,33 @@ import threading
 import time
 import uuid
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from flatlab.store import StoreError, make_folder, replace
 
 BEAT_S = 5.0
-"""How often the holder renews the lock's date."""
+"""How often the holder touches the lock."""
 
 STALE_S = 60.0
-"""A lock whose date stays the same for so long, while we look, belongs to nobody.
+"""A lock on another host is abandoned if its date stays the same this long while we watch.
 
-Only change counts, not the date itself: clocks of machines differ. Files of other machines may be
-seen half a minute late.
+Dates are only compared for change, because the clocks of hosts differ. A network file system may
+show another host's changes half a minute late.
 """
 
 _TOKEN = uuid.uuid4().hex
 _UNKNOWN = {"host": "unknown", "pid": 0, "start": "unknown", "place": "", "born": "", "token": ""}
 
 _dead: set[str] = set()
-"""Tokens of processes that this one has found dead: a job has locks on several outputs."""
+"""Tokens of processes found dead: a job with several outputs leaves several locks."""
 
 
 class Guard:
-    """Holds the lock of one output while a process makes it.
+    """Holds the lock of one output while the process writes it.
 
-    A lock whose process is gone (same machine), or whose heartbeat has stopped, is taken over.
-    Where another living process holds it `StoreError` is raised on entry; a job of a cluster waits
-    for it instead, since nobody is there to start it again.
+    A lock is taken over when its process has ended (same host) or its heartbeat has stopped (other
+    hosts). If its holder is alive, entering raises `StoreError`; a job of a cluster waits instead,
+    because nobody is there to start it again.
     """
 
     def __init__(self, output: str | Path) -> None:
@@ -63,7 +62,7 @@ class Guard:
         while not self._create():
             holder = self._holder()
             if holder is None:
-                continue  # it has just been released
+                continue  # released a moment ago
             if not self._lives(holder):
                 _dead.update({holder["token"]} - {""})
                 self._remove_dead(holder)
@@ -75,41 +74,37 @@ class Guard:
             if "SLURM_JOB_ID" not in os.environ:
                 raise StoreError(f"{sentence}; wait for it or stop it")
             if not told:
-                print(f"{sentence}; waiting for its end", file=sys.stderr, flush=True)
+                print(f"{sentence}; waiting for it to end", file=sys.stderr, flush=True)
             told = True
             time.sleep(BEAT_S)
         self._beat = threading.Thread(target=self._renew, daemon=True)
         self._beat.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._stop.set()
         self._beat.join()
         if self._is_ours():
             self.path.unlink(missing_ok=True)
 
     def check(self) -> None:
-        """Raise `StoreError` where the lock is lost: to be called before the output is written.
+        """Raise `StoreError` if the lock is lost; call this before writing the output.
 
-        A process that was suspended for long finds that another one has taken over.
+        Another process may have taken over while this one was suspended.
         """
         if not self._is_ours():
-            raise StoreError(f"{self.output}: the lock was lost while this process stood still")
+            raise StoreError(f"{self.output}: the lock was lost while this process was suspended")
 
     def _is_ours(self) -> bool:
         holder = self._holder()
         return holder is not None and holder["token"] == self.about["token"]
 
     def _create(self) -> bool:
+        """Create the lock, with its content; False if there is one already."""
         draft = self.path.with_name(f"{self.path.name}.{self.about['token']}")
         replace(draft, json.dumps(self.about).encode())
         try:
-            os.link(draft, self.path)  # atomic, and the lock is never seen empty
+            os.link(draft, self.path)  # atomic: nobody ever sees an empty lock
         except FileExistsError:
             return False
         finally:
@@ -117,9 +112,9 @@ class Guard:
         return True
 
     def _holder(self) -> dict[str, Any] | None:
-        """What stands in the lock, and its date, of the same moment."""
+        """The content and the date of the lock at the same moment."""
         try:
-            with self.path.open() as file:  # opening also asks the server of a network's folder
+            with self.path.open() as file:  # opening makes a network file system ask its server
                 return {**_read(file.read()), "date": os.fstat(file.fileno()).st_mtime_ns}
         except FileNotFoundError:
             return None
@@ -132,22 +127,20 @@ class Guard:
         patience = time.monotonic() + STALE_S
         while time.monotonic() < patience:
             now = self._holder()
-            if now is None or now["token"] != holder["token"]:
-                return True  # it has changed hands: look again
-            if now["date"] != holder["date"]:
-                return True
+            if now is None or (now["token"], now["date"]) != (holder["token"], holder["date"]):
+                return True  # a heartbeat, or the lock has changed hands: look again
             time.sleep(min(1.0, BEAT_S))
         return False
 
     def _remove_dead(self, holder: dict[str, Any]) -> None:
-        """Take a dead lock away; of several processes that try, one succeeds."""
+        """Remove an abandoned lock; if several processes try, one succeeds."""
         grave = self.path.with_name(f"{self.path.name}.{self.about['token']}.dead")
         try:
             os.rename(self.path, grave)
         except FileNotFoundError:
             return
         if _read(grave.read_text())["token"] != holder["token"]:
-            os.rename(grave, self.path)  # it is the new lock of a process that was faster
+            os.rename(grave, self.path)  # a faster process has already locked it anew
         else:
             grave.unlink()
 
@@ -160,7 +153,7 @@ class Guard:
 
 
 def _read(text: str) -> dict[str, Any]:
-    """What a lock says of its holder; one that a crash has emptied says nothing."""
+    """What a lock says about its holder; one that a crash has emptied says nothing."""
     try:
         return {**_UNKNOWN, **json.loads(text)}
     except ValueError:
@@ -168,7 +161,7 @@ def _read(text: str) -> dict[str, Any]:
 
 
 def _place() -> str:
-    """Where the number of a process means something: machine, its last start, its container."""
+    """Where a process number is meaningful: this boot of this machine, and this container."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot} {os.readlink('/proc/self/ns/pid')}"
@@ -177,9 +170,9 @@ def _place() -> str:
 
 
 def _born(process: int) -> str:
-    """When a process of this place began, which tells it from a later one of the same number.
+    """When a process of this place started: it tells two processes with the same number apart.
 
-    Empty where there is none.
+    Empty if there is no such process.
     """
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
@@ -187,10 +180,10 @@ def _born(process: int) -> str:
         pass
     if Path("/proc/self/stat").exists():
         return ""
-    try:  # not Linux: a number must do
+    try:  # not Linux: the number alone must do
         os.kill(process, 0)
     except ProcessLookupError:
         return ""
     except PermissionError:
-        pass  # it lives and belongs to somebody else
+        pass  # alive, and another user's
     return "unknown"

@@ -1,6 +1,6 @@
-"""What an interrupted job leaves for the one that goes on with it.
+"""What an interrupted job leaves for its next attempt.
 
-It lies beside the outputs but is none of them: a workflow deletes the outputs of a failed job.
+It lies beside the outputs but is not one of them: Snakemake deletes the outputs of a failed job.
 """
 
 from __future__ import annotations
@@ -15,14 +15,12 @@ import numpy as np
 
 from flatlab.store import StoreError, load_weights, save_weights
 
-Content = tuple[dict[str, np.ndarray], dict[str, Any]]
-
 
 class Unfinished:
-    """A folder of arrays with descriptions, each written in one step.
+    """A folder of named arrays with descriptions; each file is written in one step.
 
-    identity: what the job depends on, JSON. What was left by a job that depended on something else,
-    or cannot be read, counts as nothing.
+    identity: everything that the job depends on, as JSON. Files that another identity has left, or
+    that cannot be read, are ignored.
     """
 
     def __init__(self, folder: str | Path, identity: Mapping[str, Any]) -> None:
@@ -33,8 +31,8 @@ class Unfinished:
     def save(self, name: str, arrays: dict[str, np.ndarray], about: Mapping[str, Any]) -> None:
         save_weights(self._path(name), arrays, {"identity": self.identity, **about})
 
-    def load(self, name: str) -> Content | None:
-        """What was saved under a name, or None."""
+    def load(self, name: str) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
+        """The arrays and the description saved under a name, or None."""
         try:
             arrays, about = load_weights(self._path(name))
         except StoreError:

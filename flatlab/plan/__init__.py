@@ -16,12 +16,8 @@ from typing import Any
 from flatlab.plan.experiments import Experiment, Stage, kind_of, kinds, load_experiment
 from flatlab.plan.figures import Figure, claims_code, figures, papers, targets, why_not
 from flatlab.plan.fingerprint import fingerprint
-from flatlab.plan.published import (
-    PUBLISHED,
-    outdated,
-    published_figures,
-    published_scales,
-)
+from flatlab.plan.places import PUBLISHED, RESULTS, Place, built_at, published_at, record_of
+from flatlab.plan.published import outdated, published_figures, published_scales
 from flatlab.plan.registry import (
     OWN_IMAGES,
     check_known,
@@ -57,7 +53,10 @@ def load_config(mapping: Mapping[str, Any], name: str = "config.yaml") -> Config
 def keys_of_kinds() -> dict[str, dict[str, list[tuple[str, str, str]]]]:
     """Every key of an experiment's file by kind and section: key, allowed values, meaning."""
     return {
-        kind: {name: describe(section) for name, section in kind_of(kind).sections.items()}
+        kind: {
+            name: [key for key in describe(section) if key[2]]  # fields that are no keys have none
+            for name, section in kind_of(kind).sections.items()
+        }
         for kind in kinds()
     }
 

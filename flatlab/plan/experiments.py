@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import yaml
 from msgspec.structs import replace
 
+from flatlab.plan.places import built_at
 from flatlab.plan.registry import check_known, experiment_keys, keys_of
 from flatlab.plan.schema import SCALES, PlanError, Strict, closest, refuse_unknown
 
@@ -121,26 +122,17 @@ class Experiment(Strict, frozen=True, kw_only=True):
         return self.packs[key]
 
     @property
-    def place(self) -> Path:
-        return Path("results", self.scale)
-
-    @property
     def table(self) -> Path:
         """The file of its table."""
-        return self.place / "tables" / f"{self.key}.zarr.zip"
+        return built_at(self.scale).table(self.key)
 
     def metrics(self, pack: str, family: str) -> Path:
         """The metric file of a pack and a family."""
-        return self.place / "metrics" / self.key / family / f"{pack}.zarr.zip"
+        return built_at(self.scale).metrics(self.key, family, pack)
 
     def weights(self, pack: str) -> dict[str, str]:
         """The files that the training of a pack writes, by name."""
-        stem = self.place / "models" / self.key / pack
-        return {
-            "weights": f"{stem}.safetensors",
-            "dense": f"{stem}.dense.safetensors",
-            "curves": f"{stem}.curves.zarr.zip",
-        }
+        return built_at(self.scale).models(self.key, pack)
 
     @property
     def metric_files(self) -> list[Path]:

@@ -100,7 +100,8 @@ def targets() -> list[str]:
 def why_not(target: str) -> str:
     """Why a target cannot be built; "" if it can. Raises `PlanError` for an unknown target."""
     if target not in targets():
-        hint = closest(target, targets()).partition("Known: ")[0]
+        known = ["all", "published", *papers(), *targets()]
+        hint = closest(target, known).partition("Known: ")[0]
         raise PlanError(f"unknown target {target!r}; {hint}`flatlab figures` lists them all")
     if target in (figure.target for figure in figures()):
         return ""

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import NODEFAULT, Meta, field
 from msgspec.structs import fields
 
-from flatlab.plan.registry import PACKAGE, assignments, check_known, path_of
+from flatlab.plan.registry import PACKAGE, assignments, check_known, path_of, syntax
 from flatlab.plan.schema import Key, PlanError, Strict, convert
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ VOCABULARY: dict[str, Any] = {
 def options_of(folder: str, key: str) -> type[Strict]:
     """The class `Options` of a file of a registry; one without fields where there is none."""
     path = path_of(folder, key)
-    body = ast.parse(path.read_text(encoding="utf-8")).body
+    body = syntax(path).body
     declared: list[ast.stmt] = [
         n for n in body if isinstance(n, ast.ClassDef) and n.name == "Options"
     ]

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 
 from flatlab.plan.experiments import Experiment
 from flatlab.plan.figures import Figure, figures
+from flatlab.plan.places import PUBLISHED, published_at
 from flatlab.plan.registry import experiment_keys
 from flatlab.plan.schema import SCALES
-
-PUBLISHED = Path("results", "published")
 
 
 def published_scales() -> list[str]:
     """The scales with published results, the largest first."""
-    there = [scale for scale in SCALES if (PUBLISHED / scale / "provenance.json").is_file()]
-    return there[::-1]
+    return [scale for scale in SCALES[::-1] if (PUBLISHED / scale / "provenance.json").is_file()]
 
 
 def published_figures(scale: str) -> list[Figure]:
@@ -31,12 +28,13 @@ def outdated(experiment_of: Callable[[str, str], Experiment]) -> Iterator[str]:
     experiment_of: the experiment of a key and a scale.
     """
     for scale in published_scales():
-        place = PUBLISHED / scale
-        made = json.loads((place / "provenance.json").read_text())
-        there = {key: about for key, about in made.items() if _table(scale, key).is_file()}
+        place = published_at(scale)
+        folder = place.folder
+        made = json.loads((folder / "provenance.json").read_text())
+        there = {key: about for key, about in made.items() if place.table(key).is_file()}
         known = experiment_keys()
         if gone := [key for key in there if key not in known]:
-            yield f"{place} has tables of experiments that no longer exist: {', '.join(gone)}"
+            yield f"{folder} has tables of experiments that no longer exist: {', '.join(gone)}"
         changed = [
             key
             for key, about in there.items()
@@ -44,26 +42,22 @@ def outdated(experiment_of: Callable[[str, str], Experiment]) -> Iterator[str]:
         ]
         if changed:
             yield (
-                f"{place} was made with other code, so that this version may compute other "
+                f"{folder} was made with other code, so that this version may compute other "
                 f"numbers: {', '.join(changed)}"
             )
         if lacking := [f.target for f in _with_verdicts(scale) if _lacks(f, scale)]:
-            yield f"{place} lacks tables that these figures show: {', '.join(lacking)}"
+            yield f"{folder} lacks tables that these figures show: {', '.join(lacking)}"
 
 
 def _with_verdicts(scale: str) -> list[Figure]:
-    place = PUBLISHED / scale / "verdicts"
-    return [f for f in figures() if (place / f.paper / f"{f.key}.json").is_file()]
+    return [f for f in figures() if published_at(scale).verdicts(f.paper, f.key).is_file()]
 
 
 def _lacks(figure: Figure, scale: str) -> bool:
     """Whether a table of a figure is not published."""
-    shown = [*figure.experiments, *(f"{key}.correlations" for key in figure.correlated)]
-    return not all(_table(scale, name).is_file() for name in shown)
-
-
-def _table(scale: str, name: str) -> Path:
-    return PUBLISHED / scale / "tables" / f"{name}.zarr.zip"
+    place = published_at(scale)
+    tables = [*map(place.table, figure.experiments), *map(place.correlations, figure.correlated)]
+    return not all(path.is_file() for path in tables)
 
 
 def _differs(

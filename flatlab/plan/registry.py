@@ -65,7 +65,7 @@ def joined(families: str) -> list[str]:
 
 def measures_samples(family: str) -> bool:
     """Whether a family is evaluated on the sample sets of a grid: it has a function `measure`."""
-    body = ast.parse(path_of("metrics", family).read_text()).body
+    body = syntax(path_of("metrics", family)).body
     return "measure" in {node.name for node in body if isinstance(node, ast.FunctionDef)}
 
 
@@ -80,10 +80,16 @@ OWN_IMAGES = ("image-folder", "cifar10-jpeg")
 
 
 @functools.cache
+def syntax(path: Path) -> ast.Module:
+    """The syntax tree of a file of the package, parsed once in a process."""
+    return ast.parse(path.read_bytes())
+
+
+@functools.cache
 def assignments(path: Path) -> dict[str, ast.expr]:
     """What a file assigns to which name, with or without a type."""
     found: dict[str, ast.expr] = {}
-    for node in ast.parse(path.read_text()).body:
+    for node in syntax(path).body:
         if isinstance(node, ast.Assign):
             found[ast.unparse(node.targets[0])] = node.value
         elif isinstance(node, ast.AnnAssign) and node.value is not None:

@@ -106,10 +106,7 @@ def convert(mapping: object, kind: type[Strict], where: str | Callable[[str], st
 
 
 def describe(kind: type[Strict]) -> list[tuple[str, str, str]]:
-    """Each key of `kind` with its allowed values and its meaning, for `flatlab experiments`.
-
-    What has no description is not a key of a file.
-    """
+    """Each key of `kind` with its allowed values and its meaning, "" without a description."""
     schema = msgspec.json.schema(kind)["$defs"]
 
     def allowed(node: dict[str, Any]) -> str:
@@ -137,7 +134,7 @@ def describe(kind: type[Strict]) -> list[tuple[str, str, str]]:
         if isinstance(default, tuple):
             default = f"[{', '.join(map(str, default))}]"
         given = f" (default: {default})" if isinstance(default, str | int | float) else ""
-        return f"{node['description']}{given}"
+        return f"{node['description']}{given}" if "description" in node else ""
 
     fields = schema[kind.__name__]["properties"].items()
-    return [(key, allowed(node), meaning(node)) for key, node in fields if "description" in node]
+    return [(key, allowed(node), meaning(node)) for key, node in fields]

@@ -1,6 +1,7 @@
-"""Publishing: tables, figures and verdicts of real runs go into `results/published/<scale>/`.
+"""Publishing: tables, figures and verdicts of real runs are copied to `results/published/<scale>/`.
 
-They are tracked, and no rule makes them. `snakemake published` draws them again from their tables.
+These copies are under version control, and no rule makes them. `snakemake published` redraws the
+figures from their tables.
 """
 
 from __future__ import annotations
@@ -11,22 +12,22 @@ from pathlib import Path
 
 from flatlab import plan, store
 from flatlab.publication import records
-from flatlab.publication.agreement import disagreements
 from flatlab.publication.budget import check_budget
-from flatlab.publication.choice import choose
+from flatlab.publication.choice import choose, disagreements
 from flatlab.publication.showcase import rewrite
 
 
 def publish(
     chosen: plan.Plan, names: Sequence[str] = (), readme: Path = Path("README.md")
 ) -> list[Path]:
-    """Copy what is built at the scale of the configuration; returns the new files.
+    """Copy built results at the scale of the configuration; returns the new files.
 
-    names: experiments, figures or papers, which replace what was published of them; all that is
-    built if none is named. The README's scoreboard and gallery are written anew. Raises
-    `PlanError` for unknown names and `StoreError` where something is not built, where published
-    figures would not be those of the published tables, or where it is too much, and leaves
-    everything as it was.
+    names: experiments, figures or papers to publish in place of their former versions; everything
+    that is built if none is named. The README's scoreboard and gallery are rewritten.
+
+    Nothing changes if an error is raised: `PlanError` for unknown names, `StoreError` if something
+    is not built, if published figures would not show the published tables, or if the published
+    files would exceed their budget.
     """
     choice = choose(chosen, names)
     if found := disagreements(choice):
@@ -44,9 +45,10 @@ def publish(
 def _write(
     files: Mapping[Path, Path], contents: Mapping[Path, object], stale: Iterable[Path]
 ) -> None:
-    """Copy files and write JSON: aside first, so that a full disk leaves all as it was.
+    """Copy files, write JSON files and delete stale files; a full disk leaves all as it was.
 
-    files: what goes where, by target.  contents: of JSON files.  stale: files to be deleted.
+    files: source by target.  contents: JSON content by target. All are written to a temporary
+    folder first.
     """
     with tempfile.TemporaryDirectory(dir=plan.PUBLISHED.parent, prefix="publish-") as folder:
         aside = {target: Path(folder, str(n)) for n, target in enumerate([*files, *contents])}

@@ -1,18 +1,40 @@
-"""Which experiments and figures are published: what the names of a command mean."""
+"""Which experiments and figures to publish, and whether figures and tables will agree then."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from flatlab import plan, store
-from flatlab.publication.files import content, correlations_of, files_of, table_of
+
+NAMES = plan.Place(Path())
+"""Files as they are named in `results/<scale>/` and in `results/published/<scale>/` alike."""
+
+ENDINGS = ("pdf", "png", "csv")
+"""Published files of a figure. Its SVG is large, and `snakemake published` redraws it."""
+
+
+def files_of(figure: plan.Figure) -> list[Path]:
+    """The verdicts of a figure and the figure itself."""
+    pictures = [NAMES.figure(figure.paper, figure.key, ending) for ending in ENDINGS]
+    return [NAMES.verdicts(figure.paper, figure.key), *pictures]
+
+
+def shown_by(figure: plan.Figure) -> list[tuple[str, Path]]:
+    """The tables and correlations that a figure is drawn from, each with its experiment."""
+    tables = [(key, NAMES.table(key)) for key in figure.experiments]
+    return tables + [(key, NAMES.correlations(key)) for key in figure.correlated]
+
+
+def content(path: Path) -> bytes | None:
+    """The bytes of a file, or None if it does not exist; equal results have equal bytes."""
+    return path.read_bytes() if path.is_file() else None
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What is to be published at a scale: keys of experiments, and figures."""
+    """What to publish at a scale: keys of experiments, and figures."""
 
     scale: str
     experiments: list[str]
@@ -20,49 +42,88 @@ class Choice:
 
     @property
     def built(self) -> Path:
-        """Where results lie, and the names of files begin."""
-        return Path("results", self.scale)
+        """The folder that files are copied from."""
+        return plan.built_at(self.scale).folder
 
     @property
     def published(self) -> Path:
-        """Where they go."""
-        return plan.PUBLISHED / self.scale
+        """The folder that files are copied to."""
+        return plan.published_at(self.scale).folder
 
     @property
-    def files(self) -> list[str]:
-        """The files that are copied."""
-        tables = [name(key) for key in self.experiments for name in (table_of, correlations_of)]
-        there = [name for name in tables if (self.built / name).is_file()]
-        return there + [name for figure in self.figures for name in files_of(figure)]
+    def files(self) -> list[Path]:
+        """The names of the files to copy."""
+        tables = [
+            name(key) for key in self.experiments for name in (NAMES.table, NAMES.correlations)
+        ]
+        existing = [name for name in tables if (self.built / name).is_file()]
+        return existing + [name for figure in self.figures for name in files_of(figure)]
 
     @property
-    def left_behind(self) -> list[str]:
-        """Published correlations of tables that are replaced by tables without correlations."""
+    def left_behind(self) -> list[Path]:
+        """Published correlations to delete: their new tables come without correlations."""
+        changed = [key for key in self.experiments if self._changes(NAMES.table(key))]
+        names = [NAMES.correlations(key) for key in changed]
         return [
-            correlations_of(key)
-            for key in self.experiments
-            if not (self.built / correlations_of(key)).is_file()
-            and (self.published / correlations_of(key)).is_file()
-            and content(self.built / table_of(key)) != content(self.published / table_of(key))
+            n for n in names if (self.published / n).is_file() and not (self.built / n).is_file()
         ]
 
-    def after(self, name: str) -> bytes | None:
-        """What a published file will hold; None where there will be none."""
+    def _changes(self, name: Path) -> bool:
+        return content(self.built / name) != content(self.published / name)
+
+    def after(self, name: Path) -> bytes | None:
+        """The content of a published file after publishing this choice; None if there is none."""
         if name in self.left_behind:
             return None
         return content((self.built if name in self.files else self.published) / name)
 
 
-def choose(chosen: plan.Plan, names: Sequence[str]) -> Choice:
-    """What some names mean: experiments, figures or papers; all that is built if none is given.
+def disagreements(choice: Choice) -> list[str]:
+    """Sentences on figures that would not show the published tables, with what else to publish."""
+    given = [figure.target for figure in choice.figures]
+    others = [f for f in plan.published_figures(choice.scale) if f.target not in given]
+    gone: dict[Path, str] = {}
+    for figure in choice.figures:
+        for path in (choice.built / name for _, name in shown_by(figure)):
+            if not path.is_file():
+                gone.setdefault(path, figure.target)
+    return [
+        *(
+            f"{target} was drawn from {path}, which is gone; build it with: snakemake {path}"
+            for path, target in gone.items()
+        ),
+        *(
+            f"the published table of {key} is not the one of {', '.join(targets)}; "
+            f"publish this as well: {key}"
+            for key, targets in _differing(choice, choice.figures, choice.built).items()
+        ),
+        *(
+            f"published figures show the former table of {key}; "
+            f"publish these as well: {' '.join(targets)}"
+            for key, targets in _differing(choice, others, choice.published).items()
+        ),
+    ]
 
-    Of a paper it is those figures that are built. Raises `PlanError` for unknown names and
-    `StoreError` where something is not built.
+
+def _differing(
+    choice: Choice, figures: Iterable[plan.Figure], folder: Path
+) -> dict[str, dict[str, None]]:
+    """By experiment, the targets drawn from tables in `folder` that will not be published."""
+    found: dict[str, dict[str, None]] = {}
+    for figure in figures:
+        for key, name in shown_by(figure):
+            if content(folder / name) not in (None, choice.after(name)):
+                found.setdefault(key, {})[figure.target] = None
+    return found
+
+
+def choose(chosen: plan.Plan, names: Sequence[str]) -> Choice:
+    """What names of experiments, figures or papers mean; without names, everything that is built.
+
+    A paper means those of its figures that are built. Raises `PlanError` for unknown names and
+    `StoreError` if something is not built.
     """
-    everything = Choice(
-        chosen.config.scale, [key for key in chosen.experiments if _has_table(chosen, key)], []
-    )
-    everything.figures.extend(f for f in plan.figures() if _is_drawn(everything, f))
+    everything = _everything_built(chosen)
     if not names:
         if not everything.files:
             raise store.StoreError(
@@ -72,32 +133,34 @@ def choose(chosen: plan.Plan, names: Sequence[str]) -> Choice:
     keys: list[str] = []
     figures: dict[str, plan.Figure] = {}
     for name in dict.fromkeys(names):
-        if name in chosen.experiments:
-            if name not in everything.experiments:
-                table = everything.built / table_of(name)
-                raise store.StoreError(f"{table} does not exist; build it with: snakemake {table}")
+        if name in everything.experiments:
             keys.append(name)
+        elif name in chosen.experiments:
+            table = chosen.experiment(name).table
+            raise store.StoreError(f"{table} does not exist; build it with: snakemake {table}")
         else:
-            figures |= {f.target: f for f in _meant(name, chosen, everything)}
+            figures |= {figure.target: figure for figure in _figures_of(name, chosen, everything)}
     return Choice(everything.scale, keys, list(figures.values()))
 
 
-def _has_table(chosen: plan.Plan, key: str) -> bool:
-    return chosen.experiment(key).table.is_file()
+def _everything_built(chosen: plan.Plan) -> Choice:
+    place = plan.built_at(chosen.config.scale)
+    tables = [key for key in chosen.experiments if place.table(key).is_file()]
+    figures = [
+        figure
+        for figure in plan.figures()
+        if all((place.folder / name).is_file() for name in files_of(figure))
+    ]
+    return Choice(chosen.config.scale, tables, figures)
 
 
-def _is_drawn(choice: Choice, figure: plan.Figure) -> bool:
-    return all((choice.built / name).is_file() for name in files_of(figure))
-
-
-def _meant(name: str, chosen: plan.Plan, everything: Choice) -> list[plan.Figure]:
-    """The figures that are built of a paper, or one by its target."""
-    known = {figure.target: figure for figure in plan.figures()}
-    papers = {figure.paper for figure in known.values()}
-    if name not in papers | known.keys():
+def _figures_of(name: str, chosen: plan.Plan, everything: Choice) -> list[plan.Figure]:
+    """The built figures of a paper, or the one figure with this target."""
+    known = {name for figure in plan.figures() for name in (figure.paper, figure.target)}
+    if name not in known:
         if name in plan.targets():
             raise plan.PlanError(plan.why_not(name))
-        hint = plan.closest(name, {*chosen.experiments, *papers, *known}).partition("Known: ")[0]
+        hint = plan.closest(name, {*chosen.experiments, *known}).partition("Known: ")[0]
         raise plan.PlanError(
             f"{name!r} is no experiment, figure or paper; {hint}`flatlab experiments` and "
             "`flatlab figures` list them"

@@ -1,49 +1,46 @@
-"""Metric files under version control: hours of computing are never in one place only.
+"""Metric files under version control, so that hours of computing never exist only once.
 
 They lie in `results/published/<scale>/metrics/`, each with the record of the job that made it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from flatlab import plan, store
 from flatlab.plan import Experiment
 from flatlab.publication.budget import check_budget
 
-ENDING = ".provenance.json"
-
 
 def keep(experiment: Experiment, packs: Sequence[str] = ()) -> str:
-    """Copy the metric files of packs to what is published; returns what was done.
+    """Copy metric files of packs to the published results; returns what was done, in words.
 
-    packs: all that are measured if none is named. Raises `StoreError` where a named one is not,
-    where none is, where a file is damaged, and where it is too much.
+    packs: all that are measured if none is named. Raises `StoreError` if nothing is measured, if a
+    named pack is not, if a file is damaged, or if the copies would exceed the budget.
     """
-    chosen = [key for key in packs or experiment.packs if packs or _is_measured(experiment, key)]
-    files = [path for key in chosen for path in _files(experiment, key)]
+    chosen = list(packs or experiment.measured().packs)
+    files = _metric_files(experiment, chosen)
     if not files:
         raise store.StoreError(f"no pack of {experiment.key} is measured at {experiment.scale}")
     for path in files:
-        store.load_dataset(path)  # which complains of what is damaged or not there
+        store.load_dataset(path)  # raises if the file is missing or damaged
     copies = {_kept(path): path for path in _with_records(files)}
     check_budget(copies)
     for target, source in copies.items():
         store.replace(target, source.read_bytes())
     size = sum(path.stat().st_size for path in copies)
-    place = plan.PUBLISHED / experiment.scale / "metrics" / experiment.key
+    place = plan.published_at(experiment.scale).folder / "metrics" / experiment.key
     return f"{len(chosen)} packs kept, {size / 1e6:.1f} MB; git add {place}"
 
 
 def restore(experiment: Experiment, packs: Sequence[str] = ()) -> str:
-    """Copy kept metric files back to where they are missing; returns what was done.
+    """Copy kept metric files back to where they are missing; returns what was done, in words.
 
-    packs: all if none is named. Nothing is overwritten. Raises `StoreError` where none is kept and
-    where a file is damaged.
+    packs: all if none is named. Existing files are not overwritten. Raises `StoreError` if nothing
+    is kept or a kept file is damaged.
     """
-    files = [path for key in packs or experiment.packs for path in _files(experiment, key)]
-    kept = [path for path in files if _kept(path).is_file()]
+    kept = [p for p in _metric_files(experiment, packs or experiment.packs) if _kept(p).is_file()]
     if not kept:
         raise store.StoreError(f"nothing of {experiment.key} is kept at scale {experiment.scale}")
     missing = [path for path in kept if not path.exists()]
@@ -51,26 +48,23 @@ def restore(experiment: Experiment, packs: Sequence[str] = ()) -> str:
         _check(_kept(path))
     for path in _with_records(missing, _kept):
         store.replace(path, _kept(path).read_bytes())
-    return f"{len(missing)} files restored, {len(kept) - len(missing)} were there"
+    return f"{len(missing)} files restored, {len(kept) - len(missing)} were already there"
 
 
-def _files(experiment: Experiment, pack: str) -> list[Path]:
-    experiment.pack(pack)
-    return [experiment.metrics(pack, family) for family in experiment.families]
-
-
-def _is_measured(experiment: Experiment, pack: str) -> bool:
-    return all(path.is_file() for path in _files(experiment, pack))
+def _metric_files(experiment: Experiment, packs: Iterable[str]) -> list[Path]:
+    for pack in packs:
+        experiment.pack(pack)
+    return [experiment.metrics(pack, family) for pack in packs for family in experiment.families]
 
 
 def _kept(path: Path) -> Path:
-    """Where a result file is kept: results/demo/... -> results/published/demo/..."""
-    return plan.PUBLISHED / path.relative_to("results")
+    """Where a metric file is kept: results/demo/... -> results/published/demo/..."""
+    return plan.PUBLISHED / path.relative_to(plan.RESULTS)
 
 
 def _with_records(files: Sequence[Path], place: Callable[[Path], Path] = Path) -> list[Path]:
-    """Files with the records beside them, where there are any in their `place`."""
-    records = [Path(f"{path}{ENDING}") for path in files]
+    """Files and their records, as far as these exist at `place(record)`."""
+    records = map(plan.record_of, files)
     return [*files, *(record for record in records if place(record).is_file())]
 
 

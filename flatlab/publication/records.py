@@ -1,4 +1,4 @@
-"""By which code, where and in what time published numbers were made, from the jobs' records."""
+"""Which code computed published numbers, where and how long, from the records of the jobs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from flatlab.publication.choice import Choice
 
 
 def paths(scale: str) -> tuple[Path, Path]:
-    """The two files of a scale: who made the tables, and how long jobs took."""
-    place = plan.PUBLISHED / scale
-    return place / "provenance.json", place / estimate.PUBLISHED
+    """The two files of a scale: the origin of each table, and how long jobs took."""
+    folder = plan.published_at(scale).folder
+    return folder / "provenance.json", folder / estimate.PUBLISHED
 
 
 def updated(chosen: plan.Plan, choice: Choice) -> dict[Path, Any]:
-    """Both files with new entries for the experiments of a choice, by path."""
+    """Both files, by path, with new entries for the experiments of a choice."""
     provenance, benchmarks = paths(choice.scale)
     made = store.load_json(provenance) if provenance.is_file() else {}
     made |= {key: _made_by(chosen, key) for key in choice.experiments}
@@ -28,10 +28,18 @@ def updated(chosen: plan.Plan, choice: Choice) -> dict[Path, Any]:
 
 
 def _made_by(chosen: plan.Plan, key: str) -> dict[str, Any]:
-    """The entry of one experiment; what trained networks that it takes from others counts too."""
+    """The entry of one experiment; it includes the training of networks from other experiments."""
     experiment = chosen.experiment(key)
-    found = {family: _records(_measured(experiment, family)) for family in experiment.families}
-    if trained := [*_trained(experiment), *_trained_elsewhere(chosen, experiment)]:
+    found = {
+        family: _records(experiment.metrics(pack, family) for pack in experiment.packs)
+        for family in experiment.families
+    }
+    trained = [
+        path
+        for each in (experiment, *map(chosen.experiment, experiment.needs()))
+        for path in _trained(each)
+    ]
+    if trained:
         found["train"] = _records(trained)
     records = [record for each in found.values() for record in each]
     return {
@@ -44,22 +52,13 @@ def _made_by(chosen: plan.Plan, key: str) -> dict[str, Any]:
     }
 
 
-def _measured(experiment: Experiment, family: str) -> list[Path]:
-    return [experiment.metrics(pack, family) for pack in experiment.packs]
-
-
-def _trained(experiment: Experiment) -> list[Path]:
-    """The weights of an experiment; none where it trains nothing."""
+def _trained(experiment: Experiment) -> list[str]:
+    """The weights of an experiment; none if it trains nothing."""
     packs = [pack for pack in experiment.packs if experiment.training(pack)]
-    return [Path(experiment.weights(pack)["weights"]) for pack in packs]
+    return [experiment.weights(pack)["weights"] for pack in packs]
 
 
-def _trained_elsewhere(chosen: plan.Plan, experiment: Experiment) -> list[Path]:
-    others = map(chosen.experiment, experiment.needs())
-    return [path for other in others for path in _trained(other)]
-
-
-def _records(files: Iterable[Path]) -> list[dict[str, Any]]:
-    """Those that lie beside some files, where these have any: files from elsewhere may not."""
-    beside = (Path(f"{path}.provenance.json") for path in files)
-    return [store.load_json(record) for record in beside if record.is_file()]
+def _records(files: Iterable[Path | str]) -> list[dict[str, Any]]:
+    """The records beside files; files computed elsewhere may have none."""
+    records = map(plan.record_of, files)
+    return [store.load_json(record) for record in records if record.is_file()]

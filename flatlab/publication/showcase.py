@@ -1,4 +1,4 @@
-"""The README's gallery and scoreboard, from what is published."""
+"""The README's gallery and scoreboard of published figures and verdicts."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from flatlab.tables.published import with_tables
 
 
 def rewrite(readme: Path) -> None:
-    """Write both anew between their marks."""
+    """Replace both between their marks in the README."""
     boards, pictures = [], []
     for scale in plan.published_scales():
-        shown = plan.published_figures(scale)
-        place = plan.PUBLISHED / scale
-        files = [place / "verdicts" / figure.paper / f"{figure.key}.json" for figure in shown]
-        verdicts = [with_tables(store.load_json(path)) for path in files]
-        boards.append(scoreboard.as_markdown(scoreboard.collect(verdicts)))
-        row = [f"Scale {scale}:"]
-        for figure in shown:
-            picture = place / "figures" / figure.paper / f"{figure.key}.png"
+        place = plan.published_at(scale)
+        verdicts, row = [], [f"Scale {scale}:"]
+        for figure in plan.published_figures(scale):
+            content = store.load_json(place.verdicts(figure.paper, figure.key))
+            verdicts.append(with_tables(content))
+            picture = place.figure(figure.paper, figure.key, "png")
             thumbnail = f'<img src="{picture}" width="270" alt="{figure.target}, {scale}">'
             row.append(f"[{thumbnail}]({picture})")
+        boards.append(scoreboard.as_markdown(scoreboard.collect(verdicts)))
         pictures.append("\n".join(row))
     text = readme.read_text()
     for name, content in (("scoreboard", boards), ("gallery", pictures)):

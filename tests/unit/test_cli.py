@@ -166,7 +166,7 @@ def test_check_does_not_ask_what_is_measured_at_other_scales(
     store.save_dataset(measured, xr.Dataset({"x": ("run", np.arange(9.0))}))
     assert main(["check"]) == 0
     text = capsys.readouterr().out
-    assert "configuration and experiments: sound at every scale" in text
+    assert "configuration and experiments: valid at every scale" in text
     assert "1 result files checked, 0 damaged" in text
 
 
@@ -187,7 +187,7 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture) -> None:
     text = " ".join(capsys.readouterr().out.split())
     for command in ("check", "experiments", "keep", "measure", "publish", "run", "summary"):
         assert f"{command} " in text
-    assert "Jobs, hours and disk of a run, before it starts." in text
+    assert "Predict the number of jobs, hours and disk space of a run." in text
 
 
 def test_a_file_in_the_folder_of_commands_is_a_command(

@@ -110,7 +110,7 @@ WRONG = {
         figures_of(
             f'"fig2": Forest("vgg-grid", pairs=(("a", "b"),), parts={{"a": {{}}}}, {ABOUT})'
         ),
-        "fig2: parts: 'a' must name the quantity that it is a part of",
+        "fig2: parts: 'a' must name the quantity it is an entry of",
     ),
     "a number of no row": (
         figures_of(
@@ -121,7 +121,7 @@ WRONG = {
     ),
     "positions": (
         figures_of(f'"fig2": Curves("vgg-grid", ("mls",), {ABOUT})'),
-        "fig2: experiments alone may stand without a name",
+        "fig2: only the experiments may be positional",
     ),
     "title": (
         figures_of('"fig2": Curves("vgg-grid", quantities=("mls",), caption="A caption.")'),
@@ -145,7 +145,7 @@ WRONG = {
     ),
     "name of a figure": (
         figures_of(f'"figure 2": Own("vgg-grid", {ABOUT})'),
-        "figure 2: a figure is called as fig2, figH8 or table1 are",
+        "figure 2: a figure's key is like fig2, figH8 or table1",
     ),
     "own module": (
         figures_of(f'"fig2": Own("vgg-grid", {ABOUT})'),
@@ -279,7 +279,7 @@ def package(tmp_path, monkeypatch):
     """A copy of the package, to be edited: edit(path, change) -> targets whose code changed."""
     shutil.copytree(PACKAGE, tmp_path / "flatlab", ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(fingerprints, "PACKAGE", tmp_path / "flatlab")
-    cached = ("fingerprint", "closure", "_imports", "_text", "_tree")
+    cached = ("fingerprint", "closure", "_imports", "_content", "syntax")
 
     def codes():
         for name in cached:

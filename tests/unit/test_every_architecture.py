@@ -22,6 +22,8 @@ from torch import nn
 from flatlab.metrics import measure
 from flatlab.metrics.geometry import QUANTITIES
 
+COSTLY = ("elementwise-adaptive-trace", "operator-norm", "corrected-bound")
+
 EXACT = 1e-9
 ROUNDING = 1e-12
 MATRICES = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -553,9 +555,7 @@ def reference(name: str, chen_code: bool = False) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ZOO)
 def test_every_quantity_is_its_definition(name: str) -> None:
     model, inputs = network(name)
-    report = measure(
-        model, inputs, costly=("elementwise-adaptive-trace", "operator-norm", "corrected-bound")
-    )
+    report = measure(model, inputs, costly=COSTLY)
     expected = reference(name)
     assert list(report["layer"].values) == expected.pop("layers")
     assert set(expected) == set(QUANTITIES) == set(report)
@@ -574,7 +574,7 @@ def test_the_authors_conventions_are_as_described(name: str) -> None:
     report = measure(
         model,
         inputs,
-        costly=("elementwise-adaptive-trace", "operator-norm", "corrected-bound"),
+        costly=COSTLY,
         conventions="chen-code",
     )
     expected = reference(name, chen_code=True)
@@ -586,13 +586,11 @@ def test_the_authors_conventions_are_as_described(name: str) -> None:
 @pytest.mark.parametrize("name", ZOO)
 def test_float32_agrees_to_four_digits(name: str) -> None:
     model, inputs = network(name)
-    exact = measure(
-        model, inputs, costly=("elementwise-adaptive-trace", "operator-norm", "corrected-bound")
-    )
+    exact = measure(model, inputs, costly=COSTLY)
     rounded = measure(
         model,
         inputs.float(),
-        costly=("elementwise-adaptive-trace", "operator-norm", "corrected-bound"),
+        costly=COSTLY,
         dtype="float32",
     )
     for key in QUANTITIES.keys() - {"violations", "corrected_bound", "samples_rank_deficient"}:
@@ -604,13 +602,11 @@ def test_float32_agrees_to_four_digits(name: str) -> None:
 @pytest.mark.parametrize("batch_size", [1, 2])
 def test_the_batch_size_does_not_matter(name: str, batch_size: int) -> None:
     model, inputs = network(name)
-    together = measure(
-        model, inputs, costly=("elementwise-adaptive-trace", "operator-norm", "corrected-bound")
-    )
+    together = measure(model, inputs, costly=COSTLY)
     apart = measure(
         model,
         inputs,
-        costly=("elementwise-adaptive-trace", "operator-norm", "corrected-bound"),
+        costly=COSTLY,
         batch_size=batch_size,
     )
     for key in QUANTITIES:

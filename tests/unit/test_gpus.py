@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from flatlab.cli.run import Named
 from flatlab.jobs import task
 from flatlab.jobs.gpus import own_gpu, visible_gpus
-from flatlab.standalone import Named
 
 JOB = """
 import os, sys

@@ -53,7 +53,7 @@ def test_finished_packs_are_kept_with_their_records_and_restored(grid, capsys):
     assert files(KEPT) == made
     shutil.rmtree("results/demo")
     assert main(["keep", "--restore", "mlp-grid"]) == 0
-    assert "2 files restored, 0 were there" in capsys.readouterr().out
+    assert "2 files restored, 0 were already there" in capsys.readouterr().out
     assert files("results/demo/metrics/mlp-grid") == made
     measured = plan.Plan({"packs": "measured"}, Path("experiments")).experiment("mlp-grid")
     assert list(measured.packs) == [PACK, OTHER]
@@ -72,7 +72,7 @@ def test_what_is_there_is_not_overwritten(grid, capsys):
     path.unlink()
     now = files("results/demo/metrics/mlp-grid")
     assert main(["keep", "--restore", "mlp-grid"]) == 0
-    assert "1 files restored, 1 were there" in capsys.readouterr().out
+    assert "1 files restored, 1 were already there" in capsys.readouterr().out
     after = files("results/demo/metrics/mlp-grid")
     assert {name: after[name] for name in now} == now
     assert len(after) == len(now) + 1

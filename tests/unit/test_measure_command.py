@@ -19,7 +19,7 @@ from flatlab.train.initializations import initialize
 from tests.packs import small
 
 NETWORK = small("mlp")
-MODEL = ["--model", "mlp", "--options", "width=64", "--data", "digits"]
+MODEL = ["--model", "mlp", "--network", "width=64", "--data", "digits"]
 
 
 def network(seed=0):
@@ -131,15 +131,17 @@ def test_images_in_folders_and_archives_are_data(tmp_path, capsys):
     [
         (["--model", "mpl", "--data", "digits"], "did you mean 'mlp'"),
         (["--model", "mlp", "--data", "digits"], "does not fit mlp"),
-        ([*MODEL, "--options", "widht=64"], "unknown key 'widht'; did you mean 'width'"),
-        ([*MODEL, "--options", "activation=rleu"], "did you mean 'relu'"),
-        ([*MODEL, "--options", "width=wide"], "options.width: "),
-        (["--model", "a:b", *MODEL[2:]], "--options are those of a network of this project"),
+        ([*MODEL, "--network", "widht=64"], "unknown key 'widht'; did you mean 'width'"),
+        ([*MODEL, "--network", "activation=rleu"], "did you mean 'relu'"),
+        ([*MODEL, "--network", "width=wide"], "options.width: "),
+        (["--model", "a:b", *MODEL[2:]], "--network belongs to --model NAME"),
         (["--model", "lenet5", "--data", "digits"], "do not fit the network"),
         ([*MODEL[:4], "--data", "digit"], "neither a folder nor an archive; known data: cifar10"),
         ([*MODEL, "--family", "geometri"], "did you mean 'geometry'"),
         ([*MODEL, "--loss", "hinge"], "Known: cross-entropy, half-mse, logistic"),
         ([*MODEL, "--dtype", "float16"], "known: float64, float32"),
+        ([*MODEL, "--options", "cotsly=[]"], "did you mean 'costly'"),
+        ([*MODEL, "--options", "costly=[operator]"], "unknown value 'operator'"),
         ([*MODEL, "--outputs", "3"], "3 outputs cannot represent 10 classes"),
         ([*MODEL, "--run", "one"], "holds one network"),
         ([*MODEL, "--out", "report.nc"], "a report is a .zarr.zip file"),
@@ -165,14 +167,14 @@ def test_help_names_models_and_data(capsys):
     with pytest.raises(SystemExit):
         main(["measure", "--help"])
     text = capsys.readouterr().out
-    assert "lenet5" in text
-    assert "digits" in text
+    for part in ("lenet5", "digits", "cross-entropy", "singular_values", "label_smoothing"):
+        assert part in text
 
 
 def test_the_eigenvalues_that_are_asked_for(weights, tmp_path):
     out = tmp_path / "hessian.zarr.zip"
-    options = ["--family", "hessian", "--loss", "cross-entropy", "--label-smoothing", "0.1"]
-    options += ["--curvature", "gauss-newton", "--samples", "20", "--out", str(out)]
+    options = ["--family", "hessian", "--loss", "cross-entropy", "--samples", "20"]
+    options += ["--options", "label_smoothing=0.1", "curvature=[gauss-newton]", "--out", str(out)]
     assert main(["measure", weights, *MODEL, *options]) == 0
     raw = data.load("digits")
     chosen = prepare(raw, {"classes": "all", "scaling": "unit"}, None, torch.float32).train

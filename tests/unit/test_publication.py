@@ -496,7 +496,7 @@ def test_an_experiment_that_is_gone_is_a_sentence_until_its_table_is_removed(pub
     rewrite_record(lambda made: made.update(former={"code": {}}))
     write(table, b"")
     assert list(plan.outdated(chosen().experiment)) == [
-        "results/published/demo has tables of no experiment, to be removed: former"
+        "results/published/demo has tables of experiments that no longer exist: former"
     ]
     table.unlink()
     assert not list(plan.outdated(chosen().experiment))

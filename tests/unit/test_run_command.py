@@ -77,7 +77,7 @@ def test_experiments_of_every_kind_are_computed_once(key, project, capfd):
         assert about["rule"] == "measure"
     before = {path: path.stat().st_mtime_ns for path in Path("results").rglob("*")}
     assert main(["run", key]) == 0
-    assert capfd.readouterr().err.count(f"metrics/{key}/") == len(expected)  # there already
+    assert capfd.readouterr().err.count(f"metrics/{key}/") == len(expected)  # up to date
     assert {path: path.stat().st_mtime_ns for path in Path("results").rglob("*")} == before
 
 

@@ -122,7 +122,9 @@ def test_a_file_of_another_format_is_refused(
     monkeypatch.setattr("flatlab.store.STORE_VERSION", store.STORE_VERSION + 1)
     store.save_dataset(tmp_path / "a.zarr.zip", example())
     monkeypatch.undo()
-    with pytest.raises(store.StoreError, match=r"has format \d+, this version of flatlab reads"):
+    with pytest.raises(
+        store.StoreError, match=r"has format \d+, but this version of flatlab reads"
+    ):
         store.load_dataset(tmp_path / "a.zarr.zip")
 
 
@@ -212,7 +214,7 @@ def test_a_second_writer_on_a_cluster_waits(
     start = time.monotonic()
     with jobs.Guard(output):
         assert time.monotonic() - start > 0.2
-    assert capsys.readouterr().err.count("waiting for its end") == 1
+    assert capsys.readouterr().err.count("waiting for it to end") == 1
 
 
 def test_the_lock_of_a_dead_process_is_taken_over(tmp_path: Path, impatient: None) -> None:

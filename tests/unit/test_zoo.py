@@ -351,7 +351,7 @@ def test_images_of_other_classes_or_of_none_need_no_labels(imagenet, images, cap
     assert main([*arguments, str(images / "cat")]) == 1
     assert "have no labels; set own_targets: true" in capsys.readouterr().err
     for folder in (images, images / "cat"):
-        assert main([*arguments, str(folder), "--targets", "own"]) == 0
+        assert main([*arguments, str(folder), "--options", "own_targets=true"]) == 0
         printed = capsys.readouterr().out
         assert "adaptive_sharpness_error" in printed
         assert "sample_accuracy" not in printed

@@ -17,11 +17,12 @@ module = importlib.import_module("flatlab.plan.fingerprint")
 
 ROOT = Path(__file__).resolve().parents[2]
 VERSIONS = ("3.11", "3.12", "3.13")
+CACHED = (module.fingerprint, module.closure, module._imports, module._content, module.syntax)
 
 
 def forget():
-    for name in ("fingerprint", "closure", "_imports", "_text", "_tree"):
-        getattr(module, name).cache_clear()
+    for function in CACHED:
+        function.cache_clear()
 
 
 @pytest.fixture
@@ -183,9 +184,10 @@ def only_a_docstring():
 '''
 
 ELSEWHERE = """
-import json, pathlib, runpy, sys, types
+import ast, json, pathlib, runpy, sys, types
 registry = types.ModuleType("flatlab.plan.registry")  # it needs compiled libraries
 registry.PACKAGE = pathlib.Path(sys.argv[2])
+registry.syntax = lambda path: ast.parse(path.read_bytes())
 sys.modules["flatlab.plan.registry"] = registry
 fingerprint = runpy.run_path(sys.argv[1])["fingerprint"]
 print(json.dumps({root: fingerprint(root) for root in sys.argv[3:]}))

@@ -75,7 +75,7 @@ def test_a_file_where_a_folder_should_be_and_a_folder_that_may_not_be_written(fr
     models.chmod(0o555)
     command = [*ordinary, sys.executable, "-m", "snakemake", "--cores", "1", *WEIGHTS]
     run = fresh.finish(fresh.start_command(*command), succeeds=False)
-    assert "no permission to write; make its folder yours" in run.output
+    assert "no permission to write; change the owner" in run.output
     nothing_is_half_written(fresh)
     models.chmod(0o755)
     (models / "somebody.txt").unlink()

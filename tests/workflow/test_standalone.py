@@ -39,7 +39,7 @@ def test_what_is_there_is_not_made_again_unless_code_or_settings_changed(lab):
 
     run, made = files_made()
     assert not made
-    assert run.output.count("there already") == 4  # data, weights, two families
+    assert run.output.count("up to date") == 4  # data, weights, two families
     _, made = files_made("--force", "--family", "accuracy")
     trained = {f"{pack}{end}" for end in (".safetensors", ".dense.safetensors", ".curves.zarr.zip")}
     assert made == trained | {f"{pack}.zarr.zip"}

@@ -1,12 +1,15 @@
-"""Every figure and paper is a target; what is none is refused in a sentence."""
+"""Every figure and paper is a target; any other name is refused in one sentence."""
 
 from __future__ import annotations
 
+import shutil
 import zipfile
+from pathlib import Path
 
 import pytest
 
 pytestmark = pytest.mark.workflow
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_targets_are_all_the_papers_and_the_figures(fresh):
@@ -36,6 +39,15 @@ REFUSED = {
         ["chen2026_figH18"],
         "unknown target 'chen2026_figH18'; did you mean 'chen2026_figH8'?",
     ),
+    "misspelt name of a paper": (
+        ["chen2027"],
+        "unknown target 'chen2027'; did you mean 'chen2026'?",
+    ),
+    "figure without its paper": (
+        ["figH8"],
+        "unknown target 'figH8'; did you mean 'chen2026_figH8'?",
+    ),
+    "underscore too many": (["all_"], "unknown target 'all_'; did you mean 'all'?"),
     "configuration": (
         ["--config", "scale=huge"],
         "scale: unknown value 'huge'; Known: demo, paper, short",
@@ -49,8 +61,11 @@ REFUSED = {
         "unknown pack 'lr0.05-b20-s0-2' of mlp-grid; did you mean 'lr0.05-b20-s0-1'?",
     ),
 }
-ALIKE = ("figure that needs more", "misspelt paper", "file of a figure")
-"""Each is refused where another one is, by the same function of the Snakefile."""
+ALIKE = (
+    *("figure that needs more", "misspelt paper", "file of a figure"),
+    *("figure without its paper", "underscore too many"),
+)
+"""Each is refused where another one is, by the same function."""
 
 
 @pytest.mark.parametrize(
@@ -59,8 +74,18 @@ ALIKE = ("figure that needs more", "misspelt paper", "file of a figure")
 def test_what_is_unknown_is_refused_in_a_sentence(fresh, case):
     arguments, sentence = REFUSED[case]
     output = fresh.snakemake("--dry-run", *arguments, succeeds=False).output
-    assert sentence in output
-    assert "Traceback (most recent call last)" not in output
+    [line] = [line for line in output.splitlines() if line.startswith("flatlab: ")]
+    assert sentence in line
+    assert "Traceback" not in output
+    assert "Exception" not in output
+
+
+def test_a_paper_that_the_configuration_does_not_name_is_still_a_target(fresh):
+    (fresh / "config.yaml").write_text("papers: [petzka2021]\n")
+    fresh.declare("petzka2021", "fig4")
+    shutil.copy2(ROOT / "experiments/representativeness.yaml", fresh / "experiments")
+    assert "draw figH8" in fresh.snakemake("--dry-run", "chen2026").jobs
+    assert "draw figH8" not in fresh.snakemake("--dry-run").jobs
 
 
 def test_the_report_shows_the_figure(lab):

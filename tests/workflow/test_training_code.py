@@ -23,8 +23,8 @@ def forget():
         fingerprints.fingerprint,
         fingerprints.closure,
         fingerprints._imports,
-        fingerprints._text,
-        fingerprints._tree,
+        fingerprints._content,
+        registry.syntax,
         registry.literal,
         registry.assignments,
     ):

@@ -126,7 +126,7 @@ def test_a_controller_that_stays_down_ends_the_run(fresh, slurm, training, undis
         output = fresh.finish(run, succeeds=False).output
     finally:
         slurm.start_controller()
-    assert "jobs go on, and are asked for again" in output
+    assert "jobs continue; asking again later" in output
     assert "When Slurm answers again: profiles/slurm/resume" in output
     resume(fresh)
     assert fresh.results() == undisturbed()
