@@ -27,7 +27,6 @@ import numpy as np
 
 from flatlab.metrics import Measured, Quantity
 
-SETTINGS = []
 QUANTITIES = {"l1_norm": Quantity("sum of absolute weights", "1", "this test")}
 
 def measure(model, samples, settings):
@@ -54,6 +53,7 @@ def edit_the_family(lab):
 
 def add_a_family(lab):
     (lab / "flatlab/metrics/l1_norm.py").write_text(A_FAMILY)
+    lab.rewrite_grid(lambda grid: grid["measure"]["families"].append("l1-norm"))
 
 
 def edit_the_training(lab):
