@@ -1,4 +1,4 @@
-"""Stochastic gradient descent with momentum and weight decay, as torch.optim.SGD defines it."""
+"""Stochastic gradient descent with momentum and weight decay, as in torch.optim.SGD."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ READS = ["momentum", "weight_decay"]
 
 
 class Stacked:
-    """The update of stacked parameters; its state are the momenta, if there are any."""
+    """The update of stacked parameters; its state is the momenta, if any."""
 
     def __init__(self, parameters: list[Tensor], training: Mapping[str, Any], runs: int) -> None:
         self.parameters = parameters
