@@ -8,6 +8,7 @@ machine and with one thread a pack repeats bit for bit, whichever packs are trai
 from __future__ import annotations
 
 import hashlib
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from flatlab.splits import Split, prepare
 from flatlab.train.builder import NotStackable
 from flatlab.train.conditions import Interrupted, TrainError, Watch, arithmetic, memory
 from flatlab.train.initializations import draw, fit_of
-from flatlab.train.pack import Keeper, Memory, PackTraining, Trained
+from flatlab.train.pack import PackTraining, Trained
 
 __all__ = ["Interrupted", "TrainError", "Trained", "train_packs"]
 
@@ -51,13 +52,14 @@ def train_packs(
     With folders, SIGTERM and SIGINT save the states and raise `Interrupted`. Raises `DataError` and
     `TrainError` if the settings cannot be satisfied.
     """
-    keepers: Sequence[Keeper] = [Memory() for _ in packs]
-    if folders is not None:
-        shared = {"code": code, "data": _digest(raw), "device": device, "torch": torch.__version__}
-        pairs = zip(folders, packs, strict=True)
-        keepers = [Unfinished(folder, {**shared, "settings": pack}) for folder, pack in pairs]
+    shared = {"code": code, "data": _digest(raw), "device": device, "torch": torch.__version__}
     watch = Watch(save_every_s if folders is not None else None)
-    with arithmetic(packs), memory(packs), watch:
+    with tempfile.TemporaryDirectory() as lost, arithmetic(packs), memory(packs), watch:
+        kept = folders or [Path(lost, str(number)) for number in range(len(packs))]
+        keepers = [
+            Unfinished(folder, {**shared, "settings": pack})
+            for folder, pack in zip(kept, packs, strict=True)
+        ]
         trainings = [
             _training(raw, settings, keeper, device, watch)
             for settings, keeper in zip(packs, keepers, strict=True)
@@ -67,7 +69,7 @@ def train_packs(
 
 
 def _training(
-    raw: xr.Dataset, settings: Mapping[str, Any], keeper: Keeper, device: str, watch: Watch
+    raw: xr.Dataset, settings: Mapping[str, Any], keeper: Unfinished, device: str, watch: Watch
 ) -> PackTraining:
     training = settings["training"]
     dtype = torch.float64 if training["precision"] == "float64" else torch.float32
@@ -103,7 +105,7 @@ def _check(training: Mapping[str, Any], split: Split) -> None:
 
 
 def _fit(
-    models: list[nn.Module], settings: Mapping[str, Any], keeper: Keeper, watch: Watch
+    models: list[nn.Module], settings: Mapping[str, Any], keeper: Unfinished, watch: Watch
 ) -> None:
     """Take the steps of the initialization, unless the training itself has begun already."""
     network = settings["network"]

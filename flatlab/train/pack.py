@@ -5,42 +5,20 @@ from __future__ import annotations
 import itertools
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor, nn
 
+from flatlab.jobs.unfinished import Content, Unfinished
 from flatlab.objective import sample_losses, total_loss
 from flatlab.splits import EVALUATED, Split
 from flatlab.store import as_strings
 from flatlab.train.minibatches import chunk_steps, minibatches, steps_per_epoch
 from flatlab.train.modes import MODES, Networks
 from flatlab.train.schedules import drawn_rates, learning_rates, steps_of
-
-Weights = tuple[dict[str, np.ndarray], dict[str, Any]]
-
-
-class Keeper(Protocol):
-    """Stores arrays with a description by name: `flatlab.jobs.Unfinished`, or `Memory`."""
-
-    def save(self, name: str, arrays: dict[str, np.ndarray], about: Mapping[str, Any]) -> None: ...
-
-    def load(self, name: str) -> Weights | None: ...
-
-
-class Memory:
-    """A keeper for a training that is not meant to survive an interruption."""
-
-    def __init__(self) -> None:
-        self.kept: dict[str, Weights] = {}
-
-    def save(self, name: str, arrays: dict[str, np.ndarray], about: Mapping[str, Any]) -> None:
-        self.kept[name] = arrays, dict(about)
-
-    def load(self, name: str) -> Weights | None:
-        return self.kept.get(name)
 
 
 @dataclass(frozen=True)
@@ -51,8 +29,8 @@ class Trained:
     dense: the same at the steps of `checkpoints`.  curves: loss and accuracy on the training set.
     """
 
-    weights: Weights
-    dense: Weights
+    weights: Content
+    dense: Content
     curves: xr.Dataset
 
 
@@ -60,7 +38,7 @@ class PackTraining:
     """The training of one pack.
 
     models: one for each of `settings["runs"]`.  settings: as for `train_packs`.
-    keeper: where states are saved, and read from by `resume`.
+    keeper: where states and checkpoints are saved, and read by `resume`.
     """
 
     def __init__(
@@ -68,7 +46,7 @@ class PackTraining:
         models: list[nn.Module],
         split: Split,
         settings: Mapping[str, Any],
-        keeper: Keeper,
+        keeper: Unfinished,
     ) -> None:
         self.split, self.settings, self.keeper = split, settings, keeper
         self.training: Mapping[str, Any] = settings["training"]
