@@ -26,7 +26,8 @@ from flatlab.splits import Split, prepare
 from flatlab.train.builder import NotStackable
 from flatlab.train.conditions import Interrupted, TrainError, Watch, arithmetic, memory
 from flatlab.train.initializations import draw, fit_of
-from flatlab.train.pack import PackTraining, Trained
+from flatlab.train.pack import PackTraining
+from flatlab.train.results import Trained, results
 
 __all__ = ["Interrupted", "TrainError", "Trained", "train_packs"]
 
@@ -65,7 +66,7 @@ def train_packs(
             for settings, keeper in zip(packs, keepers, strict=True)
         ]
         _run(trainings, device, watch)
-        return [training.trained() for training in trainings]
+        return [results(training) for training in trainings]
 
 
 def _training(

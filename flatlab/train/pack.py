@@ -4,34 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-import xarray as xr
 from torch import Tensor, nn
 
-from flatlab.jobs.unfinished import Content, Unfinished
+from flatlab.jobs import Unfinished
 from flatlab.objective import sample_losses, total_loss
 from flatlab.splits import EVALUATED, Split
-from flatlab.store import as_strings
 from flatlab.train.minibatches import chunk_steps, minibatches, steps_per_epoch
 from flatlab.train.modes import MODES, Networks
-from flatlab.train.schedules import drawn_rates, learning_rates, steps_of
-
-
-@dataclass(frozen=True)
-class Trained:
-    """The results of a training.
-
-    weights: arrays (run, checkpoint, ...) by name, at the end, and their description.
-    dense: the same at the steps of `checkpoints`.  curves: loss and accuracy on the training set.
-    """
-
-    weights: Content
-    dense: Content
-    curves: xr.Dataset
+from flatlab.train.schedules import learning_rates, steps_of
 
 
 class PackTraining:
@@ -105,7 +89,7 @@ class PackTraining:
         if event in self.shown:
             self.curves.append(values)
         if event in self.checkpoints:
-            self.keeper.save(f"checkpoint-{event}", self._weights(), {})
+            self.keeper.save(f"checkpoint-{event}", self.weights(), {})
         if tested:
             self.tested.append(values)
             for run in self.active:
@@ -132,7 +116,7 @@ class PackTraining:
         if not done:
             return
         if self._diverged():
-            # Repeat the chunk, in the beginning of which all was finite, and check every step.
+            # Repeat the chunk, at whose start everything was finite, and check every step.
             for run, state in self._before.items():
                 self.networks.write(run, state)
             self.networks.load(torch.from_numpy(order), torch.from_numpy(rates))
@@ -184,7 +168,8 @@ class PackTraining:
         states = [self.networks.read(run) for run in range(len(self.settings["runs"]))]
         return {name: np.stack([s[name].cpu().numpy() for s in states]) for name in states[0]}
 
-    def _weights(self) -> dict[str, np.ndarray]:
+    def weights(self) -> dict[str, np.ndarray]:
+        """The models: arrays (run, ...) by name."""
         return {
             name.removeprefix("model."): array
             for name, array in self._states().items()
@@ -218,34 +203,3 @@ class PackTraining:
             self.networks.write(run, {name: state[run] for name, state in states.items()})
         for run, (why, step) in about["standing"].items():
             self._stand(int(run), step, why)
-
-    def trained(self) -> Trained:
-        """The results."""
-        runs = list(self.settings["runs"])
-        ends = [self.standing.get(run, ("finished", self.total)) for run in range(len(runs))]
-        about = {
-            "runs": runs,
-            "steps": [step for _, step in ends],
-            "ended": [why for why, _ in ends],
-        }
-        if (rates := drawn_rates(self.training, self.settings["seeds"])) is not None:
-            about["lr"] = rates.tolist()
-        final = {name: array[:, None] for name, array in self._weights().items()}
-        kept = [self.keeper.load(f"checkpoint-{step}") for step in self.checkpoints]
-        dense = [arrays for arrays, _ in filter(None, kept)]
-        names = dense[0] if dense else {}
-        stacked = {name: np.stack([arrays[name] for arrays in dense], axis=1) for name in names}
-        return Trained(
-            (final, {**about, "iterations": [self.total]}),
-            (stacked, {**about, "iterations": self.checkpoints}),
-            self._curves(runs),
-        )
-
-    def _curves(self, runs: list[str]) -> xr.Dataset:
-        loss, accuracy = np.stack(self.curves, axis=1).transpose(0, 2, 1)
-        dims = ("run", "iteration")
-        variables = {
-            "train_loss": (dims, loss, {"units": "1"}),
-            "train_accuracy": (dims, accuracy, {"units": "%"}),
-        }
-        return xr.Dataset(variables, {"run": as_strings(runs), "iteration": self.shown})
