@@ -65,8 +65,8 @@ class Builder:
                 return layers
         raise NotStackable(
             f"the layer {name} ({type(module).__name__}) has no stacked form among the LAYERS of "
-            f"its architecture, {', '.join(self.rules) or 'none'}; add there the file of "
-            "flatlab/train/layers that makes one"
+            f"its architecture, {', '.join(self.rules) or 'none'}; add the file of "
+            "flatlab/train/layers that makes one to that list"
         )
 
     def fold(self) -> list[Layer]:

@@ -38,14 +38,14 @@ class Group:
         self._all = self.working = Stack(models, split, training, rules)
         self.members = list(range(len(models)))
         self.resting: dict[int, dict[str, Tensor]] = {}
-        self._narrowed_for = 0  # as many resting runs
-        self._outdated = False
+        self._tried_for = 0  # how many runs were resting at the last trial
+        self._outdated = False  # whether `working` is ahead of `_all`
 
     def load(self, order: Tensor, rates: Tensor) -> None:
         whole = self.whole()
-        if self._narrowed_for < len(self.resting) < len(whole):
+        if self._tried_for < len(self.resting) < len(whole):
             self.working, self.members = self._narrowed(order[:TRIED], rates[:TRIED])
-            self._narrowed_for = len(self.resting)
+            self._tried_for = len(self.resting)
         if self.working is not whole:
             for number, member in enumerate(self.members):
                 self.working.write(number, whole.read(member))
@@ -56,24 +56,23 @@ class Group:
         stack.load(order[:, members], rates if rates.ndim == 1 else rates[:, members])
 
     def _narrowed(self, order: Tensor, rates: Tensor) -> tuple[Stack, list[int]]:
-        """The narrowest stack in which these steps do not change a bit, and its members."""
+        """The narrowest stack that takes these steps to the same bits, and its members."""
         states = [self._all.read(run) for run in range(len(self._all))]
         moving = [run for run in range(len(states)) if run not in self.resting]
 
         def trial(stack: Stack, members: list[int]) -> list[dict[str, Tensor]]:
-            """The moving runs after the trial, which is then undone."""
+            """The moving runs after the trial."""
             for number, member in enumerate(members):
                 stack.write(number, states[member])
-            for _ in range(0, TRIED, len(order)):  # a few steps are repeated
+            for _ in range(0, TRIED, len(order)):  # a short chunk is repeated
                 self._load(stack, members, order, rates)
                 for _ in order:
                     stack.step()
-            found = [stack.read(members.index(run)) for run in moving]
-            for number, member in enumerate(members):
-                stack.write(number, states[member])
-            return found
+            return [stack.read(members.index(run)) for run in moving]
 
         expected = trial(self._all, list(range(len(states))))
+        for run, state in enumerate(states):  # undo the trial
+            self._all.write(run, state)
         for padding in range(len(self.members) - len(moving)):
             members = sorted([*moving, *list(self.resting)[:padding]])
             narrower = self._make(len(members))

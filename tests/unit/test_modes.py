@@ -25,8 +25,8 @@ from flatlab.train.initializations import initialize
 from flatlab.train.layers.max_pool import max_pool, max_pool_by_windows
 from flatlab.train.modes import MODES
 from flatlab.train.optimizers import optimizer_of
-from flatlab.train.schedules import drawn_rates, learning_rates
 from flatlab.train.recorded import Recorded
+from flatlab.train.schedules import drawn_rates, learning_rates
 from flatlab.train.stacks import Stack
 from tests.packs import DATA, GIVEN, TRAINING, images, settings
 
