@@ -129,7 +129,7 @@ def sharpness(model: nn.Module, inputs: Tensor, batch_size: int | None = None) -
 
 
 def _checked(model: nn.Module, inputs: Tensor) -> Findings:
-    """What the rules cover; refuses what cannot be measured."""
+    """The findings of the probe; refuses what cannot be measured."""
     if not len(inputs):
         raise MeasureError("there are no samples")
     if not inputs.isfinite().all():

@@ -103,6 +103,6 @@ def check_mode(model: nn.Module) -> None:
                 )
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise MeasureError(
-            "no parameter of the network requires gradients, so that there is no sharpness; "
+            "no parameter of the network requires gradients, so there is no sharpness; "
             "call model.requires_grad_(True)"
         )

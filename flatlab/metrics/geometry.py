@@ -3,13 +3,13 @@
 Notation: f maps inputs x (M numbers) to N outputs; W_l, l = 1 ... L, are the weights of the linear
 and convolution layers in the order of their first use, the last included; x^l is the input of
 layer l (x^1 = x) and z^l its output; J^l = df/dx^l (N x M_l) along the path through layer l alone,
-J = df/dx; Gamma^l = df/dz^l. ||.||_2 is the largest singular value, of a kernel that of its matrix
+J = df/dx; Gamma^l = df/dz^l. ||.||_2 is the largest singular value, for a kernel of its matrix
 (output channels, the rest); ||.||_F the Frobenius norm; means are over the samples.
 
 The bounds rest on ||df/dW_l||_F = ||Gamma^l||_F ||x^l||, which holds for linear layers that see one
-position of a sample and fails where weights are shared between positions: in convolutions, in
-sequences, in layers used twice. There they are proxies; `linear_stability_ratio` and `violations`
-say how far from it a network is.
+position of a sample, but not for weights that are shared between positions: in convolutions,
+sequences, and layers used twice. For these the bounds are proxies; `linear_stability_ratio` and
+`violations` say how far they are from holding.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ __all__ = ["BOUNDS", "CONVENTIONS", "COSTLY", "NORMS", "QUANTITIES", "SETTINGS",
 def measure(model: nn.Module, samples: Samples, settings: Mapping[str, Any]) -> Measured:
     """All quantities on one sample set.
 
-    settings: singular_values: "all" or how many of the log volume, the largest.
+    settings: singular_values: of the log volume, "all" or the number of the largest ones.
     relative_flatness_loss: "half-mse", "mean-mse", "cross-entropy" or "sum-of-squares".
     conventions: "flatlab", or "chen-code" for those of the authors' code: 3 singular values, J^l
-    through all that reads x^l, sqrt(positions) x Frobenius norms in networks with convolutions,
-    1e-4 added to ||x^l||^2 in the NMLS bound, mean-mse, and ||J x||^2 / M for the normalized MLS.
-    costly: which of `COSTLY` to compute.  batch_size, progress: of the computation.
+    through everything that reads x^l, sqrt(positions) x Frobenius norms in networks with
+    convolutions, 1e-4 added to ||x^l||^2 in the NMLS bound, mean-mse, and ||J x||^2 / M for the
+    normalized MLS.  costly: which of `COSTLY` to compute.  batch_size, progress: as for
+    `derivatives`.
     """
     costly = settings["costly"]
     found = derivatives(
@@ -72,7 +73,7 @@ def measure(model: nn.Module, samples: Samples, settings: Mapping[str, Any]) -> 
 
 
 def _notes(found: Derivatives, conventions: str) -> dict[str, Any]:
-    """What a reader must know: what was left out and why, and what no rule covered."""
+    """Notes for the reader: what was left out and why, and what no rule covers."""
     findings = found.findings
     reasons = [f"{name}: {reason}" for name, reason in findings.excluded.items()]
     return {

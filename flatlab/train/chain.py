@@ -55,7 +55,7 @@ class Chain:
         return x, functools.partial(self._backward, tape)
 
     def _backward(self, tape: list[Backward], gradient: Tensor, wanted: bool) -> Gradients:
-        # Nothing is propagated below the lowest layer with parameters unless the input asks for it.
+        # Below the lowest layer with parameters only the gradient of the input is computed.
         last = 0 if wanted else self._lowest
         result: list[Tensor] = []
         flowing: Tensor | None = gradient

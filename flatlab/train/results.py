@@ -27,7 +27,7 @@ class Trained:
 
 
 def results(training: PackTraining) -> Trained:
-    """What a training that has ended leaves."""
+    """The results of a training that has ended."""
     runs = list(training.settings["runs"])
     ends = [training.standing.get(run, ("finished", training.total)) for run in range(len(runs))]
     about = {
