@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from flatlab.objective import framework_loss, share
 from flatlab.plan.registry import layers_of
 from flatlab.splits import Split
-from flatlab.train.optimizers import optimizer_of
+from flatlab.train.optimizers import optimizer_of, tensors_of
 from flatlab.train.stacks import Group
 
 
@@ -112,11 +112,7 @@ class Loop:
                 model.train(was)
 
     def _tensors(self, run: int) -> dict[str, Tensor]:
-        model, update = self.models[run], self.updates[run]
-        tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
-        for number, parameter in enumerate(model.parameters()):
-            for part, tensor in enumerate(self.optimizer.state_of(update, parameter)):
-                tensors[f"update.{number}.{part}"] = tensor
+        tensors = tensors_of(self.models[run], self.updates[run], self.optimizer)
         return {**tensors, "drawn": self.drawn[run]}
 
     def read(self, run: int) -> dict[str, Tensor]:

@@ -50,7 +50,7 @@ class Values:
         return {name: value.double() for subject in subjects for name, value in subject.items()}
 
     def flatness(self) -> dict[str, Tensor]:
-        """Sharpness, and relatives that weigh it with the weights."""
+        """Sharpness, and variants of it that include the size of the weights."""
         weights = self.weight2.mean(0)
         values = {
             "sharpness": self.sharpness,
@@ -142,7 +142,7 @@ class Values:
         return values
 
     def checks(self) -> dict[str, Tensor]:
-        """How far the premises of the bounds hold, and what was measured."""
+        """Whether the premises of the bounds hold, and what was measured."""
         slope = self.singular[..., 0] * self.x2.sqrt()
         root = self.weight2.sqrt()
         tolerance = 1 + (1e-6 if self.found.outputs.dtype == torch.float64 else 1e-4)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from flatlab.train.initializations import reset
-from flatlab.train.optimizers import adam
+from flatlab.train.optimizers import adam, tensors_of
 
 POINTS, RATE = 256, 1e-4
 
@@ -50,11 +50,7 @@ class SineFit:
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything that the remaining steps depend on, by name."""
-        tensors = {f"model.{name}": t for name, t in self.model.state_dict().items()}
-        for number, parameter in enumerate(self.model.parameters()):
-            for part, tensor in enumerate(adam.state_of(self.update, parameter)):
-                tensors[f"update.{number}.{part}"] = tensor
-        return {**tensors, "left": self.left}
+        return {**tensors_of(self.model, self.update, adam), "left": self.left}
 
 
 def fit(model: nn.Module, steps: int) -> SineFit:

@@ -21,7 +21,8 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from flatlab.plan import module_of
 
@@ -29,6 +30,18 @@ from flatlab.plan import module_of
 def optimizer_of(training: Mapping[str, Any]) -> ModuleType:
     """The module of the optimizer that a training names."""
     return importlib.import_module(module_of("train/optimizers", training["optimizer"]))
+
+
+def tensors_of(model: nn.Module, update: Optimizer, rule: ModuleType) -> dict[str, Tensor]:
+    """Everything that the next steps of a model depend on: `model.<name>`, `update.<...>`.
+
+    update: torch's optimizer of the model.  rule: the module that made it.
+    """
+    tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
+    for number, parameter in enumerate(model.parameters()):
+        for part, tensor in enumerate(rule.state_of(update, parameter)):
+            tensors[f"update.{number}.{part}"] = tensor
+    return tensors
 
 
 def by_run(tensor: Tensor, factors: Tensor) -> Tensor:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from flatlab.train.optimizers import by_run
 
@@ -44,9 +45,7 @@ class Stacked:
         torch._foreach_sub_(self.parameters, [by_run(move, rates) for move in moves])
 
 
-def reference(
-    parameters: Iterable[nn.Parameter], training: Mapping[str, Any]
-) -> torch.optim.Optimizer:
+def reference(parameters: list[nn.Parameter], training: Mapping[str, Any]) -> Optimizer:
     return torch.optim.Adam(
         parameters,
         lr=0.0,
@@ -57,7 +56,7 @@ def reference(
     )
 
 
-def state_of(update: torch.optim.Optimizer, parameter: nn.Parameter) -> list[Tensor]:
+def state_of(update: Optimizer, parameter: nn.Parameter) -> list[Tensor]:
     state = update.state[parameter]
     if not state:
         first, second = torch.zeros_like(parameter), torch.zeros_like(parameter)

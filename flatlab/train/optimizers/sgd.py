@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from flatlab.train.optimizers import by_run
 
@@ -36,14 +37,12 @@ class Stacked:
             torch._foreach_add_(self.parameters, gradients, alpha=-rate)
 
 
-def reference(
-    parameters: Iterable[nn.Parameter], training: Mapping[str, Any]
-) -> torch.optim.Optimizer:
+def reference(parameters: list[nn.Parameter], training: Mapping[str, Any]) -> Optimizer:
     momentum, decay = training["momentum"], training["weight_decay"]
     return torch.optim.SGD(parameters, lr=0.0, momentum=momentum, weight_decay=decay)
 
 
-def state_of(update: torch.optim.Optimizer, parameter: nn.Parameter) -> list[Tensor]:
+def state_of(update: Optimizer, parameter: nn.Parameter) -> list[Tensor]:
     if not update.param_groups[0]["momentum"]:
         return []
     state = update.state[parameter]
