@@ -1,4 +1,4 @@
-"""What the networks of a grid see of a data set: inputs, labels and targets as tensors."""
+"""What the networks of a grid are trained and tested on: inputs, labels and targets as tensors."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ from torch import Tensor, nn
 from flatlab.data import DataError
 
 EVALUATED = 256
-"""Samples at a time where all of a split are evaluated."""
+"""Samples per forward pass when a whole split is evaluated."""
 
-AS_IT_IS = {"classes": "all", "scaling": "none", "scale": 1.0, "samples": "all", "pixels": "all"}
-"""What the `data` section of a regression says."""
+REGRESSION = {"classes": "all", "scaling": "none", "scale": 1.0, "samples": "all", "pixels": "all"}
+"""The `data` section of a grid with a regression."""
 
 
 @dataclass(frozen=True)
 class Split:
-    """inputs: (samples, channels, height, width).  labels: (samples).  targets: (samples, outputs).
+    """inputs: (samples, channels, height, width) or (samples, features).  labels: (samples).
 
-    Targets are one-hot; data that are no images have inputs (samples, features). Samples of a
-    regression have no labels, but targets of their own.
+    targets: (samples, outputs), one-hot. A regression has real targets and no labels.
     """
 
     inputs: Tensor
@@ -39,14 +38,19 @@ class Split:
     def device(self) -> torch.device:
         return self.inputs.device
 
+    def to(self, device: str, dtype: torch.dtype) -> Split:
+        """The same samples on a device, with inputs and targets of a given type."""
+        labels = None if self.labels is None else self.labels.to(device)
+        return Split(self.inputs.to(device, dtype), labels, self.targets.to(device, dtype))
+
     def subset(self, size: int, seed: int) -> Split:
-        """A fixed random subset: `size` samples without repetition."""
+        """A fixed random subset of `size` distinct samples."""
         if size > len(self):
-            raise DataError(f"{size} samples asked for, there are {len(self)}")
+            raise DataError(f"{size} samples requested, but there are only {len(self)}")
         return self._chosen(self._order(seed)[:size])
 
     def misclassified(self, model: nn.Module, size: int, seed: int) -> Split:
-        """Samples that a network gets wrong: the first in a fixed random order, at most `size`."""
+        """At most `size` misclassified samples: the first ones in a fixed random order."""
         if self.labels is None:
             raise DataError("samples without labels cannot be misclassified; set only: all")
         order = self._order(seed)
@@ -66,7 +70,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Splits:
-    """What the networks of a grid are trained and tested on."""
+    """The training and test samples of a grid's networks."""
 
     train: Split
     test: Split
@@ -85,78 +89,79 @@ def prepare(
 ) -> Splits:
     """Inputs and targets from a data file.
 
-    settings: the `data` section of a grid.  outputs: how many, or None for one per class.
-    Raises `DataError` where the settings cannot be had.
+    settings: the `data` section of a grid.  outputs: the network's; None: one per class or target.
+    Raises `DataError` if the data cannot satisfy the settings.
     """
     if device != "cpu" and not torch.cuda.is_available():
         raise DataError(f"device is {device}, but torch finds no GPU here; set device: cpu")
     form = "given" if "train_targets" in raw else "one-hot"
     if settings.get("targets", form) != form:
         raise DataError(f"data.targets must be {form} with {raw.attrs['title']}")
-    if form == "given":
-        return _given(raw, settings, outputs, dtype, device)
+    splits = (_regression if form == "given" else _classification)(raw, settings, outputs)
+    return Splits(*(split.to(device, dtype) for split in splits))
+
+
+def _regression(raw: xr.Dataset, settings: Mapping[str, Any], outputs: int | None) -> list[Split]:
+    """The training and test samples of a regression: inputs and targets unchanged."""
+    title, width = raw.attrs["title"], raw.sizes["target"]
+    for key, value in REGRESSION.items():
+        if settings.get(key, value) != value:
+            raise DataError(f"data.{key} must be {value} with the numbers of {title}")
+    if outputs not in (None, width):
+        raise DataError(f"network.outputs is {outputs}, but {title} has targets of {width} numbers")
+
+    def tensor(name: str) -> Tensor:
+        return torch.from_numpy(raw[name].values)
+
+    return [
+        Split(tensor(f"{split}_inputs"), None, tensor(f"{split}_targets"))
+        for split in ("train", "test")
+    ]
+
+
+def _classification(
+    raw: xr.Dataset, settings: Mapping[str, Any], outputs: int | None
+) -> list[Split]:
+    """The training and test samples of the chosen classes: scaled inputs and one-hot targets."""
     if settings["scaling"] == "none":
         raise DataError("data.scaling: none is for regressions; set unit or standardized")
-    kept = settings["classes"]
-    labels = list(range(len(raw.attrs["classes"]))) if kept == "all" else list(kept)
-    if unknown := sorted(set(labels) - set(range(len(raw.attrs["classes"])))):
+    count, kept = len(raw.attrs["classes"]), settings["classes"]
+    classes = list(range(count)) if kept == "all" else list(kept)
+    if unknown := sorted(set(classes) - set(range(count))):
         raise DataError(f"{raw.attrs['title']} has no class {unknown[0]}")
-    if twice := [label for label in labels if labels.count(label) > 1]:
-        raise DataError(f"data.classes names class {twice[0]} twice")
-    width = len(labels) if outputs is None else outputs
-    if width < len(labels):
-        raise DataError(f"{width} outputs cannot stand for {len(labels)} classes")
-    (inputs, label), test = (_keep(raw, name, labels) for name in ("train", "test"))
-    shift, spread = _moments(inputs, settings["scaling"], float(raw.attrs["maximum"]))
-    first = _first(label, settings.get("samples", "all"))
-    inputs, label = inputs[first], label[first]
-    factor = settings.get("scale", 1.0)
+    if repeated := [each for each in classes if classes.count(each) > 1]:
+        raise DataError(f"data.classes names class {repeated[0]} twice")
+    width = len(classes) if outputs is None else outputs
+    if width < len(classes):
+        raise DataError(f"{width} outputs cannot represent {len(classes)} classes")
+    train, test = (_of_classes(raw, split, classes) for split in ("train", "test"))
+    shift, spread = _moments(train[0], settings["scaling"], float(raw.attrs["maximum"]))
+    first = _first(train[1], settings.get("samples", "all"))
 
-    def split(inputs: np.ndarray, label: np.ndarray) -> Split:
+    def split(inputs: np.ndarray, labels: np.ndarray) -> Split:
         x = torch.from_numpy((inputs.astype(np.float64) - shift) / spread)
-        x = x if factor == 1 else x * factor
+        x *= settings.get("scale", 1.0)
         x = x.unsqueeze(1) if x.ndim == 3 else x  # grey images have one channel
-        x = _resized(x, settings.get("pixels", "all"))
-        y = torch.from_numpy(label)
-        targets = torch.nn.functional.one_hot(y, width)
-        return Split(x.to(device, dtype), y.to(device), targets.to(device, dtype))
+        y = torch.from_numpy(labels)
+        return Split(_resized(x, settings.get("pixels", "all")), y, nn.functional.one_hot(y, width))
 
-    return Splits(split(inputs, label), split(*test))
+    return [split(train[0][first], train[1][first]), split(*test)]
 
 
-def _resized(images: Tensor, pixels: str | int) -> Tensor:
-    """Images (samples, channels, height, width) with `pixels` in height and in width.
-
-    Each is the nearest there was; where there were more, the mean of those in its area.
-    """
-    if pixels == "all" or images.shape[2:] == (pixels, pixels):
-        return images
-    if images.ndim != 4:
-        raise DataError(f"data.pixels is {pixels}, but these data are no images; leave it out")
-    mode = "nearest" if int(pixels) >= max(images.shape[2:]) else "area"
-    return nn.functional.interpolate(images, size=(int(pixels), int(pixels)), mode=mode)
-
-
-def _first(label: np.ndarray, samples: str | int) -> np.ndarray | slice:
-    """Which training samples are the first so many.
-
-    Where the data lie class by class, as in a folder of images, these would be of one class: there
-    it is the first of a fixed random order.
-    """
-    if samples == "all":
-        return slice(None)
-    if int(samples) > len(label):
-        raise DataError(f"data.samples is {samples}, there are {len(label)} training samples")
-    by_class = np.count_nonzero(np.diff(label)) < len(np.unique(label))
-    order = np.random.default_rng(0).permutation(len(label)) if by_class else np.arange(len(label))
-    return order[: int(samples)]
+def _of_classes(raw: xr.Dataset, split: str, classes: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    """The samples of some classes, in their order; labels renumbered in the order of `classes`."""
+    labels = raw[f"{split}_labels"].values
+    number = np.full(len(raw.attrs["classes"]), -1)
+    number[classes] = np.arange(len(classes))
+    kept = number[labels] >= 0
+    return raw[f"{split}_inputs"].values[kept], number[labels[kept]]
 
 
 def _moments(inputs: np.ndarray, scaling: str, maximum: float) -> tuple[Any, Any]:
     """What is subtracted from inputs, and what they are then divided by.
 
-    Both are those of all training inputs of the classes that are kept. A component that never
-    varies has an infinite divisor, and becomes 0.
+    Both come from all training inputs of the chosen classes. The divisor of a component that never
+    varies is infinite, so that it becomes 0.
     """
     if scaling == "unit":
         return 0.0, maximum
@@ -167,33 +172,29 @@ def _moments(inputs: np.ndarray, scaling: str, maximum: float) -> tuple[Any, Any
     return numbers.mean(axis=0), np.where(spread > 0, spread, np.inf)
 
 
-def _given(
-    raw: xr.Dataset,
-    settings: Mapping[str, Any],
-    outputs: int | None,
-    dtype: torch.dtype,
-    device: str,
-) -> Splits:
-    """Samples of a regression: their inputs and targets as they are."""
-    title, width = raw.attrs["title"], raw.sizes["target"]
-    for key, value in AS_IT_IS.items():
-        if settings.get(key, value) != value:
-            raise DataError(f"data.{key} must be {value} with the numbers of {title}")
-    if outputs not in (None, width):
-        raise DataError(f"network.outputs is {outputs}, but {title} has targets of {width} numbers")
+def _first(labels: np.ndarray, samples: str | int) -> np.ndarray | slice:
+    """The indices of the first training samples.
 
-    def split(name: str) -> Split:
-        arrays = (raw[f"{name}_{part}"].values for part in ("inputs", "targets"))
-        x, y = (torch.from_numpy(array).to(device, dtype) for array in arrays)
-        return Split(x, None, y)
-
-    return Splits(split("train"), split("test"))
+    If the data are sorted by class, as a folder of images is, these would all be of one class; then
+    they are the first in a fixed random order.
+    """
+    if samples == "all":
+        return slice(None)
+    if int(samples) > len(labels):
+        raise DataError(f"data.samples is {samples}, but there are {len(labels)} training samples")
+    if np.count_nonzero(np.diff(labels)) < len(np.unique(labels)):
+        return np.random.default_rng(0).permutation(len(labels))[: int(samples)]
+    return slice(int(samples))
 
 
-def _keep(raw: xr.Dataset, split: str, labels: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    """The samples of some classes, in their order; labels renumbered in the order given."""
-    inputs, label = raw[f"{split}_inputs"].values, raw[f"{split}_labels"].values
-    number = np.full(max(labels) + 1, -1)
-    number[labels] = np.arange(len(labels))
-    new = np.where(label < len(number), number[np.minimum(label, len(number) - 1)], -1)
-    return inputs[new >= 0], new[new >= 0]
+def _resized(images: Tensor, pixels: str | int) -> Tensor:
+    """Images (samples, channels, height, width) with `pixels` in height and in width.
+
+    An enlarged image repeats the nearest pixel; a reduced one averages over areas.
+    """
+    if pixels == "all" or images.shape[2:] == (pixels, pixels):
+        return images
+    if images.ndim != 4:
+        raise DataError(f"data.pixels is {pixels}, but these data are not images; leave it out")
+    mode = "nearest" if int(pixels) >= max(images.shape[2:]) else "area"
+    return nn.functional.interpolate(images, size=(int(pixels), int(pixels)), mode=mode)

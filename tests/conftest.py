@@ -49,18 +49,15 @@ def normal():
 def measured():
     """The quantities of the family `geometry` as numpy arrays."""
     from flatlab.derivatives.guard import undisturbed
-    from flatlab.metrics import Samples
-    from flatlab.metrics.geometry import COSTLY, measure
+    from flatlab.losses import half_mse
+    from flatlab.metrics import Samples, geometry, settings_of
 
-    def run(model, inputs, **settings):
-        defaults = {
-            "singular_values": "all",
-            "relative_flatness_loss": "half-mse",
-            "conventions": "flatlab",
-            "costly": list(COSTLY),
-        }
+    costly = ("elementwise-adaptive-trace", "operator-norm", "corrected-bound")
+
+    def run(model, inputs, **options):
+        settings = settings_of("geometry", {"costly": costly, **options}, half_mse.Loss())
         with undisturbed(model):
-            return measure(model, Samples(inputs), {**defaults, **settings}).values
+            return geometry.measure(model, Samples(inputs), settings).values
 
     return run
 

@@ -1,7 +1,7 @@
 """Claims of papers as predicates on tables, and the verdicts on them.
 
-Here is what any paper can use; what a paper says of its figures stands in its own folder, in
-`papers/<paper>/claims.py`: a dictionary `CLAIMS`, figure -> list of claims.
+This folder holds what any paper can use. The claims of a paper are in its own folder, in
+`papers/<paper>/claims.py`: a dictionary `CLAIMS`, figure -> key -> claim.
 """
 
 from __future__ import annotations
@@ -23,53 +23,56 @@ Judge = Callable[[Evidence], Verdict]
 
 @dataclass(frozen=True)
 class Claim:
-    """key: its number in the figure.  text: the predicate, in words.  source: where the paper says
-    so.  predicate: what judges it.
-    """
+    """text: the predicate, in words.  source: where the paper says so.  predicate: the judge."""
 
-    key: str
     text: str
     source: str
     predicate: Judge
 
     def judge(self, evidence: Evidence) -> Verdict:
-        """The verdict; `not run` where something that the claim is about was not computed."""
+        """The verdict; `not run` if something that the claim is about was not computed."""
         return attempt(lambda: self.predicate(evidence), not_run)
 
 
-def claims_of(paper: str, figure: str) -> list[Claim]:
-    """What a paper says of one of its figures; nothing where it has no claims."""
+Claims = dict[str, Claim]
+"""The claims about a figure, by their keys in it."""
+
+
+def claims_of(paper: str, figure: str) -> Claims:
+    """What a paper says of one of its figures; empty if it has no claims."""
     module = f"flatlab.papers.{paper}.claims"
     claims = importlib.import_module(module).CLAIMS if find_spec(module) else {}
-    return claims.get(figure, [])
+    return claims.get(figure, {})
 
 
 def verify(target: str, tables: Mapping[str, xr.Dataset]) -> dict[str, Any]:
-    """The verdicts on the claims of a figure, as JSON holds them.
+    """The verdicts on the claims of a figure, as they are stored in JSON.
 
     tables: by the keys of their experiments.
     """
     evidence = Evidence(tables)
-    verdicts = [(claim, claim.judge(evidence)) for claim in claims_of(*target.split("_"))]
+    verdicts = {
+        key: (claim, claim.judge(evidence)) for key, claim in claims_of(*target.split("_")).items()
+    }
     return {
         "target": target,
         "claims": [
             {
-                "id": f"{target}/{claim.key}",
+                "id": f"{target}/{key}",
                 "text": claim.text,
                 "source": claim.source,
                 "verdict": verdict.outcome,
                 "reason": verdict.reason,
                 "evidence": verdict.evidence,
             }
-            for claim, verdict in verdicts
+            for key, (claim, verdict) in verdicts.items()
         ],
         "tables": {key: _about(table) for key, table in tables.items()},
     }
 
 
 def _about(table: xr.Dataset) -> dict[str, Any]:
-    """The attributes of a table and, where its runs can diverge, how many did and did not."""
+    """The attributes of a table and, if its runs can diverge, how many did and did not."""
     if "diverged" not in table.coords:
         return table.attrs
     diverged = int(table["diverged"].sum())

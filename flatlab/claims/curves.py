@@ -1,206 +1,185 @@
-"""The training of one setting: curves over checkpoints, and estimates of them over its seeds.
+"""Training curves of a setting: estimates from them over its seeds, and their ends along a sweep.
 
 Windows are `training`, all checkpoints, and `I`, interpolation: from the first checkpoint at which
-the loss on the whole training set is below 1e-2 to the end. Each run has an I of its own; where
-seeds are averaged into a curve, I begins when the last of them has begun. Runs that diverged are
-left out, and of I also those that never interpolate: n says how many runs are left.
+the loss on the whole training set is below 1e-2 to the end. Each run has its own I; where seeds
+are averaged into a curve, I begins when the last of them interpolates. Runs that diverged are left
+out, and in I also those that never interpolate: n is the number of runs that remain.
+
+A quantity rises or falls along a sweep if its mean over seeds at the end of training does so at
+every step from a setting to the next, and tau-a over the runs has the same sign.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from flatlab.claims.evidence import Array, Evidence, Pair, Setting, series
 from flatlab.claims.missing import FEWEST_CHECKPOINTS, FEWEST_RUNS, NotThere, enough, estimate
-from flatlab.stats import Estimate
-from flatlab.stats.trends import over_seeds, pearson, slope, tau_in_order
-from flatlab.tables.selection import INTERPOLATES, end_of_training
+from flatlab.stats import Estimate, Verdict, every
+from flatlab.stats.trends import difference, mean, over_seeds, pearson, tau, tau_in_order
+from flatlab.tables.selection import INTERPOLATES, TREND_SEEDS, end_of_training
 
 NEAR = 0.2
-"""How far from an iteration that is asked for, relative to it, the nearest checkpoint may lie."""
+"""How far from a requested iteration, relative to it, the nearest checkpoint may lie."""
 
-Array = NDArray[np.float64]
 Window = Literal["training", "I", "first half of I", "last half of I"]
+Sweep = Sequence[Setting]
+"""Settings in the order of the one hyper-parameter in which they differ."""
 
 
-class Setting(dict[str, Any]):
-    """Hyper-parameters and their values, of a line in a figure: Setting(lr=0.1, batch_size=20)."""
-
-    def __hash__(self) -> int:  # type: ignore[override]
-        return hash(str(self))
-
-    def __str__(self) -> str:
-        told = {k: v if isinstance(v, str) else f"{v:g}" for k, v in self.items()}
-        return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in told.items())
-
-
-def series(grid: str, table: xr.Dataset, name: str, samples: str = "train") -> Array:
-    """A quantity of the runs of a table at its checkpoints: (runs, checkpoints)."""
-    if name not in table:
-        raise NotThere(f"{grid} has no {name}")
-    array = table[name]
-    if "samples" in array.dims:
-        if samples not in table["samples"].values:
-            raise NotThere(f"{grid} has no {samples} samples")
-        array = array.sel(samples=samples)
-    return array.values.astype(float)
-
-
+@dataclass(frozen=True, eq=False)
 class Curves:
-    """The runs of one setting of a grid that did not diverge, of the seeds of trend figures.
+    """The runs of one setting of a grid that did not diverge, for the seeds of trend figures.
 
-    runs: what selects them.  The methods return estimates over seeds with percentile intervals; an
-    estimate that cannot be made says why, and every claim about it is `not run`.
+    The methods return estimates over seeds with percentile intervals; an estimate that cannot be
+    made says why, and every claim about it is `not run`.
     """
 
-    def __init__(self, grid: str, setting: Setting, runs: Callable[[], xr.Dataset]) -> None:
-        self.grid, self.setting, self.runs = grid, setting, runs
+    evidence: Evidence
+    grid: str
+    setting: Setting
 
     def __str__(self) -> str:
-        return f"{self.grid}, {self.setting}"
+        return f"{self.grid}, {in_words(self.setting)}"
 
     @functools.cached_property
-    def table(self) -> xr.Dataset:
-        """The part of the grid's table."""
-        chosen = self.runs()
+    def runs(self) -> xr.Dataset:
+        """The runs of this setting in the grid's table."""
+        chosen = self.evidence.runs(self.grid, self.setting, TREND_SEEDS)
         if not chosen.sizes["run"]:
             raise NotThere(f"{self} has no runs that did not diverge")
         return chosen
 
     def values(self, name: str, samples: str = "train") -> Array:
         """A quantity of each run at each checkpoint: (runs, checkpoints)."""
-        return series(self.grid, self.table, name, samples)
+        return series(self.grid, self.runs, name, samples)
 
-    def ends(self, *names: str) -> list[Array]:
-        """Quantities at the end of training, of the runs that have all of them: (runs) each."""
-        return [*self._enough(np.stack([self._end(name) for name in names], 1), *names).T]
+    def ends(self, *names: str) -> Array:
+        """Quantities at the end of training, of the runs that have all of them: (names, runs)."""
+        return self._enough(np.stack([self._end(name) for name in names], 1), *names).T
 
     def _end(self, name: str) -> Array:
         self.values(name)
-        # a quantity that has no samples keeps the coordinate, for the selection to find
-        alone = self.table[[name]].assign_coords(samples=self.table["samples"])
+        # a quantity without samples keeps the coordinate, which the selection needs
+        alone = self.runs[[name]].assign_coords(samples=self.runs["samples"])
         return end_of_training(alone)[name].values
-
-    @functools.cached_property
-    def begins(self) -> NDArray[np.int64]:
-        """Where among the checkpoints I begins; behind them where it never does: (runs)."""
-        below = self.values("train_loss") < INTERPOLATES
-        return np.where(below.any(axis=1), below.argmax(axis=1), below.shape[1])
 
     def trend(self, name: str, window: Window, samples: str = "train") -> Estimate:
         """Kendall's tau-a between iteration and the curve."""
         return self._estimate(
-            f"trend({_of(name, samples)}, {window})",
+            f"trend({_on(name, samples)}, {window})",
             tau_in_order,
-            lambda: [*self._seen([name], window, samples)[1]],
+            lambda: self._seen([name], window, samples)[1],
         )
 
-    def rhos(
-        self, *pairs: tuple[str, str], window: Window, samples: str = "train"
-    ) -> list[Estimate]:
-        """Pearson's correlations over checkpoints of pairs of curves, of the same checkpoints."""
+    def rhos(self, *pairs: Pair, window: Window, samples: str = "train") -> list[Estimate]:
+        """Pearson's correlations over checkpoints of pairs of curves, at the same checkpoints."""
         names = sorted({name for pair in pairs for name in pair})
         return [
             self._estimate(
-                f"rho_t({_of(a, samples)}, {_of(b, samples)}, {window})",
+                f"rho_t({_on(a, samples)}, {_on(b, samples)}, {window})",
                 lambda *means, a=a, b=b: pearson(means[names.index(a)], means[names.index(b)]),
-                lambda: [*self._seen(names, window, samples)[1]],
+                lambda: self._seen(names, window, samples)[1],
             )
             for a, b in pairs
         ]
 
     def slowing(self, name: str) -> Estimate:
-        """Slope of the curve per iteration in the last half of I less that in its first half."""
+        """Size of the slope per iteration in the last half of I less that in the first half."""
+        halves: tuple[Window, Window] = ("first half of I", "last half of I")
 
-        def columns() -> list[Array]:
-            halves: tuple[Window, Window] = ("first half of I", "last half of I")
+        def slopes() -> list[Array]:
             parts = (self._seen([name], half, "train") for half in halves)
-            return [slope(times, values[0]) for times, values in parts]
+            return [np.polyfit(times, values.T, 1)[0] for times, (values,) in parts]
 
         return self._estimate(
             f"|slope({name}, last half of I)| - |slope({name}, first half of I)|",
             lambda first, last: np.abs(last) - np.abs(first),
-            columns,
+            slopes,
         )
 
     def since_the_start(self, name: str) -> Estimate:
-        """What a quantity is at the beginning of I, less what it is at iteration 0."""
+        """A quantity at the beginning of I less the same at iteration 0."""
 
-        def columns() -> list[Array]:
-            if self.table["checkpoint"].values[0] != 0:
+        def changes() -> list[Array]:
+            if self.runs["checkpoint"].values[0] != 0:
                 raise NotThere(f"{self.grid} has no checkpoint at iteration 0")
-            values, runs = self.values(name), self._interpolating()
-            return [self._enough(values[runs, self.begins[runs]] - values[runs, 0], name)]
+            values, (runs, begins) = self.values(name), self._interpolating()
+            return [self._enough(values[runs, begins[runs]] - values[runs, 0], name)]
 
-        return self._estimate(f"{name} at the start of I - at 0", _mean, columns)
+        return self._estimate(f"{name} at the start of I - at 0", mean, changes)
 
     def excess(self, name: str, samples: str, over: str) -> Estimate:
         """Mean over I of a quantity on some samples less that on others."""
 
-        def columns() -> list[Array]:
+        def means() -> list[Array]:
             more = self.values(name, samples) - self.values(name, over)
-            inside = np.isfinite(more) & (np.arange(more.shape[1]) >= self.begins[:, None])
-            runs = inside.any(axis=1) & self._interpolating()
-            means = np.where(inside, more, 0)[runs].sum(axis=1) / inside[runs].sum(axis=1)
-            return [self._enough(means, name)]
+            runs, begins = self._interpolating()
+            inside = np.isfinite(more) & (np.arange(more.shape[1]) >= begins[:, None])
+            runs &= inside.any(axis=1)
+            return [self._enough(np.mean(more[runs], axis=1, where=inside[runs]), name)]
 
-        return self._estimate(
-            f"{_of(name, samples)} - {_of(name, over)}, mean over I", _mean, columns
-        )
+        return self._estimate(f"{_on(name, samples)} - {_on(name, over)}, mean over I", mean, means)
 
     def since(self, iteration: int, name: str, relative: bool = False) -> Estimate:
-        """Change of a quantity from an iteration to the end, of its mean over seeds."""
+        """Change of the mean over seeds of a quantity from an iteration to the end."""
 
-        def columns() -> list[Array]:
-            steps = self.table["checkpoint"].values
+        def both() -> Array:
+            steps = self.runs["checkpoint"].values
             nearest = int(np.abs(steps - iteration).argmin())
             if abs(steps[nearest] - iteration) > NEAR * iteration or nearest == len(steps) - 1:
                 raise NotThere(
                     f"{self.grid} has no checkpoint near iteration {iteration:,} before the end"
                 )
-            both = np.stack([self.values(name)[:, nearest], self._end(name)], axis=1)
-            return [*self._enough(both, name).T]
+            ends = np.stack([self.values(name)[:, nearest], self._end(name)], axis=1)
+            return self._enough(ends, name).T
 
         what = "relative change" if relative else "change"
         return self._estimate(
             f"{what} of {name} since iteration {iteration:,}",
             lambda then, now: now / then - 1 if relative else now - then,
-            columns,
+            both,
         )
 
     def mean_of_ends(self, what: str, of: Callable[..., Array], *names: str) -> Estimate:
         """Mean over seeds of a function of quantities at the end of training: (runs) each."""
-        return self._estimate(f"{what} at the end", _mean, lambda: [of(*self.ends(*names))])
+        return self._estimate(f"{what} at the end", mean, lambda: [of(*self.ends(*names))])
 
     def _estimate(
-        self, what: str, statistic: Callable[..., Array], columns: Callable[[], list[Array]]
+        self, what: str, statistic: Callable[..., Array], columns: Callable[[], Iterable[Array]]
     ) -> Estimate:
         name = f"{what}; {self}"
         return estimate(name, lambda: over_seeds(name, statistic, *columns()))
 
-    def _interpolating(self) -> NDArray[np.bool_]:
-        chosen = self.begins < self.table.sizes["checkpoint"]
-        loss = f"runs (of {len(chosen)}) with a training loss below {INTERPOLATES:g}"
-        enough(chosen.sum(), self, loss)
-        return chosen
+    def _interpolating(self) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """Whether each run interpolates, and at which checkpoint it begins to: (runs) each."""
+        below = self.values("train_loss") < INTERPOLATES
+        runs = np.asarray(below.any(axis=1))
+        enough(
+            runs.sum(), self, f"runs (of {len(runs)}) with a training loss below {INTERPOLATES:g}"
+        )
+        return runs, below.argmax(axis=1)
 
     def _seen(
         self, names: list[str], window: Window, samples: str
     ) -> tuple[NDArray[np.int64], Array]:
-        """Iterations and values (quantities, runs, checkpoints) where no value is missing.
+        """Iterations and values (quantities, runs, checkpoints) without missing values.
 
         Runs without any value are left out first, then checkpoints at which a run has none.
         """
         values = np.stack([self.values(name, samples) for name in names])
-        times = self.table["checkpoint"].values
+        times = self.runs["checkpoint"].values
         if window != "training":
-            runs = self._interpolating()
-            begin = self.begins[runs].max()
+            runs, begins = self._interpolating()
+            begin = begins[runs].max()
             values, times = values[:, runs, begin:], times[begin:]
         finite = np.all(np.isfinite(values), axis=0)
         runs = np.any(finite, axis=1)
@@ -225,10 +204,39 @@ class Curves:
         return chosen
 
 
-def _mean(mean: Array) -> Array:
-    """The mean over seeds itself, as a statistic of it."""
-    return mean
+def difference_of_ends(a: Curves, b: Curves, name: str) -> Estimate:
+    """Q(b) - Q(a), where Q is the mean over seeds at the end of training."""
+    label = f"Q({name}; {in_words(b.setting)}) - Q({name}; {in_words(a.setting)}); {a.grid}"
+    return estimate(label, lambda: difference(label, *b.ends(name), *a.ends(name)))
 
 
-def _of(name: str, samples: str) -> str:
+def tau_along(sweep: Sequence[Curves], name: str) -> Estimate:
+    """Kendall's tau-a between the hyper-parameter and the end of training, over all runs."""
+    first, *others = (curves.setting for curves in sweep)
+    (varied,) = (key for key in first if any(other[key] != first[key] for other in others))
+    label = f"tau-a({varied.replace('_', ' ')}, {name}); {sweep[0].grid}"
+
+    def found() -> Estimate:
+        ends = [curves.ends(name)[0] for curves in sweep]
+        strata = np.repeat(np.arange(len(sweep)), [len(values) for values in ends])
+        return tau(label, strata.astype(float), np.concatenate(ends), strata)
+
+    return estimate(label, found)
+
+
+def monotonic(e: Evidence, grid: str, sweep: Sweep, name: str, rising: bool) -> Verdict:
+    """The quantity rises, or falls, along the settings of a sweep."""
+    curves = [Curves(e, grid, setting) for setting in sweep]
+    steps = [difference_of_ends(a, b, name) for a, b in pairwise(curves)]
+    estimates = [*steps, tau_along(curves, name)]
+    return every((x > 0) if rising else (x < 0) for x in estimates)
+
+
+def in_words(setting: Setting) -> str:
+    """A setting as it is called in evidence: "lr 0.1, batch size 20"."""
+    told = {k: v if isinstance(v, str) else f"{v:g}" for k, v in setting.items()}
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in told.items())
+
+
+def _on(name: str, samples: str) -> str:
     return name if samples == "train" else f"{name} on {samples} samples"

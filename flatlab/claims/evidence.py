@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
-from flatlab.claims.curves import Array, Curves, Setting, series
 from flatlab.claims.missing import NotThere, attempt
 from flatlab.stats import Correlations, Estimate, undefined
 from flatlab.tables.selection import (
-    TREND_SEEDS,
     columns_of,
     end_of_training,
     of_seeds,
@@ -20,11 +20,14 @@ from flatlab.tables.selection import (
     through_training,
 )
 
+Array = NDArray[np.float64]
 Pair = tuple[str, str]
+Setting = Mapping[str, Any]
+"""Hyper-parameters and their values, {"lr": 0.1, "batch_size": 20}: a line in a figure."""
 
 
 class Evidence:
-    """Tables by the keys of their experiments; `NotThere` where one lacks what is asked for."""
+    """Tables by the keys of their experiments; `NotThere` for whatever they do not have."""
 
     def __init__(self, tables: Mapping[str, xr.Dataset]) -> None:
         self.tables = tables
@@ -38,44 +41,40 @@ class Evidence:
     def runs(
         self, grid: str, where: Setting | None = None, seeds: Iterable[int] | None = None
     ) -> xr.Dataset:
-        """The runs of a grid that did not diverge: of one setting and some seeds, or of all."""
+        """The runs of a grid that did not diverge: of one setting and some seeds, or all."""
         return through_training(self.table(grid), where, seeds)
 
     def values(self, grid: str, name: str) -> Array:
-        """A quantity on training samples at every checkpoint of every run that did not diverge."""
+        """A quantity on training samples, for every run that did not diverge, at all checkpoints.
+
+        Shape (runs, checkpoints) or, for a quantity per layer, (runs, checkpoints, layers).
+        """
         return series(grid, self.runs(grid), name)
 
     @functools.cache  # noqa: B019 - lives as long as the verdicts of one figure
-    def curves(self, grid: str, setting: Setting) -> Curves:
-        """The training of one setting of a grid, of the seeds that trend figures show."""
-        return Curves(grid, setting, lambda: self.runs(grid, setting, TREND_SEEDS))
+    def correlations(self, grid: str, seeds: int | None = None) -> Correlations:
+        """Correlations at the end of training, over all runs or those of the first seeds.
 
-    @functools.cache  # noqa: B019 - as above
-    def correlations(
-        self, grid: str, seeds: int | None = None, roots: tuple[str, ...] = ()
-    ) -> Correlations:
-        """Of the runs of a grid at the end of training, of its first seeds or of all.
-
-        roots: quantities whose square roots are columns too, root_<name>.
+        The square root of each quantity is a column too, root_<name>.
         """
         chosen = end_of_training(self.table(grid))
         if seeds is not None:
             chosen = of_seeds(chosen, range(seeds))
         columns = columns_of(chosen, one_per_run(chosen))
-        columns |= {f"root_{name}": np.sqrt(columns[name]) for name in roots if name in columns}
+        with np.errstate(invalid="ignore"):
+            roots = {f"root_{name}": np.sqrt(values) for name, values in columns.items()}
+        columns |= {name: values for name, values in roots.items() if name not in columns}
         return Correlations(columns, list(chosen["setting"].values))
 
     def rho(self, grid: str, x: str, y: str, seeds: int | None = None) -> Estimate:
         """Pearson's correlation over the runs of a grid at the end of training."""
         return self.rhos(grid, (x, y), seeds=seeds)[0]
 
-    def rhos(
-        self, grid: str, *pairs: Pair, seeds: int | None = None, roots: tuple[str, ...] = ()
-    ) -> list[Estimate]:
-        """Correlations to be compared, of the same runs."""
+    def rhos(self, grid: str, *pairs: Pair, seeds: int | None = None) -> list[Estimate]:
+        """Correlations to be compared, over the same runs."""
 
         def found() -> list[Estimate]:
-            correlations = self.correlations(grid, seeds, roots)
+            correlations = self.correlations(grid, seeds)
             for name in (name for pair in pairs for name in pair):
                 if name not in correlations.names:
                     raise NotThere(f"{grid} has no {name}")
@@ -84,3 +83,15 @@ class Evidence:
         return attempt(
             found, lambda reason: [undefined(f"rho({x}, {y})", reason) for x, y in pairs]
         )
+
+
+def series(grid: str, runs: xr.Dataset, name: str, samples: str = "train") -> Array:
+    """A quantity of some runs at their checkpoints: (runs, checkpoints, ...)."""
+    if name not in runs:
+        raise NotThere(f"{grid} has no {name}")
+    array = runs[name]
+    if "samples" in array.dims:
+        if samples not in runs["samples"].values:
+            raise NotThere(f"{grid} has no {samples} samples")
+        array = array.sel(samples=samples)
+    return array.values.astype(float)

@@ -30,7 +30,7 @@ def negative_somewhere(grids: Sequence[str], *pairs: Pair) -> Judge:
 def exceed(
     grid: str, larger: Sequence[Pair], smaller: Sequence[Pair], seeds: int | None = None
 ) -> Judge:
-    """Each of some correlations is above each of others, on the same runs."""
+    """Each of the `larger` correlations is above each of the `smaller` ones, on the same runs."""
 
     def judge(e: Evidence) -> Verdict:
         rhos = e.rhos(grid, *larger, *smaller, seeds=seeds)

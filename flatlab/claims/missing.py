@@ -1,7 +1,7 @@
-"""What was not computed: whatever needs it is `not run`, and says why.
+"""What was not computed: a claim about it is `not run` and says why.
 
-`NotThere` is caught here and nowhere else, as near to the missing number as an estimate: where one
-part of a claim is missing another may still decide it.
+`NotThere` is caught here and nowhere else, as close to the missing number as an estimate: if one
+part of a claim is missing, another part may still decide it.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from flatlab.stats import Estimate, undefined
 T = TypeVar("T")
 
 FEWEST_RUNS = 2
-"""Runs of which there is an interval."""
+"""The fewest runs that have an interval."""
 
 FEWEST_CHECKPOINTS = 3
-"""Checkpoints of which there is a trend."""
+"""The fewest checkpoints that have a trend."""
 
 FEWEST_RANKED = 10
-"""Networks of which there is a rank correlation."""
+"""The fewest networks that have a rank correlation."""
 
 
 class NotThere(Exception):
-    """What a claim is about was not computed; the message says what."""
+    """Something that a claim is about was not computed; the message says what."""
 
 
 def attempt(make: Callable[[], T], otherwise: Callable[[str], T]) -> T:
-    """What `make` returns or, where something was not computed, `otherwise` of the reason."""
+    """The result of `make` or, if something was not computed, of `otherwise(reason)`."""
     try:
         return make()
     except NotThere as missing:
@@ -36,11 +36,11 @@ def attempt(make: Callable[[], T], otherwise: Callable[[str], T]) -> T:
 
 
 def estimate(name: str, make: Callable[[], Estimate]) -> Estimate:
-    """The estimate that `make` returns, or one without a value that says why."""
+    """The estimate that `make` returns, or an undefined one that says why."""
     return attempt(make, lambda reason: undefined(name, reason))
 
 
 def enough(count: int, of: object, what: str = "runs") -> None:
-    """Raise `NotThere` where `of` has fewer of `what` than an interval needs."""
+    """Raise `NotThere` if `of` has fewer of `what` than an interval needs."""
     if count < FEWEST_RUNS:
         raise NotThere(f"{of} has {count} {what}, an interval needs {FEWEST_RUNS}")

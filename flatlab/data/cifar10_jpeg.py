@@ -1,6 +1,6 @@
-"""CIFAR-10 as JPEG files by class: what stands in for it, by its own name, where it cannot be had.
+"""CIFAR-10 as JPEG files, one folder per class: a stand-in, with its own name, for the original.
 
-The images were encoded anew, with losses: not the original data.
+The images were encoded again, with losses: they are not the original data.
 """
 
 from __future__ import annotations
@@ -9,14 +9,9 @@ from pathlib import Path
 
 import xarray as xr
 
-from flatlab.data import DataError, image_folder
-
-FOLDER = "cifar10-jpeg"
+from flatlab.data import image_folder
 
 
 def load(folder: Path) -> xr.Dataset:
     """50,000 training and 10,000 test images (3, 32, 32), from `<folder>/cifar10-jpeg`."""
-    place = folder / FOLDER
-    if not place.is_dir():
-        raise DataError(f"{place} is not there: images by class, with train and test above")
-    return image_folder.load(place)
+    return image_folder.load(folder / "cifar10-jpeg")

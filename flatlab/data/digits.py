@@ -1,7 +1,7 @@
-"""Handwritten digits of scikit-learn: 1,797 images of 8 x 8 pixels, shipped with the library.
+"""Handwritten digits from scikit-learn: 1,797 images of 8 x 8 pixels, shipped with the library.
 
-They are the test part of the UCI "Optical Recognition of Handwritten Digits" and have no split of
-their own. This one is fixed: of each class, in a random order, every fifth image is for testing.
+They are the test set of the UCI "Optical Recognition of Handwritten Digits" and have no split of
+their own. The split here is fixed: of each class, shuffled, every fifth image is for testing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SPLIT_SEED = 0
 
 
 def load(folder: Path) -> xr.Dataset:
-    """1,433 training and 364 test images (8, 8) with values 0-16. `folder` is not used."""
+    """1,433 training and 364 test images (8, 8) with values 0-16; `folder` is ignored."""
     from sklearn.datasets import load_digits
 
     raw = load_digits()

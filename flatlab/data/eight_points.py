@@ -1,8 +1,8 @@
-"""Eight points of the plane, to be fitted by networks from the line to the line: made, not fetched.
+"""Eight points in the plane for the regression of one real variable on another; generated here.
 
-macdonald2023, App. C.3 regresses "8 points in R^2" and does not give them. Assumed here: x equally
-spaced in [-1, 1], y drawn once from U(-1, 1). The samples for testing are a fine grid between the
-outer points, on which networks are drawn: there is no target there, and it is NaN.
+macdonald2023, App. C.3 regresses "8 points in R^2" without listing them. Assumed here: x equally
+spaced in [-1, 1], y drawn once from U(-1, 1). The test samples are a fine grid between the outer
+points, for plotting the fitted functions; their targets are unknown, hence NaN.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ import xarray as xr
 from flatlab.data import regression
 
 POINTS = 8
-BETWEEN = 561
-"""Samples of the line: 79 between two neighbouring points, and the points themselves."""
+GRID = 561
+"""Test samples: 79 between two neighbouring points, and the points themselves."""
 
 SEED = 0
 
 
 def load(folder: Path) -> xr.Dataset:
-    """8 training samples (1) with targets (1), 561 test samples without. `folder` is not used."""
-    x, line = (np.linspace(-1, 1, count)[:, None] for count in (POINTS, BETWEEN))
+    """8 training samples (1) with targets (1), 561 test samples without; `folder` is ignored."""
+    x, line = (np.linspace(-1, 1, count)[:, None] for count in (POINTS, GRID))
     y = np.random.default_rng(SEED).uniform(-1, 1, size=x.shape)
     return regression(
         train=(x, y),
         test=(line, np.full_like(line, np.nan)),
         title="eight-points",
-        source="made here: x equally spaced in [-1, 1], y uniform in [-1, 1]",
+        source="generated: x equally spaced in [-1, 1], y uniform in [-1, 1]",
         licence="MIT",
     )

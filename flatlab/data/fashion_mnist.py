@@ -1,7 +1,7 @@
 """Fashion-MNIST: 60,000 training and 10,000 test images of clothing, 28 x 28 grey pixels.
 
-The four official files lie in the data folder, as they are or in torchvision's layout, or are
-downloaded into it; their checksums are torchvision's.
+The four official files are found in the data folder, directly or in torchvision's layout, or
+downloaded into it; the checksums are torchvision's.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from flatlab.data import dataset
 from flatlab.data._sources import Published, obtain
 
 HEADER = {"images": 16, "labels": 8}
-"""Bytes before the values in an IDX file of three axes and of one."""
+"""Bytes before the values in an IDX file with three axes and with one."""
 
 
 def load(folder: Path) -> xr.Dataset:
-    """The official split, values 0-255. Raises `DataError` on a missing or damaged file."""
+    """The official split, values 0-255. Raises `DataError` for a missing or damaged file."""
     from torchvision.datasets import FashionMNIST
 
     sources = tuple(FashionMNIST.mirrors)

@@ -1,8 +1,8 @@
-"""Two Gaussian classes, to be told apart by a linear model: made, not fetched.
+"""Two Gaussian classes for linear classification by regression; generated here.
 
-andriushchenko2023, Figure 1 shows "a linear model that achieves zero training error" and does not
-say of what. The data are those of the authors' public notebook: means v and -v, where v is a random
-direction of length 1, and a deviation of 0.025 in each of 100 dimensions.
+andriushchenko2023, Figure 1 shows "a linear model that achieves zero training error" without naming
+its data. Those here follow the authors' public notebook: means v and -v, where v is a random unit
+vector, and a standard deviation of 0.025 in each of 100 dimensions.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ SEED = 0
 
 
 def load(folder: Path) -> xr.Dataset:
-    """50 training and 50 test samples (100), alternately of both classes; targets are +1 and -1.
+    """50 training and 50 test samples (100); classes alternate, with targets +1 and -1.
 
-    `folder` is not used.
+    `folder` is ignored.
     """
     generator = np.random.default_rng(SEED)
     mean = generator.normal(size=DIMENSION)
@@ -37,6 +37,6 @@ def load(folder: Path) -> xr.Dataset:
         train=draw(),
         test=draw(),
         title="gaussian-pair",
-        source="made here: normal around v and -v, |v| = 1",
+        source="generated: normal around v and -v, |v| = 1",
         licence="MIT",
     )

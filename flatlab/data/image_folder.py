@@ -1,12 +1,12 @@
-"""Images sorted into one folder per class: <folder>/<class>/<image>, or with train and test above.
+"""Images in one folder per class: <folder>/<class>/<image>, or with `train` and `test` above.
 
-Without the two, every fifth image of a class, in the order of the names, is for testing. Each of
-the two, or all, may be an archive (.tar, .tar.gz, .tar.bz2, .tar.xz, .zip), which is not unpacked.
+Without `train` and `test`, every fifth image of a class, in the order of the names, is for testing.
+Each of the two, or the whole, may be an archive (.tar, .tar.gz, .tar.bz2, .tar.xz, .zip).
 """
 
 from __future__ import annotations
 
-import io
+import itertools
 import os
 from pathlib import Path
 
@@ -15,142 +15,89 @@ import xarray as xr
 from tqdm import tqdm
 
 from flatlab.data import DataError, dataset
-from flatlab.data._trees import (
-    ARCHIVES,
-    IMAGES,
-    Folder,
-    Tree,
-    archive_beside,
-    is_archive,
-    open_archive,
-    without_ending,
-)
+from flatlab.data._trees import ARCHIVES, IMAGES, Tree, decode, folders, images, open_tree
 
 TEST_EVERY = 5
 SPLITS = ("train", "test")
-Images = tuple[np.ndarray, np.ndarray]
 
 
 def load(folder: Path) -> xr.Dataset:
-    """Bytes (height, width), or (3, height, width) where one image has colours.
+    """Bytes (samples, height, width), or (samples, 3, height, width) if any image has colours.
 
     folder: a folder, or one archive; its name is the title.
     """
-    trees = _trees(folder)
-    names = [_classes(tree) for tree in trees]
-    if names[0] != names[-1]:
-        raise DataError(f"{folder}: train and test have different classes")
-    if len(trees) == 2:
-        train, test = _alike(
-            folder, *(_read(tree, names[0], part) for tree, part in zip(trees, SPLITS, strict=True))
-        )
-    else:
-        inputs, labels = _read(trees[0], names[0], "images")
-        place = np.concatenate([np.arange(count) for count in np.bincount(labels)])
-        chosen = place % TEST_EVERY == TEST_EVERY - 1
-        train, test = (inputs[~chosen], labels[~chosen]), (inputs[chosen], labels[chosen])
-    kind = "archive" if is_archive(folder) else "folder"
-    # Also of "." and "..", and without following links.
+    # Resolve "." and "..", but not links.
     name = os.path.basename(os.path.abspath(folder))
+    trees = _splits(folder)
+    classes = [folders(tree) for tree in trees]
+    for tree, names in zip(trees, classes, strict=True):
+        if len(names) < 2:
+            raise DataError(f"{tree} must have a folder for each of at least two classes")
+    if [*classes[0]] != [*classes[-1]]:
+        raise DataError(f"{folder}: train and test have different classes")
+    files = [
+        [(label, file) for label, tree in enumerate(part.values()) for file in _files(tree)]
+        for part in classes
+    ]
+    labels = np.array([label for label, _ in itertools.chain(*files)])
+    inputs = _pixels([file for _, file in itertools.chain(*files)], name)
+    if len(files) == 2:
+        test = np.arange(len(labels)) >= len(files[0])
+    else:
+        places = np.concatenate([np.arange(count) for count in np.bincount(labels)])
+        test = places % TEST_EVERY == TEST_EVERY - 1
+    ending = next((e for e in ARCHIVES if folder.is_file() and name.lower().endswith(e)), "")
     return dataset(
-        train,
-        test,
+        train=(inputs[~test], labels[~test]),
+        test=(inputs[test], labels[test]),
         maximum=255,
-        classes=names[0],
-        title=without_ending(name) if kind == "archive" else name,
-        source=f"images in the {kind} {name}",
+        classes=[*classes[0]],
+        title=name[: len(name) - len(ending)],
+        source=f"images in the {'archive' if ending else 'folder'} {name}",
         licence="",
     )
 
 
-def _trees(place: Path) -> list[Tree]:
-    """The folders of train and test, or the one folder that is both."""
-    if is_archive(place):
-        return _split(open_archive(place), {})
-    if not place.is_dir():
-        raise DataError(f"{place} is not a folder or an archive ({', '.join(ARCHIVES)})")
-    beside = {part: archive_beside(place, part) for part in SPLITS}
-    return _split(Folder(place), {part: path for part, path in beside.items() if path})
-
-
-def _split(top: Tree, archives: dict[str, Path]) -> list[Tree]:
-    folders = top.folders()
-    missing = [part for part in SPLITS if part not in folders and part not in archives]
-    if not missing:
-        return [
-            top.below(part) if part in folders else open_archive(archives[part]) for part in SPLITS
-        ]
-    if archives and len(folders) < 2:
-        there = next(iter(archives.values())).name
-        raise DataError(f"{top.where()} has {there} but no {missing[0]}; put its archive there")
+def _splits(place: Path) -> list[Tree]:
+    """The folders of train and test, or the one folder that is to be split."""
+    top = open_tree(place)
+    inside = folders(top)
+    found = [inside.get(split) or _archive(place, split) for split in SPLITS]
+    there = [tree for tree in found if tree]
+    if len(there) == 2:
+        return [open_tree(tree) for tree in there]
+    if there and len(inside) < 2:
+        missing = SPLITS[found.index(None)]
+        raise DataError(f"{place} has {there[0].name} but no {missing}; put it there as well")
     return [top]
 
 
-def _classes(tree: Tree) -> list[str]:
-    names = tree.folders()
-    if len(names) < 2:
-        raise DataError(f"{tree.where()} must have a folder for each of at least two classes")
-    return names
+def _archive(folder: Path, name: str) -> Path | None:
+    """The archive of a name in a folder: train.tar.xz for train."""
+    found = [path for path in (folder / f"{name}{e}" for e in ARCHIVES) if path.is_file()]
+    if len(found) > 1:
+        raise DataError(f"{folder} has {found[0].name} and {found[1].name}; keep one of them")
+    return found[0] if found else None
 
 
-def _read(tree: Tree, classes: list[str], part: str) -> Images:
-    """The images of all classes in the order of their names, and the labels."""
-    places = []
-    for label, name in enumerate(classes):
-        folder = tree.below(name)
-        names = folder.images()
-        if not names:
-            raise DataError(f"{folder.where()} has no images ({', '.join(IMAGES)})")
-        places += [(label, folder, image) for image in names]
-    images: list[np.ndarray] = []
-    for _, folder, name in tqdm(places, desc=part, unit=" images", disable=None):
-        image = _decode(folder, name)
-        images.append(image)
-        if image.shape[:2] != images[0].shape[:2]:
-            size, first = image.shape[:2], images[0].shape[:2]
-            raise DataError(
-                f"{folder.where(name)} has {size} pixels, others have {first}; resize them"
-            )
-    return _stack(images), np.array([label for label, _, _ in places])
+def _files(folder: Tree) -> list[Tree]:
+    if not (files := images(folder)):
+        raise DataError(f"{folder} has no images ({', '.join(IMAGES)})")
+    return files
 
 
-def _decode(folder: Tree, name: str) -> np.ndarray:
-    """Bytes (height, width) of a grey image, (height, width, 3) of all others."""
-    from PIL import Image
-
-    try:
-        with Image.open(io.BytesIO(folder.read(name))) as image:
-            mode = image.mode
-            if mode[:1] not in "IF":
-                return np.asarray(image.convert("L" if mode in ("1", "L") else "RGB"))
-    except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError):
-        raise DataError(
-            f"{folder.where(name)} cannot be read as an image; replace or delete it"
-        ) from None
-    raise DataError(f"{folder.where(name)} has more than 8 bits per colour ({mode}); convert it")
-
-
-def _stack(images: list[np.ndarray]) -> np.ndarray:
-    if all(image.ndim == 2 for image in images):
-        return np.stack(images)
-    colours = np.empty((len(images), 3, *images[0].shape[:2]), np.uint8)
-    for place, image in zip(colours, images, strict=True):
-        place[...] = image if image.ndim == 2 else image.transpose(2, 0, 1)
-    return colours
-
-
-def _alike(place: Path, train: Images, test: Images) -> tuple[Images, Images]:
-    """Both with colours where one of them has colours; `DataError` where their sizes differ."""
-    sizes = [inputs.shape[-2:] for inputs, _ in (train, test)]
-    if sizes[0] != sizes[1]:
-        raise DataError(
-            f"{place}: images in test have {sizes[1]} pixels, those in train {sizes[0]}; "
-            "resize them"
-        )
-    if train[0].ndim == test[0].ndim:
-        return train, test
-    coloured = [
-        inputs if inputs.ndim == 4 else np.repeat(inputs[:, None], 3, axis=1)
-        for inputs, _ in (train, test)
-    ]
-    return (coloured[0], train[1]), (coloured[1], test[1])
+def _pixels(files: list[Tree], name: str) -> np.ndarray:
+    """The images in files as bytes; grey ones become colour images if there are any of those."""
+    arrays: list[np.ndarray] = []
+    for file in tqdm(files, desc=name, unit=" images", disable=None):
+        image = decode(file)
+        if image.mode[:1] in "IF":
+            raise DataError(f"{file} has more than 8 bits per colour ({image.mode}); convert it")
+        grey = image.mode in ("1", "L")
+        array = np.asarray(image.convert("L" if grey else "RGB"))
+        arrays.append(array if grey else array.transpose(2, 0, 1))
+        size, first = arrays[-1].shape[-2:], arrays[0].shape[-2:]
+        if size != first:
+            raise DataError(f"{file} has {size} pixels, others have {first}; resize them")
+    shape = max((array.shape for array in arrays), key=len)
+    return np.stack([np.broadcast_to(array, shape) for array in arrays])

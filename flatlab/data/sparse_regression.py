@@ -1,10 +1,10 @@
-"""A sparse linear regression with fewer samples than dimensions: made, not fetched.
+"""A sparse linear regression with fewer samples than dimensions; generated here.
 
-andriushchenko2023, Sec. 5.2 has d = 200 dimensions and a ground truth of which 90 % is zero. Here
-n = 60 samples, X_ij ~ N(0, 1/n), so that X^T X is the identity on average; non-zeros are +-1 at
-random places; there is no noise. All of that is assumed. The samples for testing are the unit
-vectors: the errors of a linear function there are the differences of its coefficients from the
-truth, and the expected loss on fresh samples x ~ N(0, I/n) is d/n times the mean over these.
+andriushchenko2023, Sec. 5.2 has d = 200 dimensions and a ground truth with 90 % zeros. Assumed
+here: n = 60 samples, X_ij ~ N(0, 1/n), so that X^T X is the identity on average; non-zeros +-1 at
+random places; no noise. The test samples are the unit vectors: there, the errors of a linear
+function are the differences between its coefficients and the truth, and d/n times its mean loss is
+the expected loss on fresh samples x ~ N(0, I/n).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SEED = 0
 def load(folder: Path) -> xr.Dataset:
     """60 training samples (200) with targets (1); the 200 unit vectors for testing.
 
-    `folder` is not used.
+    `folder` is ignored.
     """
     generator = np.random.default_rng(SEED)
     inputs = generator.normal(scale=SAMPLES**-0.5, size=(SAMPLES, DIMENSION))
@@ -34,6 +34,6 @@ def load(folder: Path) -> xr.Dataset:
         train=(inputs, inputs @ truth),
         test=(np.eye(DIMENSION), truth),
         title="sparse-regression",
-        source="made here: X normal with variance 1/60, 20 of 200 coefficients +1 or -1",
+        source="generated: X normal with variance 1/60, 20 of 200 coefficients +1 or -1",
         licence="MIT",
     )

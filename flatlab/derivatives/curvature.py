@@ -8,15 +8,14 @@ that require gradients.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from flatlab.derivatives.probe import run
-from flatlab.objective import loss_hessian_product, sample_losses, share
+from flatlab.losses import Loss
 
 Product = Callable[[Tensor], Tensor]
 Batches = Sequence[tuple[Tensor, Tensor]]
@@ -41,16 +40,15 @@ def trainable(model: nn.Module) -> list[nn.Parameter]:
     return [parameter for parameter in model.parameters() if parameter.requires_grad]
 
 
-def hessian_product(model: nn.Module, batches: Batches, loss: Mapping[str, Any]) -> Product:
+def hessian_product(model: nn.Module, batches: Batches, loss: Loss) -> Product:
     """v -> H v, by differentiating the gradient once more.
 
     batches: inputs (samples, ...) and targets (samples, N); weighted by their numbers of samples.
-    loss: `loss` and `label_smoothing`, as in a grid.
     """
     theta, samples = trainable(model), sum(len(inputs) for inputs, _ in batches)
 
     def gradient(inputs: Tensor, targets: Tensor) -> tuple[Tensor, ...]:
-        part = sample_losses(run(model, inputs), targets, loss).sum() * share(1, samples, loss)
+        part = loss.values(run(model, inputs), targets).sum() * loss.share(1, samples)
         return torch.autograd.grad(part, theta, create_graph=True, materialize_grads=True)
 
     def product(kept: tuple[Tensor, ...], vector: Tensor) -> Tensor:
@@ -59,7 +57,7 @@ def hessian_product(model: nn.Module, batches: Batches, loss: Mapping[str, Any])
     return _summed(gradient, product, batches)
 
 
-def gauss_newton_product(model: nn.Module, batches: Batches, loss: Mapping[str, Any]) -> Product:
+def gauss_newton_product(model: nn.Module, batches: Batches, loss: Loss) -> Product:
     """v -> G v, by J v, the second derivative of the loss, and J^T. Arguments as above."""
     theta, samples = trainable(model), sum(len(inputs) for inputs, _ in batches)
 
@@ -75,7 +73,7 @@ def gauss_newton_product(model: nn.Module, batches: Batches, loss: Mapping[str, 
         outputs, weights, back = kept[0], kept[1], kept[2:]
         # J^T w is linear in w, and its derivative with respect to w along v is J v
         forward = _pulled_back(back, [weights], _split(vector, theta)).view_as(outputs)
-        curved = loss_hessian_product(outputs.detach(), forward, loss) * share(1, samples, loss)
+        curved = loss.hessian_product(outputs.detach(), forward) * loss.share(1, samples)
         return _pulled_back([outputs], theta, [curved])
 
     return _summed(linearized, product, batches)

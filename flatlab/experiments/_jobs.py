@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from flatlab.experiments._packs import Pack
+from flatlab.experiments._sections import Training
+from flatlab.plan.options import folders_of, options_of
 from flatlab.plan.registry import joined, layers_of, module_of
 from flatlab.plan.schema import Strict
 
@@ -37,16 +40,31 @@ def train_roots(pack: Pack) -> list[str]:
     return [
         "flatlab.train",
         module_of("networks", network.name),
+        module_of("losses", training.loss),
         module_of("train/optimizers", training.optimizer),
         module_of("train/initializations", network.initialization),
         *(module_of("train/layers", key) for key in layers),
     ]
 
 
-def measure_roots(pack: Pack, family: str) -> list[str]:
-    """The modules that measure it: the family, or those joined, and the architecture."""
-    measures = [module_of("metrics", name) for name in joined(family)]
-    return ["flatlab.metrics", *measures, module_of("networks", pack.network.name)]
+def measure_roots(pack: Pack, family: str, options: Mapping[str, Any]) -> list[str]:
+    """The modules that measure it: the family, or those joined, the architecture and the losses.
+
+    options: those of each family, by its key.
+    """
+    roots = [module_of("networks", pack.network.name), module_of("losses", pack.training.loss)]
+    for name in joined(family):
+        roots.append(module_of("metrics", name))
+        for option, folder in folders_of(options_of("metrics", name)).items():
+            if key := options[name][option]:
+                roots.append(module_of(folder, key))
+    return ["flatlab.metrics._pack", *roots]
+
+
+def loss_settings(training: Training) -> dict[str, Any]:
+    """The loss of a training, with its options."""
+    options = options_of("losses", training.loss).__struct_fields__
+    return {key: getattr(training, key) for key in ("loss", *options)}
 
 
 def plain(record: Strict) -> dict[str, Any]:

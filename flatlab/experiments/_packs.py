@@ -143,6 +143,7 @@ class _Setting:
         if wrong := training.contradiction():
             key, sentence = wrong
             raise PlanError(f"{self._place('training', key)}: {sentence}")
+        check_known("losses", training.loss, self._place("training", "loss"))
         optimizer = training.optimizer
         check_known("train/optimizers", optimizer, self._place("training", "optimizer"))
         for key in OF_OPTIMIZERS:

@@ -11,7 +11,13 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
-from flatlab.experiments._jobs import measure_roots, plain, train_roots, train_settings
+from flatlab.experiments._jobs import (
+    loss_settings,
+    measure_roots,
+    plain,
+    train_roots,
+    train_settings,
+)
 from flatlab.experiments._packs import VARYING, Pack, packs_of
 from flatlab.experiments._sections import (
     Checkpoints,
@@ -23,16 +29,15 @@ from flatlab.experiments._sections import (
 )
 from flatlab.plan.experiments import Experiment, Find, Source, Stage
 from flatlab.plan.fingerprint import fingerprint
-from flatlab.plan.registry import (
-    check_known,
-    families_of_grids,
-    joined,
-    settings_of,
-)
+from flatlab.plan.options import checked, options_of
+from flatlab.plan.registry import check_known, joined, keys_of, measures_samples
 from flatlab.plan.schema import PlanError, Strict, convert
 
 BUDGET_BYTES = 20 * 10**9
 """Dense checkpoints of a grid that take more are not kept behind the measurement."""
+
+FAMILIES = {name: options_of("metrics", name) for name in keys_of("metrics")}
+"""The options of each family, which stand in the section `measure`."""
 
 SECTIONS: dict[str, type[Strict]] = {
     "data": VARYING["data"],
@@ -41,14 +46,13 @@ SECTIONS: dict[str, type[Strict]] = {
     "checkpoints": Checkpoints,
     "measure": Measure,
 }
-OWN = ("families", "samples", "precision", "diverged_below")
-"""The keys of `measure` that belong to no family."""
 
 
 class Grid(Experiment, frozen=True, kw_only=True):
-    """A set of networks to train, at one scale."""
+    """A set of networks to train, at one scale.  options: those of each family, by its key."""
 
     measure_section: Measure
+    options: dict[str, dict[str, Any]]
 
     kind: ClassVar[str] = "grid"
     sections: ClassVar[dict[str, type[Strict]]] = {
@@ -57,6 +61,9 @@ class Grid(Experiment, frozen=True, kw_only=True):
         "training.stop": Stop,
         "checkpoints.dense": Dense,
         "measure.samples.<name>": Samples,
+        **{
+            f"measure, of {name}": kind for name, kind in FAMILIES.items() if kind.__struct_fields__
+        },
     }
 
     @classmethod
@@ -65,14 +72,15 @@ class Grid(Experiment, frozen=True, kw_only=True):
         source.check_keys(["title", "settings", "exclude", "seeds", *SECTIONS])
         if not isinstance(source.content.get("title"), str):
             raise PlanError(f"{source.name}: title is missing, or no text")
-        measure, families = _measure(source)
+        measure, options = _measure(source)
         return cls(
             key=source.key,
             scale=source.scale,
             title=source.content["title"],
             packs=packs_of(source),
-            families=families,
+            families=measure.families,
             measure_section=measure,
+            options=options,
         )
 
     def with_stand_ins(self, stand_ins: Mapping[str, str]) -> Grid:
@@ -139,7 +147,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
                 "data": self.data_file(chosen),
             },
             settings=self._measure_settings(chosen, family),
-            code=fingerprint(*measure_roots(chosen, family)),
+            code=fingerprint(*measure_roots(chosen, family, self.options)),
             gpu=True,
             kind=family,
             network=chosen.network.name,
@@ -147,20 +155,22 @@ class Grid(Experiment, frozen=True, kw_only=True):
         )
 
     def _measure_settings(self, pack: Pack, family: str) -> dict[str, Any]:
-        """Of the keys of `measure` these are the precision and those that the family names in
-        `SETTINGS`, where it can also name keys of `training`, such as the loss.
-        """
-        known = plain(pack.training) | plain(self.measure_section)
-        return {
+        """What a job that measures a pack depends on, beside its code and its files."""
+        settings = {
             "family": family,
             "data": plain(pack.data),
             "network": plain(pack.network),
             "outputs": pack.outputs,
-            "measure": {key: known[key] for key in ("precision", *settings_of(family))},
+            "precision": self.measure_section.precision,
+            "options": {name: self.options[name] for name in joined(family)},
+            "loss": loss_settings(pack.training),
             "setting": pack.setting,
             "hyperparameters": pack.hyperparameters,
             "seeds": list(pack.seeds),
         }
+        if any(map(measures_samples, joined(family))):
+            settings["samples"] = plain(self.measure_section)["samples"]
+        return settings
 
     def tabulating(self, published: Experiment) -> Stage:
         """What joins the metric files.  published: to say what stands in for what."""
@@ -197,11 +207,12 @@ class Grid(Experiment, frozen=True, kw_only=True):
 
     @staticmethod
     def measure(job: Any) -> Any:
-        from flatlab import metrics, store
+        from flatlab import store
+        from flatlab.metrics._pack import measure_pack
 
         weights = [store.load_weights(path) for path in (job.input.weights, job.input.dense)]
         raw = store.load_dataset(job.input.data)
-        return metrics.measure_pack(weights, raw, job.params.settings, job.device)
+        return measure_pack(weights, raw, job.params.settings, job.device)
 
     @staticmethod
     def tabulate(parts: list[Any], settings: Mapping[str, Any]) -> Any:
@@ -247,28 +258,30 @@ class Grid(Experiment, frozen=True, kw_only=True):
         return line
 
 
-def _measure(source: Source) -> tuple[Measure, list[str]]:
-    """The section `measure` and the families: it has the options of its own families only."""
-    given = source.section("measure", Measure.__struct_fields__)
-    measure: Measure = convert(given, Measure, lambda key: source.place("measure", key))
-    listed = measure.families
-    families = families_of_grids() if isinstance(listed, str) else listed
-    used: list[str] = []
-    for family in families:
-        for name in joined(family):
-            check_known("metrics", name, source.place("measure", "families"))
-        used += settings_of(family)
+def _measure(source: Source) -> tuple[Measure, dict[str, dict[str, Any]]]:
+    """The section `measure`, and the options of each of its families."""
+
+    def place(key: str) -> str:
+        return source.place("measure", key)
+
+    own = Measure.__struct_fields__
+    kinds = {name: options_of("metrics", name) for name in keys_of("metrics")}
+    given = source.section(
+        "measure", [*own, *(k for o in kinds.values() for k in o.__struct_fields__)]
+    )
+    measure: Measure = convert({k: v for k, v in given.items() if k in own}, Measure, place)
+    options: dict[str, dict[str, Any]] = {}
+    for name in (name for family in measure.families for name in joined(family)):
+        check_known("metrics", name, place("families"))
+        options[name] = checked(given, FAMILIES[name], place)
+    used = {*own, *(key for each in options.values() for key in each)}
     for key in given:
-        if key not in (*OWN, *used):
+        if key not in used:
             raise PlanError(
-                f"{source.place('measure', key)}: no family of {', '.join(families)} has this "
-                "option; leave it out"
+                f"{place(key)}: no family of {', '.join(measure.families)} has this option; "
+                "leave it out"
             )
-    stated = plain(measure)
-    for key in used:
-        if key in Measure.__struct_fields__ and key not in stated:
-            raise PlanError(f"{source.place('measure')}.{key} is missing")
-    return measure, families
+    return measure, options
 
 
 def _size(count: float) -> str:

@@ -1,7 +1,7 @@
-"""A simulation: a computation without trained networks, all of it in one job.
+"""A simulation: a computation without trained networks, done in one job.
 
-`simulation` names a file of `flatlab/simulations`, `settings` are its arguments: those of scale
-paper above, and what a scale changes.
+`simulation` names a file of `flatlab/simulations`; `settings` are its options, of which a scale
+overrides some.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from typing import Any, ClassVar
 
 from flatlab.plan.experiments import Experiment, Find, Source, Stage
 from flatlab.plan.fingerprint import fingerprint
-from flatlab.plan.registry import arguments_of, check_known, module_of
+from flatlab.plan.options import checked, options_of
+from flatlab.plan.registry import check_known, keys_of, module_of
 from flatlab.plan.schema import PlanError, Strict
 
 ALL = "all"
-"""The key of its only pack."""
+"""The key of the only pack."""
 
 
 class Simulation(Experiment, frozen=True, kw_only=True):
@@ -26,7 +27,9 @@ class Simulation(Experiment, frozen=True, kw_only=True):
     settings: dict[str, Any]
 
     kind: ClassVar[str] = "simulation"
-    sections: ClassVar[dict[str, type[Strict]]] = {}
+    sections: ClassVar[dict[str, type[Strict]]] = {
+        f"settings of {key}": options_of("simulations", key) for key in keys_of("simulations")
+    }
 
     @classmethod
     def load(cls, source: Source, find: Find) -> Simulation:
@@ -34,13 +37,12 @@ class Simulation(Experiment, frozen=True, kw_only=True):
         source.check_keys(["title", "simulation", "settings"], fixed=("title", "simulation"))
         for key in ("title", "simulation"):
             if not isinstance(source.content.get(key), str):
-                raise PlanError(f"{source.name}: {key} is missing, or no text")
+                raise PlanError(f"{source.name}: {key} is missing, or is not text")
         name = source.content["simulation"]
         check_known("simulations", name, f"{source.name}: simulation")
-        arguments = arguments_of(name)
-        settings = source.section("settings", arguments)
-        if missing := [key for key in arguments if key not in settings]:
-            raise PlanError(f"{source.name}: settings.{missing[0]} is missing")
+        options = options_of("simulations", name)
+        section = source.section("settings", options.__struct_fields__)
+        settings = checked(section, options, lambda key: source.place("settings", key))
         return cls(
             key=source.key,
             scale=source.scale,
@@ -52,7 +54,7 @@ class Simulation(Experiment, frozen=True, kw_only=True):
         )
 
     def measuring(self, pack: str, family: str) -> Stage:
-        """What computes the simulation."""
+        """The job that computes the simulation."""
         self.pack(pack)
         return Stage(
             inputs={},
@@ -62,7 +64,7 @@ class Simulation(Experiment, frozen=True, kw_only=True):
         )
 
     def tabulating(self, published: Experiment) -> Stage:
-        """What names the outcome."""
+        """The job that describes the table."""
         about = {
             "experiment": self.key,
             "name": self.key,
@@ -77,7 +79,7 @@ class Simulation(Experiment, frozen=True, kw_only=True):
     def measure(job: Any) -> Any:
         settings = dict(job.params.settings)
         module = importlib.import_module(module_of("simulations", settings.pop("simulation")))
-        return module.table(settings)
+        return module.table(module.Options(**settings))
 
     @staticmethod
     def tabulate(parts: list[Any], settings: Mapping[str, Any]) -> Any:

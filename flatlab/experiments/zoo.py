@@ -16,8 +16,9 @@ from msgspec import Meta
 from flatlab.experiments.grid import Grid
 from flatlab.plan.experiments import Experiment, Find, Source, Stage
 from flatlab.plan.fingerprint import fingerprint
+from flatlab.plan.options import checked, options_of
 from flatlab.plan.registry import module_of
-from flatlab.plan.schema import Adaptive, Key, PlanError, Strict, convert
+from flatlab.plan.schema import Key, PlanError, Strict, convert
 
 FAMILY = "adaptive"
 """The family of quantities that a zoo is measured by."""
@@ -45,7 +46,9 @@ class ZooFile(Strict, frozen=True):
     jobs: Annotated[int, Meta(ge=1, description="among which the networks are divided")]
     samples: Annotated[int, Meta(ge=2, description="images on which each network is measured")]
     seed: Annotated[int, Meta(ge=0, description="of the images and of all that is drawn")]
-    adaptive: Annotated[Adaptive, Meta(description="how sharpness and sensitivity are estimated")]
+    adaptive: Annotated[
+        dict[str, Any], Meta(description="how sharpness and sensitivity are estimated")
+    ]
     grid: Annotated[Key | None, Meta(description="the grid whose networks they are, or")] = None
     pretrained: Annotated[Pretrained | None, Meta(description="networks from elsewhere")] = None
 
@@ -59,7 +62,7 @@ class Zoo(Experiment, frozen=True, kw_only=True):
     kind: ClassVar[str] = "zoo"
     sections: ClassVar[dict[str, type[Strict]]] = {
         "zoo": ZooFile,
-        "adaptive": Adaptive,
+        FAMILY: options_of("metrics", FAMILY),
         "pretrained": Pretrained,
     }
 
@@ -68,10 +71,11 @@ class Zoo(Experiment, frozen=True, kw_only=True):
         """Read and check a zoo's file.  find: returns the grid that it names."""
         source.check_keys(list(ZooFile.__struct_fields__))
         content = {key: source.value(key) for key in {**source.content, **source.override}}
-        for name, kind in (("adaptive", Adaptive), ("pretrained", Pretrained)):
+        for name in (FAMILY, "pretrained"):
             if content.get(name) is not None:  # one by one, so that a message has the closest key
-                content[name] = source.section(name, kind.__struct_fields__, in_scales=True)
-                convert(content[name], kind, functools.partial(source.place, name))
+                kind = cls.sections[name]
+                given = source.section(name, kind.__struct_fields__, in_scales=True)
+                content[name] = checked(given, kind, functools.partial(source.place, name))
         file: ZooFile = convert(content, ZooFile, source.place)
         if (file.grid is None) == (file.pretrained is None):
             raise PlanError(f"{source.name}: {source.scale}: give either grid or pretrained")
@@ -106,7 +110,7 @@ class Zoo(Experiment, frozen=True, kw_only=True):
         settings = {
             "samples": self.file.samples,
             "seed": self.file.seed,
-            "adaptive": msgspec.to_builtins(self.file.adaptive),
+            FAMILY: self.file.adaptive,
         }
         roots = ["flatlab.metrics", "flatlab.metrics._survey", module_of("metrics", FAMILY)]
         inputs: dict[str, str | list[str]] = {}

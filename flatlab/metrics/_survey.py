@@ -1,6 +1,6 @@
-"""One pack of a zoo: its networks one after the other, each measured as it comes.
+"""One pack of a zoo: its networks are built and measured one after the other.
 
-What fails is recorded and the job goes on; what was measured before an interruption stays.
+A network that fails is recorded and the job continues; an interrupted job keeps its results.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from flatlab.splits import EVALUATED, Split, prepare
 
 KEPT = [name for name, quantity in QUANTITIES.items() if "sample" not in quantity.dims]
 ACCURACIES = ("train_accuracy", "test_accuracy")
-"""In %; of networks that were trained elsewhere they are not known."""
+"""In %; unknown for networks that were trained elsewhere."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A network with what it is measured on.
+    """A network and its samples.
 
-    labels: None where the targets are its own outputs.  known: numbers that are known of it.
+    labels: None if the targets are its own outputs.  known: further quantities of the network.
     """
 
     model: nn.Module
@@ -46,9 +46,9 @@ class Subject:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A network to be built when its turn comes; `make` may raise.
+    """A network that `make` builds when its turn comes; `make` may raise.
 
-    key: unique in the zoo.  name: that of its architecture.
+    key: unique in the zoo.  name: its architecture.
     """
 
     key: str
@@ -61,10 +61,11 @@ def survey(
 ) -> xr.Dataset:
     """Measure the networks of one pack.
 
-    settings: of `flatlab.experiments.zoo`.  files: `weights` and `data` of networks of a grid.
-    folder: where images and weights of networks from elsewhere lie.  unfinished: what an
-    interrupted job has left.  device: where to measure. Returns a dataset with the dimension `run`;
-    a network that failed has the reason in `failure`, and NaN.
+    settings: those of `flatlab.experiments.zoo`.  files: `weights` and `data` of a grid's networks.
+    folder: holds images and the weights of networks from elsewhere.  unfinished: the results of an
+    interrupted job.  device: where to measure.
+    Returns a dataset with the dimension `run`; a network that failed has NaN, and the reason in
+    `failure`.
     """
     if "networks" in settings:
         candidates = list(_of_grid(settings, files))
@@ -78,7 +79,7 @@ def survey(
             row = _row(candidate, settings, device)
             unfinished.save(candidate.key, row.pop("values"), row)
             left = unfinished.load(candidate.key)
-        assert left is not None  # it was written a moment ago
+        assert left is not None
         values, about = left
         rows.append({**about, "values": values})
         progress.advance(lambda done=number + 1: done)  # type: ignore[misc]
@@ -87,7 +88,7 @@ def survey(
 
 
 def _row(candidate: Candidate, settings: Mapping[str, Any], device: str) -> dict[str, Any]:
-    """What is found of one network: its numbers, and in words why there are none."""
+    """The results of one network, or the reason why there are none."""
     about = {"run": candidate.key, "network": candidate.name, "parameters": 0, "pixels": 0}
     numbers = dict.fromkeys([*KEPT, *ACCURACIES], float("nan"))
     failure = ""
@@ -100,8 +101,8 @@ def _row(candidate: Candidate, settings: Mapping[str, Any], device: str) -> dict
             inputs.to(device),
             None if labels is None else labels.to(device),
             families=["adaptive"],
-            adaptive=settings["adaptive"],
             seed=settings["seed"],
+            **settings["adaptive"],
         )
         numbers |= {name: float(report[name]) for name in KEPT if name in report}
         numbers |= subject.known
@@ -113,7 +114,7 @@ def _row(candidate: Candidate, settings: Mapping[str, Any], device: str) -> dict
 
 
 def _of_grid(settings: Mapping[str, Any], files: Any) -> Iterator[Candidate]:
-    """Networks that a grid has trained, at the end of their training."""
+    """The networks of a grid at the end of training."""
     raw = {Path(path).name: store.load_dataset(path) for path in files.data}
     weights = [store.load_weights(path) for path in files.weights]
 
@@ -142,25 +143,25 @@ def _of_grid(settings: Mapping[str, Any], files: Any) -> Iterator[Candidate]:
 
 
 def labels_of(split: Split) -> Tensor:
-    """The classes of its samples; `DataError` where it has none."""
+    """The labels of a split; `DataError` if it has none."""
     if split.labels is None:
-        raise DataError("networks of a zoo tell classes apart; these data have none")
+        raise DataError("networks of a zoo are classifiers, but these data have no labels")
     return split.labels
 
 
 @torch.no_grad()
 def accuracy(model: nn.Module, split: Split) -> float:
-    """Of all samples, in %."""
+    """The accuracy on all samples, in %."""
     outputs = torch.cat([model(inputs) for inputs in split.inputs.split(EVALUATED)])
     return 100 * outputs.argmax(1).eq(labels_of(split)).double().mean().item()
 
 
 def _from_elsewhere(settings: Mapping[str, Any], folder: Path) -> Iterator[Candidate]:
-    """Pretrained networks of timm: each `jobs`-th of those that are asked for."""
+    """Pretrained networks of timm: this job's share of those in the settings."""
     chosen = settings["pretrained"]
     weights = folder / "timm"
     images = Images(folder / chosen["images"], settings["samples"], settings["seed"])
-    own = settings["adaptive"].get("targets") == "own"
+    own = settings["adaptive"].get("own_targets")
 
     def make(name: str) -> Subject:
         model = _timm.load(name, weights)

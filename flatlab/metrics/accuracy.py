@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import math
+from typing import Annotated, Literal
 
-import numpy as np
 import torch
+from msgspec import Meta
 from torch import nn
 
-from flatlab.metrics import Measured, Quantity
+from flatlab.losses import Loss
+from flatlab.metrics import Measured, Quantity, Settings
+from flatlab.plan.schema import Strict
 from flatlab.splits import EVALUATED, Split, Splits
 
-SETTINGS = ["generalization_gap"]
+
+class Options(Strict, frozen=True):
+    """The options of this family."""
+
+    generalization_gap: Annotated[
+        Literal["accuracy", "loss"],
+        Meta(description="accuracy: train - test, in points; loss: test - train"),
+    ] = "accuracy"
+
+
 QUANTITIES = {
-    "train_loss": Quantity("training loss", "output^2", "chen2026 Sec. 2"),
-    "test_loss": Quantity("test loss", "output^2", "chen2026 Sec. 2"),
+    "train_loss": Quantity("training loss", "loss", "chen2026 Sec. 2"),
+    "test_loss": Quantity("test loss", "loss", "chen2026 Sec. 2"),
     "train_accuracy": Quantity("training accuracy", "%", "chen2026 App. H.2"),
     "test_accuracy": Quantity("test accuracy", "%", "chen2026 Fig. 2"),
     "generalization_gap": Quantity(
@@ -25,32 +36,34 @@ QUANTITIES = {
 
 
 @torch.no_grad()
-def measure_splits(model: nn.Module, splits: Splits, settings: Mapping[str, Any]) -> Measured:
-    """Mean |f-y|^2/2 and accuracy in % (ties go to the lowest class) of both splits.
+def measure_splits(model: nn.Module, splits: Splits, settings: Settings) -> Measured:
+    """The mean training loss per sample and the accuracy in %, on both splits.
 
-    generalization_gap: training minus test accuracy in percentage points (chen2026, as assumed),
-    or, where the settings say `loss`, test minus training loss.
+    generalization_gap: training minus test accuracy in percentage points (an assumption for
+    chen2026), or test minus training loss if the options say so.
     """
     result: dict[str, float] = {}
     for name, split in (("train", splits.train), ("test", splits.test)):
-        result[f"{name}_loss"], result[f"{name}_accuracy"] = loss_and_accuracy(model, split)
+        result[f"{name}_loss"], result[f"{name}_accuracy"] = loss_and_accuracy(
+            model, split, settings.loss
+        )
     by_accuracy = result["train_accuracy"] - result["test_accuracy"]
     by_loss = result["test_loss"] - result["train_loss"]
-    gap = by_accuracy if settings["generalization_gap"] == "accuracy" else by_loss
+    gap = by_accuracy if settings.options.generalization_gap == "accuracy" else by_loss
     result["generalization_gap"] = gap
-    return Measured({name: np.array(value) for name, value in result.items()})
+    return Measured(result)
 
 
-def loss_and_accuracy(model: nn.Module, split: Split) -> tuple[float, float]:
-    """Mean of |f-y|^2/2 over the samples, and the share of right answers in %.
+def loss_and_accuracy(model: nn.Module, split: Split, loss: Loss) -> tuple[float, float]:
+    """The mean loss per sample, and the percentage of samples classified correctly.
 
-    Without labels there is no right answer: NaN. So is the loss where targets are not known.
+    Ties go to the lowest class. The accuracy is NaN without labels, the loss without targets.
     """
     outputs = torch.cat([model(inputs) for inputs in split.inputs.split(EVALUATED)])
-    loss = (outputs - split.targets).square().sum(1).mean() / 2
-    if not loss.isfinite():
-        return float("nan"), float("nan")
+    mean = float(loss.values(outputs, split.targets).mean())
+    if not math.isfinite(mean):
+        return math.nan, math.nan
     if split.labels is None:
-        return float(loss), float("nan")
+        return mean, math.nan
     right = outputs.argmax(1) == split.labels
-    return float(loss), 100 * float(right.double().mean())
+    return mean, 100 * float(right.double().mean())

@@ -1,22 +1,22 @@
-"""Elementwise-adaptive sharpness against normalized MLS, of networks of any kind: chen2026 Fig. 5.
+"""Elementwise-adaptive sharpness and normalized MLS of any network: chen2026 Fig. 5.
 
-f is the network with a sigmoid behind it unless told otherwise, L_i = |f(x_i) - y_i|^2 / 2 the loss
-of a sample with a one-hot y_i, J = df/dx. These are estimates: each has its standard error. Nothing
-about the architecture is asked for beyond two derivatives with respect to the inputs, and nothing
-of the size of all Jacobians is ever formed.
+f is the network followed by a sigmoid (unless the options say otherwise), J = df/dx, and
+L_i = |f(x_i) - y_i|^2 / 2 the loss of a sample with a one-hot target y_i. All are estimates with
+standard errors. The network only needs two derivatives with respect to its inputs, and whole
+Jacobians are never formed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
+from msgspec import Meta
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from flatlab.derivatives.guard import MeasureError
 from flatlab.derivatives.perturbation import (
     exact_gauss_newton,
     half_squares,
@@ -31,8 +31,8 @@ from flatlab.derivatives.sensitivity import (
     samples_at_a_time,
     secant_slopes,
 )
-from flatlab.metrics import Measured, Quantity, Samples
-from flatlab.plan.schema import Adaptive
+from flatlab.metrics import Measured, Quantity, Samples, Settings
+from flatlab.plan.schema import Strict
 
 ERROR = "standard error of "
 QUANTITIES = {
@@ -100,28 +100,57 @@ QUANTITIES = {
 }
 
 
-def measure(model: nn.Module, samples: Samples, settings: Mapping[str, Any]) -> Measured:
+class Options(Strict, frozen=True):
+    """How sharpness and sensitivity are estimated; the defaults are those of chen2026."""
+
+    outputs: Annotated[
+        Literal["sigmoid", "network"],
+        Meta(description="sigmoid: appended to the network's outputs"),
+    ] = "sigmoid"
+    own_targets: Annotated[
+        bool,
+        Meta(description="the network's own outputs are the targets, as if it fitted the data"),
+    ] = False
+    rho: Annotated[float, Meta(gt=0, description="relative size of weight changes")] = 0.1
+    draws: Annotated[int, Meta(ge=2, description="weight changes, each with both signs")] = 50
+    trace: Annotated[
+        Literal["exact", "random", "none"],
+        Meta(description="limit rho -> 0: one pass per sample and output, random signs, or none"),
+    ] = "random"
+    probes: Annotated[int, Meta(ge=2, description="random signs, for trace: random")] = 10
+    tolerance: Annotated[float, Meta(gt=0, lt=1, description="relative tolerance of ||J||_2")] = (
+        1e-3
+    )
+    iterations: Annotated[int, Meta(ge=1, description="at most, for ||J||_2")] = 30
+    ascent_steps: Annotated[int, Meta(ge=0, description="for the secant slopes; 0: none")] = 30
+    ascent_start: Annotated[float, Meta(gt=0, description="standard deviation of the start")] = 0.1
+    ascent_lr: Annotated[float, Meta(gt=0, description="learning rate of Adam")] = 0.1
+    drop_above: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        Meta(description="flag a network if a standard error exceeds this share of its estimate"),
+    ] = 0.15
+
+
+def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     """All estimates on one sample set.
 
-    settings: `adaptive`, a `flatlab.plan.schema.Adaptive`; `seed`; `batch_size`, None: so many
-    samples at a time as the graphs of their Jacobians fit a budget; `progress`.
-    Samples need labels or targets, unless these are to be the network's own outputs. Raises
-    `MeasureError` where nothing per sample is defined.
+    Without a batch size, as many samples are taken at a time as fit a budget with the graphs of
+    their Jacobians. Samples need labels or targets, unless the targets are the network's own
+    outputs. Raises `MeasureError` where nothing per sample is defined.
     """
-    chosen: Adaptive = settings["adaptive"]
+    chosen: Options = settings.options
     network = nn.Sequential(model, nn.Sigmoid()) if chosen.outputs == "sigmoid" else model
-    inputs, seed = samples.inputs, settings["seed"]
+    inputs, seed = samples.inputs, settings.seed
     check(network, inputs)
     fixed = {name: p.detach() for name, p in network.named_parameters()}
 
     def f(x: Tensor) -> Tensor:  # of the inputs alone: no graph of weights is kept
         return functional_call(network, fixed, (x,))
 
-    size = settings.get("batch_size") or samples_at_a_time(f, inputs)
+    size = settings.batch_size or samples_at_a_time(f, inputs)
     with torch.no_grad():
         outputs = torch.cat([f(x.clone()) for x in inputs.split(size)])
-    own = chosen.targets == "own"
-    targets = outputs if own else _targets(samples, outputs.shape[1])
+    targets = outputs if chosen.own_targets else samples.targets_for(outputs.shape[1])
     changes = loss_changes(
         network,
         inputs,
@@ -130,45 +159,31 @@ def measure(model: nn.Module, samples: Samples, settings: Mapping[str, Any]) -> 
         chosen.draws,
         seed,
         size,
-        progress=settings.get("progress", False),
+        progress=settings.progress,
     )
     values = _of_sharpness(2 / chosen.rho**2 * changes)
     values |= _of_traces(network, inputs, chosen, seed, size)
     values |= _of_norms(f, inputs, chosen, seed, size)
-    values |= {} if own else _of_fit(outputs, targets)
+    values |= {} if chosen.own_targets else _of_fit(outputs, targets)
     values["samples_measured"] = np.float64(len(inputs))
     values["finite"] = np.float64(all(np.isfinite(value).all() for value in values.values()))
     values["dropped"] = np.float64(_dropped(values, chosen.drop_above))
     notes = {
         **{
             f"adaptive_{key}": getattr(chosen, key)
-            for key in ("outputs", "targets", "rho", "draws", "trace")
+            for key in ("outputs", "own_targets", "rho", "draws", "trace")
         },
         "samples_at_a_time": size,
         "residual_term": "in adaptive_sharpness, not in adaptive_trace",
     }
-    return Measured({name: np.asarray(value) for name, value in values.items()}, notes=notes)
-
-
-def _targets(samples: Samples, outputs: int) -> Tensor:
-    if samples.targets is not None:
-        targets = samples.targets
-    elif samples.labels is not None:
-        if int(samples.labels.max()) >= outputs:
-            raise MeasureError(f"label {int(samples.labels.max())}: there are {outputs} outputs")
-        targets = nn.functional.one_hot(samples.labels, outputs).to(samples.inputs)
-    else:
-        raise MeasureError("adaptive sharpness is that of a loss: pass targets, classes or values")
-    if tuple(targets.shape) != (len(samples.inputs), outputs):
-        raise MeasureError(f"targets are {tuple(targets.shape)}, outputs {outputs} per sample")
-    return targets
+    return Measured(values, notes=notes)
 
 
 def _of_sharpness(changes: Tensor) -> dict[str, Any]:
     """The mean of (samples, draws) and its standard errors.
 
-    All samples share the draws. The variance of the mean is that over samples and that over draws,
-    of the means over the other, less what both contain of their interaction.
+    All samples share the draws. The variance of the mean is the sum of the variances of the means
+    per sample and per draw, minus their interaction, which both contain.
     """
     table = changes.cpu().numpy()
     samples, draws = table.shape
@@ -185,7 +200,7 @@ def _of_sharpness(changes: Tensor) -> dict[str, Any]:
 
 
 def _of_traces(
-    network: nn.Module, inputs: Tensor, chosen: Adaptive, seed: int, size: int
+    network: nn.Module, inputs: Tensor, chosen: Options, seed: int, size: int
 ) -> dict[str, Any]:
     if chosen.trace == "none":
         return {}
@@ -202,7 +217,7 @@ def _of_traces(
     return result
 
 
-def _of_norms(f: Any, inputs: Tensor, chosen: Adaptive, seed: int, size: int) -> dict[str, Any]:
+def _of_norms(f: Any, inputs: Tensor, chosen: Options, seed: int, size: int) -> dict[str, Any]:
     chunks = inputs.split(size)
     found: list[Norms] = [
         largest_singular_values(Jacobian(f, x), chosen.tolerance, chosen.iterations, seed)
@@ -240,7 +255,7 @@ def _of_fit(outputs: Tensor, targets: Tensor) -> dict[str, Any]:
 
 
 def _error(values: np.ndarray) -> float:
-    """Standard error of the mean of independent values; of a single one, not a number."""
+    """Standard error of the mean of independent values; NaN for a single value."""
     return float(values.std(ddof=1) / len(values) ** 0.5) if len(values) > 1 else float("nan")
 
 
@@ -249,7 +264,7 @@ def _with_error(name: str, values: np.ndarray) -> dict[str, Any]:
 
 
 def _dropped(values: Mapping[str, Any], share: float | None) -> bool:
-    """The paper's rule, of the two estimates that it draws; nothing that is no number is kept."""
+    """The paper's rule, applied to the two estimates in its figure; it also drops NaN."""
     if share is None:
         return False
     slope = "normalized_slope" if "normalized_slope" in values else "normalized_norm"

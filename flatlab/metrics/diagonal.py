@@ -1,25 +1,23 @@
-"""Sharpness of diagonal linear networks f(x) = <x, u * v>: the Hessian, rescaled, in closed form.
+"""Sharpness of diagonal linear networks f(x) = <x, u * v>: the rescaled Hessian in closed form.
 
-L = |X b - y|^2 / 2, added up over the samples, where b = u * v elementwise and r = X b - y. Its
-Hessian with respect to (u, v) is [[V G V, V G U + D], [U G V + D, U G U]], where G = X^T X, D =
-diag(X^T r), and U and V are the diagonal matrices of u and v. Adaptive sharpness with scales c is,
-for a small radius rho, rho^2 / 2 times the trace (average case) or, at a minimum, the largest
-eigenvalue (worst case) of the Hessian rescaled to H_ij c_i c_j. Source: andriushchenko2023 Sec.
-5.2, App. A.2; the loss of its Eq. 6 lacks the half that its Hessian has.
+L = |X b - y|^2 / 2, summed over the samples, with b = u * v elementwise and r = X b - y. Its
+Hessian with respect to (u, v) is [[V G V, V G U + D], [U G V + D, U G U]], with G = X^T X,
+D = diag(X^T r), and the diagonal matrices U and V of u and v. For a small radius rho, adaptive
+sharpness with scales c is rho^2 / 2 times the trace (average case) of the Hessian rescaled to
+H_ij c_i c_j or, at a minimum, times its largest eigenvalue (worst case). Source:
+andriushchenko2023 Sec. 5.2, App. A.2; the loss in its Eq. 6 lacks the factor 1/2 of its Hessian.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
-from flatlab.metrics import Measured, MeasureError, Quantity, Samples
+from flatlab.metrics import Measured, MeasureError, Quantity, Samples, Settings
 from flatlab.networks.diagonal_linear import Diagonal
 
-SETTINGS = ()
 SOURCE = "andriushchenko2023 Sec. 5.2"
 QUANTITIES = {
     "rescaled_trace": Quantity(
@@ -45,18 +43,18 @@ SCALES: dict[str, Rescaled] = {
     ),
     "elementwise": lambda u, v: (u.abs() * v, v.abs() * u, (u * v).abs()),
 }
-"""What c_u v, c_v u and c_u c_v are, by the scales (c_u, c_v) of u and v.
+"""c_u v, c_v u and c_u c_v for each choice of the scales (c_u, c_v) of u and v.
 
-none: 1.  balanced: sqrt(|u|/|v|) and its inverse, for which Tr = 2 sum G_ii |b_i|.  printed: the
-inverse of that, as in Sec. 5.2, which is not invariant under (a u, v/a).  elementwise: |u|, |v|.
+none: 1.  balanced: sqrt(|u|/|v|) and its inverse, for which Tr = 2 sum G_ii |b_i|.  printed: their
+inverses, as in Sec. 5.2, which is not invariant under (a u, v/a).  elementwise: |u|, |v|.
 """
 
 
 @torch.no_grad()
-def measure(model: nn.Module, samples: Samples, settings: Mapping[str, Any]) -> Measured:
-    """Trace and largest eigenvalue of the Hessian on these samples, rescaled in each way.
+def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
+    """Trace and largest eigenvalue of the rescaled Hessian, for each choice of the scales.
 
-    Without targets the network is taken to fit them: r = 0.
+    Without targets the network is assumed to fit them: r = 0.
     """
     layer = _layer(model)
     u, v = (parameter[0].double() for parameter in (layer.u, layer.v))
@@ -72,8 +70,7 @@ def measure(model: nn.Module, samples: Samples, settings: Mapping[str, Any]) -> 
         "coefficients_norm_1": (u * v).abs().sum(),
         "coefficients_norm_max": (u * v).abs().max(),
     }
-    arrays = {name: value.cpu().numpy() for name, value in values.items()}
-    return Measured(arrays, {"scales": list(SCALES)})
+    return Measured(values, {"scales": list(SCALES)})
 
 
 def _layer(model: nn.Module) -> Diagonal:
@@ -89,7 +86,7 @@ def _layer(model: nn.Module) -> Diagonal:
 
 
 def _hessian(gram: Tensor, slope: Tensor, of_u: Tensor, of_v: Tensor, mixed: Tensor) -> Tensor:
-    """H_ij c_i c_j with respect to (u, v).  gram: G.  slope: X^T r.  Others: as in `SCALES`."""
+    """H_ij c_i c_j with respect to (u, v).  gram: G.  slope: X^T r.  The rest: as in `SCALES`."""
     factors = torch.cat([of_u, of_v])
     hessian = gram.tile(2, 2) * torch.outer(factors, factors)
     beside = torch.diag(slope * mixed)
@@ -100,7 +97,7 @@ def _hessian(gram: Tensor, slope: Tensor, of_u: Tensor, of_v: Tensor, mixed: Ten
 
 
 def _largest_eigenvalue(hessian: Tensor) -> Tensor:
-    """NaN where the matrix is not finite: where some u or v is 0 and its scale infinite."""
+    """NaN if the matrix is not finite, which it is where a u or v is 0 and its scale infinite."""
     if not hessian.isfinite().all():
         return torch.full_like(hessian[0, 0], torch.nan)
     return torch.linalg.eigvalsh(hessian)[-1]

@@ -1,24 +1,25 @@
-"""Relative flatness of the network whose features have standard deviation 1: petzka2021, Theorem 4.
+"""Relative flatness of a network whose features have standard deviation 1: petzka2021, Theorem 4.
 
-The features of a layer, its inputs, are divided by their standard deviation over the samples, and
-the columns of its weight are multiplied by it: the same function, in which no rescaling of neurons
-is left. (The theorem prints the variance, with which some is.) A feature that is constant on the
-samples has no deviation: what it contributes goes into the bias, and its column is left out.
+The features of a layer (its inputs) are divided by their standard deviation over the samples, and
+the columns of its weight are multiplied by it. The function stays the same, and the result does not
+change when neurons are rescaled. (With the variance that the theorem prints, it does.) A feature
+that is constant on the samples has no deviation: its contribution moves into the bias, and its
+column is left out.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar
 
-import numpy as np
 import torch
+from msgspec import Meta
 from torch import Tensor, nn
 
-from flatlab.metrics import Measured, Quantity, Samples, geometry
+from flatlab.metrics import Measured, Quantity, Samples, Settings, geometry
+from flatlab.plan.schema import Key, Strict
 
-SETTINGS = ["relative_flatness_loss"]
 LAYER = ("layer",)
 QUANTITIES = {
     "normalized_relative_flatness": Quantity(
@@ -27,11 +28,25 @@ QUANTITIES = {
         "petzka2021 Thm. 4, corrected",
         LAYER,
     ),
-    "features": Quantity("inputs of the layer", "1", "", LAYER),
-    "features_constant": Quantity("of them constant on the samples", "1", "", LAYER),
+    "features": Quantity("number of inputs of the layer", "1", "", LAYER),
+    "features_constant": Quantity(
+        "number of inputs that are constant on the samples", "1", "", LAYER
+    ),
 }
+
+
+class Options(Strict, frozen=True):
+    """The options of this family."""
+
+    FOLDERS: ClassVar[dict[str, str]] = {"relative_flatness_loss": "losses"}
+
+    relative_flatness_loss: Annotated[
+        Key | None, Meta(description="whose Hessian it uses; null: the loss of training")
+    ] = None
+
+
 CONSTANT = 1e-12
-"""A feature whose deviation is at most this share of its largest value is constant."""
+"""A feature counts as constant if its deviation is at most this share of its largest value."""
 
 
 class Divided(nn.Module):
@@ -45,18 +60,19 @@ class Divided(nn.Module):
         return x / self.deviation
 
 
-def measure(model: nn.Module, samples: Samples, settings: Mapping[str, Any]) -> Measured:
-    """Relative flatness of each linear layer that sees one vector of each sample, once.
+def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
+    """Relative flatness of each linear layer that is used once, on one vector per sample.
 
-    relative_flatness_loss: as for `geometry`, which measures the rescaled network.
+    The family `geometry` measures the rescaled network.
     """
     seen = _features(model, samples.inputs)
     rescaled = nn.Sequential(copy.deepcopy(model))
     counts = {}
     for name, features in seen.items():
         counts[name] = _normalize(rescaled, f"0.{name}" if name else "0", features)
-    chosen = {"singular_values": "all", "conventions": "flatlab", "costly": [], **settings}
-    found = geometry.measure(rescaled, samples, chosen)
+    loss = settings.options.relative_flatness_loss
+    chosen = geometry.Options(relative_flatness_loss=loss, costly=())
+    found = geometry.measure(rescaled, samples, replace(settings, options=chosen))
     flatness = dict(zip(found.coordinates["layer"], found.values["relative_flatness"], strict=True))
     places = {name: ".".join(filter(None, ["0", name, "1"])) for name in seen}
     names = [name for name, place in places.items() if place in flatness]
@@ -65,13 +81,12 @@ def measure(model: nn.Module, samples: Samples, settings: Mapping[str, Any]) -> 
         "features": [seen[name].shape[1] for name in names],
         "features_constant": [counts[name] for name in names],
     }
-    arrays = {name: np.array(numbers, dtype=float) for name, numbers in values.items()}
-    return Measured(arrays, {"layer": names})
+    return Measured(values, {"layer": names})
 
 
 @torch.no_grad()
 def _features(model: nn.Module, inputs: Tensor) -> dict[str, Tensor]:
-    """(samples, features) of each linear layer, in the order of their use."""
+    """The features (samples, features) of each linear layer, in the order of use."""
     found: dict[str, list[Tensor]] = {}
 
     def keep(name: str) -> Any:
@@ -93,7 +108,7 @@ def _features(model: nn.Module, inputs: Tensor) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def _normalize(model: nn.Module, name: str, features: Tensor) -> int:
-    """Rescale a layer in its place; returns how many of its features are constant."""
+    """Rescale a layer in place; returns the number of its constant features."""
     layer = model.get_submodule(name)
     assert isinstance(layer, nn.Linear)
     deviation = features.std(0, correction=0)

@@ -14,47 +14,69 @@ sequences, and layers used twice. For these the bounds are proxies; `linear_stab
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
+from msgspec import Meta
 from torch import nn
 
 from flatlab.derivatives import Derivatives, derivatives
-from flatlab.metrics import Measured, Samples
+from flatlab.losses import loss_of, mean_mse
+from flatlab.metrics import Measured, Samples, Settings
 from flatlab.metrics._geometry.table import QUANTITIES
 from flatlab.metrics._geometry.values import BOUNDS, NORMS, Values
+from flatlab.plan.schema import Key, Strict
 
-SETTINGS = ["singular_values", "relative_flatness_loss", "conventions", "costly"]
-COSTLY = ("elementwise-adaptive-trace", "operator-norm", "corrected-bound")
-CONVENTIONS = ("flatlab", "chen-code")
-
-__all__ = ["BOUNDS", "CONVENTIONS", "COSTLY", "NORMS", "QUANTITIES", "SETTINGS", "measure"]
+__all__ = ["BOUNDS", "NORMS", "QUANTITIES", "Options", "measure"]
 
 
-def measure(model: nn.Module, samples: Samples, settings: Mapping[str, Any]) -> Measured:
-    """All quantities on one sample set.
+class Options(Strict, frozen=True):
+    """The options of this family.
 
-    settings: singular_values: of the log volume, "all" or the number of the largest ones.
-    relative_flatness_loss: "half-mse", "mean-mse", "cross-entropy" or "sum-of-squares".
-    conventions: "flatlab", or "chen-code" for those of the authors' code: 3 singular values, J^l
-    through everything that reads x^l, sqrt(positions) x Frobenius norms in networks with
-    convolutions, 1e-4 added to ||x^l||^2 in the NMLS bound, mean-mse, and ||J x||^2 / M for the
-    normalized MLS.  costly: which of `COSTLY` to compute.  batch_size, progress: as for
-    `derivatives`.
+    chen-code stands for the conventions of the authors' code: 3 singular values, J^l through all
+    that reads x^l, sqrt(positions) x Frobenius norms in networks with convolutions, 1e-4 added to
+    ||x^l||^2 in the NMLS bound, mean-mse, and ||J x||^2 / M for the normalized MLS.
     """
-    costly = settings["costly"]
+
+    FOLDERS: ClassVar[dict[str, str]] = {"relative_flatness_loss": "losses"}
+
+    singular_values: Annotated[
+        Literal["all"] | Annotated[int, Meta(ge=1)],
+        Meta(description="the k largest that enter the log volume"),
+    ] = "all"
+    relative_flatness_loss: Annotated[
+        Key | None, Meta(description="whose Hessian it uses; null: the loss of training")
+    ] = None
+    conventions: Annotated[
+        Literal["flatlab", "chen-code"], Meta(description="docs/measures.md")
+    ] = "flatlab"
+    costly: Annotated[
+        tuple[Literal["elementwise-adaptive-trace", "operator-norm", "corrected-bound"], ...],
+        Meta(description="quantities that cost as much as all others together"),
+    ] = ("elementwise-adaptive-trace",)
+
+
+def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
+    """All quantities on one sample set."""
+    options: Options = settings.options
+    authors, costly = options.conventions == "chen-code", options.costly
     found = derivatives(
         model,
         samples.inputs,
         adaptive="elementwise-adaptive-trace" in costly,
-        total=settings["conventions"] == "chen-code",
+        total=authors,
         corrected="corrected-bound" in costly,
-        batch_size=settings.get("batch_size"),
-        progress=settings.get("progress", False),
+        batch_size=settings.batch_size,
+        progress=settings.progress,
     )
+    loss = settings.loss
+    if authors:
+        loss = mean_mse.Loss()
+    elif options.relative_flatness_loss:
+        loss = loss_of({"loss": options.relative_flatness_loss})
     with torch.no_grad():
-        values = Values(found, settings).by_name()
+        geometry = Values(found, options, loss)
+        values = geometry.by_name()
         parts = (found.outputs, found.sharpness, found.gram, *(la.gram for la in found.layers))
         finite = found.findings.finite and all(bool(part.isfinite().all()) for part in parts)
     values["finite"] = torch.tensor(float(finite), dtype=torch.float64)
@@ -68,7 +90,7 @@ def measure(model: nn.Module, samples: Samples, settings: Mapping[str, Any]) -> 
             "norm": list(NORMS),
             "bound": list(BOUNDS),
         },
-        notes=_notes(found, settings["conventions"]),
+        notes={"singular_values": geometry.largest, **_notes(found, options.conventions)},
     )
 
 

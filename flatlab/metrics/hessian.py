@@ -1,19 +1,18 @@
 """The sharpness of macdonald2023: the largest eigenvalue of the Hessian, and of Gauss-Newton.
 
 H is the Hessian of the mean training loss over the samples with respect to all trainable
-parameters, G = mean J^T (d^2 loss/df^2) J its part that does not see how the network curves. Label
-smoothing belongs to the loss, weight decay does not. Eigenvalues are the algebraically largest, by
-Lanczos' method from a fixed random start, and come with what tells whether to believe them.
+parameters, G = mean J^T (d^2 loss/df^2) J its Gauss-Newton part, which ignores the curvature of the
+network. Label smoothing is part of the loss, weight decay is not. The eigenvalues are the
+algebraically largest, found by the Lanczos method from a fixed random start, with their residuals.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Literal
 
-import numpy as np
 import torch
-from torch import Tensor, nn
+from msgspec import Meta
+from torch import nn
 
 from flatlab.derivatives.curvature import (
     batch_norm,
@@ -21,14 +20,14 @@ from flatlab.derivatives.curvature import (
     hessian_product,
     trainable,
 )
-from flatlab.derivatives.guard import MeasureError, check_mode
+from flatlab.derivatives.guard import check_mode
 from flatlab.derivatives.lanczos import largest_eigenvalue
-from flatlab.metrics import Measured, Quantity, Samples
+from flatlab.metrics import Measured, Quantity, Samples, Settings
+from flatlab.plan.schema import Strict
 
-SETTINGS = ["batch_norm", "curvature", "loss", "label_smoothing"]
 PRODUCTS = {"hessian": hessian_product, "gauss-newton": gauss_newton_product}
 BATCH = 1000
-"""Samples at a time, unless told otherwise."""
+"""Samples at a time, unless a batch size is given."""
 
 UNITS = "loss/parameter^2"
 QUANTITIES = {
@@ -38,41 +37,50 @@ QUANTITIES = {
         "macdonald2023 Sec. 3.1",
     ),
     "hessian_residual": Quantity("|H v - lambda_max v| / |lambda_max|, |v| = 1", "1", ""),
-    "hessian_products": Quantity("products H v that were taken", "1", ""),
+    "hessian_products": Quantity("number of products H v", "1", ""),
     "hessian_converged": Quantity("whether the residual is below 1e-4", "1", ""),
     "gauss_newton_lambda_max": Quantity(
         "lambda_max(G), largest eigenvalue of the Gauss-Newton matrix", UNITS, "macdonald2023 Eq. 3"
     ),
     "gauss_newton_residual": Quantity("|G v - lambda_max v| / lambda_max, |v| = 1", "1", ""),
-    "gauss_newton_products": Quantity("products G v that were taken", "1", ""),
+    "gauss_newton_products": Quantity("number of products G v", "1", ""),
     "gauss_newton_converged": Quantity("whether the residual is below 1e-4", "1", ""),
 }
 
 
-def measure(model: nn.Module, samples: Samples, settings: Mapping[str, Any]) -> Measured:
-    """The eigenvalues on one sample set.
+class Options(Strict, frozen=True):
+    """The options of this family."""
 
-    settings: loss, label_smoothing: as in training.  curvature: which of `PRODUCTS`, or
-    "all".
-    batch_norm: "eval", or "train": with the statistics of these samples, all of them at once.
-    batch_size: samples at a time, else; `seed`: of the start.
-    """
+    curvature: Annotated[
+        Literal["all"] | list[Literal["hessian", "gauss-newton"]],
+        Meta(description="matrices whose largest eigenvalues are taken; of the training's loss"),
+    ] = "all"
+    batch_norm: Annotated[
+        Literal["train", "eval"],
+        Meta(description="statistics of all the samples at once, or running ones"),
+    ] = "eval"
+
+
+def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
+    """The eigenvalues on one sample set."""
+    options: Options = settings.options
     with batch_norm(model, "eval"):
         check_mode(model)
     theta = trainable(model)
-    generator = torch.Generator().manual_seed(settings.get("seed", 0))
+    generator = torch.Generator().manual_seed(settings.seed)
     count = sum(parameter.numel() for parameter in theta)
     start = torch.randn(count, generator=generator, dtype=torch.float64).to(theta[0])
-    size = settings.get("batch_size") or BATCH
-    if settings["batch_norm"] == "train":
+    size = settings.batch_size or BATCH
+    if options.batch_norm == "train":
         size = len(samples.inputs)
     values: dict[str, float] = {}
-    with batch_norm(model, settings["batch_norm"]):
-        targets = _targets(model, samples)
+    with batch_norm(model, options.batch_norm):
+        with torch.no_grad():
+            outputs = model(samples.inputs[:2]).shape[1]
+        targets = samples.targets_for(outputs)
         batches = list(zip(samples.inputs.split(size), targets.split(size), strict=True))
-        chosen = settings["curvature"]
-        for name in PRODUCTS if chosen == "all" else chosen:
-            found = largest_eigenvalue(PRODUCTS[name](model, batches, settings), start)
+        for name in PRODUCTS if options.curvature == "all" else options.curvature:
+            found = largest_eigenvalue(PRODUCTS[name](model, batches, settings.loss), start)
             head = name.replace("-", "_")
             values |= {
                 f"{head}_lambda_max": found.value,
@@ -80,15 +88,4 @@ def measure(model: nn.Module, samples: Samples, settings: Mapping[str, Any]) -> 
                 f"{head}_products": found.products,
                 f"{head}_converged": float(found.converged),
             }
-    return Measured({name: np.array(value, dtype=float) for name, value in values.items()})
-
-
-def _targets(model: nn.Module, samples: Samples) -> Tensor:
-    """(samples, N): as given, or one-hot of the classes."""
-    if samples.targets is not None:
-        return samples.targets
-    if samples.labels is None:
-        raise MeasureError("the Hessian of a loss needs targets: classes, or values of the outputs")
-    with torch.no_grad():
-        width = model(samples.inputs[:2]).shape[1]
-    return nn.functional.one_hot(samples.labels, width).to(samples.inputs)
+    return Measured(values)

@@ -1,14 +1,13 @@
 """Norms of macdonald2023: of the input-output Jacobian, of the outputs, and of the features.
 
-J is the derivative of a sample's outputs f (the logits) with respect to its input, and
-P = diag(p) - p p^T that of p = softmax(f) with respect to f, so that the softmaxed network has P J.
-Both are exact. The input is what the network sees: where a grid scales its inputs, the scaled one.
+J is the derivative of a sample's outputs f (the logits) with respect to its input. With
+p = softmax(f) and P = diag(p) - p p^T = dp/df, the network with softmax has the Jacobian P J. Both
+are exact. Inputs are those that the network sees: scaled if the grid scales its inputs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,11 +17,10 @@ from flatlab.derivatives.norms import spectral_norm
 from flatlab.derivatives.probe import run
 from flatlab.derivatives.record import Use, recorded
 from flatlab.derivatives.spectra import singular_values
-from flatlab.metrics import Measured, Quantity, Samples
+from flatlab.metrics import Measured, Quantity, Samples, Settings
 
-SETTINGS = ()
 BATCH = 1000
-"""Samples at a time for the features."""
+"""Samples at a time, for the features."""
 
 SAMPLE, LAYER = ("sample",), ("layer",)
 QUANTITIES = {
@@ -49,11 +47,9 @@ QUANTITIES = {
 }
 
 
-def measure(model: nn.Module, samples: Samples, settings: Mapping[str, Any]) -> Measured:
+def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     """All norms on one sample set."""
-    found = derivatives(
-        model, samples.inputs, adaptive=False, batch_size=settings.get("batch_size")
-    )
+    found = derivatives(model, samples.inputs, adaptive=False, batch_size=settings.batch_size)
     names = [layer.name for layer in found.layers]
     with torch.no_grad():
         softmaxed = softmax_norms(found.outputs, found.gram)
@@ -66,8 +62,7 @@ def measure(model: nn.Module, samples: Samples, settings: Mapping[str, Any]) -> 
         "output_norm": torch.linalg.vector_norm(found.outputs.double()),
         "feature_norm": torch.tensor(largest, dtype=torch.float64),
     }
-    arrays = {name: value.double().cpu().numpy() for name, value in values.items()}
-    return Measured(arrays, {"layer": names})
+    return Measured(values, {"layer": names})
 
 
 def softmax_norms(outputs: Tensor, gram: Tensor) -> Tensor:
@@ -80,7 +75,7 @@ def softmax_norms(outputs: Tensor, gram: Tensor) -> Tensor:
 def _features(
     model: nn.Module, inputs: Tensor, modules: Mapping[str, nn.Module]
 ) -> dict[str, Tensor]:
-    """The input of each layer, (samples, numbers); the uses of a layer side by side."""
+    """The input of each layer, (samples, numbers); inputs of several uses are concatenated."""
     parts: dict[str, list[Tensor]] = {}
     for chunk in inputs.split(BATCH):
         uses: list[Use] = []

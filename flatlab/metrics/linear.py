@@ -1,25 +1,21 @@
-"""Worst-case sharpness of linear classifiers in closed form, sample by sample, at many scales.
+"""Worst-case sharpness of linear classifiers in closed form, per sample, at many weight scales.
 
-f = W x + b, the loss is cross-entropy; one output f stands for the two outputs (0, f), for which it
-is log(1 + exp(-y f)), y = +-1. Of a sample sharpness is the most by which its loss grows as (W, b)
-changes by d within a neighbourhood of size rho, of a data set the mean ("m = 1" in
-andriushchenko2023). The loss grows with the outputs of wrong classes and falls with that of the
-right one, and output k sees d through <d_k, (x, 1)> alone, at most rho times its reach: the dual
-norm of (x, 1).
+f = W x + b, and the loss is cross-entropy; a single output f stands for the two outputs (0, f),
+whose cross-entropy is log(1 + exp(-y f)) with y = +-1. The sharpness of a sample is the largest
+increase of its loss over changes d of (W, b) in a neighbourhood of size rho, that of a data set the
+mean over its samples ("m = 1" in andriushchenko2023). The loss increases with the outputs of the
+wrong classes and decreases with that of the right class. Output k changes by <d_k, (x, 1)>, at most
+rho times its reach, the dual norm of (x, 1).
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, one_hot, pad
 
-from flatlab.metrics import Measured, MeasureError, Quantity, Samples
+from flatlab.metrics import Measured, MeasureError, Quantity, Samples, Settings
 
-SETTINGS = ()
 SOURCE = "andriushchenko2023 Eq. 1, Fig. 1"
 NEIGHBOURHOODS = ("ball", "adaptive-l2", "adaptive-linf")
 """ball: |d|_2 <= rho |(W, b)|_2.  adaptive: |d / (W, b)|_p <= rho, elementwise, p 2 or infinity."""
@@ -27,7 +23,7 @@ NEIGHBOURHOODS = ("ball", "adaptive-l2", "adaptive-linf")
 LOGITS = ("plain", "normalized")
 RADII = (0.1, 0.25, 0.5)
 FACTORS = torch.logspace(-10, 10, 30, base=2, dtype=torch.float64)
-"""Of the weights; they and the radii are those of the authors' public notebook."""
+"""Factors on the weights; like the radii, from the authors' public notebook."""
 
 DIMS = ("neighbourhood", "logits", "radius")
 QUANTITIES = {
@@ -36,20 +32,21 @@ QUANTITIES = {
         "worst-case sharpness of the classifier times a factor", "loss", SOURCE, (*DIMS, "factor")
     ),
     "weight_factor": Quantity("factor on weights and biases", "1", SOURCE, ("factor",)),
-    "margin": Quantity("right output less the largest other one", "output", "", ("sample",)),
+    "margin": Quantity("right output minus the largest other", "output", "", ("sample",)),
     "margin_min": Quantity("smallest margin of a sample", "output", ""),
     "classification_loss": Quantity("mean cross-entropy", "loss", "andriushchenko2023 Sec. 3.2"),
-    "classification_error": Quantity("samples whose margin is not positive", "%", ""),
+    "classification_error": Quantity("samples without a positive margin", "%", ""),
 }
 
 
 @torch.no_grad()
-def measure(model: nn.Module, samples: Samples, settings: Mapping[str, Any]) -> Measured:
-    """Sharpness in every neighbourhood, as the classifier is and as it is scaled up and down.
+def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
+    """Sharpness in every neighbourhood, of the classifier and of its scaled versions.
 
-    Normalized logits are Eq. 5: f - mean over its standard deviation over the outputs. Of two they
-    are +-1 and tell the sign of the margin alone. NaN where there is no closed form: with more than
-    two outputs in neighbourhoods other than adaptive-linf, and with normalized logits.
+    Normalized logits (Eq. 5) are f minus its mean over the outputs, divided by its standard
+    deviation. With two outputs they are +-1, the sign of the margin. With more than two outputs
+    there is no closed form with normalized logits, or in a neighbourhood other than adaptive-linf:
+    those values are NaN.
     """
     layer = _layer(model)
     weight, x = layer.weight.double(), samples.inputs.flatten(1).double()
@@ -77,9 +74,8 @@ def measure(model: nn.Module, samples: Samples, settings: Mapping[str, Any]) -> 
         "classification_loss": _losses(_behind(outputs, right)).mean(),
         "classification_error": 100 * (margin <= 0).double().mean(),
     }
-    arrays = {name: value.cpu().numpy() for name, value in values.items()}
     labels = (NEIGHBOURHOODS, LOGITS, map(str, RADII))
-    return Measured(arrays, {dim: list(names) for dim, names in zip(DIMS, labels, strict=True)})
+    return Measured(values, {dim: list(names) for dim, names in zip(DIMS, labels, strict=True)})
 
 
 def _layer(model: nn.Module) -> nn.Linear:
@@ -99,7 +95,7 @@ def _layer(model: nn.Module) -> nn.Linear:
 
 
 def _right_outputs(samples: Samples, outputs: int) -> Tensor:
-    """The output that should be the largest: (samples). Of one output 1 stands for +1, 0 for -1."""
+    """The index of the right output: (samples). For a single output it is 1 for +1, 0 for -1."""
     if samples.labels is not None:
         right = samples.labels
     elif samples.targets is None:
@@ -118,7 +114,7 @@ def _right_outputs(samples: Samples, outputs: int) -> Tensor:
 
 
 def _reaches(weight: Tensor, x: Tensor) -> Tensor:
-    """How far each output moves at most, over rho: (neighbourhood, samples, outputs)."""
+    """The largest change of each output, divided by rho: (neighbourhood, samples, outputs)."""
     products = (weight * x[:, None]).abs()
     ball = (weight.norm() * x.norm(dim=1))[:, None].expand(-1, len(weight))
     return torch.stack([ball, products.norm(dim=2), products.sum(2)])
@@ -127,8 +123,8 @@ def _reaches(weight: Tensor, x: Tensor) -> Tensor:
 def _grown(name: str, outputs: Tensor, reach: Tensor, right: Tensor) -> Tensor:
     """The outputs at the worst d, for each radius: (radii, samples, outputs).
 
-    An output of reach s moves by rho s where each may move by itself, and by rho s^2 / |s|_2 where
-    d has one norm for all of them: the most that the difference of two can lose.
+    An output of reach s changes by rho s if the outputs change independently, and by
+    rho s^2 / |s|_2 if d has one norm for all outputs, which decreases the difference of two most.
     """
     if name != "adaptive-linf":
         whole = reach.norm(dim=1, keepdim=True)
@@ -139,7 +135,7 @@ def _grown(name: str, outputs: Tensor, reach: Tensor, right: Tensor) -> Tensor:
 
 
 def _sharpness(outputs: Tensor, grown: Tensor, right: Tensor, factors: Tensor) -> Tensor:
-    """Mean growth of the loss by (neighbourhood, logits, radius, factor)."""
+    """Mean increase of the loss by (neighbourhood, logits, radius, factor)."""
     before, after = _behind(outputs, right), _behind(grown, right)
     parts = []
     for factor in factors.tolist():
@@ -151,7 +147,7 @@ def _sharpness(outputs: Tensor, grown: Tensor, right: Tensor, factors: Tensor) -
 
 
 def _behind(outputs: Tensor, right: Tensor) -> Tensor:
-    """The other outputs less the right one: (..., samples, outputs - 1)."""
+    """The other outputs minus the right one: (..., samples, outputs - 1)."""
     others = one_hot(right, outputs.shape[-1]) == 0
     index = right.expand(outputs.shape[:-1])[..., None]
     differences = outputs - outputs.gather(-1, index)

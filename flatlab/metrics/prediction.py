@@ -1,20 +1,16 @@
-"""The function that a network of the line is, at the test inputs, and what it was fitted to.
+"""The function that a network with one input and one output computes, and the points it fits.
 
-For regressions with one input and one output, whose test inputs are a fine grid.
+For regressions whose test inputs are a fine grid.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import torch
 from torch import nn
 
-from flatlab.metrics import Measured, MeasureError, Quantity
+from flatlab.metrics import Measured, MeasureError, Quantity, Settings
 from flatlab.splits import Splits
 
-SETTINGS = ()
 SOURCE = "macdonald2023 Fig. 32"
 QUANTITIES = {
     "curve_input": Quantity("x of a test sample", "input", SOURCE, ("place",)),
@@ -25,14 +21,14 @@ QUANTITIES = {
 
 
 @torch.no_grad()
-def measure_splits(model: nn.Module, splits: Splits, settings: Mapping[str, Any]) -> Measured:
-    """The curve (test samples), and the points that it was fitted to (training samples)."""
+def measure_splits(model: nn.Module, splits: Splits, settings: Settings) -> Measured:
+    """The curve at the test inputs, and the training points."""
     if splits.train.inputs[0].numel() != 1 or splits.outputs != 1:
-        raise MeasureError("prediction is for networks from the line to the line; leave it out")
+        raise MeasureError("prediction is for networks with one input and one output; leave it out")
     values = {
         "curve_input": splits.test.inputs,
         "curve_output": model(splits.test.inputs),
         "fitted_input": splits.train.inputs,
         "fitted_target": splits.train.targets,
     }
-    return Measured({name: tensor.flatten().cpu().numpy() for name, tensor in values.items()})
+    return Measured({name: tensor.flatten() for name, tensor in values.items()})

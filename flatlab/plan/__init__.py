@@ -1,6 +1,6 @@
-"""Configuration and experiments -> typed, immutable records: what is to be computed and drawn.
+"""From the configuration and the experiments to typed, immutable records of what to build.
 
-Needs the standard library, yaml and msgspec; rules import this package and nothing else of flatlab.
+It needs the standard library, yaml and msgspec. Rules import this package of flatlab, and no other.
 """
 
 from __future__ import annotations
@@ -41,45 +41,6 @@ from flatlab.plan.templates import (
     Table,
 )
 
-__all__ = [
-    "PUBLISHED",
-    "SCALES",
-    "Config",
-    "Curves",
-    "Experiment",
-    "Figure",
-    "Forest",
-    "Heatmap",
-    "Own",
-    "Pairs",
-    "Paper",
-    "Plan",
-    "PlanError",
-    "Scatter",
-    "Stage",
-    "Table",
-    "claims_code",
-    "closest",
-    "experiment_keys",
-    "figures",
-    "fingerprint",
-    "keys_of",
-    "keys_of_kinds",
-    "kind_of",
-    "kinds",
-    "load_config",
-    "load_experiment",
-    "module_of",
-    "outdated",
-    "papers",
-    "published_figures",
-    "published_scales",
-    "record_start",
-    "set_job_environment",
-    "targets",
-    "why_not",
-]
-
 
 def load_config(mapping: Mapping[str, Any], name: str = "config.yaml") -> Config:
     """Check a configuration; raise `PlanError` with the file and the key."""
@@ -94,7 +55,7 @@ def load_config(mapping: Mapping[str, Any], name: str = "config.yaml") -> Config
 
 
 def keys_of_kinds() -> dict[str, dict[str, list[tuple[str, str, str]]]]:
-    """Every key that an experiment may set, by kind and section: key, allowed values, meaning."""
+    """Every key of an experiment's file by kind and section: key, allowed values, meaning."""
     return {
         kind: {name: describe(section) for name, section in kind_of(kind).sections.items()}
         for kind in kinds()
@@ -104,7 +65,7 @@ def keys_of_kinds() -> dict[str, dict[str, list[tuple[str, str, str]]]]:
 def set_job_environment(folder: str) -> None:
     """Make the jobs of this process import flatlab from `folder` and use one thread each.
 
-    The number of threads changes the last bits of a result; parallelism comes from jobs.
+    The number of threads changes the last bits of a result; several jobs run in parallel instead.
     """
     paths = [folder, os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
@@ -112,46 +73,47 @@ def set_job_environment(folder: str) -> None:
         os.environ[f"{library}_NUM_THREADS"] = "1"
     ours, path = str(Path(folder, "profiles", "slurm", "bin")), os.environ.get("PATH", "")
     if shutil.which("sbatch") and ours not in path.split(os.pathsep):
-        os.environ["PATH"] = f"{ours}{os.pathsep}{path}"  # status commands that do not give up
+        os.environ["PATH"] = f"{ours}{os.pathsep}{path}"  # status commands that keep trying
 
 
 def record_start() -> None:
-    """Leave the machine and the process of this run, for `profiles/slurm/resume`."""
+    """Record the machine and the process of this run for `profiles/slurm/resume`."""
     Path(".snakemake", "started").write_text(f"{platform.node()} {os.getpid()}\n")
 
 
 class Plan:
     """Everything that a configuration asks for.
 
-    config: the checked configuration.  folder: where the experiments lie.  experiments: all of
-    them by key, at the scale of the configuration.  figures: those of the papers that it names.
+    config: the checked configuration.  folder: the folder of the experiments.  experiments: all of
+    them by key, at the configured scale.  papers: every figure that can be built, by paper.
+    figures: those of the configured papers.
     """
 
     def __init__(self, config: Mapping[str, Any], folder: Path, name: str = "config.yaml") -> None:
         self.config = load_config(config, name)
         self.folder = folder
-        # All files at once, so that a mistake is one sentence before anything runs.
+        # All files are read now, so that a mistake is reported before anything runs.
         keys = experiment_keys(folder)
         self.experiments = {key: self.experiment(key) for key in keys}
         self._as_published = {key: self._load(key, "paper") for key in keys}
-        chosen = self.config.papers
         there = {key for key, experiment in self.experiments.items() if experiment.packs}
-        self.figures = [
-            f
-            for f in figures()
-            if (isinstance(chosen, str) or f.paper in chosen) and there.issuperset(f.experiments)
-        ]
+        self.papers: dict[str, list[Figure]] = {}
+        for figure in figures():
+            if there.issuperset(figure.experiments):
+                self.papers.setdefault(figure.paper, []).append(figure)
+        chosen = self.papers if self.config.papers == "all" else self.config.papers
+        self.figures = [figure for paper in chosen for figure in self.papers.get(paper, [])]
         if not self.figures:
             raise PlanError(
-                f"{name}: packs: none of a figure is measured at scale {self.config.scale}; "
+                f"{name}: packs: no figure has a measured pack at scale {self.config.scale}; "
                 "`all` trains them"
             )
 
     @functools.cache  # noqa: B019 - a plan lives as long as its process
     def experiment(self, key: str, scale: str | None = None) -> Experiment:
-        """One experiment, with the data and the packs that the configuration wants.
+        """One experiment, with the configured stand-ins and packs.
 
-        scale: that of the configuration if none is given.
+        scale: the configured one if none is given.
         """
         ours = self.config.scale
         experiment = self._load(key, scale or ours).with_stand_ins(self.config.stand_ins)
@@ -165,28 +127,20 @@ class Plan:
         return load_experiment(self.folder, key, scale, find, where)
 
     def as_published(self, key: str) -> Experiment:
-        """One experiment as the paper has it, which all else stands in for."""
+        """One experiment at scale paper without stand-ins."""
         return self._as_published[key]
 
     @property
     def shares_results(self) -> bool:
-        """Whether a cache is named, and all data are known by their names alone."""
+        """Whether Snakemake has a cache, and every data set is identified by its name."""
         named = {name for each in self.experiments.values() for name in each.data_sets}
         return bool(os.environ.get("SNAKEMAKE_OUTPUT_CACHE")) and not named & set(OWN_IMAGES)
 
     @property
     def disk_use(self) -> str:
-        """What the weights of all experiments take on disk, about, in words."""
-        lines = ["Weights on disk once a grid is trained, about:"]
+        """The approximate size of the weights of all experiments, in words."""
+        lines = ["Approximate size of the weights of each grid:"]
         if self.config.packs == "measured":
-            lines = ["Packs that are measured, and no others; weights on disk, about:"]
+            lines = ["Only packs that are measured already; approximate size of their weights:"]
         used = ((key, each.disk_use) for key, each in self.experiments.items())
         return "\n".join([*lines, *(f"  {key}: {text}" for key, text in used if text)])
-
-    @functools.cached_property
-    def papers(self) -> dict[str, list[Figure]]:
-        """The figures by paper."""
-        result: dict[str, list[Figure]] = {}
-        for figure in self.figures:
-            result.setdefault(figure.paper, []).append(figure)
-        return result

@@ -1,4 +1,4 @@
-"""What went wrong while a paper's figures.py was run, in one sentence."""
+"""Errors of a paper's figures.py, in one sentence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RECORDS: dict[str, type[Strict]] = {t.__name__: t for t in TEMPLATES} | {"Paper"
 
 
 def explain(error: Exception, path: Path) -> str:
-    """The figure, or the line, then the culprit and the closest match."""
+    """The figure or the line, then the culprit and the closest match."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return f"line {error.lineno}: {error.msg}"
     frames = traceback.extract_tb(error.__traceback__)
@@ -40,12 +40,12 @@ def _culprit(error: Exception, tree: ast.Module, line: int) -> str:
     if missing := re.fullmatch("Missing required argument '(.*)'", text):
         return f"{missing[1]} is missing"
     if text == "Extra positional arguments provided":
-        return "experiments alone may stand without a name; write option=value for the rest"
+        return "only the experiments may be positional; write option=value for the rest"
     return f"{type(error).__name__}: {text}"
 
 
 def _figure_at(tree: ast.Module, line: int) -> str:
-    """The key in `FIGURES` whose declaration spans a line; nothing where none does."""
+    """The key in `FIGURES` whose declaration includes a line; "" if none does."""
     assigned = [node for node in tree.body if isinstance(node, ast.Assign)]
     for node in assigned:
         if ast.unparse(node.targets[0]) == "FIGURES" and isinstance(node.value, ast.Dict):
@@ -56,7 +56,7 @@ def _figure_at(tree: ast.Module, line: int) -> str:
 
 
 def _fields_at(tree: ast.Module, line: int) -> tuple[str, ...]:
-    """The options of the record that is made at a line."""
+    """The options of the record constructed at a line."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and node.lineno <= line <= (node.end_lineno or 0):
             name = ast.unparse(node.func).rpartition(".")[2]
@@ -66,7 +66,7 @@ def _fields_at(tree: ast.Module, line: int) -> tuple[str, ...]:
 
 
 def _names(tree: ast.Module) -> set[str]:
-    """What a file imports and defines."""
+    """The names that a file imports and defines."""
 
     def names() -> Iterator[str]:
         for node in tree.body:

@@ -1,7 +1,7 @@
-"""Experiments: what yields one table. What all kinds share; a kind itself is a module of its own.
+"""Experiments, each of which yields one table: what all kinds of them have in common.
 
-`experiments/<key>.yaml` declares an experiment; its `kind` is a file of `flatlab/experiments`, with
-a subclass of `Experiment` named like the file, found here by that name.
+`experiments/<key>.yaml` declares an experiment. Its `kind` is a file of `flatlab/experiments` with
+a subclass of `Experiment` of the same name.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from flatlab.plan.registry import check_known, experiment_keys, keys_of
 from flatlab.plan.schema import SCALES, PlanError, Strict, closest, refuse_unknown
 
 Find = Callable[[str, str], "Experiment"]
-"""The experiment of a key at the scale of the one that asks; what precedes the key in a message."""
+"""From a key, and what precedes it in messages, to the experiment at the same scale."""
 
 
 class Stage(Strict, frozen=True):
-    """What one job reads and what it depends on.
+    """The inputs and params of one job.
 
-    inputs: files by name.  settings, code: its params, beside which nothing may change its result.
+    inputs: files by name.  settings, code: the params; the result depends on nothing else.
     gpu: whether it computes on the configured device.
-    kind, network, work: of the forecast: jobs of one kind and network take time in proportion to
-    `work`; without a network, as long as at the same scale.
+    kind, network, work: for forecasts: the time of jobs of one kind and network is proportional to
+    `work`; without a network it is that of jobs at the same scale.
     """
 
     inputs: dict[str, str | list[str]]
@@ -41,10 +41,11 @@ class Stage(Strict, frozen=True):
 
 
 class Experiment(Strict, frozen=True, kw_only=True):
-    """What yields one table, at one scale.
+    """An experiment at one scale; it yields one table.
 
-    packs: what one job computes each, by key.  families: what is computed of each pack; those
-    joined by + by one job.  left_out: how many networks its file has that are not measured.
+    packs: the units of computation, by key; one job trains one.  families: the measures of each
+    pack; those joined by + are computed by one job.  left_out: the number of networks that its file
+    declares and that are not measured.
     """
 
     key: str
@@ -64,49 +65,49 @@ class Experiment(Strict, frozen=True, kw_only=True):
         raise NotImplementedError
 
     def with_stand_ins(self, stand_ins: Mapping[str, str]) -> Experiment:
-        """The same with other data sets in the place of some."""
+        """The same with some data sets replaced."""
         return self
 
     @property
     def data_sets(self) -> list[str]:
-        """The data sets that it is computed on, each once."""
+        """Its data sets, each once."""
         return []
 
     def training(self, pack: str) -> Stage | None:
-        """What trains a pack, or None where nothing is trained."""
+        """The job that trains a pack, or None if nothing is trained."""
         return None
 
     def measuring(self, pack: str, family: str) -> Stage:
-        """What computes a family of quantities of a pack."""
+        """The job that computes a family of quantities of a pack."""
         raise NotImplementedError
 
     def tabulating(self, published: Experiment) -> Stage:
-        """What joins the metric files into the table.  published: the same at the paper's scale."""
+        """The job that joins metric files to a table.  published: the same at scale paper."""
         raise NotImplementedError
 
     @staticmethod
     def measure(job: Any) -> Any:
-        """Carry out `measuring` in a job: the dataset of one metric file."""
+        """Run `measuring` in a job: the dataset of one metric file."""
         raise NotImplementedError
 
     @staticmethod
     def tabulate(parts: list[Any], settings: Mapping[str, Any]) -> Any:
-        """Carry out `tabulating`: the table of the datasets of all metric files."""
+        """Run `tabulating`: from the datasets of all metric files to the table."""
         raise NotImplementedError
 
     @property
     def about(self) -> list[str]:
-        """What it has at this scale, in lines of text."""
+        """A description of its contents at this scale, in lines."""
         raise NotImplementedError
 
     @property
     def disk_use(self) -> str:
-        """What its weights take on disk, about, in words; nothing where it has none."""
+        """The approximate size of its weights, in words; "" if it has none."""
         return ""
 
     @property
     def keeps_dense_checkpoints(self) -> bool:
-        """Whether they stay when they have been measured."""
+        """Whether they are kept after the measurement."""
         return True
 
     def needs(self) -> list[str]:
@@ -114,7 +115,7 @@ class Experiment(Strict, frozen=True, kw_only=True):
         return []
 
     def pack(self, key: str) -> Any:
-        """One of its packs; raise `PlanError` with the closest name where there is none."""
+        """One of its packs; raises `PlanError` with the closest name for an unknown key."""
         if key not in self.packs:
             raise PlanError(f"unknown pack {key!r} of {self.key}; {closest(key, self.packs)}")
         return self.packs[key]
@@ -125,15 +126,15 @@ class Experiment(Strict, frozen=True, kw_only=True):
 
     @property
     def table(self) -> Path:
-        """Where its table lies."""
+        """The file of its table."""
         return self.place / "tables" / f"{self.key}.zarr.zip"
 
     def metrics(self, pack: str, family: str) -> Path:
-        """Where the metric file of a pack and a family lies."""
+        """The metric file of a pack and a family."""
         return self.place / "metrics" / self.key / family / f"{pack}.zarr.zip"
 
     def weights(self, pack: str) -> dict[str, str]:
-        """Where the outputs of the training of a pack lie, by name."""
+        """The files that the training of a pack writes, by name."""
         stem = self.place / "models" / self.key / pack
         return {
             "weights": f"{stem}.safetensors",
@@ -143,15 +144,15 @@ class Experiment(Strict, frozen=True, kw_only=True):
 
     @property
     def metric_files(self) -> list[Path]:
-        """All of them, pack by pack."""
+        """All metric files, pack by pack."""
         return [self.metrics(pack, family) for pack in self.packs for family in self.families]
 
     def size(self, pack: str) -> int:
-        """How many networks a pack has."""
+        """The number of networks of a pack."""
         return 0
 
     def measured(self) -> Experiment:
-        """The same with those packs alone of which all metric files are there."""
+        """The same with only those packs whose metric files all exist."""
         packs = {
             key: pack
             for key, pack in self.packs.items()
@@ -161,7 +162,7 @@ class Experiment(Strict, frozen=True, kw_only=True):
         return replace(self, packs=packs, left_out=lacking)
 
     def code(self) -> dict[str, list[str]]:
-        """The fingerprints of what computes its numbers: of the training and of each family."""
+        """The fingerprints of its code: of the training and of each family."""
         stages: dict[str, set[str]] = {}
         for pack in self.packs:
             if training := self.training(pack):
@@ -172,7 +173,7 @@ class Experiment(Strict, frozen=True, kw_only=True):
 
 
 class Source:
-    """An experiment's file as it was written, seen at one scale; knows where each key stands."""
+    """The content of an experiment's file at one scale, and the place of each key in it."""
 
     def __init__(self, path: Path, scale: str) -> None:
         self.key, self.scale = path.stem, scale
@@ -189,7 +190,7 @@ class Source:
         check_known("experiments", self.kind, f"{self.name}: kind")
 
     def check_keys(self, known: list[str], fixed: tuple[str, ...] = ("title",)) -> None:
-        """Refuse unknown keys, above and in every scale, and `fixed` ones in a scale."""
+        """Refuse unknown keys, and `fixed` keys in a scale."""
         refuse_unknown(self.content, known, self.name)
         varying = [key for key in known if key not in fixed]
         for scale, changes in self.scales.items():
@@ -199,14 +200,14 @@ class Source:
             refuse_unknown(changes, varying, f"{self.name}: scales.{scale}")
 
     def place(self, section: str, key: str = "") -> str:
-        """Where a key stands that may be in the scale's override, for messages."""
+        """The place of a key, which may be in the scale's override, for messages."""
         inside = self.override.get(section)
         there = key in inside if key and isinstance(inside, Mapping) else section in self.override
         where = f"scales.{self.scale}.{section}" if there else section
         return f"{self.name}: {where}{f'.{key}' if key else ''}"
 
     def value(self, key: str, default: Any = None) -> Any:
-        """What a key has at this scale."""
+        """The value of a key at this scale."""
         return self.override.get(key, self.content.get(key, default))
 
     def section(self, key: str, known: Iterable[str], in_scales: bool = False) -> dict[str, Any]:
@@ -236,9 +237,9 @@ def kind_of(name: str) -> type[Experiment]:
 
 
 def load_experiment(folder: Path, key: str, scale: str, find: Find, where: str = "") -> Experiment:
-    """Read and check the file of an experiment; raise `PlanError` with the file and the key.
+    """Read and check the file of an experiment; raises `PlanError` with the file and the key.
 
-    where: what names the experiment, for the message where there is none of that key.
+    where: the place that names the experiment, for the message if the key is unknown.
     """
     known = experiment_keys(folder)
     if key not in known:
@@ -256,7 +257,7 @@ def _read(path: Path, name: str) -> Mapping[str, Any]:
 
 @functools.cache
 def _parsed(text: bytes, name: str) -> Any:
-    """Parsed once, though a file is read at several scales. Nobody changes what is returned."""
+    """Parsed once, although a file is read at several scales; the result must not be changed."""
     try:
         return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -1,7 +1,7 @@
 """Papers and their figures, found by listing `flatlab/papers/*/figures.py`.
 
-Every declaration is checked as it is loaded; whatever is wrong with one is a `PlanError` of one
-sentence, with the paper, the figure, the culprit and the closest match.
+Every declaration is checked when it is loaded. An invalid one is a `PlanError` of one sentence that
+names the paper, the figure, the culprit and the closest match.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from flatlab.plan.schema import PlanError, Strict, closest, convert
 from flatlab.plan.templates import ONE_EXPERIMENT, TEMPLATES, Declaration, Own, Paper
 
 KEY = r"(fig|table)[A-Z]?[0-9]+"
-"""What a figure is called, as the Snakefile's wildcards know it."""
+"""The key of a figure; the wildcard constraint in the Snakefile is the same."""
 
 
 class Figure(Strict, frozen=True, kw_only=True):
-    """One data figure or table of a paper: a target, and what its paper's figures.py says of it."""
+    """One data figure or table of a paper: a target, and its declaration in figures.py."""
 
     paper: str
     key: str
@@ -32,12 +32,12 @@ class Figure(Strict, frozen=True, kw_only=True):
 
     @property
     def target(self) -> str:
-        """The name by which Snakemake builds it: chen2026_figH8."""
+        """The name of its Snakemake target, such as chen2026_figH8."""
         return f"{self.paper}_{self.key}"
 
     @property
     def title(self) -> str:
-        """What it shows, in a few words."""
+        """The title of its declaration."""
         return self.declared.title
 
     @property
@@ -52,7 +52,7 @@ class Figure(Strict, frozen=True, kw_only=True):
 
     @property
     def caption(self) -> str:
-        """What one reads under it."""
+        """The text below it."""
         return self.settings["caption"]
 
     @property
@@ -63,12 +63,12 @@ class Figure(Strict, frozen=True, kw_only=True):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All that its draw job depends on, beside its code and its tables, as plain data."""
+        """What its draw job depends on besides code and tables, as plain data."""
         return {"paper": self.paper, "key": self.key, **self.declared.resolved()}
 
     @property
     def code(self) -> str:
-        """The fingerprint of what draws it."""
+        """The fingerprint of the code that draws it."""
         template = self.settings["template"]
         own = f"flatlab.papers.{self.paper}.{self.key}"
         module = own if isinstance(self.declared, Own) else f"flatlab.plotting.{template}"
@@ -98,7 +98,7 @@ def targets() -> list[str]:
 
 
 def why_not(target: str) -> str:
-    """Why a target cannot be built, or nothing. Raises `PlanError` for what is no target."""
+    """Why a target cannot be built; "" if it can. Raises `PlanError` for an unknown target."""
     if target not in targets():
         hint = closest(target, targets()).partition("Known: ")[0]
         raise PlanError(f"unknown target {target!r}; {hint}`flatlab figures` lists them all")
@@ -110,7 +110,7 @@ def why_not(target: str) -> str:
 
 
 def claims_code(paper: str) -> str:
-    """What judges the claims of a paper, which may have none: the engine's fingerprint and its."""
+    """The fingerprint of the code that judges the claims of a paper, which may have none."""
     own = [f"flatlab.papers.{paper}.claims"]
     there = (PACKAGE / "papers" / paper / "claims.py").is_file()
     return fingerprint("flatlab.claims", *(own if there else []))
@@ -121,10 +121,7 @@ def _loaded() -> Papers:
 
 
 def load(folder: Path, experiments: Collection[str]) -> Papers:
-    """Run and check the figures.py of each paper in `folder`.
-
-    experiments: the keys that there are.
-    """
+    """Run and check the figures.py of each paper in `folder`.  experiments: all known keys."""
     return {
         path.parent.name: _load(path, experiments) for path in sorted(folder.glob("*/figures.py"))
     }
@@ -155,7 +152,7 @@ def _figure(
 ) -> Figure:
     """One declaration, checked."""
     if not re.fullmatch(KEY, key):
-        raise PlanError(f"{where}a figure is called as fig2, figH8 or table1 are")
+        raise PlanError(f"{where}a figure's key is like fig2, figH8 or table1")
     if paper.targets and key not in paper.targets:
         raise PlanError(f"{where}not among the paper's targets; {closest(key, paper.targets)}")
     if not isinstance(found, TEMPLATES):
@@ -177,6 +174,6 @@ def _figure(
 
 
 def _checked(record: Any, where: str) -> Any:
-    """The same record, with every value of the type that it must have."""
+    """The same record, with the type of every value checked."""
     content = {name: getattr(record, name) for name in record.__struct_fields__}
     return convert(content, type(record), where)

@@ -1,9 +1,9 @@
-"""Fingerprints of code: what a job computes with, apart from its inputs.
+"""Fingerprints of the code of a job.
 
-Snakemake tracks scripts, not the modules that they import. Each rule therefore carries the
-fingerprint of the modules it names and of all that they import from this package, so that an edit
-re-runs exactly the jobs that it can affect. Comments, docstrings and layout do not count, and the
-Python version that plans does not either.
+Snakemake tracks scripts, but not the modules that they import. Each rule therefore has a parameter
+with the fingerprint of its modules and of everything they import from this package, so that an edit
+re-runs exactly the jobs that it can affect. Comments, docstrings, layout and the version of Python
+do not change a fingerprint.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pathlib import Path
 
 from flatlab.plan.registry import PACKAGE
 
-# Planning, storing, what surrounds a job, the command line and the number of the version do not
-# change what a job computes; the format of the stored files has a version of its own.
+# Planning, storage, the code around a job, the command line and the version number do not change
+# the results of a job; the format of stored files has its own version.
 EXCLUDED = (
     *("flatlab", "flatlab.plan", "flatlab.store", "flatlab.jobs", "flatlab.cli"),
     "flatlab.version",
@@ -35,7 +35,7 @@ def fingerprint(*roots: str) -> str:
 
 @functools.cache
 def closure(*roots: str) -> frozenset[str]:
-    """The modules `roots` and every module of this package that they import, themselves or not."""
+    """The modules `roots` and all modules of this package that they import, also indirectly."""
     found: set[str] = set()
     waiting = list(roots)
     while waiting:
@@ -70,7 +70,7 @@ def _imports(module: str) -> tuple[str, ...]:
 
 
 def _parent(module: str, level: int) -> str:
-    """What the dots of a relative import stand for; nothing where there are none."""
+    """The package that a relative import starts from; "" for an absolute import."""
     if level == 0:
         return ""
     is_package = _file(module).name == "__init__.py"
@@ -89,7 +89,7 @@ def _tree(path: Path) -> ast.Module:
 
 
 def _canonical(node: object) -> str:
-    """A syntax tree as text, without docstrings, positions and what Python versions add empty."""
+    """A syntax tree as text, without docstrings, positions and empty fields."""
     if isinstance(node, ast.AST):
         fields = []
         for name, value in ast.iter_fields(node):
@@ -102,11 +102,11 @@ def _canonical(node: object) -> str:
         return f"{type(node).__name__}({','.join(fields)})"
     if isinstance(node, list):
         return f"[{','.join(map(_canonical, node))}]"
-    return ascii(node)  # what is printable depends on the Python version
+    return ascii(node)  # repr would depend on the version of Python
 
 
 def _joined(parts: list[ast.expr]) -> list[ast.expr]:
-    """The parts of an f-string with neighbouring texts as one: versions cut them differently."""
+    """The parts of an f-string with adjacent text joined; Python versions split it differently."""
     result: list[ast.expr] = []
     for part in parts:
         if isinstance(part, ast.Constant) and result and isinstance(result[-1], ast.Constant):
@@ -117,7 +117,7 @@ def _joined(parts: list[ast.expr]) -> list[ast.expr]:
 
 
 def _is_text(node: object) -> bool:
-    """A string that stands alone: a docstring."""
+    """Whether a node is a docstring."""
     return (
         isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Constant)

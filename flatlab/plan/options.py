@@ -1,25 +1,27 @@
 """Options as data: the class `Options` of an architecture or a family, read without importing it.
 
 Planning must not wait for torch. It evaluates the class alone, from the syntax of its file. The
-class may therefore use the names of this module, Python's builtins and the literals that its file
-assigns, and nothing else.
+class may therefore use the names in `VOCABULARY`, Python's builtins and the literals that its file
+assigns, and nothing else. An option that is itself a key names its folder in `FOLDERS`.
 """
 
 from __future__ import annotations
 
 import ast
 import functools
+from collections.abc import Callable, Mapping
 from math import prod
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
+import msgspec
 from msgspec import Meta, field
 
-from flatlab.plan.registry import assignments, path_of
-from flatlab.plan.schema import Key, PlanError, Strict
+from flatlab.plan.registry import assignments, check_known, path_of
+from flatlab.plan.schema import Key, PlanError, Strict, convert
 
 VOCABULARY: dict[str, Any] = {
     **{kind.__name__: kind for kind in (Meta, Strict)},
-    **{"Annotated": Annotated, "Literal": Literal, "Any": Any, "Key": Key},
+    **{"Annotated": Annotated, "ClassVar": ClassVar, "Literal": Literal, "Any": Any, "Key": Key},
     **{"field": field, "prod": prod, "__name__": __name__},
 }
 
@@ -48,3 +50,24 @@ def options_of(folder: str, key: str) -> type[Strict]:
             f"{', '.join(name for name in VOCABULARY if name[0] != '_')} and literals"
         ) from None
     return namespace["Options"]
+
+
+def checked(
+    given: Mapping[str, Any], kind: type[Strict], where: str | Callable[[str], str] = ""
+) -> dict[str, Any]:
+    """The options of `kind`: those that `given` has, checked, and the defaults of the others.
+
+    where: as for `convert`. Keys that `kind` does not have are left alone.
+    """
+    stated = {key: given[key] for key in kind.__struct_fields__ if key in given}
+    record = convert(stated, kind, where)
+    options: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(record))
+    for key, folder in folders_of(kind).items():
+        if options[key] is not None:
+            check_known(folder, options[key], where(key) if callable(where) else f"{where}{key}")
+    return options
+
+
+def folders_of(kind: type[Strict]) -> dict[str, str]:
+    """The options that are keys, and of which folder: {"activation": "train/layers"}."""
+    return getattr(kind, "FOLDERS", {})

@@ -1,4 +1,4 @@
-"""What is published: the tables, verdicts and figures in `results/published/<scale>/`."""
+"""The published tables, verdicts and figures in `results/published/<scale>/`."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ PUBLISHED = Path("results", "published")
 
 
 def published_scales() -> list[str]:
-    """The scales at which something is published, the largest first."""
+    """The scales with published results, the largest first."""
     there = [scale for scale in SCALES if (PUBLISHED / scale / "provenance.json").is_file()]
     return there[::-1]
 
 
 def published_figures(scale: str) -> list[Figure]:
-    """What is published at a scale, with all tables it shows, of the figures of this version."""
+    """The figures of this version whose verdicts and tables are published at a scale."""
     return [figure for figure in _with_verdicts(scale) if not _lacks(figure, scale)]
 
 
 def outdated(experiment_of: Callable[[str, str], Experiment]) -> Iterator[str]:
-    """What was published and is not what this version would publish, in sentences for each scale.
+    """Where published results differ from what this version computes, in a sentence per finding.
 
     experiment_of: the experiment of a key and a scale.
     """
@@ -36,7 +36,7 @@ def outdated(experiment_of: Callable[[str, str], Experiment]) -> Iterator[str]:
         there = {key: about for key, about in made.items() if _table(scale, key).is_file()}
         known = experiment_keys()
         if gone := [key for key in there if key not in known]:
-            yield f"{place} has tables of no experiment, to be removed: {', '.join(gone)}"
+            yield f"{place} has tables of experiments that no longer exist: {', '.join(gone)}"
         changed = [
             key
             for key, about in there.items()
@@ -57,7 +57,7 @@ def _with_verdicts(scale: str) -> list[Figure]:
 
 
 def _lacks(figure: Figure, scale: str) -> bool:
-    """Whether something that a figure is drawn from is not published."""
+    """Whether a table of a figure is not published."""
     shown = [*figure.experiments, *(f"{key}.correlations" for key in figure.correlated)]
     return not all(_table(scale, name).is_file() for name in shown)
 
@@ -71,9 +71,9 @@ def _differs(
     experiment_of: Callable[[str, str], Experiment],
     recorded: Mapping[str, list[str]],
 ) -> bool:
-    """Whether a stage was made by code that is not its code now.
+    """Whether the code of a stage has changed since.
 
-    recorded: codes by stage. They may be of some packs alone, or of none where nobody recorded it.
+    recorded: fingerprints by stage, of all packs or of some; a stage without one counts as changed.
     """
     now = experiment.code()
     for other in experiment.needs():

@@ -88,33 +88,15 @@ def training_keys_of(optimizer: str) -> list[str]:
     return literal(path_of("train/optimizers", optimizer), "READS")
 
 
-def families_of_grids() -> list[str]:
-    """The families that grids are measured by: those with a literal SETTINGS."""
-    return [key for key in keys_of("metrics") if "SETTINGS" in assignments(path_of("metrics", key))]
-
-
 def joined(families: str) -> list[str]:
     """The families that one job measures and one file holds: `accuracy+geometry` are two."""
     return families.split("+")
 
 
-def settings_of(families: str) -> list[str]:
-    """The keys of a grid's `measure` section that families depend on: their literals SETTINGS.
-
-    families: one, or several as in `joined`. One with a function `measure` is evaluated on the
-    grid's sample sets, and depends on them.
-    """
-    used: list[str] = []
-    for path in (path_of("metrics", family) for family in joined(families)):
-        body = ast.parse(path.read_text()).body
-        on_samples = "measure" in {n.name for n in body if isinstance(n, ast.FunctionDef)}
-        used += [*(["samples"] if on_samples else []), *literal(path, "SETTINGS")]
-    return list(dict.fromkeys(used))
-
-
-def arguments_of(simulation: str) -> dict[str, str]:
-    """What an experiment of a simulation states, with meanings: its literal SETTINGS."""
-    return literal(path_of("simulations", simulation), "SETTINGS")
+def measures_samples(family: str) -> bool:
+    """Whether a family is evaluated on the sample sets of a grid: it has a function `measure`."""
+    body = ast.parse(path_of("metrics", family).read_text()).body
+    return "measure" in {node.name for node in body if isinstance(node, ast.FunctionDef)}
 
 
 def experiment_keys(folder: Path | None = None) -> list[str]:

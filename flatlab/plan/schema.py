@@ -1,7 +1,7 @@
-"""What a configuration and a grid may say: every key with its type, range and meaning.
+"""The schema of a configuration, and how YAML is checked against a schema.
 
-The classes are the schema. `convert` turns a mapping read from YAML into one of them, or raises a
-`PlanError` of one sentence that names the file and the key.
+Classes are schemas: each field has a type, a range and a description. `convert` turns a mapping
+into an instance, or raises a `PlanError` of one sentence that names the file and the key.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal, get_args
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 Scale = Literal["demo", "short", "paper"]
 SCALES: tuple[str, ...] = get_args(Scale)
@@ -20,11 +20,11 @@ Key = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]*$", description="lower case,
 
 
 class PlanError(ValueError):
-    """A configuration that cannot be built; the message names the culprit and the remedy."""
+    """An invalid configuration or experiment; the message names the culprit and the remedy."""
 
 
 class Strict(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """An immutable record that refuses keys it does not know."""
+    """An immutable record that refuses unknown keys."""
 
 
 class Config(Strict, frozen=True):
@@ -33,55 +33,26 @@ class Config(Strict, frozen=True):
     scale: Annotated[Scale, Meta(description="how large the experiments are")] = "demo"
     papers: Annotated[
         Literal["all"] | Annotated[list[str], Meta(min_length=1)],
-        Meta(description="whose figures to build"),
-    ] = "all"
-    device: Annotated[Literal["cpu", "cuda"], Meta(description="where to train and measure")] = (
-        "cpu"
-    )
+        Meta(description="whose figures `snakemake` builds; any other is built by its name"),
+    ] = field(default_factory=lambda: ["chen2026"])
+    device: Annotated[
+        Literal["cpu", "cuda"], Meta(description="where networks are trained and measured")
+    ] = "cpu"
     save_every_s: Annotated[
-        float, Meta(gt=0, description="seconds of training that a killed job loses at most")
+        float, Meta(gt=0, description="training lost by a killed job, at most")
     ] = 60.0
     packs: Annotated[
         Literal["all", "measured"],
-        Meta(description="measured: those whose metric files are there, and nothing is trained"),
+        Meta(description="measured: only packs with metric files, and no training"),
     ] = "all"
     stand_ins: Annotated[
-        dict[str, str], Meta(description="data sets that take the place of others, by their keys")
+        dict[str, str], Meta(description="data sets to be replaced, and their replacements")
     ] = {}
-    data_folder: Annotated[str | None, Meta(description="where data sets lie, or are put")] = None
-
-
-class Adaptive(Strict, frozen=True):
-    """How the family `adaptive` estimates sharpness and sensitivity; defaults as in chen2026."""
-
-    outputs: Annotated[
-        Literal["sigmoid", "network"],
-        Meta(description="sigmoid: appended to the network's outputs"),
-    ] = "sigmoid"
-    targets: Annotated[
-        Literal["labels", "own"],
-        Meta(description="of the loss; own: the outputs themselves, as of a network that fits"),
-    ] = "labels"
-    rho: Annotated[float, Meta(gt=0, description="relative size of the changes of weights")] = 0.1
-    draws: Annotated[int, Meta(ge=2, description="changes of weights, each with its negative")] = 50
-    trace: Annotated[
-        Literal["exact", "random", "none"],
-        Meta(description="limit of small rho: a pass per sample and output, random signs, or not"),
-    ] = "random"
-    probes: Annotated[int, Meta(ge=2, description="of trace random: draws of signs")] = 10
-    tolerance: Annotated[float, Meta(gt=0, lt=1, description="relative, of the norm of J")] = 1e-3
-    iterations: Annotated[int, Meta(ge=1, description="towards the norm of J at most")] = 30
-    ascent_steps: Annotated[int, Meta(ge=0, description="of the ascent of secants; 0: none")] = 30
-    ascent_start: Annotated[float, Meta(gt=0, description="standard deviation of its start")] = 0.1
-    ascent_lr: Annotated[float, Meta(gt=0, description="of Adam in the ascent")] = 0.1
-    drop_above: Annotated[
-        Annotated[float, Meta(gt=0)] | None,
-        Meta(description="a network is flagged where a standard error exceeds this share"),
-    ] = 0.15
+    data_folder: Annotated[str | None, Meta(description="where data sets are kept")] = None
 
 
 def closest(name: str, known: Iterable[str]) -> str:
-    """The remedy for a misspelt name: the closest known one, then all of them."""
+    """The remedy for a misspelt name: the closest known name, then all known names."""
     known = sorted(known)
     match = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f"did you mean {match[0]!r}? " if match else ""
@@ -89,7 +60,7 @@ def closest(name: str, known: Iterable[str]) -> str:
 
 
 def refuse_unknown(mapping: Mapping[Any, Any], known: Iterable[str], where: str) -> None:
-    """Raise where `mapping` has a key that is not among `known`."""
+    """Raise `PlanError` if `mapping` has a key that is not in `known`."""
     known = list(known)
     for key in mapping:
         if key not in known:
@@ -99,8 +70,8 @@ def refuse_unknown(mapping: Mapping[Any, Any], known: Iterable[str], where: str)
 def convert(mapping: object, kind: type[Strict], where: str | Callable[[str], str]) -> Any:
     """Check `mapping` against `kind` and return an instance of it.
 
-    where: what precedes a key in messages, "experiments/mlp-grid.yaml: training.", or a function of
-    the key where its keys come from several places.
+    where: precedes the key in messages, such as "experiments/mlp-grid.yaml: training."; a function
+    of the key if the keys come from several places.
     """
     place = where if callable(where) else lambda key: f"{where}{key}"
     if not isinstance(mapping, Mapping):
@@ -117,7 +88,10 @@ def convert(mapping: object, kind: type[Strict], where: str | Callable[[str], st
                 f"{place('.'.join([*inside.split(), missing[1]]))} is missing"
             ) from None
         if path.startswith("key"):
-            sentence, path = "a name here is lower case, digits and hyphens", path.partition("$")[2]
+            path = path.partition("$")[2]
+            unknown = re.match("Invalid enum value '(.*)'", sentence)
+            sentence = "a name here is lower case, digits and hyphens"
+            sentence = f"unknown name {unknown[1]!r}" if unknown else sentence
         path = path.lstrip("$.").rstrip("`")
         key = re.split(r"[.\[]", path)[0]
         rest = path.removeprefix(key).replace("[...]", " (an entry)")

@@ -1,7 +1,7 @@
-"""What `flatlab/papers/<paper>/figures.py` is written in: a record per paper, a record per figure.
+"""The records of `flatlab/papers/<paper>/figures.py`: one per paper, one per figure.
 
-The class of a figure names what draws it: `Curves` is `flatlab/plotting/curves.py`, and `Own` is
-a module of the paper's folder that is called as the figure is. Plain data; nothing is drawn here.
+The class of a figure names the module that draws it: `Curves` is `flatlab/plotting/curves.py`, and
+`Own` is the module of the paper's folder with the figure's name. Nothing is drawn here.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from flatlab.plan.schema import Strict, closest
 
 Names = Annotated[tuple[str, ...], Meta(min_length=1)]
 Look = tuple[str, str, str]
-"""Colour, marker and dash of a line, as matplotlib writes them."""
+"""Colour, marker and dash of a line, in matplotlib's notation."""
 
 
 class Paper(Strict, frozen=True, kw_only=True):
     """A publication: `PAPER` of its figures.py.
 
-    targets: its data figures and tables, in order, whether they are declared or not; empty where
-    those declared are all.  needs: of targets that cannot be built, what is missing.
+    targets: all its data figures and tables in order, declared or not; empty if all are declared.
+    needs: what is missing for targets that cannot be built yet.
     """
 
     title: str
@@ -32,16 +32,16 @@ class Paper(Strict, frozen=True, kw_only=True):
 
 
 class Shown(Strict, frozen=True):
-    """experiments: one key, or several, whose tables are shown; it alone needs no name."""
+    """experiments: the key or keys whose tables are shown; the only positional argument."""
 
     experiments: str | Names
 
 
 class Declaration(Shown, frozen=True, kw_only=True):
-    """What every figure says of itself: an entry of `FIGURES`.
+    """What all figures declare: an entry of `FIGURES`.
 
-    caption: what one reads below the figure, as sentences.  size_inches: width and height; the
-    template's own where it is None.
+    caption: the sentences below the figure.  size_inches: width and height; None for the default
+    of the template.
     """
 
     SIZE: ClassVar[tuple[float, float]]
@@ -61,7 +61,7 @@ class Declaration(Shown, frozen=True, kw_only=True):
         return ()
 
     def resolved(self) -> dict[str, Any]:
-        """All of it as plain data, with what the template supplies filled in."""
+        """The declaration as plain data, with the defaults of the template filled in."""
         sentences = (self.caption,) if isinstance(self.caption, str) else self.caption
         content = {
             **msgspec.to_builtins(self),
@@ -74,17 +74,17 @@ class Declaration(Shown, frozen=True, kw_only=True):
         return msgspec.json.decode(msgspec.json.encode(content))  # lists where there are tuples
 
     def contradiction(self) -> tuple[str, str] | None:
-        """An option and what is wrong with it beside the others, or None."""
+        """An option that contradicts others, and a sentence about it; None if there is none."""
         return None
 
 
 class Curves(Declaration, frozen=True, kw_only=True):
-    """Quantities through training, mean and spread over the seeds: a panel per quantity.
+    """Quantities during training, mean and spread over the seeds, in a panel per quantity.
 
-    where: hyper-parameters that the shown settings share.  samples: sample sets.  line: what a
-    line is of; with `quantity` all quantities share a panel, and there is one panel per entry of
-    `axes`, {title: linear or logarithmic}.  marks: whether to mark where interpolation begins.
-    looks: of lines that are not to look as in other figures, by name.
+    where: hyper-parameters that the settings shown have in common.  samples: sample sets.
+    line: what each line stands for; with `quantity` all quantities share a panel, and there is one
+    panel per entry of `axes`, {title: linear or logarithmic}.  marks: whether to mark the start of
+    interpolation.  looks: lines that look different from those in other figures, by name.
     """
 
     SIZE = (11.0, 7.0)
@@ -99,16 +99,16 @@ class Curves(Declaration, frozen=True, kw_only=True):
     looks: dict[str, Look] = {}
 
     def contradiction(self) -> tuple[str, str] | None:
-        """Panels are either of quantities, or of axes."""
+        """Panels are given either by quantities or by axes."""
         if (self.line == "quantity") != bool(self.axes):
             return "axes", "line='quantity' needs it, as {title: 'linear'}, and nothing else does"
         return None
 
 
 class Pairs(Declaration, frozen=True, kw_only=True):
-    """Every quantity against every other at the end of training, of one experiment.
+    """Every quantity against every other at the end of training, for one experiment.
 
-    seeds: shows the runs of these alone, with correlations of their own.
+    seeds: the only seeds shown and correlated; all if empty.
     """
 
     SIZE = (13.0, 13.0)
@@ -118,14 +118,14 @@ class Pairs(Declaration, frozen=True, kw_only=True):
 
     @property
     def correlated(self) -> tuple[str, ...]:
-        """A selection of seeds has correlations of its own, computed as it is drawn."""
+        """The correlations of a selection of seeds are computed when the figure is drawn."""
         return () if self.seeds else self.keys
 
 
 class Scatter(Declaration, frozen=True, kw_only=True):
     """One quantity against another at the end of training: a column per experiment, a row per pair.
 
-    pairs: abscissa and ordinate.  fit: whether to draw the line of least squares.
+    pairs: abscissa and ordinate.  fit: whether to draw the least-squares line.
     """
 
     SIZE = (11.0, 7.6)
@@ -135,15 +135,15 @@ class Scatter(Declaration, frozen=True, kw_only=True):
 
     @property
     def correlated(self) -> tuple[str, ...]:
-        """The correlation stands in the panel."""
+        """Each panel states its correlation."""
         return self.keys
 
 
 class Forest(Declaration, frozen=True, kw_only=True):
-    """Correlations with their intervals below each other: a column per experiment.
+    """Correlations with their confidence intervals, in a column per experiment.
 
-    pairs: what is correlated at the end of training, grouped by the first of the two.  names: of
-    quantities, as they are printed.  parts: quantities that are a part of another,
+    pairs: quantities to correlate at the end of training, grouped by the first of each pair.
+    names: printed names of quantities.  parts: quantities that are one entry of another,
     {"bound_d kernel": {"of": "bound_by_norm", "norm": "kernel", "bound": "d"}}.
     """
 
@@ -154,14 +154,14 @@ class Forest(Declaration, frozen=True, kw_only=True):
     parts: dict[str, dict[str, str]] = {}
 
     def contradiction(self) -> tuple[str, str] | None:
-        """A part is a part of something."""
+        """Each part names its quantity."""
         return _nameless(self.parts)
 
 
 class Heatmap(Declaration, frozen=True, kw_only=True):
-    """The correlation matrix of some quantities, of one experiment.
+    """The correlation matrix of some quantities of one experiment.
 
-    kind: over all runs, of deviations from the settings' means, or of these means.
+    kind: over all runs, of their deviations from the means of the settings, or of these means.
     """
 
     SIZE = (6.5, 6.0)
@@ -171,16 +171,16 @@ class Heatmap(Declaration, frozen=True, kw_only=True):
 
     @property
     def correlated(self) -> tuple[str, ...]:
-        """It shows nothing else."""
+        """The matrix itself."""
         return self.keys
 
 
 class Table(Declaration, frozen=True, kw_only=True):
-    """Mean and deviation over networks at the end of training, beside what the paper prints.
+    """Mean and standard deviation over networks at the end of training, next to the paper's values.
 
-    rows: quantities, with a name and an explanation.  by: the hyper-parameter that tells the
-    columns apart.  columns: its values, with the columns' titles.  printed: by quantity and value,
-    mean and standard deviation.  parts: as in `Forest`.
+    rows: quantities, each with a name and an explanation.  by: the hyper-parameter that the columns
+    differ in.  columns: its values, with the titles of the columns.  printed: the paper's mean and
+    standard deviation by quantity and value.  parts: as in `Forest`.
     """
 
     SIZE = (9.0, 3.6)
@@ -192,7 +192,7 @@ class Table(Declaration, frozen=True, kw_only=True):
     parts: dict[str, dict[str, str]] = {}
 
     def contradiction(self) -> tuple[str, str] | None:
-        """What is printed belongs to a row and a column."""
+        """Printed values belong to a row and a column."""
         for row, numbers in self.printed.items():
             if row not in self.rows:
                 return "printed", f"unknown row {row!r}; {closest(row, self.rows)}"
@@ -204,19 +204,19 @@ class Table(Declaration, frozen=True, kw_only=True):
 
 
 class Own(Declaration, frozen=True, kw_only=True):
-    """A figure of its own kind: `frame` and `draw` of `flatlab/papers/<paper>/<figure>.py`."""
+    """A figure that no template draws: `flatlab/papers/<paper>/<figure>.py` does."""
 
     SIZE = (11.0, 7.0)
 
 
 def _nameless(parts: dict[str, dict[str, str]]) -> tuple[str, str] | None:
-    """What is wrong with parts that do not say what they are parts of."""
+    """The complaint about a part that does not name its quantity."""
     for name, part in parts.items():
         if "of" not in part:
-            return "parts", f"{name!r} must name the quantity that it is a part of, {{'of': ...}}"
+            return "parts", f"{name!r} must name the quantity it is an entry of, {{'of': ...}}"
     return None
 
 
 TEMPLATES: tuple[type[Declaration], ...] = (Curves, Pairs, Scatter, Forest, Heatmap, Table, Own)
 ONE_EXPERIMENT = (Curves, Pairs, Heatmap, Table)
-"""Of these the first argument is one key."""
+"""Templates that show exactly one experiment."""

@@ -1,11 +1,11 @@
-"""Figures: what a paper's figures.py declares, drawn by the template that it names.
+"""Figures: each is declared in its paper's figures.py and drawn by the template that it names.
 
-A template is a module of this folder; a figure of its own kind is one in its paper's folder. Both
-have two pure functions. `frame(figure, tables, correlations)` selects what is shown, as one pandas
-table, which becomes the figure's CSV. `draw(fig, frame, figure)` draws that table and sees nothing
-else, so that the CSV is exactly what is drawn. Title, caption and what the tables hold are added
-here, the same for every figure. Templates are imported by name, so that an edit to one redraws its
-own figures alone.
+A template is a module of this folder; a figure of its own kind is a module of its paper's folder.
+Both have two pure functions. `frame(figure, tables, correlations)` selects what is shown, as one
+pandas table, which becomes the figure's CSV. `draw(fig, frame, figure)` draws that table and sees
+nothing else, so that the CSV is exactly what is drawn. The title and the caption, which says what
+the tables hold, are added here in the same way for every figure. Templates are imported by name, so
+that an edit to one redraws only its own figures.
 """
 
 from __future__ import annotations
@@ -16,8 +16,14 @@ import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # papers' figures.py import this package at plan time, which does without
+if TYPE_CHECKING:  # papers' figures.py import this package at plan time, which does without xarray
     import xarray as xr
+
+Settings = Mapping[str, Any]
+"""What a figure is: the `settings` of a `plan.Figure`."""
+
+Tables = Mapping[str, "xr.Dataset"]
+"""Tables by experiment."""
 
 FORMATS = ("pdf", "svg", "png")
 STYLE: dict[str, Any] = {
@@ -28,7 +34,7 @@ STYLE: dict[str, Any] = {
     "axes.titlesize": 9,
     "figure.dpi": 100,
     "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib: the same everywhere
+    "font.sans-serif": ["DejaVu Sans"],  # part of matplotlib: the same everywhere
     "font.size": 8,
     "grid.color": "0.8",
     "legend.frameon": False,
@@ -38,54 +44,37 @@ STYLE: dict[str, Any] = {
     "patch.force_edgecolor": True,
     "pdf.fonttype": 42,  # text stays text
     "savefig.dpi": 200,
-    "svg.hashsalt": "flatlab",  # identifiers that repeat
+    "svg.hashsalt": "flatlab",  # the same identifiers every time
     "text.color": "0.15",
     "xtick.color": "0.15",
     "xtick.labelsize": 6,
     "ytick.color": "0.15",
     "ytick.labelsize": 6,
 }
-"""Colours and order of drawing as in seaborn's style "ticks", which takes a second to load."""
+"""Colours and drawing order of seaborn's style "ticks"; importing it takes most of a second."""
 
 
-def make(
-    figure: Mapping[str, Any],
-    tables: Mapping[str, xr.Dataset],
-    correlations: Mapping[str, xr.Dataset],
-) -> dict[str, bytes]:
+def make(figure: Settings, tables: Tables, correlations: Tables) -> dict[str, bytes]:
     """Draw a figure: the content of its files by extension (pdf, svg, png, csv).
 
-    figure: the `settings` of a `plan.Figure`.  tables: by experiment.  correlations: those that the
-    figure reads, by experiment.
+    correlations: of the experiments whose correlations the figure shows.
     """
     import matplotlib as mpl
-
-    mpl.use("Agg")
     from matplotlib.figure import Figure
 
     template = template_of(figure)
     frame = template.frame(figure, tables, correlations)
-    files = {"csv": frame.to_csv(index=False).encode()}
     with mpl.rc_context(STYLE):  # type: ignore[arg-type]
-        fig = Figure(figsize=figure["size_inches"], layout="constrained")
+        fig: Any = Figure(figsize=figure["size_inches"], layout="constrained")
         template.draw(fig.subfigures(), frame, figure)  # below the title, above the caption
-        shown = [table.attrs for table in tables.values()]
-        scale, data = (
-            " and ".join(dict.fromkeys(a[key] for a in shown)) for key in ("scale", "data")
-        )
-        title = f"{figure['paper']} {figure['key']} ({scale} on {data}): {figure['title']}"
-        fig.suptitle(title, fontsize=12, x=0.01, ha="left")
-        text = " ".join([figure["caption"], f"Scale {scale}:", *map(about, tables.values())])
-        text = textwrap.fill(text, int(figure["size_inches"][0] * 16), break_on_hyphens=False)
-        fig.supxlabel(text, fontsize=8, x=0.01, ha="left", color="0.25")
-        fig.draw_without_rendering()
-        fig.set_layout_engine()  # none any more: laid out once, the same in every format
-        for extension in FORMATS:
-            files[extension] = _render(fig, extension)
-    return files
+        _title_and_caption(fig, figure, tables)
+        fig.get_layout_engine().execute(fig)
+        fig.set_layout_engine()  # laid out once, the same in every format
+        pictures = {extension: _render(fig, extension) for extension in FORMATS}
+    return {"csv": frame.to_csv(index=False).encode(), **pictures}
 
 
-def template_of(figure: Mapping[str, Any]) -> Any:
+def template_of(figure: Settings) -> Any:
     """The module that draws a figure."""
     if figure["template"] == "own":
         return importlib.import_module(f"flatlab.papers.{figure['paper']}.{figure['key']}")
@@ -93,21 +82,39 @@ def template_of(figure: Mapping[str, Any]) -> Any:
 
 
 def about(table: xr.Dataset) -> str:
-    """What a table holds, for the caption: no stand-in can pass for the paper's."""
+    """What a table holds, for the caption, so that no stand-in can pass for the paper's."""
     a = table.attrs
     stands_in = f" It stands in for the paper's {a['stands_in_for']}." if a["stands_in_for"] else ""
     return f"{a['name']}, {a['extent']}.{stands_in}"
 
 
+def _title_and_caption(fig: Any, figure: Settings, tables: Tables) -> None:
+    """Both name the scale and the data, so that a demo figure cannot pass for the paper's."""
+    scale, data = (
+        " and ".join(dict.fromkeys(table.attrs[key] for table in tables.values()))
+        for key in ("scale", "data")
+    )
+    title = f"{figure['paper']} {figure['key']} ({scale} on {data}): {figure['title']}"
+    fig.suptitle(title, fontsize=12, x=0.01, ha="left")
+    text = " ".join([figure["caption"], f"Scale {scale}:", *map(about, tables.values())])
+    text = textwrap.fill(text, int(figure["size_inches"][0] * 16), break_on_hyphens=False)
+    fig.supxlabel(text, fontsize=8, x=0.01, ha="left", color="0.25")
+
+
 def _render(fig: Any, extension: str) -> bytes:
+    """One picture file. It contains no date, so that the same figure has the same bytes."""
+    options: dict[str, Any] = {
+        "pdf": {"metadata": {"CreationDate": None}},
+        "svg": {"metadata": {"Date": None}},
+        "png": {"pil_kwargs": {"compress_level": 0}},  # `_with_palette` compresses it
+    }
     buffer = io.BytesIO()
-    no_date = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}[extension]
-    fig.savefig(buffer, format=extension, metadata=no_date)
+    fig.savefig(buffer, format=extension, **options[extension])
     return _with_palette(buffer) if extension == "png" else buffer.getvalue()
 
 
 def _with_palette(picture: io.BytesIO) -> bytes:
-    """A PNG of 256 colours: a third of the size, and no colour that an eye could tell from it."""
+    """A PNG of 256 colours: a third of the size, with no difference that an eye could see."""
     from PIL import Image
 
     with Image.open(picture) as full:

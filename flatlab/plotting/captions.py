@@ -1,7 +1,7 @@
-"""Sentences that several captions share, each written once. Plain strings: nothing is imported.
+"""Sentences that several captions share, as plain strings; this module imports nothing.
 
-They are read when a figure is planned and become part of its settings: an edit here redraws the
-figures that use the sentence, and no other.
+They become part of a figure's settings when it is planned, so that an edit here redraws only the
+figures that use the sentence.
 """
 
 LEARNING_RATES = "Batch size 20."
@@ -21,17 +21,16 @@ ONE_SETTING = (
 )
 MARKS = (
     "Dashed vertical marks: the first checkpoint where the mean training loss is below 0.01 and "
-    "interpolation begins; a setting without one does not get there."
+    "interpolation begins; a setting without a mark does not reach it."
 )
 ONE_MARK = (
     "The dashed vertical mark: the first checkpoint where the mean training loss is below 0.01."
 )
 
 MISCLASSIFIED = (
-    "Losses are those of the whole sets; the rest are means over fixed test samples, and over "
-    "those test samples that a network gets wrong at that checkpoint. Where some networks get "
-    "nothing wrong, the mean is over the others; where no network gets anything wrong, there is a "
-    "gap."
+    "Losses are computed on the whole sets; the other quantities are means over fixed test "
+    "samples, and over those that a network misclassifies at that checkpoint. A network that "
+    "misclassifies none is left out of the mean; a gap means that no network misclassifies any."
 )
 CHAIN_OF_BOUNDS = (
     "Means over fixed training samples. A is the maximum local sensitivity (MLS), which B, C and D "
@@ -45,6 +44,6 @@ CORRELATION = (
     "bootstrap, stratified by setting)."
 )
 GAP = (
-    "The gap is training minus test accuracy, in percentage points; relative sharpness is that of "
-    "the last layer."
+    "The gap is training minus test accuracy, in percentage points; relative sharpness is "
+    "computed for the last layer."
 )

@@ -1,29 +1,24 @@
-"""Template `Forest`: correlations with their intervals below each other, an experiment per column.
+"""Template `Forest`: correlations with their intervals one below the other, a panel per experiment.
 
-seaborn's pointplot would compute its intervals itself, by a bootstrap of its own.
+seaborn's pointplot would compute intervals with a bootstrap of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 
+from flatlab.plotting import Settings, Tables
 from flatlab.plotting.quantities import require, with_parts
-from flatlab.plotting.style import KINDS, heading, short_label_of
+from flatlab.plotting.style import KINDS, Look, heading, legend, short_label_of
 from flatlab.stats import Correlations
 from flatlab.tables.selection import columns_of, end_of_training
 
 
-def frame(
-    figure: Mapping[str, Any],
-    tables: Mapping[str, xr.Dataset],
-    correlations: Mapping[str, xr.Dataset],
-) -> pd.DataFrame:
-    """A correlation of one kind with its interval, and the number of its networks, per row.
+def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+    """One correlation per row, with its kind, its interval and the number of its networks.
 
     kind: `pooled`, over all networks, or `within` settings.  A pair has no value where one of its
     quantities was not measured in an experiment.
@@ -51,42 +46,33 @@ def frame(
     return pd.DataFrame(rows, columns=header)
 
 
-def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
-    """A line per pair; groups of pairs apart."""
-    from matplotlib.lines import Line2D
-
+def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
+    """A line per pair, with gaps between the groups of pairs."""
+    pairs = figure["pairs"]
+    groups = list(dict.fromkeys(first for first, _ in pairs))
+    places = np.array([-n - 0.7 * groups.index(first) for n, (first, _) in enumerate(pairs)])
     experiments = list(dict.fromkeys(frame["experiment"]))
-    firsts = [x for x, _ in figure["pairs"]]
-    groups = list(dict.fromkeys(firsts))
-    places = [-n - 0.7 * groups.index(first) for n, first in enumerate(firsts)]
     axes = fig.subplots(1, len(experiments), sharex=True, sharey=True, squeeze=False)[0]
     for experiment, ax in zip(experiments, axes, strict=True):
         _intervals(ax, frame[frame["experiment"] == experiment], places)
         ax.axvline(0, color="0.6", lw=0.7, zorder=0.5)
         ax.set_title(experiment, loc="left")
-        ax.set(xlim=(-1.05, 1.05), xlabel=r"Pearson's $\rho$", ylabel="")
-        ax.set_xticks([-1, -0.5, 0, 0.5, 1])
+        ax.set(xlim=(-1.05, 1.05), xlabel=r"Pearson's $\rho$", xticks=[-1, -0.5, 0, 0.5, 1])
         ax.grid(axis="x", lw=0.3, color="0.85")
     labels = [
         " and ".join(figure["names"].get(name, short_label_of(name)) for name in pair)
-        for pair in figure["pairs"]
+        for pair in pairs
     ]
     axes[0].set_yticks(places, labels, fontsize=8)
-    handles = [
-        Line2D([], [], color=color, marker=marker, ms=5, mew=0, lw=1.2, label=label)
-        for color, marker, label in KINDS.values()
-    ]
-    fig.legend(handles=handles, loc="outside upper left", ncols=2)
+    legend(fig, {name: Look(color, marker) for color, marker, name in KINDS.values()})
 
 
-def _intervals(ax: Any, rows: pd.DataFrame, places: Sequence[float]) -> None:
-    """A point and a bar per correlation, the kinds of it beside each other."""
-    from seaborn import scatterplot
-
+def _intervals(ax: Any, rows: pd.DataFrame, places: np.ndarray) -> None:
+    """A point and a bar per correlation, its two kinds one above the other."""
     for shift, (kind, (color, marker, _)) in zip((0.15, -0.15), KINDS.items(), strict=True):
         here = rows[rows["kind"] == kind]
-        y = np.array(places) + shift
-        scatterplot(x=here["rho"].values, y=y, color=color, marker=marker, s=25, linewidth=0, ax=ax)
+        y = places + shift
+        ax.plot(here["rho"], y, ms=5, **Look(color, marker, "").options)
         ax.hlines(y, here["low"], here["high"], color=color, lw=1.2)
     for place, rho in zip(places, rows["rho"][rows["kind"] == "pooled"], strict=True):
         if np.isnan(rho):

@@ -1,4 +1,4 @@
-"""The axis of iterations, linear or logarithmic as the checkpoints are spaced."""
+"""The axis of iterations, linear or logarithmic like the spacing of the checkpoints."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def log_spaced(checkpoints: Sequence[float] | np.ndarray) -> bool:
-    """Whether the positive checkpoints are spaced more evenly in their logarithm."""
+    """Whether the positive checkpoints are spaced more evenly on a logarithmic axis."""
     positive = np.asarray(checkpoints, dtype=float)
     positive = positive[positive > 0]
     if len(positive) < 3:
@@ -20,8 +20,8 @@ def log_spaced(checkpoints: Sequence[float] | np.ndarray) -> bool:
 
 
 def horizontal(ax: Any, iterations: Sequence[float]) -> str:
-    """Make the horizontal axis that of iterations, the same in all panels. Returns its label."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+    """Set up the horizontal axis, the same for all panels, and return its label."""
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
     if log_spaced(iterations):
         ax.set_xscale("log")
@@ -31,5 +31,5 @@ def horizontal(ax: Any, iterations: Sequence[float]) -> str:
         return "iteration"
     unit = 1000 if iterations and iterations[-1] >= 20_000 else 1
     ax.xaxis.set_major_locator(MaxNLocator(6))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x / unit:g}"))
+    ax.xaxis.set_major_formatter(lambda x, _: f"{x / unit:g}")
     return "iteration (thousands)" if unit > 1 else "iteration"

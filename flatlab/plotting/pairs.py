@@ -1,30 +1,28 @@
 """Template `Pairs`: every quantity against every other at the end of training, a point per network.
 
-seaborn's PairGrid would make a figure of its own; these are its panels.
+seaborn's PairGrid would create a figure of its own and takes several times as long.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
-import xarray as xr
 
+from flatlab.plotting import Settings, Tables
 from flatlab.plotting.points import HEADROOM, legend_of_settings, limit, points_of_settings
 from flatlab.plotting.quantities import require
 from flatlab.plotting.style import correlation, in_words, label_of
 from flatlab.stats import Correlations
 from flatlab.tables.selection import columns_of, end_of_training, of_seeds
 
+MATRICES = ("rho", "low", "high")
 
-def frame(
-    figure: Mapping[str, Any],
-    tables: Mapping[str, xr.Dataset],
-    correlations: Mapping[str, xr.Dataset],
-) -> pd.DataFrame:
-    """Rows `run` with setting, hyper-parameters and quantities of each network, then rows `rho`,
-    `low` and `high` with the correlation matrix and its intervals.
+
+def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+    """Rows `run`: setting, hyper-parameters and quantities of a network.  Rows `rho`, `low` and
+    `high`: the correlation matrix and the ends of its intervals.
     """
     (table,) = tables.values()
     names = figure["quantities"]
@@ -33,43 +31,41 @@ def frame(
     if figure["seeds"]:
         chosen = of_seeds(chosen, figure["seeds"])
         own = Correlations(columns_of(chosen, names), list(chosen["setting"].values))
-        matrices = dict(zip(("rho", "low", "high"), own.matrix("pooled"), strict=False))
+        matrices = [*own.matrix("pooled")[:3]]
     else:
         (matrix,) = correlations.values()
         pooled = matrix.sel(kind="pooled", x=names, y=names)
-        matrices = {kind: pooled[kind].values for kind in ("rho", "low", "high")}
+        matrices = [pooled[kind].values for kind in MATRICES]
     head = {"row": "run", "name": chosen["run"].values, "setting": in_words(chosen)}
     parts = [pd.DataFrame({**head, **columns_of(chosen, names)})]
-    for kind, values in matrices.items():
-        rows = pd.DataFrame(values, columns=names)
-        rows.insert(0, "row", kind)
-        rows.insert(1, "name", names)
-        parts.append(rows)
+    for kind, values in zip(MATRICES, matrices, strict=True):
+        columns = dict(zip(names, values.T, strict=True))
+        parts.append(pd.DataFrame({"row": kind, "name": names, **columns}))
     return pd.concat(parts, ignore_index=True)
 
 
-def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
+def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """Scatter plots with Pearson's rho and its interval top-left, histograms on the diagonal."""
     names = figure["quantities"]
     runs = frame[frame["row"] == "run"]
-    rho, low, high = (
-        frame[frame["row"] == kind].set_index("name")[names] for kind in ("rho", "low", "high")
-    )
+    matrices = [frame[frame["row"] == kind].set_index("name")[names] for kind in MATRICES]
     axes = fig.subplots(len(names), len(names), sharex="col", sharey="row", squeeze=False)
-    for i, y in enumerate(names):
-        for j, x in enumerate(names):
-            ax = axes[i, j]
-            if i == j:
-                _histogram(ax, runs[x])
-            else:
-                points_of_settings(ax, runs, x, y)
-                text = correlation(*(float(m[x][y]) for m in (rho, low, high)))
-                ax.text(0.04, 0.96, text, transform=ax.transAxes, va="top", fontsize=6.5)
-            ax.tick_params(width=0.5, length=2, pad=1.5)
+    for (i, j), ax in np.ndenumerate(axes):
+        x, y = names[j], names[i]
+        if i == j:
+            _histogram(ax, runs[x])
+        else:
+            points_of_settings(ax, runs, x, y)
+            text = correlation(*(float(matrix[x][y]) for matrix in matrices))
+            place = {"transform": ax.transAxes, "va": "top", "in_layout": False}
+            ax.text(0.04, 0.96, text, fontsize=6.5, **place)
+        ax.tick_params(width=0.5, length=2, pad=1.5)
+        ax.xaxis.set_visible(i == len(names) - 1)  # ticks at the margins only, since they take
+        ax.yaxis.set_visible(j == 0)  # more time than all points
     for i, name in enumerate(names):
         limit(axes[i, 0], "y", runs[name], headroom=HEADROOM)
         limit(axes[-1, i], "x", runs[name])
-        # a fixed place: the labels of a row of panels line up, and laying them out costs nothing
+        # at a fixed distance, so that the labels line up
         axes[i, 0].set_ylabel(label_of(name), fontsize=8.5)
         axes[i, 0].yaxis.set_label_coords(-0.3, 0.5)
         axes[-1, i].set_xlabel(label_of(name), fontsize=8.5)
@@ -78,12 +74,11 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
 
 
 def _histogram(ax: Any, values: pd.Series) -> None:
-    """Counts on an axis of their own: the panel's y axis belongs to its row."""
-    from seaborn import histplot
-
-    counts = ax.twinx()
-    finite = values[values.abs() < float("inf")]
+    """Counts as a share of the panel's height, since its y axis belongs to the row."""
+    finite = values[np.isfinite(values)]
     if len(finite):
-        bins = min(15, round(1.5 * len(finite) ** 0.5))  # 7 of 20 networks, 15 of 100
-        histplot(x=finite, bins=bins, color="0.7", edgecolor="white", linewidth=0.4, ax=counts)
-    counts.set_axis_off()
+        bins = min(15, round(1.5 * len(finite) ** 0.5))  # 7 for 20 networks, 15 for 100
+        counts, edges = np.histogram(finite, bins)
+        bars = {"color": "0.7", "alpha": 0.75, "edgecolor": "white", "linewidth": 0.4}
+        heights, place = counts / counts.max() / 1.05, ax.get_xaxis_transform()
+        ax.bar(edges[:-1], heights, np.diff(edges), align="edge", transform=place, **bars)

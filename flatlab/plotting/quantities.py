@@ -1,4 +1,4 @@
-"""Quantities as declarations name them: found in a table, or refused in one sentence."""
+"""Looking up the quantities that a declaration names in a table."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from flatlab.plan.schema import closest
 
 
 class FigureError(ValueError):
-    """A declaration that asks for what a table does not have; the message says what there is."""
+    """A declaration names something that a table lacks; the message lists what the table has."""
 
 
 def require(table: xr.Dataset, names: Iterable[str], within: str = "quantity") -> None:
-    """Raise `FigureError` where a table lacks a quantity.
+    """Raise `FigureError` if a table lacks one of the quantities.
 
-    within: `quantity`, or the coordinate that has to have these values, such as `samples` or `x`.
+    within: `quantity`, or the coordinate that must have these values, such as `samples` or `x`.
     """
     known = table.data_vars if within == "quantity" else table[within].values
     refuse_unknown(table, names, [str(name) for name in known], within)
 
 
 def refuse_unknown(table: xr.Dataset, names: Iterable[str], known: list[str], what: str) -> None:
-    """Raise `FigureError` with the closest match where a name is not known."""
+    """Raise `FigureError` with the closest match if a name is unknown."""
     for name in names:
         if name not in known:
             where = table.attrs.get("experiment", "the table")
@@ -31,7 +31,7 @@ def refuse_unknown(table: xr.Dataset, names: Iterable[str], known: list[str], wh
 
 
 def with_parts(table: xr.Dataset, parts: Mapping[str, Mapping[str, str]]) -> xr.Dataset:
-    """A table in which parts of quantities are quantities of their own.
+    """The table with parts of its quantities as additional quantities.
 
     parts: {"first_layer_norm": {"of": "weight_norm", "layer": "fc1"}}.
     """

@@ -1,13 +1,14 @@
-"""Quantities through training, mean and spread over the seeds: the table that curves are drawn of.
+"""The table from which curves are drawn: quantities through training, mean and spread over seeds.
 
-Rows `curve` are one checkpoint of one line each, rows `window` say where the mean training loss of
-a setting falls below 1e-2, and interpolation begins.
+A row `curve` is one checkpoint of one line; a row `window` says where the mean training loss of a
+setting falls below 1e-2 and interpolation begins.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,10 @@ from flatlab.tables.selection import (
     through_training,
 )
 
-NUMBERS = ("mean", "sd", "low", "high", "runs")
-COLUMNS = ("setting", "samples", "layer", "quantity", "iteration", *NUMBERS)
+COLUMNS = [
+    *("row", "setting", "samples", "layer", "quantity", "iteration"),
+    *("mean", "sd", "low", "high", "runs"),
+]
 
 
 def spread(
@@ -37,11 +40,11 @@ def spread(
 ) -> pd.DataFrame:
     """Mean, standard deviation, band and number of runs of quantities at every checkpoint.
 
-    where: the settings, as {"lr": 0.1}.  samples: the sample sets.  marks: whether to say where
-    interpolation begins, of networks that are trained with squares.  Columns: row, `COLUMNS`;
-    `samples` of a loss or an accuracy is the set that it is of, `layer` is empty where a quantity
-    is one of the network. Where the checkpoints are log-spaced they begin at the first positive
-    one, which is where a logarithmic axis can begin.
+    where: restricts the settings, {"lr": 0.1}.  samples: the sample sets.  marks: whether to add
+    the rows `window`, which networks trained with squared errors have.  Columns: `COLUMNS`;
+    `samples` of a loss or an accuracy is the set on which it is computed, `layer` is empty for a
+    quantity of the whole network. Log-spaced checkpoints begin at the first positive one, since a
+    logarithmic axis has no zero.
     """
     require(table, quantities)
     require(table, samples, "samples")
@@ -50,61 +53,46 @@ def spread(
     if log_spaced(chosen["checkpoint"].values):
         chosen = chosen.sel(checkpoint=chosen["checkpoint"].values > 0)
     settings = in_words(chosen)
-    parts = [pd.DataFrame(columns=["row", *COLUMNS])]
     values = zip(*(chosen[key].values for key in hyperparameters(chosen)), strict=True)
-    for setting, _ in sorted(dict(zip(settings, values, strict=True)).items(), key=lambda i: i[1]):
+    in_order = sorted(dict(zip(settings, values, strict=True)).items(), key=lambda item: item[1])
+    parts = []
+    for setting, _ in in_order:
         runs = chosen.isel(run=[s == setting for s in settings])
-        # What another setting's checkpoints leave empty is no gap of this one.
+        # a checkpoint that only another setting has is not a gap in this one
         runs = runs.isel(checkpoint=measured(runs).any("run").values)
-        for quantity in quantities:
-            for part in _curves(runs, quantity, samples):
-                part.insert(0, "row", "curve")
-                part.insert(1, "setting", setting)
-                parts.append(part)
+        parts += [_curves(runs[name], samples).assign(setting=setting) for name in quantities]
         begins = interpolation_begins(runs["train_loss"])
         if marks and math.isfinite(begins):
-            window = {"row": ["window"], "setting": [setting], "iteration": [begins]}
+            window = {"row": ["window"], "setting": setting, "iteration": begins}
             parts.append(pd.DataFrame(window))
-    filled = [part for part in parts if len(part)] or parts
-    return pd.concat(filled, ignore_index=True).reindex(columns=["row", *COLUMNS])
+    filled = [part for part in parts if len(part)] or [pd.DataFrame()]
+    return pd.concat(filled, ignore_index=True).reindex(columns=COLUMNS)
 
 
-def _curves(runs: xr.Dataset, quantity: str, samples: Sequence[str]) -> Iterator[pd.DataFrame]:
-    """A curve per sample set and layer, where the quantity has them."""
-    array = runs[quantity]
-    if "samples" in array.dims:
-        cuts = [(s, array.sel(samples=s)) for s in samples]
+def _curves(values: xr.DataArray, samples: Sequence[str]) -> pd.DataFrame:
+    """A curve for each sample set and layer, where the quantity has them."""
+    name, values = str(values.name), values.reset_coords(drop=True)
+    if "samples" in values.dims:
+        values = values.sel(samples=list(samples))
     else:
-        cuts = [("train" if quantity.startswith("train") else "test", array)]
-    for name, cut in cuts:
-        layers = list(cut["layer"].values) if "layer" in cut.dims else [None]
-        for layer in layers:
-            values = cut if layer is None else cut.sel(layer=layer)
-            numbers = _over_runs(values.transpose("run", "checkpoint").values)
-            yield pd.DataFrame(
-                {
-                    "samples": name,
-                    "layer": layer or "",
-                    "quantity": quantity,
-                    "iteration": runs["checkpoint"].values.astype(float),
-                    **dict(zip(NUMBERS, numbers, strict=True)),
-                }
-            )
+        values = values.expand_dims(samples=["train" if name.startswith("train") else "test"])
+    if "layer" not in values.dims:
+        values = values.expand_dims(layer=[""])
+    rows = _over_runs(values).to_dataframe(dim_order=["samples", "layer", "checkpoint"])
+    rows = rows.reset_index().assign(row="curve", quantity=name)
+    return rows.assign(iteration=rows["checkpoint"].astype(float))
 
 
-def _over_runs(values: np.ndarray) -> tuple[np.ndarray, ...]:
-    """`NUMBERS` of the runs that have a value: (checkpoints,) each.
+def _over_runs(values: xr.DataArray) -> xr.Dataset:
+    """Mean, standard deviation, band and number of the runs that have a value, which NaN is not.
 
-    values: (runs, checkpoints).  NaN are runs without a value; one run has no deviation. The band
-    is one standard deviation around the mean, and no wider than the runs: no band of accuracies
-    goes beyond 100 %, and none of losses below 0.
+    The band is one standard deviation around the mean, and no wider than the range of the runs: no
+    band of accuracies exceeds 100 %, and none of losses falls below 0. One run has no deviation.
     """
-    there = ~np.isnan(values)
-    count = there.sum(axis=0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.where(there, values, 0).sum(axis=0) / count
-        squares = np.where(there, values - mean, 0) ** 2
-        sd = np.sqrt(squares.sum(axis=0) / np.where(count > 1, count - 1, np.nan))
-    low = np.maximum(mean - sd, np.where(there, values, np.inf).min(axis=0))
-    high = np.minimum(mean + sd, np.where(there, values, -np.inf).max(axis=0))
-    return mean, sd, low, high, count.astype(float)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # the mean of no runs is NaN
+        mean, sd = values.mean("run"), values.std("run", ddof=1)
+        low = np.maximum(mean - sd, values.min("run"))
+        high = np.minimum(mean + sd, values.max("run"))
+    numbers = {"mean": mean, "sd": sd, "low": low, "high": high}
+    return xr.Dataset({**numbers, "runs": values.count("run").astype(float)})

@@ -1,12 +1,12 @@
-"""What looks the same in every figure: colours and markers of the lines, names of the quantities.
+"""What all figures share: colours and markers of the lines, names of the quantities.
 
-A setting keeps its colour and its marker in all figures.
+A setting has the same colour and marker in all figures.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 import xarray as xr
@@ -15,11 +15,16 @@ from flatlab.tables.selection import hyperparameters
 
 
 class Look(NamedTuple):
-    """color: hexadecimal.  marker, dash: as matplotlib writes them."""
+    """How a line looks, in matplotlib's notation.  dash: "" where there are only markers."""
 
     color: str
     marker: str
-    dash: str = "-"
+    dash: str | tuple[float, tuple[float, ...]] = "-"
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """matplotlib's options for such a line."""
+        return {"color": self.color, "marker": self.marker, "ls": self.dash, "lw": 1.2, "mew": 0}
 
 
 SETTINGS = {
@@ -29,7 +34,7 @@ SETTINGS = {
     "learning rate 0.1, batch size 8": Look("#d55e00", "^"),
     "learning rate 0.1, batch size 32": Look("#cc78bc", "v"),
 }
-"""The five settings of chen2026 and chen2024, in seaborn's palette for the colour-blind."""
+"""The five settings of chen2026 and chen2024, in seaborn's colour-blind palette."""
 
 OTHERS = (
     Look("#56b4e9", "P"),
@@ -38,7 +43,7 @@ OTHERS = (
     Look("#b8a800", "<"),
     Look("#fbafe4", ">"),
 )
-"""The settings of other grids take these in turn."""
+"""Settings of other grids take these in turn."""
 
 SAMPLES = {
     "train": Look("#999999", "o"),
@@ -51,13 +56,13 @@ BOUNDS = {
     "bound_b": Look("#7fb9da", "s"),
     "bound_a": Look("#b2182b", "o"),
 }
-"""In the order in which the lines lie: D above C above B above A."""
+"""In the order of the lines from top to bottom: D, C, B, A."""
 
 KINDS: dict[Literal["pooled", "within"], tuple[str, str, str]] = {
     "pooled": ("#222222", "o", "all networks"),
     "within": ("#c05621", "D", "within settings"),
 }
-"""Colour, marker and name of correlations, by what they are over."""
+"""Colour, marker and name of the two kinds of correlation."""
 
 WORDS = {"lr": "learning rate", "batch_size": "batch size", "scale": "input scale"}
 NAMES = {
@@ -69,7 +74,7 @@ NAMES = {
     "bound_c": "C, by the first layer's sharpness",
     "bound_d": "D, by the network's sharpness",
 }
-"""What lines other than settings are called."""
+"""Names in the legend of lines other than settings."""
 
 TITLES = {
     "train_loss": "training loss (output²)",
@@ -86,7 +91,7 @@ TITLES = {
     "hessian_lambda_max": r"sharpness $\lambda_{\max}(H)$ (loss/parameter²)",
     "softmax_jacobian_norm": "Jacobian norm, softmaxed (1/input)",
 }
-"""Quantities with their units, for panels that show one each."""
+"""Quantities with their units, for panels that show one quantity each."""
 
 LABELS = {
     "local_dimension": "local\ndimension",
@@ -102,75 +107,76 @@ LABELS = {
     "nmls_bound": "NMLS bound",
     "relative_flatness": "relative\n" + r"sharpness $\kappa$",
 }
-"""Quantities in few letters, for panels that are small."""
+"""Short names of quantities, for small panels."""
 
 
 def look_of_settings(
     settings: Iterable[str], own: Mapping[str, Look] | None = None
 ) -> dict[str, Look]:
-    """The looks of settings, given in words.  own: those that a figure has its own looks for."""
+    """The looks of settings, which are given in words.  own: looks of this figure alone."""
     known = {**SETTINGS, **(own or {})}
     others = itertools.cycle(OTHERS)
     return {s: known[s] if s in known else next(others) for s in dict.fromkeys(settings)}
 
 
 def title_of(quantity: str) -> str:
-    """A quantity with its unit; one without a title is called by its key."""
+    """A quantity with its unit; without an entry in `TITLES`, its key."""
     return TITLES.get(quantity, quantity.replace("_", " "))
 
 
 def label_of(quantity: str) -> str:
-    """A quantity in few letters, on up to two lines."""
+    """The short name of a quantity, on up to two lines."""
     return LABELS.get(quantity, quantity.replace("_", "\n", 1).replace("_", " "))
 
 
 def short_label_of(quantity: str) -> str:
-    """A quantity in few letters, on one line."""
+    """The short name of a quantity, on one line."""
     return label_of(quantity).replace("\n", " ")
 
 
 def heading(table: xr.Dataset) -> str:
-    """What an experiment is called above a panel."""
+    """The name of an experiment above a panel: "mlp-grid: mlp4-small on digits"."""
     a = table.attrs
-    return (
-        f"{a['name']}: {a['network']} on {a['data']}"
-        if "network" in a
-        else f"{a['name']} on {a['data']}"
-    )
+    network = f": {a['network']}" if "network" in a else ""
+    return f"{a['name']}{network} on {a['data']}"
 
 
 def in_words(table: xr.Dataset) -> list[str]:
     """The setting of each run in words: "learning rate 0.1, batch size 20"."""
-    columns = {WORDS.get(key, key): table[key].values for key in hyperparameters(table)}
-    rows = zip(*columns.values(), strict=True)
-    return [
-        ", ".join(f"{k} {_short(v)}" for k, v in zip(columns, row, strict=True)) for row in rows
-    ]
+    names = [WORDS.get(key, key) for key in hyperparameters(table)]
+    rows = zip(*(table[key].values for key in hyperparameters(table)), strict=True)
+    return [", ".join(f"{n} {_short(v)}" for n, v in zip(names, row, strict=True)) for row in rows]
 
 
-def legend(fig: Any, handles: Sequence[Any], **options: Any) -> None:
-    """The legend above all panels, in as many columns as the figure is wide."""
-    lengths = [len(str(handle.get_label())) for handle in handles]
-    for columns in range(len(handles), 0, -1):
-        rows = -(-len(handles) // columns)
-        longest = [max(lengths[i : i + rows]) for i in range(0, len(handles), rows)]
-        inches = sum(0.52 + 0.057 * letters for letters in longest)  # about, of 8 point letters
-        if len(longest) == columns and (inches <= fig.bbox.width / fig.dpi or columns == 1):
+def _short(value: Any) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def legend(fig: Any, looks: Mapping[str, Look], ms: float = 5, **options: Any) -> None:
+    """A legend above all panels, in as many columns as fit the width of the figure."""
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], ms=ms, label=name, **look.options) for name, look in looks.items()]
+    widths = [0.52 + 0.057 * len(name) for name in looks]  # in inches, roughly, at 8 points
+    for columns in range(len(widths), 0, -1):
+        rows = -(-len(widths) // columns)
+        widest = [max(widths[i : i + rows]) for i in range(0, len(widths), rows)]
+        if columns == 1 or (len(widest) == columns and sum(widest) <= fig.bbox.width / fig.dpi):
             fig.legend(handles=handles, loc="outside upper left", ncols=columns, **options)
             return
 
 
 def correlation(rho: float, low: float, high: float, *, symbol: str = r"\rho") -> str:
-    """A correlation with its interval, as it stands in a panel."""
+    """A correlation and its interval, as printed in a panel."""
     if rho != rho:
         return rf"${symbol}$ undefined"
-    numbers = (round(number, 2) + 0.0 for number in (rho, low, high))  # no -0.00
-    value, *ends = (f"{number:.2f}".replace("-", "−") for number in numbers)
+    numbers = (f"{round(number, 2) + 0.0:.2f}" for number in (rho, low, high))  # no -0.00
+    value, *ends = (number.replace("-", "−") for number in numbers)
     return rf"${symbol}$ = {value}" + f"\n[{', '.join(ends)}]"
 
 
 def plain_numbers(ax: Any) -> None:
-    """Numbers such as 0.02 and 300 at logarithmic axes, between powers of ten where they fit."""
+    """Numbers such as 0.02 and 300 on logarithmic axes, between powers of ten where they fit."""
     from matplotlib.ticker import LogFormatter
 
     class Plain(LogFormatter):
@@ -180,7 +186,3 @@ def plain_numbers(ax: Any) -> None:
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter(Plain())
         axis.set_minor_formatter(Plain(minor_thresholds=(1.5, 0.5)))
-
-
-def _short(value: Any) -> str:
-    return value if isinstance(value, str) else f"{value:g}"

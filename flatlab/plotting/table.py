@@ -1,14 +1,13 @@
-"""Template `Table`: mean and deviation over networks, typeset beside what the paper prints."""
+"""Template `Table`: mean and deviation over networks, typeset beside the values in the paper."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 
+from flatlab.plotting import Settings, Tables
 from flatlab.plotting.quantities import refuse_unknown, require, with_parts
 from flatlab.stats.trends import over_seeds
 from flatlab.tables.selection import columns_of, end_of_training, hyperparameters
@@ -22,29 +21,23 @@ HERE = 0.53
 GREY = {"color": "0.45", "style": "italic"}
 
 
-def frame(
-    figure: Mapping[str, Any],
-    tables: Mapping[str, xr.Dataset],
-    correlations: Mapping[str, xr.Dataset],
-) -> pd.DataFrame:
+def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
     """A row per quantity and column: mean, standard deviation and number of networks.
 
     low, high: the 95 % percentile bootstrap interval of the mean.  paper_mean, paper_sd: printed.
     """
     (table,) = tables.values()
+    by = figure["by"]
     chosen = with_parts(end_of_training(table), figure["parts"])
     require(chosen, figure["rows"])
-    refuse_unknown(table, [figure["by"]], hyperparameters(table), "hyper-parameter")
-    group = chosen[figure["by"]].values
+    refuse_unknown(table, [by], hyperparameters(table), "hyper-parameter")
     rows = []
-    for quantity in figure["rows"]:
-        values = columns_of(chosen, [quantity])[quantity].astype(float)
+    for quantity, values in columns_of(chosen, list(figure["rows"])).items():
         for key in figure["columns"]:
-            printed = figure["printed"].get(quantity, {}).get(key, (np.nan, np.nan))
-            there = values[(group == key) & np.isfinite(values)]
-            head = {"quantity": quantity, figure["by"]: key}
-            theirs = dict(zip(("paper_mean", "paper_sd"), printed, strict=True))
-            rows.append({**head, **_summary(there), **theirs})
+            finite = values[(chosen[by].values == key) & np.isfinite(values)].astype(float)
+            mean, sd = figure["printed"].get(quantity, {}).get(key, (np.nan, np.nan))
+            printed = {"paper_mean": mean, "paper_sd": sd}
+            rows.append({"quantity": quantity, by: key, **_summary(finite), **printed})
     return pd.DataFrame(rows)
 
 
@@ -56,67 +49,55 @@ def _summary(values: np.ndarray) -> dict[str, float]:
     return {"mean": values.mean(), "sd": sd, "low": low, "high": high, "networks": len(values)}
 
 
-def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
-    """Ours beside the paper's in each column."""
-    names = figure["rows"]
+def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
+    """Rules and the names of the rows, then the columns."""
+    names, columns = figure["rows"], figure["columns"]
     ax = fig.subplots()
     ax.set_axis_off()
-    ax.set_xlim(0, 1)
-    ax.set_ylim(-len(names), 1.15)
-    _header(ax, frame, figure)
-    ours: dict[str, Any] = {"fontsize": 10, "ha": "right", "va": "bottom"}
-    for number, (quantity, (name, meaning)) in enumerate(names.items()):
-        middle = -number - 0.5
-        ax.text(LEFT, middle + 0.06, name, fontsize=10, va="bottom")
-        ax.text(LEFT, middle - 0.06, meaning, fontsize=8, va="top", color="0.35")
-        for key, (_, here, end) in _places(figure).items():
-            rows = frame[(frame["quantity"] == quantity) & (frame[figure["by"]] == key)]
-            row = rows.iloc[0]
-            ax.text(here, middle + 0.06, _with_error(row["mean"], row["sd"]), **ours)
-            ends = f"[{_number(row['low'])}, {_number(row['high'])}]" if row["networks"] else ""
-            ax.text(here, middle - 0.06, ends, fontsize=8, ha="right", va="top", color="0.35")
-            if figure["printed"]:
-                theirs = _with_error(row["paper_mean"], row["paper_sd"], "not printed")
-                ax.text(end, middle + 0.06, theirs, **ours, **GREY)
+    ax.set(xlim=(0, 1), ylim=(-len(names), 1.15))
+    for height, thickness in ((1.15, 1.2), (0.0, 0.7), (-len(names), 1.2)):
+        ax.axhline(height, color="0", lw=thickness, clip_on=False)
+    for number, (name, meaning) in enumerate(names.values()):
+        ax.text(LEFT, -number - 0.44, name, fontsize=10, va="bottom")
+        ax.text(LEFT, -number - 0.56, meaning, fontsize=8, va="top", color="0.35")
+    width = (LAST - FIRST) / len(columns)
+    for number, (key, title) in enumerate(columns.items()):
+        rows = frame[frame[figure["by"]] == key].set_index("quantity").loc[list(names)]
+        _column(ax, title, rows, FIRST + width * number, width, printed=bool(figure["printed"]))
 
 
-def _places(figure: Mapping[str, Any]) -> dict[str, tuple[float, float, float]]:
-    """Of each column: where it begins, where our numbers end, and where it ends."""
-    width = (LAST - FIRST) / len(figure["columns"])
-    share = HERE if figure["printed"] else 1.0
-    return {
-        key: (
-            FIRST + width * (number + 0.07),
-            FIRST + width * (number + share),
-            FIRST + width * (number + 1),
-        )
-        for number, key in enumerate(figure["columns"])
-    }
-
-
-def _header(ax: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
-    """Rules above, below and under the names of the columns, as in a printed table."""
-    for height, width in ((1.15, 1.2), (0.0, 0.7), (-len(figure["rows"]), 1.2)):
-        ax.axhline(height, color="0", lw=width, clip_on=False)
-    for key, (start, here, end) in _places(figure).items():
-        count = int(frame["networks"][frame[figure["by"]] == key].max())
-        title = {"fontsize": 10, "ha": "center", "va": "center", "weight": "bold"}
-        ax.text((start + end) / 2, 0.87, figure["columns"][key], **title)
-        ax.plot([start, end], [0.6, 0.6], color="0", lw=0.5)
-        below: dict[str, Any] = {"fontsize": 9, "ha": "right", "va": "center"}
-        ax.text(here, 0.3, f"here ({count} network{'s' if count != 1 else ''})", **below)
-        if figure["printed"]:
-            ax.text(end, 0.3, "the paper", **below, **GREY)
+def _column(
+    ax: Any, title: str, rows: pd.DataFrame, left: float, width: float, printed: bool
+) -> None:
+    """Our numbers, and beside them those that are printed in the paper, if any are."""
+    start, end = left + 0.07 * width, left + width
+    here = left + HERE * width if printed else end
+    count = int(rows["networks"].max())
+    middle = {"fontsize": 10, "ha": "center", "va": "center", "weight": "bold"}
+    ax.text((start + end) / 2, 0.87, title, **middle)
+    ax.plot([start, end], [0.6, 0.6], color="0", lw=0.5)
+    head: dict[str, Any] = {"fontsize": 9, "ha": "right", "va": "center"}
+    ax.text(here, 0.3, f"here ({count} network{'s' if count != 1 else ''})", **head)
+    if printed:
+        ax.text(end, 0.3, "the paper", **head, **GREY)
+    number: dict[str, Any] = {"fontsize": 10, "ha": "right", "va": "bottom"}
+    for place, (_, row) in enumerate(rows.iterrows()):
+        ax.text(here, -place - 0.44, _with_error(row["mean"], row["sd"]), **number)
+        ends = f"[{_number(row['low'])}, {_number(row['high'])}]" if row["networks"] else ""
+        ax.text(here, -place - 0.56, ends, fontsize=8, ha="right", va="top", color="0.35")
+        if printed:
+            theirs = _with_error(row["paper_mean"], row["paper_sd"], "not printed")
+            ax.text(end, -place - 0.44, theirs, **number, **GREY)
 
 
 def _with_error(mean: float, sd: float, missing: str = "not measured") -> str:
-    if mean != mean:
+    if np.isnan(mean):
         return missing
-    return _number(mean) + (f" ± {_number(sd, mean)}" if sd == sd else "")
+    return _number(mean) + ("" if np.isnan(sd) else f" ± {_number(sd, mean)}")
 
 
 def _number(value: float, like: float | None = None) -> str:
-    """With as many decimals as a number `like` it has: 13,518, 326.8, 9.09."""
+    """With as many decimals as the number `like` has: 13,518, 326.8, 9.09."""
     size = abs(value if like is None else like)
     decimals = 0 if size >= 1000 else 1 if size >= 100 else 2
     return f"{value:,.{decimals}f}"

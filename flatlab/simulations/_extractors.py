@@ -1,8 +1,8 @@
-"""Random feature extractors, and inputs that have given features: petzka2021, App. C.1.
+"""Random feature extractors, and inputs with given features: petzka2021, App. C.1.
 
 A perceptron of widths 784-512-128-16-m with tanh after each layer. Inputs with given features are
 found layer by layer, from the last to the first. The first layer has more inputs than outputs, so
-that whatever it gives is reached exactly, and it is never formed here.
+that it attains any output exactly; it is never formed here.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ Single = NDArray[np.float32]
 
 WIDTHS = (512, 128, 16)
 RANGE = 0.95
-"""Of activations that are inverted: tanh is steep enough there."""
+"""The largest absolute activation that is inverted; beyond it, tanh is too flat."""
 
 
 class Extractor:
-    """layers: weight (outputs, inputs), its pseudo-inverse and bias, without the first layer."""
+    """layers: weight (outputs, inputs), its pseudo-inverse and bias of all layers but the first."""
 
     def __init__(self, generator: Generator, features: int) -> None:
         self.layers: list[list[Single]] = []
         for inputs, outputs in pairwise([*WIDTHS, features]):
             reach = np.sqrt(6 / (inputs + outputs))  # Glorot's uniform initialization
             weight = generator.uniform(-reach, reach, (outputs, inputs))
-            inverse = np.linalg.solve(weight @ weight.T, weight).T  # of least norm
+            inverse = np.linalg.solve(weight @ weight.T, weight).T  # least-norm
             bias = generator.uniform(-1, 1, outputs) / np.sqrt(inputs)
             self.layers.append([part.astype(np.float32) for part in (weight, inverse, bias)])
 
     def __call__(self, first: Single) -> Single:
-        """Features (n, m) of what the first layer gives (n, 512)."""
+        """Features (n, m) for the activations of the first layer (n, 512)."""
         for weight, _, bias in self.layers:
             first = np.tanh(first @ weight.T + bias)
         return first
 
     def inverse(self, features: Single) -> Single | None:
-        """What the first layer gives where these are the features; None where RANGE is left."""
+        """Activations of the first layer with these features; None if any exceeds RANGE."""
         activations = features
         for _, inverse, bias in self.layers[::-1]:
             if np.abs(activations).max() > RANGE:
@@ -50,19 +50,24 @@ class Extractor:
         return activations if np.abs(activations).max() <= RANGE else None
 
     def linear_inverse(self, features: Single) -> Single:
-        """The authors' code: values before the first tanh, as if no layer had one."""
+        """The first layer's values before tanh, as in the authors' code: as if no layer had one."""
         size = features.shape[1]
         matrix, shift = np.eye(size, dtype=np.float32), np.zeros(size, dtype=np.float32)
         for _, inverse, bias in self.layers[::-1]:
             matrix, shift = inverse @ matrix, inverse @ (shift - bias)
         return features @ matrix.T + shift
 
+    def inverted_without_tanh(self, features: Array) -> Array:
+        """The features that the authors' code obtains from the inputs of `linear_inverse`."""
+        first = np.tanh(self.linear_inverse(features.astype(np.float32)))
+        return self(first).astype(np.float64)
+
 
 def invertible(generator: Generator, features: int) -> tuple[Extractor, int]:
-    """An extractor of which inputs have features near 0, and how many without were drawn before it.
+    """An extractor that attains features near 0, and the number of those discarded before it.
 
-    Of some, one in thousands, the biases alone lead out of `RANGE`: no factor makes features small
-    enough for them.
+    For about one in thousands, the biases alone exceed `RANGE`: they attain no features, however
+    small.
     """
     nothing = np.zeros((1, features), dtype=np.float32)
     before = 0
@@ -72,10 +77,10 @@ def invertible(generator: Generator, features: int) -> tuple[Extractor, int]:
 
 
 def rescaled(extractor: Extractor, features: Array, step: float = 0.85) -> tuple[Array, float]:
-    """Features times the largest factor of a ladder for which inputs have them, and the factor.
+    """Features times the largest factor on a ladder for which inputs exist, and that factor.
 
-    What is returned are the features of these inputs, up to the rounding of float32. The extractor
-    is `invertible`: with another there is no end.
+    Returns the features of these inputs, rounded to float32. The extractor must be `invertible`;
+    otherwise the search does not terminate.
     """
     factor = RANGE / float(np.abs(features).max())
     while (first := extractor.inverse((factor * features).astype(np.float32))) is None:

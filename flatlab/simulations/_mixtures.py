@@ -1,4 +1,4 @@
-"""Labelled mixtures of four Gaussians in a space of features: the data of petzka2021, App. C.1."""
+"""Labelled mixtures of four Gaussians in feature space: the data of petzka2021, App. C.1."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def draw(
     entries: tuple[float, float] = (-1.0, 1.0),
     flipped: float = 0.0,
 ) -> tuple[Array, Array]:
-    """Features (size, 8) and labels +1, -1 (size) of a distribution that is drawn too.
+    """Features (size, 8) and labels +1, -1 (size) from a distribution that is itself random.
 
-    Four different vertices of the cube with corners +-separation are the centres of clusters of
-    equal size, alternately of both classes; the points of a cluster are normal, times a random
-    matrix. Two more features are random combinations of these six.  entries: the range of all
-    random matrices.  flipped: the share of labels that are drawn anew.
+    Four distinct vertices of the cube with corners +-separation are the centres of clusters of
+    equal size, with alternating classes; the points of a cluster are normal, multiplied by a random
+    matrix. Two more features are random linear combinations of these six.
+    entries: the range of all random matrices.  flipped: the share of labels that are redrawn.
     """
     vertices = generator.choice(2**INFORMATIVE, CLUSTERS, replace=False)
     centres = separation * (2.0 * (vertices[:, None] >> np.arange(INFORMATIVE) & 1) - 1)
@@ -33,6 +33,6 @@ def draw(
     for k in range(CLUSTERS):
         points[cluster == k] = points[cluster == k] @ mixing[k] + centres[k]
     labels = np.where(cluster % 2 == 0, 1.0, -1.0)
-    anew = generator.random(size) < flipped
-    labels[anew] = generator.choice([-1.0, 1.0], anew.sum())
+    redrawn = generator.random(size) < flipped
+    labels[redrawn] = generator.choice([-1.0, 1.0], redrawn.sum())
     return np.hstack([points, points @ combining]), labels

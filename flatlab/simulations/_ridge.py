@@ -1,7 +1,7 @@
-r"""What a linear model on features has: ridge regression, relative flatness, representativeness.
+"""Linear models on features: ridge regression, relative flatness and representativeness.
 
-Everything is in closed form or one-dimensional quadrature; numpy and scipy only. Outputs f = w phi
-+ b of one model on n samples; labels y are +1 and -1. Source: petzka2021.
+Closed forms and one-dimensional quadrature. A model has outputs f = w phi + b on n samples, whose
+labels y are +1 and -1. Source: petzka2021.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from scipy.stats import chi2
 Array = NDArray[np.float64]
 Normalization = Literal["none", "deviation", "variance"]
 NODES = 64
-"""Of the quadrature over the neighbourhood of a point."""
+"""Quadrature nodes in the neighbourhood of a point."""
 
 
 class Loss(NamedTuple):
-    """value: loss of outputs and labels.  curvature: its second derivative in the output."""
+    """value: loss for outputs and labels.  curvature: its second derivative in the output."""
 
     value: Callable[[Array, Array], Array]
     curvature: Callable[[Array], Array]
@@ -66,8 +66,8 @@ def relative_flatness(weight: Array, features: Array, curvature: Array) -> float
 
     weight: (outputs, m); rows w_s are neurons.  features: (n, m), the layer's inputs phi.
     curvature: (n, outputs, outputs), the Hessian of each sample's loss in the layer's outputs.
-    H_{s,s'} = mean curvature_{s,s'} phi phi^T is the Hessian of the mean loss, so that kappa_Tr =
-    mean |phi|^2 Tr(w^T curvature w), exactly. Source: petzka2021 Def. 3, without the bias.
+    The Hessian of the mean loss is H_{s,s'} = mean curvature_{s,s'} phi phi^T, so that kappa_Tr =
+    mean |phi|^2 Tr(w^T curvature w) exactly. Source: petzka2021 Def. 3, without the bias.
     Misnomer: large means sharp.
     """
     square = np.einsum("nm,nm->n", features, features)
@@ -77,12 +77,12 @@ def relative_flatness(weight: Array, features: Array, curvature: Array) -> float
 def normalized(
     weight: Array, features: Array, by: Normalization
 ) -> tuple[Array, Array, NDArray[np.bool_]]:
-    """The same function with features divided, and columns of the weight multiplied, by a spread.
+    """Divide features by their spread and multiply the columns of the weight by it.
 
-    weight: (outputs, m).  features: (n, m).  by: "deviation" makes relative flatness invariant
-    under all rescalings of neurons; "variance", as Theorem 4 of petzka2021 prints, does not.
-    Features that are constant over the sample have no spread: they are left out, and marked in
-    what is returned beside weight and features (m).
+    The function stays the same. weight: (outputs, m).  features: (n, m).  by: "deviation" makes
+    relative flatness invariant under all rescalings of neurons; "variance", as printed in Theorem 4
+    of petzka2021, does not. Features that are constant over the sample have no spread and are left
+    out; the third value returned marks them (m).
     """
     deviation = features.std(axis=0)
     constant = deviation <= 1e-12 * np.abs(features).max(axis=0)
@@ -93,10 +93,10 @@ def normalized(
 
 
 def one_coordinate(dimension: int, sigma: float = 1.0) -> tuple[Array, Array]:
-    """The distribution of one coordinate of xi/h as nodes in (-1, 1) and their probabilities.
+    """The distribution of one coordinate of xi/h, as nodes in (-1, 1) and their probabilities.
 
     xi is isotropic normal in R^dimension with standard deviation h sigma, truncated to |xi| < h:
-    Eq. 6 of petzka2021. Other coordinates integrate to the distribution function of chi-squared.
+    Eq. 6 of petzka2021. The other coordinates integrate to the chi-squared distribution function.
     """
     nodes, weights = np.polynomial.legendre.leggauss(NODES)
     rest = chi2.cdf((1 - nodes**2) / sigma**2, dimension - 1) if dimension > 1 else 1.0
@@ -107,10 +107,10 @@ def one_coordinate(dimension: int, sigma: float = 1.0) -> tuple[Array, Array]:
 def loss_nearby(
     loss: Loss, model: Linear, features: Array, labels: Array, delta: float, sigma: float = 1.0
 ) -> Array:
-    """E loss(f(phi + xi), y) of each sample, with its label, in the neighbourhood of its features.
+    """E loss(f(phi + xi), y) for each sample (n), over a neighbourhood of its features.
 
-    xi is `one_coordinate`'s, with h = delta |phi|; a linear model sees its coordinate along w
-    alone.  features: (n, m).  labels: (n).  Returns (n).
+    xi is as in `one_coordinate`, with h = delta |phi|; a linear model depends only on its
+    coordinate along w.  features: (n, m).  labels: (n).
     """
     nodes, probabilities = one_coordinate(features.shape[1], sigma)
     reach = delta * np.linalg.norm(features, axis=1) * np.linalg.norm(model.weight)
@@ -127,11 +127,12 @@ def representativeness(
     delta: float,
     sigma: float = 1.0,
 ) -> float:
-    """Representativeness of a sample, approximated from that sample: a mean over splits of it.
+    """The representativeness of a sample, approximated from that sample by cross-validation.
 
-    For each fold: the loss on the fold of the model that was fitted to the others, less the mean
-    loss in the neighbourhoods of the others, which stand for their distribution. fit: features and
-    labels -> model.  Source: petzka2021 Eq. 3 and Sec. 6; the estimate is no bound of the risk.
+    The mean over folds of the difference between two losses of the model fitted to the other folds:
+    on the fold, and in the neighbourhoods of the other folds, which stand for their distribution.
+    fit: features and labels -> model.  Source: petzka2021 Eq. 3 and Sec. 6; the estimate does not
+    bound the risk.
     """
     parts = []
     for fold in folds:
@@ -147,8 +148,8 @@ def representativeness(
 def approximated_bound(
     delta: float, dimension: int, flatness: float, representativeness: float
 ) -> float:
-    """delta^2 / (2 m) kappa_Tr + representativeness, m the dimension of the features.
+    """delta^2 / (2 m) kappa_Tr + representativeness, where m is the dimension of the features.
 
-    Source: petzka2021 Thm. 6, without its terms of higher order; an approximation, not a bound.
+    Source: petzka2021 Thm. 6 without its higher-order terms; an approximation, not a bound.
     """
     return delta**2 / (2 * dimension) * flatness + representativeness

@@ -1,27 +1,29 @@
-"""petzka2021, Figure 3: does relative flatness tell the generalization gap, and where.
+"""petzka2021, Figure 3: the correlation of relative flatness with the generalization gap.
 
-Data sets at several class separations, of each the relative flatness of a ridge regression on its
-features, its risk and its generalization gap. Four variants:
+Data sets are drawn at several class separations. For each, a ridge regression on its features has a
+relative flatness, a risk and a generalization gap. There are four variants:
 
-exact: the features as they are drawn.
-inverted: the features of inputs that were found by inverting a random tanh network, exactly; one
-factor brings all features into the network's range, which makes the ridge penalty stronger.
-reversed: as exact, but the list of separations is read backwards, as in the authors' public code:
-what is labelled with the k-th separation was drawn at the k-th from the end.
-code: all of that code. The same order; matrices with entries in (-1, 0); labels 0 and 1 where the
-ridge regression has -1 and +1; a network that is inverted without its tanh, so that the model sees
-other features than it was fitted to; kappa with weights times the variance, features as they are.
+exact: the features as drawn.
+inverted: the features of inputs that were found by inverting a random tanh network exactly; a
+common factor brings all features into the network's range, which strengthens the ridge penalty.
+reversed: as exact, but with the list of separations read backwards, as in the authors' public code:
+data sets labelled with the k-th separation are drawn with the k-th from the end.
+code: everything as in that code. The reversed list; matrices with entries in (-1, 0); labels 0 and
+1 where the ridge regression has -1 and +1; a network that is inverted without its tanh, so that the
+model sees other features than it was fitted to; kappa with the weights multiplied by the variance,
+but the features not divided by it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple, get_args
+from typing import Annotated, Literal, NamedTuple, get_args
 
 import numpy as np
 import xarray as xr
+from msgspec import Meta
 from tqdm import tqdm
 
+from flatlab.plan.schema import Strict
 from flatlab.simulations._extractors import Extractor, invertible, rescaled
 from flatlab.simulations._mixtures import draw
 from flatlab.simulations._ridge import (
@@ -33,29 +35,34 @@ from flatlab.simulations._ridge import (
     relative_flatness,
     ridge,
 )
+from flatlab.store import as_strings
 
-SETTINGS = {
-    "separations": "class separations",
-    "batches": "how many batches, by variant",
-    "datasets": "data sets in a batch",
-    "training_size": "training samples of a data set",
-    "test_size": "test samples of a data set",
-    "alpha": "ridge penalty",
-    "flipped": "share of the labels that are drawn anew, in the authors' code alone",
-    "seed": "of all that is drawn",
-}
-"""What an experiment of this simulation states."""
+
+class Options(Strict, frozen=True):
+    """The settings of an experiment."""
+
+    separations: Annotated[list[float], Meta(min_length=1, description="class separations")]
+    batches: Annotated[
+        dict[Literal["exact", "inverted", "reversed", "code"], Annotated[int, Meta(ge=1)]],
+        Meta(min_length=1, description="number of batches of each variant"),
+    ]
+    datasets: Annotated[int, Meta(ge=1, description="data sets per batch")]
+    training_size: Annotated[int, Meta(ge=2, description="training samples per data set")]
+    test_size: Annotated[int, Meta(ge=1, description="test samples per data set")]
+    alpha: Annotated[float, Meta(gt=0, description="ridge penalty")]
+    flipped: Annotated[float, Meta(ge=0, le=1, description="share of redrawn labels in `code`")]
+    seed: Annotated[int, Meta(ge=0, description="random seed")]
+
 
 NORMALIZATIONS: tuple[Normalization, ...] = get_args(Normalization)
-BACKWARDS = ("reversed", "code")
 DIMS = ("variant", "separation", "batch", "dataset")
 
 
 class Sample(NamedTuple):
     """A data set and a model.
 
-    targets: what the loss compares outputs with, labels +-1 or 0, 1.  redrawn: how many networks
-    were drawn before it that cannot be inverted.
+    targets: what the loss compares outputs with; labels +-1, or 0 and 1.  redrawn: the number of
+    networks that were discarded before it because they cannot be inverted.
     """
 
     features: Array
@@ -65,106 +72,89 @@ class Sample(NamedTuple):
     redrawn: int = 0
 
 
-def table(settings: Mapping[str, Any]) -> xr.Dataset:
+def table(options: Options) -> xr.Dataset:
     """Relative flatness, risk and gap of every data set: (variant, separation, batch, dataset).
 
-    Also by `loss`, and relative flatness by `normalization`. `drawn_at` (variant, separation) is
-    the separation of the data sets that are labelled with a separation. Variants with fewer
-    batches have NaN in the others.
+    They also depend on `loss`, and relative flatness on `normalization`. `drawn_at` (variant,
+    separation) is the separation with which the data sets labelled with a separation are drawn.
+    Variants with fewer batches are padded with NaN.
     """
-    separations, batches = settings["separations"], settings["batches"]
-    shape = (len(batches), len(separations), max(batches.values()), settings["datasets"])
+    separations, batches = options.separations, options.batches
+    drawn_at = [
+        separations[::-1] if variant in ("reversed", "code") else separations for variant in batches
+    ]
+    shape = (len(batches), len(separations), max(batches.values()), options.datasets)
     risks = np.full((*shape, len(LOSSES), 2), np.nan)
     flatness = np.full((*shape, len(LOSSES), len(NORMALIZATIONS)), np.nan)
     redrawn = 0
-    drawn_at = [separations[::-1] if v in BACKWARDS else separations for v in batches]
     for place in tqdm(list(np.ndindex(shape)), unit="data set", mininterval=5):
         variant = list(batches)[place[0]]
         if place[2] >= batches[variant]:
             continue
-        # The same data sets in all variants that draw in the same way.
-        generator = np.random.default_rng([settings["seed"], *place[1:]])
-        sample = SAMPLES[variant](generator, drawn_at[place[0]][place[1]], settings)
+        # All variants that draw in the same way have the same data sets.
+        generator = np.random.default_rng([options.seed, *place[1:]])
+        sample = make(variant, generator, drawn_at[place[0]][place[1]], options)
         redrawn += sample.redrawn
-        flatness[place], risks[place] = measure(sample, settings["training_size"], variant)
-    labels = {"loss": list(LOSSES), "normalization": list(NORMALIZATIONS)}
+        flatness[place], risks[place] = measure(sample, options.training_size, variant)
+    count = ", ".join(f"{number} ({variant})" for variant, number in batches.items())
+    extent = (
+        f"{len(separations)} class separations, {options.datasets} data sets of "
+        f"{options.training_size:,} training and {options.test_size:,} test samples in a "
+        f"batch, batches: {count}"
+    )
+    if redrawn:
+        extent += f"; networks that cannot be inverted, drawn anew: {redrawn}"
+    by_loss, gap = (*DIMS, "loss"), risks[..., 1] - risks[..., 0]
+    by_both = (*by_loss, "normalization")
     found = {
-        "relative_flatness": ((*DIMS, *labels), flatness, "relative flatness", "loss"),
-        "risk": ((*DIMS, "loss"), risks[..., 1], "risk on test samples", "loss"),
-        "gap": ((*DIMS, "loss"), risks[..., 1] - risks[..., 0], "test minus training risk", "loss"),
+        "relative_flatness": (by_both, flatness, "relative flatness", "loss"),
+        "risk": (by_loss, risks[..., 1], "risk on test samples", "loss"),
+        "gap": (by_loss, gap, "test minus training risk", "loss"),
         "drawn_at": (DIMS[:2], np.array(drawn_at), "class separation of the data", "1"),
     }
     variables = {
         name: (dims, values, {"long_name": words, "units": units, "source": "petzka2021 App. C.1"})
         for name, (dims, values, words, units) in found.items()
     }
-    labels |= {"variant": list(batches)}
-    coordinates = {dim: np.array(names, dtype=object) for dim, names in labels.items()}
-    count = ", ".join(f"{number} ({variant})" for variant, number in batches.items())
-    extent = (
-        f"{len(separations)} class separations, {settings['datasets']} data sets of "
-        f"{settings['training_size']:,} training and {settings['test_size']:,} test samples in a "
-        f"batch, batches: {count}"
-    )
-    if redrawn:
-        extent += f"; networks that cannot be inverted, drawn anew: {redrawn}"
-    return xr.Dataset(
-        variables, coords={**coordinates, "separation": separations}, attrs={"extent": extent}
-    )
+    coordinates = {
+        "variant": as_strings([*batches]),
+        "separation": separations,
+        "loss": as_strings([*LOSSES]),
+        "normalization": as_strings([*NORMALIZATIONS]),
+    }
+    return xr.Dataset(variables, coords=coordinates, attrs={"extent": extent})
+
+
+def make(
+    variant: str, generator: np.random.Generator, separation: float, options: Options
+) -> Sample:
+    """Draw a data set of a variant and fit its model; the separation is not reversed here."""
+    in_code, size = variant == "code", options.training_size + options.test_size
+    entries, flipped = ((-1.0, 0.0), options.flipped) if in_code else ((-1.0, 1.0), 0.0)
+    features, labels = draw(generator, separation, size, entries, flipped)
+    redrawn = 0
+    if variant == "inverted":
+        extractor, redrawn = invertible(generator, features.shape[1])
+        features, _ = rescaled(extractor, features)
+    training = slice(options.training_size)
+    model = ridge(features[training], labels[training], options.alpha)
+    if in_code:
+        seen = Extractor(generator, features.shape[1]).inverted_without_tanh(features)
+        return Sample(seen, labels, (labels + 1) / 2, model)
+    return Sample(features, labels, labels, model, redrawn)
 
 
 def measure(sample: Sample, training: int, variant: str) -> tuple[Array, Array]:
     """Relative flatness (loss, normalization) and risk (loss, training and test) of a data set."""
     outputs, inside = sample.model(sample.features), sample.features[:training]
-    weight, flatness, risks = sample.model.weight[None], [], []
+    pairs = []
+    for by in NORMALIZATIONS:
+        weight, divided, constant = normalized(sample.model.weight[None], inside, by)
+        pairs.append((weight, inside.compress(~constant, axis=1) if variant == "code" else divided))
+    flatness, risks = [], []
     for name, loss in LOSSES.items():
         curvature = loss.curvature(outputs[:training])[:, None, None]
-        row = []
-        for by in NORMALIZATIONS:
-            scaled, divided, _ = normalized(weight, inside, by)
-            if variant == "code":  # the features stay as they are
-                divided = inside[:, : scaled.shape[1]]
-            row.append(relative_flatness(scaled, divided, curvature))
-        flatness.append(row)
+        flatness.append([relative_flatness(*pair, curvature) for pair in pairs])
         values = loss.value(outputs, sample.labels if name == "zero-one" else sample.targets)
         risks.append([values[:training].mean(), values[training:].mean()])
     return np.array(flatness), np.array(risks)
-
-
-def exact(generator: np.random.Generator, separation: float, settings: Mapping[str, Any]) -> Sample:
-    """Features as they are drawn."""
-    features, labels = draw(generator, separation, _size(settings))
-    return Sample(features, labels, labels, _fitted(features, labels, settings))
-
-
-def inverted(
-    generator: np.random.Generator, separation: float, settings: Mapping[str, Any]
-) -> Sample:
-    """Features of inputs that were found for them, after one factor, and a model of these."""
-    features, labels = draw(generator, separation, _size(settings))
-    extractor, redrawn = invertible(generator, features.shape[1])
-    features, _ = rescaled(extractor, features)
-    return Sample(features, labels, labels, _fitted(features, labels, settings), redrawn)
-
-
-def code(generator: np.random.Generator, separation: float, settings: Mapping[str, Any]) -> Sample:
-    """The authors' code; the order of the separations apart."""
-    features, labels = draw(
-        generator, separation, _size(settings), (-1.0, 0.0), settings["flipped"]
-    )
-    model = _fitted(features, labels, settings)
-    extractor = Extractor(generator, features.shape[1])
-    seen = extractor(np.tanh(extractor.linear_inverse(features.astype(np.float32))))
-    return Sample(seen.astype(np.float64), labels, (labels + 1) / 2, model)
-
-
-SAMPLES = {"exact": exact, "inverted": inverted, "reversed": exact, "code": code}
-
-
-def _size(settings: Mapping[str, Any]) -> int:
-    return settings["training_size"] + settings["test_size"]
-
-
-def _fitted(features: Array, labels: Array, settings: Mapping[str, Any]) -> Linear:
-    training = settings["training_size"]
-    return ridge(features[:training], labels[:training], settings["alpha"])

@@ -1,28 +1,29 @@
-"""petzka2021, Figure 4: an approximated generalization bound beside the generalization gap.
+"""petzka2021, Figure 4: an approximate generalization bound beside the generalization gap.
 
-Two variants, both of a ridge regression on features:
+There are two variants, both of a ridge regression on features:
 
 paper: mixtures of four Gaussians, cross-validation in which a model is fitted to all folds but one,
-squared loss, and delta^2 / (2 m) kappa_Tr + representativeness with one delta.
+squared loss, and the bound delta^2 / (2 m) kappa_Tr + representativeness with the same delta.
 code: the authors' public code. Data of scikit-learn's make_classification; a model is fitted to few
 samples of one fold and tested on the others; a network that is inverted without its tanh; labels 0
-and 1 in the gap and in kappa; kappa with weights times the variance, divided by m; delta^2 / m; and
-for representativeness a cross-validated zero-one error less its kernel-weighted mean, with a
-bandwidth of 1 and a smaller delta in the weights.
+and 1 in the gap and in kappa; kappa with the weights multiplied by the variance, divided by m;
+delta^2 / m; and for representativeness a cross-validated zero-one error minus its kernel-weighted
+mean, with a bandwidth of 1 and a smaller delta in the weights.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import xarray as xr
+from msgspec import Meta
 from numpy.random import Generator
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from flatlab.plan.schema import Strict
 from flatlab.simulations._extractors import Extractor
 from flatlab.simulations._mixtures import draw
 from flatlab.simulations._ridge import (
@@ -34,22 +35,29 @@ from flatlab.simulations._ridge import (
     representativeness,
     ridge,
 )
+from flatlab.store import as_strings
 
-SETTINGS = {
-    "separations": "class separations",
-    "variants": "`paper`, `code` or both",
-    "repeats": "independent samples at each class separation",
-    "size": "points of a sample",
-    "folds": "parts of a sample, of which each is the test set once",
-    "inner_folds": "parts of the training set in the approximation of representativeness",
-    "delta": "relative radius of the neighbourhoods",
-    "sigma": "deviation of the truncated normal distribution, in units of its radius",
-    "alpha": "ridge penalty",
-    "code_training_size": "training samples in the authors' code",
-    "code_kernel_delta": "relative radius in the kernel's weights in the authors' code",
-    "seed": "of all that is drawn",
-}
-"""What an experiment of this simulation states."""
+Indices = NDArray[np.intp]
+
+
+class Options(Strict, frozen=True):
+    """The settings of an experiment."""
+
+    separations: Annotated[list[float], Meta(min_length=1, description="class separations")]
+    variants: Annotated[
+        list[Literal["paper", "code"]], Meta(min_length=1, description="variants to compute")
+    ]
+    repeats: Annotated[int, Meta(ge=1, description="samples per class separation")]
+    size: Annotated[int, Meta(ge=2, description="points per sample")]
+    folds: Annotated[int, Meta(ge=2, description="parts of a sample, each the test set once")]
+    inner_folds: Annotated[int, Meta(ge=2, description="training folds for representativeness")]
+    delta: Annotated[float, Meta(gt=0, description="relative radius of the neighbourhoods")]
+    sigma: Annotated[float, Meta(gt=0, description="standard deviation in units of the radius")]
+    alpha: Annotated[float, Meta(gt=0, description="ridge penalty")]
+    code_training_size: Annotated[int, Meta(ge=2, description="training samples in `code`")]
+    code_kernel_delta: Annotated[float, Meta(gt=0, description="delta of the kernel in `code`")]
+    seed: Annotated[int, Meta(ge=0, description="random seed")]
+
 
 NAMES = {
     "gap": "test minus training risk",
@@ -60,21 +68,29 @@ NAMES = {
 SQUARED = LOSSES["squared"]
 
 
-def table(settings: Mapping[str, Any]) -> xr.Dataset:
+class Sample(NamedTuple):
+    """features: (n, m).  labels: (n), +1 and -1.  fold, rest: indices of one fold and of others."""
+
+    features: Array
+    labels: Array
+    fold: Indices
+    rest: Indices
+
+
+def table(options: Options) -> xr.Dataset:
     """The gap, the bound and its parts of each model: (variant, separation, repeat, fold)."""
-    variants, separations = settings["variants"], settings["separations"]
-    shape = (len(variants), len(separations), settings["repeats"], settings["folds"])
+    variants, separations = options.variants, options.separations
+    shape = (len(variants), len(separations), options.repeats, options.folds)
     values = np.empty((len(NAMES), *shape))
     for place in tqdm(list(np.ndindex(shape[:3])), unit="data set", mininterval=5):
-        variant, separation = variants[place[0]], separations[place[1]]
-        generator = np.random.default_rng([settings["seed"], *place])
-        features, labels = DATA[variant](generator, separation, settings["size"])
-        parts = folds(generator, len(labels), settings["folds"])
+        draw_data, measure = VARIANTS[variants[place[0]]]
+        generator = np.random.default_rng([options.seed, *place])
+        features, labels = draw_data(generator, separations[place[1]], options.size)
+        parts = partition(generator, len(labels), options.folds)
         for number, fold in enumerate(parts):
             rest = np.concatenate([part for part in parts if part is not fold])
-            values[(slice(None), *place, number)] = MEASURES[variant](
-                generator, features, labels, fold, rest, settings
-            )
+            sample = Sample(features, labels, fold, rest)
+            values[(slice(None), *place, number)] = measure(generator, sample, options)
     dims = ("variant", "separation", "repeat", "fold")
     attributes = {"units": "loss", "source": "petzka2021 Sec. 6, App. C.1"}
     variables = {
@@ -82,74 +98,61 @@ def table(settings: Mapping[str, Any]) -> xr.Dataset:
         for (name, words), part in zip(NAMES.items(), values, strict=True)
     }
     extent = (
-        f"{len(separations)} class separations, {settings['repeats']} samples of "
-        f"{settings['size']:,}, {settings['folds']} folds"
+        f"{len(separations)} class separations, {options.repeats} samples of "
+        f"{options.size:,}, {options.folds} folds"
     )
-    coordinates = {"variant": np.array(variants, dtype=object), "separation": separations}
+    coordinates = {"variant": as_strings([*variants]), "separation": separations}
     return xr.Dataset(variables, coords=coordinates, attrs={"extent": extent})
 
 
-def folds(generator: Generator, size: int, count: int) -> list[NDArray[np.intp]]:
-    """A random partition of so many samples."""
+def partition(generator: Generator, size: int, count: int) -> list[Indices]:
+    """A random partition of `size` samples into `count` parts."""
     return np.array_split(generator.permutation(size), count)
 
 
-def of_the_paper(
-    generator: Generator,
-    features: Array,
-    labels: Array,
-    test: NDArray[np.intp],
-    training: NDArray[np.intp],
-    settings: Mapping[str, Any],
-) -> list[float]:
-    """The numbers of NAMES for a model of the training part."""
-    fit = partial(ridge, alpha=settings["alpha"])
-    inside, targets = features[training], labels[training]
+def in_paper(generator: Generator, data: Sample, options: Options) -> list[float]:
+    """The numbers of NAMES for a model fitted to all folds but one and tested on that."""
+    fit = partial(ridge, alpha=options.alpha)
+    inside, targets = data.features[data.rest], data.labels[data.rest]
     model = fit(inside, targets)
-    risks = [SQUARED.value(model(features[part]), labels[part]).mean() for part in (training, test)]
+    risk, empirical = (
+        SQUARED.value(model(data.features[part]), data.labels[part]).mean()
+        for part in (data.fold, data.rest)
+    )
     curvature = SQUARED.curvature(model(inside))[:, None, None]
     flatness = relative_flatness(model.weight[None], inside, curvature)
-    parts = folds(generator, len(training), settings["inner_folds"])
-    delta = settings["delta"]
-    unlike = representativeness(SQUARED, fit, inside, targets, parts, delta, settings["sigma"])
+    parts = partition(generator, len(inside), options.inner_folds)
+    delta = options.delta
+    unlike = representativeness(SQUARED, fit, inside, targets, parts, delta, options.sigma)
     bound = approximated_bound(delta, inside.shape[1], flatness, unlike)
-    return [risks[1] - risks[0], flatness, unlike, bound]
+    return [risk - empirical, flatness, unlike, bound]
 
 
-def of_the_code(
-    generator: Generator,
-    features: Array,
-    labels: Array,
-    fold: NDArray[np.intp],
-    rest: NDArray[np.intp],
-    settings: Mapping[str, Any],
-) -> list[float]:
-    """The same as the authors' code has them: the model is of a part of the fold."""
-    training, dimension = fold[: settings["code_training_size"]], features.shape[1]
-    fit = partial(ridge, alpha=settings["alpha"])
-    inside, targets = features[training], labels[training]
+def in_code(generator: Generator, data: Sample, options: Options) -> list[float]:
+    """The same numbers as the authors' code computes them, for a model fitted to part of a fold."""
+    training, dimension = data.fold[: options.code_training_size], data.features.shape[1]
+    fit = partial(ridge, alpha=options.alpha)
+    inside, targets = data.features[training], data.labels[training]
     model = fit(inside, targets)
-    extractor = Extractor(generator, dimension)
-    single = extractor(np.tanh(extractor.linear_inverse(features.astype(np.float32))))
-    seen, binary = single.astype(np.float64), (labels + 1) / 2
+    seen = Extractor(generator, dimension).inverted_without_tanh(data.features)
     outputs = model(seen)
-    errors = SQUARED.value(outputs, binary)
+    errors = SQUARED.value(outputs, (data.labels + 1) / 2)
     weight, _, _ = normalized(model.weight[None], seen[training], "variance")
     curvature = SQUARED.curvature(outputs[training])[:, None, None]
     flatness = relative_flatness(weight, seen[training], curvature) / dimension
-    parts = folds(generator, len(training), settings["inner_folds"])
-    unlike = _kernel_weighted(fit, inside, targets, parts, settings["code_kernel_delta"])
-    bound = settings["delta"] ** 2 / dimension * flatness + unlike
-    return [errors[rest].mean() - errors[training].mean(), flatness, unlike, bound]
+    parts = partition(generator, len(training), options.inner_folds)
+    unlike = _kernel_weighted(fit, inside, targets, parts, options.code_kernel_delta)
+    bound = options.delta**2 / dimension * flatness + unlike
+    return [errors[data.rest].mean() - errors[training].mean(), flatness, unlike, bound]
 
 
 def _kernel_weighted(
-    fit: Any, features: Array, labels: Array, parts: list[NDArray[np.intp]], delta: float
+    fit: Any, features: Array, labels: Array, parts: list[Indices], delta: float
 ) -> float:
-    """Zero-one errors of cross-validation, each less what a kernel density makes of the others.
+    """Cross-validated zero-one errors, each minus its kernel-weighted mean over the other samples.
 
-    Its bandwidth is 1, its weights are proportional to delta |phi|, and its argument is the root of
-    the distance.
+    The bandwidth is 1, the weights are proportional to delta |phi|, and the kernel's argument is
+    the root of the distance.
     """
     found = []
     for part in parts:
@@ -167,7 +170,7 @@ def _kernel_weighted(
 
 
 def _classification(generator: Generator, separation: float, size: int) -> tuple[Array, Array]:
-    """The data of the authors' code: 3 informative, 4 redundant features and 3 of noise."""
+    """The data of the authors' code: 3 informative, 4 redundant and 3 noise features."""
     from sklearn.datasets import make_classification
 
     seed = int(generator.integers(2**31))
@@ -177,5 +180,5 @@ def _classification(generator: Generator, separation: float, size: int) -> tuple
     return features, 2.0 * classes - 1
 
 
-DATA = {"paper": draw, "code": _classification}
-MEASURES = {"paper": of_the_paper, "code": of_the_code}
+VARIANTS = {"paper": (draw, in_paper), "code": (_classification, in_code)}
+"""The data and the measurement of each variant."""

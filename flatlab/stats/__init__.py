@@ -3,25 +3,16 @@
 numpy and scipy only.
 """
 
-from flatlab.stats.bootstrap import LEVEL, RESAMPLES, Estimate, bca, undefined
+from flatlab.stats.bootstrap import LEVEL, Estimate, undefined
 from flatlab.stats.correlation import KINDS, Correlations
-from flatlab.stats.verdict import (
-    Verdict,
-    every,
-    not_run,
-    some,
-    theorem,
-    violations,
-)
+from flatlab.stats.verdict import Verdict, every, not_run, some, theorem, violations
 
 __all__ = [
     "KINDS",
     "LEVEL",
-    "RESAMPLES",
     "Correlations",
     "Estimate",
     "Verdict",
-    "bca",
     "every",
     "not_run",
     "some",

@@ -1,8 +1,8 @@
-"""Verdicts: what an interval says about a claim.
+"""Verdicts: what the numbers say about a claim.
 
-`holds` if the interval lies wholly on the claimed side, `fails` if wholly on the other side, else
-`undecided`; `not run` where what the claim is about was not computed. Verdicts combine with & (all
-of them), | (at least one) and ~ (not).
+A claim `holds` if the interval lies wholly on the claimed side, `fails` if it lies wholly on the
+other side, and is `undecided` otherwise; it is `not run` if what it is about was not computed.
+Verdicts combine with & (all of them), | (at least one) and ~ (not).
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from math import isfinite
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -20,13 +19,16 @@ from numpy.typing import ArrayLike
 Outcome = Literal["holds", "fails", "undecided", "not run"]
 OPPOSITE: dict[Outcome, Outcome] = {"holds": "fails", "fails": "holds"}
 
+TOLERANCE = 1e-6
+"""Relative rounding error that an inequality allows for."""
+
 
 @dataclass(frozen=True)
 class Verdict:
-    """outcome; reason, where there is one; evidence: each comparison with its numbers.
+    """outcome; reason, if there is one; evidence: each comparison with its numbers.
 
-    An entry of the evidence has quantity, claim and n, the number of runs used; a comparison also
-    value, low and high, an inequality that is a theorem violations and of (how many values).
+    An entry of the evidence has quantity, claim and n, the number of runs used. A comparison also
+    has value, low and high; an inequality for all values has violations and of (how many values).
     """
 
     outcome: Outcome
@@ -40,23 +42,19 @@ class Verdict:
         return self._join(other, decisive="holds", neutral="fails")
 
     def __invert__(self) -> Verdict:
-        return Verdict(OPPOSITE.get(self.outcome, self.outcome), self.reason, self.evidence)
+        return replace(self, outcome=OPPOSITE.get(self.outcome, self.outcome))
 
     def reporting(self, *entries: dict[str, Any]) -> Verdict:
-        """The same verdict with numbers that it does not rest on."""
+        """The same verdict, with numbers that did not contribute to it."""
         said = [{**entry, "claim": "reported, not judged"} for entry in entries]
-        return Verdict(self.outcome, self.reason, self.evidence + said)
+        return replace(self, evidence=self.evidence + said)
 
     def _join(self, other: Verdict, decisive: Outcome, neutral: Outcome) -> Verdict:
-        both = (self.outcome, other.outcome)
-        if decisive in both:
-            outcome = decisive
-        elif "not run" in both:
-            outcome = "not run"
-        else:
-            outcome = neutral if both == (neutral, neutral) else "undecided"
-        reasons = dict.fromkeys((self.reason + "; " + other.reason).split("; "))
-        reason = "; ".join(filter(None, reasons))  # each once
+        both: set[Outcome] = {self.outcome, other.outcome}
+        undecided: Outcome = "not run" if "not run" in both else "undecided"
+        outcome = decisive if decisive in both else neutral if both == {neutral} else undecided
+        reasons = dict.fromkeys(f"{self.reason}; {other.reason}".split("; "))  # each once
+        reason = "; ".join(filter(None, reasons))
         return Verdict(outcome, reason, self.evidence + other.evidence)
 
 
@@ -70,62 +68,29 @@ def some(verdicts: Iterable[Verdict]) -> Verdict:
     return functools.reduce(operator.or_, verdicts)
 
 
-def compare(
-    name: str,
-    value: float,
-    interval: tuple[float, float],
-    limit: float,
-    greater: bool,
-    n: int,
-    reason: str = "",
-) -> Verdict:
-    """The claim `name > limit` (or <), given a value and its interval.
-
-    n: how many runs they are of.  reason: why they are not defined, if they are not.
-    """
-    low, high = interval
-    evidence = [
-        {
-            "quantity": name,
-            "claim": f"{'>' if greater else '<'} {limit:g}",
-            "value": value,
-            "low": low,
-            "high": high,
-            "n": n,
-        }
-    ]
-    if not (isfinite(value) and isfinite(low) and isfinite(high)):
-        return Verdict("not run", reason or f"{name} is not defined on these runs", evidence)
-    above, below = low > limit, high < limit
-    holds, fails = (above, below) if greater else (below, above)
-    return Verdict("holds" if holds else "fails" if fails else "undecided", "", evidence)
-
-
-def theorem(name: str, smaller: ArrayLike, larger: ArrayLike, tolerance: float = 1e-6) -> Verdict:
+def theorem(name: str, smaller: ArrayLike, larger: ArrayLike) -> Verdict:
     """A pure inequality, which must hold for every single value up to rounding.
 
     smaller, larger: (runs, ...).
     """
-    evidence = {**violations(name, smaller, larger, tolerance), "claim": "for every value"}
+    evidence = {**violations(name, smaller, larger), "claim": "for every value"}
     if not evidence["of"]:
-        return Verdict("not run", f"{name} is not defined on these runs", [evidence])
+        return Verdict("not run", f"{name} is not defined for these runs", [evidence])
     return Verdict("fails" if evidence["violations"] else "holds", "", [evidence])
 
 
-def violations(
-    name: str, smaller: ArrayLike, larger: ArrayLike, tolerance: float = 1e-6
-) -> dict[str, Any]:
-    """How often `smaller <= larger` is violated, of how many values that are defined, of n runs."""
+def violations(name: str, smaller: ArrayLike, larger: ArrayLike) -> dict[str, Any]:
+    """How often `smaller <= larger` is violated: among how many defined values, of n runs."""
     a, b = np.broadcast_arrays(np.asarray(smaller, float), np.asarray(larger, float))
     defined = ~(np.isnan(a) | np.isnan(b))
     return {
         "quantity": name,
-        "violations": int((a > b * (1 + tolerance))[defined].sum()),
+        "violations": int((a > b * (1 + TOLERANCE))[defined].sum()),
         "of": int(defined.sum()),
         "n": int(defined.any(axis=tuple(range(1, defined.ndim))).sum()),
     }
 
 
 def not_run(reason: str) -> Verdict:
-    """The verdict on what was not computed."""
+    """The verdict on a claim whose numbers were not computed."""
     return Verdict("not run", reason)

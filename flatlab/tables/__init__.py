@@ -1,1 +1,8 @@
-"""Tables: all quantities of all runs of a grid, the selections of them, and their correlations."""
+"""Tables: all quantities of all runs of an experiment, selections of them, correlations."""
+
+from collections.abc import Mapping
+
+import xarray as xr
+
+Tables = Mapping[str, xr.Dataset]
+"""Tables, or their correlations, by the keys of their experiments."""

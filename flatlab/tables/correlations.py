@@ -13,16 +13,15 @@ def correlate(table: xr.Dataset) -> xr.Dataset:
     """Correlations of all pairs of quantities at the end of training, with 95 % BCa intervals.
 
     Dimensions: kind (pooled, within, between settings), x and y (quantities). `percentile` marks
-    where the percentile interval had to take the place of BCa.
+    where the percentile interval is used because BCa is not defined.
     """
     chosen = end_of_training(table)
     names = one_per_run(chosen)
     correlations = Correlations(columns_of(chosen, names), list(chosen["setting"].values))
-    parts = [correlations.matrix(kind) for kind in KINDS]
-    dims = ("kind", "x", "y")
+    matrices = zip(*(correlations.matrix(kind) for kind in KINDS), strict=True)
     variables = {
-        name: (dims, np.stack([part[number] for part in parts]))
-        for number, name in enumerate(("rho", "low", "high", "percentile"))
+        name: (("kind", "x", "y"), np.stack(parts))
+        for name, parts in zip(("rho", "low", "high", "percentile"), matrices, strict=True)
     }
     labels = {"kind": KINDS, "x": names, "y": names}
     coordinates = {dim: np.array(values, dtype=object) for dim, values in labels.items()}

@@ -1,7 +1,7 @@
-"""Published tables and verdicts of before, as today's code would write them.
+"""Older published tables and verdicts, read as today's code would write them.
 
-What lies in `results/published/` was made when tables of grids, studies and zoos had attributes of
-their own. This is the one place that knows these; it goes when everything has been published anew.
+Some of `results/published/` was made when tables of grids, studies and zoos had attributes of
+their own. This is the only module that knows these; it goes once everything is published anew.
 """
 
 from __future__ import annotations
@@ -11,18 +11,17 @@ from typing import Any
 
 import xarray as xr
 
+from flatlab.tables.runs import counts, extent
+
 
 def with_current_names(table: xr.Dataset, key: str) -> xr.Dataset:
-    """A table with the attributes that every table has; one that has them stays as it is.
+    """A table with today's attributes; one that has them already is returned unchanged.
 
     key: the experiment that it is the table of.
     """
     if "experiment" in table.attrs:
         return table
-    about = dict(table.attrs)
-    if "diverged" in table.coords:
-        diverged = int(table["diverged"].sum())
-        about |= {"diverged": diverged, "runs": table.sizes["run"] - diverged}
+    about = table.attrs | (counts(table) if "diverged" in table.coords else {})
     return table.assign_attrs(_current(about, key))
 
 
@@ -36,23 +35,16 @@ def with_tables(verdicts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _current(about: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """The attributes that every table has, from those of a grid, a study or a zoo."""
+    """Today's attributes, from those of a grid, a study or a zoo."""
     stands_in_for = about.get("stands_in_for", "")
     suffix = f"; it stands in for the paper's {stands_in_for}"  # of zoos; captions say it anyway
-    extent = about["extent"].removesuffix(suffix) if "extent" in about else _extent(about)
+    if "extent" in about:
+        words = about["extent"].removesuffix(suffix)
+    else:
+        words = extent(about, about["runs"], about["diverged"])
     return {
         "experiment": key,
         "name": about.get("study", key),
-        "extent": extent,
+        "extent": words,
         "stands_in_for": stands_in_for,
     }
-
-
-def _extent(about: Mapping[str, Any]) -> str:
-    """How much a grid has, in words."""
-    count = about["left_out"]
-    not_trained = f"; {count} more of the grid are not trained" if count else ""
-    return (
-        f"{about['runs']} {about['network']} networks on {about['data']}, {about['length']} each; "
-        f"{about['diverged']} diverged and left out{not_trained}"
-    )

@@ -1,8 +1,8 @@
 """The table of a grid: all quantities of all its runs, one xarray dataset.
 
 Dimensions: run, checkpoint (iteration), samples (sample set), layer. Coordinates of a run: setting,
-seed, the hyper-parameters of its setting, `steps` (how many it took), `ended` (finished, stopped or
-diverged) and `diverged` (whether it is left out).
+seed, the hyper-parameters of its setting, `steps` (the iterations it took), `ended` (finished,
+stopped or diverged) and `diverged` (whether it is left out).
 """
 
 from __future__ import annotations
@@ -25,28 +25,34 @@ def collect(parts: Iterable[xr.Dataset], settings: Mapping[str, Any]) -> xr.Data
         by_pack.setdefault(str(part.run.values[0]), []).append(part)
     packs = [xr.merge(families, join="exact", compat="equals") for families in by_pack.values()]
     packs = [pack.assign_coords(diverged=_diverged(pack, settings)) for pack in packs]
-    # Runs that were kept at fewer checkpoints have nothing at the others.
+    # Runs that were kept at fewer checkpoints have missing values at the others.
     checkpoints = sorted({int(step) for pack in packs for step in pack["checkpoint"].values})
     packs = [pack.reindex(checkpoint=checkpoints) for pack in packs]
     table = xr.concat(packs, "run", join="exact", coords="minimal", compat="equals")
     table = table.sel(run=list(settings["runs"]))
-    table.attrs = {**settings["about"], "extent": _extent(table, settings["about"])}
+    about = settings["about"]
+    table.attrs = {**about, "extent": extent(about, **counts(table))}
     return table
 
 
-def _extent(table: xr.Dataset, about: Mapping[str, Any]) -> str:
-    """How many networks there are, of what, and how many are left out, in words."""
+def counts(table: xr.Dataset) -> dict[str, int]:
+    """How many runs did not diverge and how many did."""
     diverged = int(table["diverged"].sum())
+    return {"runs": table.sizes["run"] - diverged, "diverged": diverged}
+
+
+def extent(about: Mapping[str, Any], runs: int, diverged: int) -> str:
+    """How many networks of which kind the table of a grid has and how many are left out."""
     words = (
-        f"{table.sizes['run'] - diverged} {about['network']} networks on {about['data']}, "
-        f"{about['length']} each; {diverged} diverged and left out"
+        f"{runs} {about['network']} networks on {about['data']}, {about['length']} each; "
+        f"{diverged} diverged and left out"
     )
     count = about["left_out"]
     return f"{words}; {count} more of the grid are not trained" if count else words
 
 
 def _diverged(pack: xr.Dataset, settings: Mapping[str, Any]) -> tuple[str, np.ndarray]:
-    """Whether each run of a pack ended without a finite loss, or without a fit."""
+    """Whether each run of a pack ended without a finite loss or without fitting the data."""
     end = pack.isel(checkpoint=-1)
     diverged = ~np.isfinite(end["train_loss"].values)
     if settings["diverged_below"] is not None:

@@ -14,18 +14,18 @@ END = 0.05
 """The share of its iterations that is the end of a run's training."""
 
 TREND_SEEDS = (0, 1, 2, 3, 4)
-"""The runs whose whole training is shown: the others are kept at its end alone."""
+"""The seeds whose whole training is shown; other runs are kept at the end of training alone."""
 
 INTERPOLATES = 1e-2
 """The training loss below which a network interpolates; assumption: the papers name no value."""
 
 
 def end_of_training(table: xr.Dataset, samples: str = "train") -> xr.Dataset:
-    """The selection of figures that show trained networks: runs that did not diverge, at the end.
+    """The runs that did not diverge, at the end of training: for figures of trained networks.
 
-    The end is the mean over the checkpoints in the last 5 % of a run's iterations; where runs have
-    different numbers of them, because only some were kept densely, it is the last checkpoint of
-    every run, so that all are treated alike.
+    The end is the mean over the checkpoints in the last 5 % of a run's iterations. Where runs have
+    different numbers of these, because only some were kept densely, it is the last checkpoint of
+    every run, so that all runs are treated alike.
     """
     chosen = through_training(table, seeds=None).sel(samples=samples)
     there = measured(chosen)
@@ -41,10 +41,9 @@ def through_training(
     where: Mapping[str, Any] | None = None,
     seeds: Iterable[int] | None = TREND_SEEDS,
 ) -> xr.Dataset:
-    """The selection of trend figures: all checkpoints of the runs that were kept densely.
+    """The runs that did not diverge, at all checkpoints: for figures of training curves.
 
-    where: hyper-parameters and their values, {"lr": 0.1}.  seeds: None for all.  Diverged runs are
-    left out.
+    where: hyper-parameters and their values, {"lr": 0.1}.  seeds: None for all.
     """
     chosen = table.sel(run=~table["diverged"].values)
     if seeds is not None:
@@ -60,7 +59,7 @@ def of_seeds(table: xr.Dataset, seeds: Iterable[int]) -> xr.Dataset:
 
 
 def measured(table: xr.Dataset) -> xr.DataArray:
-    """Whether a run has anything at a checkpoint: (run, checkpoint)."""
+    """Whether a run has any value at a checkpoint: (run, checkpoint)."""
     parts = [
         array.notnull().any([dim for dim in array.dims if dim not in ("run", "checkpoint")])
         for array in table.data_vars.values()
@@ -72,30 +71,22 @@ def measured(table: xr.Dataset) -> xr.DataArray:
 def interpolation_begins(train_loss: xr.DataArray) -> float:
     """The first checkpoint at which the mean training loss over the runs is below 1e-2.
 
-    train_loss: (run, checkpoint).  NaN where that never happens.
+    train_loss: (run, checkpoint).  NaN if that never happens.
     """
     below = train_loss["checkpoint"].values[(train_loss.mean("run") < INTERPOLATES).values]
     return float(below[0]) if len(below) else float("nan")
 
 
-def last_layer(table: xr.Dataset, name: str) -> xr.DataArray:
-    """A quantity per layer, of the last linear layer."""
-    return table[name].isel(layer=-1)
-
-
 def one_per_run(table: xr.Dataset) -> list[str]:
-    """The quantities of a selection that are one number for each run, or for each of its layers."""
+    """The quantities of a selection that have one value for each run, or for each of its layers."""
     return [
         str(name) for name, array in table.data_vars.items() if {*array.dims} <= {"run", "layer"}
     ]
 
 
 def columns_of(table: xr.Dataset, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Columns by name; quantities per layer are those of the last layer."""
-    return {
-        name: (last_layer(table, name) if "layer" in table[name].dims else table[name]).values
-        for name in names
-    }
+    """Quantities by name: (runs) each. A quantity per layer is that of the last linear layer."""
+    return {name: table[name].isel(layer=-1, missing_dims="ignore").values for name in names}
 
 
 def hyperparameters(table: xr.Dataset) -> list[str]:

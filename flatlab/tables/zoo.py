@@ -11,7 +11,7 @@ import xarray as xr
 def gather(parts: Iterable[xr.Dataset], about: Mapping[str, Any]) -> xr.Dataset:
     """Join the files of a zoo's jobs into a table, sorted by network.
 
-    about: attributes; `extent` is added, what the zoo has and what failed, in words.
+    about: attributes, to which `extent` is added: what the zoo holds and what failed, in words.
     """
     table = xr.concat([part for part in parts if part.sizes["run"]], "run").sortby("run")
     failed = int((table["failure"] != "").sum())
@@ -35,5 +35,5 @@ def _accuracy(table: xr.Dataset) -> str:
 
 
 def kept(table: xr.Dataset) -> xr.Dataset:
-    """The networks that were measured and whose standard errors are within what is allowed."""
+    """The networks that were measured with a standard error within the allowed limit."""
     return table.sel(run=(table["finite"] == 1).values & (table["dropped"] == 0).values)

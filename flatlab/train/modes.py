@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from flatlab.objective import framework_loss, share
+from flatlab.losses import loss_of
 from flatlab.plan.registry import layers_of
 from flatlab.splits import Split
 from flatlab.train.optimizers import optimizer_of, tensors_of
@@ -64,7 +64,7 @@ class Loop:
 
     def __init__(self, models: list[nn.Module], split: Split, settings: Mapping[str, Any]) -> None:
         self.models, self.split, self.training = models, split, settings["training"]
-        self.optimizer = optimizer_of(self.training)
+        self.optimizer, self.loss = optimizer_of(self.training), loss_of(self.training)
         parameters = [list(model.parameters()) for model in models]
         self.updates = [self.optimizer.reference(each, self.training) for each in parameters]
         self.left = list(range(len(models)))
@@ -93,8 +93,8 @@ class Loop:
         update.zero_grad()
         for index in samples.split(self.training["batch_size"]):
             outputs = model(self.split.inputs[index])
-            loss = framework_loss(outputs, self.split.targets[index], self.training)
-            (loss * share(len(index), len(samples), self.training)).backward()
+            loss = self.loss.reference(outputs, self.split.targets[index])
+            (loss * self.loss.share(len(index), len(samples))).backward()
         update.step()
 
     def leave_out(self, run: int) -> None:

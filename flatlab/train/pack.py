@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from flatlab.jobs import Unfinished
-from flatlab.objective import sample_losses, total_loss
+from flatlab.losses import loss_of
 from flatlab.splits import EVALUATED, Split
 from flatlab.train.minibatches import chunk_steps, minibatches, steps_per_epoch
 from flatlab.train.modes import MODES, Networks
@@ -34,6 +34,7 @@ class PackTraining:
     ) -> None:
         self.split, self.settings, self.keeper = split, settings, keeper
         self.training: Mapping[str, Any] = settings["training"]
+        self.loss = loss_of(self.training)
         epochs = self.training["epochs"]
         per_epoch = steps_per_epoch(len(split), self.training)
         self.total: int = epochs * per_epoch if epochs else self.training["iterations"]
@@ -144,11 +145,11 @@ class PackTraining:
         for start in range(0, len(split), EVALUATED):
             part = slice(start, start + EVALUATED)
             outputs = self.networks.forward(split.inputs[part][None])
-            losses.append(sample_losses(outputs, split.targets[part], self.training))
+            losses.append(self.loss.values(outputs, split.targets[part]))
             if split.labels is not None:
                 right.append(outputs.argmax(-1) == split.labels[part])
             yield
-        loss = total_loss(torch.cat(losses, 1), self.training)
+        loss = self.loss.of_batch(torch.cat(losses, 1))
         if split.labels is None:
             accuracy = torch.full_like(loss, torch.nan, dtype=torch.float64)
         else:
@@ -160,8 +161,8 @@ class PackTraining:
         following = self._loaded[0][0] if len(self._loaded[0]) else np.zeros((1, 1), int)
         index = torch.from_numpy(following)[:, :EVALUATED].to(self.split.device)
         outputs = self.networks.forward(self.split.inputs[index])
-        losses = sample_losses(outputs, self.split.targets[index], self.training)
-        return total_loss(losses, self.training).cpu().numpy()
+        losses = self.loss.values(outputs, self.split.targets[index])
+        return self.loss.of_batch(losses).cpu().numpy()
 
     def _states(self) -> dict[str, np.ndarray]:
         """The states of the networks: arrays (run, ...) by name."""

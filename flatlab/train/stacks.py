@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from flatlab.objective import loss_gradient, share
+from flatlab.losses import loss_of
 from flatlab.splits import Split
 from flatlab.train.builder import stack
 from flatlab.train.optimizers import optimizer_of
@@ -117,6 +117,7 @@ class Stack:
     ) -> None:
         self.split, self.training, self.runs = split, training, len(models)
         self.chain, self.tensors = stack(models, rules)
+        self.loss = loss_of(training)
         self.update = optimizer_of(training).Stacked(self.chain.parameters, training, self.runs)
         on_gpu = split.device.type == "cuda"
         self.recorded = Recorded(self, split.device) if on_gpu else None
@@ -145,7 +146,7 @@ class Stack:
         gradients = self._gradients(pieces[0])
         if len(pieces) > 1:
             whole = order.shape[1]
-            shares = [share(piece.shape[1], whole, self.training) for piece in pieces]
+            shares = [self.loss.share(piece.shape[1], whole) for piece in pieces]
             torch._foreach_mul_(gradients, shares[0])
             for piece, weight in zip(pieces[1:], shares[1:], strict=True):
                 torch._foreach_add_(gradients, self._gradients(piece), alpha=weight)
@@ -163,8 +164,7 @@ class Stack:
             for tensor in (self.split.inputs, self.split.targets)
         )
         outputs, backward = self.chain.forward(inputs, True)
-        gradient = loss_gradient(outputs, targets, self.training)
-        return backward(gradient, False)[1]
+        return backward(self.loss.gradient(outputs, targets), False)[1]
 
     @torch.no_grad()
     def forward(self, inputs: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ OPTIONS = {"draws": 4, "trace": "exact", "ascent_steps": 0, "tolerance": 1e-9, "
 
 def measured(model, inputs, outputs):
     targets = torch.eye(max(outputs, len(inputs)), dtype=torch.float64)[: len(inputs), :outputs]
-    return flatlab.measure(model, inputs, targets, families=["adaptive"], adaptive=OPTIONS)
+    return flatlab.measure(model, inputs, targets, families=["adaptive"], **OPTIONS)
 
 
 def same(first, second, names):
@@ -71,7 +71,7 @@ def test_norms_lie_where_they_must(draw_network, data):
         drawn.x,
         torch.zeros(len(drawn.x), drawn.outputs, dtype=torch.float64),
         families=["adaptive", "geometry"],
-        adaptive={**OPTIONS, "outputs": "network"},
+        **{**OPTIONS, "outputs": "network"},
     )
     squares = drawn.x.square().sum(1).numpy()
     upper = float((squares * raw.jacobian_frobenius.values**2).mean())

@@ -1,76 +1,102 @@
-"""Laws of the losses: what parts of a batch add up to, and how the losses hang together."""
+"""Laws of every loss: definition, derivatives, torch's version, and the parts of a batch."""
 
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from flatlab.objective import loss_gradient, loss_hessian_product, sample_losses, share, total_loss
+from flatlab.losses import loss_of
+from flatlab.plan import PlanError, keys_of
 
-KINDS = ("half-mse", "mean-mse", "sum-of-squares", "cross-entropy")
+LOSSES = [{"loss": key} for key in keys_of("losses")]
+LOSSES += [{"loss": "cross-entropy", "label_smoothing": 0.3}]
+RUNS = 2
+
+
+def probabilities(f):
+    return f.exp() / f.exp().sum(-1, keepdim=True)
+
+
+def cross_entropy(f, y):
+    return -(y * probabilities(f).log()).sum(-1)
+
+
+DEFINITIONS = {
+    "half-mse": lambda f, y: ((f - y) ** 2).sum(-1) / 2,
+    "mean-mse": lambda f, y: ((f - y) ** 2).mean(-1),
+    "sum-of-squares": lambda f, y: ((f - y) ** 2).sum(-1),
+    "cross-entropy": cross_entropy,
+    "logistic": lambda f, y: (1 + (-y * f).exp()).log().sum(-1),
+}
 
 
 @st.composite
 def batches(draw):
-    """Outputs and one-hot targets of a batch, (samples, outputs) each."""
-    samples, width = draw(st.integers(2, 9)), draw(st.integers(2, 5))
+    """A loss with outputs and targets of the batches of two runs, (runs, samples, outputs)."""
+    settings = draw(st.sampled_from(LOSSES))
+    shape = RUNS, draw(st.integers(2, 9)), draw(st.integers(2, 5))
     generator = torch.Generator().manual_seed(draw(st.integers(0, 2**16)))
-    outputs = torch.randn(samples, width, dtype=torch.float64, generator=generator)
-    labels = torch.randint(width, (samples,), generator=generator)
-    return outputs, nn.functional.one_hot(labels, width).double()
-
-
-def setting(kind):
-    return {"loss": kind, "label_smoothing": 0.0}
-
-
-@given(batches(), st.sampled_from(KINDS), st.data())
-def test_the_loss_of_a_batch_is_that_of_its_parts_by_their_shares(batch, kind, data):
-    outputs, targets = batch
-    training, count = setting(kind), len(outputs)
-    cut = data.draw(st.integers(1, count - 1))
-    whole = total_loss(sample_losses(outputs, targets, training), training)
-    parts = [
-        total_loss(sample_losses(outputs[part], targets[part], training), training)
-        * share(len(outputs[part]), count, training)
-        for part in (slice(cut), slice(cut, None))
-    ]
-    assert torch.allclose(parts[0] + parts[1], whole, rtol=1e-12)
-    gradients = [
-        loss_gradient(outputs[part], targets[part], training)
-        * share(len(outputs[part]), count, training)
-        for part in (slice(cut), slice(cut, None))
-    ]
-    assert torch.allclose(
-        torch.cat(gradients), loss_gradient(outputs, targets, training), rtol=1e-12
-    )
-
-
-@given(batches(), st.sampled_from(KINDS))
-def test_the_gradient_is_the_derivative_of_the_loss_and_the_product_that_of_the_gradient(
-    batch, kind
-):
-    outputs, targets = batch
-    training = setting(kind)
-    moving = outputs.clone().requires_grad_()
-    loss = total_loss(sample_losses(moving, targets, training), training)
-    (expected,) = torch.autograd.grad(loss, moving, create_graph=True)
-    assert torch.allclose(loss_gradient(outputs, targets, training), expected, atol=1e-14)
-    direction = outputs.flip(0)
-    (curved,) = torch.autograd.grad((expected * direction).sum(), moving)
-    product = loss_hessian_product(outputs, direction, training)
-    assert torch.allclose(product * share(1, len(outputs), training), curved, atol=1e-13)
+    outputs = torch.randn(shape, dtype=torch.float64, generator=generator)
+    labels = torch.randint(shape[2], shape[:2], generator=generator)
+    targets = nn.functional.one_hot(labels, shape[2]).double()
+    return settings, outputs, 2 * targets - 1 if settings["loss"] == "logistic" else targets
 
 
 @given(batches())
-def test_the_squared_errors_are_multiples_of_each_other(batch):
-    outputs, targets = batch
-    samples, width = outputs.shape
-    half, mean, added = (
-        total_loss(sample_losses(outputs, targets, setting(kind)), setting(kind))
-        for kind in ("half-mse", "mean-mse", "sum-of-squares")
-    )
-    assert torch.allclose(added, 2 * samples * half, rtol=1e-12)
-    assert torch.allclose(added, samples * width * mean, rtol=1e-12)
+def test_values_are_those_of_the_definition(batch):
+    settings, outputs, targets = batch
+    smoothing = settings.get("label_smoothing", 0.0)
+    smoothed = (1 - smoothing) * targets + smoothing / outputs.shape[-1]
+    expected = DEFINITIONS[settings["loss"]](outputs, smoothed if smoothing else targets)
+    assert torch.allclose(loss_of(settings).values(outputs, targets), expected, rtol=1e-12)
+
+
+@given(batches())
+def test_the_loss_of_a_batch_is_the_one_of_torch(batch):
+    settings, outputs, targets = batch
+    loss = loss_of(settings)
+    theirs = [loss.reference(*pair) for pair in zip(outputs, targets, strict=True)]
+    ours = loss.of_batch(loss.values(outputs, targets))
+    assert torch.allclose(ours, torch.stack(theirs), rtol=1e-12)
+
+
+@given(batches(), st.data())
+def test_a_batch_is_the_sum_of_its_parts_by_their_shares(batch, data):
+    settings, outputs, targets = batch
+    loss, count = loss_of(settings), outputs.shape[1]
+    cut = data.draw(st.integers(1, count - 1))
+    sizes = [cut, count - cut]
+    pairs = list(zip(outputs.split(sizes, 1), targets.split(sizes, 1), strict=True))
+    shares = [loss.share(size, count) for size in sizes]
+    parts = [s * loss.of_batch(loss.values(*p)) for s, p in zip(shares, pairs, strict=True)]
+    assert torch.allclose(sum(parts), loss.of_batch(loss.values(outputs, targets)), rtol=1e-12)
+    gradients = [s * loss.gradient(*pair) for s, pair in zip(shares, pairs, strict=True)]
+    assert torch.allclose(torch.cat(gradients, 1), loss.gradient(outputs, targets), rtol=1e-12)
+
+
+@given(batches())
+def test_gradient_and_hessian_product_are_the_derivatives(batch):
+    settings, outputs, targets = batch
+    loss, moving = loss_of(settings), outputs.clone().requires_grad_()
+    total = sum(loss.reference(*pair) for pair in zip(moving, targets, strict=True))
+    (slope,) = torch.autograd.grad(total, moving, create_graph=True)
+    assert torch.allclose(loss.gradient(outputs, targets), slope, atol=1e-14)
+    direction = outputs.flip(1)
+    (curved,) = torch.autograd.grad((slope * direction).sum(), moving)
+    product = loss.hessian_product(outputs, direction) * loss.share(1, outputs.shape[1])
+    assert torch.allclose(product, curved, atol=1e-13)
+
+
+def test_the_logistic_loss_neither_overflows_nor_vanishes_early():
+    outputs = torch.tensor([[800.0], [-800.0], [40.0]], dtype=torch.float64)
+    values = loss_of({"loss": "logistic"}).values(outputs, torch.ones(3, 1).double())
+    expected = [0.0, 800.0, torch.tensor(-40.0).double().exp().item()]
+    assert values.tolist() == pytest.approx(expected, rel=1e-12)
+
+
+def test_an_unknown_loss_is_refused_with_the_closest_name():
+    with pytest.raises(PlanError, match="did you mean 'cross-entropy'"):
+        loss_of({"loss": "crossentropy"})

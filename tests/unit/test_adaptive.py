@@ -27,10 +27,8 @@ def linear(seed, inputs=6, outputs=3):
     return nn.Linear(inputs, outputs, bias=False, dtype=torch.float64)
 
 
-def measured(model, inputs, targets, seed=0, **adaptive):
-    return flatlab.measure(
-        model, inputs, targets, families=["adaptive"], adaptive=adaptive, seed=seed
-    )
+def measured(model, inputs, targets, seed=0, **options):
+    return flatlab.measure(model, inputs, targets, families=["adaptive"], seed=seed, **options)
 
 
 def jacobians(model, inputs):
@@ -96,10 +94,7 @@ def test_random_signs_are_unbiased_within_the_stated_error(mlp, normal):
 
 def test_traces_are_those_of_geometry(mlp, normal):
     model, inputs = mlp((5, 6, 3)), normal(4, 5)
-    options = {
-        "adaptive": {"trace": "exact", "draws": 2, **RAW},
-        "families": ["geometry", "adaptive"],
-    }
+    options = {"families": ["geometry", "adaptive"], "trace": "exact", "draws": 2, **RAW}
     report = flatlab.measure(model, inputs, normal(4, 3), **options)
     assert float(report.adaptive_trace) == pytest.approx(float(report.elementwise_adaptive_trace))
     assert float(report.plain_trace) == pytest.approx(float(report.sharpness))
@@ -279,7 +274,7 @@ def test_frozen_parameters_do_not_move(mlp, normal):
 
 def test_samples_at_a_time_change_nothing_but_the_last_digits(mlp, normal):
     model, inputs, targets = mlp((4, 5, 3)), normal(7, 4), normal(7, 3)
-    options = {"families": ["adaptive"], "adaptive": {"draws": 4, "ascent_steps": 0}}
+    options = {"families": ["adaptive"], "draws": 4, "ascent_steps": 0}
     whole, parts = (
         flatlab.measure(model, inputs, targets, batch_size=size, **options) for size in (7, 2)
     )
@@ -317,9 +312,9 @@ def test_weights_that_are_not_finite_are_a_result(mlp, normal):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rhoo": 0.1}, "adaptive: unknown key 'rhoo'; did you mean 'rho'"),
-        ({"rho": -1.0}, "adaptive.rho: .*found -1.0"),
-        ({"outputs": "softmax"}, "adaptive.outputs: unknown value 'softmax'"),
+        ({"rhoo": 0.1}, "unknown key 'rhoo'; did you mean 'rho'"),
+        ({"rho": -1.0}, "rho: .*found -1.0"),
+        ({"outputs": "softmax"}, "outputs: unknown value 'softmax'"),
     ],
 )
 def test_unknown_options_are_named(mlp, normal, options, message):
@@ -331,8 +326,8 @@ def test_unknown_options_are_named(mlp, normal, options, message):
 def test_with_its_own_outputs_as_targets_a_network_has_no_residual(mlp, normal, seed):
     """What is left of the limit of small rho is the Gauss-Newton part, whatever the labels."""
     model, inputs = mlp((3, 4, 2), seed=seed, activation="tanh"), normal(5, 3, seed=seed)
-    options = {"rho": 1e-3, "draws": 2000, "trace": "exact", "targets": "own"}
-    report = flatlab.measure(model, inputs, families=["adaptive"], adaptive=options, seed=seed)
+    options = {"rho": 1e-3, "draws": 2000, "trace": "exact", "own_targets": True}
+    report = flatlab.measure(model, inputs, families=["adaptive"], seed=seed, **options)
     error = float(report.adaptive_sharpness_draw_error)
     assert abs(float(report.adaptive_sharpness) - float(report.adaptive_trace)) < 4 * error
     assert error < 0.1 * float(report.adaptive_trace)
@@ -342,7 +337,7 @@ def test_with_its_own_outputs_as_targets_a_network_has_no_residual(mlp, normal, 
 
 
 def test_a_loss_needs_targets(mlp, normal):
-    with pytest.raises(flatlab.MeasureError, match="pass targets"):
+    with pytest.raises(flatlab.MeasureError, match="needs targets"):
         flatlab.measure(mlp((4, 3)), normal(3, 4), families=["adaptive"])
 
 

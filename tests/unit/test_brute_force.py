@@ -5,7 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from flatlab.metrics import accuracy
+from flatlab.losses import half_mse
+from flatlab.metrics import accuracy, settings_of
 
 EXACT = 1e-10
 WIDTHS = (5, 8, 7, 3)  # 135 parameters
@@ -115,7 +116,8 @@ def test_every_quantity_of_accuracy_equals_its_definition(gap, stripes):
     assert 0 < sum(tied & (splits.train.labels == 0)) < sum(tied)
     expected = accuracy_reference(splits, outputs, gap)
     assert set(expected) == set(accuracy.QUANTITIES)
-    values = accuracy.measure_splits(model, splits, {"generalization_gap": gap}).values
+    settings = settings_of("accuracy", {"generalization_gap": gap}, half_mse.Loss())
+    values = accuracy.measure_splits(model, splits, settings).values
     assert set(values) == set(accuracy.QUANTITIES)
     for name, value in expected.items():
         assert values[name] == pytest.approx(value, rel=EXACT), name

@@ -76,22 +76,21 @@ def test_a_claim_holds_fails_or_is_undecided_as_the_curves_say(figure: str, key:
     against, between = CURVES[figure, key]
     cases = ({}, against) if between is None else ({}, against, between)
     expected = ["holds", "fails", "undecided"][: len(cases)]
-    claim = next(claim for claim in CLAIMS[figure] if claim.key == key)
-    assert outcomes(claim, cases) == expected
+    assert outcomes(CLAIMS[figure][key], cases) == expected
 
 
 @pytest.mark.parametrize(("figure", "grid", "key"), PAIR_PLOTS)
 def test_a_claim_holds_fails_or_is_undecided_as_the_table_says(
     figure: str, grid: str, key: str
 ) -> None:
-    claim = next(claim for claim in CLAIMS[figure] if claim.key == key)
+    claim = CLAIMS[figure][key]
     found = [claim.judge(Evidence({grid: table(**case)})).outcome for case in LOADINGS[key]]
     assert found == ["holds", "fails", "undecided"]
 
 
 def test_every_claim_is_tested() -> None:
     tested = {*CURVES, *((figure, key) for figure, _, key in PAIR_PLOTS)}
-    assert {(figure, claim.key) for figure in CLAIMS for claim in CLAIMS[figure]} == tested
+    assert {(figure, key) for figure in CLAIMS for key in CLAIMS[figure]} == tested
 
 
 def test_pair_plots_show_twenty_networks() -> None:

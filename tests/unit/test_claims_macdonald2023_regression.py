@@ -22,7 +22,7 @@ from flatlab.papers.macdonald2023._frequencies import (
     RELU,
     SHARPNESS,
 )
-from flatlab.papers.macdonald2023._regression import REGRESSION
+from flatlab.papers.macdonald2023.claims import CLAIMS
 from flatlab.plotting import table as typeset
 from flatlab.plotting.quantities import FigureError
 
@@ -42,6 +42,7 @@ LIKE_THE_PAPER = {
 }
 TURNED = {"high": 10.0, "low": 20.0}
 ALIKE = {"high": 10.0, "low": 10.0}
+FIGURES = ("fig32", "table1", "table2")
 CASES: dict[tuple[str, str, str], tuple[dict[str, float], dict[str, float]]] = {
     ("fig32", GAUSSIAN, JACOBIAN): (TURNED, ALIKE),
     ("fig32", RELU, JACOBIAN): (TURNED, ALIKE),
@@ -100,7 +101,7 @@ def tables(changes: dict[tuple[str, str], dict[str, float]] | None = None) -> di
 def test_a_claim_holds_fails_or_is_undecided_as_the_table_says(
     figure: str, grid: str, name: str
 ) -> None:
-    (claim,) = REGRESSION[figure]
+    (claim,) = CLAIMS[figure].values()
     against, between = CASES[figure, grid, name]
     changes = ({}, {(grid, name): against}, {(grid, name): between})
     found = [claim.judge(Evidence(tables(change))).outcome for change in changes]
@@ -108,17 +109,17 @@ def test_a_claim_holds_fails_or_is_undecided_as_the_table_says(
 
 
 def test_a_first_layer_that_is_much_smaller_is_not_alike() -> None:
-    (claim,) = REGRESSION["table2"]
+    claim = CLAIMS["table2"]["c2"]
     changed = tables({(RELU, FIRST_LAYER): {"high": 10, "low": 7}})
     assert claim.judge(Evidence(changed)).outcome == "fails"
 
 
 def test_every_claim_is_tested() -> None:
-    assert {figure for figure, *_ in CASES} == set(REGRESSION)
-    assert all(len(claims) == 1 for claims in REGRESSION.values())
+    assert {figure for figure, *_ in CASES} == {*FIGURES}
+    assert all(len(CLAIMS[figure]) == 1 for figure in FIGURES)
 
 
-@pytest.mark.parametrize("figure", REGRESSION)
+@pytest.mark.parametrize("figure", FIGURES)
 def test_without_its_tables_or_a_quantity_no_claim_is_run(figure: str) -> None:
     (claim,) = verify(f"macdonald2023_{figure}", {})["claims"]
     assert claim["verdict"] == "not run"
@@ -213,7 +214,7 @@ def test_a_figure_without_any_network_says_so() -> None:
     assert [ax.get_title(loc="right") for ax in fig.axes] == ["no network"] * 4
 
 
-@pytest.mark.parametrize("figure", REGRESSION)
+@pytest.mark.parametrize("figure", FIGURES)
 def test_each_is_made_from_its_grids_in_every_format(figure: str) -> None:
     settings = settings_of(figure)
     files = plotting.make(settings, {key: tables()[key] for key in settings["experiments"]}, {})

@@ -35,13 +35,6 @@ def test_claims_are_of_figures_that_the_paper_has_here(paper: str) -> None:
     assert {*claims} <= FIGURES[paper]
 
 
-@pytest.mark.parametrize("paper", WITH_CLAIMS)
-def test_the_claims_of_a_figure_have_keys_of_their_own(paper: str) -> None:
-    for claims in importlib.import_module(f"flatlab.papers.{paper}.claims").CLAIMS.values():
-        keys = [claim.key for claim in claims]
-        assert len(keys) == len({*keys})
-
-
 @pytest.mark.parametrize("figure", sorted(plan.targets()))
 def test_without_tables_no_claim_of_any_figure_is_run_and_each_says_why(figure: str) -> None:
     for claim in verify(figure, {})["claims"]:

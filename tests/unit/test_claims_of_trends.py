@@ -11,8 +11,7 @@ import pytest
 import xarray as xr
 
 from flatlab.claims import Claim, Evidence, verify
-from flatlab.claims.curves import Setting
-from flatlab.claims.sweeps import ordered
+from flatlab.claims.curves import monotonic
 from flatlab.papers.chen2026.claims import CLAIMS
 from flatlab.stats import Verdict
 
@@ -123,7 +122,7 @@ def table(grid: str, changes: Mapping[Any, Mapping[str, float]] | None = None) -
 
 def judged(figure: str, key: str, tables: Mapping[str, xr.Dataset]) -> Verdict:
     """The verdict on one claim of chen2026."""
-    return next(c for c in CLAIMS[figure] if c.key == key).judge(Evidence(tables))
+    return CLAIMS[figure][key].judge(Evidence(tables))
 
 
 def outcomes(claim: Claim, cases: tuple) -> list[str]:
@@ -177,13 +176,12 @@ def test_a_claim_holds_fails_or_is_undecided_as_the_curves_say(figure: str, key:
     against, between = CASES[figure, key]
     cases = ({}, against) if between is None else ({}, against, between)
     expected = ["holds", "fails", "undecided"][: len(cases)]
-    claim = next(claim for claim in CLAIMS[figure] if claim.key == key)
-    assert outcomes(claim, cases) == expected
+    assert outcomes(CLAIMS[figure][key], cases) == expected
 
 
 def test_every_claim_about_curves_is_tested() -> None:
     figures = ("fig2", "fig3", "figH6", "figI10", "figI11", "figJ12")
-    assert {(figure, claim.key) for figure in figures for claim in CLAIMS[figure]} == {*CASES}
+    assert {(figure, key) for figure in figures for key in CLAIMS[figure]} == {*CASES}
 
 
 def test_evidence_says_what_was_compared_and_of_how_many_runs() -> None:
@@ -295,8 +293,8 @@ def test_a_sweep_may_be_of_any_hyper_parameter() -> None:
     grid = table("vgg-grid").rename(lr="weight_decay")
     activation = np.where(grid["batch_size"].values == 20, "relu", "tanh")
     evidence = Evidence({"some-grid": grid.assign_coords(activation=("run", activation))})
-    sweep = [Setting(weight_decay=decay, activation="relu") for decay in (0.05, 0.1, 0.2)]
-    verdict = ordered("some-grid", sweep, (S,), rising=False)(evidence)
+    sweep = [{"weight_decay": decay, "activation": "relu"} for decay in (0.05, 0.1, 0.2)]
+    verdict = monotonic(evidence, "some-grid", sweep, S, rising=False)
     assert verdict.outcome == "holds"
     *steps, tau = verdict.evidence
     assert tau["quantity"] == f"tau-a(weight decay, {S}); some-grid"

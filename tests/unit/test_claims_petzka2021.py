@@ -31,7 +31,7 @@ def labels(rhos: dict[str, list[float]], datasets: int = 400) -> xr.Dataset:
 
 def outcome(figure: str, key: str, table: xr.Dataset | None) -> str:
     experiment = "locally-constant-labels" if figure == "fig3" else "representativeness"
-    claim = next(claim for claim in CLAIMS[figure] if claim.key == key)
+    claim = CLAIMS[figure][key]
     return claim.judge(Evidence({experiment: table} if table is not None else {})).outcome
 
 

@@ -11,16 +11,16 @@ import flatlab
 from flatlab.derivatives.curvature import gauss_newton_product, hessian_product, trainable
 from flatlab.derivatives.guard import MeasureError
 from flatlab.derivatives.lanczos import RESIDUAL, largest_eigenvalue
-from flatlab.objective import sample_losses
+from flatlab.losses import loss_of
 
 # torch warns of itself when it first differentiates forward, which torch.func.hessian does
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script")
 
 LOSSES = {
-    "half-mse": {"loss": "half-mse", "label_smoothing": 0.0},
-    "mean-mse": {"loss": "mean-mse", "label_smoothing": 0.0},
-    "sum-of-squares": {"loss": "sum-of-squares", "label_smoothing": 0.0},
-    "cross-entropy": {"loss": "cross-entropy", "label_smoothing": 0.0},
+    "half-mse": {"loss": "half-mse"},
+    "mean-mse": {"loss": "mean-mse"},
+    "sum-of-squares": {"loss": "sum-of-squares"},
+    "cross-entropy": {"loss": "cross-entropy"},
     "smoothed": {"loss": "cross-entropy", "label_smoothing": 0.4},
 }
 WIDTHS = (4, 6, 5, 3)  # 83 parameters
@@ -37,16 +37,17 @@ def matrices(model, inputs, targets, loss):
         parts = zip(names.items(), vector.split(sizes), strict=True)
         return torch.func.functional_call(model, {n: v.view_as(p) for (n, p), v in parts}, inputs)
 
-    count = 1 if loss["loss"] == "sum-of-squares" else len(inputs)
+    loss = loss_of(loss)
+    count = 1 if loss.summed else len(inputs)
 
     def whole_loss(vector):
-        return sample_losses(outputs(vector), targets, loss).sum() / count
+        return loss.values(outputs(vector), targets).sum() / count
 
     whole = torch.func.hessian(whole_loss)(theta)
     jacobian = torch.func.jacrev(outputs)(theta)
     gauss_newton = torch.zeros_like(whole)
     for row, f, target in zip(jacobian, outputs(theta), targets, strict=True):
-        curved = torch.func.hessian(lambda f, t=target: sample_losses(f, t, loss))(f)
+        curved = torch.func.hessian(lambda f, t=target: loss.values(f, t))(f)
         gauss_newton += row.T @ curved @ row / count
     return whole, gauss_newton
 
@@ -69,7 +70,7 @@ def test_products_are_those_of_the_whole_matrices(activation, sizes, loss, mlp, 
     for product, matrix in zip(
         (hessian_product, gauss_newton_product), matrices(model, x, one_hot(), loss), strict=True
     ):
-        apply = product(model, batches, loss)
+        apply = product(model, batches, loss_of(loss))
         ours = torch.stack([apply(unit) for unit in torch.eye(len(matrix), dtype=torch.float64)])
         torch.testing.assert_close(ours, matrix, rtol=1e-10, atol=1e-12)
 
@@ -83,7 +84,7 @@ def test_eigenvalues_are_the_largest_of_the_whole_matrices(activation, loss, mlp
         one_hot(),
         families=["hessian"],
         loss=loss["loss"],
-        label_smoothing=loss["label_smoothing"],
+        **{key: value for key, value in loss.items() if key != "loss"},
     )
     for name, matrix in zip(
         ("hessian", "gauss_newton"), matrices(model, x, one_hot(), loss), strict=True
@@ -226,4 +227,4 @@ def test_what_has_no_loss_or_draws_at_random_is_refused(mlp, normal):
             nn.Sequential(mlp(WIDTHS), nn.Dropout()).train(), x, one_hot(), families=["hessian"]
         )
     with pytest.raises(MeasureError, match="curvature"):
-        flatlab.measure(mlp(WIDTHS), x, one_hot(), families=["hessian"], curvature="fisher")
+        flatlab.measure(mlp(WIDTHS), x, one_hot(), families=["hessian"], curvature=["fisher"])

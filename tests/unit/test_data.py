@@ -173,11 +173,11 @@ def test_pixels_of_what_are_no_images_are_refused(points):
     assert "data.pixels must be all" in sentence(error)
     with pytest.raises(DataError) as error:
         prepare(points, {**PIXELS, "pixels": 8})
-    assert "data.pixels is 8, but these data are no images" in sentence(error)
+    assert "data.pixels is 8, but these data are not images" in sentence(error)
 
 
 def test_more_training_samples_than_there_are_are_refused(digits):
-    with pytest.raises(DataError, match=r"data\.samples is 2000, there are 1433"):
+    with pytest.raises(DataError, match=r"data\.samples is 2000, but there are 1433"):
         prepare(digits, UNIT | {"samples": 2000})
 
 
@@ -225,7 +225,7 @@ def test_a_class_named_twice_is_refused(digits):
 def test_fewer_outputs_than_classes_are_refused(digits):
     with pytest.raises(DataError) as error:
         prepare(digits, UNIT, outputs=9)
-    assert "9 outputs cannot stand for 10 classes" in sentence(error)
+    assert "9 outputs cannot represent 10 classes" in sentence(error)
 
 
 def test_a_subset_is_drawn_without_repetition_and_keeps_images_with_their_labels(digits):
@@ -256,7 +256,7 @@ def test_a_subset_larger_than_the_data_is_refused(digits):
     with pytest.raises(DataError) as error:
         prepare(digits, UNIT).test.subset(400, seed=0)
     count = digits.sizes["test_sample"]
-    assert f"400 samples asked for, there are {count}" in sentence(error)
+    assert f"400 samples requested, but there are only {count}" in sentence(error)
 
 
 def test_the_data_folder_is_the_argument_else_the_environment_else_data(tmp_path, monkeypatch):

@@ -239,7 +239,7 @@ def test_an_edited_declaration_changes_the_settings_of_its_figure_alone(copied):
     folder, load_again = copied
     before = load_again()
     path = folder / "chen2026" / "figures.py"
-    path.write_text(path.read_text().replace("three batch sizes, VGG", "a few batch sizes, VGG"))
+    path.write_text(path.read_text().replace('"batch sizes", "VGG"', '"batch sizes", "another"'))
     assert changed(before, load_again()) == {"chen2026_fig3"}
 
 

@@ -106,14 +106,19 @@ def test_what_cannot_be_is_one_sentence(
 def test_a_grid_states_the_options_of_its_own_families_and_no_others(
     grid: dict, tmp_path: Path
 ) -> None:
-    """Neither one more, which nothing would read, nor one less."""
+    """One more would be read by nothing; one that is left out has its default."""
     grid["measure"]["curvature"] = ["hessian"]
     text = sentence_of(tmp_path, "mlp-grid", grid)
     assert "measure.curvature: no family of accuracy+geometry has this option" in text
     grid["scales"]["demo"]["measure"]["families"] = ["accuracy", "geometry", "hessian"]
     assert load(tmp_path, "mlp-grid", grid).families == ["accuracy", "geometry", "hessian"]
     del grid["measure"]["costly"]
-    assert "measure.costly is missing" in sentence_of(tmp_path, "mlp-grid", grid)
+    options = load(tmp_path, "mlp-grid", grid).options
+    assert options["geometry"]["costly"] == ["elementwise-adaptive-trace"]
+    assert options["hessian"] == {"curvature": ["hessian"], "batch_norm": "eval"}
+    grid["measure"]["relative_flatness_loss"] = "half-mes"
+    text = sentence_of(tmp_path, "mlp-grid", grid)
+    assert "measure.relative_flatness_loss: unknown 'half-mes'; did you mean 'half-mse'" in text
 
 
 def test_the_settings_of_a_job_are_those_that_it_uses(grid: dict, tmp_path: Path) -> None:

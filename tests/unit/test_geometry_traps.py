@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from flatlab.metrics import measure_pack
+from flatlab.metrics._pack import measure_pack
 from flatlab.metrics.geometry import QUANTITIES
 
 FACTS = {"finite", "shared", "samples_measured", "layers_left_out"}
@@ -13,11 +13,8 @@ FACTS = {"finite", "shared", "samples_measured", "layers_left_out"}
 BOUNDS = ["bound_c", "bound_d", "nmls_bound", "nmls_bound_layerwise", "nmls_bound_with_bias"]
 MEASURE = {
     "samples": {"train": {"split": "train", "size": 10, "seed": 0, "only": "all"}},
-    "singular_values": "all",
-    "relative_flatness_loss": "half-mse",
-    "conventions": "flatlab",
-    "costly": ["elementwise-adaptive-trace"],
-    "generalization_gap": "accuracy",
+    "loss": {"loss": "half-mse"},
+    "options": {"accuracy": {}, "geometry": {}},
 }
 
 
@@ -354,7 +351,8 @@ def pack(stripes, family, change, precision="float64"):
         "setting": "lr0.1",
         "hyperparameters": {"lr": 0.1},
         "seeds": [0, 1],
-        "measure": {**MEASURE, "precision": precision},
+        "precision": precision,
+        **MEASURE,
     }
     about = {"runs": ["lr0.1-s0", "lr0.1-s1"], "iterations": [7]}
     about |= {"steps": [7, 7], "ended": ["finished"] * 2}

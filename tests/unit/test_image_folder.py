@@ -11,10 +11,11 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 from PIL import Image
 
-from flatlab.data import DataError, load
+from flatlab.data import DataError, _trees, load
 
 TARS = {".tar": "w", ".tar.gz": "w:gz", ".tgz": "w:gz", ".tar.bz2": "w:bz2", ".tar.xz": "w:xz"}
 ENDINGS = [*TARS, ".zip"]
@@ -123,7 +124,8 @@ def test_one_part_in_grey_becomes_colours_where_the_other_has_them(part, tmp_pat
 def test_parts_of_different_sizes_are_refused(tmp_path):
     write(tmp_path / "train")
     write(tmp_path / "test", size=(7, 7))
-    assert "images in test have (7, 7) pixels, those in train (4, 6)" in refusal(tmp_path)
+    image = tmp_path / "test" / "cat" / "000.png"
+    assert f"{image} has (7, 7) pixels, others have (4, 6); resize them" in refusal(tmp_path)
 
 
 def test_the_title_is_the_name_of_the_folder(pets, monkeypatch):
@@ -254,6 +256,27 @@ def test_links_and_devices_in_a_zip_archive_are_refused_by_name(kind, reason, pe
     assert f"{archive}: 'train/cat/9.png' is {reason}, which is refused" in refusal(archive)
 
 
+@pytest.mark.parametrize("ending", [".tar.gz", ".zip"])
+def test_an_image_that_unpacks_to_too_much_is_refused_before_it_is_read(
+    ending, pets, tmp_path, monkeypatch
+):
+    (pets / "test" / "cat" / "!.png").write_bytes(bytes(50_000))  # the first of all
+    archive = pack(pets, tmp_path / f"pets{ending}")
+    assert archive.stat().st_size < 20_000
+    monkeypatch.setattr(_trees, "LARGEST", 40_000)
+    monkeypatch.setattr(tarfile.ExFileObject, "read", None)
+    monkeypatch.setattr(zipfile.ZipExtFile, "read", None)
+    assert f"{archive}/test/cat/!.png unpacks to 50,000 bytes" in refusal(archive)
+
+
+@pytest.mark.parametrize("ending", [".tar.gz", ".zip"])
+def test_an_archive_that_does_not_fit_into_memory_is_refused(ending, pets, tmp_path, monkeypatch):
+    memory = psutil.virtual_memory()._replace(available=1000)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)
+    archive = pack(pets, tmp_path / f"pets{ending}")
+    assert f"{archive} does not fit into memory" in refusal(archive)
+
+
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_a_truncated_archive_is_named_wherever_it_ends(ending, pets, tmp_path):
     archive = pack(pets, tmp_path / f"pets{ending}")
@@ -307,7 +330,7 @@ def test_what_is_no_archive_is_named(tmp_path):
 @pytest.mark.parametrize("ending", [".tar.xz", ".zip"])
 def test_what_cannot_be_used_in_an_archive_is_named(ending, pets, tmp_path):
     archive, image = tmp_path / f"pets{ending}", pets / "train" / "cat" / "003.png"
-    place = f"train/cat/003.png in {archive}"
+    place = f"{archive}/train/cat/003.png"
     image.write_bytes(b"no image")
     assert f"{place} cannot be read as an image" in refusal(pack(pets, archive))
     Image.new("L", (9, 9)).save(image)
@@ -315,7 +338,7 @@ def test_what_cannot_be_used_in_an_archive_is_named(ending, pets, tmp_path):
     image.unlink()
     (pets / "train" / "empty").mkdir()
     (pets / "test" / "empty").mkdir()
-    assert f"train/empty in {archive} has no images" in refusal(pack(pets, archive))
+    assert f"{archive}/train/empty has no images" in refusal(pack(pets, archive))
     one = pack(pets / "train" / "cat", tmp_path / f"one{ending}", below="cat")
     assert "one" in refusal(one)
     assert "at least two classes" in refusal(one)
@@ -374,7 +397,7 @@ def test_bars_are_shown_on_a_terminal_alone(pets, tmp_path, monkeypatch, capsys)
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     load("image-folder", str(archive))
-    for part in ("reading pets.tar", "train: 100%", "10/10", "test: 100%", "6/6"):
+    for part in ("reading pets.tar", "pets.tar: 100%", "16/16"):
         assert part in terminal.getvalue()
 
 

@@ -26,13 +26,12 @@ from flatlab.metrics import (
     hessian,
     jacobian,
     linear,
-    measure_pack,
 )
 from flatlab.simulations import _ridge as features
 
 PAGE = Path(__file__).parents[2] / "docs" / "measures.md"
 DIMS = {"sample", "layer", "norm", "bound"}
-ALL_COSTLY = geometry.COSTLY
+ALL_COSTLY = ("elementwise-adaptive-trace", "operator-norm", "corrected-bound")
 
 
 def run(code):
@@ -644,7 +643,6 @@ def test_the_dataset_says_how_it_was_made(report):
 def test_the_dataset_says_what_the_conventions_of_the_authors_changed(network, inputs):
     attributes = flatlab.measure(network, inputs, conventions="chen-code").attrs
     assert attributes["conventions"] == "chen-code"
-    assert attributes["loss"] == "mean-mse"
     assert attributes["singular_values"] == 3
 
 
@@ -672,6 +670,7 @@ def packed(
     stripes, precision="float64", costly=ALL_COSTLY, samples=None, change=None, family="geometry"
 ):
     """Two networks of one pack at two checkpoints, and the file of their measures."""
+    from flatlab.metrics._pack import measure_pack
     from flatlab.networks import build
 
     network = {"name": "mlp4-small", "activation": "relu", "initialization": "framework"}
@@ -692,15 +691,10 @@ def packed(
         "setting": "lr0.1",
         "hyperparameters": {"lr": 0.1},
         "seeds": [0, 1],
-        "measure": {
-            "samples": samples or SAMPLE_SETS,
-            "singular_values": "all",
-            "relative_flatness_loss": "half-mse",
-            "conventions": "flatlab",
-            "costly": list(costly),
-            "precision": precision,
-            "generalization_gap": "accuracy",
-        },
+        "precision": precision,
+        "samples": samples or SAMPLE_SETS,
+        "loss": {"loss": "half-mse"},
+        "options": {"accuracy": {}, "geometry": {"costly": list(costly)}, "jacobian": {}},
     }
     about = {"runs": ["lr0.1-s0", "lr0.1-s1"], "iterations": [0, 7]}
     about |= {"steps": [7, 7], "ended": ["finished"] * 2}
@@ -740,7 +734,7 @@ def test_a_pack_has_the_numbers_of_each_of_its_networks(stripes):
     splits = prepare(stripes, settings["data"], None, torch.float64)
     for number, model in enumerate(models):
         for name, split in (("train", splits.train), ("test", splits.test)):
-            chosen = settings["measure"]["samples"][name]
+            chosen = settings["samples"][name]
             subset = split.subset(chosen["size"], chosen["seed"])
             alone = flatlab.measure(model.eval(), subset.inputs, costly=ALL_COSTLY)
             here = found.isel(run=number // 2, checkpoint=number % 2).sel(samples=name)
@@ -845,7 +839,12 @@ def test_the_tables_of_the_page_are_those_of_the_code(family):
 
 def test_the_page_names_every_setting_and_nothing_that_does_not_exist():
     text = PAGE.read_text()
-    for word in (*geometry.COSTLY, *geometry.CONVENTIONS, *geometry.NORMS, *geometry.BOUNDS):
+    for word in (
+        *("elementwise-adaptive-trace", "operator-norm", "corrected-bound"),
+        *("flatlab", "chen-code"),
+        *geometry.NORMS,
+        *geometry.BOUNDS,
+    ):
         assert f"`{word}`" in text or f'"{word}"' in text, word
     quantities = {name for family in FAMILIES.values() for name in family.QUANTITIES}
     underscored = set(re.findall(r"`([a-z]+(?:_[a-z0-9]+)+)`", text))

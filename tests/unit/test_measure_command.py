@@ -133,9 +133,9 @@ def test_images_in_folders_and_archives_are_data(tmp_path, capsys):
         (["--model", "lenet5", "--data", "digits"], "do not fit the network"),
         ([*MODEL[:2], "--data", "digit"], "neither a folder nor an archive; known data: cifar10"),
         ([*MODEL, "--family", "geometri"], "did you mean 'geometry'"),
-        ([*MODEL, "--loss", "hinge"], "known: mse, half-mse, mean-mse, cross-entropy"),
+        ([*MODEL, "--loss", "hinge"], "Known: cross-entropy, half-mse, logistic"),
         ([*MODEL, "--dtype", "float16"], "known: float64, float32"),
-        ([*MODEL, "--outputs", "3"], "3 outputs cannot stand for 10 classes"),
+        ([*MODEL, "--outputs", "3"], "3 outputs cannot represent 10 classes"),
         ([*MODEL, "--run", "one"], "holds one network"),
         ([*MODEL, "--out", "report.nc"], "a report is a .zarr.zip file"),
     ],
@@ -179,7 +179,7 @@ def test_the_eigenvalues_that_are_asked_for(weights, tmp_path):
         families="hessian",
         loss="cross-entropy",
         label_smoothing=0.1,
-        curvature="gauss-newton",
+        curvature=["gauss-newton"],
     )
     report = store.load_dataset(out)
     assert set(report) == set(reference)

@@ -8,14 +8,8 @@ import torch
 from torch import nn
 
 from flatlab.data import load
+from flatlab.losses import loss_of
 from flatlab.networks import Residual, build, mlp4, resnet18, vgg11
-from flatlab.objective import (
-    framework_loss,
-    loss_gradient,
-    loss_hessian_product,
-    sample_losses,
-    total_loss,
-)
 from flatlab.plan import keys_of
 from flatlab.plan.registry import layers_of, mode_of
 from flatlab.splits import Split, prepare
@@ -358,53 +352,6 @@ def test_pooling_by_windows_is_pooling(shape, size, normal):
         assert torch.equal(backward(gradient), through)
 
 
-class TestLosses:
-    KINDS = (
-        ("half-mse", 0.0),
-        ("mean-mse", 0.0),
-        ("sum-of-squares", 0.0),
-        ("cross-entropy", 0.0),
-        ("cross-entropy", 0.3),
-    )
-
-    @pytest.mark.parametrize(("kind", "smoothing"), KINDS)
-    def test_the_written_out_gradient_is_that_of_the_framework(self, kind, smoothing, normal):
-        training = {"loss": kind, "label_smoothing": smoothing}
-        outputs = normal(2, 5, 4).requires_grad_()
-        targets = nn.functional.one_hot(
-            torch.tensor([[0, 3, 1, 2, 2], [1, 1, 0, 3, 3]]), 4
-        ).double()
-        losses = [framework_loss(*pair, training) for pair in zip(outputs, targets, strict=True)]
-        (expected,) = torch.autograd.grad(sum(losses), outputs)
-        outputs = outputs.detach()
-        assert torch.allclose(loss_gradient(outputs, targets, training), expected, atol=1e-14)
-        found = total_loss(sample_losses(outputs, targets, training), training)
-        assert found.tolist() == pytest.approx([loss.item() for loss in losses], rel=1e-12)
-
-    def test_the_logistic_loss_has_the_derivatives_of_its_definition(self, normal):
-        training = {"loss": "logistic", "label_smoothing": 0.0}
-        outputs = normal(2, 5, 3).requires_grad_()
-        targets = normal(2, 5, 3, seed=1).sign()
-        losses = (1 + (-targets * outputs).exp()).log().sum(2).mean(1)
-        (slope,) = torch.autograd.grad(losses.sum(), outputs, create_graph=True)
-        assert torch.allclose(loss_gradient(outputs, targets, training), slope, atol=1e-14)
-        for ours in (
-            total_loss(sample_losses(outputs, targets, training), training),
-            torch.stack([framework_loss(*p, training) for p in zip(outputs, targets, strict=True)]),
-        ):
-            assert torch.allclose(ours, losses, rtol=1e-12)
-        directions = normal(2, 5, 3, seed=2)
-        (curved,) = torch.autograd.grad((slope * directions).sum(), outputs)
-        product = loss_hessian_product(outputs.detach(), directions, training)
-        assert torch.allclose(product / 5, curved, atol=1e-14)  # ours is of a sample, not the mean
-
-    def test_the_logistic_loss_neither_overflows_nor_vanishes_early(self):
-        training = {"loss": "logistic", "label_smoothing": 0.0}
-        outputs = torch.tensor([[800.0], [-800.0], [40.0]], dtype=torch.float64)
-        losses = sample_losses(outputs, torch.ones(3, 1).double(), training)
-        assert losses.tolist() == pytest.approx([0.0, 800.0, np.exp(-40.0)], rel=1e-12)
-
-
 @pytest.mark.parametrize(
     ("name", "momentum"), [("sgd", 0.0), ("sgd", 0.9), ("adam", 0.0)], ids=["sgd", "heavy", "adam"]
 )
@@ -482,7 +429,7 @@ def test_gradients_of_a_stack_are_those_of_autograd(layer, normal):
     found = part._gradients(index)
     for run, model in enumerate(models):
         outputs = model.train()(split.inputs[index[run]])
-        loss = framework_loss(outputs, split.targets[index[run]], training)
+        loss = loss_of(training).reference(outputs, split.targets[index[run]])
         expected = torch.autograd.grad(loss, list(model.parameters()))
         assert len(expected) == len(found)
         for (name, _), theirs, ours in zip(model.named_parameters(), expected, found, strict=True):

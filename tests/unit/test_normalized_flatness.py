@@ -24,17 +24,17 @@ def curvature(function, z, loss):
 
     def of_one(z):
         outputs = function(z[None])[0]
-        if loss == "mse":  # its Gauss-Newton part, which is all that a piecewise linear net has
+        if loss == "half-mse":  # all that there is in a piecewise linear network: Gauss-Newton
             return outputs
         return outputs.logsumexp(0)
 
-    if loss == "mse":
+    if loss == "half-mse":
         jacobians = [torch.autograd.functional.jacobian(of_one, part) for part in z]
         return torch.stack([j.T @ j for j in jacobians]).numpy()
     return torch.stack([torch.autograd.functional.hessian(of_one, part) for part in z]).numpy()
 
 
-@pytest.mark.parametrize("loss", ["mse", "cross-entropy"])
+@pytest.mark.parametrize("loss", ["half-mse", "cross-entropy"])
 @pytest.mark.parametrize("dead", [False, True])
 def test_every_layer_has_what_the_closed_form_of_linear_models_has(loss, dead, mlp, normal):
     """Of each layer: its features, its weight, and the curvature of the loss behind it."""

@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from flatlab.data import DataError, load
-from flatlab.metrics import MeasureError, measure_pack
+from flatlab.metrics import MeasureError
+from flatlab.metrics._pack import measure_pack
 from flatlab.networks import Gaussian, build
 from flatlab.papers.macdonald2023._frequencies import GAUSSIAN, RELU, by_frequency
 from flatlab.splits import prepare
@@ -181,14 +182,13 @@ def measured(trained, raw, family, data=GIVEN):
         "family": family,
         "setting": "framework",
         "hyperparameters": {"initialization": "framework"},
-        "measure": {
-            "precision": "float64",
-            "generalization_gap": "loss",
-            "samples": {"train": {"split": "train", "size": 8, "seed": 0, "only": "all"}},
-            "singular_values": "all",
-            "relative_flatness_loss": "half-mse",
-            "conventions": "flatlab",
-            "costly": [],
+        "precision": "float64",
+        "samples": {"train": {"split": "train", "size": 8, "seed": 0, "only": "all"}},
+        "loss": {"loss": "sum-of-squares"},
+        "options": {
+            "accuracy": {"generalization_gap": "loss"},
+            "geometry": {"relative_flatness_loss": "half-mse", "costly": []},
+            **{name: {} for name in ("hessian", "jacobian", "prediction")},
         },
     }
     return measure_pack([found.weights], raw, chosen)
@@ -240,7 +240,7 @@ class TestMeasured:
         raw = images((8, 8))
         pack = settings("mlp4-small", mode="batched", iterations=2)
         [found] = train_packs(raw, [pack])
-        with pytest.raises(MeasureError, match="from the line to the line"):
+        with pytest.raises(MeasureError, match="one input and one output"):
             measured((found, pack), raw, "prediction", DATA)
 
     def test_what_has_no_labels_or_no_targets_is_nan_and_the_training_loss_is_not(
@@ -250,7 +250,7 @@ class TestMeasured:
         for name in ("train_accuracy", "test_accuracy", "test_loss", "generalization_gap"):
             assert found[name].isnull().all(), name
         curves = trained[0].curves["train_loss"].values
-        assert found["train_loss"].values[:, 0] == pytest.approx(curves[:, -1] / 16, rel=1e-12)
+        assert found["train_loss"].values[:, 0] == pytest.approx(curves[:, -1] / 8, rel=1e-12)
 
     def test_without_an_accuracy_a_run_diverges_where_its_loss_is_not_finite(self, trained, points):
         parts = [measured(trained, points, name) for name in ("accuracy", "geometry", "prediction")]

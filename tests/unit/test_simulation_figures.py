@@ -32,7 +32,7 @@ def tables():
         (settings,) = simulation.packs.values()
         module = importlib.import_module(plan.module_of("simulations", key))
         about = simulation.tabulating(simulation).settings
-        made[key] = simulation.tabulate([module.table(settings | changes)], about)
+        made[key] = simulation.tabulate([module.table(module.Options(**settings | changes))], about)
     return made
 
 

@@ -7,39 +7,66 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+from msgspec.structs import replace
 
 from flatlab import plan
-from flatlab.plan import registry
+from flatlab.plan import PlanError
+from flatlab.plan.options import options_of
+from flatlab.plan.schema import describe
 from flatlab.simulations import locally_constant_labels, representativeness
 from flatlab.simulations._extractors import RANGE, Extractor, rescaled
 from flatlab.simulations._mixtures import draw
 from flatlab.simulations._ridge import LOSSES, ridge
 
-LABELS = {
-    "separations": [0.1, 1.0, 4.0],
-    "batches": {"exact": 2, "inverted": 1, "reversed": 1, "code": 1},
-    "datasets": 3,
-    "training_size": 60,
-    "test_size": 80,
-    "alpha": 1.0,
-    "flipped": 0.001,
-    "seed": 0,
-}
+LABELS = locally_constant_labels.Options(
+    separations=[0.1, 1.0, 4.0],
+    batches={"exact": 2, "inverted": 1, "reversed": 1, "code": 1},
+    datasets=3,
+    training_size=60,
+    test_size=80,
+    alpha=1.0,
+    flipped=0.001,
+    seed=0,
+)
 EXPERIMENTS = Path(plan.__file__).parents[2] / "experiments"
 
 
 def settings_of(name: str, scale: str = "demo") -> dict:
-    """What the project's experiment of a simulation states."""
+    """The settings of the project's experiment of a simulation."""
     experiment = plan.load_experiment(EXPERIMENTS, name, scale, find=None)
     return dict(experiment.packs["all"])
 
 
+def representativeness_options(**changes: object) -> representativeness.Options:
+    return representativeness.Options(**{**settings_of("representativeness"), **changes})
+
+
 @pytest.mark.parametrize("name", plan.keys_of("simulations"))
 def test_every_simulation_is_an_experiment_and_says_what_its_settings_mean(name: str) -> None:
-    meanings = registry.arguments_of(name)
-    assert all(meanings.values())
+    keys = describe(options_of("simulations", name))
+    assert all(meaning for _, _, meaning in keys)
     for scale in plan.SCALES:
-        assert settings_of(name, scale).keys() == meanings.keys()
+        assert settings_of(name, scale).keys() == {key for key, _, _ in keys}
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "message"),
+    [
+        ("representativeness", "alpha: 1.0", "alpha: -1.0", "settings.alpha: .* > 0"),
+        ("representativeness", "alpha: 1.0", "alpah: 1.0", "unknown key 'alpah'; did you mean"),
+        ("representativeness", "  seed: 0\n", "", "settings.seed is missing"),
+        ("representativeness", "{repeats: 4}", "{repeats: 0}", "demo.settings.repeats: .* >= 1"),
+        ("locally-constant-labels", "{exact: 3", "{exakt: 3", "batches: unknown name 'exakt'"),
+    ],
+)
+def test_wrong_settings_are_refused_before_anything_runs(
+    name: str, old: str, new: str, message: str, tmp_path: Path
+) -> None:
+    content = (EXPERIMENTS / f"{name}.yaml").read_text()
+    assert old in content
+    (tmp_path / f"{name}.yaml").write_text(content.replace(old, new))
+    with pytest.raises(PlanError, match=message):
+        plan.load_experiment(tmp_path, name, "demo", find=None)
 
 
 def test_clusters_lie_at_vertices_and_alternate_in_class() -> None:
@@ -87,13 +114,14 @@ def test_inputs_of_an_extractor_have_the_features_that_are_asked_for() -> None:
 
 def test_an_extractor_that_no_factor_suits_is_drawn_anew_and_counted() -> None:
     """Its biases alone lead out of the range: a ladder of factors would have no end."""
-    settings = settings_of("locally-constant-labels", "paper")
-    generator = np.random.default_rng([settings["seed"], 6, 1, 0])
-    sample = locally_constant_labels.inverted(generator, 3.0, settings)
+    paper = settings_of("locally-constant-labels", "paper")
+    options = locally_constant_labels.Options(**paper)
+    generator = np.random.default_rng([options.seed, 6, 1, 0])
+    sample = locally_constant_labels.make("inverted", generator, 3.0, options)
     assert sample.redrawn == 1
     assert np.isfinite(sample.features).all()
     assert np.abs(sample.features).max() > 0.01
-    small = {**LABELS, "separations": [3.0], "batches": {"inverted": 1}, "datasets": 1}
+    small = replace(LABELS, separations=[3.0], batches={"inverted": 1}, datasets=1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(locally_constant_labels, "invertible", lambda *given: (Extractor(*given), 2))
         table = locally_constant_labels.table(small)
@@ -138,7 +166,7 @@ def test_the_table_of_labels_has_what_a_loop_over_its_data_finds() -> None:
 
 
 def test_the_authors_code_scales_weights_and_not_features() -> None:
-    sample = locally_constant_labels.code(np.random.default_rng(4), 1.0, LABELS)
+    sample = locally_constant_labels.make("code", np.random.default_rng(4), 1.0, LABELS)
     flatness, risks = locally_constant_labels.measure(sample, 60, "code")
     inside = sample.features[:60]
     weight = sample.model.weight * inside.var(axis=0)
@@ -150,31 +178,32 @@ def test_the_authors_code_scales_weights_and_not_features() -> None:
 
 
 def test_the_table_of_representativeness_has_bounds_made_of_its_parts() -> None:
-    settings = settings_of("representativeness")
-    settings |= {"separations": [0.5, 4.0], "repeats": 2, "size": 180, "inner_folds": 4}
-    table = representativeness.table(settings)
+    options = representativeness_options(separations=[0.5, 4.0], repeats=2, size=180, inner_folds=4)
+    table = representativeness.table(options)
     paper, code = (table.sel(variant=variant) for variant in ("paper", "code"))
     flatness = 0.1**2 / 16 * paper["relative_flatness"]
     xr.testing.assert_allclose(paper["bound"], flatness + paper["representativeness"])
     flatness = 0.1**2 / 10 * code["relative_flatness"]
     xr.testing.assert_allclose(code["bound"], flatness + code["representativeness"])
     assert ((code["representativeness"] <= 1) & (code["representativeness"] > -0.1)).all()
-    again = representativeness.table(settings)
+    again = representativeness.table(options)
     xr.testing.assert_identical(table, again)
 
 
 def test_folds_are_a_partition() -> None:
-    parts = representativeness.folds(np.random.default_rng(0), 10, 3)
+    parts = representativeness.partition(np.random.default_rng(0), 10, 3)
     assert sorted(np.concatenate(parts)) == list(range(10))
     assert [len(part) for part in parts] == [4, 3, 3]
 
 
 def test_the_gap_of_representativeness_is_that_of_a_model_of_the_other_folds() -> None:
-    settings = settings_of("representativeness")
+    options = representativeness_options()
     generator = np.random.default_rng(0)
     features, labels = draw(generator, 1.0, 90)
     test, rest = np.arange(30), np.arange(30, 90)
-    gap, *_ = representativeness.of_the_paper(generator, features, labels, test, rest, settings)
+    gap, *_ = representativeness.in_paper(
+        generator, representativeness.Sample(features, labels, test, rest), options
+    )
     model = ridge(features[30:], labels[30:], 1.0)
     square = LOSSES["squared"].value(model(features), labels)
     assert gap == pytest.approx(square[:30].mean() - square[30:].mean())

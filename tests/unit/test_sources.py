@@ -30,12 +30,13 @@ class Mirror(http.server.ThreadingHTTPServer):
     content: what it has under the name, or None.  statuses: what the next answers are instead.
     breaks: after how many bytes the next answers end.  ranges: whether it sends parts.
     asked: the first byte asked for by each request.  hold: not sent before it is set.
+    offset: by how many bytes too early a part begins.
     """
 
     def __init__(self, content=CONTENT):
         super().__init__(("127.0.0.1", 0), Answer)
         self.content, self.statuses, self.breaks, self.ranges = content, [], [], True
-        self.asked, self.hold, self.head = [], None, True
+        self.asked, self.hold, self.offset = [], None, 0
         threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
 
     @property
@@ -63,10 +64,10 @@ class Answer(http.server.BaseHTTPRequestHandler):
         if status != 200:
             self.send_error(status)
             return
-        content = mirror.content[start:]
+        content = mirror.content[start - mirror.offset if start else 0 :]
         self.send_response(206 if start else 200)
         self.send_header("Content-Length", str(len(content)))
-        if start and mirror.head:
+        if start:
             total = len(mirror.content)
             self.send_header("Content-Range", f"bytes {start}-{total - 1}/{total}")
         self.end_headers()
@@ -179,10 +180,10 @@ def test_a_server_that_cannot_resume_sends_all_again(mirrors, tmp_path):
     assert fetch(tmp_path, mirrors[0]) == WHOLE
 
 
-def test_a_part_of_which_the_server_does_not_say_where_it_begins_is_not_used(mirrors, tmp_path):
-    mirrors[0].head, mirrors[0].breaks = False, [30_000]
+def test_a_server_that_resumes_in_the_wrong_place_is_asked_for_all_again(mirrors, tmp_path):
+    mirrors[0].offset, mirrors[0].breaks = 5, [30_000]
     assert fetch(tmp_path, *mirrors) == WHOLE
-    assert [server.asked for server in mirrors] == [[0, 30_000], [30_000]]
+    assert [server.asked for server in mirrors] == [[0, 30_000, 0], []]
 
 
 def test_a_silent_server_is_asked_again(mirrors, tmp_path, monkeypatch):
@@ -316,7 +317,7 @@ def test_a_full_disk_is_named_and_is_not_blamed_on_the_source(mirrors, tmp_path,
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(DataError) as error:
         fetch(tmp_path, *mirrors)
-    assert "cannot be written (No space left on device); make room" in sentence(error)
+    assert "cannot be written (No space left on device); free some space" in sentence(error)
     assert not (tmp_path / NAME).exists()
     assert mirrors[1].asked == []
 

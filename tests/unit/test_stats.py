@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from flatlab.stats import Correlations, undefined
+from flatlab.stats import Correlations, Estimate, undefined
 from flatlab.stats.bootstrap import bca, leave_one_out, resample
-from flatlab.stats.trends import difference, over_seeds, pearson, slope, tau, tau_in_order
+from flatlab.stats.trends import difference, mean, over_seeds, pearson, tau, tau_in_order
 
 SETTINGS = np.repeat(["a", "b", "c"], [12, 20, 8])
 
@@ -74,7 +74,7 @@ def test_the_correction_is_scipys_on_the_same_resamples() -> None:
     """One sample, its mean: the resamples are handed to both, so that only the formula differs."""
     sample = np.random.default_rng(5).exponential(size=25)
     strata = np.zeros(25, dtype=np.int64)
-    resampled = resample(strata, 5_000, 0) @ sample / 25
+    resampled = resample(strata, 5_000) @ sample / 25
     jackknife = leave_one_out(25) @ sample / 24
     low, high, fallback = bca(np.array(sample.mean()), resampled, jackknife, strata)
     theirs = scipy.stats.bootstrap(
@@ -89,7 +89,7 @@ def test_the_correction_is_scipys_on_the_same_resamples() -> None:
 
 def test_a_resample_draws_as_many_runs_of_each_setting_as_there_are() -> None:
     strata = np.array([0] * 12 + [1] * 20 + [2] * 8)
-    weights = resample(strata, 50, 0)
+    weights = resample(strata, 50)
     for stratum, size in enumerate((12, 20, 8)):
         assert (weights[:, strata == stratum].sum(axis=1) == size).all()
 
@@ -195,7 +195,7 @@ def test_compared_correlations_are_of_the_same_runs() -> None:
     rest = np.arange(40) != 7
     assert len(xy.strata) == len(xz.strata) == 39
     assert xy.value == pytest.approx(np.corrcoef(data["x"][rest], data["y"][rest])[0, 1])
-    with pytest.raises(ValueError, match="not of the same runs"):
+    with pytest.raises(ValueError, match="not estimates of the same runs"):
         _ = correlations.rho("x", "y") - xz
 
 
@@ -238,7 +238,7 @@ def test_resamples_and_jackknife_of_tau_are_those_of_runs_drawn_so_often() -> No
     """Two copies of a run are a tie."""
     data, strata = columns(), np.repeat(np.arange(3), [12, 20, 8])
     ours = tau("tau", data["x"], data["y"], strata, resamples=5)
-    for value, weights in zip(ours.resampled, resample(strata, 5, 0), strict=True):
+    for value, weights in zip(ours.resampled, resample(strata, 5), strict=True):
         drawn = np.repeat(np.arange(40), weights.astype(int))
         assert value == pytest.approx(brute_tau(data["x"][drawn], data["y"][drawn]))
     rest = np.arange(40) != 11
@@ -269,13 +269,13 @@ def test_a_statistic_of_means_is_computed_for_every_resample_of_the_seeds() -> N
     generator = np.random.default_rng(6)
     a, b = generator.normal(size=(2, 5, 12)).cumsum(axis=2)
     ours = over_seeds("rho_t", pearson, a, b, resamples=400)
-    weights = resample(np.zeros(5, np.int64), 400, 0)
+    weights = resample(np.zeros(5, np.int64), 400)
     brute = [np.corrcoef(w @ a, w @ b)[0, 1] for w in weights]
     assert ours.value == pytest.approx(np.corrcoef(a.mean(0), b.mean(0))[0, 1])
     assert ours.resampled == pytest.approx(brute)
     assert ours.interval() == pytest.approx(tuple(np.quantile(brute, [0.025, 0.975])))
     trend = over_seeds("trend", tau_in_order, a, resamples=50)
-    for value, w in zip(trend.resampled, resample(np.zeros(5, np.int64), 50, 0), strict=True):
+    for value, w in zip(trend.resampled, resample(np.zeros(5, np.int64), 50), strict=True):
         assert value == pytest.approx(brute_tau(np.arange(12), w @ a / 5))
 
 
@@ -284,7 +284,7 @@ def test_the_mean_over_seeds_has_scipys_percentile_interval() -> None:
     theirs = scipy.stats.bootstrap(
         (sample,), np.mean, n_resamples=40_000, method="percentile", rng=3
     ).confidence_interval
-    ours = over_seeds("mean", lambda mean: mean, sample, resamples=40_000).interval()
+    ours = over_seeds("mean", mean, sample, resamples=40_000).interval()
     assert ours == pytest.approx((theirs.low, theirs.high), abs=0.02)
 
 
@@ -304,19 +304,37 @@ def test_a_difference_of_settings_has_scipys_percentile_interval() -> None:
     assert ours.interval() == pytest.approx((theirs.low, theirs.high), abs=0.03)
 
 
-def test_curves_correlate_and_slope_as_numpy_says() -> None:
+def test_curves_correlate_as_numpy_says() -> None:
     a, b = np.random.default_rng(10).normal(size=(2, 4, 15))
     assert pearson(a, b) == pytest.approx(
         [np.corrcoef(*rows)[0, 1] for rows in zip(a, b, strict=True)]
     )
     assert np.isnan(pearson(a, np.full((4, 15), 0.1))).all()
-    times = np.geomspace(1, 1e5, 15)
-    assert slope(times, a) == pytest.approx([np.polyfit(times, row, 1)[0] for row in a])
 
 
-def test_what_is_not_defined_stays_so_and_says_why() -> None:
+@pytest.mark.parametrize(
+    ("interval", "greater", "expected"),
+    [
+        ((0.1, 0.9), True, "holds"),
+        ((-0.1, 0.9), True, "undecided"),
+        ((-0.9, -0.1), True, "fails"),
+        ((-0.9, -0.1), False, "holds"),
+        ((0.1, 0.9), False, "fails"),
+        ((float("nan"), float("nan")), True, "not run"),
+    ],
+)
+def test_an_interval_decides_where_it_lies_wholly_on_one_side(
+    interval: tuple[float, float], greater: bool, expected: str
+) -> None:
+    q = Estimate("q", 0.0, np.linspace(*interval, 9), np.zeros(9, np.int64))
+    verdict = q > 0 if greater else q < 0
+    assert verdict.outcome == expected
+    assert verdict.evidence[0]["claim"] == ("> 0" if greater else "< 0")
+
+
+def test_an_undefined_estimate_stays_undefined_and_says_why() -> None:
     missing = undefined("rho", "no table")
-    known = over_seeds("mean", lambda mean: mean, np.arange(5.0))
+    known = over_seeds("mean", mean, np.arange(5.0))
     for verdict in (missing > 0, abs(missing) < 1, known - missing > 0, missing < known):
         assert (verdict.outcome, verdict.reason) == ("not run", "no table")
         assert verdict.evidence[0]["n"] == 0

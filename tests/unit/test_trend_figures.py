@@ -502,7 +502,8 @@ def test_figures_of_all_grids_show_each_of_them(tables, correlations) -> None:
     for column, (grid, runs) in enumerate(tables.items()):
         end = end_of_training(runs)
         for row, (x, y) in enumerate(settings["pairs"]):
-            (points,) = (part.get_offsets() for part in axes[row, column].collections)
+            lines = axes[row, column].lines
+            points = np.concatenate([line.get_xydata() for line in lines])
             expected = zip(end[x].values, end[y].values, strict=True)
             assert sorted(map(tuple, points)) == sorted(expected)
             rho = correlations[grid]["rho"].sel(kind="pooled", x=x, y=y).item()
@@ -550,8 +551,9 @@ def test_conventions_are_correlations_of_the_end_of_training(tables, correlation
     fig = Figure(figsize=(11, 7), layout="constrained")
     forest.draw(fig, frame.reset_index(), settings)
     assert [text.get_text() for text in fig.axes[1].texts] == ["undefined"]
-    offsets = [part.get_offsets() for part in fig.axes[0].collections]
-    dots = [x for part in offsets if len(part) > 1 for x in part[:, 0]]
+    dots = [
+        x for line in fig.axes[0].lines if line.get_marker() != "None" for x in line.get_xdata()
+    ]
     values = frame.loc["mlp-grid: mlp4-small on digits"]["rho"]
     assert sorted(dots) == pytest.approx(sorted(values))
 

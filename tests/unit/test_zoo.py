@@ -121,7 +121,7 @@ def test_a_network_in_a_file_is_measured_with_its_own_transform(imagenet, tmp_pa
     assert inputs.shape == (4, 3, 160, 160)
     labels = chosen.labels(1000)
     assert {*labels.tolist()} <= {0, 1}  # the first two of ImageNet
-    report = flatlab.measure(model, inputs, labels, families=["adaptive"], adaptive=FAST)
+    report = flatlab.measure(model, inputs, labels, families=["adaptive"], **FAST)
     for name in ("adaptive_sharpness", "normalized_norm"):
         assert float(found[name]) == float(report[name])
 
@@ -241,9 +241,7 @@ def test_networks_of_a_grid_are_measured_from_their_weights(of_grid, stripes, tm
         place = about["runs"].index(run)
         model.load_state_dict({n: torch.tensor(a[place, -1]) for n, a in arrays.items()})
         model.eval()
-        report = flatlab.measure(
-            model, subset.inputs, subset.labels, families=["adaptive"], adaptive=FAST
-        )
+        report = flatlab.measure(model, subset.inputs, subset.labels, families=["adaptive"], **FAST)
         row = found.sel(run=run)
         assert float(row["adaptive_sharpness"]) == float(report["adaptive_sharpness"])
         for name, split in (("train", splits.train), ("test", splits.test)):
@@ -270,7 +268,7 @@ def test_labels_are_the_places_of_folders_among_all_classes(images):
     chosen = Images(images, 100, 0)
     names = [name for name, _ in chosen.chosen]
     assert chosen.labels(3).tolist() == [["cat", "dog", "emu"].index(name) for name in names]
-    with pytest.raises(DataError, match="'cat' is none of ImageNet's"):
+    with pytest.raises(DataError, match="'cat' is not one of ImageNet's"):
         chosen.labels(1000)
     with pytest.raises(DataError, match="do not fit 7 outputs"):
         chosen.labels(7)
@@ -324,7 +322,7 @@ def test_the_command_says_what_does_not_fit(weights, images, capsys, tmp_path):
     assert "does not fit" in capsys.readouterr().err
     save_file(networks.load(NAME, weights).state_dict(), path)
     assert main([*arguments, "--samples", "4"]) == 1
-    assert "none of ImageNet's" in capsys.readouterr().err
+    assert "not one of ImageNet's" in capsys.readouterr().err
     assert main(["measure", "--timm", NAME]) == 1
     assert "--timm and --images go together" in capsys.readouterr().err
 
@@ -348,7 +346,7 @@ def test_images_of_other_classes_or_of_none_need_no_labels(imagenet, images, cap
     path = str(imagenet / "timm" / f"{NAME}.safetensors")
     arguments = ["measure", "--timm", NAME, "--weights", path, "--samples", "2", "--images"]
     assert main([*arguments, str(images / "cat")]) == 1
-    assert "have no labels; choose targets: own" in capsys.readouterr().err
+    assert "have no labels; set own_targets: true" in capsys.readouterr().err
     for folder in (images, images / "cat"):
         assert main([*arguments, str(folder), "--targets", "own"]) == 0
         printed = capsys.readouterr().out
@@ -358,7 +356,7 @@ def test_images_of_other_classes_or_of_none_need_no_labels(imagenet, images, cap
 
 def test_a_zoo_is_measured_on_images_without_labels(imagenet, images, tmp_path):
     chosen = {**settings()["pretrained"], "images": str(images / "dog")}
-    asked = settings(pretrained=chosen, adaptive={**FAST, "targets": "own"}, samples=2)
+    asked = settings(pretrained=chosen, adaptive={**FAST, "own_targets": True}, samples=2)
     found = measured(asked, imagenet, left(tmp_path)).sel(run=[NAME])
     assert found["finite"].values == 1
     assert np.isnan(found["sample_accuracy"].values)

@@ -32,9 +32,9 @@ SOURCES = (
 SMALL = """
 FIGURES["figH8"] = Pairs(
     "mlp-grid",
-    quantities=CORRELATED["quantities"][:2],
+    quantities=CORRELATED[:2],
     title="two quantities",
-    caption=CORRELATED["caption"],
+    caption=(captions.AT_THE_END, captions.CORRELATION),
     size_inches=(4.0, 4.0),
 )
 """
@@ -212,7 +212,7 @@ def _make_small(grid: dict[str, Any]) -> None:
     grid["settings"] = [{"lr": 0.05, "batch_size": 20}, {"lr": 0.1, "batch_size": 20}]
     grid["seeds"] = ["0-1"]
     grid["measure"]["samples"]["train"]["size"] = 5
-    grid["measure"]["families"] = "all"
+    grid["measure"]["families"] = ["accuracy", "geometry"]
     grid["checkpoints"] = {"dense": "none", "seeds": "all"}
     demo = grid["scales"]["demo"]
     demo.pop("seeds", None)

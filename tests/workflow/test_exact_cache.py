@@ -166,7 +166,7 @@ def test_an_edit_re_runs_exactly_what_uses_it(edit: str, before, project: Path) 
 
 def test_a_declaration_redraws_its_own_figure(before, project: Path) -> None:
     path = project / "flatlab/papers/chen2026/figures.py"
-    substitute(path, "sharpness, compression and generalization of LeNet", "a title: LeNet")
+    substitute(path, '"LeNet networks"', '"other networks"')
     assert changed(before, project) == {"draw chen2026_figH9"}
 
 

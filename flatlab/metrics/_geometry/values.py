@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -12,6 +11,7 @@ from torch import Tensor
 from flatlab.derivatives import Derivatives
 from flatlab.derivatives.convolution import CONVOLUTIONS
 from flatlab.derivatives.norms import authors_norm, operator_norm, spectral_norm
+from flatlab.losses import Loss
 
 NORMS = ("kernel", "operator", "frobenius")
 BOUNDS = ("b", "c", "d", "nmls", "nmls-layerwise")
@@ -22,9 +22,11 @@ AUTHORS_EPSILON = 1e-4
 class Values:
     """All quantities by name. Tensors are (samples, layers), in float64, unless said otherwise."""
 
-    def __init__(self, found: Derivatives, settings: Mapping[str, Any]) -> None:
-        self.found, self.layers, self.settings = found, found.layers, settings
-        self.authors = settings["conventions"] == "chen-code"
+    def __init__(self, found: Derivatives, options: Any, loss: Loss) -> None:
+        """options: of the family.  loss: whose Hessian relative flatness uses."""
+        self.found, self.layers, self.costly, self.loss = found, found.layers, options.costly, loss
+        self.authors = options.conventions == "chen-code"
+        self.largest = 3 if self.authors else options.singular_values
         self.x2, self.gamma2, self.weight2, self.bias2, self.smallest2 = (
             torch.stack([getattr(layer, name).double() for layer in found.layers], dim=1)
             for name in ("x2", "gamma2", "weight2", "bias2", "smallest2")
@@ -94,8 +96,7 @@ class Values:
         """Volumes, their bounds, and dimensions."""
         singular, (samples, outputs) = self.found.singular, self.found.outputs.shape
         eps = torch.finfo(self.found.outputs.dtype).eps
-        largest = 3 if self.authors else self.settings["singular_values"]
-        volume, full = log_volumes(singular, largest, eps)
+        volume, full = log_volumes(singular, self.largest, eps)
         of_three, full_of_three = log_volumes(singular, 3, eps)
         whole, *of_layers = (
             log_volumes(each, "all", eps)[0] for each in (singular, *self.singular.unbind(1))
@@ -133,7 +134,7 @@ class Values:
             "layer_bound": self._layer_bounds(self.norm),
             "bound_by_norm": torch.stack([torch.stack(each) for each in by_norm.values()]),
         }
-        if "corrected-bound" in self.settings["costly"]:
+        if "corrected-bound" in self.costly:
             norms = [operator_norm(la.module, la.input_shape) for la in self.layers]
             ratio = (self.weight2 / self.smallest2).sqrt().mean(0)
             values["corrected_bound"] = (self._of_layers(norms) * ratio).masked_fill(
@@ -174,7 +175,7 @@ class Values:
         operator = list(kernel)
         for number, layer in enumerate(self.layers):
             if isinstance(layer.module, CONVOLUTIONS):
-                wanted = "operator-norm" in self.settings["costly"]
+                wanted = "operator-norm" in self.costly
                 norm = operator_norm(layer.module, layer.input_shape) if wanted else math.nan
                 operator[number] = norm
         authors = [authors_norm(layer.module, layer.output_positions) for layer in self.layers]
@@ -201,18 +202,12 @@ class Values:
         return _times(factor, self.sharpness.sqrt())
 
     def _relative_flatness(self) -> Tensor:
-        """mean ||x^l||^2 Tr(J^l^T A J^l), A the second derivative of the loss: (layers,)."""
-        loss = "mean-mse" if self.authors else self.settings["relative_flatness_loss"]
+        """||x^l||^2 Tr(J^l^T A J^l), A the Hessian of a sample's loss in its outputs: (layers,)."""
         grams = torch.stack([layer.gram for layer in self.layers], dim=1)
-        if loss == "cross-entropy":
-            p = self.found.outputs.double().softmax(1)
-            mixed = torch.einsum("ni,nlij,nj->nl", p, grams, p)
-            weighted = torch.einsum("ni,nlii->nl", p, grams)
-            return (self.x2 * (weighted - mixed)).mean(0)
-        samples, outputs = self.found.outputs.shape
-        factor = {"half-mse": 1.0, "mean-mse": 2.0 / outputs, "sum-of-squares": 2.0 * samples}[loss]
-        trace = grams.diagonal(dim1=2, dim2=3).sum(2)
-        return factor * (self.x2 * trace).mean(0)
+        outputs = self.found.outputs.double()[:, None]
+        unit = torch.eye(outputs.shape[-1]).to(outputs).expand(len(outputs), -1, -1)
+        traces = torch.einsum("nij,nlij->nl", self.loss.hessian_product(outputs, unit), grams)
+        return self.loss.of_batch((self.x2 * traces).T)
 
 
 def _times(factor: Tensor, root: Tensor) -> Tensor:

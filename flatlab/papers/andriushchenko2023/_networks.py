@@ -10,7 +10,7 @@ from flatlab.tables.selection import end_of_training
 
 GRID = "dln-grid"
 NETWORKS = 200
-"""As many are shown: the first, by seed, that reach the training loss."""
+"""How many are shown: the first, by seed, that reach the training loss."""
 
 SCALES = ("none", "balanced", "printed", "elementwise")
 TEST_LOSS, NORM = "test_loss", "norm_1"
@@ -18,11 +18,11 @@ TRACE, LARGEST, START = "trace", "lambda_max", "initial_trace"
 
 
 def fitted(table: xr.Dataset) -> pd.DataFrame:
-    """A network in a row: run, seed, lr, test_loss, norm_1 (of u * v), of the rescaled Hessian
-    trace_<scales> and lambda_max_<scales>, and initial_trace, that of the Hessian before training.
+    """The first `NETWORKS` networks that stopped at the training loss, one per row.
 
-    Of the networks that stopped at the training loss, the first `NETWORKS`. Values that are not
-    finite stay.
+    Columns: run, seed, lr, test_loss; norm_1 of u * v; trace_<scales> and lambda_max_<scales> of
+    the rescaled Hessian; initial_trace of the Hessian before training. Values that are not finite
+    stay.
     """
     ended = table.sel(run=(table["ended"] == "stopped").values).sortby("seed")
     chosen = end_of_training(ended).isel(run=slice(NETWORKS))
@@ -37,7 +37,7 @@ def fitted(table: xr.Dataset) -> pd.DataFrame:
 
 
 def not_fitted(table: xr.Dataset) -> int:
-    """How many networks of the grid did not reach the training loss: diverged, or too slow."""
+    """How many networks of the grid did not reach the training loss: diverged or too slow."""
     return int((table["ended"] != "stopped").sum())
 
 

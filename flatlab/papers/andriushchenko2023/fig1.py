@@ -9,6 +9,7 @@ import pandas as pd
 import xarray as xr
 
 from flatlab.plotting.style import Look
+from flatlab.tables import Tables
 
 PANELS = {
     "ball": r"$\|\delta\|_2 \leq \rho \|w\|_2$",
@@ -28,40 +29,36 @@ LOOKS = {
 WORDS = {"normalized": r"every $\rho$, logits normalized", "loss": "cross-entropy"}
 
 
-def frame(
-    figure: Mapping[str, Any],
-    tables: Mapping[str, xr.Dataset],
-    correlations: Mapping[str, xr.Dataset],
-) -> pd.DataFrame:
-    """A point of a line per row: mean, least and largest over the networks, and how many they are.
+COLUMNS = ["panel", "line", "x", "mean", "least", "largest", "networks"]
+
+
+def frame(figure: Mapping[str, Any], tables: Tables, correlations: Tables) -> pd.DataFrame:
+    """A point of a line per row: mean, least and largest over the networks, and their number.
 
     x: the factor, in panels by neighbourhood, or the step of gradient descent.
     """
     table = tables["linear-grid"].sel(samples="train")
     table = table.sel(run=~table["diverged"].values)
     if not table.sizes["run"]:
-        return pd.DataFrame(columns=["panel", "line", "x", "mean", "least", "largest", "networks"])
+        return pd.DataFrame(columns=COLUMNS)
     end = table.isel(checkpoint=-1)
-    factors = end["weight_factor"].max("run").values  # the same for all
-    parts = []
+    factors = end["weight_factor"].max("run").values  # the same for all runs
+    lines: list[tuple[str, str, Any, xr.DataArray]] = []
     for name in PANELS:
         here = end["scaled_worst_sharpness"].sel(neighbourhood=name)
-        lines = {str(r): here.sel(radius=r, logits="plain") for r in here["radius"].values}
-        lines["normalized"] = here.sel(logits="normalized").max("radius")
-        parts += [_line(name, line, factors, values) for line, values in lines.items()]
-    here = table["worst_sharpness"].sel(neighbourhood="ball", logits="plain")
-    lines = {str(r): here.sel(radius=r) for r in here["radius"].values}
-    lines["loss"] = table["classification_loss"]
+        plain = here.sel(logits="plain")
+        lines += [(name, str(r), factors, plain.sel(radius=r)) for r in here["radius"].values]
+        lines.append((name, "normalized", factors, here.sel(logits="normalized").max("radius")))
     steps = table["checkpoint"].values
-    parts += [_line(TRAINING, line, steps, values) for line, values in lines.items()]
+    here = table["worst_sharpness"].sel(neighbourhood="ball", logits="plain")
+    lines += [(TRAINING, str(r), steps, here.sel(radius=r)) for r in here["radius"].values]
+    lines.append((TRAINING, "loss", steps, table["classification_loss"]))
+    parts = []
+    for panel, line, x, values in lines:
+        over = (values.mean("run"), values.min("run"), values.max("run"))
+        content = (panel, line, x, *(part.values for part in over), values.sizes["run"])
+        parts.append(pd.DataFrame(dict(zip(COLUMNS, content, strict=True))))
     return pd.concat(parts, ignore_index=True)
-
-
-def _line(panel: str, line: str, x: Any, values: xr.DataArray) -> pd.DataFrame:
-    over = {"mean": values.mean("run"), "least": values.min("run"), "largest": values.max("run")}
-    columns = {name: part.values for name, part in over.items()}
-    head = {"panel": panel, "line": line, "x": x}
-    return pd.DataFrame({**head, **columns, "networks": values.sizes["run"]})
 
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
@@ -90,6 +87,6 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
         ax.set_title(PANELS.get(panel, ""), loc="left")
         if panel != TRAINING:
             ax.axvline(1, color="0.6", lw=0.7, zorder=0.5)
-    axes[-1, -1].set_yscale("log")
-    axes[-1, -1].set(xlabel="step of gradient descent", ylabel="worst-case sharpness, loss")
-    axes[-1, -1].set_title(PANELS["ball"] + ", through training", loc="left")
+    last = axes[-1, -1]
+    last.set(yscale="log", xlabel="step of gradient descent", ylabel="worst-case sharpness, loss")
+    last.set_title(PANELS["ball"] + ", through training", loc="left")

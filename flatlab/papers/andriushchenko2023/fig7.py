@@ -1,4 +1,4 @@
-"""andriushchenko2023, Figure 7: what tells the test loss of diagonal linear networks."""
+"""andriushchenko2023, Figure 7: what predicts the test loss of diagonal linear networks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 
 from flatlab.papers.andriushchenko2023._networks import (
     GRID,
@@ -21,6 +20,7 @@ from flatlab.papers.andriushchenko2023._networks import (
 )
 from flatlab.plotting.style import correlation, plain_numbers
 from flatlab.stats.trends import tau
+from flatlab.tables import Tables
 
 PANELS = {
     "norm": (f"half_{TRACE}_balanced", NORM),
@@ -44,13 +44,9 @@ LABELS = {
 }
 
 
-def frame(
-    figure: Mapping[str, Any],
-    tables: Mapping[str, xr.Dataset],
-    correlations: Mapping[str, xr.Dataset],
-) -> pd.DataFrame:
-    """Rows `run`: a network in a panel.  Rows `tau`: value, low, high of a panel, of so many
-    networks; `not_fitted` are those that did not reach the training loss.
+def frame(figure: Mapping[str, Any], tables: Tables, correlations: Tables) -> pd.DataFrame:
+    """Rows `run`: a network in a panel.  Rows `tau`: tau, low, high of a panel, over `networks`;
+    `not_fitted` is the number of those that did not reach the training loss.
     """
     networks = fitted(tables[GRID])
     networks[f"half_{TRACE}_balanced"] = networks[f"{TRACE}_balanced"] / 2
@@ -74,7 +70,7 @@ def _tau(points: pd.DataFrame) -> tuple[float, float, float]:
 
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
-    """Six panels on logarithmic axes, and the initialization as colours."""
+    """Six panels on logarithmic axes, with the initialization as colours."""
     from matplotlib.colors import LogNorm
 
     runs = frame[frame["row"] == "run"]
@@ -83,10 +79,8 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
     axes = fig.subplots(2, 3)
     for ax, (panel, (x, y)) in zip(axes.flat, PANELS.items(), strict=True):
         points = runs[runs["panel"] == panel]
-        shown = ax.scatter(
-            *(points[name] for name in ("x", "y")),
-            **{"c": points[START], "norm": colors, "cmap": "viridis", "s": 14, "lw": 0},
-        )
+        style = {"c": points[START], "norm": colors, "cmap": "viridis", "s": 14, "lw": 0}
+        shown = ax.scatter(points["x"], points["y"], **style)
         ax.set(xlabel=LABELS[x], ylabel=LABELS[y])
         if len(points):
             ax.set(xscale="log", yscale="log")

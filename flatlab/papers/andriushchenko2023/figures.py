@@ -23,13 +23,14 @@ FIGURES = {
         "linear-grid",
         title="adaptive sharpness and the scale of a linear classifier",
         caption=(
-            "Sharpness of single samples in closed form, the worst growth of the logistic loss as "
-            "the weights w change by δ, mean over the training samples. First three panels: of the "
-            "trained weights times a factor, which is 1 at the vertical mark, in the neighbourhood "
-            "of the authors' notebook and in elementwise adaptive ones; with normalized logits "
-            "(Eq. 5) it does not depend on the factor. Last panel: along gradient descent, in the "
-            "neighbourhood of the first one. Mean over networks from different starts; bands from "
-            "the least to the largest are thinner than the lines."
+            "Sharpness is the worst growth of the logistic loss of a single sample as the weights "
+            "w change by δ, in closed form, averaged over the training samples. First three "
+            "panels: sharpness of the trained weights times a factor, which is 1 at the vertical "
+            "mark, in the neighbourhood of the authors' notebook and in two elementwise-adaptive "
+            "ones; with normalized logits (Eq. 5) it does not depend on the factor. Last panel: "
+            "sharpness along gradient descent, in the neighbourhood of the first panel. Lines are "
+            "means over networks from different starts; bands from the smallest to the largest "
+            "value are thinner than the lines."
         ),
         size_inches=(11.0, 6.8),
     ),
@@ -39,10 +40,10 @@ FIGURES = {
         caption=(
             "One point per network f(x) = <x, u * v> that fits a sparse regression to a training "
             "loss of 1e-5; learning rate and scale of the initialization are drawn at random, and "
-            "the colour tells the latter. H is the Hessian of |X(u * v) - y|²/2, rescaled it is "
+            "the colour shows the latter. H is the Hessian of |X(u * v) - y|²/2; rescaled it is "
             "H_ij c_i c_j with c = sqrt(|u|/|v|) on u and its inverse on v; the paper prints the "
             "two interchanged (last panel). tau is Kendall's tau-a with its 95 % interval (BCa "
-            "bootstrap over networks). In the first panel the line is equality."
+            "bootstrap over networks). The line in the first panel marks equality."
         ),
         size_inches=(11.0, 7.2),
     ),

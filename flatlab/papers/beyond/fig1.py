@@ -6,18 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
-import xarray as xr
 
 from flatlab.plotting.curves import draw_panels
 from flatlab.plotting.spread import spread
+from flatlab.tables import Tables
 from flatlab.tables.selection import through_training
 
 
-def frame(
-    figure: Mapping[str, Any],
-    tables: Mapping[str, xr.Dataset],
-    correlations: Mapping[str, xr.Dataset],
-) -> pd.DataFrame:
+def frame(figure: Mapping[str, Any], tables: Tables, correlations: Tables) -> pd.DataFrame:
     """The ratio of every layer and setting through training, then rows `shared` (whether a
     layer's weights see several positions) and `violated` (a share of samples), in `mean`.
     """
@@ -26,8 +22,10 @@ def frame(
     curves = spread(table.assign(stability=ratio), ["stability"])
     last = through_training(table).isel(checkpoint=-1).sel(samples="train")
     violated = last["violations"].sel(norm="kernel").sum("run")
-    facts = {"shared": last["shared"].max("run")}
-    facts["violated"] = violated / last["samples_measured"].sum("run")
+    facts = {
+        "shared": last["shared"].max("run"),
+        "violated": violated / last["samples_measured"].sum("run"),
+    }
     parts = [
         pd.DataFrame({"row": row, "layer": values["layer"].values, "mean": values.values})
         for row, values in facts.items()
@@ -36,7 +34,7 @@ def frame(
 
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
-    """One panel per layer, one vertical axis for all."""
+    """One panel per layer, all with the same vertical axis."""
     shared, violated = (
         frame[frame["row"] == row].set_index("layer")["mean"] for row in ("shared", "violated")
     )
@@ -46,16 +44,12 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
     }
     columns = 4 if len(panels) > 6 else 3
     curves = frame[frame["row"].isin(["curve", "window"])]
-    options: dict[str, Any] = {
-        "columns": columns,
-        "logarithmic": panels,
-        "shared": True,
-        "level": 1,
-    }
+    options: dict[str, Any] = {"columns": columns, "logarithmic": panels, "shared": True}
     axes = draw_panels(fig, curves, panels, "layer", **options)
     for ax in list(axes.values())[:1]:  # room below the curves of all panels
         ax.set_ylim(bottom=ax.get_ylim()[0] / 1.5)
     for layer, ax in axes.items():
+        ax.axhline(1, color="0.2", lw=0.7, zorder=0.6)
         text = f"fails for {100 * violated[layer]:.0f} % of samples"
         box = {"facecolor": "white", "edgecolor": "none", "pad": 1}  # above the dashed marks
         ax.text(0.03, 0.04, text, transform=ax.transAxes, fontsize=7, bbox=box)

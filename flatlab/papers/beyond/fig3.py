@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
-import xarray as xr
 
 from flatlab.plotting.iterations import horizontal, log_spaced
 from flatlab.plotting.style import KINDS, heading
 from flatlab.stats import Correlations
+from flatlab.tables import Tables
 from flatlab.tables.selection import columns_of, measured, through_training
 
 RESAMPLES = 2000
-"""A fifth of what a single correlation has: there are hundreds."""
+"""A fifth of the resamples of a single correlation: there are hundreds of them."""
 
 PAIRS = {
     ("root_sharpness", "mls"): r"$\sqrt{S}$ and MLS",
@@ -22,19 +22,16 @@ PAIRS = {
     ("mls", "bound_d"): "MLS and its bound D",
     ("nmls", "nmls_bound"): "NMLS and its bound",
 }
+COLUMNS = ["experiment", "kind", "x", "y", "iteration", "rho", "low", "high", "runs"]
 
 
-def frame(
-    figure: Mapping[str, Any],
-    tables: Mapping[str, xr.Dataset],
-    correlations: Mapping[str, xr.Dataset],
-) -> pd.DataFrame:
+def frame(figure: Mapping[str, Any], tables: Tables, correlations: Tables) -> pd.DataFrame:
     """A correlation of one kind, at one checkpoint, with its interval, per row."""
     rows = []
     names = list(dict.fromkeys(name for pair in PAIRS for name in pair))
     for table in tables.values():
         runs = through_training(table).sel(samples="train")
-        # Settings that are kept at other checkpoints than the rest would change who is compared.
+        # Only checkpoints that all settings have: the same runs are compared at each of them.
         steps = runs["checkpoint"].values[measured(runs).all("run").values]
         first = 1 if log_spaced(steps) else 0  # where a logarithmic axis can begin
         for step in steps[steps >= first]:
@@ -44,12 +41,9 @@ def frame(
                 matrices = found.matrix(kind)[:3]
                 for x, y in PAIRS:
                     place = found.names.index(x), found.names.index(y)
-                    values = [float(matrix[place]) for matrix in matrices]
-                    rows.append(
-                        [heading(table), kind, x, y, float(step), *values, found.runs_used(x, y)]
-                    )
-    columns = ["experiment", "kind", "x", "y", "iteration", "rho", "low", "high", "runs"]
-    return pd.DataFrame(rows, columns=columns)
+                    numbers = [*(matrix[place] for matrix in matrices), found.runs_used(x, y)]
+                    rows.append([heading(table), kind, x, y, float(step), *numbers])
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
@@ -59,25 +53,19 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
     experiments = list(dict.fromkeys(frame["experiment"]))
     every = fig.subplots(max(1, len(experiments)), len(PAIRS), sharey=True, squeeze=False)
     for experiment, axes in zip(experiments, every, strict=False):
-        for (pair, title), ax in zip(PAIRS.items(), axes, strict=True):
-            here = frame[
-                (frame["experiment"] == experiment)
-                & (frame["x"] == pair[0])
-                & (frame["y"] == pair[1])
-            ]
+        rows = frame[frame["experiment"] == experiment]
+        for ((x, y), title), ax in zip(PAIRS.items(), axes, strict=True):
+            here = rows[(rows["x"] == x) & (rows["y"] == y)]
             for kind, (color, marker, _) in KINDS.items():
-                line = here[here["kind"] == kind]
-                ax.plot(line["iteration"], line["rho"], marker, ls="-", color=color, ms=3, lw=1.1)
+                line = here[here["kind"] == kind].set_index("iteration")
+                ax.plot(line["rho"], marker, ls="-", color=color, ms=3, lw=1.1)
                 ax.fill_between(
-                    line["iteration"], line["low"], line["high"], color=color, alpha=0.15, lw=0
+                    line.index, line["low"], line["high"], color=color, alpha=0.15, lw=0
                 )
             ax.axhline(0, color="0.6", lw=0.7, zorder=0.5)
             ax.set_ylim(-1.05, 1.05)
             ax.set_title(f"{title}\n{experiment}", loc="left")
-            unit = horizontal(
-                ax, sorted(set(frame["iteration"][frame["experiment"] == experiment]))
-            )
-            ax.set_xlabel(unit)
+            ax.set_xlabel(horizontal(ax, sorted(set(rows["iteration"]))))
         axes[0].set_ylabel(r"Pearson's $\rho$")
     handles = [
         Line2D([], [], color=color, marker=marker, ms=4, lw=1.1, label=label)

@@ -1,10 +1,10 @@
-"""Figures of our own, on the networks that are trained for the papers."""
+"""Figures of our own, on the networks trained for the papers."""
 
 from flatlab.plan import Forest, Own, Paper
 from flatlab.plotting import captions
 
 PAPER = Paper(
-    title="Figures of our own, on the networks that are trained for the papers",
+    title="Figures of our own, on the networks trained for the papers",
     citation="this project",
 )
 
@@ -33,11 +33,11 @@ CONVENTIONS = (
 CONVENTIONS_CAPTION = (
     "Pearson's correlations at the end of training with their 95 % intervals (BCa "
     "bootstrap, stratified by setting): over all networks of a grid, and within settings, "
-    "where each network counts by its deviation from the mean of its setting. Sharpness as "
+    "where each network enters as its deviation from the mean of its setting. Sharpness as "
     "S and as its square root; the log volume of all singular values and, as in the "
-    "authors' code, of the three largest (with two outputs there are two); the MLS bound D "
-    "with each norm of a kernel: the largest singular value of its matrix, that of the "
-    "convolution as an operator, and the authors' sqrt(positions) × Frobenius."
+    "authors' code, of the three largest (networks with two outputs have two); the MLS "
+    "bound D with each norm of a kernel: the largest singular value of its matrix, that of "
+    "the convolution as an operator, and the authors' sqrt(positions) × Frobenius."
 )
 
 FIGURES = {
@@ -45,12 +45,12 @@ FIGURES = {
         "vgg-grid",
         title="the linear-stability inequality, layer by layer through training, VGG",
         caption=(
-            "For each layer, the mean of ||J||, its output's sensitivity to its input, over its "
-            "bound C = ||W|| sqrt(mean 1/|x|²) sqrt(S(W)) (Eq. 59 of chen2026), on fixed training "
-            "samples. The theory has it at most 1 (the line) where a weight sees one position of a "
-            "sample; where weights are shared it may exceed 1. In each panel: the share of "
-            "samples, over all runs at the last checkpoint, for which ||J|| |x| ≤ ||W|| |df/dW| "
-            "itself fails.",
+            "For each layer, the mean of ||J||, the sensitivity of its output to its input, over "
+            "its bound C = ||W|| sqrt(mean 1/|x|²) sqrt(S(W)) (Eq. 59 of chen2026), on fixed "
+            "training samples. In theory the ratio is at most 1 (the line) if each weight sees one "
+            "position of a sample; where weights are shared it may exceed 1. In each panel: the "
+            "share of samples, over all runs at the last checkpoint, for which ||J|| |x| ≤ ||W|| "
+            "|df/dW| itself fails.",
             captions.OVER_SEEDS,
             captions.MARKS,
         ),
@@ -69,10 +69,9 @@ FIGURES = {
         title="correlations between networks through their training",
         caption=(
             "Pearson's correlation at each checkpoint, over the networks of seeds 0-4 of every "
-            "setting, and within settings, where each network counts by its deviation from the "
+            "setting, and within settings, where each network enters as its deviation from the "
             "mean of its setting; bands are 95 % intervals (BCa bootstrap of 2,000 resamples, "
-            "stratified by setting). Figures that show correlations show those of the last "
-            "checkpoint."
+            "stratified by setting). All other figures show correlations at the end of training."
         ),
         size_inches=(12.0, 6.4),
     ),

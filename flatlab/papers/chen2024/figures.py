@@ -1,9 +1,7 @@
 """What chen2024 is, and its figures."""
 
-from typing import Any
-
-from flatlab.papers.chen2026._declared import BOUNDS, MISCLASSIFIED
-from flatlab.plan import Curves, Pairs, Paper
+from flatlab.papers.chen2026._declared import BOUNDS, misclassified, trends
+from flatlab.plan import Pairs, Paper
 from flatlab.plotting import captions
 
 PAPER = Paper(
@@ -12,42 +10,21 @@ PAPER = Paper(
     targets=("fig1", "fig2", "fig3", "figD4", "figD5", "figD6", "figE7", "figE8"),
 )
 
-TRENDS = ("train_loss", "test_accuracy", "root_sharpness", "log_volume", "g", "local_dimension")
-TRENDS_CAPTION = (
-    captions.TRAINING_SAMPLES,
-    captions.G,
-    captions.OVER_SEEDS,
-    captions.MARKS,
-)
-RATES: dict[str, Any] = {
-    "where": {"batch_size": 20},
-    "quantities": TRENDS,
-    "caption": (captions.LEARNING_RATES, *TRENDS_CAPTION),
-}
-BATCHES: dict[str, Any] = {
-    "where": {"lr": 0.1},
-    "quantities": TRENDS,
-    "caption": (captions.BATCH_SIZES, *TRENDS_CAPTION),
-}
+COMPRESSION = ("root_sharpness", "log_volume", "g", "local_dimension")
+TRENDS = (("train_loss", "test_accuracy", *COMPRESSION), captions.G)
 CORRELATED = ("local_dimension", "root_sharpness", "log_volume", "g", "mls", "test_loss")
 
+SEEDS = (0, 1, 2, 3)
+
 FIGURES = {
-    "fig1": Curves(
-        "vgg-grid", title="sharpness and compression at three learning rates, VGG", **RATES
-    ),
-    "fig2": Curves(
-        "vgg-grid", title="sharpness and compression at three batch sizes, VGG", **BATCHES
-    ),
-    "fig3": Curves(
-        "vgg-grid",
-        quantities=("train_loss", "test_loss", *TRENDS[2:]),
-        **MISCLASSIFIED,
-    ),
-    "figD4": Curves("mlp-grid", **BOUNDS),
+    "fig1": trends("vgg-grid", "learning rates", "VGG", *TRENDS),
+    "fig2": trends("vgg-grid", "batch sizes", "VGG", *TRENDS),
+    "fig3": misclassified("train_loss", "test_loss", *COMPRESSION),
+    "figD4": BOUNDS,
     "figD5": Pairs(
         "vgg-grid",
         quantities=CORRELATED,
-        seeds=(0, 1, 2, 3),
+        seeds=SEEDS,
         title="sharpness, compression and test loss of VGG networks",
         caption=(captions.FOUR_SEEDS, captions.CORRELATION, captions.TRAINING_SAMPLES, captions.G),
         size_inches=(10.0, 10.0),
@@ -55,19 +32,11 @@ FIGURES = {
     "figD6": Pairs(
         "mlp-grid",
         quantities=(*CORRELATED, "bound_c", "bound_d"),
-        seeds=(0, 1, 2, 3),
+        seeds=SEEDS,
         title="sharpness, compression and test loss of multilayer perceptrons",
         caption=(captions.FOUR_SEEDS, captions.CORRELATION, captions.WITH_BOUNDS, captions.G),
         size_inches=(12.0, 12.0),
     ),
-    "figE7": Curves(
-        "mlp-grid",
-        title="sharpness and compression at three batch sizes, multilayer perceptrons",
-        **BATCHES,
-    ),
-    "figE8": Curves(
-        "mlp-grid",
-        title="sharpness and compression at three learning rates, multilayer perceptrons",
-        **RATES,
-    ),
+    "figE7": trends("mlp-grid", "batch sizes", "multilayer perceptrons", *TRENDS),
+    "figE8": trends("mlp-grid", "learning rates", "multilayer perceptrons", *TRENDS),
 }

@@ -1,7 +1,7 @@
 """Claims about pretrained vision networks: chen2026, Figure 5.
 
-They are about networks trained on ImageNet. Of a stand-in nothing is judged: its values are told
-beside the verdict `not run`.
+They are about networks trained on ImageNet. For a stand-in they are `not run`, and its values are
+reported beside that verdict.
 """
 
 from __future__ import annotations
@@ -11,53 +11,29 @@ from collections.abc import Callable
 import numpy as np
 import xarray as xr
 
-from flatlab.claims import Claim, Evidence
+from flatlab.claims import Claim, Claims, Evidence, Judge
 from flatlab.stats import Correlations, Estimate, Verdict, every, not_run
-from flatlab.stats.verdict import compare
+from flatlab.stats.bootstrap import RESAMPLES
 from flatlab.tables.zoo import kept
 
-ZOO = "vision-zoo"
 WEAK = 0.3
 FAR = 0.9
 SHARPNESS, NORM = "adaptive_sharpness", "normalized_norm"
-RESAMPLES = 10_000
-MOBILE, FAST = "mobilevit", "fastvit"
-Judge = Callable[[xr.Dataset], Verdict]
 
 
-def follows(table: xr.Dataset) -> Verdict:
-    """rho(normalized MLS, log adaptive sharpness) > 0."""
-    return _rho(table, NORM, SHARPNESS) > 0
-
-
-def unrelated(table: xr.Dataset) -> Verdict:
-    """|rho(MLS, log S)| < 0.3."""
-    return abs(_rho(table, "mean_norm", "plain_trace")) < WEAK
-
-
-def upper_left(table: xr.Dataset) -> Verdict:
-    """MobileViTs: sharper than nine of ten, normalized MLS below the median."""
-    return _place(table, MOBILE, (SHARPNESS, FAR, True), (NORM, 0.5, False))
-
-
-def lower_right(table: xr.Dataset) -> Verdict:
-    """FastViTs: sharpness below the median, normalized MLS above nine of ten."""
-    return _place(table, FAST, (SHARPNESS, 0.5, False), (NORM, FAR, True))
-
-
-def _rho(table: xr.Dataset, x: str, y: str) -> Estimate:
-    """Pearson's over networks, with the logarithm of y, where there is one."""
+def rho(table: xr.Dataset, x: str, y: str) -> Estimate:
+    """Pearson's correlation over the networks for which y has a logarithm, with this logarithm."""
     with np.errstate(invalid="ignore", divide="ignore"):
         columns = {x: table[x].values, f"log {y}": np.log(table[y].values)}
-    # one stratum: families have too few networks each to be resampled by themselves
+    # one stratum: families have too few networks each to be resampled on their own
     return Correlations(columns, ["all"] * table.sizes["run"]).rho(x, f"log {y}")
 
 
-def _place(table: xr.Dataset, family: str, *where: tuple[str, float, bool]) -> Verdict:
+def place(table: xr.Dataset, family: str, *where: tuple[str, float, bool]) -> Verdict:
     """The median of a family is above or below a quantile of all, in each of some quantities.
 
-    The interval of the difference is that of a percentile bootstrap over the networks, stratified
-    by whether they belong to the family.
+    where: quantity, quantile, and whether the median is above it. The interval of the difference
+    is the percentile bootstrap over the networks, stratified by membership in the family.
     """
     inside = np.array([str(name).startswith(family) for name in table["family"].values])
     if not inside.any():
@@ -70,25 +46,22 @@ def _place(table: xr.Dataset, family: str, *where: tuple[str, float, bool]) -> V
     verdicts = []
     for name, share, above in where:
         values = table[name].values
-
-        def difference(own: np.ndarray, everyone: np.ndarray, share: float = share) -> np.ndarray:
-            return np.median(own, axis=-1) - np.quantile(everyone, share, axis=-1)
-
-        many = difference(values[drawn[0]], values[np.concatenate(drawn, axis=1)])
-        low, high = np.quantile(many, [0.025, 0.975])
+        # the networks themselves, then each resample
+        own = np.median(values[inside]), np.median(values[drawn[0]], axis=-1)
+        every_one = values[np.concatenate(drawn, axis=1)]
+        limits = np.quantile(values, share), np.quantile(every_one, share, axis=-1)
         text = f"median {name} of {family} - quantile {share:g} of all"
-        value = float(difference(values[inside], values))
-        verdicts.append(
-            compare(text, value, (float(low), float(high)), 0.0, above, int(inside.sum()))
-        )
+        strata = np.zeros(inside.sum(), np.int64)
+        found = Estimate(text, float(own[0] - limits[0]), own[1] - limits[1], strata)
+        verdicts.append(found > 0 if above else found < 0)
     return every(verdicts)
 
 
-def _of_pretrained(judge: Judge) -> Callable[[Evidence], Verdict]:
-    """A verdict on the paper's networks; of others `not run`, with what they would have said."""
+def of_pretrained(judge: Callable[[xr.Dataset], Verdict]) -> Judge:
+    """A verdict on the paper's networks; `not run` for others, with the numbers reported."""
 
     def judged(e: Evidence) -> Verdict:
-        table = e.table(ZOO)
+        table = e.table("vision-zoo")
         verdict = judge(kept(table))
         if not table.attrs["stands_in_for"]:
             return verdict
@@ -101,28 +74,27 @@ def _of_pretrained(judge: Judge) -> Callable[[Evidence], Verdict]:
     return judged
 
 
-PRETRAINED = [
-    Claim(
-        "c1", "rho(normalized MLS, log adaptive sharpness) > 0", "Sec. 4.3", _of_pretrained(follows)
+PRETRAINED: Claims = {
+    "c1": Claim(
+        "rho(normalized MLS, log adaptive sharpness) > 0",
+        "Sec. 4.3",
+        of_pretrained(lambda table: rho(table, NORM, SHARPNESS) > 0),
     ),
-    Claim(
-        "c2",
+    "c2": Claim(
         "MobileViTs lie in the upper left: median sharpness > 90 % of all, median normalized MLS "
         "< the median of all",
         "caption of Fig. 5",
-        _of_pretrained(upper_left),
+        of_pretrained(lambda t: place(t, "mobilevit", (SHARPNESS, FAR, True), (NORM, 0.5, False))),
     ),
-    Claim(
-        "c3",
+    "c3": Claim(
         "FastViTs lie in the lower right: median sharpness < the median of all, median normalized "
         "MLS > 90 % of all",
         "caption of Fig. 5",
-        _of_pretrained(lower_right),
+        of_pretrained(lambda t: place(t, "fastvit", (SHARPNESS, 0.5, False), (NORM, FAR, True))),
     ),
-    Claim(
-        "c4",
+    "c4": Claim(
         f"|rho(MLS, log sharpness)| < {WEAK}: no correlation without normalization",
         "Sec. 4.3",
-        _of_pretrained(unrelated),
+        of_pretrained(lambda table: abs(rho(table, "mean_norm", "plain_trace")) < WEAK),
     ),
-]
+}

@@ -11,6 +11,7 @@ import xarray as xr
 
 from flatlab.plotting.style import correlation
 from flatlab.stats import Correlations
+from flatlab.tables import Tables
 from flatlab.tables.zoo import kept
 
 PANELS = {
@@ -26,22 +27,19 @@ LABELS = {
     "plain_trace": "sharpness S (output²/parameter²)",
 }
 ACCURACIES = ("train_accuracy", "test_accuracy", "sample_accuracy")
-"""In the rows of networks, in %; of those that are trained elsewhere the last alone."""
+"""In the rows of networks, in %; networks trained elsewhere have only the last one."""
+
 KINDS = {"pooled": "all", "ranks": "ranks", "within": "within", "between": "between"}
 MARKERS = "osD^vP*X<>phd"
 STRIDE = 5
-"""Families that are neighbours by name, as convnext and convnextv2, get hues so far apart."""
+"""Families that are neighbours by name, as convnext and convnextv2, get hues this far apart."""
 
 
-def frame(
-    figure: Mapping[str, Any],
-    tables: Mapping[str, xr.Dataset],
-    correlations: Mapping[str, xr.Dataset],
-) -> pd.DataFrame:
+def frame(figure: Mapping[str, Any], tables: Tables, correlations: Tables) -> pd.DataFrame:
     """Rows `run`: a network in a panel.  Rows of `KINDS`: a correlation with its interval.
 
-    Networks that have no logarithm, since their sharpness is not positive, have none of either;
-    `left_out` counts them and those that were dropped or failed.
+    Networks whose sharpness is not positive have no logarithm and are in neither; `left_out`
+    counts them and those that were dropped or failed.
     """
     (table,) = tables.values()
     chosen = kept(table)
@@ -49,17 +47,14 @@ def frame(
     for panel, (x, y) in PANELS.items():
         shown = chosen.sel(run=(chosen[y] > 0).values)
         head = {"panel": panel, "left_out": table.sizes["run"] - shown.sizes["run"]}
-        runs = {
-            "row": "run",
-            "name": shown["run"].values,
-            "family": shown["family"].values,
-            **{name: shown[name].values for name in ACCURACIES},
-            "x_value": shown[x].values,
-            "x_error": shown[f"{x}_error"].values,
-            "y_value": shown[y].values,
-            "y_error": shown[f"{y}_error"].values,
+        columns = {
+            "name": "run",
+            "family": "family",
+            **{name: name for name in ACCURACIES},
+            **{"x_value": x, "x_error": f"{x}_error", "y_value": y, "y_error": f"{y}_error"},
         }
-        parts.append(pd.DataFrame({**head, **runs}))
+        runs = {column: shown[name].values for column, name in columns.items()}
+        parts.append(pd.DataFrame({**head, "row": "run", **runs}))
         parts.append(pd.DataFrame([{**head, **row} for row in _correlations(shown, x, y)]))
     return pd.concat(parts, ignore_index=True)
 
@@ -68,17 +63,17 @@ def _correlations(shown: xr.Dataset, x: str, y: str) -> list[dict[str, Any]]:
     points = pd.DataFrame({"x": shown[x].values, "y": np.log(shown[y].values)})
     by_family = points.groupby(shown["family"].values)
     several = by_family["x"].transform("size") > 1
-    columns = {
+    samples = {
         "pooled": points,
         "ranks": points.rank(),
         "within": (points - by_family.transform("mean"))[several],
         "between": by_family.mean(),
     }
     rows = []
-    for kind, chosen in columns.items():
-        values = {name: chosen[name].to_numpy() for name in ("x", "y")}
-        # one stratum: families have too few networks each to be resampled by themselves
-        rho = Correlations(values, ["all"] * len(chosen)).rho("x", "y")
+    for kind, chosen in samples.items():
+        columns = {name: chosen[name].to_numpy() for name in ("x", "y")}
+        # one stratum: families have too few networks each to be resampled on their own
+        rho = Correlations(columns, ["all"] * len(chosen)).rho("x", "y")
         low, high = rho.interval()
         rows.append({"row": kind, "rho": rho.value, "low": low, "high": high})
     return rows
@@ -86,39 +81,28 @@ def _correlations(shown: xr.Dataset, x: str, y: str) -> list[dict[str, Any]]:
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
     """Two panels, points coloured by family."""
-    from matplotlib.lines import Line2D
     from seaborn import color_palette
 
     families = sorted(frame["family"].dropna().unique())
     hues = color_palette("husl", len(families))
     colors = [hue for start in range(STRIDE) for hue in hues[start::STRIDE]]
-    looks = {
-        family: (color, MARKERS[number % len(MARKERS)])
-        for number, (family, color) in enumerate(zip(families, colors, strict=True))
-    }
-    for ax, (panel, (x, y)) in zip(fig.subplots(1, len(PANELS)), PANELS.items(), strict=True):
+    axes = fig.subplots(1, len(PANELS))
+    for ax, (panel, (x, y)) in zip(axes, PANELS.items(), strict=True):
         here = frame[frame["panel"] == panel]
-        for family, points in here[here["row"] == "run"].groupby("family"):
-            color, marker = looks[family]
+        for number, (family, color) in enumerate(zip(families, colors, strict=True)):
+            points = here[here["family"] == family]
             ax.errorbar(
                 *(points[name] for name in ("x_value", "y_value", "y_error", "x_error")),
-                fmt=marker,
-                color=color,
-                ms=5,
-                mew=0.4,
-                mec="white",
-                elinewidth=0.6,
+                fmt=MARKERS[number % len(MARKERS)],
+                **{"color": color, "ms": 5, "mew": 0.4, "mec": "white", "elinewidth": 0.6},
+                label=family,
             )
-        ax.set_yscale("log")
-        ax.set_xlabel(LABELS[x])
-        ax.set_ylabel(LABELS[y])
+        ax.set(yscale="log", xlabel=LABELS[x], ylabel=LABELS[y])
         ax.set_title(_summary(here), fontsize=8, loc="left")
         ax.grid(alpha=0.25, lw=0.4)
-    handles = [
-        Line2D([], [], color=color, marker=marker, ls="", ms=5, label=family)
-        for family, (color, marker) in looks.items()
-    ]
-    fig.legend(handles=handles, loc="outside right upper", title="family")
+    handles, labels = axes[0].get_legend_handles_labels()
+    points = [handle.lines[0] for handle in handles]  # without their error bars
+    fig.legend(points, labels, loc="outside right upper", title="family")
 
 
 def _summary(here: pd.DataFrame) -> str:

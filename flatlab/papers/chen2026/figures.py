@@ -1,9 +1,7 @@
 """What chen2026 is, and its figures."""
 
-from typing import Any
-
-from flatlab.papers.chen2026._declared import BOUNDS, MISCLASSIFIED
-from flatlab.plan import Curves, Own, Pairs, Paper, Scatter
+from flatlab.papers.chen2026._declared import BOUNDS, misclassified, trends
+from flatlab.plan import Own, Pairs, Paper, Scatter
 from flatlab.plotting import captions
 
 PAPER = Paper(
@@ -16,37 +14,28 @@ PAPER = Paper(
 )
 
 TRENDS = ("test_accuracy", "nmls", "root_sharpness", "log_volume", "mls", "local_dimension")
-TRENDS_CAPTION = (captions.TRAINING_SAMPLES, captions.OVER_SEEDS, captions.MARKS)
-RATES: dict[str, Any] = {
-    "where": {"batch_size": 20},
-    "quantities": TRENDS,
-    "caption": (captions.LEARNING_RATES, *TRENDS_CAPTION),
-}
-BATCHES: dict[str, Any] = {
-    "where": {"lr": 0.1},
-    "quantities": TRENDS,
-    "caption": (captions.BATCH_SIZES, *TRENDS_CAPTION),
-}
-CORRELATED: dict[str, Any] = {
-    "quantities": (
-        *("local_dimension", "root_sharpness", "log_volume", "mls", "nmls"),
-        *("generalization_gap", "bound_d", "nmls_bound", "relative_flatness"),
-    ),
-    "caption": (
-        captions.AT_THE_END,
-        captions.CORRELATION,
-        captions.WITH_BOUNDS,
-        captions.GAP,
-    ),
-}
+CORRELATED = (
+    *("local_dimension", "root_sharpness", "log_volume", "mls", "nmls"),
+    *("generalization_gap", "bound_d", "nmls_bound", "relative_flatness"),
+)
+
+
+def pairs(grid: str, networks: str) -> Pairs:
+    """The pair plot of one kind of network."""
+    return Pairs(
+        grid,
+        quantities=CORRELATED,
+        title=f"sharpness, compression and generalization of {networks}",
+        caption=(
+            *(captions.AT_THE_END, captions.CORRELATION),
+            *(captions.WITH_BOUNDS, captions.GAP),
+        ),
+    )
+
 
 FIGURES = {
-    "fig2": Curves(
-        "vgg-grid", title="sharpness and compression at three learning rates, VGG", **RATES
-    ),
-    "fig3": Curves(
-        "vgg-grid", title="sharpness and compression at three batch sizes, VGG", **BATCHES
-    ),
+    "fig2": trends("vgg-grid", "learning rates", "VGG", TRENDS),
+    "fig3": trends("vgg-grid", "batch sizes", "VGG", TRENDS),
     "fig4": Scatter(
         ("vgg-grid", "mlp-grid", "lenet-grid"),
         pairs=(("mls", "bound_d"), ("nmls", "nmls_bound")),
@@ -62,45 +51,21 @@ FIGURES = {
         "vision-zoo",
         title="adaptive sharpness against normalized MLS",
         caption=(
-            "One point per network, bars are standard errors over samples and draws; a sigmoid is "
+            "One point per network; bars are standard errors over samples and draws; a sigmoid is "
             "appended to each network. Left: elementwise-adaptive sharpness, logarithmic, against "
-            "mean |x|² |J|² with the norm of the Jacobian by a Krylov iteration. Right: the pair "
-            "without normalization, S against MLS. Correlations with the logarithm of the "
-            "ordinate, with their 95 % intervals in brackets (BCa bootstrap over networks; between "
-            "families over families): of all networks (Pearson's and of ranks), within families, "
-            "and of the families' means."
+            "mean |x|² |J|² with the norm of the Jacobian by a Krylov iteration. Right: the same "
+            "pair without normalization, S against MLS. Correlations with the logarithm of the "
+            "ordinate, with 95 % intervals in brackets (BCa bootstrap over networks; between "
+            "families, over families): over all networks (Pearson's and of ranks), within "
+            "families, and over the families' means."
         ),
         size_inches=(11.0, 5.6),
     ),
-    "figH6": Curves("mlp-grid", **BOUNDS),
-    "figH7": Pairs(
-        "vgg-grid",
-        title="sharpness, compression and generalization of VGG networks",
-        **CORRELATED,
-    ),
-    "figH8": Pairs(
-        "mlp-grid",
-        title="sharpness, compression and generalization of multilayer perceptrons",
-        **CORRELATED,
-    ),
-    "figH9": Pairs(
-        "lenet-grid",
-        title="sharpness, compression and generalization of LeNet networks",
-        **CORRELATED,
-    ),
-    "figI10": Curves(
-        "mlp-grid",
-        title="sharpness and compression at three batch sizes, multilayer perceptrons",
-        **BATCHES,
-    ),
-    "figI11": Curves(
-        "mlp-grid",
-        title="sharpness and compression at three learning rates, multilayer perceptrons",
-        **RATES,
-    ),
-    "figJ12": Curves(
-        "vgg-grid",
-        quantities=("test_loss", "root_sharpness", "log_volume", "mls", "local_dimension"),
-        **MISCLASSIFIED,
-    ),
+    "figH6": BOUNDS,
+    "figH7": pairs("vgg-grid", "VGG networks"),
+    "figH8": pairs("mlp-grid", "multilayer perceptrons"),
+    "figH9": pairs("lenet-grid", "LeNet networks"),
+    "figI10": trends("mlp-grid", "batch sizes", "multilayer perceptrons", TRENDS),
+    "figI11": trends("mlp-grid", "learning rates", "multilayer perceptrons", TRENDS),
+    "figJ12": misclassified("test_loss", "root_sharpness", "log_volume", "mls", "local_dimension"),
 }

@@ -13,7 +13,7 @@ FREQUENCIES = {
     GAUSSIAN: {"framework": "high", "low-frequency": "low"},
     RELU: {"high-frequency": "high", "framework": "low"},
 }
-"""How rough the function is that an initialization makes: macdonald2023, App. C.3."""
+"""How rough the function of a freshly initialized network is: macdonald2023, App. C.3."""
 
 JACOBIAN, SHARPNESS, FIRST_LAYER = "jacobian_norm", "hessian_lambda_max", "first_layer_norm"
 QUANTITIES = (JACOBIAN, SHARPNESS, FIRST_LAYER)
@@ -21,15 +21,14 @@ QUANTITIES = (JACOBIAN, SHARPNESS, FIRST_LAYER)
 
 
 def by_frequency(grid: str, table: xr.Dataset) -> pd.DataFrame:
-    """The networks of a grid at the end of training, in rows: run, frequency and `QUANTITIES`.
+    """The networks of a grid at the end of training: a row each, with run, frequency, `QUANTITIES`.
 
-    Those that diverged are left out. The norm of the first layer is the spectral one, which for one
-    input is Frobenius' too. A quantity that the table does not have is NaN.
+    Networks that diverged are left out. The norm of the first layer is the spectral one, which for
+    one input is also the Frobenius norm. A quantity that the table does not have is NaN.
     """
     chosen = end_of_training(table)
     if "weight_norm" in chosen:
         chosen[FIRST_LAYER] = chosen["weight_norm"].isel(layer=0)
-    names = [str(name) for name in chosen["initialization"].values]
+    frequencies = [FREQUENCIES[grid][str(name)] for name in chosen["initialization"].values]
     columns = {name: chosen[name].values if name in chosen else np.nan for name in QUANTITIES}
-    head = {"run": chosen["run"].values, "frequency": [FREQUENCIES[grid][name] for name in names]}
-    return pd.DataFrame({**head, **columns})
+    return pd.DataFrame({"run": chosen["run"].values, "frequency": frequencies, **columns})

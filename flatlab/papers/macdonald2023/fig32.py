@@ -6,39 +6,35 @@ from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
-import xarray as xr
 
 from flatlab.papers.macdonald2023._frequencies import GAUSSIAN, JACOBIAN, RELU, by_frequency
+from flatlab.tables import Tables
 from flatlab.tables.selection import end_of_training
 
 ACTIVATIONS = {GAUSSIAN: "Gaussian", RELU: "ReLU"}
 COLORS = {"high": "#d55e00", "low": "#0173b2"}
 
 
-def frame(
-    figure: Mapping[str, Any],
-    tables: Mapping[str, xr.Dataset],
-    correlations: Mapping[str, xr.Dataset],
-) -> pd.DataFrame:
+def frame(figure: Mapping[str, Any], tables: Tables, correlations: Tables) -> pd.DataFrame:
     """Rows `curve` and `point` with x and y, and `norm` with the Jacobian norm as y."""
-    parts = [pd.DataFrame(columns=["row", "activation", "frequency", "run", "x", "y"])]
+    parts = []
     for grid, activation in ACTIVATIONS.items():
-        networks = by_frequency(grid, tables[grid])
-        chosen = end_of_training(tables[grid])
+        networks, chosen = by_frequency(grid, tables[grid]), end_of_training(tables[grid])
         for frequency in COLORS:
-            of_it = networks[networks["frequency"] == frequency]
-            if not len(of_it):
-                continue
-            first = of_it.iloc[0]
-            head = {"activation": activation, "frequency": frequency, "run": first["run"]}
-            run = chosen.sel(run=first["run"])
-            rows: dict[str, dict[str, Any]] = {
-                "curve": {"x": run["curve_input"].values, "y": run["curve_output"].values},
-                "point": {"x": run["fitted_input"].values, "y": run["fitted_target"].values},
-                "norm": {"x": [float("nan")], "y": [first[JACOBIAN]]},
-            }
-            parts += [pd.DataFrame({"row": row, **head, **xy}) for row, xy in rows.items()]
-    return pd.concat(parts[1:] or parts, ignore_index=True)
+            for _, first in networks[networks["frequency"] == frequency].head(1).iterrows():
+                head = {"activation": activation, "frequency": frequency, "run": first["run"]}
+                run = chosen.sel(run=first["run"])
+                rows: dict[str, tuple[Any, Any]] = {
+                    "curve": (run["curve_input"].values, run["curve_output"].values),
+                    "point": (run["fitted_input"].values, run["fitted_target"].values),
+                    "norm": ([float("nan")], [first[JACOBIAN]]),
+                }
+                parts += [
+                    pd.DataFrame({"row": row, **head, "x": x, "y": y})
+                    for row, (x, y) in rows.items()
+                ]
+    empty = pd.DataFrame(columns=["row", "activation", "frequency", "run", "x", "y"])
+    return pd.concat(parts or [empty], ignore_index=True)
 
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:

@@ -28,13 +28,14 @@ OF_INPUT_SCALES: dict[str, Any] = {
         for scale, look in INPUT_SCALES.items()
     },
     "caption": (
-        "Gradient descent with all training samples: the first of the data set, or of a fixed "
-        "random order where it lies class by class. Sharpness is the largest eigenvalue of the "
-        "Hessian of the training loss; the Jacobian norm is the largest spectral norm, among the "
-        "samples, of the softmaxed network's Jacobian with respect to the scaled input. Both on "
-        "fixed training samples; mean over the seeds of each scale, with a band of one standard "
-        "deviation, no wider than the range of the runs. The paper's caption says label smoothing, "
-        "but it is the input scale that varies."
+        "Full-batch gradient descent; the training samples are the first of the data set, or "
+        "the first in a fixed random order if the data set is sorted by class. Sharpness is "
+        "the largest eigenvalue of the Hessian of the training loss; the Jacobian norm is the "
+        "largest spectral norm, among the samples, of the softmaxed network's Jacobian with "
+        "respect to the scaled input. Both are measured on fixed training samples: mean over "
+        "the seeds of each scale, with a band of one standard deviation, no wider than the "
+        "range of the runs. The paper's caption says label smoothing, but it is the input "
+        "scale that varies."
     ),
     "size_inches": (9.0, 4.6),
 }
@@ -47,10 +48,10 @@ OF_NORMS: dict[str, Any] = {
     "parts": {"first_layer_norm": {"of": "weight_norm", "layer": "fc1"}},
     "by": "initialization",
     "caption": (
-        "Mean ± standard deviation over networks at the end of training, and in brackets the 95 % "
-        "percentile bootstrap interval of the mean. In italics what the paper prints, over 10 "
-        "trials. Its points, the width of its networks and the scale of its loss are not known: "
-        "compare which of two numbers is larger, not how large they are."
+        "Mean ± standard deviation over networks at the end of training, with the 95 % "
+        "percentile bootstrap interval of the mean in brackets. In italics: the paper's "
+        "values, over 10 trials. Its points, the width of its networks and the scale of its "
+        "loss are not known: compare which of two numbers is larger, not how large they are."
     ),
 }
 
@@ -90,9 +91,8 @@ FIGURES = {
         title="eight points, fitted roughly and smoothly",
         caption=(
             "One network each, of the first seed that did not diverge, at the end of training; "
-            "high or low is the frequency of the function that its training starts from. Above "
-            "each panel the largest |f'(x)| over the eight points, the Jacobian norm of that "
-            "network."
+            "high and low refer to the frequency of the function from which training starts. Above "
+            "each panel: the network's Jacobian norm, the largest |f'(x)| over the eight points."
         ),
         size_inches=(9.0, 6.4),
     ),

@@ -1,8 +1,8 @@
 """petzka2021: what the paper says of its figures.
 
-kappa is the relative flatness of the last layer. Each claim of Figures 3 and 4 is judged twice: of
-the experiment that the paper describes and, with the ending -code, of its authors' public code;
-those of Figure 3 also, with the ending -reversed, of the paper's experiment with the order of class
+kappa is the relative flatness of the last layer. Each claim of Figures 3 and 4 is judged twice: on
+the experiment that the paper describes and, with the ending -code, on its authors' public code;
+those of Figure 3 also, with the ending -reversed, on the paper's experiment with the order of class
 separations that this code has.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from flatlab.claims import Claim, Evidence
+from flatlab.claims import Claim, Claims, Evidence
 from flatlab.stats import Correlations, Estimate, Verdict, every, not_run
 from flatlab.stats.trends import over_seeds, tau, tau_in_order
 
@@ -22,7 +22,12 @@ FIRST_OF_CODE = 0.5
 """The smallest separation in the authors' code for Figure 4."""
 
 TIGHT, LEAST = 0.5, 0.1
-"""A bound is tight if it exceeds the gap by less than half of it, or of 0.1 where that is more."""
+"""A bound is tight if it exceeds the gap by less than half of max(gap, 0.1)."""
+
+
+def separations(e: Evidence) -> list[float]:
+    """The class separations of Figure 3."""
+    return e.table(LABELS)["separation"].values.tolist()
 
 
 def rho(e: Evidence, variant: str, separation: float) -> Estimate:
@@ -33,11 +38,6 @@ def rho(e: Evidence, variant: str, separation: float) -> Estimate:
     return Correlations(columns, [""] * kappa.size).rho("kappa", "gap")
 
 
-def separations(e: Evidence) -> list[float]:
-    """Those of Figure 3."""
-    return [float(c) for c in e.table(LABELS)["separation"].values]
-
-
 def rising(by_separation: dict[float, Estimate], name: str) -> Estimate:
     """Kendall's tau-a of separation and correlation; resamples are of data sets."""
     estimates = [by_separation[c] for c in sorted(by_separation)]
@@ -46,104 +46,90 @@ def rising(by_separation: dict[float, Estimate], name: str) -> Estimate:
     return Estimate(name, float(values[0]), values[1:], strata)
 
 
-def rises(variant: str) -> Callable[[Evidence], Verdict]:
-    """The correlation increases with the separation; reported without the smallest ones, too."""
+def locally_constant(variant: str, ending: str = "") -> Claims:
+    """The claims of Figure 3."""
 
-    def judge(e: Evidence) -> Verdict:
+    def rises(e: Evidence) -> Verdict:
         found = {c: rho(e, variant, c) for c in separations(e)}
         known = {c: estimate for c, estimate in found.items() if not estimate.reason}
         if len(known) < 2:
-            return not_run(f"{variant}: no correlations at two separations")
+            return not_run(f"{variant}: fewer than two separations have a correlation")
         later = {c: estimate for c, estimate in known.items() if c >= FIRST_OF_CODE}
         verdict = rising(known, "tau(separation, rho(kappa, gap))") > 0
-        name = f"tau from separation {FIRST_OF_CODE} on"
+        name = f"tau from separation {FIRST_OF_CODE} on"  # without the smallest ones
         return verdict.reporting(
             *([rising(later, name).report()] if len(later) > 1 else []),
             *({**part.report(), "quantity": f"rho at {c:g}"} for c, part in found.items()),
         )
 
-    return judge
+    def weak(e: Evidence) -> Verdict:
+        # not of its absolute value, whose resamples pile up at zero
+        smallest = rho(e, variant, min(separations(e)))
+        return (smallest < WEAK) & (smallest > -WEAK)
 
-
-def at_the(end: Callable[..., float], variant: str) -> Callable[[Evidence], Estimate]:
-    """rho(kappa, gap) at the smallest or the largest separation: end is min or max."""
-    return lambda e: rho(e, variant, end(separations(e)))
-
-
-def locally_constant(variant: str, ending: str = "") -> list[Claim]:
-    """The claims of Figure 3."""
-    smallest, largest = at_the(min, variant), at_the(max, variant)
-    return [
-        Claim(
-            f"c1{ending}",
+    return {
+        f"c1{ending}": Claim(
             "rho(kappa, gap) increases with the class separation",
             "Sec. 6, caption of Fig. 3",
-            rises(variant),
+            rises,
         ),
-        Claim(
-            f"c2{ending}",
-            f"|rho(kappa, gap)| < {WEAK} at the smallest class separation",
-            "Sec. 6",
-            # Not of its absolute value, whose resamples pile up at zero.
-            lambda e: (smallest(e) < WEAK) & (smallest(e) > -WEAK),
+        f"c2{ending}": Claim(
+            f"|rho(kappa, gap)| < {WEAK} at the smallest class separation", "Sec. 6", weak
         ),
-        Claim(
-            f"c3{ending}",
+        f"c3{ending}": Claim(
             f"rho(kappa, gap) > {STRONG} at the largest class separation",
             "Sec. 6",
-            lambda e: largest(e) > STRONG,
+            lambda e: rho(e, variant, max(separations(e))) > STRONG,
         ),
-    ]
-
-
-def at_each_separation(e: Evidence, variant: str) -> dict[float, tuple[np.ndarray, np.ndarray]]:
-    """Bound and gap of the repeats: (repeats) each, by class separation."""
-    table = e.table(REPRESENTATIVENESS).sel(variant=variant).mean("fold")
-    parts = {c: table.sel(separation=c) for c in table["separation"].values.tolist()}
-    return {c: (part["bound"].values, part["gap"].values) for c, part in parts.items()}
+    }
 
 
 def slack(bound: np.ndarray, gap: np.ndarray) -> np.ndarray:
-    """By how much a bound is farther from the gap than one that is tight."""
+    """How much farther a bound is from the gap than a tight bound may be."""
     return bound - gap - TIGHT * np.maximum(gap, LEAST)
 
 
-def approximated_bound(variant: str, ending: str = "") -> list[Claim]:
-    """The claims of Figure 4; repeats are what is resampled."""
+def approximated_bound(variant: str, ending: str = "") -> Claims:
+    """The claims of Figure 4; repeats are resampled."""
 
-    def bounds(e: Evidence) -> Verdict:
-        parts = at_each_separation(e, variant)
-        return every(
-            over_seeds(f"bound - gap at {c:g}", np.subtract, *pair) > 0 for c, pair in parts.items()
-        )
-
-    def is_tight(e: Evidence) -> Verdict:
-        parts, name = at_each_separation(e, variant), f"bound - gap - {TIGHT} max(gap, {LEAST})"
-        return every(over_seeds(f"{name} at {c:g}", slack, *pair) < 0 for c, pair in parts.items())
+    def margins(
+        e: Evidence, label: str, statistic: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    ) -> list[Estimate]:
+        """A statistic of bound and gap at each separation."""
+        table = e.table(REPRESENTATIVENESS).sel(variant=variant).mean("fold")
+        return [
+            over_seeds(f"{label} at {c:g}", statistic, here["bound"].values, here["gap"].values)
+            for c, here in ((c, table.sel(separation=c)) for c in table["separation"].values)
+        ]
 
     def falls(e: Evidence) -> Verdict:
-        parts = at_each_separation(e, variant)
-        bound = np.concatenate([pair[0] for pair in parts.values()])
-        strata = np.repeat(np.arange(len(parts)), len(bound) // len(parts))
-        return tau("tau(separation, bound)", np.array(list(parts))[strata], bound, strata) < 0
+        table = e.table(REPRESENTATIVENESS).sel(variant=variant).mean("fold")
+        bound = table["bound"].transpose("separation", "repeat")
+        strata = np.repeat(np.arange(bound.sizes["separation"]), bound.sizes["repeat"])
+        separations = bound["separation"].values[strata]
+        return tau("tau(separation, bound)", separations, bound.values.ravel(), strata) < 0
 
-    return [
-        Claim(f"c1{ending}", "mean bound > mean gap at every separation", "Fig. 4", bounds),
-        Claim(
-            f"c2{ending}",
+    tight = f"bound - gap - {TIGHT} max(gap, {LEAST})"
+    return {
+        f"c1{ending}": Claim(
+            "mean bound > mean gap at every separation",
+            "Fig. 4",
+            lambda e: every(x > 0 for x in margins(e, "bound - gap", np.subtract)),
+        ),
+        f"c2{ending}": Claim(
             f"bound - gap < {TIGHT} max(gap, {LEAST}) at every separation: tight",
             "Sec. 6, caption of Fig. 4",
-            is_tight,
+            lambda e: every(x < 0 for x in margins(e, tight, slack)),
         ),
-        Claim(f"c3{ending}", "the bound decreases with the class separation", "Sec. 6", falls),
-    ]
+        f"c3{ending}": Claim("the bound decreases with the class separation", "Sec. 6", falls),
+    }
 
 
-CLAIMS: dict[str, list[Claim]] = {
-    "fig3": [
-        *locally_constant("exact"),
-        *locally_constant("reversed", "-reversed"),
-        *locally_constant("code", "-code"),
-    ],
-    "fig4": [*approximated_bound("paper"), *approximated_bound("code", "-code")],
+CLAIMS: dict[str, Claims] = {
+    "fig3": (
+        locally_constant("exact")
+        | locally_constant("reversed", "-reversed")
+        | locally_constant("code", "-code")
+    ),
+    "fig4": approximated_bound("paper") | approximated_bound("code", "-code"),
 }

@@ -1,4 +1,4 @@
-"""petzka2021, Figure 3: does relative flatness tell the generalization gap, by class separation."""
+"""petzka2021, Figure 3: does relative flatness predict the generalization gap, by separation."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from flatlab.papers.petzka2021._batches import of_batches
+from flatlab.papers.petzka2021._separations import draw_lines, summary
 from flatlab.plotting.style import Look
+from flatlab.stats.trends import pearson
+from flatlab.tables import Tables
 
 PLAIN = ("squared", "none", "squared")
 VARIANTS = {
@@ -34,13 +36,10 @@ PANELS = {
     "readings": "the same, features as drawn",
     "risk": "κ and the risk on test samples",
 }
+COLUMNS = ["panel", "line", "separation", "drawn_at", "mean", "deviation", "batches"]
 
 
-def frame(
-    figure: Mapping[str, Any],
-    tables: Mapping[str, xr.Dataset],
-    correlations: Mapping[str, xr.Dataset],
-) -> pd.DataFrame:
+def frame(figure: Mapping[str, Any], tables: Tables, correlations: Tables) -> pd.DataFrame:
     """A point per row: mean, standard deviation and number of the batches' correlations."""
     table = tables["locally-constant-labels"]
     lines = [("variants", variant, PLAIN, name, "gap") for variant, (name, _) in VARIANTS.items()]
@@ -49,42 +48,39 @@ def frame(
     ]
     lines += [("risk", variant, PLAIN, VARIANTS[variant][0], "risk") for variant in OF_RISK]
     rows = []
-    for panel, variant, (loss, normalization, of_gap), name, y in lines:
-        flatness = {"loss": loss, "normalization": normalization}
-        for point in of_batches(table, y, variant, flatness, of_gap).transpose("separation", ...):
-            here = point["separation"]
-            drawn_at = table["drawn_at"].sel(variant=variant, separation=here)
-            rho = point.values[np.isfinite(point.values)]
-            deviation = rho.std(ddof=1) if len(rho) > 1 else np.nan
-            mean = rho.mean() if len(rho) else np.nan
-            rows.append([panel, name, float(here), float(drawn_at), mean, deviation, len(rho)])
-    return pd.DataFrame(
-        rows, columns=["panel", "line", "separation", "drawn_at", "mean", "deviation", "batches"]
-    )
+    for panel, variant, reading, name, y in lines:
+        chosen = table.sel(variant=variant)
+        for c, rhos in zip(
+            table["separation"].values, of_batches(chosen, y, *reading), strict=True
+        ):
+            drawn_at = chosen["drawn_at"].sel(separation=c).item()
+            rows.append([panel, name, c, drawn_at, *summary(rhos)])
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def of_batches(
+    table: xr.Dataset, y: str, loss: str, normalization: str, loss_of_y: str
+) -> np.ndarray:
+    """Pearson's correlation of relative flatness and `y` in each batch: (separations, batches).
+
+    loss, normalization: of relative flatness.  y: gap or risk.  A batch that a variant does not
+    have, or with a value that is not finite, is NaN.
+    """
+    kappa = table["relative_flatness"].sel(loss=loss, normalization=normalization)
+    dims = ("separation", "batch", "dataset")
+    pair = [part.transpose(*dims).values for part in (kappa, table[y].sel(loss=loss_of_y))]
+    *shape, datasets = pair[0].shape
+    with np.errstate(invalid="ignore"):
+        return pearson(*(part.reshape(-1, datasets) for part in pair)).reshape(shape)
 
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
-    """Three panels over class separation, which is not to scale."""
-    looks = {name: look for name, look in [*VARIANTS.values(), *READINGS.values()]}
+    """Three panels over class separation."""
+    looks = {name: (name, look) for name, look in [*VARIANTS.values(), *READINGS.values()]}
     axes = fig.subplots(1, len(PANELS), sharey=True)
     for ax, (panel, title) in zip(axes, PANELS.items(), strict=True):
-        here = frame[frame["panel"] == panel]
-        separations = list(dict.fromkeys(here["separation"]))
-        lines = list(dict.fromkeys(here["line"]))
-        for number, line in enumerate(lines):
-            points, look = here[here["line"] == line], looks[line]
-            shift = 0.1 * (number - (len(lines) - 1) / 2)
-            x = np.arange(len(separations)) + shift
-            ax.plot(x, points["mean"], look.dash, color=look.color, lw=1, marker=look.marker, ms=4)
-            bars = np.isfinite(points["deviation"].values)
-            ends = [points["mean"] - points["deviation"], points["mean"] + points["deviation"]]
-            ax.vlines(x[bars], *(end[bars] for end in ends), color=look.color, lw=0.8)
-            ax.plot([], [], look.dash, color=look.color, lw=1, marker=look.marker, ms=4, label=line)
-        ax.axhline(0, color="0.6", lw=0.7, zorder=0.5)
-        ax.set_xticks(range(len(separations)), [f"{c:g}" for c in separations])
-        ax.set_xlabel("class separation")
+        draw_lines(ax, frame[frame["panel"] == panel], "line", looks)
         ax.set_title(title, loc="left")
-        ax.grid(axis="y", lw=0.3, color="0.85")
         ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.08), fontsize=7)
     axes[0].set_ylim(-1.05, 1.05)
     axes[0].set_ylabel(r"Pearson's $\rho$")

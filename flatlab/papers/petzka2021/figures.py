@@ -14,11 +14,11 @@ FIGURES = {
         title="relative flatness and generalization, by class separation",
         caption=(
             "Pearson's correlation over the data sets of a batch: mean over batches, with a bar of "
-            "one standard deviation where there are several. Labels are the more locally constant, "
-            "the larger the class separation. Left and right: squared loss, kappa_Tr of the "
-            "features as they are, in four variants. The authors' code reads the list of "
-            "separations backwards: a point of a dashed line stands at its label, and its data "
-            "have the separation of the mirrored point."
+            "one standard deviation where there are several. The larger the class separation, the "
+            "more locally constant the labels. Left and right: squared loss, kappa_Tr without "
+            "normalization, in four variants. The authors' code reads the list of separations "
+            "backwards: each point of a dashed line is drawn at the separation that the code "
+            "reports, but its data have the separation of the mirrored point."
         ),
         size_inches=(11.0, 4.6),
     ),
@@ -28,10 +28,10 @@ FIGURES = {
         caption=(
             "Bound: delta² / (2 m) kappa_Tr + representativeness, approximated from the training "
             "sample. Means over models, with bars of one standard deviation over samples (each the "
-            "mean of its folds). Left: models of two thirds of a sample of four Gaussian clusters, "
-            "squared loss. Right: the authors' public code, with other data, models of 50 samples, "
-            "and a zero-one error beside a squared loss of other labels, so that its bound and its "
-            "gap are not in the same units."
+            "mean of its folds). Left: models trained on two thirds of a sample from four Gaussian "
+            "clusters, squared loss. Right: the authors' public code, with other data, models "
+            "trained on 50 samples, and a zero-one error compared with a squared loss on other "
+            "labels, so that its bound and its gap are not in the same units."
         ),
         size_inches=(9.0, 4.4),
     ),

@@ -1,0 +1,66 @@
+"""Losses: one file each, whose stem is the key; training, curves, gaps and measures all use it.
+
+Each file has a class `Loss`, a subclass of `flatlab.losses.Loss`, and a class `Options` where the
+loss has options, which are keys of a grid's section `training`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from flatlab.plan import module_of
+from flatlab.plan.options import options_of
+from flatlab.plan.registry import check_known
+
+
+class Loss(ABC):
+    """A loss l(f, y) of outputs f and targets y, with its derivatives written out.
+
+    The loss of a batch is the mean over its samples, or their sum where `summed`.
+    """
+
+    summed: ClassVar[bool] = False
+
+    @abstractmethod
+    def values(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """The loss of each sample: (..., samples, outputs) -> (..., samples)."""
+
+    @abstractmethod
+    def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """The derivative of the batch's loss with respect to the outputs, of the same shape."""
+
+    @abstractmethod
+    def hessian_product(self, outputs: Tensor, directions: Tensor) -> Tensor:
+        """The second derivative of each sample's loss in its outputs, times a direction.
+
+        outputs, directions: (..., outputs). It does not depend on the targets of any loss here.
+        """
+
+    @abstractmethod
+    def reference(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """The loss of one batch as torch computes it."""
+
+    def of_batch(self, values: Tensor) -> Tensor:
+        """The loss of a batch from those of its samples: (..., samples) -> (...)."""
+        return values.sum(-1) if self.summed else values.mean(-1)
+
+    def share(self, part: int, whole: int) -> float:
+        """The factor of the loss of `part` samples in that of the `whole` batch they are from."""
+        return 1.0 if self.summed else part / whole
+
+
+def loss_of(settings: Mapping[str, Any]) -> Loss:
+    """The loss that settings name by `loss`, with those of its options that they state.
+
+    Raises `PlanError`, a `ValueError`, where there is no such loss.
+    """
+    name = settings["loss"]
+    check_known("losses", name, "loss")
+    options = options_of("losses", name).__struct_fields__
+    stated = {key: settings[key] for key in options if key in settings}
+    return importlib.import_module(module_of("losses", name)).Loss(**stated)

@@ -1,0 +1,50 @@
+"""-sum_k t_k log softmax(f)_k, averaged over the samples, of targets t = (1 - a) y + a / N.
+
+a is the label smoothing, N the number of outputs.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import torch
+from msgspec import Meta
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from flatlab.losses import Loss as Base
+from flatlab.plan.schema import Strict
+
+
+class Options(Strict, frozen=True):
+    """The options of cross-entropy."""
+
+    label_smoothing: Annotated[
+        float, Meta(ge=0, lt=1, description="weight of the uniform distribution in the targets")
+    ] = 0.0
+
+
+class Loss(Base):
+    """Cross-entropy of the softmax of the outputs."""
+
+    def __init__(self, label_smoothing: float = 0.0) -> None:
+        self.label_smoothing = label_smoothing
+
+    def values(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        return -(self._smoothed(targets) * outputs.log_softmax(-1)).sum(-1)
+
+    def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        return outputs.softmax(-1).sub_(self._smoothed(targets)).div_(outputs.shape[-2])
+
+    def hessian_product(self, outputs: Tensor, directions: Tensor) -> Tensor:
+        """With diag(p) - p p^T, p = softmax(f)."""
+        p = outputs.softmax(-1)
+        return p * (directions - (p * directions).sum(-1, keepdim=True))
+
+    def reference(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        return cross_entropy(outputs, targets, label_smoothing=self.label_smoothing)
+
+    def _smoothed(self, targets: Tensor) -> Tensor:
+        if not self.label_smoothing:
+            return targets
+        return targets.lerp(torch.full_like(targets, 1 / targets.shape[-1]), self.label_smoothing)

@@ -1,0 +1,12 @@
+"""|f - y|^2 / 2, averaged over the samples."""
+
+from __future__ import annotations
+
+from flatlab.losses._squared_error import SquaredError
+
+
+class Loss(SquaredError):
+    """Half the squared error."""
+
+    def divisor(self, outputs: int) -> float:
+        return 2.0

@@ -1,0 +1,25 @@
+"""log(1 + exp(-y f)) of targets y = +-1, summed over the outputs, averaged over the samples."""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.nn.functional import logsigmoid, soft_margin_loss
+
+from flatlab.losses import Loss as Base
+
+
+class Loss(Base):
+    """The logistic loss."""
+
+    def values(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        return -logsigmoid(targets * outputs).sum(-1)
+
+    def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        return (-targets * outputs).sigmoid_().mul_(targets).div_(-outputs.shape[-2])
+
+    def hessian_product(self, outputs: Tensor, directions: Tensor) -> Tensor:
+        """With s(f) s(-f), s the sigmoid."""
+        return directions * outputs.sigmoid() * (-outputs).sigmoid()
+
+    def reference(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        return soft_margin_loss(outputs, targets, reduction="sum") / len(outputs)

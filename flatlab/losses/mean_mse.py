@@ -1,0 +1,12 @@
+"""|f - y|^2 / N, the mean over the N outputs, averaged over the samples."""
+
+from __future__ import annotations
+
+from flatlab.losses._squared_error import SquaredError
+
+
+class Loss(SquaredError):
+    """The mean squared error."""
+
+    def divisor(self, outputs: int) -> float:
+        return float(outputs)
