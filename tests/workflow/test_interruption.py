@@ -29,7 +29,7 @@ def test_a_job_that_is_asked_to_stop_goes_on_in_the_next_run(request_to_stop, la
     stopped = lab.finish(run, succeeds=False)
     assert time.monotonic() - asked < 10
     assert f"stopped by {request_to_stop.name} after" in stopped.output
-    assert "the next run goes on" in stopped.output
+    assert "the next run continues from there" in stopped.output
     unfinished = (lab / lab.weights(pack)).with_suffix(".unfinished")
     assert (unfinished / "state.safetensors").exists()
     assert not (lab / lab.weights(pack)).exists()

@@ -1,4 +1,4 @@
-"""The default of each torch module: uniform within 1/sqrt(fan-in), biases too."""
+"""The default of each torch module: weights and biases uniform within +-1/sqrt(fan-in)."""
 
 from __future__ import annotations
 
