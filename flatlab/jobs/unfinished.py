@@ -15,6 +15,9 @@ import numpy as np
 
 from flatlab.store import StoreError, load_weights, save_weights
 
+Content = tuple[dict[str, np.ndarray], dict[str, Any]]
+"""Arrays by name, and their description."""
+
 
 class Unfinished:
     """A folder of named arrays with descriptions; each file is written in one step.
@@ -31,7 +34,7 @@ class Unfinished:
     def save(self, name: str, arrays: dict[str, np.ndarray], about: Mapping[str, Any]) -> None:
         save_weights(self._path(name), arrays, {"identity": self.identity, **about})
 
-    def load(self, name: str) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
+    def load(self, name: str) -> Content | None:
         """The arrays and the description saved under a name, or None."""
         try:
             arrays, about = load_weights(self._path(name))
