@@ -1,7 +1,5 @@
 """Print the verdicts on the claims of each figure, and where to find figures and evidence."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Sizes of blocks of intermediate products, which should stay in the cache of a CPU."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 BLOCK_BYTES = {"cpu": 2**22}

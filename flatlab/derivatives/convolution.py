@@ -1,7 +1,5 @@
 """Convolutions as matrix products, and a faster gradient with respect to their input."""
 
-from __future__ import annotations
-
 from math import prod
 from typing import Any
 

@@ -6,8 +6,6 @@ J = df/dtheta; for a loss that is a sum, the means are sums. theta is the vector
 that require gradients.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 

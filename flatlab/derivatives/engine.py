@@ -1,7 +1,5 @@
 """One forward and one backward pass, and all derivatives of each sample and layer from them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Parameters that no rule covers: one gradient for each sample and output."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import get_gradient_edge

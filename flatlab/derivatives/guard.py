@@ -1,7 +1,5 @@
 """Guards of a measurement: its arithmetic, and the state of the model and of torch around it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any

@@ -1,7 +1,5 @@
 """The largest eigenvalue of a symmetric map that is given by its products."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ inputs and Gamma_k (O, positions) the derivatives of output k, the gradient is G
 fully connected layer has one position; with sequences, images and repeated uses it has several.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

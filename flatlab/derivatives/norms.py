@@ -1,7 +1,5 @@
 """Norms of a layer's weights: of the matrix, of the convolution as an operator, of the authors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Squared gradients of all trainable parameters, from the derivatives at the layers."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any

@@ -3,8 +3,6 @@
 Frozen parameters and buffers are not perturbed. The network itself is never written to.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call

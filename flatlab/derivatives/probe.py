@@ -1,7 +1,5 @@
 """Finds out on two samples, before anything is measured, what the rules cover in a network."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 

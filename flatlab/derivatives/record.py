@@ -1,7 +1,5 @@
 """Records the input and output of each layer, and where derivatives with respect to them arrive."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager

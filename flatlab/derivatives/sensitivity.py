@@ -5,8 +5,6 @@ Krylov iteration, which bounds its own error, and the ascent of chen2026, whose 
 a secant, is another quantity and can exceed the norm.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

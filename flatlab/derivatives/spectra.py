@@ -1,7 +1,5 @@
 """Singular values of Jacobians with few rows, from their Gram matrices in float64."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -1,7 +1,5 @@
 """The packs of a grid: one for each setting and each of its blocks of seeds."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import re

@@ -3,8 +3,6 @@
 It lies beside the outputs but is not one of them: Snakemake deletes the outputs of a failed job.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The metric file of one pack: families of quantities on every checkpoint of every run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any

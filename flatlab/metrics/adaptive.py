@@ -6,8 +6,6 @@ standard errors. The network only needs two derivatives with respect to its inpu
 Jacobians are never formed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 

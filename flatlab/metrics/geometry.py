@@ -12,8 +12,6 @@ sequences, and layers used twice. For these the bounds are proxies; `linear_stab
 `violations` say how far they are from holding.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch

@@ -9,8 +9,6 @@ Each file has
 Planning reads the first two from the syntax of the file, without importing it.
 """
 
-from __future__ import annotations
-
 import copy
 import importlib
 from collections import OrderedDict

@@ -3,8 +3,6 @@
 It needs the standard library, yaml and msgspec. Rules import this package of flatlab, and no other.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import platform

@@ -6,8 +6,6 @@ re-runs exactly the jobs that it can affect. Comments, docstrings, layout and th
 do not change a fingerprint.
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 import hashlib

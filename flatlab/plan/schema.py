@@ -4,8 +4,6 @@ Classes are schemas: each field has a type, a range and a description. `convert`
 into an instance, or raises a `PlanError` of one sentence that names the file and the key.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping

@@ -5,8 +5,6 @@ by what fits, because batched arithmetic rounds differently at different widths.
 machine and with one thread a pack repeats bit for bit, whichever packs are trained beside it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence

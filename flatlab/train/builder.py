@@ -1,7 +1,5 @@
 """Stacks several networks of one architecture into one chain of layers."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Sequence
 

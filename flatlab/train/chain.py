@@ -9,8 +9,6 @@ one grouped convolution serves all runs, and operations on single channels (batc
 the framework's own. `fold` and `unfold` convert between the two.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Protocol

@@ -1,7 +1,5 @@
 """The conditions of a training: arithmetic that repeats, requests to stop, too little memory."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -4,8 +4,6 @@ Random changes to the inputs, such as augmentation and mixup, belong here: they 
 the order, from the run's seed.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any

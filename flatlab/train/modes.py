@@ -6,8 +6,6 @@ loop: one after the other, by the framework's own modules, autograd and optimize
 A mode is constructed from the models, the samples and the settings of a pack.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 """The training of one pack: step by step, recorded on a schedule, resumable."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Generator, Iterator, Mapping
 from typing import Any

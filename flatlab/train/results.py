@@ -1,7 +1,5 @@
 """The results of a training, as they are saved."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Schedules: the learning rate of each step, and the steps at which something is recorded."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Mapping, Sequence

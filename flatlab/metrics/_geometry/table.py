@@ -1,7 +1,5 @@
 """The quantities of the family `geometry`, in the order of its reports."""
 
-from __future__ import annotations
-
 from flatlab.metrics import Quantity
 
 SAMPLE, LAYER, BOTH = ("sample",), ("layer",), ("sample", "layer")

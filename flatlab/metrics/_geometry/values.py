@@ -1,7 +1,5 @@
 """The quantities of `geometry`, computed by subject from the derivatives of a network."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -5,8 +5,6 @@ seeded by the run, and the network was built with the same seed. An initializati
 the weights to something also has `fit(model, steps)`, which returns a `Fit`.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable
 from typing import Protocol

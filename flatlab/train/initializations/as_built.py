@@ -1,7 +1,5 @@
 """The weights that the architecture draws when it is built, with the same seed."""
 
-from __future__ import annotations
-
 from torch import nn
 
 

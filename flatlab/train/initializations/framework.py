@@ -1,7 +1,5 @@
 """The default of each torch module: weights and biases uniform within +-1/sqrt(fan-in)."""
 
-from __future__ import annotations
-
 from torch import nn
 
 from flatlab.train.initializations import reset

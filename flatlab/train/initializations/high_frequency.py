@@ -4,8 +4,6 @@ The paper starts a ReLU network from a fit of sin(6 pi x). Adam and its rate are
 other numbers are assumptions, and so is the number of steps, `network.initialization_steps`.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

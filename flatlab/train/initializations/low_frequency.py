@@ -4,8 +4,6 @@ The paper starts a Gaussian network from "a wide Gaussian distribution". Here th
 is drawn from N(0, 0.035^2), so that it has low frequencies only, and the rest as in `framework`.
 """
 
-from __future__ import annotations
-
 from torch import nn
 
 from flatlab.train.initializations import reset

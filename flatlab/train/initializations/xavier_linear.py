@@ -5,8 +5,6 @@ These have uniform weights with standard deviation sqrt(2/(fan-in + fan-out)) (G
 networks a few dozen units wide hardly learn from it.
 """
 
-from __future__ import annotations
-
 from torch import nn
 
 

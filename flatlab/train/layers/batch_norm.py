@@ -1,7 +1,5 @@
 """Batch norm of images, with running averages."""
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 from flatlab.train.builder import Builder

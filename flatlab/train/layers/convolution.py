@@ -1,7 +1,5 @@
 """Convolutions of images, padded with zeros."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

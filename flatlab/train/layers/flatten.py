@@ -1,7 +1,5 @@
 """Flattening: images, or samples with several axes, become vectors."""
 
-from __future__ import annotations
-
 import functools
 
 from torch import Tensor, nn

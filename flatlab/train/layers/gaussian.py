@@ -1,7 +1,5 @@
 """The Gaussian activation."""
 
-from __future__ import annotations
-
 import functools
 
 from torch import Tensor, nn

@@ -1,7 +1,5 @@
 """The mean over all pixels of a channel."""
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 from flatlab.train.builder import Builder

@@ -1,7 +1,5 @@
 """Maxima over windows of images."""
 
-from __future__ import annotations
-
 import functools
 
 import torch

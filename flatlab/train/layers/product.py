@@ -1,7 +1,5 @@
 """Linear layers whose weight is the elementwise product of two, as in diagonal networks."""
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 from flatlab.networks.diagonal_linear import Diagonal

@@ -1,7 +1,5 @@
 """ReLU."""
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 from flatlab.train.builder import Builder

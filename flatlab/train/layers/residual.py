@@ -1,7 +1,5 @@
 """Residual blocks."""
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 from flatlab.networks import Residual

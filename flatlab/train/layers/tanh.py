@@ -1,7 +1,5 @@
 """The hyperbolic tangent."""
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 from flatlab.train.builder import Builder

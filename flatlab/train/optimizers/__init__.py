@@ -14,8 +14,6 @@ has its own. `state_of` creates the tensors that torch would create in the first
 can be read and written before it.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Mapping
 from types import ModuleType

@@ -1,7 +1,5 @@
 """Adam as in torch.optim.Adam, with the same betas and epsilon; weight decay is L2."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Stochastic gradient descent with momentum and weight decay, as in torch.optim.SGD."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
