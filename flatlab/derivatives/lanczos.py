@@ -32,10 +32,7 @@ class Largest:
 
 
 def largest_eigenvalue(
-    product: Callable[[Tensor], Tensor],
-    start: Tensor,
-    residual: float = RESIDUAL,
-    most: int = MOST,
+    product: Callable[[Tensor], Tensor], start: Tensor, residual: float = RESIDUAL, most: int = MOST
 ) -> Largest:
     """By Lanczos' method with full reorthogonalization; NaN if a product is not finite.
 

@@ -118,12 +118,7 @@ def describe(kind: type[Strict]) -> list[tuple[str, str, str]]:
             return "list of " + " and ".join(allowed(item) for item in node["prefixItems"])
         if node.get("type") == "array":
             return "list of " + allowed(node["items"])
-        signs = {
-            "minimum": ">=",
-            "exclusiveMinimum": ">",
-            "maximum": "<=",
-            "exclusiveMaximum": "<",
-        }
+        signs = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
         limits = [f"{sign} {node[key]:g}" for key, sign in signs.items() if key in node]
         return " ".join([node.get("type", "object"), *limits])
 

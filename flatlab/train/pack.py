@@ -24,11 +24,7 @@ class PackTraining:
     """
 
     def __init__(
-        self,
-        models: list[nn.Module],
-        split: Split,
-        settings: Mapping[str, Any],
-        keeper: Unfinished,
+        self, models: list[nn.Module], split: Split, settings: Mapping[str, Any], keeper: Unfinished
     ) -> None:
         self.split, self.settings, self.keeper = split, settings, keeper
         self.training: Mapping[str, Any] = settings["training"]

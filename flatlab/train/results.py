@@ -28,11 +28,7 @@ def results(training: PackTraining) -> Trained:
     """The results of a training that has ended."""
     runs = list(training.settings["runs"])
     ends = [training.standing.get(run, ("finished", training.total)) for run in range(len(runs))]
-    about = {
-        "runs": runs,
-        "steps": [step for _, step in ends],
-        "ended": [why for why, _ in ends],
-    }
+    about = {"runs": runs, "steps": [step for _, step in ends], "ended": [why for why, _ in ends]}
     if (rates := drawn_rates(training.training, training.settings["seeds"])) is not None:
         about["lr"] = rates.tolist()
     final = {name: array[:, None] for name, array in training.weights().items()}

@@ -157,10 +157,7 @@ def test_the_loop_is_what_one_writes_with_the_framework(rule):
         update = torch.optim.Adam(model.parameters(), lr=training["lr"], weight_decay=decay)
     else:
         update = torch.optim.SGD(
-            model.parameters(),
-            lr=training["lr"],
-            momentum=training["momentum"],
-            weight_decay=decay,
+            model.parameters(), lr=training["lr"], momentum=training["momentum"], weight_decay=decay
         )
     total = training["iterations"]
     scheduler = {

@@ -31,12 +31,7 @@ class TestDivergence:
             # One step less leaves it finite, and no step more changes a bit.
             for count, is_finite in ((step - 1, True), (step, False)):
                 shorter = settings(
-                    "mlp",
-                    seeds=(0, 1, 2),
-                    mode=mode,
-                    lr=3.0,
-                    precision="float32",
-                    iterations=count,
+                    "mlp", seeds=(0, 1, 2), mode=mode, lr=3.0, precision="float32", iterations=count
                 )
                 [short] = train_packs(raw, [shorter])
                 found = short.weights[0]
@@ -160,8 +155,7 @@ class TestStopping:
     def test_the_mean_of_several_looks_at_the_loss_can_be_asked_for(self):
         raw = images((8, 8))
         [dense] = train_packs(
-            raw,
-            [settings("mlp", seeds=(0,), lr=0.1, mode="batched", checkpoints=[*range(200)])],
+            raw, [settings("mlp", seeds=(0,), lr=0.1, mode="batched", checkpoints=[*range(200)])]
         )
         loss = dense.curves["train_loss"].sel(iteration=range(200)).values[0]
         rule = {"every": 10, "loss": 0.2, "accuracy": None, "mean_of": 3}
