@@ -1,4 +1,5 @@
-# make        set up an isolated environment and run the main job: digits -> figures with verdicts
+# make        set up an isolated environment and run the main job: chen2026 on digits, figures with verdicts
+# make papers the same for all papers
 # make test   set up or reuse it and run the tests
 # make lint   formatting, types, import rules, workflow lint
 # make bench  what is fast, as ratios measured in one run
@@ -18,9 +19,13 @@ READY := $(ENV)/ready
 CLUSTER := $(ENV)/cluster
 endif
 
-.PHONY: all test cluster faults lint bench lock format
+.PHONY: all papers test cluster faults lint bench lock format
 all: $(READY)
 	@$(PYTHON) -m snakemake
+	@$(PYTHON) -m flatlab summary
+
+papers: $(READY)
+	@$(PYTHON) -m snakemake --config papers=all
 	@$(PYTHON) -m flatlab summary
 
 test: $(READY)
