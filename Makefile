@@ -1,4 +1,5 @@
-# make        set up an isolated environment and run the main job: digits -> figures with verdicts
+# make        set up an isolated environment and run the main job: chen2026 on digits, figures with verdicts
+# make papers the same for all papers
 # make test   set up or reuse it and run the tests: about seven minutes on two cores
 # make test-all  these and the long ones: random kills, further variants, and a real Slurm where one can be started
 # make lint   formatting, types, import rules, workflow lint
@@ -19,9 +20,13 @@ READY := $(ENV)/ready
 CLUSTER := $(ENV)/cluster
 endif
 
-.PHONY: all test test-all cluster faults lint bench lock format
+.PHONY: all papers test test-all cluster faults lint bench lock format
 all: $(READY)
 	@$(PYTHON) -m snakemake
+	@$(PYTHON) -m flatlab summary
+
+papers: $(READY)
+	@$(PYTHON) -m snakemake --config papers=all
 	@$(PYTHON) -m flatlab summary
 
 test: $(READY)

@@ -4,8 +4,6 @@
 `import flatlab` does not wait for torch.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

@@ -5,8 +5,6 @@ measuring are predicted in proportion to their work, or, if their work is unknow
 same scale.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The report of `flatlab measure` on a network that lies in files."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

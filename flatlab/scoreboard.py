@@ -1,7 +1,5 @@
 """Verdicts counted by figure, for the terminal, the README and the report."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Iterable, Mapping
 from typing import Any, get_args

@@ -6,8 +6,6 @@ and fixed dates), weights are `.safetensors`. Equal content gives equal bytes. T
 file's metadata and covers names, types, shapes and values.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import hashlib

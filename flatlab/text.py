@@ -1,7 +1,5 @@
 """Tables as plain text, for terminals and logs."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 import textwrap

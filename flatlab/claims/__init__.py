@@ -4,8 +4,6 @@ This folder holds what any paper can use. The claims of a paper are in its own f
 `papers/<paper>/claims.py`: a dictionary `CLAIMS`, figure -> key -> claim.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

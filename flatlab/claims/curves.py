@@ -9,8 +9,6 @@ A quantity rises or falls along a sweep if its mean over seeds at the end of tra
 every step from a setting to the next, and tau-a over the runs has the same sign.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The tables that the claims of a figure are judged by, and what is read from them."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Judges: predicates on correlations over trained networks, and on inequalities."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np

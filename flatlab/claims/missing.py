@@ -4,8 +4,6 @@
 part of a claim is missing, another part may still decide it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeVar
 

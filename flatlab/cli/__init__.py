@@ -4,8 +4,6 @@ Each command is a file of this folder with the command's name. It has `add_argum
 `run(options)`, which returns the exit status, and a docstring whose first line is its help.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import sys

@@ -1,7 +1,5 @@
 """Check the configuration, the experiments and the hashes of all result files."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Iterator
 from pathlib import Path

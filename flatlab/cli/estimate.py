@@ -1,7 +1,5 @@
 """Predict the number of jobs, hours and disk space of a run."""
 
-from __future__ import annotations
-
 import argparse
 
 from flatlab import estimate

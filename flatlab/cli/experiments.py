@@ -1,7 +1,5 @@
 """List the experiments, or every key that their files may set."""
 
-from __future__ import annotations
-
 import argparse
 
 from flatlab import plan, text

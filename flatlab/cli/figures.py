@@ -1,7 +1,5 @@
 """List every figure and table of the papers, and whether it is built."""
 
-from __future__ import annotations
-
 import argparse
 from collections import Counter
 

@@ -4,8 +4,6 @@ They are copied to results/published/ for you to commit. `--restore` copies miss
 results/, from which `snakemake --config packs=measured` draws figures without training.
 """
 
-from __future__ import annotations
-
 import argparse
 
 from flatlab.cli import add_scale, load_plan

@@ -1,7 +1,5 @@
 """Measure the network in a .safetensors file."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import resource

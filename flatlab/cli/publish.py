@@ -1,7 +1,5 @@
 """Copy built results to results/published/ and show them in README.md."""
 
-from __future__ import annotations
-
 import argparse
 
 from flatlab import plan, publication

@@ -1,7 +1,5 @@
 """Print the content of result files."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from typing import Any

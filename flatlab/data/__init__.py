@@ -11,8 +11,6 @@ The literals SHAPE (of one input: features, or channels, height and width) and O
 of classes, or of numbers in a target) let planning predict the sizes of networks and files.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Images in a folder, by class or not, with the transform that each network of timm expects."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ A missing file is requested from the mirrors listed in the environment variable 
 from the addresses where it is published. An interrupted download resumes where it stopped.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import time

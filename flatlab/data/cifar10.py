@@ -4,8 +4,6 @@ The official archive is found in the data folder, packed or unpacked, or downloa
 checksums are torchvision's. The archive is read without unpacking it to disk.
 """
 
-from __future__ import annotations
-
 import io
 import pickle
 import tarfile

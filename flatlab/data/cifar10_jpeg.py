@@ -3,8 +3,6 @@
 The images were encoded again, with losses: they are not the original data.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import xarray as xr

@@ -4,8 +4,6 @@ They are the test set of the UCI "Optical Recognition of Handwritten Digits" and
 their own. The split here is fixed: of each class, shuffled, every fifth image is for testing.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -5,8 +5,6 @@ spaced in [-1, 1], y drawn once from U(-1, 1). The test samples are a fine grid 
 points, for plotting the fitted functions; their targets are unknown, hence NaN.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

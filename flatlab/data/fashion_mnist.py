@@ -4,8 +4,6 @@ The four official files are found in the data folder, directly or in torchvision
 downloaded into it; the checksums are torchvision's.
 """
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

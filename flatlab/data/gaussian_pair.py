@@ -5,8 +5,6 @@ its data. Those here follow the authors' public notebook: means v and -v, where 
 vector, and a standard deviation of 0.025 in each of 100 dimensions.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

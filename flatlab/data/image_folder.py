@@ -4,8 +4,6 @@ Without `train` and `test`, every fifth image of a class, in the order of the na
 Each of the two, or the whole, may be an archive (.tar, .tar.gz, .tar.bz2, .tar.xz, .zip).
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 from pathlib import Path

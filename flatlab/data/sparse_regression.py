@@ -7,8 +7,6 @@ function are the differences between its coefficients and the truth, and d/n tim
 the expected loss on fresh samples x ~ N(0, I/n).
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

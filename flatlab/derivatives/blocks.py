@@ -1,6 +1,4 @@
-"""Intermediate products in blocks: on a CPU they should stay in the cache."""
-
-from __future__ import annotations
+"""Sizes of blocks of intermediate products, which should stay in the cache of a CPU."""
 
 from torch import Tensor
 
@@ -9,6 +7,6 @@ BLOCK_BYTES_ELSEWHERE = 2**28
 
 
 def block(tensor: Tensor, numbers: int) -> int:
-    """How many times `numbers` numbers like those of the tensor fit a block, at least once."""
+    """How many items of `numbers` numbers, of the tensor's type, fit into a block; at least one."""
     size = BLOCK_BYTES.get(tensor.device.type, BLOCK_BYTES_ELSEWHERE)
     return max(1, size // (numbers * tensor.element_size()))

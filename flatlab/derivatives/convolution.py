@@ -1,6 +1,4 @@
-"""Convolutions as matrix products, and their input gradient where there are few channels."""
-
-from __future__ import annotations
+"""Convolutions as matrix products, and a faster gradient with respect to their input."""
 
 from math import prod
 from typing import Any
@@ -19,36 +17,26 @@ def patches(x: Tensor, layer: Convolution) -> Tensor:
     """The inputs that each output position sees: (rows, groups, D, positions).
 
     x: (rows, channels, ...).  D = channels per group x size of the kernel, ordered as in
-    `layer.weight`. Any stride, dilation, padding, padding mode and number of dimensions.
+    `layer.weight`. Covers every stride, dilation, padding mode and number of dimensions.
     """
     x = padded(x, layer)
-    size = [
-        (width - dilation * (kernel - 1) - 1) // stride + 1
-        for width, kernel, stride, dilation in zip(
-            x.shape[2:], layer.kernel_size, layer.stride, layer.dilation, strict=True
-        )
-    ]
-    inner = x.stride()[2:]
-    windows = x.as_strided(
-        (*x.shape[:2], *layer.kernel_size, *size),
-        (
-            *x.stride()[:2],
-            *(step * dilation for step, dilation in zip(inner, layer.dilation, strict=True)),
-            *(step * stride for step, stride in zip(inner, layer.stride, strict=True)),
-        ),
-    )
-    return windows.reshape(len(x), layer.groups, -1, prod(size))
+    axes = zip(layer.kernel_size, layer.stride, layer.dilation, strict=True)
+    for axis, (kernel, stride, dilation) in enumerate(axes, start=2):
+        x = x.unfold(axis, dilation * (kernel - 1) + 1, stride)[..., ::dilation]
+    positions = x.shape[2 : 2 + len(layer.kernel_size)]
+    windows = x.movedim(tuple(range(2, 2 + len(positions))), tuple(range(-len(positions), 0)))
+    return windows.reshape(len(x), layer.groups, -1, prod(positions))
 
 
 def padded(x: Tensor, layer: Convolution) -> Tensor:
-    """The input with its border, so that the layer needs no padding any more."""
-    both: list[int] = layer._reversed_padding_repeated_twice  # of all modes, "same" too
+    """The input with its padding, so that the convolution itself needs none."""
+    both: list[int] = layer._reversed_padding_repeated_twice  # for every mode, "same" included
     mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
     return F.pad(x, both, mode=mode) if any(both) else x
 
 
 def has_own_input_gradient(layer: nn.Module, x: Tensor) -> bool:
-    """Whether `graft` applies: two dimensions, a border of zeros, on a CPU."""
+    """Whether `graft` applies: two dimensions, padding with zeros, on a CPU."""
     return (
         type(layer) is nn.Conv2d
         and x.device.type == "cpu"
@@ -59,9 +47,9 @@ def has_own_input_gradient(layer: nn.Module, x: Tensor) -> bool:
 
 
 def graft(layer: nn.Module, x: Tensor, output: Tensor) -> Tensor:
-    """The output of a convolution, with a faster way back to its input than torch's.
+    """The output of a convolution, with a faster gradient with respect to its input than torch's.
 
-    torch's gradient of a convolution, batched over outputs, makes an input of that size up; and
+    torch's gradient of a convolution, batched over outputs, allocates an input of that size; and
     with few input channels CPU libraries waste most of their work.
     """
     return _Graft.apply(x, output.detach(), layer)
@@ -73,7 +61,7 @@ class _Graft(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor, layer: nn.Conv2d) -> Tensor:
         ctx.layer, ctx.size = layer, x.shape[2:]
-        ctx.mark_dirty(y)  # so that what comes out is y itself, which a layer may overwrite
+        ctx.mark_dirty(y)  # so that the result is y itself, which a layer may overwrite
         return y
 
     @staticmethod
@@ -87,35 +75,21 @@ class _Graft(torch.autograd.Function):
 
 
 def _transposed(gradient: Tensor, layer: Any, size: torch.Size) -> Tensor:
-    """The transposed convolution, with what the strides of the forward pass did not see."""
-    unseen = [
-        width - ((out - 1) * stride - 2 * padding + dilation * (kernel - 1) + 1)
-        for width, out, stride, padding, dilation, kernel in zip(
-            size,
-            gradient.shape[-2:],
-            layer.stride,
-            layer.padding,
-            layer.dilation,
-            layer.kernel_size,
-            strict=True,
-        )
+    """The transposed convolution, including inputs beyond the last stride of the forward pass."""
+    axes = zip(layer.stride, layer.padding, layer.dilation, layer.kernel_size, strict=True)
+    seen = [
+        (out - 1) * stride - 2 * padding + dilation * (kernel - 1) + 1
+        for out, (stride, padding, dilation, kernel) in zip(gradient.shape[-2:], axes, strict=True)
     ]
-    return F.conv_transpose2d(
-        gradient,
-        layer.weight.detach(),
-        None,
-        layer.stride,
-        layer.padding,
-        unseen,
-        layer.groups,
-        layer.dilation,
-    )
+    unseen = [width - covered for width, covered in zip(size, seen, strict=True)]
+    geometry = layer.stride, layer.padding, unseen, layer.groups, layer.dilation
+    return F.conv_transpose2d(gradient, layer.weight.detach(), None, *geometry)
 
 
 def _in_blocks(gradient: Tensor, layer: Any, size: torch.Size) -> Tensor:
     """BLOCK x BLOCK neighbouring pixels at a time, as channels, which fills the vector units.
 
-    One convolution with stride BLOCK does ((k + BLOCK - 1) / k)^2 times the work, faster.
+    One convolution with stride BLOCK does ((k + BLOCK - 1) / k)^2 times the work, but is faster.
     """
     flipped = layer.weight.detach().flip(2, 3).transpose(0, 1)
     channels, outputs, *kernel = flipped.shape

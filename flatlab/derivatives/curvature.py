@@ -2,11 +2,9 @@
 
 With f the outputs of a network, l the loss of one sample and means over the samples, the Hessian is
 H = d^2 mean l(f(x)) / dtheta^2, and its Gauss-Newton part G = mean J^T (d^2 l / df^2) J, where
-J = df/dtheta; sums take the place of means where the loss is one. theta are the parameters that
-require gradients, one after the other.
+J = df/dtheta; for a loss that is a sum, the means are sums. theta is the vector of all parameters
+that require gradients.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +21,7 @@ Batches = Sequence[tuple[Tensor, Tensor]]
 
 @contextmanager
 def batch_norm(model: nn.Module, mode: str) -> Iterator[None]:
-    """With the statistics of the batch (`train`) or with the running ones (`eval`)."""
+    """Let batch norm use the statistics of the batch (`train`) or the running ones (`eval`)."""
     modules = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
     before = [module.training for module in modules]
     try:
@@ -43,7 +41,7 @@ def trainable(model: nn.Module) -> list[nn.Parameter]:
 def hessian_product(model: nn.Module, batches: Batches, loss: Loss) -> Product:
     """v -> H v, by differentiating the gradient once more.
 
-    batches: inputs (samples, ...) and targets (samples, N); each weighs as much as it has samples.
+    batches: inputs (samples, ...) and targets (samples, N); weighted by their numbers of samples.
     """
     theta, samples = trainable(model), sum(len(inputs) for inputs, _ in batches)
 
@@ -84,7 +82,7 @@ def _summed(
     product: Callable[[tuple[Tensor, ...], Tensor], Tensor],
     batches: Batches,
 ) -> Product:
-    """The sum over the batches; the graph of a single one is kept from product to product."""
+    """The sum over the batches; the graph of a single batch is kept from product to product."""
     kept = prepare(*batches[0]) if len(batches) == 1 else None
 
     def total(vector: Tensor) -> Tensor:

@@ -1,8 +1,6 @@
-"""One forward and one backward pass, and what follows from them for each sample and layer."""
+"""One forward and one backward pass, and all derivatives of each sample and layer from them."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import psutil
@@ -19,20 +17,20 @@ from flatlab.derivatives.record import Use, recorded, rows_of_jacobian
 from flatlab.derivatives.spectra import products, refine, singular_values
 
 CHUNK_BYTES = {"cpu": 2**25, "cuda": 2**33}
-"""Of derivatives held at a time: beyond this a larger batch is not faster, on a CPU slower."""
+"""Derivatives held at a time: larger batches are no faster, and on a CPU slower."""
 CHUNK_SAMPLES = 5
-"""At least so many at a time where memory allows it: smaller products are slow."""
+"""The fewest samples at a time if memory allows: smaller products are slow."""
 
 
 @dataclass(frozen=True)
 class Layer:
-    """What is known of one layer. Tensors are (samples,) unless said otherwise.
+    """The derivatives at one layer. Tensors are (samples,) unless said otherwise.
 
     x2: ||x^l||^2.  gamma2: ||Gamma^l||_F^2.  weight2, bias2: ||df/dW_l||_F^2, ||df/db_l||_F^2.
     singular: singular values of J^l, (samples, N), float64.  gram: J^l J^l^T, (samples, N, N).
-    scaled2: ||J^l diag(x^l)||_F^2.  smallest2: the smallest eigenvalue of U^T U, zero where its
-    columns are dependent or nobody asked.  positions: columns of U; 1 where weights are not shared.
-    output_positions: of one use.  elsewhere: the weight is also used outside of layers.
+    scaled2: ||J^l diag(x^l)||_F^2.  smallest2: the smallest eigenvalue of U^T U; zero if its
+    columns are dependent, or if it was not asked for.  positions: columns of U, 1 if weights are
+    not shared.  output_positions: of one use.  elsewhere: the weight is also used outside layers.
     """
 
     name: str
@@ -56,18 +54,18 @@ class Layer:
 
     @property
     def weight(self) -> Tensor:
-        """(O, D): a kernel is reshaped to a row per output channel."""
+        """(O, D): a kernel has one row for each output channel."""
         weight: Any = self.module.weight
         return weight.detach().flatten(1)
 
 
 @dataclass(frozen=True)
 class Derivatives:
-    """What is known of a network on some samples. Tensors are (samples,) unless said otherwise.
+    """The derivatives of a network on some samples. Tensors are (samples,) unless said otherwise.
 
     outputs: (samples, N).  sharpness: ||df/dtheta||_F^2.  adaptive: the sum over the parameters
-    of theta_j^2 ||df/dtheta_j||^2, or None.  singular, gram, scaled2, x2: as of a layer, for J.
-    along2: ||J x||^2.  findings: what the rules covered.
+    of theta_j^2 ||df/dtheta_j||^2, or None.  x2, singular, gram, scaled2: as for a layer, with J.
+    along2: ||J x||^2.  findings: what the rules cover.
     """
 
     outputs: Tensor
@@ -92,13 +90,13 @@ def derivatives(
     corrected: bool = False,
     progress: bool = False,
 ) -> Derivatives:
-    """Everything at once, in as many batches as memory asks for.
+    """Everything at once, in as many batches as memory requires.
 
-    inputs: (samples, ...), of the model's dtype and on its device. Call it inside `undisturbed`.
+    inputs: (samples, ...), with the model's dtype and on its device. Call it inside `undisturbed`.
     adaptive: also the sums weighted by theta^2, for which convolutions cost twice as much.
-    total: J^l through all that reads x^l, not through layer l alone.
-    corrected: also `smallest2`, an eigenproblem of the size of the positions for each sample.
-    Raises `MeasureError` where nothing exact can be had.
+    total: J^l through everything that reads x^l, not through layer l alone.
+    corrected: also `smallest2`, an eigenproblem of size `positions` for each sample.
+    Raises `MeasureError` if no exact result is possible.
     """
     findings = _checked(model, inputs)
     size = batch_size or _fitting(findings, inputs)
@@ -112,9 +110,9 @@ def derivatives(
 
 
 def sharpness(model: nn.Module, inputs: Tensor, batch_size: int | None = None) -> Tensor:
-    """||df/dtheta||_F^2 of each sample, alone: no derivatives with respect to inputs are formed.
+    """||df/dtheta||_F^2 of each sample, without derivatives with respect to inputs.
 
-    Arguments and errors as of `derivatives`.
+    Arguments and errors are those of `derivatives`.
     """
     findings = _checked(model, inputs)
     parts = []
@@ -123,18 +121,13 @@ def sharpness(model: nn.Module, inputs: Tensor, batch_size: int | None = None) -
         with recorded(findings.modules, uses, graft_inputs=True):
             outputs = run(model, chunk.detach())
         rows = rows_of_jacobian(outputs, [use.out for use in uses])
-        squares = ParameterSquares(len(chunk), chunk, False, findings, model)
-        with torch.no_grad():
-            out = dict(zip(uses, rows, strict=True))
-            squares.of_matrices(uses, out, False)
-            squares.of_vectors(uses, out)
-        squares.generic(model, chunk, findings)
-        parts.append(squares.plain)
+        out = dict(zip(uses, rows, strict=True))
+        parts.append(ParameterSquares(model, chunk, findings, out, adaptive=False).plain)
     return torch.cat(parts)
 
 
 def _checked(model: nn.Module, inputs: Tensor) -> Findings:
-    """What the rules cover, if these samples can be measured at all."""
+    """The findings of the probe; refuses what cannot be measured."""
     if not len(inputs):
         raise MeasureError("there are no samples")
     if not inputs.isfinite().all():
@@ -145,7 +138,7 @@ def _checked(model: nn.Module, inputs: Tensor) -> Findings:
 
 
 def _fitting(findings: Findings, inputs: Tensor) -> int:
-    """Samples whose derivatives fit the bound; refuses where one sample exceeds the memory."""
+    """How many samples fit at a time; refuses if a single one exceeds the memory."""
     each = 2 * findings.outputs * findings.numbers * inputs.element_size()
     if inputs.device.type == "cuda":
         available = torch.cuda.mem_get_info(inputs.device)[0]
@@ -159,7 +152,7 @@ def _fitting(findings: Findings, inputs: Tensor) -> int:
         )
     wanted = max(CHUNK_SAMPLES, CHUNK_BYTES.get(inputs.device.type, CHUNK_BYTES["cuda"]) // each)
     most = max(1, min(len(inputs), wanted, available // 2 // each))
-    return -(-len(inputs) // -(-len(inputs) // most))  # batches of one size
+    return -(-len(inputs) // -(-len(inputs) // most))  # batches of equal size
 
 
 def _chunk(
@@ -170,90 +163,76 @@ def _chunk(
     total: bool,
     corrected: bool,
 ) -> Derivatives:
-    """All that is known of a few samples."""
+    """The derivatives on a few samples."""
     samples = len(inputs)
     inputs = inputs.detach().clone().requires_grad_()
     uses: list[Use] = []
     with recorded(findings.modules, uses, total=total, graft_inputs=True):
         outputs = run(model, inputs)
-    edges = [] if findings.direct else [get_gradient_edge(inputs)]
-    edges += [use.into for use in uses if isinstance(use.module, MATRICES)]
-    edges += [use.out for use in uses]
+    matrices = [use for use in uses if isinstance(use.module, MATRICES)]
+    edges = [*(use.out for use in uses), *(use.into for use in matrices)]
+    if not findings.direct:
+        edges.append(get_gradient_edge(inputs))
     rows = rows_of_jacobian(outputs, edges)
+    out, rows = dict(zip(uses, rows, strict=False)), rows[len(uses) :]
     with torch.no_grad():
-        jacobian = None if findings.direct else by_sample(rows.pop(0), samples)
-        into, out = {}, {}
-        for use in uses:
-            if isinstance(use.module, MATRICES):
-                into[use] = by_sample(rows.pop(0), samples)
-        for use in uses:
-            out[use] = rows.pop(0)
-        by_layer = {name: [use for use in uses if use.name == name] for name in findings.layers}
-        squares = ParameterSquares(samples, inputs, adaptive, findings, model)
-        weight2, gamma2, positions, smallest2 = squares.of_matrices(uses, out, corrected)
-        bias2 = squares.of_vectors(uses, out)
-        for name, plain in squares.generic(model, inputs.detach(), findings).items():
-            holder, _, kind = name.rpartition(".")  # a layer whose parameter is used elsewhere too
-            if kind == "weight" and holder in weight2:
-                weight2[holder] = plain
-            elif kind == "bias" and holder in bias2:
-                bias2[holder] = plain
-        joined = [cat([into[use] for use in own], 2) for own in by_layer.values()]
-        x = [cat([use.x.reshape(samples, -1) for use in own], 1) for own in by_layer.values()]
-        if jacobian is not None:
-            joined.append(jacobian)
+        squares = ParameterSquares(model, inputs.detach(), findings, out, adaptive, corrected)
+        into = {use: by_sample(row, samples) for use, row in zip(matrices, rows, strict=False)}
+        by_layer = [[use for use in matrices if use.name == name] for name in findings.layers]
+        jacobians = [cat([into[use] for use in own], 2) for own in by_layer]
+        x = [cat([use.x.reshape(samples, -1) for use in own], 1) for own in by_layer]
+        if not findings.direct:
+            jacobians.append(by_sample(rows[-1], samples))
             x.append(inputs.detach().flatten(1))
-        whole = 0 if jacobian is None else len(joined) - 1  # where J is
-        grams, scaled2, along2 = zip(
-            *(products(each, x[k], k == whole) for k, each in enumerate(joined)), strict=True
-        )
-        singular = [
-            refine(values, each)
-            for values, each in zip(singular_values(torch.stack(grams)), joined, strict=True)
-        ]
+        whole = 0 if findings.direct else len(jacobians) - 1  # where J is
+        maps, along2 = _maps(jacobians, x, whole)
         layers = [
             Layer(
                 name=name,
                 module=own[0].module,
-                x2=squared_norm(x[number].double()),
-                gamma2=gamma2[name],
-                weight2=weight2[name],
-                bias2=bias2.get(name, inputs.new_zeros(samples)),
-                singular=singular[number],
-                gram=grams[number],
-                scaled2=scaled2[number],
-                smallest2=smallest2[name],
-                positions=positions[name],
                 output_positions=own[0].numbers // (samples * own[0].channels),
                 elsewhere=f"{name}.weight" in findings.generic,
                 input_shape=tuple(own[0].x.shape[1:]),
+                **of_map,
+                **squares.layers[name],
             )
-            for number, (name, own) in enumerate(by_layer.items())
+            for name, own, of_map in zip(findings.layers, by_layer, maps, strict=False)
         ]
     return Derivatives(
         outputs=outputs.detach(),
         sharpness=squares.plain,
         adaptive=squares.adaptive,
-        x2=squared_norm(x[whole].double()),
-        singular=singular[whole],
-        gram=grams[whole],
-        scaled2=scaled2[whole],
-        along2=along2[whole],
+        along2=along2,
         layers=layers,
         findings=findings,
+        **maps[whole],
     )
+
+
+def _maps(
+    jacobians: list[Tensor], x: list[Tensor], whole: int
+) -> tuple[list[dict[str, Any]], Tensor]:
+    """The common fields of both records for each Jacobian, and ||J x||^2 for one of them."""
+    grams, scaled2, along2 = zip(
+        *(products(each, x[k], k == whole) for k, each in enumerate(jacobians)), strict=True
+    )
+    singular = map(refine, singular_values(torch.stack(grams)), jacobians)
+    numbers = zip(
+        (squared_norm(each.double()) for each in x), singular, grams, scaled2, strict=True
+    )
+    names = "x2", "singular", "gram", "scaled2"
+    return [dict(zip(names, each, strict=True)) for each in numbers], along2[whole]
 
 
 def _joined(parts: list[Derivatives]) -> Derivatives:
     """The batches one after the other."""
 
-    def join(records: list) -> dict:
-        result: dict[str, Any] = {}
-        for field in fields(records[0]):
-            values = [getattr(record, field.name) for record in records]
-            whole = isinstance(values[0], Tensor)
-            result[field.name] = torch.cat(values) if whole else values[0]
-        return result
+    def join(records: list[Any]) -> dict[str, Any]:
+        values = {name: [vars(record)[name] for record in records] for name in vars(records[0])}
+        return {
+            name: torch.cat(each) if isinstance(each[0], Tensor) else each[0]
+            for name, each in values.items()
+        }
 
     layers = [Layer(**join(list(same))) for same in zip(*(p.layers for p in parts), strict=True)]
     return Derivatives(**{**join(parts), "layers": layers})

@@ -1,6 +1,4 @@
-"""What must not change: the arithmetic inside a measurement, and the model and torch outside."""
-
-from __future__ import annotations
+"""Guards of a measurement: its arithmetic, and the state of the model and of torch around it."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -11,14 +9,15 @@ from torch import nn
 
 
 class MeasureError(RuntimeError):
-    """A network that cannot be measured exactly; the message says why and what to do."""
+    """The network cannot be measured exactly; the message says why and what to do."""
 
 
 @contextmanager
 def undisturbed(model: nn.Module) -> Iterator[None]:
-    """Leave buffers, random generators and flags as they are, also after an error.
+    """Leave buffers, random generators and flags as they were, even after an error.
 
-    Inside: gradients on, autocast off, float32 products in full precision (no TF32, no bfloat16).
+    Inside, gradients are on, autocast is off and float32 products have full precision (no TF32, no
+    bfloat16).
     """
     buffers = [
         (module, name, buffer, buffer.detach().clone())
@@ -47,10 +46,10 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def full_precision() -> Iterator[None]:
-    """Float32 matrix products and convolutions with all their bits, whatever the settings say.
+    """Full precision for float32 matrix products and convolutions, whatever the settings.
 
-    torch has an old and a new set of flags and may raise where a program mixes them: the old
-    ones are set where they can be read, then what the new ones still allow is taken away.
+    torch has an old and a new set of flags and may raise an error if a program mixes them: the old
+    ones are set if they can be read, then whatever the new ones still allow is turned off.
     """
     undo: list[tuple[Any, str, Any]] = []
 
@@ -58,25 +57,21 @@ def full_precision() -> Iterator[None]:
         undo.append((holder, name, getattr(holder, name)))
         setattr(holder, name, value)
 
-    backends = torch.backends
+    backends: Any = torch.backends
     try:
         matmul = torch.get_float32_matmul_precision()
     except RuntimeError:
         matmul = None
-    if matmul == "highest":  # setting it again would set what nobody set
+    if matmul == "highest":  # setting it again would count as a use of the old flags
         matmul = None
     try:
         if matmul is not None:
             torch.set_float32_matmul_precision("highest")
         with suppress(RuntimeError):
             set_to(backends.cudnn, "allow_tf32", False)
-        kinds: list[Any] = [backends.cuda.matmul]
-        for library, names in (
-            (backends.cudnn, ("conv", "rnn")),
-            (backends.mkldnn, ("matmul", "conv", "rnn")),
-        ):
-            kinds += [getattr(library, name) for name in names]
-        for kind in kinds:
+        on_gpu = backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn
+        on_cpu = backends.mkldnn.matmul, backends.mkldnn.conv, backends.mkldnn.rnn
+        for kind in (*on_gpu, *on_cpu):
             if kind.fp32_precision not in ("none", "ieee"):
                 set_to(kind, "fp32_precision", "ieee")
         yield
@@ -88,7 +83,7 @@ def full_precision() -> Iterator[None]:
 
 
 def check_mode(model: nn.Module) -> None:
-    """Refuse modules that are random, or that mix the samples of a batch."""
+    """Refuse modules that draw at random, or that mix the samples of a batch."""
     for name, module in model.named_modules():
         kind = f"layer {name!r} ({type(module).__name__})"
         dropout = isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 0
@@ -106,6 +101,6 @@ def check_mode(model: nn.Module) -> None:
                 )
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise MeasureError(
-            "no parameter of the network requires gradients, so that there is no sharpness; "
+            "no parameter of the network requires gradients, so there is no sharpness; "
             "call model.requires_grad_(True)"
         )

@@ -2,10 +2,8 @@
 
 A linear layer or a convolution applies one matrix W to many columns: with U (D, positions) its
 inputs and Gamma_k (O, positions) the derivatives of output k, the gradient is Gamma_k U^T. A
-fully connected layer has one position; sequences, images and repeated uses have several.
+fully connected layer has one position; with sequences, images and repeated uses it has several.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -28,7 +26,7 @@ RULED = (*MATRICES, *NORMALIZATIONS)
 
 
 def plain_forward(module: nn.Module, x: Tensor) -> Tensor:
-    """What the rule of a module takes it to compute, whatever forward a subclass has."""
+    """What a module computes according to its rule, whatever forward a subclass defines."""
     base = next(kind for kind in RULED if isinstance(module, kind))
     return base.forward(module, x)  # type: ignore[arg-type]
 
@@ -56,7 +54,7 @@ class Squares:
     """For each sample, summed over the outputs k.
 
     plain: ||df_k/dW||_F^2.  adaptive: the sum of W_od^2 (df_k/dW_od)^2.  gamma: ||Gamma_k||_F^2.
-    rows: the squares of Gamma_k, (samples, O), where there is one position.
+    rows: the squares of Gamma_k, (samples, O), if there is one position.
     """
 
     plain: Tensor
@@ -66,7 +64,7 @@ class Squares:
 
 
 def weight_squares(u: Tensor, g: Tensor, weight: Tensor, adaptive: bool) -> Squares:
-    """Of the gradients Gamma_k U^T of a matrix, whichever way is the cheapest.
+    """The squares of the gradients Gamma_k U^T of a matrix, in the cheapest way.
 
     u: (samples, groups, D, P).  g: (samples, groups, N, O, P).  weight: (groups x O, ...).
     """
@@ -75,7 +73,7 @@ def weight_squares(u: Tensor, g: Tensor, weight: Tensor, adaptive: bool) -> Squa
     squared = weight.detach().reshape(groups, out, width).square() if adaptive else None
     if positions == 1:
         return _outer(u[..., 0], g[..., 0], squared)
-    direct = outputs * out * width * (positions + 32)  # the 32: written and read again
+    direct = outputs * out * width * (positions + 32)  # 32: to write and read them
     gram = positions**2 * (width + outputs * out)
     pairs = out * width * positions * (positions + 1) / 2
     if squared is None:
@@ -97,7 +95,7 @@ def _outer(u: Tensor, g: Tensor, squared: Tensor | None) -> Squares:
 
 
 def _gram(u: Tensor, g: Tensor) -> Squares:
-    """<U^T U, Gamma^T Gamma>, which never forms a gradient."""
+    """<U^T U, Gamma^T Gamma>, without forming a gradient."""
     samples, groups, _, positions = u.shape
     plain, gamma = u.new_empty(samples), u.new_empty(samples)
     step = block(u, groups * positions**2)
@@ -108,11 +106,11 @@ def _gram(u: Tensor, g: Tensor) -> Squares:
         of_u, of_g = torch.bmm(of_u.mT, of_u), torch.bmm(of_g.mT, of_g)
         gamma[here] = of_g.diagonal(dim1=1, dim2=2).reshape(len(gamma[here]), -1).sum(1)
         plain[here] = of_g.mul_(of_u).view(-1, groups * positions**2).sum(1)
-    return Squares(plain.clamp_(min=0), None, gamma)  # where positions cancel, up to rounding
+    return Squares(plain.clamp_(min=0), None, gamma)  # positions may cancel, up to rounding
 
 
 def _direct(u: Tensor, g: Tensor, squared: Tensor | None) -> Squares:
-    """Each gradient Gamma_k U^T in turn, in one buffer of a few rows of all outputs."""
+    """The gradients Gamma_k U^T themselves, a few rows of all outputs at a time in one buffer."""
     samples, groups, width, positions = u.shape
     outputs, out = g.shape[2:4]
     rows = min(out, block(u, groups * outputs * width))
@@ -145,7 +143,7 @@ def _direct(u: Tensor, g: Tensor, squared: Tensor | None) -> Squares:
 def _pairs(u: Tensor, g: Tensor, squared: Tensor) -> Tensor:
     """Sum over o, p, q of (sum_k Gamma_kop Gamma_koq) (sum_d W_od^2 U_dp U_dq): (samples,).
 
-    Cheaper than the gradients themselves where there are few positions.
+    Cheaper than the gradients themselves if there are few positions.
     """
     samples, _, width, positions = u.shape
     out = g.shape[3]
@@ -186,7 +184,7 @@ def normalization_gradients(use: Use, gamma: Tensor, samples: int) -> tuple[Tens
 
 
 def normalize(module: Any, x: Tensor) -> Tensor:
-    """What a normalization computes before its weight and bias."""
+    """The output of a normalization before its weight and bias are applied."""
     if isinstance(module, nn.LayerNorm):
         return F.layer_norm(x, module.normalized_shape, None, None, module.eps)
     if isinstance(module, nn.GroupNorm):

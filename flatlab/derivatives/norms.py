@@ -1,6 +1,4 @@
-"""Norms of the weights of a layer: of the matrix, of the map of feature maps, of the authors."""
-
-from __future__ import annotations
+"""Norms of a layer's weights: of the matrix, of the convolution as an operator, of the authors."""
 
 from typing import Any
 
@@ -9,19 +7,19 @@ import scipy.linalg
 import scipy.sparse.linalg
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from flatlab.derivatives.convolution import CONVOLUTIONS, padded
 
 DENSE = 128
-"""Up to this size a dense eigensolver is as fast as an iteration."""
+"""The size up to which a dense eigensolver is as fast as an iteration."""
 
 
 def spectral_norm(matrix: Tensor) -> float:
-    """Largest singular value of (O, D), by the smaller Gram matrix; NaN where not finite.
+    """Largest singular value of (O, D), from the smaller Gram matrix; NaN if not finite.
 
-    Of large matrices by an iteration, stopped where the residual of the eigenvalue is 1e-4 of it in
-    float32, 1e-12 in float64: its error is about the square of that, and at most that.
+    For large matrices by an iteration, until the relative residual of the eigenvalue is 1e-4 in
+    float32 or 1e-12 in float64: the error is about the square of that, and at most that.
     """
     wide = matrix.shape[0] <= matrix.shape[1]
     gram = (matrix @ matrix.mT if wide else matrix.mT @ matrix).cpu().numpy()
@@ -38,24 +36,22 @@ def spectral_norm(matrix: Tensor) -> float:
 
 
 def operator_norm(layer: Any, input_shape: tuple[int, ...]) -> float:
-    """Largest singular value of the linear map from feature map to feature map.
+    """Largest singular value of the linear map T from feature maps to feature maps.
 
-    input_shape: (channels, ...) of one sample. Of a linear layer it is `spectral_norm`. By an
-    iteration on T^T T, stopped where the residual is 1e-5 of the eigenvalue in float32 and 1e-12
-    in float64; the relative error of the norm is about the residual's square, at most its half.
+    input_shape: (channels, ...) of one sample. For a linear layer it is `spectral_norm`. By an
+    iteration on T^T T, until the relative residual of the eigenvalue is 1e-5 in float32 or 1e-12 in
+    float64; the relative error of the norm is about the residual's square, at most half of it.
     """
     weight = layer.weight.detach()
     if not isinstance(layer, CONVOLUTIONS):
         return spectral_norm(weight)
     if not weight.isfinite().all():
         return float("nan")
-    convolve = {nn.Conv1d: F.conv1d, nn.Conv2d: F.conv2d, nn.Conv3d: F.conv3d}
-    function = next(f for kind, f in convolve.items() if isinstance(layer, kind))
+    convolve = {3: F.conv1d, 4: F.conv2d, 5: F.conv3d}[weight.ndim]
 
     def apply(x: Tensor) -> Tensor:
-        return function(
-            padded(x, layer), weight, None, layer.stride, 0, layer.dilation, layer.groups
-        )
+        x = padded(x, layer)
+        return convolve(x, weight, None, layer.stride, 0, layer.dilation, layer.groups)
 
     with torch.enable_grad():
         x = weight.new_zeros(1, *input_shape).requires_grad_()
@@ -70,15 +66,14 @@ def operator_norm(layer: Any, input_shape: tuple[int, ...]) -> float:
         tolerance = 1e-5 if weight.dtype == torch.float32 else 1e-12
         size = x.numel()
         if size < 3:  # too small for the iteration
-            return (
-                spectral_norm(torch.from_numpy(np.stack([*map(normal_map, np.eye(size))]))) ** 0.5
-            )
+            square = np.stack([*map(normal_map, np.eye(size))])
+            return spectral_norm(torch.from_numpy(square)) ** 0.5
         operator = scipy.sparse.linalg.LinearOperator((size, size), matvec=normal_map, dtype=float)
         return float(np.sqrt(max(_largest(operator, tolerance), 0.0)))
 
 
 def authors_norm(layer: Any, positions: int) -> float:
-    """sqrt(positions) ||K||_F for a convolution, ||W||_F for a linear layer (chen2026's code)."""
+    """sqrt(positions) ||K||_F of a convolution, ||W||_F of a linear layer (chen2026's code)."""
     norm = float(torch.linalg.vector_norm(layer.weight.detach()))
     return norm * positions**0.5 if isinstance(layer, CONVOLUTIONS) else norm
 

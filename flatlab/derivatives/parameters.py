@@ -1,9 +1,8 @@
-"""Squared gradients of all trainable parameters, each counted once, from those of the layers."""
-
-from __future__ import annotations
+"""Squared gradients of all trainable parameters, from the derivatives at the layers."""
 
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,100 +21,109 @@ from flatlab.derivatives.spectra import safe_svdvals
 
 
 class ParameterSquares:
-    """Adds up the squared gradients of the trainable parameters, each counted once."""
+    """The squared gradients of the trainable parameters, by sample, each parameter counted once.
+
+    plain: ||df/dtheta||_F^2.  adaptive: the sum of theta_j^2 ||df/dtheta_j||^2, or None.
+    layers: by name, `weight2`, `bias2`, `gamma2`, `smallest2` and `positions` of `Layer`.
+    """
 
     def __init__(
-        self, samples: int, like: Tensor, adaptive: bool, findings: Findings, model: nn.Module
+        self,
+        model: nn.Module,
+        inputs: Tensor,
+        findings: Findings,
+        out: dict[Use, Tensor],
+        adaptive: bool,
+        corrected: bool = False,
     ) -> None:
-        self.samples = samples
-        self.rows: dict[Use, Tensor] = {}  # squares of Gamma, of uses with one position
-        self.plain = like.new_zeros(samples).detach()
+        """out: the derivatives with respect to the output of each use, (N, rows, ...)."""
+        self.samples, self.out, self.corrected = len(inputs), out, corrected
+        self.layers: dict[str, dict[str, Any]] = {}
+        self.plain = inputs.new_zeros(self.samples)
         self.adaptive = self.plain.clone() if adaptive else None
+        self._rows: dict[Use, Tensor] = {}  # squares of Gamma, of uses with one position
         generic = {id(model.get_parameter(name)) for name in findings.generic}
-        self.counted = {
-            id(parameter)
-            for parameter in model.parameters()
-            if parameter.requires_grad and id(parameter) not in generic
-        }
+        trainable = {id(p) for p in model.parameters() if p.requires_grad}
+        self._counted = trainable - generic
+        with torch.no_grad():
+            self._add_matrices()
+            self._add_vectors()
+            self._add_generic(model, inputs, findings.generic)
 
-    def add(self, plain: Tensor, adaptive: Tensor | None) -> None:
+    def _add(self, plain: Tensor, adaptive: Tensor | None) -> None:
         self.plain += plain
         if self.adaptive is not None and adaptive is not None:
             self.adaptive += adaptive
 
-    def generic(self, model: nn.Module, inputs: Tensor, findings: Findings) -> dict[str, Tensor]:
-        """By name: ||df/dtheta||_F^2 of the parameters that no rule covers."""
-        result = {}
-        for name, (plain, adaptive) in generic_squares(model, inputs, findings.generic).items():
-            self.add(plain, adaptive)
-            result[name] = plain
-        return result
-
-    def of_matrices(
-        self, uses: list[Use], out: dict[Use, Tensor], corrected: bool
-    ) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, int], dict[str, Tensor]]:
-        """By layer: ||df/dW||_F^2, ||Gamma||_F^2, positions, smallest eigenvalue of U^T U."""
+    def _add_matrices(self) -> None:
+        """Count the weights of linear and convolution layers."""
         by_weight: defaultdict[int, list[Use]] = defaultdict(list)
-        for use in uses:
+        for use in self.out:
             if isinstance(use.module, MATRICES):
                 by_weight[id(use.module.weight)].append(use)
-        weight2, gamma2, positions, smallest2 = {}, {}, {}, {}
         for identity, group in by_weight.items():
-            parts = [columns(use, out[use], self.samples) for use in group]
+            parts = [columns(use, self.out[use], self.samples) for use in group]
             u, g = (cat(same, -1) for same in zip(*parts, strict=True))
-            weight = group[0].module.weight
-            counted = identity in self.counted
-            adaptive = self.adaptive is not None and counted
-            squares = weight_squares(u, g, weight, adaptive)  # type: ignore[arg-type]
+            counted = identity in self._counted
+            weight: Any = group[0].module.weight
+            squares = weight_squares(u, g, weight, self.adaptive is not None and counted)
             if counted:
-                self.add(squares.plain, squares.adaptive)
+                self._add(squares.plain, squares.adaptive)
             if squares.rows is not None:
-                self.rows[group[0]] = squares.rows
-            for use in group:
-                weight2[use.name] = squares.plain
-                own = [out[other] for other in group if other.name == use.name]
-                gamma2[use.name] = (
-                    squares.gamma
-                    if len(own) == len(group)
-                    else torch.stack([squared_norm(by_sample(g, self.samples)) for g in own]).sum(0)
-                )
-                positions[use.name] = u.shape[-1]
-                smallest2[use.name] = _smallest(u) if corrected else u.new_zeros(len(u))
-        return weight2, gamma2, positions, smallest2
+                self._rows[group[0]] = squares.rows
+            for name in {use.name for use in group}:
+                own = [self.out[use] for use in group if use.name == name]
+                gamma2 = squares.gamma
+                if len(own) < len(group):  # the layer shares its weight with others
+                    parts2 = [squared_norm(by_sample(each, self.samples)) for each in own]
+                    gamma2 = torch.stack(parts2).sum(0)
+                self.layers[name] = {
+                    "weight2": squares.plain,
+                    "bias2": torch.zeros_like(self.plain),
+                    "gamma2": gamma2,
+                    "smallest2": _smallest(u) if self.corrected else u.new_zeros(len(u)),
+                    "positions": u.shape[-1],
+                }
 
-    def of_vectors(self, uses: list[Use], out: dict[Use, Tensor]) -> dict[str, Tensor]:
-        """By layer: ||df/db||_F^2. Counts biases, and the parameters of normalizations."""
+    def _add_vectors(self) -> None:
+        """Count biases, and the parameters of normalizations."""
         holders: defaultdict[int, list[tuple[Use, str]]] = defaultdict(list)
-        for use in uses:
+        gradients: dict[tuple[Use, str], Tensor] = {}
+        for use, gamma in self.out.items():
             names = ("bias",) if isinstance(use.module, MATRICES) else ("weight", "bias")
+            if len(names) == 2:
+                both = normalization_gradients(use, gamma, self.samples)
+                gradients |= {(use, name): each for name, each in zip(names, both, strict=True)}
             for name in names:
                 if getattr(use.module, name) is not None:
                     holders[id(getattr(use.module, name))].append((use, name))
-        normalizations = {
-            use: dict(zip(("weight", "bias"), gradients, strict=True))
-            for use in uses
-            if not isinstance(use.module, MATRICES)
-            for gradients in [normalization_gradients(use, out[use], self.samples)]
-        }
-        result: dict[str, Tensor] = {}
         for identity, holding in holders.items():
-            ((use, name), *more) = holding
-            if not more and use in self.rows:
-                squares = self.rows[use]
+            use, name = holding[0]
+            if len(holding) == 1 and use in self._rows:
+                squares = self._rows[use]
             else:
                 gradient = sum(
-                    normalizations[use][name]
-                    if use in normalizations
-                    else bias_gradient(use, out[use], self.samples)
-                    for use, name in holding
+                    gradients[key]
+                    if key in gradients
+                    else bias_gradient(key[0], self.out[key[0]], self.samples)
+                    for key in holding
                 )
                 squares = gradient.square().sum(0)  # type: ignore[union-attr]
             plain = squares.sum(1)  # of (samples, numbers)
-            result |= {use.name: plain for use, _ in holding}
-            if identity in self.counted:
+            for user, _ in holding:
+                if user.name in self.layers:
+                    self.layers[user.name]["bias2"] = plain
+            if identity in self._counted:
                 parameter = getattr(use.module, name).detach().flatten()
-                self.add(plain, squares @ parameter.square())
-        return result
+                self._add(plain, squares @ parameter.square())
+
+    def _add_generic(self, model: nn.Module, inputs: Tensor, names: list[str]) -> None:
+        """Count the parameters that no rule covers."""
+        for name, (plain, adaptive) in generic_squares(model, inputs, names).items():
+            self._add(plain, adaptive)
+            layer, _, kind = name.rpartition(".")  # a layer's parameter used elsewhere, too
+            if layer in self.layers and kind in ("weight", "bias"):
+                self.layers[layer][f"{kind}2"] = plain
 
 
 def by_sample(rows: Tensor, samples: int) -> Tensor:
@@ -124,7 +132,7 @@ def by_sample(rows: Tensor, samples: int) -> Tensor:
 
 
 def cat(tensors: Sequence[Tensor], dim: int) -> Tensor:
-    """One after the other; a single one is not copied."""
+    """The tensors one after the other; a single one is not copied."""
     return tensors[0] if len(tensors) == 1 else torch.cat(list(tensors), dim)
 
 
@@ -133,7 +141,7 @@ def squared_norm(x: Tensor) -> Tensor:
 
 
 def _smallest(u: Tensor) -> Tensor:
-    """Smallest eigenvalue of U^T U over the groups; zero where its columns are dependent."""
+    """Smallest eigenvalue of U^T U over the groups; zero if its columns are dependent."""
     width, positions = u.shape[2:]
     if positions > width:
         return u.new_zeros(len(u))

@@ -1,9 +1,7 @@
 """How much a loss changes with the weights: random relative perturbations, and their limit.
 
-Frozen parameters and buffers stay as they are. The network itself is never written to.
+Frozen parameters and buffers are not perturbed. The network itself is never written to.
 """
-
-from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
@@ -30,10 +28,10 @@ def loss_changes(
 ) -> Tensor:
     """L(theta + d) - L(theta) with d ~ N(0, rho^2 diag(theta^2)): (samples, draws), float64.
 
-    Each entry is the mean of d and -d, which removes what is odd in d, its first order above all.
-    Weights are multiplied by 1 + rho e: two networks of the same shapes get the same e from a seed,
-    so that networks that rescaling turns into each other have the same values up to rounding, and
-    all samples get the same, so that a draw is paid for once.  size: samples at a time.
+    Each entry is the mean over d and -d, which removes odd orders in d, the first in particular.
+    Weights are multiplied by 1 + rho e. Two networks of the same shapes get the same e from a seed,
+    so that a rescaled network has the same values up to rounding; and all samples get the same e,
+    so that each draw is made once.  size: samples at a time.
     """
     size = size or len(inputs)
     chunks = list(zip(inputs.split(size), targets.split(size), strict=True))
@@ -74,10 +72,10 @@ def exact_gauss_newton(model: nn.Module, inputs: Tensor) -> tuple[Tensor, Tensor
 def random_gauss_newton(
     model: nn.Module, inputs: Tensor, probes: int, seed: int = 0, size: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Unbiased estimates of the means of both sums over the samples: (1, probes) each.
+    """Unbiased estimates of both sums, averaged over the samples: (1, probes) each.
 
-    With s random signs, one for each sample and output, the square of the derivative of <s, f> has
-    the wanted sum as its mean: one backward pass for all samples and outputs of a chunk.
+    With random signs s, one for each sample and output, the expected square of the derivative of
+    <s, f> is the sum: one backward pass for all samples and outputs of a chunk.
     """
     generator = torch.Generator(inputs.device).manual_seed(seed)
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]

@@ -1,6 +1,4 @@
-"""What a network's rules cover, found out on two samples before anything is measured."""
-
-from __future__ import annotations
+"""Finds out on two samples, before anything is measured, what the rules cover in a network."""
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
@@ -14,23 +12,29 @@ from flatlab.derivatives.layers import MATRICES, RULED, plain_forward
 from flatlab.derivatives.record import Use, recorded
 
 VIEWS = ("CloneBackward0", "ViewBackward0", "UnsafeViewBackward0")
-"""Nodes of the graph that keep the numbers and their order."""
+"""Nodes of the graph that change neither the numbers nor their order."""
 
 POINTWISE = (
     *(nn.Identity, nn.ReLU, nn.LeakyReLU, nn.Tanh, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Softplus),
     *(nn.Dropout, nn.Dropout2d, nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d),
 )
-"""Modules without parameters that need no test of whether they keep samples apart."""
+"""Modules without parameters that are known to keep samples apart."""
+
+
+NOT_CONNECTED = (
+    "the outputs are not connected to the inputs by gradients; remove detach and no_grad from the "
+    "network's forward"
+)
 
 
 @dataclass(frozen=True)
 class Findings:
     """layers: names of the linear and convolution layers in the order of their first use.
-    modules: these and the normalizations, all that have rules.
+    modules: the modules that have rules: these layers and normalizations.
     generic: trainable parameters that no rule covers.  unused: those the outputs do not depend on.
-    frozen: those that do not require gradients.  excluded: layers left out, with the reason.
-    finite: all weights and the outputs of these samples.
-    direct: the first layer alone reads the inputs, and as they are, so that J = J^1.
+    frozen: parameters that do not require gradients.  excluded: layers left out, with the reason.
+    finite: whether all weights and the outputs of these samples are finite.
+    direct: whether only the first layer reads the inputs, unchanged, so that J = J^1.
     outputs: N.  input_numbers: M.  numbers: of inputs and outputs of all layers for one sample.
     """
 
@@ -99,7 +103,7 @@ def probe(model: nn.Module, inputs: Tensor) -> Findings:
 
 
 def check(model: nn.Module, inputs: Tensor) -> None:
-    """Refuse what is no function of each sample alone, without asking for any rules."""
+    """Refuse networks that are not a function of each sample alone; no rules are needed."""
     check_mode(model)
     two = _two(inputs)
     outputs = run(model, two.clone())
@@ -111,12 +115,12 @@ def check(model: nn.Module, inputs: Tensor) -> None:
 
 
 def is_finite(tensor: Tensor) -> bool:
-    """Whether all numbers are finite, in one pass without a copy."""
+    """Whether all numbers are finite, in one pass and without a copy."""
     return bool(torch.linalg.vector_norm(tensor.detach(), float("inf")).isfinite())
 
 
 def run(model: nn.Module, inputs: Tensor) -> Tensor:
-    """The outputs, or a `MeasureError` that says how the inputs do not fit."""
+    """The outputs; a `MeasureError` if the inputs do not fit the network."""
     try:
         return model(inputs)
     except (RuntimeError, ValueError, TypeError) as error:
@@ -127,7 +131,7 @@ def run(model: nn.Module, inputs: Tensor) -> Tensor:
 
 
 def _two(inputs: Tensor) -> Tensor:
-    """The first two samples, or the only one twice."""
+    """The first two samples, or a single one twice."""
     two = inputs[:2] if len(inputs) > 1 else torch.cat([inputs, inputs])
     return two.detach().clone().requires_grad_()
 
@@ -148,10 +152,7 @@ def _check_outputs(outputs: object, inputs: Tensor) -> None:
             "wrap it in a module that returns one vector per sample"
         )
     if not outputs.requires_grad:
-        raise MeasureError(
-            "the outputs are not connected to the inputs by gradients; remove detach and no_grad "
-            "from the network's forward"
-        )
+        raise MeasureError(NOT_CONNECTED)
 
 
 def _equal(first: Tensor, second: Tensor) -> bool:
@@ -159,16 +160,16 @@ def _equal(first: Tensor, second: Tensor) -> bool:
 
 
 def _keeps_samples_apart(module: nn.Module) -> bool:
-    """Whether a module is one of torch's own that treat each sample alone (in evaluation mode)."""
+    """Whether a module is known to treat each sample on its own, in evaluation mode."""
     if type(module) is nn.Flatten:
         return module.start_dim == 1
     return type(module) in (nn.Sequential, *RULED, *POINTWISE)
 
 
 def _first_sample_alone(outputs: Tensor, inputs: Tensor, uses: list[Use]) -> list[str]:
-    """Why, for each use, its first half of rows does not belong to the first sample; "" if it does.
+    """For each use, why the first half of its rows is not the first sample's; "" if it is.
 
-    Refuses a network in which the outputs of one sample depend on the other's input.
+    Refuses a network in which the outputs of one sample depend on the other sample.
     """
     generator = torch.Generator().manual_seed(0)
     direction = torch.randn(outputs.shape[1], generator=generator).to(outputs)
@@ -177,10 +178,7 @@ def _first_sample_alone(outputs: Tensor, inputs: Tensor, uses: list[Use]) -> lis
         outputs[0] @ direction, edges, allow_unused=True, retain_graph=True
     )
     if of_input is None:
-        raise MeasureError(
-            "the outputs are not connected to the inputs by gradients; remove detach and no_grad "
-            "from the network's forward"
-        )
+        raise MeasureError(NOT_CONNECTED)
     (of_other,) = torch.autograd.grad(outputs[1] @ direction, edges[:1], retain_graph=True)
     if of_input[1].any() or of_other[0].any():
         raise MeasureError(
@@ -191,7 +189,7 @@ def _first_sample_alone(outputs: Tensor, inputs: Tensor, uses: list[Use]) -> lis
 
 
 def _why_not_apart(use: Use, gradient: Tensor | None) -> str:
-    """gradient: of the first sample's outputs with respect to the output of a layer."""
+    """gradient: of the first sample's outputs with respect to the layer's output."""
     if gradient is None:
         return "the outputs do not depend on it"
     half, odd = divmod(len(gradient), 2)
@@ -229,7 +227,7 @@ def _uses_in_graph(outputs: Tensor) -> Counter[int]:
 
 
 def _covered(uses: list[Use], in_graph: Counter[int]) -> set[int]:
-    """Identities of the parameters that the graph uses exactly as often as layers with rules do."""
+    """Identities of the parameters that the graph uses just as often as layers with rules do."""
     by_rules: Counter[int] = Counter()
     kinds: defaultdict[int, set[bool]] = defaultdict(set)
     for use in uses:
@@ -245,7 +243,7 @@ def _covered(uses: list[Use], in_graph: Counter[int]) -> set[int]:
 
 
 def _leads_to(use: Use, inputs: Tensor) -> bool:
-    """Whether a layer reads the inputs, at most flattened."""
+    """Whether a layer reads the inputs themselves, possibly flattened."""
     node: Node | None = use.into.node
     while node is not None and node.name() in VIEWS:
         node = node.next_functions[0][0]

@@ -1,10 +1,8 @@
-"""What goes into each layer and comes out, and where its derivatives will be found."""
-
-from __future__ import annotations
+"""Records the input and output of each layer, and where derivatives with respect to them arrive."""
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +18,8 @@ class Use:
     """One use of a layer in a forward pass.
 
     x: its input, (rows, ...), rows a multiple of the samples.  into, out: where the derivatives
-    with respect to its input (through this layer alone) and to its output arrive.  numbers: of
-    its output.  plain: its forward is what its rule takes it to be.
+    with respect to its input (through this layer alone) and its output arrive.  numbers: of its
+    output.  plain: whether its forward follows its rule.
     """
 
     name: str
@@ -48,17 +46,16 @@ def recorded(
     graft_inputs: bool = False,
     check: Callable[[nn.Module, Tensor, Tensor], bool] | None = None,
 ) -> Iterator[None]:
-    """Append to `uses` each use of these modules while the context lasts.
+    """Append each use of these modules to `uses` while the context lasts.
 
     A layer is given a copy of its input: derivatives with respect to the copy are those through
-    this layer alone, and what happens in place to the original later does not matter. The edge
-    of the output is taken before anything in place can happen to that.
-    total: derivatives with respect to the input itself, through all that reads it.
-    graft_inputs: use our own input gradient of convolutions where there is one.
-    check: says of a module, its input and its output whether its forward is the expected one.
+    this layer alone, and later in-place changes of the original do not matter. The edge of the
+    output is taken before it can be changed in place.
+    total: derivatives with respect to the input itself, through everything that reads it.
+    graft_inputs: use our own input gradient of convolutions if there is one.
+    check: from a module, its input and its output to whether its forward is the expected one.
     """
     copies: dict[nn.Module, tuple[Tensor, GradientEdge]] = {}
-    handles: list[Any] = []
 
     def before(module: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         x, *rest = arguments or (named["input"],)
@@ -80,21 +77,18 @@ def recorded(
 
         return hook
 
-    try:
+    with ExitStack() as handles:
         for name, module in modules.items():
-            handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
-            handles.append(module.register_forward_hook(after(name)))
+            handles.enter_context(module.register_forward_pre_hook(before, with_kwargs=True))
+            handles.enter_context(module.register_forward_hook(after(name)))
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def rows_of_jacobian(outputs: Tensor, edges: list[GradientEdge]) -> list[Tensor]:
     """Derivatives of each output with respect to what lies at the edges: (N, ...) each.
 
-    outputs: (samples, N), each row a function of its own sample. All N at once where every
-    operation can be batched; one after the other where one cannot.
+    outputs: (samples, N), each row a function of its own sample. All N at once if every operation
+    can be batched, otherwise one after the other.
     """
     unit = torch.eye(outputs.shape[1], dtype=outputs.dtype, device=outputs.device)
 
@@ -104,7 +98,7 @@ def rows_of_jacobian(outputs: Tensor, edges: list[GradientEdge]) -> list[Tensor]
         )
 
     try:
-        with warnings.catch_warnings():  # of operations that torch batches by a loop
+        with warnings.catch_warnings():  # about operations that torch batches by a loop
             warnings.filterwarnings("ignore", message="There is a performance drop")
             return list(torch.func.vmap(row, randomness="same")(unit))
     except RuntimeError as error:

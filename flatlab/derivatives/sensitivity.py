@@ -1,11 +1,9 @@
 """How much outputs can change with the input: ||J||_2 of each sample without forming J.
 
-For networks with many outputs and inputs, where the Gram matrix of J is out of reach. Two ways: a
-Krylov iteration, which says how far it is from the norm, and the ascent of chen2026, whose slope of
-a secant is another quantity and can exceed the norm.
+For networks with so many outputs and inputs that the Gram matrix of J is infeasible. Two ways: a
+Krylov iteration, which bounds its own error, and the ascent of chen2026, whose result, the slope of
+a secant, is another quantity and can exceed the norm.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,17 +18,17 @@ from flatlab.derivatives.guard import MeasureError
 
 Function = Callable[[Tensor], Tensor]
 GRAPH_BYTES = {"cpu": 2**30, "cuda": 2**34}
-"""What the graphs of the samples that are treated at a time may hold."""
+"""Memory for the graphs of the samples that are handled at a time."""
 ROUNDING = 8.0
-"""Norms below so many units of rounding, relative to the largest, are zero."""
+"""Norms of at most this many units of rounding, relative to the largest, count as zero."""
 
 
 class Jacobian:
     """J = df/dx of each sample as two linear maps, on graphs that are built once.
 
     function: (samples, ...) -> (samples, N), each row of its own sample.  x: (samples, ...).
-    J v is the derivative of u -> J^T u, which is linear: a second backward pass, which operations
-    have more often than a forward derivative, and which costs no new evaluation of f.
+    J v is the derivative of the linear map u -> J^T u: a second backward pass, which more
+    operations support than a forward derivative, and which does not evaluate f again.
     """
 
     def __init__(self, function: Function, x: Tensor) -> None:
@@ -67,9 +65,9 @@ class Jacobian:
 class Norms:
     """||J||_2 of each sample, (samples,) each.
 
-    values: from below, up to rounding.  residuals: ||J v - sigma u|| / sigma of the singular
-    vectors found.  errors: what that says of the value, relative.  iterations: products with J, and
-    as many with J^T.  converged: the error is within the tolerance.
+    values: lower bounds, up to rounding.  residuals: ||J v - sigma u|| / sigma of the singular
+    vectors found.  errors: the relative errors of the values that follow.  iterations: products
+    with J, and as many with J^T.  converged: whether the error is within the tolerance.
     """
 
     values: Tensor
@@ -84,10 +82,10 @@ def largest_singular_values(
 ) -> Norms:
     """||J||_2 by Golub-Kahan bidiagonalization with full reorthogonalization.
 
-    tolerance: relative, of the norm.  most: iterations at most.  seed: of the start, a random u.
-    With r the relative residual and g the relative distance to the second Ritz value the error is
-    at most about min(r, r^2/g); since early Ritz values may hide larger ones, the value must also
-    have moved by less than the tolerance in the last iteration. Source: Golub and Kahan (1965).
+    tolerance: relative to the norm.  most: the most iterations.  seed: of the start, a random u.
+    With r the relative residual and g the relative distance to the second Ritz value, the error is
+    at most about min(r, r^2/g). Because early Ritz values may miss larger ones, the value must also
+    have changed by less than the tolerance in the last iteration. Source: Golub and Kahan (1965).
     """
     outputs = jacobian.outputs.detach()
     generator = torch.Generator(outputs.device).manual_seed(seed)
@@ -118,11 +116,11 @@ def largest_singular_values(
 
 
 def _next(new: Tensor, basis: list[Tensor], found: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """What is left of vectors beside a basis: its norms in float64 and the unit vectors.
+    """The parts of vectors orthogonal to a basis: their norms in float64 and the unit vectors.
 
-    found: the coefficients so far, which say what is rounding and counts as zero.
+    found: the coefficients so far, relative to which rounding errors count as zero.
     """
-    for _ in range(2):  # once is not enough where little is left
+    for _ in range(2):  # once is not enough if little is left
         for direction in basis:
             new = new - (direction * new).sum(1, keepdim=True) * direction
     norms = torch.linalg.vector_norm(new, dim=1, dtype=torch.float64)
@@ -138,7 +136,7 @@ def _largest(diagonal: Tensor, below: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Largest singular values of lower bidiagonal matrices, their residuals and relative errors.
 
     diagonal, below: (k, samples). The last row, which has only an entry of `below`, raises the
-    value towards the norm; the residual is that of the square part, which is not closer to it.
+    value towards the norm; the residual is that of the square part, which is no closer to it.
     """
     size, samples = diagonal.shape
     matrix = diagonal.new_zeros(samples, size + 1, size)
@@ -167,11 +165,11 @@ def secant_slopes(
     steps: int = 30,
     seed: int = 0,
 ) -> Tensor:
-    """The largest ||f(x + d) - f(x)|| / ||d|| met by ascent over d, of each sample: (samples,).
+    """The largest ||f(x + d) - f(x)|| / ||d|| found by ascent over d, for each sample: (samples,).
 
-    start: standard deviation of the d at the start.  lr, steps: of Adam. A slope of a secant: it
-    exceeds ||J||_2 where f is steeper elsewhere, and falls short of it where d is long and f bends.
-    Source: chen2026 Eq. 58; the numbers are those of the authors' code.
+    start: standard deviation of d at the start.  lr, steps: of Adam. This slope of a secant exceeds
+    ||J||_2 if f is steeper elsewhere, and is smaller if d is long and f bends.
+    Source: chen2026 Eq. 58; the defaults are those of the authors' code.
     """
     generator = torch.Generator(x.device).manual_seed(seed)
     first = torch.randn(x.shape, generator=generator, device=x.device, dtype=x.dtype)
@@ -191,13 +189,12 @@ def secant_slopes(
 
 
 def _slopes(change: Tensor, delta: Tensor) -> Tensor:
-    return torch.linalg.vector_norm(change, dim=1) / torch.linalg.vector_norm(
-        delta.flatten(1), dim=1
-    )
+    lengths = torch.linalg.vector_norm(delta.flatten(1), dim=1)
+    return torch.linalg.vector_norm(change, dim=1) / lengths
 
 
 def samples_at_a_time(function: Function, inputs: Tensor) -> int:
-    """So many that what their `Jacobian` keeps stays within `GRAPH_BYTES`, at least one."""
+    """How many samples keep the graphs of their `Jacobian` within `GRAPH_BYTES`; at least one."""
     held: dict[int, int] = {}
 
     def pack(tensor: Tensor) -> Any:

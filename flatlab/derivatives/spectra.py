@@ -1,6 +1,6 @@
 """Singular values of Jacobians with few rows, from their Gram matrices in float64."""
 
-from __future__ import annotations
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ CONDITION = 1e3
 def products(jacobians: Tensor, x: Tensor, along_x: bool) -> tuple[Tensor, Tensor, Tensor]:
     """J J^T, (samples, N, N), ||J diag(x)||_F^2 and ||J x||^2, (samples,), in float64.
 
-    jacobians: (samples, N, M).  x: (samples, M).  along_x: whether to compute the last, else 0.
+    jacobians: (samples, N, M).  x: (samples, M).  along_x: whether to compute ||J x||^2, else 0.
     """
     samples, outputs, width = jacobians.shape
     grams = jacobians.new_empty(samples, outputs, outputs, dtype=torch.float64)
@@ -33,24 +33,25 @@ def products(jacobians: Tensor, x: Tensor, along_x: bool) -> tuple[Tensor, Tenso
 
 
 def singular_values(grams: Tensor) -> Tensor:
-    """From J J^T, descending: (..., N, N) -> (..., N); NaN where that is not finite."""
-    finite = grams.isfinite().flatten(-2).all(-1)
-    values = torch.linalg.eigvalsh(torch.where(finite[..., None, None], grams, 0.0))
-    values = values.flip(-1).clamp(min=0).sqrt()
-    return torch.where(finite[..., None], values, torch.nan)
+    """From J J^T, descending: (..., N, N) -> (..., N); NaN if a matrix is not finite."""
+    return _of_finite(grams, lambda g: torch.linalg.eigvalsh(g).flip(-1).clamp(min=0).sqrt())
 
 
 def safe_svdvals(matrices: Tensor) -> Tensor:
-    """Singular values, descending; NaN where a matrix is not finite, which LAPACK would refuse."""
+    """Singular values, descending; NaN if a matrix is not finite, which LAPACK would refuse."""
+    return _of_finite(matrices, torch.linalg.svdvals)
+
+
+def _of_finite(matrices: Tensor, values_of: Callable[[Tensor], Tensor]) -> Tensor:
     finite = matrices.isfinite().flatten(-2).all(-1)
-    values = torch.linalg.svdvals(torch.where(finite[..., None, None], matrices, 0.0))
+    values = values_of(torch.where(finite[..., None, None], matrices, 0.0))
     return torch.where(finite[..., None], values, torch.nan)
 
 
 def refine(singular: Tensor, jacobians: Tensor) -> Tensor:
-    """The same from J itself for the samples whose Gram matrix is ill-conditioned.
+    """Replace the values of ill-conditioned Gram matrices by those of J itself.
 
-    singular: (samples, N).  jacobians: (samples, N, M). Where N > M the rest is zero.
+    singular: (samples, N).  jacobians: (samples, N, M). If N > M the remaining values are zero.
     """
     poor = singular[:, -1] * CONDITION < singular[:, 0]
     if not poor.any():

@@ -1,7 +1,5 @@
 """What the jobs of a pack depend on: the settings and the code of its training and measuring."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The section `network` of a grid: its own keys, and the options of the architecture it names."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The packs of a grid: one for each setting and each of its blocks of seeds."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import re
@@ -13,13 +11,7 @@ from msgspec import structs
 from flatlab.experiments._networks import ARCHITECTURE, NAME, OWN, network_of, options
 from flatlab.experiments._sections import Checkpoints, Data, Dense, Network, Training
 from flatlab.plan.experiments import Source
-from flatlab.plan.registry import (
-    check_known,
-    input_shape,
-    mode_of,
-    outputs_of,
-    training_keys_of,
-)
+from flatlab.plan.registry import check_known, input_shape, mode_of, outputs_of, training_keys_of
 from flatlab.plan.schema import PlanError, Strict, convert, refuse_unknown
 
 VARYING: dict[str, type[Strict]] = {"network": Network, "data": Data, "training": Training}

@@ -1,7 +1,5 @@
 """The sections of a grid's file: every key with its type, range and meaning."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from msgspec import Meta, field

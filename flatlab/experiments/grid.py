@@ -19,14 +19,7 @@ from flatlab.experiments._jobs import (
     train_settings,
 )
 from flatlab.experiments._packs import VARYING, Pack, packs_of
-from flatlab.experiments._sections import (
-    Checkpoints,
-    Dense,
-    LogUniform,
-    Measure,
-    Samples,
-    Stop,
-)
+from flatlab.experiments._sections import Checkpoints, Dense, LogUniform, Measure, Samples, Stop
 from flatlab.plan.experiments import Experiment, Find, Source, Stage
 from flatlab.plan.fingerprint import fingerprint
 from flatlab.plan.options import architecture, checked, options_of
@@ -180,10 +173,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
         """What joins the metric files.  published: to say what stands in for what."""
         assert isinstance(published, Grid)
         network, data = " and ".join(self.networks), " and ".join(self.data_sets)
-        pairs = {
-            network: " and ".join(published.networks),
-            data: " and ".join(published.data_sets),
-        }
+        pairs = {network: " and ".join(published.networks), data: " and ".join(published.data_sets)}
         replaced = [theirs for ours, theirs in pairs.items() if ours != theirs]
         about = {
             "experiment": self.key,

@@ -2,6 +2,4 @@
 
 from flatlab.jobs.job import job, task
 from flatlab.jobs.lock import Guard
-from flatlab.jobs.unfinished import Unfinished
-
-__all__ = ["Guard", "Unfinished", "job", "task"]
+from flatlab.jobs.unfinished import Content, Unfinished

@@ -4,8 +4,6 @@ Snakemake counts GPUs but does not assign them, so a job looks for one that no o
 holds. A cluster shows each job only its own GPU, and with one visible there is nothing to choose.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """What every job does around its computation: lock its outputs, log, record its provenance."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import platform

@@ -1,7 +1,5 @@
 """How far a long computation has got: a bar on a terminal, a line per minute in a log."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable

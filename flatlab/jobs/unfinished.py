@@ -3,8 +3,6 @@
 It lies beside the outputs but is not one of them: Snakemake deletes the outputs of a failed job.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping
@@ -14,6 +12,9 @@ from typing import Any
 import numpy as np
 
 from flatlab.store import StoreError, load_weights, save_weights
+
+Content = tuple[dict[str, np.ndarray], dict[str, Any]]
+"""Arrays by name, and their description."""
 
 
 class Unfinished:
@@ -31,7 +32,7 @@ class Unfinished:
     def save(self, name: str, arrays: dict[str, np.ndarray], about: Mapping[str, Any]) -> None:
         save_weights(self._path(name), arrays, {"identity": self.identity, **about})
 
-    def load(self, name: str) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
+    def load(self, name: str) -> Content | None:
         """The arrays and the description saved under a name, or None."""
         try:
             arrays, about = load_weights(self._path(name))

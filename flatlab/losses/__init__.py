@@ -4,8 +4,6 @@ Each file has a class `Loss`, a subclass of `flatlab.losses.Loss`, and a class `
 loss has options, which are keys of a grid's section `training`.
 """
 
-from __future__ import annotations
-
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping

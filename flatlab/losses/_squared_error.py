@@ -1,7 +1,5 @@
 """The squared errors |f - y|^2 / d, which differ in the divisor d and in mean or sum."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 
 from torch import Tensor

@@ -3,8 +3,6 @@
 a is the label smoothing, N the number of outputs.
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import torch

@@ -1,7 +1,5 @@
 """log(1 + exp(-y f)) of targets y = +-1, summed over the outputs, averaged over the samples."""
 
-from __future__ import annotations
-
 from torch import Tensor
 from torch.nn.functional import logsigmoid, soft_margin_loss
 

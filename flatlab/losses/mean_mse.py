@@ -1,7 +1,5 @@
 """|f - y|^2 / N, the mean over the N outputs, averaged over the samples."""
 
-from __future__ import annotations
-
 from flatlab.losses._squared_error import SquaredError
 
 

@@ -1,7 +1,5 @@
 """|f - y|^2, summed over the samples."""
 
-from __future__ import annotations
-
 from flatlab.losses._squared_error import SquaredError
 
 

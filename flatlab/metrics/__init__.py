@@ -12,8 +12,6 @@ of one sample set. A family that compares training with test samples has instead
 and is measured by the workflow alone.
 """
 
-from __future__ import annotations
-
 import copy
 import importlib
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The metric file of one pack: families of quantities on every checkpoint of every run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
@@ -32,10 +30,7 @@ Weights = tuple[Mapping[str, np.ndarray], Mapping[str, Any]]
 
 
 def measure_pack(
-    weights: Sequence[Weights],
-    raw: xr.Dataset,
-    settings: Mapping[str, Any],
-    device: str = "cpu",
+    weights: Sequence[Weights], raw: xr.Dataset, settings: Mapping[str, Any], device: str = "cpu"
 ) -> xr.Dataset:
     """Evaluate a family, or several, on every checkpoint of every run of a pack.
 

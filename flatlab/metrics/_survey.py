@@ -3,8 +3,6 @@
 A network that fails is recorded and the job continues; an interrupted job keeps its results.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Losses and accuracies on the whole training and test sets, and the generalization gap."""
 
-from __future__ import annotations
-
 import math
 from typing import Annotated, Literal
 

@@ -6,8 +6,6 @@ standard errors. The network only needs two derivatives with respect to its inpu
 Jacobians are never formed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -152,14 +150,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
         outputs = torch.cat([f(x.clone()) for x in inputs.split(size)])
     targets = outputs if chosen.own_targets else samples.targets_for(outputs.shape[1])
     changes = loss_changes(
-        network,
-        inputs,
-        targets,
-        chosen.rho,
-        chosen.draws,
-        seed,
-        size,
-        progress=settings.progress,
+        network, inputs, targets, chosen.rho, chosen.draws, seed, size, progress=settings.progress
     )
     values = _of_sharpness(2 / chosen.rho**2 * changes)
     values |= _of_traces(network, inputs, chosen, seed, size)

@@ -8,8 +8,6 @@ H_ij c_i c_j or, at a minimum, times its largest eigenvalue (worst case). Source
 andriushchenko2023 Sec. 5.2, App. A.2; the loss in its Eq. 6 lacks the factor 1/2 of its Hessian.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

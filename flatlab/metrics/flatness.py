@@ -7,8 +7,6 @@ that is constant on the samples has no deviation: its contribution moves into th
 column is left out.
 """
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar

@@ -6,8 +6,6 @@ network. Label smoothing is part of the loss, weight decay is not. The eigenvalu
 algebraically largest, found by the Lanczos method from a fixed random start, with their residuals.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 import torch

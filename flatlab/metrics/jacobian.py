@@ -5,8 +5,6 @@ p = softmax(f) and P = diag(p) - p p^T = dp/df, the network with softmax has the
 are exact. Inputs are those that the network sees: scaled if the grid scales its inputs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import torch

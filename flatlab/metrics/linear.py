@@ -8,8 +8,6 @@ wrong classes and decreases with that of the right class. Output k changes by <d
 rho times its reach, the dual norm of (x, 1).
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, one_hot, pad

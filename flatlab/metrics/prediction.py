@@ -3,8 +3,6 @@
 For regressions whose test inputs are a fine grid.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

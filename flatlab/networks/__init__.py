@@ -9,8 +9,6 @@ Each file has
 Planning reads the first two from the syntax of the file, without importing it.
 """
 
-from __future__ import annotations
-
 import copy
 import importlib
 from collections import OrderedDict
@@ -34,11 +32,7 @@ class Gaussian(nn.Module):
         return torch.exp(-x.square() / (2 * self.width**2))
 
 
-ACTIVATIONS: dict[str, type[nn.Module]] = {
-    "relu": nn.ReLU,
-    "tanh": nn.Tanh,
-    "gaussian": Gaussian,
-}
+ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "gaussian": Gaussian}
 """By the value of the option `activation`; each has a stacked form in `flatlab/train/layers`."""
 
 

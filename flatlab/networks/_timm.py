@@ -3,8 +3,6 @@
 timm takes seconds to import, so it is imported where it is used.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The diagonal linear network of andriushchenko2023, Sec. 5.2: f(x) = <x, u * v>, elementwise."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from math import log, prod
 

@@ -3,8 +3,6 @@
 The default is for images of 32 x 32 pixels; a kernel of 3 with padding 1 suits 8 x 8 pixels.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 from math import prod
 from typing import Annotated

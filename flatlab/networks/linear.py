@@ -1,7 +1,5 @@
 """A linear model without bias, of andriushchenko2023, Figure 1; it starts near zero."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from math import prod
 

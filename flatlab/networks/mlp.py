@@ -4,8 +4,6 @@ By default the four-layer perceptron of the chen papers, inputs-500-500-500-outp
 depth are those of the authors' public code; the papers say "4-layer MLP".
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from itertools import pairwise
 from math import prod

@@ -4,8 +4,6 @@ As in He et al. (2016), "Deep residual learning", in the form used on CIFAR: no 
 stem, projections where the shape changes, global average pooling. By default ResNet-18.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from typing import Annotated, Literal
 

@@ -3,8 +3,6 @@
 For example {model: resnet10t, arguments: {channels: [8, 16, 24, 32], stem_width: 8}}.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from msgspec import Meta

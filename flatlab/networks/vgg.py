@@ -5,8 +5,6 @@ use it on CIFAR-10. What the chen papers' public code calls VGG-11 has five narr
 widths [16, pool, 16, pool, 32, pool, 64, pool, 64, pool], hidden [128], padding 2.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 from math import prod
 from typing import Annotated, Literal

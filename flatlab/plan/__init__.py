@@ -3,8 +3,6 @@
 It needs the standard library, yaml and msgspec. Rules import this package of flatlab, and no other.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import platform
@@ -18,24 +16,9 @@ from flatlab.plan.figures import Figure, claims_code, figures, papers, targets, 
 from flatlab.plan.fingerprint import fingerprint
 from flatlab.plan.places import PUBLISHED, RESULTS, Place, built_at, published_at, record_of
 from flatlab.plan.published import outdated, published_figures, published_scales
-from flatlab.plan.registry import (
-    OWN_IMAGES,
-    check_known,
-    experiment_keys,
-    keys_of,
-    module_of,
-)
+from flatlab.plan.registry import OWN_IMAGES, check_known, experiment_keys, keys_of, module_of
 from flatlab.plan.schema import SCALES, Config, PlanError, closest, convert, describe
-from flatlab.plan.templates import (
-    Curves,
-    Forest,
-    Heatmap,
-    Own,
-    Pairs,
-    Paper,
-    Scatter,
-    Table,
-)
+from flatlab.plan.templates import Curves, Forest, Heatmap, Own, Pairs, Paper, Scatter, Table
 
 
 def load_config(mapping: Mapping[str, Any], name: str = "config.yaml") -> Config:

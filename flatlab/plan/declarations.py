@@ -1,7 +1,5 @@
 """Errors of a paper's figures.py, in one sentence."""
 
-from __future__ import annotations
-
 import ast
 import re
 import traceback

@@ -4,8 +4,6 @@ Every declaration is checked when it is loaded. An invalid one is a `PlanError` 
 names the paper, the figure, the culprit and the closest match.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 import runpy

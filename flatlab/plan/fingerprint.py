@@ -6,8 +6,6 @@ re-runs exactly the jobs that it can affect. Comments, docstrings, layout and th
 do not change a fingerprint.
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 import hashlib
@@ -98,7 +96,7 @@ def _file(module: str) -> Path:
 
 
 def _canonical(node: object) -> str:
-    """A syntax tree as text, without docstrings, positions and empty fields."""
+    """A syntax tree as text, without docstrings, descriptions, positions and empty fields."""
     if isinstance(node, ast.AST):
         fields = []
         for name, value in ast.iter_fields(node):
@@ -106,6 +104,8 @@ def _canonical(node: object) -> str:
                 value = [child for child in value if not _is_text(child)]
             if isinstance(node, ast.JoinedStr):
                 value = _joined(value)
+            if name == "keywords":  # the meaning of an option is text, as a docstring is
+                value = [child for child in value if child.arg != "description"]
             if value not in (None, []) and name not in ("kind", "type_comment"):
                 fields.append(f"{name}={_canonical(value)}")
         return f"{type(node).__name__}({','.join(fields)})"

@@ -5,8 +5,6 @@ class may therefore use the names in `VOCABULARY`, Python's builtins and the lit
 assigns, and nothing else. An option that is itself a key names its folder in `FOLDERS`.
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 from collections.abc import Callable, Mapping

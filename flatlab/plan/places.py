@@ -3,8 +3,6 @@
 The rules of the workflow spell out the same patterns, with wildcards in the place of names.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The published tables, verdicts and figures in `results/published/<scale>/`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 

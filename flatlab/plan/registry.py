@@ -4,8 +4,6 @@ Keys have hyphens where file names have underscores: `max-pool` is `train/layers
 Nothing is imported here: planning must not wait for torch or matplotlib.
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 from pathlib import Path

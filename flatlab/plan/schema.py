@@ -4,8 +4,6 @@ Classes are schemas: each field has a type, a range and a description. `convert`
 into an instance, or raises a `PlanError` of one sentence that names the file and the key.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -120,12 +118,7 @@ def describe(kind: type[Strict]) -> list[tuple[str, str, str]]:
             return "list of " + " and ".join(allowed(item) for item in node["prefixItems"])
         if node.get("type") == "array":
             return "list of " + allowed(node["items"])
-        signs = {
-            "minimum": ">=",
-            "exclusiveMinimum": ">",
-            "maximum": "<=",
-            "exclusiveMaximum": "<",
-        }
+        signs = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
         limits = [f"{sign} {node[key]:g}" for key, sign in signs.items() if key in node]
         return " ".join([node.get("type", "object"), *limits])
 

@@ -4,8 +4,6 @@ The class of a figure names the module that draws it: `Curves` is `flatlab/plott
 `Own` is the module of the paper's folder with the figure's name. Nothing is drawn here.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec

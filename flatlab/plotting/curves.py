@@ -4,8 +4,6 @@ seaborn's lineplot joins the points on both sides of a checkpoint without a valu
 gap. The markers of lines that coincide alternate.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import Any
 

@@ -3,8 +3,6 @@
 seaborn's pointplot would compute intervals with a bootstrap of its own.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Template `Heatmap`: a correlation matrix, coloured by sign and strength, with printed values."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The axis of iterations, linear or logarithmic like the spacing of the checkpoints."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

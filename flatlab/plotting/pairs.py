@@ -3,8 +3,6 @@
 seaborn's PairGrid would create a figure of its own and takes several times as long.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

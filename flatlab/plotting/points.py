@@ -1,7 +1,5 @@
 """Networks as points: one quantity against another, with a colour and a marker per setting."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

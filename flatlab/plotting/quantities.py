@@ -1,7 +1,5 @@
 """Looking up the quantities that a declaration names in a table."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 import xarray as xr

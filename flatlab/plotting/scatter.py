@@ -1,7 +1,5 @@
 """Template `Scatter`: pairs of quantities at the end of training, a point per network."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@ A row `curve` is one checkpoint of one line; a row `window` says where the mean 
 setting falls below 1e-2 and interpolation begins.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 A setting has the same colour and marker in all figures.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterable, Mapping

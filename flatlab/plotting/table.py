@@ -1,7 +1,5 @@
 """Template `Table`: mean and deviation over networks, typeset beside the values in the paper."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

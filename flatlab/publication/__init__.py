@@ -4,8 +4,6 @@ These copies are under version control, and no rule makes them. `snakemake publi
 figures from their tables.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The size limit of published files, which every clone of the repository downloads."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path

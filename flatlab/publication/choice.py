@@ -1,7 +1,5 @@
 """Which experiments and figures to publish, and whether figures and tables will agree then."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -3,8 +3,6 @@
 They lie in `results/published/<scale>/metrics/`, each with the record of the job that made it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 

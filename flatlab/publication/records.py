@@ -1,7 +1,5 @@
 """Which code computed published numbers, where and how long, from the records of the jobs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any

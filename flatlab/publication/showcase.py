@@ -1,7 +1,5 @@
 """The README's gallery and scoreboard of published figures and verdicts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from flatlab import plan, scoreboard, store

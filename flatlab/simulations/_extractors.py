@@ -5,8 +5,6 @@ found layer by layer, from the last to the first. The first layer has more input
 that it attains any output exactly; it is never formed here.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

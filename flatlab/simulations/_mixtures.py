@@ -1,7 +1,5 @@
 """Labelled mixtures of four Gaussians in feature space: the data of petzka2021, App. C.1."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.random import Generator
 

@@ -4,8 +4,6 @@ Closed forms and one-dimensional quadrature. A model has outputs f = w phi + b o
 labels y are +1 and -1. Source: petzka2021.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 

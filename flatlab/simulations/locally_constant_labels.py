@@ -14,8 +14,6 @@ model sees other features than it was fitted to; kappa with the weights multipli
 but the features not divided by it.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, NamedTuple, get_args
 
 import numpy as np

@@ -11,8 +11,6 @@ delta^2 / m; and for representativeness a cross-validated zero-one error minus i
 mean, with a bandwidth of 1 and a smaller delta in the weights.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
 

@@ -5,8 +5,6 @@ few of these resamples differ (126 for five seeds), so that a statistic is compu
 different resample and not 10,000 times.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """The correlation matrices of a table."""
 
-from __future__ import annotations
-
 import numpy as np
 import xarray as xr
 

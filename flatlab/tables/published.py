@@ -4,8 +4,6 @@ Some of `results/published/` was made when tables of grids, studies and zoos had
 their own. This is the only module that knows these; it goes once everything is published anew.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

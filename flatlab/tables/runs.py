@@ -5,8 +5,6 @@ seed, the hyper-parameters of its setting, `steps` (the iterations it took), `en
 stopped or diverged) and `diverged` (whether it is left out).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Selections: the part of a table that a figure or a claim uses."""
 
-from __future__ import annotations
-
 import functools
 import operator
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The table of a zoo: one row per network. Coordinates: network, family, parameters, failure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

@@ -1,18 +1,12 @@
 """Training: many small networks at once, each from its own seed.
 
-A pack is the unit: its members, their order, the mode and the precision are declared, never chosen
+The unit is a pack: its members, their order, the mode and the precision are declared, never chosen
 by what fits, because batched arithmetic rounds differently at different widths. On one type of
 machine and with one thread a pack repeats bit for bit, whichever packs are trained beside it.
 """
 
-from __future__ import annotations
-
-import contextlib
 import hashlib
-import os
-import signal
-import threading
-import time
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,20 +22,14 @@ from flatlab.jobs.progress import Progress
 from flatlab.networks import seeded
 from flatlab.splits import Split, prepare
 from flatlab.train.builder import NotStackable
+from flatlab.train.conditions import Interrupted, TrainError, Watch, arithmetic, memory
 from flatlab.train.initializations import draw, fit_of
-from flatlab.train.pack import Keeper, Memory, PackTraining, Trained
+from flatlab.train.pack import PackTraining
+from flatlab.train.results import Trained, results
 
 __all__ = ["Interrupted", "TrainError", "Trained", "train_packs"]
 
 SAVE_EVERY_S = 60.0
-
-
-class TrainError(RuntimeError):
-    """A training that cannot be done as declared; the message names the key to change."""
-
-
-class Interrupted(RuntimeError):
-    """A training that was asked to stop, and has saved what it had."""
 
 
 def train_packs(
@@ -53,55 +41,34 @@ def train_packs(
     code: str = "",
     save_every_s: float = SAVE_EVERY_S,
 ) -> list[Trained]:
-    """Train some packs, all of them at once on a GPU, one after the other on a CPU.
+    """Train some packs: all of them at once on a GPU, one after the other on a CPU.
 
-    raw: a data file.  packs: for each `data`, `network`, `training`, `outputs`, `checkpoints`,
-    `curves`, `seeds`, `runs`.  folders: where each pack's state is saved every `save_every_s`
-    seconds, and looked for: a training that was interrupted goes on from there, to the same bits.
-    code: a fingerprint of what computes; a state that was saved with other code counts as none.
+    raw: a data file.  packs: the settings of each, with `data`, `network`, `training`, `outputs`,
+    `checkpoints`, `curves`, `seeds`, `runs`.  folders: where the state of each pack is saved every
+    `save_every_s` seconds, and from where an interrupted training resumes, to the same bits.
+    code: a fingerprint of the code; a state saved by other code is ignored.
 
-    With folders SIGTERM and SIGINT save the states and raise `Interrupted`. Raises `DataError` and
-    `TrainError` where the settings cannot be had.
+    With folders, SIGTERM and SIGINT save the states and raise `Interrupted`. Raises `DataError` and
+    `TrainError` if the settings cannot be satisfied.
     """
-    keepers: Sequence[Keeper] = [Memory() for _ in packs]
-    if folders is not None:
-        shared = {"code": code, "data": _digest(raw), "device": device, "torch": torch.__version__}
-        pairs = zip(folders, packs, strict=True)
-        keepers = [Unfinished(folder, {**shared, "settings": pack}) for folder, pack in pairs]
-    with _arithmetic(packs), _memory(packs), _signals(folders is not None) as asked:
-        watch = Watch(asked, save_every_s if folders is not None else None)
+    shared = {"code": code, "data": _digest(raw), "device": device, "torch": torch.__version__}
+    watch = Watch(save_every_s if folders is not None else None)
+    with tempfile.TemporaryDirectory() as lost, arithmetic(packs), memory(packs), watch:
+        kept = folders or [Path(lost, str(number)) for number in range(len(packs))]
+        keepers = [
+            Unfinished(folder, {**shared, "settings": pack})
+            for folder, pack in zip(kept, packs, strict=True)
+        ]
         trainings = [
             _training(raw, settings, keeper, device, watch)
             for settings, keeper in zip(packs, keepers, strict=True)
         ]
         _run(trainings, device, watch)
-        return [training.trained() for training in trainings]
-
-
-class Watch:
-    """Knows when a state is to be saved: now and then, and when the process is asked to stop.
-
-    asked: signals that came.  every_s: None where nothing is saved.
-    """
-
-    def __init__(self, asked: list[int], every_s: float | None) -> None:
-        self.asked, self.every_s = asked, every_s
-        self.last = time.monotonic()
-
-    def due(self) -> bool:
-        late = self.every_s is not None and time.monotonic() - self.last > self.every_s
-        return late or bool(self.asked)
-
-    def saved(self, steps: str) -> None:
-        """It was saved after so many steps. Raises `Interrupted` if that was asked for."""
-        self.last = time.monotonic()
-        if self.asked:
-            name = signal.Signals(self.asked[0]).name
-            raise Interrupted(f"stopped by {name} after {steps} steps; the next run goes on")
+        return [results(training) for training in trainings]
 
 
 def _training(
-    raw: xr.Dataset, settings: Mapping[str, Any], keeper: Keeper, device: str, watch: Watch
+    raw: xr.Dataset, settings: Mapping[str, Any], keeper: Unfinished, device: str, watch: Watch
 ) -> PackTraining:
     training = settings["training"]
     dtype = torch.float64 if training["precision"] == "float64" else torch.float32
@@ -124,46 +91,6 @@ def _training(
         raise TrainError(f"{error}, or set training.mode to loop") from None
 
 
-def _fit(
-    models: list[nn.Module], settings: Mapping[str, Any], keeper: Keeper, watch: Watch
-) -> None:
-    """Let the initialization take its own steps, unless the training has begun already."""
-    try:
-        network = settings["network"]
-        steps = network["initialization_steps"]
-        made = [fit_of(model, network["initialization"], steps) for model in models]
-    except ValueError as error:
-        raise TrainError(f"network.initialization: {error}") from None
-    fits = [fit for fit in made if fit]
-    if not fits or keeper.load("state"):
-        return
-    total = sum(fit.left for fit in fits)
-    if saved := keeper.load("initial"):
-        for number, fit in enumerate(fits):
-            fit.go_on(
-                {
-                    name.removeprefix(f"{number}."): torch.from_numpy(array)
-                    for name, array in saved[0].items()
-                    if name.startswith(f"{number}.")
-                }
-            )
-
-    def done() -> int:
-        return total - sum(fit.left for fit in fits)
-
-    progress = Progress(total, "steps", lambda: "fits for the initial weights", start=done())
-    for fit in fits:
-        while fit.left:
-            fit.step()
-            progress.advance(done)
-            if watch.due():
-                states = [fit.state().items() for fit in fits]
-                arrays = {f"{n}.{name}": t.numpy() for n, s in enumerate(states) for name, t in s}
-                keeper.save("initial", arrays, {})
-                watch.saved(f"{done():,} of {total:,} initial")
-    progress.close(done())
-
-
 def _check(training: Mapping[str, Any], split: Split) -> None:
     if training["batch_size"] > len(split):
         raise DataError(
@@ -171,32 +98,67 @@ def _check(training: Mapping[str, Any], split: Split) -> None:
             f"the training set has {len(split)} samples"
         )
     if split.labels is None and training["stop"] and training["stop"]["accuracy"] is not None:
-        raise TrainError("training.stop.accuracy: there is none without labels; stop at a loss")
+        raise TrainError(
+            "training.stop.accuracy: data without labels have no accuracy; stop at a loss"
+        )
+
+
+def _fit(
+    models: list[nn.Module], settings: Mapping[str, Any], keeper: Unfinished, watch: Watch
+) -> None:
+    """Take the steps of the initialization, unless the training itself has begun already."""
+    network = settings["network"]
+    scheme, steps = network["initialization"], network["initialization_steps"]
+    try:
+        fits = [fit for fit in (fit_of(model, scheme, steps) for model in models) if fit]
+    except ValueError as error:
+        raise TrainError(f"network.initialization: {error}") from None
+    if not fits or keeper.load("state"):
+        return
+    if saved := keeper.load("initial"):
+        with torch.no_grad():
+            for number, fit in enumerate(fits):
+                for name, tensor in fit.tensors().items():
+                    tensor.copy_(torch.from_numpy(saved[0][name])[number])
+
+    def done() -> int:
+        return steps * len(fits) - sum(int(fit.left) for fit in fits)
+
+    total = steps * len(fits)
+    progress = Progress(total, "steps", lambda: "fits for the initial weights", start=done())
+    for fit in fits:
+        while fit.left:
+            fit.step()
+            progress.advance(done)
+            if watch.due():
+                states = [fit.tensors() for fit in fits]
+                arrays = {n: np.stack([s[n].numpy() for s in states]) for n in states[0]}
+                keeper.save("initial", arrays, {})
+                watch.saved(f"{done():,} of {total:,} initial")
+    progress.close(done())
 
 
 def _run(trainings: list[PackTraining], device: str, watch: Watch) -> None:
-    """Advance all trainings to their end, side by side where that is faster."""
-    beside = device != "cpu"
-    waiting = list(trainings)
+    """Train all packs to the end, side by side on a GPU."""
     total = sum(t.total * len(t.settings["runs"]) for t in trainings)
+    waiting = list(trainings)
+    groups = [[training] for training in waiting] if device == "cpu" else [waiting]
+    current: list[PackTraining] = []
 
     def done() -> int:
         steps = [t.iteration if t.active else t.total for t in trainings]
         return sum(n * len(t.settings["runs"]) for n, t in zip(steps, trainings, strict=True))
 
-    current = waiting[:1]
-
     def note() -> str:
         losses = np.concatenate([training.losses() for training in current])
         good = losses[np.isfinite(losses)]
-        diverged = sum(s.why == "diverged" for t in trainings for s in t.standing.values())
+        diverged = sum(why == "diverged" for t in trainings for why, _ in t.standing.values())
         text = f"minibatch loss {good.min():.2g} to {good.max():.2g}" if good.size else "no loss"
         return f"{text}, {diverged} diverged" if diverged else text
 
     progress = Progress(total, "model-steps", note, start=done())
-    while waiting:
-        current = waiting if beside else waiting[:1]
-        left = [(training, training.run()) for training in current]
+    for current in groups:
+        left: list[tuple[PackTraining, Iterator[None]]] = [(t, t.run()) for t in current]
         while left:
             left = [pair for pair in left if next(pair[1], pair) is None]
             progress.advance(done)
@@ -204,75 +166,10 @@ def _run(trainings: list[PackTraining], device: str, watch: Watch) -> None:
                 for training in current:
                     training.save()
                 watch.saved(", ".join(f"{t.iteration:,} of {t.total:,}" for t in current))
-        for training in current:
-            if watch.every_s is not None and len(trainings) > 1:
+        if watch.every_s is not None and len(trainings) > 1:
+            for training in current:
                 training.save()  # the next pack may be interrupted
-        waiting = [training for training in waiting if training not in current]
     progress.close(done())
-
-
-@contextlib.contextmanager
-def _signals(wanted: bool) -> Iterator[list[int]]:
-    """Collect requests to stop instead of dying of them, where that is wanted and possible."""
-    asked: list[int] = []
-    if not wanted or threading.current_thread() is not threading.main_thread():
-        yield asked
-        return
-    kinds = (signal.SIGTERM, signal.SIGINT)
-    before = [signal.signal(kind, lambda number, frame: asked.append(number)) for kind in kinds]
-    try:
-        yield asked
-    finally:
-        for kind, handler in zip(kinds, before, strict=True):
-            signal.signal(kind, handler)
-
-
-@contextlib.contextmanager
-def _arithmetic(packs: Sequence[Mapping[str, Any]]) -> Iterator[None]:
-    """Algorithms that repeat bit for bit; TF32 products only where `precision` says so.
-
-    Denormal numbers count as zero: the momentum of a dead unit decays into them and stays there,
-    where a CPU is slow, and no weight is moved by less than 1e-38.
-    """
-    wanted = {settings["training"]["precision"] for settings in packs}
-    if "tf32" in wanted and len(wanted) > 1:
-        raise TrainError("packs with training.precision tf32 are trained apart from others")
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    backends = torch.backends
-    filling: Any = torch.utils.deterministic
-    before = torch.get_deterministic_debug_mode(), filling.fill_uninitialized_memory
-    benchmark = backends.cudnn.benchmark
-    matmul, convolution = backends.cuda.matmul.allow_tf32, backends.cudnn.allow_tf32
-    flushed = not torch.tensor(torch.finfo(torch.float32).tiny).div(2).item()
-    torch.set_flush_denormal(True)
-    torch.set_deterministic_debug_mode("error")
-    filling.fill_uninitialized_memory = False  # it helps to find errors, and costs time
-    backends.cudnn.benchmark = False
-    backends.cuda.matmul.allow_tf32 = backends.cudnn.allow_tf32 = "tf32" in wanted
-    try:
-        yield
-    finally:
-        torch.set_flush_denormal(flushed)
-        torch.set_deterministic_debug_mode(before[0])
-        filling.fill_uninitialized_memory = before[1]
-        backends.cudnn.benchmark = benchmark
-        backends.cuda.matmul.allow_tf32, backends.cudnn.allow_tf32 = matmul, convolution
-
-
-@contextlib.contextmanager
-def _memory(packs: Sequence[Mapping[str, Any]]) -> Iterator[None]:
-    try:
-        yield
-    except (MemoryError, RuntimeError) as error:
-        # On a CPU torch says so by a RuntimeError like any other.
-        full = isinstance(error, MemoryError | torch.OutOfMemoryError)
-        if not full and not (type(error) is RuntimeError and "allocate memory" in str(error)):
-            raise
-        runs = sum(len(settings["runs"]) for settings in packs)
-        raise TrainError(
-            f"out of memory with {runs} networks at a time; smaller blocks of `seeds` in the grid, "
-            "training.mode graphs or loop, or a smaller training.batch_size need less"
-        ) from None
 
 
 def _digest(raw: xr.Dataset) -> str:

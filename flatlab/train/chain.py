@@ -1,17 +1,17 @@
 """Layers of several networks at once, with their gradients written out.
 
 The weights of a layer are stacked over the runs, (runs, ...), and one kernel serves them all. The
-gradients are written out: for networks this small autograd takes longer than the arithmetic, and a
-step that is a plain sequence of kernels can be recorded as a CUDA graph.
+gradients are written out because autograd takes longer than the arithmetic of networks this small,
+and because a step that is a plain sequence of kernels can be recorded as a CUDA graph.
 
-Vectors are (runs, batch, features). Images are (batch, runs * channels, height, width): one grouped
-convolution computes those of all runs, and what acts on channels one by one (batch norm, pooling)
-is the framework's own layer. `Fold` and `Unfold` lead from one form to the other.
+Vectors are (runs, batch, features). Images are (batch, runs * channels, height, width), so that
+one grouped convolution serves all runs, and operations on single channels (batch norm, pooling) are
+the framework's own. `fold` and `unfold` convert between the two.
 """
 
-from __future__ import annotations
-
-from typing import Any, Protocol
+import functools
+from collections.abc import Callable
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -19,95 +19,86 @@ from torch import Tensor
 aten = torch.ops.aten
 """The kernels that autograd itself calls."""
 
+Gradients = tuple[Tensor | None, list[Tensor]]
+Backward = Callable[[Tensor, bool], Gradients]
+
 
 class Layer(Protocol):
     """A layer of all runs.
 
-    forward returns the output and what `backward` needs; backward returns the gradient with respect
-    to the input (None unless `wanted`) and those of `parameters`, in their order.
+    forward returns the output and the backward pass of this call: from the gradient with respect to
+    the output, and whether that with respect to the input is wanted, to the latter (or None) and
+    the gradients of `parameters`, in their order.
     """
 
     parameters: list[Tensor]
 
-    def forward(self, x: Tensor, training: bool) -> tuple[Tensor, Any]: ...
-
-    def backward(
-        self, saved: Any, gradient: Tensor, wanted: bool
-    ) -> tuple[Tensor | None, list[Tensor]]: ...
+    def forward(self, x: Tensor, training: bool) -> tuple[Tensor, Backward]: ...
 
 
 class Chain:
-    """Layers one after the other."""
+    """A sequence of layers."""
 
     def __init__(self, layers: list[Layer]) -> None:
         self.layers = layers
         self.parameters = [tensor for layer in layers for tensor in layer.parameters]
+        trained = [number for number, layer in enumerate(layers) if layer.parameters]
+        self._lowest = min(trained, default=len(layers))
 
-    def forward(self, x: Tensor, training: bool) -> tuple[Tensor, Any]:
-        tape = []
+    def forward(self, x: Tensor, training: bool) -> tuple[Tensor, Backward]:
+        tape: list[Backward] = []
         for layer in self.layers:
-            x, saved = layer.forward(x, training)
-            tape.append(saved)
-        return x, tape
+            x, backward = layer.forward(x, training)
+            tape.append(backward)
+        return x, functools.partial(self._backward, tape)
 
-    def backward(
-        self, saved: Any, gradient: Tensor, wanted: bool
-    ) -> tuple[Tensor | None, list[Tensor]]:
-        # Nothing is propagated below the first layer with parameters unless the input asks for it.
-        trained = [number for number, layer in enumerate(self.layers) if layer.parameters]
-        last = 0 if wanted else min(trained, default=len(self.layers))
+    def _backward(self, tape: list[Backward], gradient: Tensor, wanted: bool) -> Gradients:
+        # Below the lowest layer with parameters only the gradient of the input is computed.
+        last = 0 if wanted else self._lowest
         result: list[Tensor] = []
         flowing: Tensor | None = gradient
-        for number in range(len(self.layers) - 1, last - 1, -1):
+        for number in range(len(tape) - 1, last - 1, -1):
             assert flowing is not None
-            flowing, gradients = self.layers[number].backward(
-                saved[number], flowing, wanted or number > last
-            )
+            flowing, gradients = tape[number](flowing, wanted or number > last)
             result[:0] = gradients
         return flowing if wanted else None, result
 
 
-class WithoutParameters:
-    """What layers without parameters have in common."""
-
-    parameters: list[Tensor] = []  # noqa: RUF012 - nobody adds to it
-
-    def through(self, saved: Any, gradient: Tensor) -> Tensor:
-        """The gradient with respect to the input."""
-        raise NotImplementedError
-
-    def backward(
-        self, saved: Any, gradient: Tensor, wanted: bool
-    ) -> tuple[Tensor | None, list[Tensor]]:
-        return self.through(saved, gradient) if wanted else None, []
+Applied = tuple[Tensor, Callable[[Tensor], Tensor]]
 
 
-class Fold(WithoutParameters):
+class Function:
+    """A layer without parameters.
+
+    function: from the input to the output and the map between the gradients with respect to them.
+    """
+
+    def __init__(self, function: Callable[[Tensor], Applied]) -> None:
+        self.function = function
+        self.parameters: list[Tensor] = []
+
+    def forward(self, x: Tensor, training: bool) -> tuple[Tensor, Backward]:
+        y, through = self.function(x)
+        return y, lambda gradient, wanted: (through(gradient) if wanted else None, [])
+
+
+def fold(x: Tensor) -> Applied:
     """(runs, batch, channels, height, width) -> (batch, runs * channels, height, width)."""
-
-    def forward(self, x: Tensor, training: bool) -> tuple[Tensor, Any]:
-        runs = len(x)
-        x = x.transpose(0, 1).flatten(1, 2)
-        return x.contiguous(memory_format=image_format(x)), runs
-
-    def through(self, saved: Any, gradient: Tensor) -> Tensor:
-        return gradient.unflatten(1, (saved, -1)).transpose(0, 1)
+    y = x.transpose(0, 1).flatten(1, 2)
+    y = y.contiguous(memory_format=image_format(y))
+    return y, lambda gradient: gradient.unflatten(1, (len(x), -1)).transpose(0, 1)
 
 
-class Unfold(WithoutParameters):
+def unfold(x: Tensor, runs: int) -> Applied:
     """(batch, runs * channels, height, width) -> (runs, batch, features)."""
 
-    def __init__(self, runs: int) -> None:
-        self.runs = runs
+    def through(gradient: Tensor) -> Tensor:
+        gradient = gradient.unflatten(2, (-1, *x.shape[2:])).transpose(0, 1).flatten(1, 2)
+        return gradient.contiguous(memory_format=image_format(x))
 
-    def forward(self, x: Tensor, training: bool) -> tuple[Tensor, Any]:
-        return x.unflatten(1, (self.runs, -1)).transpose(0, 1).flatten(2), x
-
-    def through(self, saved: Any, gradient: Tensor) -> Tensor:
-        gradient = gradient.unflatten(2, (-1, *saved.shape[2:])).transpose(0, 1).flatten(1, 2)
-        return gradient.contiguous(memory_format=image_format(saved))
+    return x.unflatten(1, (runs, -1)).transpose(0, 1).flatten(2), through
 
 
 def image_format(x: Tensor) -> torch.memory_format:
-    """How images lie in memory: channels last on a GPU, whose fast convolutions want it."""
+    """The layout of images in memory: channels last on a GPU, for its fast convolutions."""
     return torch.channels_last if x.is_cuda else torch.contiguous_format

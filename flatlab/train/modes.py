@@ -1,15 +1,12 @@
-"""The networks of a pack under training, in one of three modes.
+"""The networks of a pack during training, in one of three modes.
 
 batched: all of them as one stack, a few kernels for each layer.
-graphs: each of them a stack of its own; on a GPU they run side by side on several streams.
+graphs: each of them as a stack of its own; on a GPU they run side by side on several streams.
 loop: one after the other, by the framework's own modules, autograd and optimizer: the reference.
-A mode is made of the models, the samples and the settings of a pack.
+A mode is constructed from the models, the samples and the settings of a pack.
 """
 
-from __future__ import annotations
-
 import functools
-import itertools
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -19,46 +16,48 @@ from torch import Tensor, nn
 from flatlab.losses import loss_of
 from flatlab.networks import options_of
 from flatlab.splits import Split
-from flatlab.train.optimizers import optimizer_of
+from flatlab.train.optimizers import optimizer_of, tensors_of
 from flatlab.train.stacks import Group
 
 
 class Networks(Protocol):
-    """Several networks that are trained step by step; `run` counts them from 0."""
+    """Several networks that are trained step by step; `run` is a network's number, from 0."""
 
     def load(self, order: Tensor, rates: Tensor) -> None:
-        """What the next steps use: order (steps, runs, batch), sample indices; rates (steps), or
-        (steps, runs) where each run has its own.
+        """Set what the next steps use.
+
+        order: sample indices (steps, runs, batch).  rates: (steps), or (steps, runs) if each run
+        has its own.
         """
 
     def step(self) -> None:
-        """One step of all runs that are not left out."""
+        """Take one step of all runs that are not left out."""
 
     def leave_out(self, run: int) -> None:
-        """From now on a run stands still: it stays as it is, whatever steps the others take."""
+        """Let a run stand still: it no longer changes, whatever steps the others take."""
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Outputs (runs, samples, outputs) in evaluation mode; inputs (runs or 1, samples, ...)."""
 
     def read(self, run: int) -> dict[str, Tensor]:
-        """A copy of all that one run is.
+        """A copy of the whole state of one run.
 
-        `model.<name>`, its state dictionary, and `update.<...>` and `drawn`, what else its next
-        steps depend on: the state of the optimizer, and that of the generator in the mode `loop`.
+        `model.<name>`: its state dictionary.  `update.<...>`: the state of the optimizer.  `drawn`:
+        the state of the random generator, in mode `loop`.
         """
 
     def write(self, run: int, state: Mapping[str, Tensor]) -> None:
-        """Make one run what `read` returned."""
+        """Set one run to a state that `read` returned."""
 
     def finite(self) -> list[bool]:
-        """Whether all numbers of a run's model are finite."""
+        """Whether all numbers of each run's model are finite."""
 
 
 class Loop:
     """One network after the other, by the framework's own means.
 
-    What a network draws in a step, as of drop path, comes from torch's generator, which each run
-    finds in a state of its own: the one that its seed gives, and then as its last step left it.
+    What a network draws in a step, for example for drop path, comes from torch's generator. Each
+    run has its own state of it, which its seed gives at first and then each step leaves behind.
     """
 
     def __init__(self, models: list[nn.Module], split: Split, settings: Mapping[str, Any]) -> None:
@@ -111,11 +110,7 @@ class Loop:
                 model.train(was)
 
     def _tensors(self, run: int) -> dict[str, Tensor]:
-        model, update = self.models[run], self.updates[run]
-        tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
-        for number, parameter in enumerate(model.parameters()):
-            for part, tensor in enumerate(self.optimizer.state_of(update, parameter)):
-                tensors[f"update.{number}.{part}"] = tensor
+        tensors = tensors_of(self.models[run], self.updates[run], self.optimizer)
         return {**tensors, "drawn": self.drawn[run]}
 
     def read(self, run: int) -> dict[str, Tensor]:
@@ -132,25 +127,20 @@ class Loop:
 
 
 class Stacks:
-    """Networks in stacks: one of all of them, or one of each."""
+    """Networks in stacks: all of them in one, or each in its own."""
 
     def __init__(
-        self,
-        models: list[nn.Module],
-        split: Split,
-        settings: Mapping[str, Any],
-        together: bool,
+        self, models: list[nn.Module], split: Split, settings: Mapping[str, Any], together: bool
     ) -> None:
         parts = [models] if together else [[model] for model in models]
         rules = options_of(settings["network"]).layers()
         self.groups = [Group(part, split, settings["training"], rules) for part in parts]
-        width = len(parts[0])
-        self.place = [divmod(run, width) for run in range(len(models))]
+        self.runs, self.width = len(models), len(parts[0])
 
     def load(self, order: Tensor, rates: Tensor) -> None:
-        width = order.shape[1] // len(self.groups)
-        many = [rates] * len(self.groups) if rates.ndim == 1 else rates.split(width, 1)
-        for group, *of_group in zip(self.groups, order.split(width, 1), many, strict=True):
+        several = [rates] * len(self.groups) if rates.ndim == 1 else rates.split(self.width, 1)
+        orders = order.split(self.width, 1)
+        for group, *of_group in zip(self.groups, orders, several, strict=True):
             group.load(*of_group)
 
     def step(self) -> None:
@@ -158,23 +148,18 @@ class Stacks:
             group.step()
 
     def leave_out(self, run: int) -> None:
-        group, number = self.place[run]
-        self.groups[group].leave_out(number)
+        self.groups[run // self.width].leave_out(run % self.width)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        sets = inputs.split(len(self.place) // len(self.groups)) if len(inputs) > 1 else [inputs]
-        given = sets if len(sets) > 1 else itertools.repeat(sets[0], len(self.groups))
-        return torch.cat(
-            [group.whole().forward(x) for group, x in zip(self.groups, given, strict=True)]
-        )
+        sets = inputs.expand(self.runs, *inputs.shape[1:]).split(self.width)
+        pairs = zip(self.groups, sets, strict=True)
+        return torch.cat([group.whole().forward(given) for group, given in pairs])
 
     def read(self, run: int) -> dict[str, Tensor]:
-        group, number = self.place[run]
-        return self.groups[group].whole().read(number)
+        return self.groups[run // self.width].whole().read(run % self.width)
 
     def write(self, run: int, state: Mapping[str, Tensor]) -> None:
-        group, number = self.place[run]
-        self.groups[group].whole().write(number, state)
+        self.groups[run // self.width].whole().write(run % self.width, state)
 
     def finite(self) -> list[bool]:
         return [good for group in self.groups for good in group.whole().finite()]

@@ -1,6 +1,4 @@
-"""When: the learning rate of each step, and the steps at which something is recorded."""
-
-from __future__ import annotations
+"""Schedules: the learning rate of each step, and the steps at which something is recorded."""
 
 import functools
 import math
@@ -10,11 +8,11 @@ from typing import Any
 import numpy as np
 
 RATE_STREAM = 2
-"""Keeps the draw of a learning rate apart from other uses of a run's seed."""
+"""Separates the draw of a learning rate from other uses of a run's seed."""
 
 
 def drawn_rates(training: Mapping[str, Any], seeds: Sequence[int]) -> np.ndarray | None:
-    """The `lr` that each seed draws, log-uniform from low to high; None where all have one."""
+    """The `lr` that each seed draws, log-uniform from low to high; None if all share one."""
     if not isinstance(training["lr"], Mapping):
         return None
     ends = np.log([training["lr"]["low"], training["lr"]["high"]])
@@ -26,9 +24,9 @@ def learning_rates(
 ) -> np.ndarray:
     """The learning rates of the steps first, first + 1, ..., of a training of `total` steps.
 
-    (steps), or (steps, runs) where each seed draws its own.
+    (steps), or (steps, runs) if each seed draws its own.
     constant: `lr`.  step: `lr` times `decay` for each of the `milestones` (fractions of the whole
-    training) that lies behind.  warmup-linear: rises linearly to `lr` over the fraction `warmup` of
+    training) that has passed.  warmup-linear: rises linearly to `lr` over the fraction `warmup` of
     the training, then falls linearly to zero.  cosine: falls from `lr` to zero as half a cosine.
     """
     step = np.arange(first, first + count)
@@ -37,14 +35,14 @@ def learning_rates(
     if training["schedule"] == "cosine":
         sequences = [_cosine(float(rate), total)[step] for rate in np.atleast_1d(lr)]
         return sequences[0] if drawn is None else np.stack(sequences, axis=1)
-    return np.multiply.outer(_share_of_rate(training, total, step), lr)
+    return np.multiply.outer(_factors(training, total, step), lr)
 
 
 @functools.lru_cache(maxsize=64)
 def _cosine(lr: float, total: int) -> np.ndarray:
     """The rates lr (1 + cos(pi t / total)) / 2 of the steps t, each computed from the one before.
 
-    So does torch's CosineAnnealingLR, and these are the same bits.
+    That is how torch's CosineAnnealingLR computes them, to the same bits.
     """
     rates = [lr]
     for step in range(1, total):
@@ -53,10 +51,10 @@ def _cosine(lr: float, total: int) -> np.ndarray:
     return np.array(rates)
 
 
-def _share_of_rate(training: Mapping[str, Any], total: int, step: np.ndarray) -> np.ndarray:
-    """What each step takes of `lr`: (steps)."""
+def _factors(training: Mapping[str, Any], total: int, step: np.ndarray) -> np.ndarray:
+    """The factor of `lr` in each step: (steps)."""
     if training["schedule"] == "step":
-        milestones = [round(share * total) for share in training["milestones"]]
+        milestones = [round(fraction * total) for fraction in training["milestones"]]
         return training["decay"] ** np.searchsorted(milestones, step, side="right")
     if training["schedule"] == "warmup-linear":
         peak = training["warmup"] * total
@@ -66,10 +64,10 @@ def _share_of_rate(training: Mapping[str, Any], total: int, step: np.ndarray) ->
 
 
 def steps_of(schedule: Any, total: int) -> list[int]:
-    """The steps (0: before the first one) of a schedule, in order, at most `total`.
+    """The steps of a schedule in order, from 0 (before the first step) to at most `total`.
 
-    none; {every: k}; {log_spaced: n}, at most n steps evenly spaced in their logarithm from 1 to
-    the end, and 0; or a list of steps.
+    none; {every: k}; {log_spaced: n}, 0 and at most n steps evenly spaced in their logarithm from 1
+    to the end; or a list of steps.
     """
     if schedule == "none":
         return []

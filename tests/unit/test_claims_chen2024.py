@@ -50,17 +50,9 @@ CURVES: dict[tuple[str, str], tuple[dict, dict | None]] = {
 # claim -> loadings on one factor of a table where it holds, where it fails, and is undecided
 LOADINGS = {
     "c1": ({G: ONE, MLS: ONE}, {MLS: UP}, {G: UP, MLS: UP}),
-    "c2": (
-        {VOLUME: UP, S: UP, MLS: UP},
-        {VOLUME: UP, S: UP, MLS: DOWN},
-        {VOLUME: UP, S: UP},
-    ),
+    "c2": ({VOLUME: UP, S: UP, MLS: UP}, {VOLUME: UP, S: UP, MLS: DOWN}, {VOLUME: UP, S: UP}),
     "c3": ({S: UP, LOSS: UP}, {S: UP, LOSS: DOWN}, {S: UP}),
-    "c4": (
-        {MLS: UP, LOSS: UP},
-        {VOLUME: UP, DIMENSION: UP, LOSS: UP},
-        {MLS: UP, LOSS: WEAK},
-    ),
+    "c4": ({MLS: UP, LOSS: UP}, {VOLUME: UP, DIMENSION: UP, LOSS: UP}, {MLS: UP, LOSS: WEAK}),
     "c5": (
         {C: UP, MLS: UP, D: DOWN, LOSS: UP},
         {C: UP, MLS: UP, D: DOWN, LOSS: DOWN},

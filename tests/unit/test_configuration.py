@@ -164,11 +164,7 @@ BAD_GRIDS = {
         "he-norma",
         ["network.initialization", "did you mean 'he-normal'"],
     ),
-    "activation left out": (
-        ("network", "activation"),
-        DELETE,
-        ["network.activation is missing"],
-    ),
+    "activation left out": (("network", "activation"), DELETE, ["network.activation is missing"]),
     "unknown data set of a setting": (("settings", 0, "set"), "digit", ["settings[0].set"]),
     "contradiction in a setting": (
         ("settings", 0, "label_smoothing"),
@@ -480,10 +476,7 @@ def test_the_default_mode_is_that_of_the_network(network: str, mode: str, tmp_pa
     [
         ({"iterations": 12_000}, "12,000 iterations"),
         ({"iterations": None, "epochs": 90}, "90 epochs"),
-        (
-            {"iterations": None, "epochs": 9, "stop": {"every": 10, "loss": 0.1}},
-            "at most 9 epochs",
-        ),
+        ({"iterations": None, "epochs": 9, "stop": {"every": 10, "loss": 0.1}}, "at most 9 epochs"),
     ],
 )
 def test_the_length_of_a_training_in_words(training: dict, words: str, tmp_path: Path) -> None:
@@ -532,10 +525,7 @@ def test_dense_checkpoints_beyond_the_budget_are_not_kept(tmp_path: Path) -> Non
     [
         ({"low": 0.2, "high": 0.1}, "training.lr: low must not be above high"),
         ({"low": -0.2, "high": 0.1}, "training.lr.low: expected `float` > 0.0"),
-        (
-            {"low": 0.1, "hihg": 0.2},
-            "training.lr: object contains unknown field `hihg`",
-        ),
+        ({"low": 0.1, "hihg": 0.2}, "training.lr: object contains unknown field `hihg`"),
         ({"low": 0.1}, "training.lr.high is missing"),
         ("fast", "allowed: number > 0 or keys low, high"),
     ],

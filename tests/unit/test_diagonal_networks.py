@@ -155,8 +155,7 @@ def test_a_coefficient_of_zero_has_no_printed_scale_but_the_right_one(normal):
 
 
 @pytest.mark.parametrize(
-    "model",
-    [nn.Linear(WIDTH, 1), Diagonal(WIDTH, 2), nn.Sequential(Diagonal(WIDTH, 1), nn.ReLU())],
+    "model", [nn.Linear(WIDTH, 1), Diagonal(WIDTH, 2), nn.Sequential(Diagonal(WIDTH, 1), nn.ReLU())]
 )
 def test_other_networks_are_refused_in_a_sentence(model):
     with pytest.raises(MeasureError, match="diagonal linear networks with one output"):

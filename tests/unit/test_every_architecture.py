@@ -182,8 +182,7 @@ ZOO: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     ),
     "three dimensions": (
         lambda: S(
-            *(nn.Conv3d(2, 4, 2), nn.GroupNorm(2, 4), nn.Tanh(), nn.Flatten()),
-            nn.Linear(32, 3),
+            *(nn.Conv3d(2, 4, 2), nn.GroupNorm(2, 4), nn.Tanh(), nn.Flatten()), nn.Linear(32, 3)
         ),
         (2, 3, 3, 3),
     ),
@@ -571,12 +570,7 @@ def test_every_quantity_is_its_definition(name: str) -> None:
 def test_the_authors_conventions_are_as_described(name: str) -> None:
     """Three singular values, total derivatives, Frobenius norms, 1e-4, mean-mse, |J x|^2 / M."""
     model, inputs = network(name)
-    report = measure(
-        model,
-        inputs,
-        costly=COSTLY,
-        conventions="chen-code",
-    )
+    report = measure(model, inputs, costly=COSTLY, conventions="chen-code")
     expected = reference(name, chen_code=True)
     for key in expected.keys() - {"layers", "violations"}:
         value = expected[key]
@@ -587,12 +581,7 @@ def test_the_authors_conventions_are_as_described(name: str) -> None:
 def test_float32_agrees_to_four_digits(name: str) -> None:
     model, inputs = network(name)
     exact = measure(model, inputs, costly=COSTLY)
-    rounded = measure(
-        model,
-        inputs.float(),
-        costly=COSTLY,
-        dtype="float32",
-    )
+    rounded = measure(model, inputs.float(), costly=COSTLY, dtype="float32")
     for key in QUANTITIES.keys() - {"violations", "corrected_bound", "samples_rank_deficient"}:
         close = {"rel": 1e-4, "abs": 1e-3 if "volume" in key else 1e-6}
         assert rounded[key].values == pytest.approx(exact[key].values, nan_ok=True, **close), key
@@ -603,12 +592,7 @@ def test_float32_agrees_to_four_digits(name: str) -> None:
 def test_the_batch_size_does_not_matter(name: str, batch_size: int) -> None:
     model, inputs = network(name)
     together = measure(model, inputs, costly=COSTLY)
-    apart = measure(
-        model,
-        inputs,
-        costly=COSTLY,
-        batch_size=batch_size,
-    )
+    apart = measure(model, inputs, costly=COSTLY, batch_size=batch_size)
     for key in QUANTITIES:
         assert apart[key].values == pytest.approx(
             together[key].values, rel=1e-11, abs=1e-13, nan_ok=True

@@ -378,10 +378,7 @@ REFUSED = {
         custom(lambda self, h: h, lambda f: f.detach()),
         ["not connected", "remove detach"],
     ),
-    "a detached layer": (
-        custom(lambda self, h: h.detach()),
-        ["not connected", "detach"],
-    ),
+    "a detached layer": (custom(lambda self, h: h.detach()), ["not connected", "detach"]),
     "frozen parameters": (
         lambda: sequence()().requires_grad_(False),
         ["no parameter", "requires_grad_(True)"],

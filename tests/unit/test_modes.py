@@ -16,11 +16,12 @@ from flatlab.splits import Split, prepare
 from flatlab.train import train_packs
 from flatlab.train.builder import NotStackable, stack
 from flatlab.train.initializations import initialize
-from flatlab.train.layers.max_pool import MaxPool
+from flatlab.train.layers.max_pool import max_pool, max_pool_by_windows
 from flatlab.train.modes import MODES
 from flatlab.train.optimizers import optimizer_of
+from flatlab.train.recorded import Recorded
 from flatlab.train.schedules import drawn_rates, learning_rates
-from flatlab.train.stacks import Recorded, Stack
+from flatlab.train.stacks import Stack
 from tests.packs import DATA, GIVEN, TRAINING, images, settings, small
 
 EXACT = 1e-10
@@ -167,10 +168,7 @@ def test_the_loop_is_what_one_writes_with_the_framework(rule):
         update = torch.optim.Adam(model.parameters(), lr=training["lr"], weight_decay=decay)
     else:
         update = torch.optim.SGD(
-            model.parameters(),
-            lr=training["lr"],
-            momentum=training["momentum"],
-            weight_decay=decay,
+            model.parameters(), lr=training["lr"], momentum=training["momentum"], weight_decay=decay
         )
     total = training["iterations"]
     scheduler = {
@@ -372,17 +370,13 @@ def test_pooling_by_windows_is_pooling(shape, size, normal):
     x = normal(*shape)
     if min(shape[2:]) < size:
         return
-    layer = MaxPool(size)
-    y, saved = layer.forward(x, True)
-    other, by_windows = layer._by_windows(x)
-    assert torch.equal(y, other)
-    gradient = normal(*y.shape, seed=1)
-    through = layer.through(saved, gradient)
-    assert torch.equal(through, layer._through_windows(*by_windows, gradient))
-    x.requires_grad_()
-    expected = nn.functional.max_pool2d(x, size)
-    assert torch.equal(expected.detach(), y)
-    assert torch.equal(torch.autograd.grad(expected, x, gradient)[0], through)
+    expected = nn.functional.max_pool2d(x.requires_grad_(), size)
+    gradient = normal(*expected.shape, seed=1)
+    (through,) = torch.autograd.grad(expected, x, gradient)
+    for pool in (max_pool, max_pool_by_windows):
+        y, backward = pool(x.detach(), size)
+        assert torch.equal(y, expected.detach())
+        assert torch.equal(backward(gradient), through)
 
 
 @pytest.mark.parametrize(

@@ -330,16 +330,8 @@ REFUSED = {
         ["chen2026"],
         ["chen2026 is not built at scale demo; build it with: snakemake chen2026"],
     ),
-    "a figure without its table": (
-        _unpublished_table,
-        ["chen2026_figH8"],
-        [f"{UNLIKE}mlp-grid"],
-    ),
-    "a figure of another table": (
-        _other_table,
-        ["chen2026_figH8"],
-        [f"{UNLIKE}mlp-grid"],
-    ),
+    "a figure without its table": (_unpublished_table, ["chen2026_figH8"], [f"{UNLIKE}mlp-grid"]),
+    "a figure of another table": (_other_table, ["chen2026_figH8"], [f"{UNLIKE}mlp-grid"]),
     "a figure of other correlations": (
         _other_correlations,
         ["chen2026_figH8"],
@@ -375,7 +367,7 @@ REFUSED = {
         ["mlp-grid", "chen2026_figH8", "chen2024_fig1"],
         [
             "the published table of lenet-grid is not the one of chen2024_fig1; "
-            "publish this as well: lenet-grid",
+            "publish this as well: lenet-grid"
         ],
     ),
     "no page to show them": (_no_readme, [], ["README.md does not exist"]),

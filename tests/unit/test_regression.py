@@ -271,13 +271,13 @@ class TestMeasured:
 
 
 def test_a_layer_of_bumps_is_found_by_autograd_too(normal):
-    from flatlab.train.layers.gaussian import GaussianBump
+    from flatlab.train.layers.gaussian import gaussian
 
     x = (0.1 * normal(4, 7)).requires_grad_()
-    y, saved = GaussianBump(0.05).forward(x.detach(), True)
+    y, backward = gaussian(x.detach(), 0.05)
     expected = Gaussian()(x)
     assert torch.allclose(y, expected.detach(), rtol=1e-14)
     gradient = normal(4, 7, seed=1)
     (through,) = torch.autograd.grad(expected, x, gradient)
-    assert torch.allclose(GaussianBump(0.05).through(saved, gradient), through, rtol=1e-12)
+    assert torch.allclose(backward(gradient), through, rtol=1e-12)
     assert isinstance(Gaussian(), nn.Module)

@@ -15,11 +15,7 @@ from tests.packs import small
 EXACT = 1e-10
 MODES = ["batched", "graphs", "loop"]
 DATA = {"set": "stripes", "classes": "all", "scaling": "unit"}
-NETWORK = {
-    **small("mlp"),
-    "initialization": "framework",
-    "initialization_steps": 30,
-}
+NETWORK = {**small("mlp"), "initialization": "framework", "initialization_steps": 30}
 TRAINING = {
     "lr": 0.1,
     "batch_size": 10,

@@ -204,10 +204,7 @@ def test_every_stand_in_is_large_enough_and_can_be_built(scale, least):
 NETWORK = {
     "name": "timm",
     "initialization": "xavier-linear",
-    "options": {
-        "model": "resnet10t",
-        "arguments": {"channels": [4, 4, 8, 8], "stem_width": 4},
-    },
+    "options": {"model": "resnet10t", "arguments": {"channels": [4, 4, 8, 8], "stem_width": 4}},
 }
 STRIPES = {**DATA, "set": "stripes", "pixels": 16}
 

@@ -45,9 +45,7 @@ FIGURES["figH8"] = Pairs(
 """
 """The one figure, of two of its quantities."""
 
-KEPT = {
-    "flatlab/metrics/[a-z]*.py": {"accuracy.py", "geometry.py"},
-}
+KEPT = {"flatlab/metrics/[a-z]*.py": {"accuracy.py", "geometry.py"}}
 LEAKING = ("OMP_", "MKL_", "OPENBLAS_", "PYTHON", "SNAKEMAKE", "FLATLAB", "PYTEST")
 TIMEOUT_S = 300
 JOB = re.compile(r"^(?:local)?rule (\w+):\n((?:    .*\n)*)", re.MULTILINE)

@@ -144,14 +144,8 @@ EDITS = {
     "architecture": ("networks/diagonal_linear.py", with_network("diagonal-linear")),
     "data set": ("data/sparse_regression.py", matching("prepare sparse-regression")),
     "family": ("metrics/hessian.py", matching(r"measure \S+ \S*\bhessian\b.*")),
-    "simulation": (
-        "simulations/representativeness.py",
-        matching("measure representativeness .*"),
-    ),
-    "template": (
-        "plotting/pairs.py",
-        lambda name, job: job.get("template") == "pairs",
-    ),
+    "simulation": ("simulations/representativeness.py", matching("measure representativeness .*")),
+    "template": ("plotting/pairs.py", lambda name, job: job.get("template") == "pairs"),
     "figure of its own kind": ("papers/chen2026/fig5.py", matching("draw chen2026_fig5")),
     "claims of a paper": ("papers/petzka2021/claims.py", matching(r"verify petzka2021_\w+")),
     "tables of runs": ("tables/runs.py", matching(r"table \S+-grid")),

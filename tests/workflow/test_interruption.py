@@ -30,7 +30,7 @@ def test_a_job_that_is_asked_to_stop_goes_on_in_the_next_run_to_the_same_bytes(l
         stopped = lab.finish(run, succeeds=False).output
         assert time.monotonic() - asked < 10
         assert f"stopped by {request.name} after" in stopped
-        assert "the next run goes on" in stopped
+        assert "the next run continues from there" in stopped
         before, reached = reached, _steps(stopped)
         assert before < reached < STEPS
         assert (unfinished / "state.safetensors").exists()

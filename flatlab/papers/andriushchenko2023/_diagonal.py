@@ -1,7 +1,5 @@
 """Claims about diagonal linear networks: which sharpness predicts their test loss."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

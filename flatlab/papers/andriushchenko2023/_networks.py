@@ -1,7 +1,5 @@
 """The diagonal linear networks that fit their data: andriushchenko2023, Figure 7."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import xarray as xr

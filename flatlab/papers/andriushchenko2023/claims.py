@@ -5,8 +5,6 @@ linear networks, is judged twice: with the scales for which the paper's formulas
 the ending -printed, with the scales that it prints.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

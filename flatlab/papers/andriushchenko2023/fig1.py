@@ -1,7 +1,5 @@
 """andriushchenko2023, Figure 1: adaptive sharpness of a linear model whose weights are scaled."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """andriushchenko2023, Figure 7: what predicts the test loss of diagonal linear networks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

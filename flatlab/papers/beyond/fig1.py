@@ -1,7 +1,5 @@
 """beyond, Figure 1: where and when the inequality of linear stability holds in a VGG network."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """beyond, Figure 3: correlations between networks depend on when they are measured."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -4,8 +4,7 @@ from flatlab.plan import Forest, Own, Paper
 from flatlab.plotting import captions
 
 PAPER = Paper(
-    title="Figures of our own, on the networks trained for the papers",
-    citation="this project",
+    title="Figures of our own, on the networks trained for the papers", citation="this project"
 )
 
 NAMES = {

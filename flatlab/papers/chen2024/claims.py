@@ -4,8 +4,6 @@ Sharpness in the claims is sqrt(S), G the mean of |J|_F^2, C and D the bounds of
 are those of chen2026; pair plots show the first four seeds of the five settings.
 """
 
-from __future__ import annotations
-
 from flatlab.claims import Claim, Claims, Evidence
 from flatlab.claims.curves import Sweep
 from flatlab.claims.judges import negative, positive

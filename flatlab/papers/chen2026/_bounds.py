@@ -4,8 +4,6 @@ They are theorems where no weights are shared, and proxies in convolutional netw
 violations are counted and not judged.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise

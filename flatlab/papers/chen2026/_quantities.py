@@ -1,7 +1,5 @@
 """What the claims of chen2026 and chen2024 are about: quantities, grids, settings, correlations."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from flatlab.claims import Claim

@@ -3,8 +3,6 @@
 Quantities are given in the papers' words.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ They are about networks trained on ImageNet. For a stand-in they are `not run`, 
 reported beside that verdict.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

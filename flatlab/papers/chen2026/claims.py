@@ -5,8 +5,6 @@ kappa is the relative flatness of the last layer. "Weak" means below 0.3. I is i
 the first checkpoint with a training loss below 1e-2 to the end.
 """
 
-from __future__ import annotations
-
 from itertools import permutations
 
 from flatlab.claims import Claim, Claims, Evidence

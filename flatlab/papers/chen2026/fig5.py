@@ -1,7 +1,5 @@
 """chen2026, Figure 5: normalized MLS against elementwise-adaptive sharpness of vision networks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Regressions of the line: the networks of a grid by the frequency of their initialization."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import xarray as xr

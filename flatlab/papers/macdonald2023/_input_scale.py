@@ -1,7 +1,5 @@
 """Claims about networks on inputs of three scales: which grows more, sharpness or Jacobian norm."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import pairwise
 

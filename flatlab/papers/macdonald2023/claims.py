@@ -1,7 +1,5 @@
 """macdonald2023: what the paper says of its figures and tables."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from flatlab.claims import Claim, Claims, Evidence

@@ -1,7 +1,5 @@
 """macdonald2023, Figure 32: eight points fitted from rough and from smooth initializations."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

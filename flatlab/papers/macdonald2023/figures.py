@@ -57,18 +57,12 @@ OF_NORMS: dict[str, Any] = {
 
 PRINTED_GAUSSIAN = {
     "jacobian_norm": {"framework": (326.80, 182.51), "low-frequency": (84.07, 49.30)},
-    "hessian_lambda_max": {
-        "framework": (13517.61, 3871.97),
-        "low-frequency": (18353.54, 5751.98),
-    },
+    "hessian_lambda_max": {"framework": (13517.61, 3871.97), "low-frequency": (18353.54, 5751.98)},
     "first_layer_norm": {"framework": (9.09, 0.34), "low-frequency": (0.56, 0.02)},
 }
 PRINTED_RELU = {
     "jacobian_norm": {"high-frequency": (121.59, 80.79), "framework": (42.96, 7.82)},
-    "hessian_lambda_max": {
-        "high-frequency": (14211.05, 4767.26),
-        "framework": (9922.45, 3330.37),
-    },
+    "hessian_lambda_max": {"high-frequency": (14211.05, 4767.26), "framework": (9922.45, 3330.37)},
     "first_layer_norm": {"high-frequency": (9.61, 0.28), "framework": (9.56, 0.16)},
 }
 """Mean and standard deviation over 10 trials, as in the paper's tables 1 and 2."""

@@ -1,7 +1,5 @@
 """Means with their deviations by class separation: how both figures summarize and draw them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -6,8 +6,6 @@ those of Figure 3 also, with the ending -reversed, on the paper's experiment wit
 separations that this code has.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

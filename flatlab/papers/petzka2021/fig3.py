@@ -1,7 +1,5 @@
 """petzka2021, Figure 3: does relative flatness predict the generalization gap, by separation."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """petzka2021, Figure 4: the approximated generalization bound beside the generalization gap."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

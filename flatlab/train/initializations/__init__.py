@@ -1,19 +1,12 @@
 """Initializations: one file each, whose stem is the value of `network.initialization`.
 
-Each file has `draw(model)`, which draws the weights from torch's global generator; it is called
-with this generator seeded by the run, on a network that was built with the same seed. One that also
-fits the weights to something has `fit(model, steps)`, which returns the fit on its way:
-
-    left        how many steps it still has to take
-    step()      take one
-    state()     all that the steps to come depend on, tensors by name
-    go_on(s)    be where that state was taken
+Each file has `draw(model)`, which draws the weights from torch's global generator; the generator is
+seeded by the run, and the network was built with the same seed. An initialization that then fits
+the weights to something also has `fit(model, steps)`, which returns a `Fit`.
 """
 
-from __future__ import annotations
-
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
@@ -24,21 +17,21 @@ from flatlab.plan import module_of
 
 
 class Fit(Protocol):
-    """What an initialization does with the weights that it has drawn, step by step."""
+    """A fit of initial weights, step by step. It is saved and resumed by its tensors."""
 
-    left: int
+    left: Tensor
+    """The number of steps that remain."""
 
     def step(self) -> None: ...
 
-    def state(self) -> dict[str, Tensor]: ...
-
-    def go_on(self, state: Mapping[str, Tensor]) -> None: ...
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything that the remaining steps depend on, by name; the fit works on these."""
 
 
 def initialize(model: nn.Module, scheme: str, seed: int, steps: int = 10_000) -> None:
-    """Give a network the weights of an initialization, all of its steps included.
+    """Give a network the weights of an initialization, including its fit.
 
-    steps: of one that fits. The global generator is left as it was.
+    steps: of the fit. The global generator is left as it was.
     """
     draw(model, scheme, seed)
     if fit := fit_of(model, scheme, steps):
@@ -55,15 +48,15 @@ def draw(model: nn.Module, scheme: str, seed: int) -> None:
 
 
 def fit_of(model: nn.Module, scheme: str, steps: int) -> Fit | None:
-    """What an initialization does with the weights that `draw` left; None where it does nothing."""
+    """The fit that follows `draw`, or None if the initialization has none."""
     rule = importlib.import_module(module_of("train/initializations", scheme))
     return rule.fit(model, steps) if hasattr(rule, "fit") else None
 
 
 def reset(model: nn.Module, weights: Callable[[Tensor], object] | None = None) -> None:
-    """Draw each module's weights as the framework does; then its weight matrices by `weights`.
+    """Draw the weights of each module as the framework does, then its matrices by `weights`.
 
-    Where `weights` are drawn, the biases beside them start at 0. A `ZeroConv2d` starts at zero.
+    With `weights` the biases start at 0. A `ZeroConv2d` starts at zero.
     """
     for module in model.modules():
         if again := getattr(module, "reset_parameters", None):

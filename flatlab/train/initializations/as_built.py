@@ -1,6 +1,4 @@
-"""The weights that an architecture draws while it is built, by the same seed."""
-
-from __future__ import annotations
+"""The weights that the architecture draws when it is built, with the same seed."""
 
 from torch import nn
 

@@ -1,6 +1,4 @@
-"""The default of each torch module: uniform within 1/sqrt(fan-in), biases too."""
-
-from __future__ import annotations
+"""The default of each torch module: weights and biases uniform within +-1/sqrt(fan-in)."""
 
 from torch import nn
 

@@ -1,7 +1,5 @@
 """Weights from N(0, 2/fan-out); biases 0."""
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 from flatlab.train.initializations import reset

@@ -1,17 +1,15 @@
-"""A start from which a network fits points smoothly: macdonald2023, App. C.3.
+"""A start from which a network fits points with a smooth function: macdonald2023, App. C.3.
 
 The paper starts a Gaussian network from "a wide Gaussian distribution". Here the first linear layer
-is drawn from N(0, 0.035^2), so that it has low frequencies alone, and all else as in `framework`.
+is drawn from N(0, 0.035^2), so that it has low frequencies only, and the rest as in `framework`.
 """
-
-from __future__ import annotations
 
 from torch import nn
 
 from flatlab.train.initializations import reset
 
 NARROW = 0.035
-"""Deviation of the first layer's weights: 256 of them have the norm 0.56 that table 1 prints."""
+"""Standard deviation of the first layer's weights: 256 of them have the norm 0.56 of table 1."""
 
 
 def draw(model: nn.Module) -> None:

@@ -1,11 +1,9 @@
-"""The weights that an architecture draws while it is built, but for its linear layers.
+"""The weights that the architecture draws when it is built, except for its linear layers.
 
-Their weights are uniform with the deviation sqrt(2/(fan-in + fan-out)) of Glorot and Bengio (2010).
-timm draws many of them with a deviation of 0.02, which suits widths of some hundreds: networks with
-widths of some dozens hardly learn from there.
+These have uniform weights with standard deviation sqrt(2/(fan-in + fan-out)) (Glorot and Bengio,
+2010). timm draws many of them with a deviation of 0.02, which suits widths of several hundred:
+networks a few dozen units wide hardly learn from it.
 """
-
-from __future__ import annotations
 
 from torch import nn
 

@@ -1,11 +1,12 @@
-"""Stacked layers: one file for each kind, whose stem is the key that an architecture lists.
+"""Stacked layers: one file for each kind; an architecture lists the stems of those that it needs.
 
-Each file has a layer as `flatlab.train.chain.Layer` describes it, and a function
+Each file has a function
 
     stacked(module, name, builder) -> list[Layer] | None
 
-that makes it of a torch module: None where the module is of another kind, or has a form that the
-layer does not cover. The `builder` holds the tensors of all runs and knows whether the signal is
-folded images or vectors at this point. The engine imports only the files that the options of an
-architecture list (`layers`, see `flatlab.plan.options`): an edit to one affects no other networks.
+that turns a torch module into layers as described by `flatlab.train.chain.Layer`, or returns None
+for a module of another kind or in a form that it does not cover. The `builder` holds the tensors of
+all runs and knows whether the signal consists of folded images or of vectors at this point. The
+engine imports only the files that the options of an architecture list (`layers`, see
+`flatlab.plan.options`), so that nothing else depends on a file.
 """

@@ -1,13 +1,9 @@
 """Batch norm of images, with running averages."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from torch import Tensor, nn
 
 from flatlab.train.builder import Builder
-from flatlab.train.chain import Layer, aten
+from flatlab.train.chain import Backward, Gradients, Layer, aten
 
 
 class BatchNorm:
@@ -25,39 +21,23 @@ class BatchNorm:
         self.mean, self.variance, self.steps = statistics
         self.momentum, self.eps = layer.momentum, layer.eps
 
-    def forward(self, x: Tensor, training: bool) -> tuple[Tensor, Any]:
+    def forward(self, x: Tensor, training: bool) -> tuple[Tensor, Backward]:
         if training:
             self.steps.add_(1)
+        averages = self.mean, self.variance
         y, mean, deviation = aten.native_batch_norm(
-            x,
-            self.weight,
-            self.bias,
-            self.mean,
-            self.variance,
-            training,
-            self.momentum,
-            self.eps,
+            x, self.weight, self.bias, *averages, training, self.momentum, self.eps
         )
-        return y, (x, mean, deviation)
 
-    def backward(
-        self, saved: Any, gradient: Tensor, wanted: bool
-    ) -> tuple[Tensor | None, list[Tensor]]:
-        x, mean, deviation = saved
-        affine = bool(self.parameters)
-        through, of_weight, of_bias = aten.native_batch_norm_backward(
-            gradient,
-            x,
-            self.weight,
-            self.mean,
-            self.variance,
-            mean,
-            deviation,
-            True,
-            self.eps,
-            [wanted, affine, affine],
-        )
-        return through, [of_weight, of_bias] if affine else []
+        def backward(gradient: Tensor, wanted: bool) -> Gradients:
+            affine = bool(self.parameters)
+            needed = [wanted, affine, affine]
+            through, *of_parameters = aten.native_batch_norm_backward(
+                gradient, x, self.weight, *averages, mean, deviation, True, self.eps, needed
+            )
+            return through, of_parameters if affine else []
+
+        return y, backward
 
 
 def stacked(module: nn.Module, name: str, builder: Builder) -> list[Layer] | None:

@@ -1,14 +1,10 @@
-"""Convolutions of images, with zeros beyond the edge."""
-
-from __future__ import annotations
-
-from typing import Any
+"""Convolutions of images, padded with zeros."""
 
 import torch
 from torch import Tensor, nn
 
 from flatlab.train.builder import Builder
-from flatlab.train.chain import Layer, aten
+from flatlab.train.chain import Backward, Gradients, Layer, aten
 
 
 class Convolution:
@@ -21,31 +17,28 @@ class Convolution:
         self.weight, self.bias = weight, bias
         self.parameters = [weight] if bias is None else [weight, bias]
         assert not isinstance(layer.padding, str)
-        self.stride, self.padding, self.dilation = layer.stride, layer.padding, layer.dilation
+        self.geometry = layer.stride, layer.padding, layer.dilation
         self.groups = runs * layer.groups
 
-    def forward(self, x: Tensor, training: bool) -> tuple[Tensor, Any]:
-        geometry = self.stride, self.padding, self.dilation, self.groups
-        return torch.conv2d(x, self.weight, self.bias, *geometry), x
-
-    def backward(
-        self, saved: Any, gradient: Tensor, wanted: bool
-    ) -> tuple[Tensor | None, list[Tensor]]:
+    def forward(self, x: Tensor, training: bool) -> tuple[Tensor, Backward]:
+        y = torch.conv2d(x, self.weight, self.bias, *self.geometry, self.groups)
         biased = self.bias is not None
-        through, of_weight, of_bias = aten.convolution_backward(
-            gradient,
-            saved,
-            self.weight,
-            [len(self.weight)] if biased else None,
-            self.stride,
-            self.padding,
-            self.dilation,
-            False,
-            [0, 0],
-            self.groups,
-            [wanted, True, biased],
-        )
-        return through, [of_weight, of_bias] if biased else [of_weight]
+
+        def backward(gradient: Tensor, wanted: bool) -> Gradients:
+            through, *of_parameters = aten.convolution_backward(
+                gradient,
+                x,
+                self.weight,
+                [len(self.weight)] if biased else None,
+                *self.geometry,
+                False,  # not transposed, which would use the next argument
+                [0, 0],
+                self.groups,
+                [wanted, True, biased],
+            )
+            return through, of_parameters[: len(self.parameters)]
+
+        return y, backward
 
 
 def stacked(module: nn.Module, name: str, builder: Builder) -> list[Layer] | None:

@@ -1,27 +1,20 @@
-"""Vectors of what was images, or of several axes."""
+"""Flattening: images, or samples with several axes, become vectors."""
 
-from __future__ import annotations
-
-from typing import Any
+import functools
 
 from torch import Tensor, nn
 
 from flatlab.train.builder import Builder
-from flatlab.train.chain import Layer, Unfold, WithoutParameters
+from flatlab.train.chain import Applied, Function, Layer, unfold
 
 
-class Flatten(WithoutParameters):
+def flatten(x: Tensor) -> Applied:
     """(runs, batch, ...) -> (runs, batch, features)."""
-
-    def forward(self, x: Tensor, training: bool) -> tuple[Tensor, Any]:
-        return x.flatten(2), x.shape
-
-    def through(self, saved: Any, gradient: Tensor) -> Tensor:
-        return gradient.reshape(saved)
+    return x.flatten(2), lambda gradient: gradient.reshape(x.shape)
 
 
 def stacked(module: nn.Module, name: str, builder: Builder) -> list[Layer] | None:
     if type(module) is not nn.Flatten or (module.start_dim, module.end_dim) != (1, -1):
         return None
     folded, builder.folded = builder.folded, False
-    return [Unfold(builder.runs) if folded else Flatten()]
+    return [Function(functools.partial(unfold, runs=builder.runs) if folded else flatten)]

@@ -1,24 +1,17 @@
 """The mean over all pixels of a channel."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from torch import Tensor, nn
 
 from flatlab.train.builder import Builder
-from flatlab.train.chain import Layer, WithoutParameters
+from flatlab.train.chain import Applied, Function, Layer
 
 
-class GlobalAveragePool(WithoutParameters):
-    def forward(self, x: Tensor, training: bool) -> tuple[Tensor, Any]:
-        return x.mean((2, 3), keepdim=True), x.shape
-
-    def through(self, saved: Any, gradient: Tensor) -> Tensor:
-        return (gradient / (saved[2] * saved[3])).expand(saved)
+def global_average_pool(x: Tensor) -> Applied:
+    pixels = x.shape[2] * x.shape[3]
+    return x.mean((2, 3), keepdim=True), lambda gradient: (gradient / pixels).expand(x.shape)
 
 
 def stacked(module: nn.Module, name: str, builder: Builder) -> list[Layer] | None:
     if type(module) is not nn.AdaptiveAvgPool2d or module.output_size not in (1, (1, 1)):
         return None
-    return [*builder.fold(), GlobalAveragePool()]
+    return [*builder.fold(), Function(global_average_pool)]

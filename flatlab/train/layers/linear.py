@@ -1,14 +1,10 @@
 """Linear layers."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
 from flatlab.train.builder import Builder
-from flatlab.train.chain import Layer
+from flatlab.train.chain import Backward, Gradients, Layer
 
 
 class Linear:
@@ -18,18 +14,17 @@ class Linear:
         self.weight, self.bias = weight, bias
         self.parameters = [weight] if bias is None else [weight, bias]
 
-    def forward(self, x: Tensor, training: bool) -> tuple[Tensor, Any]:
-        weight = self.weight.transpose(1, 2)
-        y = x @ weight if self.bias is None else torch.baddbmm(self.bias[:, None], x, weight)
-        return y, x
+    def forward(self, x: Tensor, training: bool) -> tuple[Tensor, Backward]:
+        weight, bias = self.weight.transpose(1, 2), self.bias
+        y = x @ weight if bias is None else torch.baddbmm(bias[:, None], x, weight)
 
-    def backward(
-        self, saved: Any, gradient: Tensor, wanted: bool
-    ) -> tuple[Tensor | None, list[Tensor]]:
-        gradients = [gradient.transpose(1, 2) @ saved]
-        if self.bias is not None:
-            gradients.append(gradient.sum(1))
-        return gradient @ self.weight if wanted else None, gradients
+        def backward(gradient: Tensor, wanted: bool) -> Gradients:
+            of_parameters = [gradient.transpose(1, 2) @ x]
+            if bias is not None:
+                of_parameters.append(gradient.sum(1))
+            return gradient @ self.weight if wanted else None, of_parameters
+
+        return y, backward
 
 
 def stacked(module: nn.Module, name: str, builder: Builder) -> list[Layer] | None:

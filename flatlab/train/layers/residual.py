@@ -1,39 +1,30 @@
 """Residual blocks."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from torch import Tensor, nn
 
 from flatlab.networks import Residual
 from flatlab.train.builder import Builder
-from flatlab.train.chain import Chain, Layer
+from flatlab.train.chain import Backward, Chain, Gradients, Layer
 
 
 class Shortcut:
-    """y = body(x) + shortcut(x), where an empty shortcut is the identity."""
+    """y = body(x) + shortcut(x); an empty shortcut is the identity."""
 
     def __init__(self, body: Chain, shortcut: Chain) -> None:
         self.body, self.shortcut = body, shortcut
         self.parameters = [*body.parameters, *shortcut.parameters]
 
-    def forward(self, x: Tensor, training: bool) -> tuple[Tensor, Any]:
-        of_body, body = self.body.forward(x, training)
-        of_shortcut, shortcut = self.shortcut.forward(x, training)
-        return of_body + of_shortcut, (body, shortcut)
+    def forward(self, x: Tensor, training: bool) -> tuple[Tensor, Backward]:
+        of_body, through_body = self.body.forward(x, training)
+        of_shortcut, through_shortcut = self.shortcut.forward(x, training)
 
-    def backward(
-        self, saved: Any, gradient: Tensor, wanted: bool
-    ) -> tuple[Tensor | None, list[Tensor]]:
-        through_body, of_body = self.body.backward(saved[0], gradient, wanted)
-        through_shortcut, of_shortcut = self.shortcut.backward(saved[1], gradient, wanted)
-        through = None
-        if wanted:
-            assert through_body is not None
-            assert through_shortcut is not None
-            through = through_body + through_shortcut
-        return through, [*of_body, *of_shortcut]
+        def backward(gradient: Tensor, wanted: bool) -> Gradients:
+            first, of_parameters = through_body(gradient, wanted)
+            second, more = through_shortcut(gradient, wanted)
+            both = None if first is None or second is None else first + second
+            return both, [*of_parameters, *more]
+
+        return of_body + of_shortcut, backward
 
 
 def stacked(module: nn.Module, name: str, builder: Builder) -> list[Layer] | None:

@@ -1,23 +1,15 @@
 """The hyperbolic tangent."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from torch import Tensor, nn
 
 from flatlab.train.builder import Builder
-from flatlab.train.chain import Layer, WithoutParameters, aten
+from flatlab.train.chain import Applied, Function, Layer, aten
 
 
-class Tanh(WithoutParameters):
-    def forward(self, x: Tensor, training: bool) -> tuple[Tensor, Any]:
-        y = x.tanh()
-        return y, y
-
-    def through(self, saved: Any, gradient: Tensor) -> Tensor:
-        return aten.tanh_backward(gradient, saved)
+def tanh(x: Tensor) -> Applied:
+    y = x.tanh()
+    return y, lambda gradient: aten.tanh_backward(gradient, y)
 
 
 def stacked(module: nn.Module, name: str, builder: Builder) -> list[Layer] | None:
-    return [Tanh()] if type(module) is nn.Tanh else None
+    return [Function(tanh)] if type(module) is nn.Tanh else None

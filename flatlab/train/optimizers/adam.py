@@ -1,12 +1,11 @@
-"""Adam, as torch.optim.Adam defines it with its own betas and epsilon; weight decay is L2."""
+"""Adam as in torch.optim.Adam, with the same betas and epsilon; weight decay is L2."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from flatlab.train.optimizers import by_run
 
@@ -18,8 +17,8 @@ EPSILON = 1e-8
 class Stacked:
     """The update of stacked parameters.
 
-    Its state are the first moments, the second moments, and the number of steps that each run has
-    taken, on which the correction of the moments depends.
+    Its state is the first moments, the second moments, and the number of steps that each run has
+    taken, on which the bias correction of the moments depends.
     """
 
     def __init__(self, parameters: list[Tensor], training: Mapping[str, Any], runs: int) -> None:
@@ -44,23 +43,20 @@ class Stacked:
         torch._foreach_sub_(self.parameters, [by_run(move, rates) for move in moves])
 
 
-def reference(
-    parameters: Iterable[nn.Parameter], training: Mapping[str, Any]
-) -> torch.optim.Optimizer:
+def reference(parameters: list[nn.Parameter], training: Mapping[str, Any]) -> Optimizer:
     return torch.optim.Adam(
         parameters,
         lr=0.0,
         betas=BETAS,
         eps=EPSILON,
         weight_decay=training["weight_decay"],
-        foreach=False,  # one parameter after the other, which rounds in one way on every machine
+        foreach=False,  # one parameter after the other, which rounds the same on every machine
     )
 
 
-def state_of(update: torch.optim.Optimizer, parameter: nn.Parameter) -> list[Tensor]:
+def state_of(update: Optimizer, parameter: nn.Parameter) -> list[Tensor]:
     state = update.state[parameter]
     if not state:
-        state["step"] = torch.tensor(0.0)
-        state["exp_avg"] = torch.zeros_like(parameter)
-        state["exp_avg_sq"] = torch.zeros_like(parameter)
+        first, second = torch.zeros_like(parameter), torch.zeros_like(parameter)
+        state |= {"step": torch.tensor(0.0), "exp_avg": first, "exp_avg_sq": second}
     return [state[name] for name in ("step", "exp_avg", "exp_avg_sq")]

@@ -1,12 +1,11 @@
-"""Stochastic gradient descent with momentum and weight decay, as torch.optim.SGD defines it."""
+"""Stochastic gradient descent with momentum and weight decay, as in torch.optim.SGD."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from flatlab.train.optimizers import by_run
 
@@ -14,7 +13,7 @@ READS = ["momentum", "weight_decay"]
 
 
 class Stacked:
-    """The update of stacked parameters; its state are the momenta, if there are any."""
+    """The update of stacked parameters; its state is the momenta, if any."""
 
     def __init__(self, parameters: list[Tensor], training: Mapping[str, Any], runs: int) -> None:
         self.parameters = parameters
@@ -36,14 +35,12 @@ class Stacked:
             torch._foreach_add_(self.parameters, gradients, alpha=-rate)
 
 
-def reference(
-    parameters: Iterable[nn.Parameter], training: Mapping[str, Any]
-) -> torch.optim.Optimizer:
+def reference(parameters: list[nn.Parameter], training: Mapping[str, Any]) -> Optimizer:
     momentum, decay = training["momentum"], training["weight_decay"]
     return torch.optim.SGD(parameters, lr=0.0, momentum=momentum, weight_decay=decay)
 
 
-def state_of(update: torch.optim.Optimizer, parameter: nn.Parameter) -> list[Tensor]:
+def state_of(update: Optimizer, parameter: nn.Parameter) -> list[Tensor]:
     if not update.param_groups[0]["momentum"]:
         return []
     state = update.state[parameter]

@@ -1,0 +1,177 @@
+"""The quantities of the family `geometry`, in the order of its reports."""
+
+from flatlab.metrics import Quantity
+
+SAMPLE, LAYER, BOTH = ("sample",), ("layer",), ("sample", "layer")
+S_UNITS = "output^2/parameter^2"
+QUANTITIES = {
+    "sharpness": Quantity("sharpness S, mean ||df/dtheta||_F^2", S_UNITS, "chen2026 Eq. 3"),
+    "root_sharpness": Quantity("sqrt(S)", "output/parameter", "chen2026 Eq. 3"),
+    "sharpness_per_sample": Quantity("||df/dtheta||_F^2", S_UNITS, "chen2026 Eq. 3", SAMPLE),
+    "sharpness_per_layer": Quantity(
+        "sharpness of a layer's weights S(W_l), mean ||df/dW_l||_F^2",
+        S_UNITS,
+        "chen2026 Eq. 43",
+        LAYER,
+    ),
+    "bias_sharpness_per_layer": Quantity(
+        "sharpness of a layer's biases S(b_l), mean ||df/db_l||_F^2",
+        S_UNITS,
+        "part of chen2026 Eq. 3",
+        LAYER,
+    ),
+    "elementwise_adaptive_trace": Quantity(
+        "mean sum theta_j^2 ||df/dtheta_j||^2", "output^2", "chen2026 Eq. 52"
+    ),
+    "jacobian_frobenius": Quantity("||J||_F", "output/input", "chen2024 Eq. 6", SAMPLE),
+    "g": Quantity("G, mean ||J||_F^2", "output^2/input^2", "chen2024 Eq. 6"),
+    "mls": Quantity(
+        "maximum local sensitivity MLS, mean ||J||_2", "output/input", "chen2026 Def. 3.7"
+    ),
+    "mls_per_sample": Quantity("||J||_2", "output/input", "chen2026 Def. 3.7", SAMPLE),
+    "sensitivity": Quantity(
+        "||J^l||_2, through layer l alone", "output/layer input", "chen2026 Def. 3.9", BOTH
+    ),
+    "mls_per_layer": Quantity(
+        "maximum local sensitivity to a layer's input, mean ||J^l||_2",
+        "output/layer input",
+        "chen2026 Def. 3.9",
+        LAYER,
+    ),
+    "nmls": Quantity(
+        "network MLS, sum over the layers of mean ||J^l||_2", "mixed", "chen2026 Def. 3.9"
+    ),
+    "weighted_mls": Quantity(
+        "sum over the layers of mean ||J^l||_2 / sqrt(mean ||x^l||^-2)",
+        "output",
+        "chen2026 Prop. F.2",
+    ),
+    "normalized_mls": Quantity(
+        "normalized MLS, mean ||x||^2 ||J||_2^2", "output^2", "chen2026 Def. G.1"
+    ),
+    "input_invariant_mls": Quantity(
+        "mean ||J diag(x)||_F^2", "output^2", "chen2026 Def. F.7, its index corrected"
+    ),
+    "network_input_invariant_mls": Quantity(
+        "sum over the layers of mean ||J^l diag(x^l)||_F^2 / d_l, d_l rows of W_l",
+        "output^2",
+        "chen2026 Prop. F.8, made sharp",
+    ),
+    "log_volume": Quantity(
+        "log volumetric ratio, mean of the sum of ln sigma_k(J)", "ln", "chen2026 Eq. 7"
+    ),
+    "log_volume_per_sample": Quantity("sum of ln sigma_k(J)", "ln", "chen2026 Def. 3.1", SAMPLE),
+    "log_volume_of_three": Quantity(
+        "log_volume of the three largest singular values", "ln", "chen2026, the authors' code"
+    ),
+    "log_mean_volume": Quantity("ln of the mean volumetric ratio", "ln", "chen2026 Def. 3.3"),
+    "network_log_volume": Quantity(
+        "ln of the sum over the layers of the mean volumetric ratio of x^l -> f",
+        "ln",
+        "chen2026 Def. 3.5",
+    ),
+    "local_dimension": Quantity(
+        "local dimensionality, mean participation ratio of J J^T", "1", "chen2026 Def. 3.11"
+    ),
+    "local_dimension_per_sample": Quantity(
+        "participation ratio of J J^T", "1", "chen2026 Eq. 15", SAMPLE
+    ),
+    "bound_a": Quantity("A, mean ||J^1||_2, = MLS", "output/input", "chen2026 Eq. 59"),
+    "bound_b": Quantity(
+        "B = ||W_1||_2 mean(||df/dW_1||_F / ||x||)", "output/input", "chen2026 Eq. 59"
+    ),
+    "bound_c": Quantity(
+        "C = ||W_1||_2 sqrt(mean ||x||^-2) sqrt(S(W_1))", "output/input", "chen2026 Eq. 59"
+    ),
+    "bound_d": Quantity(
+        "D = ||W_1||_2 sqrt(mean ||x||^-2) sqrt(S), the MLS bound",
+        "output/input",
+        "chen2026 Prop. 3.8",
+    ),
+    "nmls_bound": Quantity(
+        "NMLS bound, sqrt(mean sum ||W_l||_2^2/||x^l||^2) sqrt(S)", "mixed", "chen2026 Prop. 3.10"
+    ),
+    "nmls_bound_layerwise": Quantity(
+        "sum over the layers of C_l, a tighter NMLS bound",
+        "mixed",
+        "chen2026 Prop. 3.10, tightened",
+    ),
+    "nmls_bound_with_bias": Quantity(
+        "NMLS bound with (x, 1) for the x of layers that have a bias, and then always finite",
+        "mixed",
+        "chen2026 Prop. 3.10, tightened",
+    ),
+    "layer_bound": Quantity(
+        "C_l = ||W_l||_2 sqrt(mean ||x^l||^-2) sqrt(S(W_l))", "mixed", "chen2026 Eq. 59", LAYER
+    ),
+    "bound_by_norm": Quantity(
+        "the bounds with each norm of a kernel: of its matrix, of the convolution as an operator, "
+        "sqrt(positions) x Frobenius (the authors' code)",
+        "mixed",
+        "chen2026 Eq. 59, Prop. 3.10",
+        ("norm", "bound"),
+    ),
+    "violations": Quantity(
+        "samples with ||J^l||_2 ||x^l|| > ||W_l|| ||df/dW_l||_F; none where weights are not shared",
+        "1",
+        "chen2026 Eq. 5",
+        ("norm", "layer"),
+    ),
+    "corrected_bound": Quantity(
+        "mean ||T_l||_2 ||df/dW_l||_F / sigma_min(U) >= mean ||J^l||_F, T_l the operator, U the "
+        "patches; NaN where they are dependent",
+        "output/layer input",
+        "holds where weights are shared",
+        LAYER,
+    ),
+    "log_volume_bound": Quantity(
+        "bound of log_mean_volume: ln of sqrt(sum (||W_1||_2/||x||)^2N) (n S/N)^(N/2) / n",
+        "ln",
+        "chen2026 Prop. 3.4",
+    ),
+    "network_log_volume_bound": Quantity(
+        "bound of network_log_volume: the same summed over the layers", "ln", "chen2026 Prop. 3.6"
+    ),
+    "matrix_normalized_sharpness": Quantity(
+        "sum over the layers of ||W_l||_2 sqrt(S(W_l))", "output", "chen2026 Def. F.1"
+    ),
+    "relative_flatness": Quantity(
+        "relative flatness kappa_Tr of a layer; large means sharp; NaN where weights are shared",
+        "output^2, or loss",
+        "petzka2021 Def. 3",
+        LAYER,
+    ),
+    "weight_norm": Quantity("||W_l||_2", "1", "chen2026 Eq. 59", LAYER),
+    "reciprocal_input_norm": Quantity(
+        "root mean square of 1/||x^l||", "1/layer input", "chen2026 Eq. 11", LAYER
+    ),
+    "stability_trick_ratio": Quantity(
+        "||df/dW_l||_F / (||Gamma^l||_F ||x^l||), 1 where weights are not shared",
+        "1",
+        "chen2026 Eq. 4",
+        BOTH,
+    ),
+    "linear_stability_ratio": Quantity(
+        "||J^l||_2 ||x^l|| / (||W_l||_2 ||df/dW_l||_F), <= 1 where weights are not shared",
+        "1",
+        "chen2026 Eq. 5",
+        BOTH,
+    ),
+    "shared": Quantity("whether the layer's weights see several positions", "1", "", LAYER),
+    "finite": Quantity(
+        "whether weights, outputs and derivatives are finite; if not, nothing else is a number",
+        "1",
+        "",
+    ),
+    "samples_measured": Quantity("samples in the means", "1", ""),
+    "samples_rank_deficient": Quantity(
+        "samples left out of log_volume: J has a singular value of zero", "1", ""
+    ),
+    "samples_zero_jacobian": Quantity("samples left out of local_dimension: J = 0", "1", ""),
+    "samples_zero_input": Quantity(
+        "samples whose input to the layer is zero, which makes the bounds infinite", "1", "", LAYER
+    ),
+    "layers_left_out": Quantity("linear and convolution layers left out; see the notes", "1", ""),
+}
+"""Relative flatness is exact for the last layer, and for every layer where the activations are
+piecewise linear; elsewhere it is its Gauss-Newton part, as sharpness is of the Hessian's trace."""

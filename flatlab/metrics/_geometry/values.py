@@ -1,0 +1,240 @@
+"""The quantities of `geometry`, computed by subject from the derivatives of a network."""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from flatlab.derivatives import Derivatives
+from flatlab.derivatives.convolution import CONVOLUTIONS
+from flatlab.derivatives.norms import authors_norm, operator_norm, spectral_norm
+from flatlab.losses import Loss
+
+NORMS = ("kernel", "operator", "frobenius")
+BOUNDS = ("b", "c", "d", "nmls", "nmls-layerwise")
+AUTHORS_EPSILON = 1e-4
+"""Added to ||x^l||^2 in the NMLS bound by the authors' code."""
+
+
+class Values:
+    """All quantities by name. Tensors are (samples, layers), in float64, unless said otherwise."""
+
+    def __init__(self, found: Derivatives, options: Any, loss: Loss) -> None:
+        """options: of the family.  loss: whose Hessian relative flatness uses."""
+        self.found, self.layers, self.costly, self.loss = found, found.layers, options.costly, loss
+        self.authors = options.conventions == "chen-code"
+        self.largest = 3 if self.authors else options.singular_values
+        self.x2, self.gamma2, self.weight2, self.bias2, self.smallest2 = (
+            torch.stack([getattr(layer, name).double() for layer in found.layers], dim=1)
+            for name in ("x2", "gamma2", "weight2", "bias2", "smallest2")
+        )
+        self.singular = torch.stack([layer.singular for layer in found.layers], dim=1)
+        """(samples, layers, N)"""
+        self.shared = self._of_layers([layer.shared for layer in found.layers])
+        self.norms = self._norms()
+        convolutional = any(isinstance(layer.module, CONVOLUTIONS) for layer in found.layers)
+        self.kind = "frobenius" if self.authors and convolutional else "kernel"
+        self.norm = self.norms[self.kind]
+        self.sharpness = found.sharpness.double().mean()
+        self.reciprocal = self.x2.reciprocal().mean(0).sqrt()
+
+    def by_name(self) -> dict[str, Tensor]:
+        subjects = (
+            self.flatness(),
+            self.sensitivities(),
+            self.volumes(),
+            self.bounds(),
+            self.checks(),
+        )
+        return {name: value.double() for subject in subjects for name, value in subject.items()}
+
+    def flatness(self) -> dict[str, Tensor]:
+        """Sharpness, and variants of it that include the size of the weights."""
+        weights = self.weight2.mean(0)
+        values = {
+            "sharpness": self.sharpness,
+            "root_sharpness": self.sharpness.sqrt(),
+            "sharpness_per_sample": self.found.sharpness,
+            "sharpness_per_layer": weights,
+            "bias_sharpness_per_layer": self.bias2.mean(0),
+            "matrix_normalized_sharpness": (self.norm * weights.sqrt()).sum(),
+            "relative_flatness": self._relative_flatness().masked_fill(self.shared, torch.nan),
+        }
+        if self.found.adaptive is not None:
+            values["elementwise_adaptive_trace"] = self.found.adaptive.double().mean()
+        return values
+
+    def sensitivities(self) -> dict[str, Tensor]:
+        """Norms of Jacobians."""
+        found, per_layer = self.found, self.singular[..., 0].mean(0)
+        frobenius = torch.linalg.vector_norm(found.singular, dim=1)
+        largest = found.singular[:, 0]
+        normalized = (
+            found.along2.double() / found.findings.input_numbers
+            if self.authors
+            else found.x2.double() * largest.square()
+        )
+        scaled = [layer.scaled2.mean() / len(layer.weight) for layer in self.layers]
+        return {
+            "jacobian_frobenius": frobenius,
+            "g": frobenius.square().mean(),
+            "mls": largest.mean(),
+            "mls_per_sample": largest,
+            "sensitivity": self.singular[..., 0],
+            "mls_per_layer": per_layer,
+            "nmls": per_layer.sum(),
+            "weighted_mls": (per_layer / self.reciprocal).sum(),
+            "normalized_mls": normalized.mean(),
+            "input_invariant_mls": found.scaled2.mean(),
+            "network_input_invariant_mls": sum(scaled[1:], start=scaled[0]),
+        }
+
+    def volumes(self) -> dict[str, Tensor]:
+        """Volumes, their bounds, and dimensions."""
+        singular, (samples, outputs) = self.found.singular, self.found.outputs.shape
+        eps = torch.finfo(self.found.outputs.dtype).eps
+        volume, full = log_volumes(singular, self.largest, eps)
+        of_three, full_of_three = log_volumes(singular, 3, eps)
+        whole, *of_layers = (
+            log_volumes(each, "all", eps)[0] for each in (singular, *self.singular.unbind(1))
+        )
+        dimension = participation(singular)
+        logs = outputs * (2 * self.norm.log() - self.x2.log())  # of (||W_l|| / ||x^l||)^2N
+        scale = outputs / 2 * (samples * self.sharpness / outputs).log() - math.log(samples)
+        return {
+            "log_volume": volume[full].mean(),
+            "log_volume_per_sample": volume,
+            "log_volume_of_three": of_three[full_of_three].mean(),
+            "log_mean_volume": _log_mean(whole),
+            "network_log_volume": torch.logsumexp(_log_mean(torch.stack(of_layers)), 0),
+            "log_volume_bound": _plus(torch.logsumexp(logs[:, 0], 0) / 2, scale),
+            "network_log_volume_bound": _plus(torch.logsumexp(logs.flatten(), 0) / 2, scale),
+            "local_dimension": dimension[~dimension.isnan()].mean(),
+            "local_dimension_per_sample": dimension,
+            "samples_rank_deficient": (~full).sum(),
+            "samples_zero_jacobian": (singular[:, 0] == 0).sum(),
+        }
+
+    def bounds(self) -> dict[str, Tensor]:
+        """Bounds of sensitivities by sharpness."""
+        by_norm = {kind: self._bounds(norm) for kind, norm in self.norms.items()}
+        own = dict(zip(BOUNDS, by_norm[self.kind], strict=True))
+        has_bias = self._of_layers([layer.module.bias is not None for layer in self.layers])
+        values = {
+            "bound_a": self.singular[:, 0, 0].mean(),
+            "bound_b": own["b"],
+            "bound_c": own["c"],
+            "bound_d": own["d"],
+            "nmls_bound": self._nmls(self.norm, AUTHORS_EPSILON if self.authors else 0.0),
+            "nmls_bound_layerwise": own["nmls-layerwise"],
+            "nmls_bound_with_bias": self._nmls(self.norm, has_bias.to(self.x2)),
+            "layer_bound": self._layer_bounds(self.norm),
+            "bound_by_norm": torch.stack([torch.stack(each) for each in by_norm.values()]),
+        }
+        if "corrected-bound" in self.costly:
+            norms = [operator_norm(la.module, la.input_shape) for la in self.layers]
+            ratio = (self.weight2 / self.smallest2).sqrt().mean(0)
+            values["corrected_bound"] = (self._of_layers(norms) * ratio).masked_fill(
+                (self.smallest2 == 0).any(0), torch.nan
+            )
+        return values
+
+    def checks(self) -> dict[str, Tensor]:
+        """Whether the premises of the bounds hold, and what was measured."""
+        slope = self.singular[..., 0] * self.x2.sqrt()
+        root = self.weight2.sqrt()
+        tolerance = 1 + (1e-6 if self.found.outputs.dtype == torch.float64 else 1e-4)
+        violations = [
+            (slope > norm * root * tolerance).double().sum(0)
+            + torch.where(norm.isnan(), torch.nan, 0.0)
+            for norm in self.norms.values()
+        ]
+        return {
+            "violations": torch.stack(violations),
+            "weight_norm": self.norm,
+            "reciprocal_input_norm": self.reciprocal,
+            "stability_trick_ratio": (self.weight2 / (self.gamma2 * self.x2)).sqrt(),
+            "linear_stability_ratio": slope / (self.norm * root),
+            "shared": self.shared,
+            "samples_measured": torch.tensor(len(self.x2)),
+            "samples_zero_input": (self.x2 == 0).sum(0),
+            "layers_left_out": torch.tensor(len(self.found.findings.excluded)),
+        }
+
+    def _of_layers(self, values: list[Any]) -> Tensor:
+        """(layers,)"""
+        dtype = torch.bool if isinstance(values[0], bool) else torch.float64
+        return torch.tensor(values, dtype=dtype, device=self.x2.device)
+
+    def _norms(self) -> dict[str, Tensor]:
+        """By kind, (layers,); the operator norm of convolutions is NaN unless it is asked for."""
+        kernel = [spectral_norm(layer.weight) for layer in self.layers]
+        operator = list(kernel)
+        for number, layer in enumerate(self.layers):
+            if isinstance(layer.module, CONVOLUTIONS):
+                wanted = "operator-norm" in self.costly
+                norm = operator_norm(layer.module, layer.input_shape) if wanted else math.nan
+                operator[number] = norm
+        authors = [authors_norm(layer.module, layer.output_positions) for layer in self.layers]
+        return dict(zip(NORMS, map(self._of_layers, (kernel, operator, authors)), strict=True))
+
+    def _bounds(self, norm: Tensor) -> list[Tensor]:
+        """`BOUNDS` with one definition of the norm."""
+        # ||df/dW|| / ||x|| = ||Gamma|| where weights are not shared, which is finite at x = 0.
+        zero = self.x2[:, 0] == 0
+        ratio = (self.weight2[:, 0] / self.x2[:, 0]).masked_fill(zero, torch.inf)
+        slope = (ratio if self.shared[0] else self.gamma2[:, 0]).sqrt()
+        by_layer = self._layer_bounds(norm)
+        d = _times(norm[0] * self.reciprocal[0], self.sharpness.sqrt())
+        return [norm[0] * slope.mean(), by_layer[0], d, self._nmls(norm, 0.0), by_layer.sum()]
+
+    def _layer_bounds(self, norm: Tensor) -> Tensor:
+        """C of every layer: (layers,)."""
+        bounds = norm * self.reciprocal * self.weight2.mean(0).sqrt()
+        return bounds.masked_fill((self.x2 == 0).any(0), torch.inf)  # not 0 x inf
+
+    def _nmls(self, norm: Tensor, added: float | Tensor) -> Tensor:
+        """The NMLS bound, with a number added to ||x^l||^2."""
+        factor = (norm.square() / (self.x2 + added)).sum(1).mean().sqrt()
+        return _times(factor, self.sharpness.sqrt())
+
+    def _relative_flatness(self) -> Tensor:
+        """||x^l||^2 Tr(J^l^T A J^l), A the Hessian of a sample's loss in its outputs: (layers,)."""
+        grams = torch.stack([layer.gram for layer in self.layers], dim=1)
+        outputs = self.found.outputs.double()[:, None]
+        unit = torch.eye(outputs.shape[-1]).to(outputs).expand(len(outputs), -1, -1)
+        traces = torch.einsum("nij,nlij->nl", self.loss.hessian_product(outputs, unit), grams)
+        return self.loss.of_batch((self.x2 * traces).T)
+
+
+def _times(factor: Tensor, root: Tensor) -> Tensor:
+    """The product; infinite if a sample has an input of zero, even if sharpness is zero."""
+    return torch.where(factor == torch.inf, torch.inf, factor * root)
+
+
+def _plus(log_factor: Tensor, log_root: Tensor) -> Tensor:
+    """The same for logarithms."""
+    return torch.where(log_factor == torch.inf, torch.inf, log_factor + log_root)
+
+
+def log_volumes(singular: Tensor, largest: str | int, eps: float) -> tuple[Tensor, Tensor]:
+    """Sum of ln sigma_k of each sample, and whether its Jacobian has full rank.
+
+    singular: (samples, N), descending.  largest: how many, or "all" N. Without full rank
+    (sigma_k <= 10 eps sigma_1) the volume is zero and its logarithm minus infinity.
+    """
+    chosen = singular if largest == "all" else singular[:, : int(largest)]
+    full = ~(chosen[:, -1] <= 10 * eps * singular[:, 0])  # or NaN
+    return torch.where(full, chosen.log().sum(1), -torch.inf), full
+
+
+def participation(singular: Tensor) -> Tensor:
+    """(sum sigma^2)^2 / sum sigma^4 of each sample; NaN if J = 0."""
+    share = (singular / singular[:, :1]).square()
+    return share.sum(1).square() / share.square().sum(1)
+
+
+def _log_mean(logs: Tensor) -> Tensor:
+    """ln of the mean over the last dimension of exp(logs)."""
+    return torch.logsumexp(logs, -1) - math.log(logs.shape[-1])
