@@ -32,6 +32,7 @@ def with_simulation(fresh):
     fresh.declare("chen2026")
     repeat(fresh, 2)
     fresh.declare("petzka2021", "fig4")
+    (fresh / "config.yaml").write_text("papers: [petzka2021]\n")
     return fresh
 
 

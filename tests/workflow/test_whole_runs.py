@@ -34,7 +34,7 @@ def test_packs_that_are_measured_make_figures_by_themselves(fresh, completed):
 
 def test_without_any_measured_pack_there_is_nothing_to_draw(fresh):
     run = fresh.snakemake("--dry-run", "--config", "packs=measured", succeeds=False)
-    assert "packs: none of a figure is measured at scale demo; `all` trains them" in run.output
+    assert "packs: no figure has a measured pack at scale demo; `all` trains them" in run.output
 
 
 def _shorten(grid):
