@@ -86,6 +86,8 @@ class Plan:
         chosen = self.papers if self.config.papers == "all" else self.config.papers
         self.figures = [figure for paper in chosen for figure in self.papers.get(paper, [])]
         if not self.figures:
+            if self.config.packs == "all":
+                raise PlanError(f"{name}: papers: none of these has a figure in this version")
             raise PlanError(
                 f"{name}: packs: no figure has a measured pack at scale {self.config.scale}; "
                 "`all` trains them"

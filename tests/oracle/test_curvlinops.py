@@ -77,7 +77,8 @@ def test_largest_eigenvalues_are_those_of_their_matrices(kind, activation, mlp, 
     targets, name, loss = classes, "cross-entropy", nn.CrossEntropyLoss(label_smoothing=0.3)
     if kind == "mse":
         targets, name, loss = normal(SAMPLES, WIDTHS[-1], seed=4), "mean-mse", nn.MSELoss()
-    found = flatlab.measure(model, x, targets, families=["hessian"], loss=name, label_smoothing=0.3)
+    options = {"loss": name} if kind == "mse" else {"loss": name, "label_smoothing": 0.3}
+    found = flatlab.measure(model, x, targets, families=["hessian"], **options)
     for variable, operator_class in (
         ("hessian_lambda_max", curvlinops.HessianLinearOperator),
         ("gauss_newton_lambda_max", curvlinops.GGNLinearOperator),

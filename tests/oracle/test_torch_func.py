@@ -186,7 +186,7 @@ def test_relative_flatness_of_the_last_layer_is_a_hessian_of_torch_func(lenet, n
         outputs = nn.functional.linear(features, weight, bias)
         return nn.functional.cross_entropy(outputs, targets.argmax(1))
 
-    for name, loss in {"mse": half_mse, "cross-entropy": cross_entropy}.items():
+    for name, loss in {"half-mse": half_mse, "cross-entropy": cross_entropy}.items():
         hessian = torch.func.jacrev(torch.func.jacrev(loss))(weight)
         kappa = float(torch.einsum("sa,ta,sbtb->", weight, weight, hessian))
         measured = measure(model, x, loss=name).relative_flatness.values[-1]
