@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
 from pathlib import Path
 
 import pytest
+from filelock import SoftFileLease
 
 pytestmark = [
     pytest.mark.workflow,
@@ -59,7 +59,7 @@ def _holder_while_training(lab, run, pack):
     """The process of the training job, a second after it has begun to listen for signals."""
     lock = lab / f"{lab.curves(pack)}.lock"
     deadline = time.monotonic() + PATIENCE_S
-    while not (lock.exists() and _listens(holder := json.loads(lock.read_text())["pid"])):
+    while not _listens(holder := SoftFileLease(lock).pid):
         assert run.poll() is None, run.communicate()[0]
         assert time.monotonic() < deadline
         time.sleep(0.01)
