@@ -19,7 +19,7 @@ IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".txz", ".zip")
 
 
-def folder_of(place: Path) -> Path:
+def as_folder(place: Path) -> Path:
     """A folder as it is, or the content of an archive; raise `DataError` for anything else.
 
     In an archive, a folder that contains everything else is skipped: train/cat/1.png becomes

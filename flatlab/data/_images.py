@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from flatlab.data import DataError
-from flatlab.data._folders import decode, folder_of, folders, images
+from flatlab.data._folders import as_folder, decode, folders, images
 
 
 class Images:
@@ -21,7 +21,7 @@ class Images:
     """
 
     def __init__(self, place: Path, size: int, seed: int) -> None:
-        top = folder_of(place)
+        top = as_folder(place)
         classes = folders(top)
         self.classes = [folder.name for folder in classes]
         files = [file for folder in classes or [top] for file in images(folder)]

@@ -13,7 +13,7 @@ import xarray as xr
 from tqdm import tqdm
 
 from flatlab.data import DataError, dataset
-from flatlab.data._folders import ARCHIVES, IMAGES, decode, folder_of, folders, images
+from flatlab.data._folders import ARCHIVES, IMAGES, as_folder, decode, folders, images
 
 SHAPE = (3, 32, 32)
 OUTPUTS = 10
@@ -60,11 +60,11 @@ def load(folder: Path) -> xr.Dataset:
 
 def _splits(place: Path) -> list[Path]:
     """The folders of train and test, or the one folder that is to be split."""
-    top = folder_of(place)
+    top = as_folder(place)
     found = {split: _split(top, split) for split in SPLITS}
     there = [path for path in found.values() if path]
     if len(there) == 2:
-        return [folder_of(path) for path in there]
+        return [as_folder(path) for path in there]
     if there and len(folders(top)) < 2:
         missing = next(split for split, path in found.items() if not path)
         raise DataError(f"{place} has {there[0].name} but no {missing}; put it there as well")
