@@ -56,10 +56,12 @@ def obtain(title: str, files: Sequence[Published], places: Sequence[Path]) -> li
     """
     mirrors = os.environ.get(MIRRORS, "").split()
     local = [Path(url2pathname(urlsplit(url).path)) for url in mirrors if url.startswith("file:")]
-    candidates = [[place / file.name for place in (*places, *local)] for file in files]
-    paths = [next(filter(Path.is_file, each), places[-1] / each[0].name) for each in candidates]
-    missing = [file for file, path in zip(files, paths, strict=True) if not path.is_file()]
     remote = [url for url in mirrors if not url.startswith("file:")]
+    paths = []
+    for file in files:
+        candidates = [place / file.name for place in (*places, *local)]
+        paths.append(next(filter(Path.is_file, candidates), places[-1] / file.name))
+    missing = [file for file, path in zip(files, paths, strict=True) if not path.is_file()]
     for file in missing:
         if reasons := _download(file, [*remote, *file.folders], places[-1]):
             names = ", ".join(file.name for file in missing)
@@ -73,19 +75,18 @@ def obtain(title: str, files: Sequence[Published], places: Sequence[Path]) -> li
 
 def _download(file: Published, sources: Sequence[str], folder: Path) -> list[str]:
     """Download a file from the first source that has it; return why all of them failed, if so."""
-    # Sent as it is: pooch would otherwise unpack what a server declares to be compressed.
-    downloader = pooch.HTTPDownloader(
+    fetch = pooch.HTTPDownloader(
         progressbar=sys.stderr.isatty(),
         chunk_size=2**18,
         timeout=TIMEOUT_S,
-        headers={"Accept-Encoding": "identity"},
+        headers={"Accept-Encoding": "identity"},  # a .gz file is to stay compressed
     )
     reasons = []
     for source in sources:
         base, registry = f"{source.rstrip('/')}/", {file.name: f"md5:{file.md5}"}
         try:
             found = pooch.create(folder, base, registry=registry, retry_if_failed=RETRIES)
-            Path(found.fetch(file.name, downloader=downloader)).chmod(0o644)
+            Path(found.fetch(file.name, downloader=fetch)).chmod(0o644)
             return []
         except RequestException as error:
             # In one line, without the address; of a connection, what the operating system says.
