@@ -63,8 +63,8 @@ lock: $(READY)
 			--no-annotate --no-header --no-emit-index-url $$name.in -o $$name.txt; done
 
 $(ENV)/ready: envs/requirements.txt envs/uv.txt
-	@$(BASE) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || \
-		{ echo "flatlab needs Python 3.11, 3.12 or 3.13; name one: make BASE=python3.12"; exit 1; }
+	@$(BASE) -c 'import sys; sys.exit(not (3, 11, 4) <= sys.version_info < (3, 14))' || \
+		{ echo "flatlab needs Python 3.11 (from 3.11.4), 3.12 or 3.13; name one: make BASE=python3.12"; exit 1; }
 	@echo "Setting up $(ENV): about 3 GB to download, 6 GB on disk, once."
 	$(BASE) -m venv --clear $(ENV)
 	@$(ENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r envs/uv.txt

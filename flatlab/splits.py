@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from flatlab.data import DataError
 
+PARTS = ("train", "test")
 EVALUATED = 256
 """Samples per forward pass when a whole split is evaluated."""
 
@@ -110,13 +111,8 @@ def _regression(raw: xr.Dataset, settings: Mapping[str, Any], outputs: int | Non
     if outputs not in (None, width):
         raise DataError(f"network.outputs is {outputs}, but {title} has targets of {width} numbers")
 
-    def tensor(name: str) -> Tensor:
-        return torch.from_numpy(raw[name].values)
-
-    return [
-        Split(tensor(f"{split}_inputs"), None, tensor(f"{split}_targets"))
-        for split in ("train", "test")
-    ]
+    tensors = {name: torch.from_numpy(values.values) for name, values in raw.items()}
+    return [Split(tensors[f"{part}_inputs"], None, tensors[f"{part}_targets"]) for part in PARTS]
 
 
 def _classification(
@@ -134,7 +130,7 @@ def _classification(
     width = len(classes) if outputs is None else outputs
     if width < len(classes):
         raise DataError(f"{width} outputs cannot represent {len(classes)} classes")
-    train, test = (_of_classes(raw, split, classes) for split in ("train", "test"))
+    train, test = (_of_classes(raw, part, classes) for part in PARTS)
     shift, spread = _moments(train[0], settings["scaling"], float(raw.attrs["maximum"]))
     first = _first(train[1], settings.get("samples", "all"))
 

@@ -14,6 +14,7 @@ import json
 import os
 import tempfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +38,9 @@ def replace(path: str | Path, content: bytes) -> None:
     make_folder(path.parent)
     temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
-    except OSError as error:
-        raise _refused(path, error, len(content)) from None
+        with explained(path, len(content)):
+            temporary.write_bytes(content)
+            os.replace(temporary, path)
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
@@ -48,26 +48,26 @@ def replace(path: str | Path, content: bytes) -> None:
 
 def make_folder(path: Path) -> None:
     """Make a folder and its parents."""
-    try:
+    with explained(path):
         path.mkdir(parents=True, exist_ok=True)
+
+
+@contextlib.contextmanager
+def explained(path: Path, size: int = 0) -> Iterator[None]:
+    """Raise a sentence with the remedy for known errors of the file system; pass on the others."""
+    try:
+        yield
     except OSError as error:
-        raise _refused(path, error) from None
-
-
-def _refused(path: Path, error: OSError, size: int = 0) -> Exception:
-    """A sentence with the remedy for an error of the file system, or else the error itself."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return StoreError(
-            f"{path}: the disk is full ({size:,} bytes do not fit); make room, or keep "
-            "fewer weights: checkpoints.dense of the grid"
-        )
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return StoreError(
-            f"{path}: no permission to write; change the owner or the permissions of its folder"
-        )
-    if error.errno in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR):
-        return StoreError(f"{path}: a file is where a folder should be, or the reverse")
-    return error
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            reason = f"the disk is full ({size:,} bytes do not fit); make room, or keep fewer "
+            reason += "weights: checkpoints.dense of the grid"
+        elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            reason = "no permission to write; change the owner or the permissions of its folder"
+        elif error.errno in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR):
+            reason = "a file is where a folder should be, or the reverse"
+        else:
+            raise
+        raise StoreError(f"{path}: {reason}") from None
 
 
 def as_strings(values: list[str]) -> np.ndarray:
@@ -101,11 +101,8 @@ def load_dataset(path: str | Path) -> xr.Dataset:
     body, mark = content[:-_COMMENT], content[-_COMMENT:]
     if mark != _MARK + hashlib.sha256(body).hexdigest().encode():
         raise _damaged(path, "its content does not match its hash")
-    store = ZipStore(Path(path), mode="r")
-    try:
+    with ZipStore(Path(path), mode="r") as store:
         dataset = xr.open_zarr(store, consolidated=False, chunks=None).load()
-    finally:
-        store.close()
     _check_version(path, dataset.attrs.pop("store_version", None))
     return dataset[sorted(map(str, dataset.data_vars))]  # archives list them in no fixed order
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from flatlab.data import DataError
-from flatlab.data._trees import decode, folders, images, open_tree
+from flatlab.data._folders import as_folder, decode, folders, images
 
 
 class Images:
@@ -21,11 +21,10 @@ class Images:
     """
 
     def __init__(self, place: Path, size: int, seed: int) -> None:
-        tree = open_tree(place)
-        classes = folders(tree)
-        self.classes = list(classes)
-        trees = classes or {"": tree}
-        files = [(name, file) for name in trees for file in images(trees[name])]
+        top = as_folder(place)
+        classes = folders(top)
+        self.classes = [folder.name for folder in classes]
+        files = [file for folder in classes or [top] for file in images(folder)]
         if len(files) < 2:
             raise DataError(f"{place} has {len(files)} images in folders by class; add more")
         order = np.random.default_rng(seed).permutation(len(files))[:size]
@@ -50,7 +49,7 @@ class Images:
                 f"{len(self.classes)} classes do not fit {outputs} outputs: {min(missing)!r} is "
                 "not one of ImageNet's; provide a folder for each class, or set own_targets: true"
             )
-        return torch.tensor([names.index(name) for name, _ in self.chosen])
+        return torch.tensor([names.index(file.parent.name) for file in self.chosen])
 
     def inputs(self, configuration: Mapping[str, Any]) -> Tensor:
         """(samples, 3, height, width) by the transform in a network's configuration of timm."""
@@ -59,4 +58,4 @@ class Images:
         wanted = ("input_size", "interpolation", "mean", "std", "crop_pct", "crop_mode")
         options = {key: configuration[key] for key in wanted if key in configuration}
         transform: Any = timm.data.create_transform(**options, is_training=False)
-        return torch.stack([transform(decode(file).convert("RGB")) for _, file in self.chosen])
+        return torch.stack([transform(decode(file).convert("RGB")) for file in self.chosen])

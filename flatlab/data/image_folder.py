@@ -13,7 +13,7 @@ import xarray as xr
 from tqdm import tqdm
 
 from flatlab.data import DataError, dataset
-from flatlab.data._trees import ARCHIVES, IMAGES, Tree, decode, folders, images, open_tree
+from flatlab.data._folders import ARCHIVES, IMAGES, as_folder, decode, folders, images
 
 SHAPE = (3, 32, 32)
 OUTPUTS = 10
@@ -30,19 +30,17 @@ def load(folder: Path) -> xr.Dataset:
     """
     # Resolve "." and "..", but not links.
     name = os.path.basename(os.path.abspath(folder))
-    trees = _splits(folder)
-    classes = [folders(tree) for tree in trees]
-    for tree, names in zip(trees, classes, strict=True):
-        if len(names) < 2:
-            raise DataError(f"{tree} must have a folder for each of at least two classes")
-    if [*classes[0]] != [*classes[-1]]:
+    files: list[list[tuple[str, Path]]] = []  # of each split, with their classes
+    for place in _splits(folder):
+        if len(classes := folders(place)) < 2:
+            raise DataError(f"{place} must have a folder for each of at least two classes")
+        files.append([(each.name, file) for each in classes for file in _files(each)])
+    names = sorted({label for label, _ in files[0]})
+    if names != sorted({label for label, _ in files[-1]}):
         raise DataError(f"{folder}: train and test have different classes")
-    files = [
-        [(label, file) for label, tree in enumerate(part.values()) for file in _files(tree)]
-        for part in classes
-    ]
-    labels = np.array([label for label, _ in itertools.chain(*files)])
-    inputs = _pixels([file for _, file in itertools.chain(*files)], name)
+    together = [*itertools.chain(*files)]
+    labels = np.array([names.index(label) for label, _ in together])
+    inputs = _pixels([file for _, file in together], name)
     if len(files) == 2:
         test = np.arange(len(labels)) >= len(files[0])
     else:
@@ -53,42 +51,43 @@ def load(folder: Path) -> xr.Dataset:
         train=(inputs[~test], labels[~test]),
         test=(inputs[test], labels[test]),
         maximum=255,
-        classes=[*classes[0]],
+        classes=names,
         title=name[: len(name) - len(ending)],
         source=f"images in the {'archive' if ending else 'folder'} {name}",
         licence="",
     )
 
 
-def _splits(place: Path) -> list[Tree]:
+def _splits(place: Path) -> list[Path]:
     """The folders of train and test, or the one folder that is to be split."""
-    top = open_tree(place)
-    inside = folders(top)
-    found = [inside.get(split) or _archive(place, split) for split in SPLITS]
-    there = [tree for tree in found if tree]
+    top = as_folder(place)
+    found = {split: _split(top, split) for split in SPLITS}
+    there = [path for path in found.values() if path]
     if len(there) == 2:
-        return [open_tree(tree) for tree in there]
-    if there and len(inside) < 2:
-        missing = SPLITS[found.index(None)]
+        return [as_folder(path) for path in there]
+    if there and len(folders(top)) < 2:
+        missing = next(split for split, path in found.items() if not path)
         raise DataError(f"{place} has {there[0].name} but no {missing}; put it there as well")
     return [top]
 
 
-def _archive(folder: Path, name: str) -> Path | None:
-    """The archive of a name in a folder: train.tar.xz for train."""
+def _split(folder: Path, name: str) -> Path | None:
+    """The folder of a name in a folder, else its archive: train.tar.xz for train."""
+    if (folder / name).is_dir():
+        return folder / name
     found = [path for path in (folder / f"{name}{e}" for e in ARCHIVES) if path.is_file()]
     if len(found) > 1:
         raise DataError(f"{folder} has {found[0].name} and {found[1].name}; keep one of them")
     return found[0] if found else None
 
 
-def _files(folder: Tree) -> list[Tree]:
+def _files(folder: Path) -> list[Path]:
     if not (files := images(folder)):
         raise DataError(f"{folder} has no images ({', '.join(IMAGES)})")
     return files
 
 
-def _pixels(files: list[Tree], name: str) -> np.ndarray:
+def _pixels(files: list[Path], name: str) -> np.ndarray:
     """The images in files as bytes; grey ones become colour images if there are any of those."""
     arrays: list[np.ndarray] = []
     for file in tqdm(files, desc=name, unit=" images", disable=None):

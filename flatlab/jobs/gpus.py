@@ -36,17 +36,14 @@ def own_gpu() -> Iterator[None]:
     if len(gpus) <= 1:
         yield
         return
-    before = os.environ.get(VISIBLE)
-    gpu, file = _take(gpus)
-    os.environ[VISIBLE] = gpu
+    before = {VISIBLE: os.environ[VISIBLE]} if VISIBLE in os.environ else {}
+    os.environ[VISIBLE], file = _take(gpus)
     try:
         yield
     finally:
         os.close(file)
-        if before is None:
-            del os.environ[VISIBLE]
-        else:
-            os.environ[VISIBLE] = before
+        del os.environ[VISIBLE]
+        os.environ.update(before)
 
 
 def _take(gpus: list[str]) -> tuple[str, int]:

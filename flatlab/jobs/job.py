@@ -8,7 +8,7 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +23,12 @@ from flatlab.store import replace, save_dataset, save_json, save_weights
 class Job:
     """One job: its named inputs, outputs, params and wildcards, and the device that it uses."""
 
-    def __init__(self, snakemake: Any, guards: Sequence[Guard] = ()) -> None:
-        self.input = snakemake.input
-        self.output = snakemake.output
-        self.params = snakemake.params
-        self.wildcards = snakemake.wildcards
-        self.config = snakemake.config
-        self.device = snakemake.config.get("device", "cpu")
+    def __init__(self, about: Any, guards: Sequence[Guard]) -> None:
+        self.input, self.output, self.params = about.input, about.output, about.params
+        self.wildcards, self.config = about.wildcards, about.config
+        self.device = about.config.get("device", "cpu")
         self._guards = guards
-        self._first = next(iter(snakemake.output))
+        self._first = next(iter(about.output))
 
     @property
     def unfinished(self) -> str:
@@ -44,24 +41,18 @@ class Job:
 
     def save(self, *content: Any, **named: Any) -> None:
         """Write the outputs: one unnamed content for a single output, otherwise by name."""
-        if content:
-            named = {"": content[0]}
         for guard in self._guards:
             guard.check()
-        for name, value in named.items():
-            write(getattr(self.output, name) if name else self._first, value)
-
-
-def write(path: str, content: Any) -> None:
-    """Write a dataset, weights (a pair: arrays, description), a picture (bytes) or JSON."""
-    if isinstance(content, xr.Dataset):
-        save_dataset(path, content)
-    elif isinstance(content, tuple):
-        save_weights(path, *content)
-    elif isinstance(content, bytes):
-        replace(path, content)
-    else:
-        save_json(path, content)
+        paths = [getattr(self.output, name) for name in named] or [self._first]
+        for path, value in zip(paths, content or named.values(), strict=True):
+            if isinstance(value, xr.Dataset):
+                save_dataset(path, value)
+            elif isinstance(value, tuple):  # weights: arrays, description
+                save_weights(path, *value)
+            elif isinstance(value, bytes):  # a picture
+                replace(path, value)
+            else:
+                save_json(path, value)
 
 
 @contextlib.contextmanager
@@ -125,15 +116,15 @@ def _touch_if_in_future(inputs: Iterable[str]) -> None:
 
 def _single_thread() -> None:
     """Use one thread: the number of threads changes the last bits of a result."""
-    if set_num_threads := _if_loaded("torch", "set_num_threads"):
-        set_num_threads(1)
+    if torch := sys.modules.get("torch"):  # this package does not import it
+        torch.set_num_threads(1)
     elif os.environ.get("OMP_NUM_THREADS") != "1":
         warnings.warn("OMP_NUM_THREADS is not 1: the last bits of results may differ", stacklevel=2)
 
 
 def _provenance(snakemake: Any, start: float) -> dict[str, Any]:
     names = ("numpy", "scipy", "torch", "xarray", "zarr", "matplotlib", "seaborn")
-    threads = _if_loaded("torch", "get_num_threads")
+    loaded = {name: sys.modules[name] for name in names if name in sys.modules}
     return {
         "rule": snakemake.rule,
         "wildcards": dict(snakemake.wildcards.items()),
@@ -145,12 +136,7 @@ def _provenance(snakemake: Any, start: float) -> dict[str, Any]:
         "machine": platform.machine(),
         "gpu": getattr(snakemake.resources, "gpu", 0),
         "device": snakemake.config.get("device", "cpu"),
-        "threads": threads() if threads else 1,
+        "threads": loaded["torch"].get_num_threads() if "torch" in loaded else 1,
         "python": platform.python_version(),
-        "versions": {n: str(_if_loaded(n, "__version__")) for n in names if n in sys.modules},
+        "versions": {n: str(module.__version__) for n, module in loaded.items()},
     }
-
-
-def _if_loaded(module: str, name: str) -> Callable[..., Any] | None:
-    """An attribute of a library if the job has imported it; this package does not import any."""
-    return getattr(sys.modules[module], name, None) if module in sys.modules else None

@@ -8,7 +8,6 @@ from typing import Any
 
 from tqdm import tqdm
 
-ON_TERMINAL: dict[str, Any] = {"smoothing": 0.1}
 LINE = "{percentage:.0f} % of {total:,} {unit}, {rate_noinv_fmt}, {remaining} left{postfix}"
 IN_LOG: dict[str, Any] = {"bar_format": LINE, "delay": inf}  # with this delay it draws no bar
 
@@ -25,7 +24,7 @@ class Progress:
         self.terminal = sys.stderr.isatty()
         self.every_s = 1.0 if self.terminal else 60.0
         self.shown = time.monotonic()
-        style = ON_TERMINAL if self.terminal else IN_LOG
+        style = {"smoothing": 0.1} if self.terminal else IN_LOG
         self.bar = tqdm(total=total, initial=start, unit=unit, **style)
 
     def advance(self, done: Callable[[], int]) -> None:

@@ -22,8 +22,7 @@ from msgspec import Meta
 from tqdm import tqdm
 
 from flatlab.plan.schema import Strict
-from flatlab.simulations._extractors import Extractor, invertible, rescaled
-from flatlab.simulations._mixtures import draw
+from flatlab.simulations._data import Extractor, draw, invertible, rescaled
 from flatlab.simulations._ridge import (
     LOSSES,
     Array,

@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from flatlab.plan.schema import Strict
-from flatlab.simulations._extractors import Extractor
-from flatlab.simulations._mixtures import draw
+from flatlab.simulations._data import Extractor, draw
 from flatlab.simulations._ridge import (
     LOSSES,
     Array,

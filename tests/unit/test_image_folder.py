@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import stat
 import sys
 import tarfile
+import tempfile
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
-import psutil
 import pytest
 from PIL import Image
 
-from flatlab.data import DataError, _trees, load
+from flatlab.data import DataError, load
 
 TARS = {".tar": "w", ".tar.gz": "w:gz", ".tgz": "w:gz", ".tar.bz2": "w:bz2", ".tar.xz": "w:xz"}
 ENDINGS = [*TARS, ".zip"]
@@ -214,67 +216,45 @@ def test_the_order_in_an_archive_does_not_matter(ending, pets, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "reason"),
+    ("name", "kind", "target"),
     [
-        ("/cat/1.png", "an absolute path"),
-        ("C:\\cat\\1.png", "an absolute path"),
-        ("\\\\host\\cat\\1.png", "an absolute path"),
-        ("../cat/1.png", "a path that leaves the archive"),
-        ("cat/../../1.txt", "a path that leaves the archive"),
-        ("cat\\..\\1.png", "a path that leaves the archive"),
+        ("../cat/1.png", tarfile.REGTYPE, ""),
+        ("cat/../../1.txt", tarfile.REGTYPE, ""),
+        ("train/cat/9.png", tarfile.SYMTYPE, "/etc/hostname"),
+        ("train/cat/9.png", tarfile.LNKTYPE, "../../../../etc/hostname"),
+        ("train/cat/9.png", tarfile.CHRTYPE, ""),
+        ("train/cat/9.png", tarfile.FIFOTYPE, ""),
     ],
 )
-@pytest.mark.parametrize("ending", [".tar", ".zip"])
-def test_members_outside_the_archive_are_refused_by_name(ending, name, reason, pets, tmp_path):
-    archive = pack(pets, tmp_path / f"pets{ending}")
-    (add_to_zip if ending == ".zip" else add_to_tar)(archive, name)
-    assert f"{archive}: {name!r} is {reason}, which is refused" in refusal(archive)
+def test_members_of_a_tar_archive_that_lead_out_of_it_are_refused(name, kind, target, pets):
+    archive = pack(pets, pets.parent / "pets.tar")
+    add_to_tar(archive, name, kind, target)
+    assert f"{archive} cannot be unpacked (" in (message := refusal(archive))
+    assert name in message
 
 
-@pytest.mark.parametrize(
-    ("kind", "reason"),
-    [
-        (tarfile.SYMTYPE, "a link"),
-        (tarfile.LNKTYPE, "a link"),
-        (tarfile.CHRTYPE, "not a file or folder"),
-        (tarfile.BLKTYPE, "not a file or folder"),
-        (tarfile.FIFOTYPE, "not a file or folder"),
-    ],
-)
-def test_links_and_devices_in_a_tar_archive_are_refused_by_name(kind, reason, pets, tmp_path):
-    archive = pack(pets, tmp_path / "pets.tar")
-    add_to_tar(archive, "train/cat/9.png", kind, "/etc/hostname")
-    assert f"{archive}: 'train/cat/9.png' is {reason}, which is refused" in refusal(archive)
-
-
-@pytest.mark.parametrize(
-    ("kind", "reason"), [(stat.S_IFLNK, "a link"), (stat.S_IFCHR, "not a file or folder")]
-)
-def test_links_and_devices_in_a_zip_archive_are_refused_by_name(kind, reason, pets, tmp_path):
+def test_members_of_a_zip_archive_stay_in_it(pets, tmp_path, monkeypatch):
+    (tmp_path / "below").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "below"))
     archive = pack(pets, tmp_path / "pets.zip")
-    add_to_zip(archive, "train/cat/9.png", kind)
-    assert f"{archive}: 'train/cat/9.png' is {reason}, which is refused" in refusal(archive)
+    whole = load("image-folder", str(archive))
+    add_to_zip(archive, "../../outside.png")
+    add_to_zip(archive, "/outside.png")
+    assert load("image-folder", str(archive)).identical(whole)
+    assert not [path for path in tmp_path.glob("*.png")]
+    add_to_zip(archive, "train/cat/9.png", stat.S_IFLNK)
+    assert "train/cat/9.png cannot be read as an image" in refusal(archive)
 
 
 @pytest.mark.parametrize("ending", [".tar.gz", ".zip"])
-def test_an_image_that_unpacks_to_too_much_is_refused_before_it_is_read(
-    ending, pets, tmp_path, monkeypatch
-):
+def test_an_archive_that_does_not_fit_onto_the_disk_is_refused(ending, pets, tmp_path, monkeypatch):
     (pets / "test" / "cat" / "!.png").write_bytes(bytes(50_000))  # the first of all
     archive = pack(pets, tmp_path / f"pets{ending}")
     assert archive.stat().st_size < 20_000
-    monkeypatch.setattr(_trees, "LARGEST", 40_000)
-    monkeypatch.setattr(tarfile.ExFileObject, "read", None)
-    monkeypatch.setattr(zipfile.ZipExtFile, "read", None)
-    assert f"{archive}/test/cat/!.png unpacks to 50,000 bytes" in refusal(archive)
-
-
-@pytest.mark.parametrize("ending", [".tar.gz", ".zip"])
-def test_an_archive_that_does_not_fit_into_memory_is_refused(ending, pets, tmp_path, monkeypatch):
-    memory = psutil.virtual_memory()._replace(available=1000)
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)
-    archive = pack(pets, tmp_path / f"pets{ending}")
-    assert f"{archive} does not fit into memory" in refusal(archive)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=90_000))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert f"{archive} cannot be unpacked (its content takes more than half" in refusal(archive)
+    assert sum(path.stat().st_size for path in tmp_path.glob("flatlab-*/**/*.png")) < 50_000
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -287,7 +267,7 @@ def test_a_truncated_archive_is_named_wherever_it_ends(ending, pets, tmp_path):
     cuts = {*range(0, end, 512), *range(1, end, max(1, end // 20)), end - 1}
     for cut in sorted(cuts):
         archive.write_bytes(content[:cut])
-        assert f"{archive} is damaged or incomplete (" in refusal(archive)
+        assert f"{archive} cannot be unpacked (" in refusal(archive)
 
 
 @pytest.mark.parametrize("ending", [".tar.gz", ".tar.xz", ".tar.bz2", ".zip"])
@@ -299,7 +279,7 @@ def test_an_altered_archive_is_named(ending, pets, tmp_path):
         place = content.index(b"001.png") + len("001.png") + 5
     content[place] ^= 0xFF
     archive.write_bytes(content)
-    assert f"{archive} is damaged or incomplete (" in refusal(archive)
+    assert f"{archive} cannot be unpacked (" in refusal(archive)
 
 
 def test_the_checksum_at_the_end_of_an_archive_is_checked(pets, tmp_path):
@@ -307,30 +287,30 @@ def test_the_checksum_at_the_end_of_an_archive_is_checked(pets, tmp_path):
     content = bytearray(archive.read_bytes())
     content[-8] ^= 0xFF
     archive.write_bytes(content)
-    assert f"{archive} is damaged or incomplete (CRC check failed" in refusal(archive)
+    assert f"{archive} cannot be unpacked (CRC check failed" in refusal(archive)
 
 
-def test_a_head_that_is_altered_does_not_end_an_archive(pets, tmp_path):
+def test_an_altered_header_does_not_end_an_archive(pets, tmp_path):
     archive = pack(pets, tmp_path / "pets.tar")
     with tarfile.open(archive) as file:
         place = file.getmembers()[-3].offset
     content = bytearray(archive.read_bytes())
     content[place] ^= 0xFF
     archive.write_bytes(content)
-    assert f"{archive} is damaged or incomplete (" in refusal(archive)
+    assert f"{archive} cannot be unpacked (" in refusal(archive)
 
 
 def test_what_is_no_archive_is_named(tmp_path):
     for ending in ENDINGS:
         archive = tmp_path / f"pets{ending}"
         archive.write_bytes(b"no archive" * 100)
-        assert f"{archive} is damaged or incomplete (" in refusal(archive)
+        assert f"{archive} cannot be unpacked (" in refusal(archive)
 
 
 @pytest.mark.parametrize("ending", [".tar.xz", ".zip"])
 def test_what_cannot_be_used_in_an_archive_is_named(ending, pets, tmp_path):
     archive, image = tmp_path / f"pets{ending}", pets / "train" / "cat" / "003.png"
-    place = f"{archive}/train/cat/003.png"
+    place = f"{archive.name}/train/cat/003.png"
     image.write_bytes(b"no image")
     assert f"{place} cannot be read as an image" in refusal(pack(pets, archive))
     Image.new("L", (9, 9)).save(image)
@@ -338,7 +318,7 @@ def test_what_cannot_be_used_in_an_archive_is_named(ending, pets, tmp_path):
     image.unlink()
     (pets / "train" / "empty").mkdir()
     (pets / "test" / "empty").mkdir()
-    assert f"{archive}/train/empty has no images" in refusal(pack(pets, archive))
+    assert f"{archive.name}/train/empty has no images" in refusal(pack(pets, archive))
     one = pack(pets / "train" / "cat", tmp_path / f"one{ending}", below="cat")
     assert "one" in refusal(one)
     assert "at least two classes" in refusal(one)
@@ -350,7 +330,7 @@ def test_an_archive_that_may_not_be_read_is_named(pets, tmp_path, monkeypatch):
 
     archive = pack(pets, tmp_path / "pets.tar")
     monkeypatch.setattr(tarfile, "open", refuse)
-    assert f"{archive} may not be read" in refusal(archive)
+    assert f"{archive} cannot be unpacked ([Errno 13] Permission denied)" in refusal(archive)
 
 
 def test_an_archive_with_a_password_is_named(pets, tmp_path):
@@ -397,7 +377,7 @@ def test_bars_are_shown_on_a_terminal_alone(pets, tmp_path, monkeypatch, capsys)
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     load("image-folder", str(archive))
-    for part in ("reading pets.tar", "pets.tar: 100%", "16/16"):
+    for part in ("unpacking pets.tar", "pets.tar: 100%", "16/16"):
         assert part in terminal.getvalue()
 
 

@@ -14,8 +14,7 @@ from flatlab.plan import PlanError
 from flatlab.plan.options import options_of
 from flatlab.plan.schema import describe
 from flatlab.simulations import locally_constant_labels, representativeness
-from flatlab.simulations._extractors import RANGE, Extractor, rescaled
-from flatlab.simulations._mixtures import draw
+from flatlab.simulations._data import RANGE, Extractor, draw, rescaled
 from flatlab.simulations._ridge import LOSSES, ridge
 
 LABELS = locally_constant_labels.Options(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
 
 import pytest
+from filelock import SoftFileLease
 
 from flatlab.store import StoreError, load_weights
 
@@ -55,7 +55,7 @@ def _holder_after_a_step(lab, run, pack, reached):
         assert run.poll() is None, run.communicate()[0]
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    return json.loads((lab / f"{lab.curves(pack)}.lock").read_text())["pid"]
+    return SoftFileLease(lab / f"{lab.curves(pack)}.lock").pid
 
 
 def _saved(state):

@@ -7,13 +7,13 @@ run that nothing disturbed.
 from __future__ import annotations
 
 import functools
-import json
 import os
 import signal
 import time
 from pathlib import Path
 
 import pytest
+from filelock import SoftFileLease
 
 pytestmark = [pytest.mark.workflow, pytest.mark.cluster]
 
@@ -57,7 +57,7 @@ def training_job(lab, slurm, run):
     """The job and the process that train the first pack, once it steps."""
     lock = lab / f"{lab.curves(lab.PACKS[0])}.lock"
     deadline = time.monotonic() + PATIENCE_S
-    while not (lock.exists() and _computes(pid := json.loads(lock.read_text())["pid"])):
+    while not _computes(pid := SoftFileLease(lock).pid):
         assert run.poll() is None, run.communicate()[0]
         assert time.monotonic() < deadline, "no training starts"
         time.sleep(0.05)
