@@ -12,9 +12,9 @@ from typing import Any
 
 import xarray as xr
 
-from flatlab.claims.evidence import Evidence
-from flatlab.claims.missing import attempt
+from flatlab.claims.evidence import Evidence, attempt
 from flatlab.stats import Verdict, not_run
+from flatlab.tables.runs import counts
 
 Judge = Callable[[Evidence], Verdict]
 
@@ -36,25 +36,19 @@ Claims = dict[str, Claim]
 """The claims about a figure, by their keys in it."""
 
 
-def claims_of(paper: str, figure: str) -> Claims:
-    """What a paper says of one of its figures; empty if it has no claims."""
-    module = f"flatlab.papers.{paper}.claims"
-    claims = importlib.import_module(module).CLAIMS if find_spec(module) else {}
-    return claims.get(figure, {})
-
-
 def verify(target: str, tables: Mapping[str, xr.Dataset]) -> dict[str, Any]:
     """The verdicts on the claims of a figure, as they are stored in JSON.
 
     tables: by the keys of their experiments.
     """
+    paper, figure = target.split("_")
+    module = f"flatlab.papers.{paper}.claims"
+    claims: dict[str, Claims] = importlib.import_module(module).CLAIMS if find_spec(module) else {}
     evidence = Evidence(tables)
-    verdicts = {
-        key: (claim, claim.judge(evidence)) for key, claim in claims_of(*target.split("_")).items()
-    }
-    return {
-        "target": target,
-        "claims": [
+    entries = []
+    for key, claim in claims.get(figure, {}).items():
+        verdict = claim.judge(evidence)
+        entries.append(
             {
                 "id": f"{target}/{key}",
                 "text": claim.text,
@@ -63,15 +57,9 @@ def verify(target: str, tables: Mapping[str, xr.Dataset]) -> dict[str, Any]:
                 "reason": verdict.reason,
                 "evidence": verdict.evidence,
             }
-            for key, (claim, verdict) in verdicts.items()
-        ],
-        "tables": {key: _about(table) for key, table in tables.items()},
+        )
+    abouts = {
+        key: table.attrs | (counts(table) if "diverged" in table.coords else {})
+        for key, table in tables.items()
     }
-
-
-def _about(table: xr.Dataset) -> dict[str, Any]:
-    """The attributes of a table and, if its runs can diverge, how many did and did not."""
-    if "diverged" not in table.coords:
-        return table.attrs
-    diverged = int(table["diverged"].sum())
-    return {**table.attrs, "runs": table.sizes["run"] - diverged, "diverged": diverged}
+    return {"target": target, "claims": entries, "tables": abouts}

@@ -19,11 +19,23 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from flatlab.claims.evidence import Array, Evidence, Pair, Setting, series
-from flatlab.claims.missing import FEWEST_CHECKPOINTS, FEWEST_RUNS, NotThere, enough, estimate
+from flatlab.claims.evidence import (
+    FEWEST_RUNS,
+    Array,
+    Evidence,
+    NotThere,
+    Pair,
+    Setting,
+    enough,
+    estimate,
+    series,
+)
 from flatlab.stats import Estimate, Verdict, every
 from flatlab.stats.trends import difference, mean, over_seeds, pearson, tau, tau_in_order
 from flatlab.tables.selection import INTERPOLATES, TREND_SEEDS, end_of_training
+
+FEWEST_CHECKPOINTS = 3
+"""The fewest checkpoints that have a trend."""
 
 NEAR = 0.2
 """How far from a requested iteration, relative to it, the nearest checkpoint may lie."""
@@ -184,8 +196,8 @@ class Curves:
         seen = np.all(finite[runs], axis=0)
         values, times = values[:, runs][:, :, seen], times[seen]
         middle = len(times) // 2
-        half = {"first half of I": slice(None, middle), "last half of I": slice(middle, None)}
-        part = half.get(window, slice(None))
+        halves = {"first half of I": slice(None, middle), "last half of I": slice(middle, None)}
+        part = halves.get(window, slice(None))
         values, times = values[:, :, part], times[part]
         if runs.sum() < FEWEST_RUNS or len(times) < FEWEST_CHECKPOINTS:
             raise NotThere(
@@ -208,25 +220,20 @@ def difference_of_ends(a: Curves, b: Curves, name: str) -> Estimate:
     return estimate(label, lambda: difference(label, *b.ends(name), *a.ends(name)))
 
 
-def tau_along(sweep: Sequence[Curves], name: str) -> Estimate:
-    """Kendall's tau-a between the hyper-parameter and the end of training, over all runs."""
-    first, *others = (curves.setting for curves in sweep)
-    (varied,) = (key for key in first if any(other[key] != first[key] for other in others))
-    label = f"tau-a({varied.replace('_', ' ')}, {name}); {sweep[0].grid}"
-
-    def found() -> Estimate:
-        ends = [curves.ends(name)[0] for curves in sweep]
-        strata = np.repeat(np.arange(len(sweep)), [len(values) for values in ends])
-        return tau(label, strata.astype(float), np.concatenate(ends), strata)
-
-    return estimate(label, found)
-
-
 def monotonic(e: Evidence, grid: str, sweep: Sweep, name: str, rising: bool) -> Verdict:
     """The quantity rises, or falls, along the settings of a sweep."""
     curves = [Curves(e, grid, setting) for setting in sweep]
+    (varied,) = (key for key, value in sweep[0].items() if any(s[key] != value for s in sweep))
+    label = f"tau-a({varied.replace('_', ' ')}, {name}); {grid}"
+
+    def tau_along() -> Estimate:
+        """Kendall's tau-a between the hyper-parameter and the end of training, over all runs."""
+        ends = [each.ends(name)[0] for each in curves]
+        strata = np.repeat(np.arange(len(ends)), [len(values) for values in ends])
+        return tau(label, strata.astype(float), np.concatenate(ends), strata)
+
     steps = [difference_of_ends(a, b, name) for a, b in pairwise(curves)]
-    estimates = [*steps, tau_along(curves, name)]
+    estimates = [*steps, estimate(label, tau_along)]
     return every((x > 0) if rising else (x < 0) for x in estimates)
 
 

@@ -1,14 +1,18 @@
-"""The tables that the claims of a figure are judged by, and what is read from them."""
+"""The tables that the claims of a figure are judged by, and what is read from them.
+
+What was not computed raises `NotThere`, and a claim about it is `not run` and says why. It is
+caught in `attempt` and nowhere else, as close to the missing number as an estimate: if one part of
+a claim is missing, another part may still decide it.
+"""
 
 import functools
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from flatlab.claims.missing import NotThere, attempt
 from flatlab.stats import Correlations, Estimate, undefined
 from flatlab.tables.selection import (
     columns_of,
@@ -18,10 +22,42 @@ from flatlab.tables.selection import (
     through_training,
 )
 
+T = TypeVar("T")
 Array = NDArray[np.float64]
 Pair = tuple[str, str]
 Setting = Mapping[str, Any]
 """Hyper-parameters and their values, {"lr": 0.1, "batch_size": 20}: a line in a figure."""
+
+FEWEST_RUNS = 2
+"""The fewest runs that have an interval."""
+
+
+class NotThere(Exception):
+    """Something that a claim is about was not computed; the message says what."""
+
+
+def attempt(make: Callable[[], T], otherwise: Callable[[str], T]) -> T:
+    """The result of `make` or, if something was not computed, of `otherwise(reason)`."""
+    try:
+        return make()
+    except NotThere as missing:
+        return otherwise(str(missing))
+
+
+def estimates(names: Iterable[str], make: Callable[[], list[Estimate]]) -> list[Estimate]:
+    """The estimates that `make` returns, or undefined ones of these names that say why."""
+    return attempt(make, lambda reason: [undefined(name, reason) for name in names])
+
+
+def estimate(name: str, make: Callable[[], Estimate]) -> Estimate:
+    """The estimate that `make` returns, or an undefined one that says why."""
+    return estimates([name], lambda: [make()])[0]
+
+
+def enough(count: int, of: object, what: str = "runs") -> None:
+    """Raise `NotThere` if `of` has fewer of `what` than an interval needs."""
+    if count < FEWEST_RUNS:
+        raise NotThere(f"{of} has {count} {what}, an interval needs {FEWEST_RUNS}")
 
 
 class Evidence:
@@ -61,8 +97,7 @@ class Evidence:
         columns = columns_of(chosen, one_per_run(chosen))
         with np.errstate(invalid="ignore"):
             roots = {f"root_{name}": np.sqrt(values) for name, values in columns.items()}
-        columns |= {name: values for name, values in roots.items() if name not in columns}
-        return Correlations(columns, list(chosen["setting"].values))
+        return Correlations(columns | roots | columns, list(chosen["setting"].values))
 
     def rho(self, grid: str, x: str, y: str, seeds: int | None = None) -> Estimate:
         """Pearson's correlation over the runs of a grid at the end of training."""
@@ -78,9 +113,7 @@ class Evidence:
                     raise NotThere(f"{grid} has no {name}")
             return correlations.rhos(*pairs)
 
-        return attempt(
-            found, lambda reason: [undefined(f"rho({x}, {y})", reason) for x, y in pairs]
-        )
+        return estimates([f"rho({x}, {y})" for x, y in pairs], found)
 
 
 def series(grid: str, runs: xr.Dataset, name: str, samples: str = "train") -> Array:

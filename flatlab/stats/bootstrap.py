@@ -45,11 +45,6 @@ def _resample(runs: tuple[int, ...], resamples: int) -> Array:
     return weights
 
 
-def leave_one_out(runs: int) -> Array:
-    """The weights of the jackknife: (runs, runs), each row without one run."""
-    return 1.0 - np.eye(runs)
-
-
 def bca(
     value: Array, resampled: Array, jackknife: Array, strata: NDArray[np.int64]
 ) -> tuple[Array, Array, NDArray[np.bool_]]:

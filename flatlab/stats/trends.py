@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from flatlab.stats.bootstrap import RESAMPLES, Array, Estimate, leave_one_out, resample
+from flatlab.stats.bootstrap import RESAMPLES, Array, Estimate, resample
 
 
 def over_seeds(
@@ -76,7 +76,7 @@ def tau(
         return np.einsum("wi,wi->w", weights @ agree, weights) / (drawn * (drawn - 1))
 
     value = of(np.ones((1, len(x))))[0]
-    many, jackknife = of(resample(strata, resamples)), of(leave_one_out(len(x)))
+    many, jackknife = of(resample(strata, resamples)), of(1 - np.eye(len(x)))
     return Estimate(name, float(value), many, strata, jackknife)
 
 

@@ -10,10 +10,6 @@ GRID = "dln-grid"
 NETWORKS = 200
 """How many are shown: the first, by seed, that reach the training loss."""
 
-SCALES = ("none", "balanced", "printed", "elementwise")
-TEST_LOSS, NORM = "test_loss", "norm_1"
-TRACE, LARGEST, START = "trace", "lambda_max", "initial_trace"
-
 
 def fitted(table: xr.Dataset) -> pd.DataFrame:
     """The first `NETWORKS` networks that stopped at the training loss, one per row.
@@ -24,14 +20,13 @@ def fitted(table: xr.Dataset) -> pd.DataFrame:
     """
     ended = table.sel(run=(table["ended"] == "stopped").values).sortby("seed")
     chosen = end_of_training(ended).isel(run=slice(NETWORKS))
-    columns = {name: chosen[name].values for name in ("run", "seed", "lr", TEST_LOSS)}
-    columns[NORM] = chosen["coefficients_norm_1"].values
-    for name in (TRACE, LARGEST):
-        for scales in SCALES:
+    columns = {name: chosen[name].values for name in ("run", "seed", "lr", "test_loss")}
+    columns["norm_1"] = chosen["coefficients_norm_1"].values
+    for name in ("trace", "lambda_max"):
+        for scales in ("none", "balanced", "printed"):
             columns[f"{name}_{scales}"] = chosen[f"rescaled_{name}"].sel(scales=scales).values
     start = ended.sel(run=chosen["run"].values, checkpoint=0, samples="train", scales="none")
-    columns[START] = start["rescaled_trace"].values
-    return pd.DataFrame(columns)
+    return pd.DataFrame({**columns, "initial_trace": start["rescaled_trace"].values})
 
 
 def not_fitted(table: xr.Dataset) -> int:
@@ -41,5 +36,5 @@ def not_fitted(table: xr.Dataset) -> int:
 
 def relative_error(networks: pd.DataFrame, scales: str) -> np.ndarray:
     """| trace / 2 - norm_1 | / norm_1 of each network."""
-    half, norm = networks[f"{TRACE}_{scales}"].to_numpy() / 2, networks[NORM].to_numpy()
+    half, norm = networks[f"trace_{scales}"].to_numpy() / 2, networks["norm_1"].to_numpy()
     return np.abs(half - norm) / norm

@@ -6,21 +6,23 @@ are those of chen2026; pair plots show the first four seeds of the five settings
 
 from flatlab.claims import Claim, Claims, Evidence
 from flatlab.claims.curves import Sweep
-from flatlab.claims.judges import negative, positive
-from flatlab.papers.chen2026._bounds import bounds_in_training
-from flatlab.papers.chen2026._quantities import (
+from flatlab.papers.chen2026._shared import (
     BATCH_SIZES,
     LEARNING_RATES,
     MLP,
     VGG,
+    Lines,
+    bounds_in_training,
     closer,
+    misclassified,
     rise_together,
+    volume_falls_on_a_plateau,
 )
-from flatlab.papers.chen2026._trends import Lines, misclassified, volume_falls_on_a_plateau
 from flatlab.stats import Verdict
 
 SEEDS = 4
 NEARLY_ONE = 0.9
+WITH_BOUNDS = ("bound_c", "mls"), ("bound_d", "mls"), ("bound_d", "test_loss")
 RATES = Lines(VGG, LEARNING_RATES)
 
 
@@ -55,9 +57,8 @@ def pair_plot(grid: str) -> Claims:
 
 def bounds_split(e: Evidence) -> Verdict:
     """C follows MLS, D goes against it and against the test loss."""
-    upward = positive(MLP, ("bound_c", "mls"), seeds=SEEDS)
-    downward = negative(MLP, ("bound_d", "mls"), ("bound_d", "test_loss"), seeds=SEEDS)
-    return upward(e) & downward(e)
+    c, d, d_and_loss = (e.rho(MLP, *pair, SEEDS) for pair in WITH_BOUNDS)
+    return (c > 0) & (d < 0) & (d_and_loss < 0)
 
 
 CLAIMS: dict[str, Claims] = {
@@ -70,9 +71,9 @@ CLAIMS: dict[str, Claims] = {
         "c1": Lines(VGG, BATCH_SIZES).at_the_end(
             ("sharpness", "log volume", "G"), "caption of Fig. 2"
         ),
-        "c2": volume_falls_on_a_plateau(VGG, "Sec. 4.1"),
+        "c2": volume_falls_on_a_plateau("Sec. 4.1"),
     },
-    "fig3": misclassified(VGG, "G", "Sec. 4.2"),
+    "fig3": misclassified("G", "Sec. 4.2"),
     "figD4": bounds_in_training("App. D.1", "caption of Fig. D.4"),
     "figD5": pair_plot(VGG),
     "figD6": {

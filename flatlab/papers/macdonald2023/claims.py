@@ -1,10 +1,12 @@
 """macdonald2023: what the paper says of its figures and tables."""
 
+from collections.abc import Callable
+from itertools import pairwise
+
 import numpy as np
 
 from flatlab.claims import Claim, Claims, Evidence
-from flatlab.claims.missing import enough, estimate
-from flatlab.papers.macdonald2023 import _input_scale as input_scale
+from flatlab.claims.evidence import Array, attempt, enough, estimate, estimates, series
 from flatlab.papers.macdonald2023._frequencies import (
     FIRST_LAYER,
     GAUSSIAN,
@@ -13,8 +15,11 @@ from flatlab.papers.macdonald2023._frequencies import (
     SHARPNESS,
     by_frequency,
 )
-from flatlab.stats import Estimate, Verdict, every
+from flatlab.stats import Estimate, Verdict, every, violations
 from flatlab.stats.trends import difference
+
+GRID = "input-scale-grid"
+SCALES = (0.5, 1.0, 1.5)
 
 NARROW = 0.1
 """A much smaller first layer has at most this share of the norm of another."""
@@ -23,6 +28,63 @@ ALIKE = 0.1
 """The norms of two similar first layers differ by at most this share."""
 
 WORDS = {JACOBIAN: "J", SHARPNESS: "sharpness", FIRST_LAYER: "|W_1|"}
+
+
+def growth(curves: Array) -> Array:
+    """The largest value in training over the value at the start: (runs, checkpoints) -> (runs)."""
+    return curves.max(axis=1) / curves[:, 0]
+
+
+def highest(curves: Array) -> Array:
+    """The largest value in training: (runs, checkpoints, ...) -> (runs)."""
+    return curves.reshape(len(curves), -1).max(axis=1)
+
+
+def input_scales(activation: str, source: str) -> Claims:
+    """On inputs of three scales: which grows more, sharpness or the Jacobian norm."""
+
+    def steps(
+        e: Evidence, name: str, statistic: Callable[[Array], Array], label: str
+    ) -> list[Estimate]:
+        """How much larger a statistic is at each scale than at the next smaller one."""
+        at = [f"{label}(scale {scale:g})" for scale in SCALES]
+        names = [f"{larger} - {smaller}; {activation}" for smaller, larger in pairwise(at)]
+
+        def found() -> list[Estimate]:
+            values = []
+            for scale in SCALES:
+                runs = e.runs(GRID, {"activation": activation, "scale": scale})
+                enough(runs.sizes["run"], GRID, f"networks of {activation} at scale {scale:g}")
+                values.append(statistic(series(GRID, runs, name)))
+            return [difference(n, b, a) for n, (a, b) in zip(names, pairwise(values), strict=True)]
+
+        return estimates(names, found)
+
+    def jacobian(e: Evidence) -> Verdict:
+        return every(s < 0 for s in steps(e, "softmax_jacobian_norm", growth, "growth of J"))
+
+    def sharpness(e: Evidence) -> Verdict:
+        # "less severe increase" may mean the ratio or the height; the start differs too
+        grown = steps(e, SHARPNESS, growth, "growth of lambda_max")
+        largest = steps(e, SHARPNESS, highest, "max lambda_max")
+        verdict = every(s > 0 for s in grown) | every(s > 0 for s in largest)
+        label = f"the iteration for an eigenvalue converged; {GRID}"
+        return attempt(
+            lambda: verdict.reporting(violations(label, 1, e.values(GRID, "hessian_converged"))),
+            lambda _: verdict,
+        )
+
+    def features(e: Evidence) -> Verdict:
+        # of hidden layers: the features of the first layer are the inputs
+        largest = steps(e, "feature_norm", lambda c: highest(c[:, :, 1:]), "max |X|")
+        return every(s > 0 for s in largest)
+
+    scales = "at scale 0.5, 1, 1.5"
+    return {
+        "c1": Claim(f"growth of the Jacobian norm falls: {scales}", source, jacobian),
+        "c2": Claim(f"growth or maximum of lambda_max(H) rises: {scales}", source, sharpness),
+        "c3": Claim(f"spectral norm of the hidden features rises: {scales}", source, features),
+    }
 
 
 def excess(e: Evidence, grid: str, name: str, factor: float = 1.0) -> Estimate:
@@ -63,22 +125,13 @@ def relu(e: Evidence) -> Verdict:
     )
 
 
+TABLE1 = "J(low) < J(high), sharpness(low) > sharpness(high), |W_1|(low) < 0.1 |W_1|(high)"
+TABLE2 = "J(low) < J(high), sharpness(low) < sharpness(high), |W_1| within 10 %"
+
 CLAIMS: dict[str, Claims] = {
-    "fig30": input_scale.claims("relu", "App. C.2, caption of Fig. 30"),
-    "fig31": input_scale.claims("tanh", "App. C.2, caption of Fig. 31"),
+    "fig30": input_scales("relu", "App. C.2, caption of Fig. 30"),
+    "fig31": input_scales("tanh", "App. C.2, caption of Fig. 31"),
     "fig32": {"c1": Claim("J(low) < J(high), Gaussian and ReLU", "caption of Fig. 32", smoother)},
-    "table1": {
-        "c1": Claim(
-            "J(low) < J(high), sharpness(low) > sharpness(high), |W_1|(low) < 0.1 |W_1|(high)",
-            "App. C.3",
-            gaussian,
-        )
-    },
-    "table2": {
-        "c2": Claim(
-            "J(low) < J(high), sharpness(low) < sharpness(high), |W_1| within 10 %",
-            "App. C.3",
-            relu,
-        )
-    },
+    "table1": {"c1": Claim(TABLE1, "App. C.3", gaussian)},
+    "table2": {"c2": Claim(TABLE2, "App. C.3", relu)},
 }
