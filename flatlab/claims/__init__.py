@@ -36,6 +36,16 @@ Claims = dict[str, Claim]
 """The claims about a figure, by their keys in it."""
 
 
+def states(text: str, source: str) -> Callable[[Judge], Claim]:
+    """The decorator that makes a claim of the predicate below it."""
+    return lambda predicate: Claim(text, source, predicate)
+
+
+def numbered(*claims: Claim, ending: str = "") -> Claims:
+    """Claims by the keys c1, c2, ..., each with the ending of its variant."""
+    return {f"c{number}{ending}": claim for number, claim in enumerate(claims, start=1)}
+
+
 def verify(target: str, tables: Mapping[str, xr.Dataset]) -> dict[str, Any]:
     """The verdicts on the claims of a figure, as they are stored in JSON.
 

@@ -4,9 +4,6 @@ Windows are `training`, all checkpoints, and `I`, interpolation: from the first 
 the loss on the whole training set is below 1e-2 to the end. Each run has its own I; where seeds
 are averaged into a curve, I begins when the last of them interpolates. Runs that diverged are left
 out, and in I also those that never interpolate: n is the number of runs that remain.
-
-A quantity rises or falls along a sweep if its mean over seeds at the end of training does so at
-every step from a setting to the next, and tau-a over the runs has the same sign.
 """
 
 import functools
@@ -146,9 +143,8 @@ class Curves:
             steps = self.runs["checkpoint"].values
             nearest = int(np.abs(steps - iteration).argmin())
             if abs(steps[nearest] - iteration) > NEAR * iteration or nearest == len(steps) - 1:
-                raise NotThere(
-                    f"{self.grid} has no checkpoint near iteration {iteration:,} before the end"
-                )
+                missing = f"no checkpoint near iteration {iteration:,} before the end"
+                raise NotThere(f"{self.grid} has {missing}")
             ends = np.stack([self.values(name)[:, nearest], self._end(name)], axis=1)
             return self._enough(ends, name).T
 
@@ -221,13 +217,16 @@ def difference_of_ends(a: Curves, b: Curves, name: str) -> Estimate:
 
 
 def monotonic(e: Evidence, grid: str, sweep: Sweep, name: str, rising: bool) -> Verdict:
-    """The quantity rises, or falls, along the settings of a sweep."""
+    """The quantity rises, or falls, along the settings of a sweep.
+
+    Its mean over seeds at the end of training does so at every step from a setting to the next,
+    and tau-a between the hyper-parameter and the end of training, over all runs, has that sign.
+    """
     curves = [Curves(e, grid, setting) for setting in sweep]
     (varied,) = (key for key, value in sweep[0].items() if any(s[key] != value for s in sweep))
     label = f"tau-a({varied.replace('_', ' ')}, {name}); {grid}"
 
     def tau_along() -> Estimate:
-        """Kendall's tau-a between the hyper-parameter and the end of training, over all runs."""
         ends = [each.ends(name)[0] for each in curves]
         strata = np.repeat(np.arange(len(ends)), [len(values) for values in ends])
         return tau(label, strata.astype(float), np.concatenate(ends), strata)

@@ -4,11 +4,16 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from flatlab.stats import Estimate, undefined
+from flatlab.stats.trends import tau
 from flatlab.tables.selection import end_of_training
 
 GRID = "dln-grid"
 NETWORKS = 200
 """How many are shown: the first, by seed, that reach the training loss."""
+
+FEWEST = 10
+"""The fewest networks that have a rank correlation."""
 
 
 def fitted(table: xr.Dataset) -> pd.DataFrame:
@@ -38,3 +43,16 @@ def relative_error(networks: pd.DataFrame, scales: str) -> np.ndarray:
     """| trace / 2 - norm_1 | / norm_1 of each network."""
     half, norm = networks[f"trace_{scales}"].to_numpy() / 2, networks["norm_1"].to_numpy()
     return np.abs(half - norm) / norm
+
+
+def rank_correlations(
+    networks: pd.DataFrame, *pairs: tuple[str, str], where: str = ""
+) -> list[Estimate]:
+    """Kendall's tau-a of each pair of columns, over the networks for which all are finite."""
+    values = networks[sorted({name for pair in pairs for name in pair})].astype(float)
+    kept = values[np.isfinite(values).all(axis=1)]
+    named = {f"tau({x}, {y}){where}": (x, y) for x, y in pairs}
+    if len(kept) < FEWEST:
+        return [undefined(name, f"{name}: {len(kept)} networks have both") for name in named]
+    strata = np.zeros(len(kept), np.int64)
+    return [tau(n, kept[x].to_numpy(), kept[y].to_numpy(), strata) for n, (x, y) in named.items()]

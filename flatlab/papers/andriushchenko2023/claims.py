@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from flatlab.claims import Claim, Claims, Evidence, Judge
-from flatlab.claims.evidence import Array, NotThere, Pair, enough
+from flatlab.claims import Claims, Evidence, Judge, numbered, states
+from flatlab.claims.evidence import Array, NotThere, enough
 from flatlab.papers.andriushchenko2023 import _networks as diagonal
-from flatlab.stats import Estimate, Verdict, every, some, theorem, undefined
-from flatlab.stats.trends import mean, median, over_seeds, tau
+from flatlab.stats import Verdict, every, some, theorem
+from flatlab.stats.trends import mean, median, over_seeds
 
 GRID = "linear-grid"
 ERROR = "classification_error"
@@ -30,9 +30,6 @@ CLOSE = 0.1
 NEAR = (0.7, 0.9)
 PRINTED = 0.8
 """The paper says that tau(test loss, trace) is "around 0.8"; here that is between `NEAR`."""
-
-FEWEST_RANKED = 10
-"""The fewest networks that have a rank correlation."""
 
 
 def of_classifiers(judge: Callable[[xr.Dataset], Verdict]) -> Judge:
@@ -56,10 +53,14 @@ def by_factor(table: xr.Dataset, logits: str) -> dict[str, Array]:
     }
 
 
+@states("the training error is zero", "caption of Fig. 1")
+@of_classifiers
 def no_errors(table: xr.Dataset) -> Verdict:
     return theorem("training error <= 0", table[ERROR].isel(checkpoint=-1), 0)
 
 
+@states(f"sharpness is not constant in the scale of the weights: max > {VARIES} min", "Sec. 3.2")
+@of_classifiers
 def varies(table: xr.Dataset) -> Verdict:
     curves = by_factor(table, "plain")
     verdict = every(
@@ -80,6 +81,8 @@ def varies(table: xr.Dataset) -> Verdict:
     return verdict.reporting(*entries)
 
 
+@states("sharpness vanishes at both ends: < 5 % of its maximum at 2^-10, < 1 % at 2^10", "Fig. 1")
+@of_classifiers
 def vanishes(table: xr.Dataset) -> Verdict:
     return every(
         over_seeds(
@@ -93,6 +96,10 @@ def vanishes(table: xr.Dataset) -> Verdict:
     )
 
 
+@states(
+    "with normalized logits sharpness is constant in the scale of the weights", "Sec. 3.2, Eq. 5"
+)
+@of_classifiers
 def does_not_vary(table: xr.Dataset) -> Verdict:
     return every(
         theorem(f"max <= min; {name}", curves.max(axis=1), curves.min(axis=1))
@@ -100,6 +107,10 @@ def does_not_vary(table: xr.Dataset) -> Verdict:
     )
 
 
+@states(
+    "sharpness and cross-entropy keep decreasing in training once the error is zero", "Sec. 3.2"
+)
+@of_classifiers
 def keeps_falling(table: xr.Dataset) -> Verdict:
     """From the first checkpoint at which no run has errors."""
     right = np.flatnonzero((table[ERROR] == 0).all("run").values)
@@ -122,104 +133,68 @@ def of_fitted(judge: Callable[[pd.DataFrame], Verdict]) -> Judge:
     def verdict(e: Evidence) -> Verdict:
         table = e.table(diagonal.GRID)
         networks = diagonal.fitted(table)
-        if len(networks) < FEWEST_RANKED:
+        if len(networks) < diagonal.FEWEST:
             found = f"{diagonal.GRID} has {len(networks)} networks that fit"
-            raise NotThere(f"{found}, at least {FEWEST_RANKED} are needed")
+            raise NotThere(f"{found}, at least {diagonal.FEWEST} are needed")
         count = {"quantity": "networks that did not reach the training loss", "n": len(networks)}
         return judge(networks).reporting({**count, "value": diagonal.not_fitted(table)})
 
     return verdict
 
 
-def rank_correlations(networks: pd.DataFrame, *pairs: Pair, where: str = "") -> list[Estimate]:
-    """Kendall's tau-a of each pair of columns, over the networks for which all are finite."""
-    values = networks[sorted({name for pair in pairs for name in pair})].astype(float)
-    kept = values[np.isfinite(values).all(axis=1)]
-    named = {f"tau({x}, {y}){where}": (x, y) for x, y in pairs}
-    if len(kept) < FEWEST_RANKED:
-        return [undefined(name, f"{name}: {len(kept)} networks have both") for name in named]
-    strata = np.zeros(len(kept), np.int64)
-    return [tau(n, kept[x].to_numpy(), kept[y].to_numpy(), strata) for n, (x, y) in named.items()]
-
-
 def diagonal_networks(scales: str, ending: str = "") -> Claims:
     """The claims of Figure 7, with the Hessian rescaled in one way."""
     trace, largest = f"trace_{scales}", f"lambda_max_{scales}"
+    name = "Tr" if not ending else "Tr as printed"
+    tau_with_loss = f"tau(test loss, {name} of the rescaled Hessian)"
 
+    @states(
+        f"median relative error of |u v|_1 = {name}/2 of the rescaled Hessian < {CLOSE}",
+        "Sec. 5.2 (1)",
+    )
+    @of_fitted
     def is_the_norm(networks: pd.DataFrame) -> Verdict:
         errors = diagonal.relative_error(networks, scales)
         return median("median of |Tr/2 - |u v|_1| / |u v|_1", errors[np.isfinite(errors)]) < CLOSE
 
+    @states(f"{tau_with_loss} > tau(test loss, Tr of the Hessian)", "Sec. 5.2 (2)")
+    @of_fitted
     def adaptive_is_better(networks: pd.DataFrame) -> Verdict:
         pairs = ("test_loss", trace), ("test_loss", "trace_none")
-        rescaled, plain = rank_correlations(networks, *pairs)
+        rescaled, plain = diagonal.rank_correlations(networks, *pairs)
         return (rescaled > plain).reporting(rescaled.report(), plain.report())
 
+    @states(
+        f"tau({name}, lambda_max of the rescaled Hessian) < 0, over all networks or over a "
+        "third of them by learning rate or initialization",
+        "Sec. 5.2 (3): can be even reverse",
+    )
+    @of_fitted
     def can_be_reverse(networks: pd.DataFrame) -> Verdict:
         groups = {"": networks}
         for column in ("lr", "initial_trace"):
             thirds = pd.qcut(networks[column].rank(method="first"), 3, labels=False)
             groups |= {f", {n + 1}. third by {column}": networks[thirds == n] for n in range(3)}
         return some(
-            rank_correlations(group, (trace, largest), where=where)[0] < 0
+            diagonal.rank_correlations(group, (trace, largest), where=where)[0] < 0
             for where, group in groups.items()
         )
 
+    @states(
+        f"{tau_with_loss} between {NEAR[0]} and {NEAR[1]}; the paper: around {PRINTED}", "Sec. 5.2"
+    )
+    @of_fitted
     def about_as_printed(networks: pd.DataFrame) -> Verdict:
-        (found,) = rank_correlations(networks, ("test_loss", trace))
+        (found,) = diagonal.rank_correlations(networks, ("test_loss", trace))
         printed = {"quantity": "what the paper says it is, about", "value": PRINTED}
         return ((found > NEAR[0]) & (found < NEAR[1])).reporting(printed)
 
-    name = "Tr" if not ending else "Tr as printed"
-    tau_with_loss = f"tau(test loss, {name} of the rescaled Hessian)"
-    return {
-        f"c1{ending}": Claim(
-            f"median relative error of |u v|_1 = {name}/2 of the rescaled Hessian < {CLOSE}",
-            "Sec. 5.2 (1)",
-            of_fitted(is_the_norm),
-        ),
-        f"c2{ending}": Claim(
-            f"{tau_with_loss} > tau(test loss, Tr of the Hessian)",
-            "Sec. 5.2 (2)",
-            of_fitted(adaptive_is_better),
-        ),
-        f"c3{ending}": Claim(
-            f"tau({name}, lambda_max of the rescaled Hessian) < 0, over all networks or over a "
-            "third of them by learning rate or initialization",
-            "Sec. 5.2 (3): can be even reverse",
-            of_fitted(can_be_reverse),
-        ),
-        f"c4{ending}": Claim(
-            f"{tau_with_loss} between {NEAR[0]} and {NEAR[1]}; the paper: around {PRINTED}",
-            "Sec. 5.2",
-            of_fitted(about_as_printed),
-        ),
-    }
+    return numbered(
+        is_the_norm, adaptive_is_better, can_be_reverse, about_as_printed, ending=ending
+    )
 
 
 CLAIMS: dict[str, Claims] = {
-    "fig1": {
-        "c1": Claim("the training error is zero", "caption of Fig. 1", of_classifiers(no_errors)),
-        "c2": Claim(
-            f"sharpness is not constant in the scale of the weights: max > {VARIES} min",
-            "Sec. 3.2",
-            of_classifiers(varies),
-        ),
-        "c3": Claim(
-            "sharpness vanishes at both ends: < 5 % of its maximum at 2^-10, < 1 % at 2^10",
-            "Fig. 1",
-            of_classifiers(vanishes),
-        ),
-        "c4": Claim(
-            "with normalized logits sharpness is constant in the scale of the weights",
-            "Sec. 3.2, Eq. 5",
-            of_classifiers(does_not_vary),
-        ),
-        "c5": Claim(
-            "sharpness and cross-entropy keep decreasing in training once the error is zero",
-            "Sec. 3.2",
-            of_classifiers(keeps_falling),
-        ),
-    },
+    "fig1": numbered(no_errors, varies, vanishes, does_not_vary, keeps_falling),
     "fig7": diagonal_networks("balanced") | diagonal_networks("printed", "-printed"),
 }

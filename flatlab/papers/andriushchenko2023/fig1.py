@@ -68,8 +68,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
             if points.empty:
                 continue
             label = WORDS.get(line, rf"$\rho$ = {line}")
-            style = {"color": look.color, "lw": 1.2, "marker": look.marker, "ms": 3}
-            ax.plot(points["x"], points["mean"], look.dash, label=label, **style)
+            ax.plot(points["x"], points["mean"], ms=4, label=label, **look.options)
             band = (points[name] for name in ("x", "least", "largest"))
             ax.fill_between(*band, color=look.color, alpha=0.3)
         ax.grid(lw=0.3, color="0.85")

@@ -2,13 +2,11 @@
 
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from flatlab.papers.andriushchenko2023._networks import GRID, fitted, not_fitted
+from flatlab.papers.andriushchenko2023._networks import GRID, fitted, not_fitted, rank_correlations
 from flatlab.plotting import Settings, Tables
 from flatlab.plotting.style import correlation, plain_numbers
-from flatlab.stats.trends import tau
 
 PANELS = {
     "norm": ("half_trace_balanced", "norm_1"),
@@ -42,19 +40,12 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
     for panel, (x, y) in PANELS.items():
         points = networks.rename(columns={x: "x", y: "y"})[["run", "lr", "initial_trace", "x", "y"]]
         parts.append(points.assign(row="run", panel=panel))
-        finite = points[np.isfinite(points["x"]) & np.isfinite(points["y"])]
-        row = {"row": "tau", "panel": panel, "networks": len(finite)}
-        row |= dict(zip(("tau", "low", "high"), _tau(finite), strict=True))
-        parts.append(pd.DataFrame([{**row, "not_fitted": not_fitted(tables[GRID])}]))
+        (tau,) = rank_correlations(points, ("x", "y"))
+        low, high = tau.interval()
+        row = {"row": "tau", "panel": panel, "networks": len(tau.strata), "tau": tau.value}
+        row |= {"low": low, "high": high, "not_fitted": not_fitted(tables[GRID])}
+        parts.append(pd.DataFrame([row]))
     return pd.concat(parts, ignore_index=True)
-
-
-def _tau(points: pd.DataFrame) -> tuple[float, float, float]:
-    if len(points) < 3:
-        return (float("nan"),) * 3
-    strata = np.zeros(len(points), np.int64)
-    found = tau("tau", points["x"].to_numpy(), points["y"].to_numpy(), strata)
-    return found.value, *found.interval()
 
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
