@@ -14,13 +14,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from flatlab.stats import Correlations, Estimate, undefined
-from flatlab.tables.selection import (
-    columns_of,
-    end_of_training,
-    of_seeds,
-    one_per_run,
-    through_training,
-)
+from flatlab.tables import selection
 
 T = TypeVar("T")
 Array = NDArray[np.float64]
@@ -76,7 +70,7 @@ class Evidence:
         self, grid: str, where: Setting | None = None, seeds: Iterable[int] | None = None
     ) -> xr.Dataset:
         """The runs of a grid that did not diverge: of one setting and some seeds, or all."""
-        return through_training(self.table(grid), where, seeds)
+        return selection.through_training(self.table(grid), where, seeds)
 
     def values(self, grid: str, name: str) -> Array:
         """A quantity on training samples, for every run that did not diverge, at all checkpoints.
@@ -91,10 +85,10 @@ class Evidence:
 
         The square root of each quantity is a column too, root_<name>.
         """
-        chosen = end_of_training(self.table(grid))
+        chosen = selection.end_of_training(self.table(grid))
         if seeds is not None:
-            chosen = of_seeds(chosen, range(seeds))
-        columns = columns_of(chosen, one_per_run(chosen))
+            chosen = selection.of_seeds(chosen, range(seeds))
+        columns = selection.columns_of(chosen, selection.one_per_run(chosen))
         with np.errstate(invalid="ignore"):
             roots = {f"root_{name}": np.sqrt(values) for name, values in columns.items()}
         return Correlations(columns | roots | columns, list(chosen["setting"].values))

@@ -4,7 +4,7 @@ Sharpness in the claims is sqrt(S), G the mean of |J|_F^2, C and D the bounds of
 are those of chen2026; pair plots show the first four seeds of the five settings.
 """
 
-from flatlab.claims import Claim, Claims, Evidence
+from flatlab.claims import Claims, Evidence, states
 from flatlab.claims.curves import Sweep
 from flatlab.papers.chen2026 import _shared as shared
 from flatlab.stats import Verdict
@@ -27,23 +27,27 @@ def perceptron(sweep: Sweep, caption: str) -> Claims:
 
 def pair_plot(grid: str) -> Claims:
     """The claims about both pair plots, D.5 and D.6."""
+    source = "App. D.2"
+    text = f"rho(G, MLS) > {NEARLY_ONE} (the correlation of the root of G is reported)"
 
+    @states(text, source)
     def nearly_one(e: Evidence) -> Verdict:
         # G is quadratic in what MLS is linear in
         rho, of_root = e.rhos(grid, ("g", "mls"), ("root_g", "mls"), seeds=SEEDS)
         return (rho > NEARLY_ONE).reporting(of_root.report())
 
-    source = "App. D.2"
-    text = f"rho(G, MLS) > {NEARLY_ONE} (the correlation of the root of G is reported)"
     loss, weaker = "test loss", ("log volume", "dimension")
     return {
-        "c1": Claim(text, source, nearly_one),
+        "c1": nearly_one,
         "c2": shared.rise_together(grid, "log volume", ("sharpness", "MLS"), source, SEEDS),
         "c3": shared.rise_together(grid, "sharpness", (loss,), source, SEEDS),
         "c4": shared.closer(grid, loss, ("MLS",), weaker, source, SEEDS),
     }
 
 
+@states(
+    "rho(C, MLS) > 0, rho(D, MLS) < 0 and rho(D, test loss) < 0", "caption of Fig. D.4, App. D.3"
+)
 def bounds_split(e: Evidence) -> Verdict:
     """C follows MLS, D goes against it and against the test loss."""
     c, d, d_and_loss = (e.rho(shared.MLP, *pair, SEEDS) for pair in WITH_BOUNDS)
@@ -65,14 +69,7 @@ CLAIMS: dict[str, Claims] = {
     "fig3": shared.misclassified("G", "Sec. 4.2"),
     "figD4": shared.bounds_in_training("App. D.1", "caption of Fig. D.4"),
     "figD5": pair_plot(shared.VGG),
-    "figD6": {
-        **pair_plot(shared.MLP),
-        "c5": Claim(
-            "rho(C, MLS) > 0, rho(D, MLS) < 0 and rho(D, test loss) < 0",
-            "caption of Fig. D.4, App. D.3",
-            bounds_split,
-        ),
-    },
+    "figD6": {**pair_plot(shared.MLP), "c5": bounds_split},
     "figE7": perceptron(shared.BATCH_SIZES, "caption of Fig. E.7"),
     "figE8": perceptron(shared.LEARNING_RATES, "caption of Fig. E.8"),
 }
