@@ -11,13 +11,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
 from flatlab.stats import Correlations, Estimate, undefined
+from flatlab.stats.bootstrap import Array
 from flatlab.tables import selection
 
 T = TypeVar("T")
-Array = NDArray[np.float64]
 Pair = tuple[str, str]
 Setting = Mapping[str, Any]
 """Hyper-parameters and their values, {"lr": 0.1, "batch_size": 20}: a line in a figure."""

@@ -124,10 +124,7 @@ class Estimate:
         if self.reason or other.reason:
             return undefined(name, self.reason or other.reason)
         if len(self.strata) != len(other.strata):
-            raise ValueError(
-                f"{name}: these are not estimates of the same runs, so their resamples cannot be "
-                "compared"
-            )
+            raise ValueError(f"{name}: these are not estimates of the same runs")
         jackknife = None
         if self.jackknife is not None and other.jackknife is not None:
             jackknife = self.jackknife - other.jackknife

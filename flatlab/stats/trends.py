@@ -25,10 +25,7 @@ def over_seeds(
     seeds = len(columns[0])
     weights, place = _different(seeds, resamples)
     rows = np.vstack([np.ones(seeds), weights]) / seeds
-    means = (
-        (rows @ np.reshape(column, (seeds, -1))).reshape(len(rows), *np.shape(column)[1:])
-        for column in columns
-    )
+    means = (np.tensordot(rows, column, 1) for column in columns)
     values = np.asarray(statistic(*means), dtype=float)
     return Estimate(name, float(values[0]), values[1:][place], np.zeros(seeds, np.int64))
 

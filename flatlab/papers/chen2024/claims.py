@@ -49,7 +49,6 @@ def pair_plot(grid: str) -> Claims:
     "rho(C, MLS) > 0, rho(D, MLS) < 0 and rho(D, test loss) < 0", "caption of Fig. D.4, App. D.3"
 )
 def bounds_split(e: Evidence) -> Verdict:
-    """C follows MLS, D goes against it and against the test loss."""
     c, d, d_and_loss = (e.rho(shared.MLP, *pair, SEEDS) for pair in WITH_BOUNDS)
     return (c > 0) & (d < 0) & (d_and_loss < 0)
 

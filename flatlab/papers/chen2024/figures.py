@@ -7,7 +7,6 @@ from flatlab.plotting import captions
 PAPER = Paper(
     title="A simple connection from loss flatness to compressed representations in neural networks",
     citation="Chen, Recanatesi and Shea-Brown, 2024; the preprint of chen2026",
-    targets=("fig1", "fig2", "fig3", "figD4", "figD5", "figD6", "figE7", "figE8"),
 )
 
 COMPRESSION = ("root_sharpness", "log_volume", "g", "local_dimension")

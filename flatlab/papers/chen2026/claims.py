@@ -49,7 +49,6 @@ def dimension_is_followed_less(c: Curves) -> Verdict:
 
 @states(f"test accuracy at the end does not rise with lr, on {VGG} or {MLP}", "Sec. 5")
 def not_always_better(e: Evidence) -> Verdict:
-    """Larger learning rates do not uniformly give better test accuracy."""
     return some(
         ~monotonic(e, grid, shared.LEARNING_RATES, "test_accuracy", True) for grid in (VGG, MLP)
     )
@@ -62,7 +61,6 @@ def negative_somewhere(*pairs: Pair) -> Judge:
 
 @states("A <= B <= C <= D and NMLS <= NMLS bound, for every network", "Eq. 59, Prop. 3.10")
 def of_perceptrons(e: Evidence) -> Verdict:
-    """The theorems for fully connected networks."""
     values = partial(e.values, MLP)
     return shared.theorems(shared.CHAIN, values) & shared.theorems(OF_NMLS, values)
 

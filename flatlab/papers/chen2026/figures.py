@@ -8,10 +8,6 @@ from flatlab.plotting import captions
 PAPER = Paper(
     title="A simple connection from loss flatness to compressed neural representations",
     citation="Chen, Recanatesi and Shea-Brown, 2026",
-    targets=(
-        *("fig2", "fig3", "fig4", "fig5"),
-        *("figH6", "figH7", "figH8", "figH9", "figI10", "figI11", "figJ12"),
-    ),
 )
 
 CENTRAL: dict[str, Any] = {"lr": 0.1, "batch_size": 20}
