@@ -107,11 +107,8 @@ class Curves:
             parts = (self._seen([name], half, "train") for half in halves)
             return [np.polyfit(times, values.T, 1)[0] for times, (values,) in parts]
 
-        return self._estimate(
-            f"|slope({name}, last half of I)| - |slope({name}, first half of I)|",
-            lambda first, last: np.abs(last) - np.abs(first),
-            slopes,
-        )
+        label = " - ".join(f"|slope({name}, {half})|" for half in reversed(halves))
+        return self._estimate(label, lambda first, last: np.abs(last) - np.abs(first), slopes)
 
     def since_the_start(self, name: str) -> Estimate:
         """A quantity at the beginning of I less the same at iteration 0."""
@@ -148,12 +145,9 @@ class Curves:
             ends = np.stack([self.values(name)[:, nearest], self._end(name)], axis=1)
             return self._enough(ends, name).T
 
-        what = "relative change" if relative else "change"
-        return self._estimate(
-            f"{what} of {name} since iteration {iteration:,}",
-            lambda then, now: now / then - 1 if relative else now - then,
-            both,
-        )
+        label = f"{'relative ' if relative else ''}change of {name} since iteration {iteration:,}"
+        change = (lambda then, now: now / then - 1) if relative else (lambda then, now: now - then)
+        return self._estimate(label, change, both)
 
     def mean_of_ends(self, what: str, of: Callable[..., Array], *names: str) -> Estimate:
         """Mean over seeds of a function of quantities at the end of training: (runs) each."""
@@ -169,9 +163,8 @@ class Curves:
         """Whether each run interpolates, and at which checkpoint it begins to: (runs) each."""
         below = self.values("train_loss") < INTERPOLATES
         runs = np.asarray(below.any(axis=1))
-        enough(
-            runs.sum(), self, f"runs (of {len(runs)}) with a training loss below {INTERPOLATES:g}"
-        )
+        what = f"runs (of {len(runs)}) with a training loss below {INTERPOLATES:g}"
+        enough(runs.sum(), self, what)
         return runs, below.argmax(axis=1)
 
     def _seen(
@@ -196,11 +189,9 @@ class Curves:
         part = halves.get(window, slice(None))
         values, times = values[:, :, part], times[part]
         if runs.sum() < FEWEST_RUNS or len(times) < FEWEST_CHECKPOINTS:
-            raise NotThere(
-                f"{self} has {runs.sum()} runs with {' and '.join(names)} at the same "
-                f"{len(times)} checkpoints ({window}), a trend needs {FEWEST_RUNS} runs and "
-                f"{FEWEST_CHECKPOINTS} checkpoints"
-            )
+            found = f"{runs.sum()} runs with {' and '.join(names)} at the same {len(times)}"
+            needs = f"{FEWEST_RUNS} runs and {FEWEST_CHECKPOINTS} checkpoints"
+            raise NotThere(f"{self} has {found} checkpoints ({window}), a trend needs {needs}")
         return times, values
 
     def _enough(self, values: Array, *names: str) -> Array:
