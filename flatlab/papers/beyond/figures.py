@@ -29,6 +29,16 @@ CONVENTIONS = (
 )
 """What is correlated: sharpness and the bound by other conventions."""
 
+CONVENTIONS_CAPTION = (
+    "Pearson's correlations at the end of training with their 95 % intervals (BCa "
+    "bootstrap, stratified by setting): over all networks of a grid, and within settings, "
+    "where each network enters as its deviation from the mean of its setting. Sharpness as "
+    "S and as its square root; the log volume of all singular values and, as in the "
+    "authors' code, of the three largest (networks with two outputs have two); the MLS "
+    "bound D with each norm of a kernel: the largest singular value of its matrix, that of "
+    "the convolution as an operator, and the authors' sqrt(positions) × Frobenius."
+)
+
 FIGURES = {
     "fig1": Own(
         "vgg-grid",
@@ -51,15 +61,7 @@ FIGURES = {
         parts=BOUNDS,
         names=NAMES,
         title="what conventions do to the correlations",
-        caption=(
-            "Pearson's correlations at the end of training with their 95 % intervals (BCa "
-            "bootstrap, stratified by setting): over all networks of a grid, and within settings, "
-            "where each network enters as its deviation from the mean of its setting. Sharpness as "
-            "S and as its square root; the log volume of all singular values and, as in the "
-            "authors' code, of the three largest (networks with two outputs have two); the MLS "
-            "bound D with each norm of a kernel: the largest singular value of its matrix, that of "
-            "the convolution as an operator, and the authors' sqrt(positions) × Frobenius."
-        ),
+        caption=CONVENTIONS_CAPTION,
     ),
     "fig3": Own(
         ("mlp-grid", "vgg-grid"),
