@@ -12,9 +12,9 @@ from typing import Any
 
 import xarray as xr
 
-from flatlab.claims.evidence import Evidence
-from flatlab.claims.missing import attempt
+from flatlab.claims.evidence import Evidence, attempt
 from flatlab.stats import Verdict, not_run
+from flatlab.tables.runs import counts
 
 Judge = Callable[[Evidence], Verdict]
 
@@ -36,11 +36,14 @@ Claims = dict[str, Claim]
 """The claims about a figure, by their keys in it."""
 
 
-def claims_of(paper: str, figure: str) -> Claims:
-    """What a paper says of one of its figures; empty if it has no claims."""
-    module = f"flatlab.papers.{paper}.claims"
-    claims = importlib.import_module(module).CLAIMS if find_spec(module) else {}
-    return claims.get(figure, {})
+def states(text: str, source: str) -> Callable[[Judge], Claim]:
+    """The decorator that makes a claim of the predicate below it."""
+    return lambda predicate: Claim(text, source, predicate)
+
+
+def numbered(*claims: Claim, ending: str = "") -> Claims:
+    """Claims by the keys c1, c2, ..., each with the ending of its variant."""
+    return {f"c{number}{ending}": claim for number, claim in enumerate(claims, start=1)}
 
 
 def verify(target: str, tables: Mapping[str, xr.Dataset]) -> dict[str, Any]:
@@ -48,13 +51,14 @@ def verify(target: str, tables: Mapping[str, xr.Dataset]) -> dict[str, Any]:
 
     tables: by the keys of their experiments.
     """
+    paper, figure = target.split("_")
+    module = f"flatlab.papers.{paper}.claims"
+    claims: dict[str, Claims] = importlib.import_module(module).CLAIMS if find_spec(module) else {}
     evidence = Evidence(tables)
-    verdicts = {
-        key: (claim, claim.judge(evidence)) for key, claim in claims_of(*target.split("_")).items()
-    }
-    return {
-        "target": target,
-        "claims": [
+    entries = []
+    for key, claim in claims.get(figure, {}).items():
+        verdict = claim.judge(evidence)
+        entries.append(
             {
                 "id": f"{target}/{key}",
                 "text": claim.text,
@@ -63,15 +67,9 @@ def verify(target: str, tables: Mapping[str, xr.Dataset]) -> dict[str, Any]:
                 "reason": verdict.reason,
                 "evidence": verdict.evidence,
             }
-            for key, (claim, verdict) in verdicts.items()
-        ],
-        "tables": {key: _about(table) for key, table in tables.items()},
+        )
+    abouts = {
+        key: table.attrs | (counts(table) if "diverged" in table.coords else {})
+        for key, table in tables.items()
     }
-
-
-def _about(table: xr.Dataset) -> dict[str, Any]:
-    """The attributes of a table and, if its runs can diverge, how many did and did not."""
-    if "diverged" not in table.coords:
-        return table.attrs
-    diverged = int(table["diverged"].sum())
-    return {**table.attrs, "runs": table.sizes["run"] - diverged, "diverged": diverged}
+    return {"target": target, "claims": entries, "tables": abouts}

@@ -4,9 +4,6 @@ Windows are `training`, all checkpoints, and `I`, interpolation: from the first 
 the loss on the whole training set is below 1e-2 to the end. Each run has its own I; where seeds
 are averaged into a curve, I begins when the last of them interpolates. Runs that diverged are left
 out, and in I also those that never interpolate: n is the number of runs that remain.
-
-A quantity rises or falls along a sweep if its mean over seeds at the end of training does so at
-every step from a setting to the next, and tau-a over the runs has the same sign.
 """
 
 import functools
@@ -19,11 +16,23 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from flatlab.claims.evidence import Array, Evidence, Pair, Setting, series
-from flatlab.claims.missing import FEWEST_CHECKPOINTS, FEWEST_RUNS, NotThere, enough, estimate
+from flatlab.claims.evidence import (
+    FEWEST_RUNS,
+    Array,
+    Evidence,
+    NotThere,
+    Pair,
+    Setting,
+    enough,
+    estimate,
+    series,
+)
 from flatlab.stats import Estimate, Verdict, every
 from flatlab.stats.trends import difference, mean, over_seeds, pearson, tau, tau_in_order
 from flatlab.tables.selection import INTERPOLATES, TREND_SEEDS, end_of_training
+
+FEWEST_CHECKPOINTS = 3
+"""The fewest checkpoints that have a trend."""
 
 NEAR = 0.2
 """How far from a requested iteration, relative to it, the nearest checkpoint may lie."""
@@ -98,11 +107,8 @@ class Curves:
             parts = (self._seen([name], half, "train") for half in halves)
             return [np.polyfit(times, values.T, 1)[0] for times, (values,) in parts]
 
-        return self._estimate(
-            f"|slope({name}, last half of I)| - |slope({name}, first half of I)|",
-            lambda first, last: np.abs(last) - np.abs(first),
-            slopes,
-        )
+        label = " - ".join(f"|slope({name}, {half})|" for half in reversed(halves))
+        return self._estimate(label, lambda first, last: np.abs(last) - np.abs(first), slopes)
 
     def since_the_start(self, name: str) -> Estimate:
         """A quantity at the beginning of I less the same at iteration 0."""
@@ -134,18 +140,14 @@ class Curves:
             steps = self.runs["checkpoint"].values
             nearest = int(np.abs(steps - iteration).argmin())
             if abs(steps[nearest] - iteration) > NEAR * iteration or nearest == len(steps) - 1:
-                raise NotThere(
-                    f"{self.grid} has no checkpoint near iteration {iteration:,} before the end"
-                )
+                missing = f"no checkpoint near iteration {iteration:,} before the end"
+                raise NotThere(f"{self.grid} has {missing}")
             ends = np.stack([self.values(name)[:, nearest], self._end(name)], axis=1)
             return self._enough(ends, name).T
 
-        what = "relative change" if relative else "change"
-        return self._estimate(
-            f"{what} of {name} since iteration {iteration:,}",
-            lambda then, now: now / then - 1 if relative else now - then,
-            both,
-        )
+        label = f"{'relative ' if relative else ''}change of {name} since iteration {iteration:,}"
+        change = (lambda then, now: now / then - 1) if relative else (lambda then, now: now - then)
+        return self._estimate(label, change, both)
 
     def mean_of_ends(self, what: str, of: Callable[..., Array], *names: str) -> Estimate:
         """Mean over seeds of a function of quantities at the end of training: (runs) each."""
@@ -161,9 +163,8 @@ class Curves:
         """Whether each run interpolates, and at which checkpoint it begins to: (runs) each."""
         below = self.values("train_loss") < INTERPOLATES
         runs = np.asarray(below.any(axis=1))
-        enough(
-            runs.sum(), self, f"runs (of {len(runs)}) with a training loss below {INTERPOLATES:g}"
-        )
+        what = f"runs (of {len(runs)}) with a training loss below {INTERPOLATES:g}"
+        enough(runs.sum(), self, what)
         return runs, below.argmax(axis=1)
 
     def _seen(
@@ -184,15 +185,13 @@ class Curves:
         seen = np.all(finite[runs], axis=0)
         values, times = values[:, runs][:, :, seen], times[seen]
         middle = len(times) // 2
-        half = {"first half of I": slice(None, middle), "last half of I": slice(middle, None)}
-        part = half.get(window, slice(None))
+        halves = {"first half of I": slice(None, middle), "last half of I": slice(middle, None)}
+        part = halves.get(window, slice(None))
         values, times = values[:, :, part], times[part]
         if runs.sum() < FEWEST_RUNS or len(times) < FEWEST_CHECKPOINTS:
-            raise NotThere(
-                f"{self} has {runs.sum()} runs with {' and '.join(names)} at the same "
-                f"{len(times)} checkpoints ({window}), a trend needs {FEWEST_RUNS} runs and "
-                f"{FEWEST_CHECKPOINTS} checkpoints"
-            )
+            found = f"{runs.sum()} runs with {' and '.join(names)} at the same {len(times)}"
+            needs = f"{FEWEST_RUNS} runs and {FEWEST_CHECKPOINTS} checkpoints"
+            raise NotThere(f"{self} has {found} checkpoints ({window}), a trend needs {needs}")
         return times, values
 
     def _enough(self, values: Array, *names: str) -> Array:
@@ -208,25 +207,23 @@ def difference_of_ends(a: Curves, b: Curves, name: str) -> Estimate:
     return estimate(label, lambda: difference(label, *b.ends(name), *a.ends(name)))
 
 
-def tau_along(sweep: Sequence[Curves], name: str) -> Estimate:
-    """Kendall's tau-a between the hyper-parameter and the end of training, over all runs."""
-    first, *others = (curves.setting for curves in sweep)
-    (varied,) = (key for key in first if any(other[key] != first[key] for other in others))
-    label = f"tau-a({varied.replace('_', ' ')}, {name}); {sweep[0].grid}"
+def monotonic(e: Evidence, grid: str, sweep: Sweep, name: str, rising: bool) -> Verdict:
+    """The quantity rises, or falls, along the settings of a sweep.
 
-    def found() -> Estimate:
-        ends = [curves.ends(name)[0] for curves in sweep]
-        strata = np.repeat(np.arange(len(sweep)), [len(values) for values in ends])
+    Its mean over seeds at the end of training does so at every step from a setting to the next,
+    and tau-a between the hyper-parameter and the end of training, over all runs, has that sign.
+    """
+    curves = [Curves(e, grid, setting) for setting in sweep]
+    (varied,) = (key for key, value in sweep[0].items() if any(s[key] != value for s in sweep))
+    label = f"tau-a({varied.replace('_', ' ')}, {name}); {grid}"
+
+    def tau_along() -> Estimate:
+        ends = [each.ends(name)[0] for each in curves]
+        strata = np.repeat(np.arange(len(ends)), [len(values) for values in ends])
         return tau(label, strata.astype(float), np.concatenate(ends), strata)
 
-    return estimate(label, found)
-
-
-def monotonic(e: Evidence, grid: str, sweep: Sweep, name: str, rising: bool) -> Verdict:
-    """The quantity rises, or falls, along the settings of a sweep."""
-    curves = [Curves(e, grid, setting) for setting in sweep]
     steps = [difference_of_ends(a, b, name) for a, b in pairwise(curves)]
-    estimates = [*steps, tau_along(curves, name)]
+    estimates = [*steps, estimate(label, tau_along)]
     return every((x > 0) if rising else (x < 0) for x in estimates)
 
 

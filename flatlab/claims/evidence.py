@@ -1,27 +1,56 @@
-"""The tables that the claims of a figure are judged by, and what is read from them."""
+"""The tables that the claims of a figure are judged by, and what is read from them.
+
+What was not computed raises `NotThere`, and a claim about it is `not run` and says why. It is
+caught in `attempt` and nowhere else, as close to the missing number as an estimate: if one part of
+a claim is missing, another part may still decide it.
+"""
 
 import functools
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
-from flatlab.claims.missing import NotThere, attempt
 from flatlab.stats import Correlations, Estimate, undefined
-from flatlab.tables.selection import (
-    columns_of,
-    end_of_training,
-    of_seeds,
-    one_per_run,
-    through_training,
-)
+from flatlab.stats.bootstrap import Array
+from flatlab.tables import selection
 
-Array = NDArray[np.float64]
+T = TypeVar("T")
 Pair = tuple[str, str]
 Setting = Mapping[str, Any]
 """Hyper-parameters and their values, {"lr": 0.1, "batch_size": 20}: a line in a figure."""
+
+FEWEST_RUNS = 2
+"""The fewest runs that have an interval."""
+
+
+class NotThere(Exception):
+    """Something that a claim is about was not computed; the message says what."""
+
+
+def attempt(make: Callable[[], T], otherwise: Callable[[str], T]) -> T:
+    """The result of `make` or, if something was not computed, of `otherwise(reason)`."""
+    try:
+        return make()
+    except NotThere as missing:
+        return otherwise(str(missing))
+
+
+def estimates(names: Iterable[str], make: Callable[[], list[Estimate]]) -> list[Estimate]:
+    """The estimates that `make` returns, or undefined ones of these names that say why."""
+    return attempt(make, lambda reason: [undefined(name, reason) for name in names])
+
+
+def estimate(name: str, make: Callable[[], Estimate]) -> Estimate:
+    """The estimate that `make` returns, or an undefined one that says why."""
+    return estimates([name], lambda: [make()])[0]
+
+
+def enough(count: int, of: object, what: str = "runs") -> None:
+    """Raise `NotThere` if `of` has fewer of `what` than an interval needs."""
+    if count < FEWEST_RUNS:
+        raise NotThere(f"{of} has {count} {what}, an interval needs {FEWEST_RUNS}")
 
 
 class Evidence:
@@ -40,7 +69,7 @@ class Evidence:
         self, grid: str, where: Setting | None = None, seeds: Iterable[int] | None = None
     ) -> xr.Dataset:
         """The runs of a grid that did not diverge: of one setting and some seeds, or all."""
-        return through_training(self.table(grid), where, seeds)
+        return selection.through_training(self.table(grid), where, seeds)
 
     def values(self, grid: str, name: str) -> Array:
         """A quantity on training samples, for every run that did not diverge, at all checkpoints.
@@ -55,14 +84,13 @@ class Evidence:
 
         The square root of each quantity is a column too, root_<name>.
         """
-        chosen = end_of_training(self.table(grid))
+        chosen = selection.end_of_training(self.table(grid))
         if seeds is not None:
-            chosen = of_seeds(chosen, range(seeds))
-        columns = columns_of(chosen, one_per_run(chosen))
+            chosen = selection.of_seeds(chosen, range(seeds))
+        columns = selection.columns_of(chosen, selection.one_per_run(chosen))
         with np.errstate(invalid="ignore"):
             roots = {f"root_{name}": np.sqrt(values) for name, values in columns.items()}
-        columns |= {name: values for name, values in roots.items() if name not in columns}
-        return Correlations(columns, list(chosen["setting"].values))
+        return Correlations(columns | roots | columns, list(chosen["setting"].values))
 
     def rho(self, grid: str, x: str, y: str, seeds: int | None = None) -> Estimate:
         """Pearson's correlation over the runs of a grid at the end of training."""
@@ -78,9 +106,7 @@ class Evidence:
                     raise NotThere(f"{grid} has no {name}")
             return correlations.rhos(*pairs)
 
-        return attempt(
-            found, lambda reason: [undefined(f"rho({x}, {y})", reason) for x, y in pairs]
-        )
+        return estimates([f"rho({x}, {y})" for x, y in pairs], found)
 
 
 def series(grid: str, runs: xr.Dataset, name: str, samples: str = "train") -> Array:

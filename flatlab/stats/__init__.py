@@ -6,17 +6,3 @@ numpy and scipy only.
 from flatlab.stats.bootstrap import LEVEL, Estimate, undefined
 from flatlab.stats.correlation import KINDS, Correlations
 from flatlab.stats.verdict import Verdict, every, not_run, some, theorem, violations
-
-__all__ = [
-    "KINDS",
-    "LEVEL",
-    "Correlations",
-    "Estimate",
-    "Verdict",
-    "every",
-    "not_run",
-    "some",
-    "theorem",
-    "undefined",
-    "violations",
-]

@@ -45,11 +45,6 @@ def _resample(runs: tuple[int, ...], resamples: int) -> Array:
     return weights
 
 
-def leave_one_out(runs: int) -> Array:
-    """The weights of the jackknife: (runs, runs), each row without one run."""
-    return 1.0 - np.eye(runs)
-
-
 def bca(
     value: Array, resampled: Array, jackknife: Array, strata: NDArray[np.int64]
 ) -> tuple[Array, Array, NDArray[np.bool_]]:
@@ -129,10 +124,7 @@ class Estimate:
         if self.reason or other.reason:
             return undefined(name, self.reason or other.reason)
         if len(self.strata) != len(other.strata):
-            raise ValueError(
-                f"{name}: these are not estimates of the same runs, so their resamples cannot be "
-                "compared"
-            )
+            raise ValueError(f"{name}: these are not estimates of the same runs")
         jackknife = None
         if self.jackknife is not None and other.jackknife is not None:
             jackknife = self.jackknife - other.jackknife

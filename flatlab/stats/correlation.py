@@ -14,15 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from flatlab.stats.bootstrap import (
-    RESAMPLES,
-    Array,
-    Estimate,
-    bca,
-    leave_one_out,
-    resample,
-    undefined,
-)
+from flatlab.stats.bootstrap import RESAMPLES, Array, Estimate, bca, resample, undefined
 
 Kind = Literal["pooled", "within", "between"]
 KINDS: tuple[Kind, ...] = ("pooled", "within", "between")
@@ -118,7 +110,7 @@ class Correlations:
         scale = values.std(axis=0)
         values = (values - values.mean(axis=0)) / np.where(scale > 0, scale, 1)
         # apart: in one matrix they would be rounded differently
-        weights = (np.ones((1, runs)), resample(strata, self.resamples), leave_one_out(runs))
+        weights = (np.ones((1, runs)), resample(strata, self.resamples), 1 - np.eye(runs))
         return strata, [_Weighted(values, strata, part) for part in weights]
 
 
@@ -142,7 +134,12 @@ class _Weighted:
             shift[:, size == 0] = 0
             self.shifts.append((size, shift))
         each = np.arange(len(self.values))
-        self.deviation = {kind: self._deviation(kind, each) for kind in KINDS}
+        self.deviation: dict[Kind, Array] = {}
+        for kind in KINDS:
+            variance = self._covariance(kind, each, each)
+            # the rounding error that remains of a constant is not a variance
+            defined = np.where(variance > 1e-12 * len(variance), variance, np.nan)
+            self.deviation[kind] = np.sqrt(defined)
 
     def rho(self, kind: Kind, a: Places, b: Places) -> Array:
         """The correlations of the quantities a with b: (pairs, w); NaN where a variance is zero."""
@@ -156,8 +153,3 @@ class _Weighted:
         around_zero = (self.values[a] * self.values[b]) @ self.weights
         pooled = around_zero - self.count * self.mean[a] * self.mean[b]
         return pooled if kind == "pooled" else pooled - self._covariance("between", a, b)
-
-    def _deviation(self, kind: Kind, each: Places) -> Array:
-        variance = self._covariance(kind, each, each)
-        # the rounding error that remains of a constant is not a variance
-        return np.sqrt(np.where(variance > 1e-12 * len(variance), variance, np.nan))

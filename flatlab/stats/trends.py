@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from flatlab.stats.bootstrap import RESAMPLES, Array, Estimate, leave_one_out, resample
+from flatlab.stats.bootstrap import RESAMPLES, Array, Estimate, resample
 
 
 def over_seeds(
@@ -25,10 +25,7 @@ def over_seeds(
     seeds = len(columns[0])
     weights, place = _different(seeds, resamples)
     rows = np.vstack([np.ones(seeds), weights]) / seeds
-    means = (
-        (rows @ np.reshape(column, (seeds, -1))).reshape(len(rows), *np.shape(column)[1:])
-        for column in columns
-    )
+    means = (np.tensordot(rows, column, 1) for column in columns)
     values = np.asarray(statistic(*means), dtype=float)
     return Estimate(name, float(values[0]), values[1:][place], np.zeros(seeds, np.int64))
 
@@ -76,7 +73,7 @@ def tau(
         return np.einsum("wi,wi->w", weights @ agree, weights) / (drawn * (drawn - 1))
 
     value = of(np.ones((1, len(x))))[0]
-    many, jackknife = of(resample(strata, resamples)), of(leave_one_out(len(x)))
+    many, jackknife = of(resample(strata, resamples)), of(1 - np.eye(len(x)))
     return Estimate(name, float(value), many, strata, jackknife)
 
 

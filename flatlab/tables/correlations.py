@@ -4,6 +4,7 @@ import numpy as np
 import xarray as xr
 
 from flatlab.stats import KINDS, LEVEL, Correlations
+from flatlab.tables.runs import counts
 from flatlab.tables.selection import columns_of, end_of_training, one_per_run
 
 
@@ -23,11 +24,5 @@ def correlate(table: xr.Dataset) -> xr.Dataset:
     }
     labels = {"kind": KINDS, "x": names, "y": names}
     coordinates = {dim: np.array(values, dtype=object) for dim, values in labels.items()}
-    attributes = {
-        **table.attrs,
-        "runs": chosen.sizes["run"],
-        "diverged": int(table["diverged"].sum()),
-        "resamples": correlations.resamples,
-        "level": LEVEL,
-    }
-    return xr.Dataset(variables, coords=coordinates, attrs=attributes)
+    about = {**table.attrs, **counts(table), "resamples": correlations.resamples, "level": LEVEL}
+    return xr.Dataset(variables, coords=coordinates, attrs=about)

@@ -38,9 +38,8 @@ def with_current_names(table: xr.Dataset, key: str) -> xr.Dataset:
     """
     if "experiment" in table.attrs:
         return table
-    renamed = _with_networks(table.attrs)
-    about = renamed | (counts(table) if "diverged" in table.coords else {})
-    return table.assign_attrs({**renamed, **_current(about, key)})
+    numbers = counts(table) if "diverged" in table.coords else {}
+    return table.assign_attrs(_current(table.attrs, key, numbers))
 
 
 def with_tables(verdicts: Mapping[str, Any]) -> dict[str, Any]:
@@ -49,31 +48,28 @@ def with_tables(verdicts: Mapping[str, Any]) -> dict[str, Any]:
         return dict(verdicts)
     before = {**verdicts["grids"], **verdicts.get("studies", {})}
     rest = {name: value for name, value in verdicts.items() if name not in ("grids", "studies")}
-    abouts = {key: _with_networks(about) for key, about in before.items()}
-    return {**rest, "tables": {key: {**a, **_current(a, key)} for key, a in abouts.items()}}
+    return {**rest, "tables": {key: _current(about, key, about) for key, about in before.items()}}
 
 
-def _with_networks(about: Mapping[str, Any]) -> dict[str, Any]:
-    """The same attributes with today's labels of networks."""
-    renamed = dict(about)
-    if "network" in about:
-        replaced, on, data = about["stands_in_for"].partition(" on ")
-        renamed["stands_in_for"] = f"{network_now(replaced)}{on}{data}"
-        renamed["network"] = network_now(about["network"])
-    return renamed
+def _current(before: Mapping[str, Any], key: str, numbers: Mapping[str, int]) -> dict[str, Any]:
+    """Today's attributes, from those of a grid, a study or a zoo.
 
-
-def _current(about: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """Today's attributes, from those of a grid, a study or a zoo."""
-    stands_in_for = about.get("stands_in_for", "")
+    numbers: of a grid, how many `runs` did not diverge, and how many `diverged`.
+    """
+    about, stands_in_for = {**before}, before.get("stands_in_for", "")
     suffix = f"; it stands in for the paper's {stands_in_for}"  # of zoos; captions say it anyway
-    if "extent" in about:
-        words = about["extent"].removesuffix(suffix)
+    if "network" in before:
+        replaced, on, data = stands_in_for.partition(" on ")
+        stands_in_for = f"{network_now(replaced)}{on}{data}"
+        about["network"] = network_now(before["network"])
+    if "extent" in before:
+        words = before["extent"].removesuffix(suffix)
     else:
-        words = extent(about, about["runs"], about["diverged"])
+        words = extent(about, numbers["runs"], numbers["diverged"])
     return {
+        **about,
         "experiment": key,
-        "name": about.get("study", key),
+        "name": before.get("study", key),
         "extent": words,
         "stands_in_for": stands_in_for,
     }

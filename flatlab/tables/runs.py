@@ -22,7 +22,7 @@ def collect(parts: Iterable[xr.Dataset], settings: Mapping[str, Any]) -> xr.Data
     for part in parts:
         by_pack.setdefault(str(part.run.values[0]), []).append(part)
     packs = [xr.merge(families, join="exact", compat="equals") for families in by_pack.values()]
-    packs = [pack.assign_coords(diverged=_diverged(pack, settings)) for pack in packs]
+    packs = [pack.assign_coords(diverged=("run", _diverged(pack, settings))) for pack in packs]
     # Runs that were kept at fewer checkpoints have missing values at the others.
     checkpoints = sorted({int(step) for pack in packs for step in pack["checkpoint"].values})
     packs = [pack.reindex(checkpoint=checkpoints) for pack in packs]
@@ -49,10 +49,10 @@ def extent(about: Mapping[str, Any], runs: int, diverged: int) -> str:
     return f"{words}; {count} more of the grid are not trained" if count else words
 
 
-def _diverged(pack: xr.Dataset, settings: Mapping[str, Any]) -> tuple[str, np.ndarray]:
+def _diverged(pack: xr.Dataset, settings: Mapping[str, Any]) -> np.ndarray:
     """Whether each run of a pack ended without a finite loss or without fitting the data."""
     end = pack.isel(checkpoint=-1)
     diverged = ~np.isfinite(end["train_loss"].values)
     if settings["diverged_below"] is not None:
         diverged |= ~(end["train_accuracy"].values >= settings["diverged_below"])
-    return "run", diverged
+    return diverged

@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 from flatlab.claims import verify
-from flatlab.papers.macdonald2023._input_scale import GRID, SCALES
+from flatlab.papers.macdonald2023.claims import GRID, SCALES
 
 SEEDS, CHECKPOINTS = 5, 7
 FIGURES = {"fig30": "relu", "fig31": "tanh"}

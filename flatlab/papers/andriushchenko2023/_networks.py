@@ -4,15 +4,16 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from flatlab.stats import Estimate, undefined
+from flatlab.stats.trends import tau
 from flatlab.tables.selection import end_of_training
 
 GRID = "dln-grid"
 NETWORKS = 200
 """How many are shown: the first, by seed, that reach the training loss."""
 
-SCALES = ("none", "balanced", "printed", "elementwise")
-TEST_LOSS, NORM = "test_loss", "norm_1"
-TRACE, LARGEST, START = "trace", "lambda_max", "initial_trace"
+FEWEST = 10
+"""The fewest networks that have a rank correlation."""
 
 
 def fitted(table: xr.Dataset) -> pd.DataFrame:
@@ -24,14 +25,13 @@ def fitted(table: xr.Dataset) -> pd.DataFrame:
     """
     ended = table.sel(run=(table["ended"] == "stopped").values).sortby("seed")
     chosen = end_of_training(ended).isel(run=slice(NETWORKS))
-    columns = {name: chosen[name].values for name in ("run", "seed", "lr", TEST_LOSS)}
-    columns[NORM] = chosen["coefficients_norm_1"].values
-    for name in (TRACE, LARGEST):
-        for scales in SCALES:
+    columns = {name: chosen[name].values for name in ("run", "seed", "lr", "test_loss")}
+    columns["norm_1"] = chosen["coefficients_norm_1"].values
+    for name in ("trace", "lambda_max"):
+        for scales in ("none", "balanced", "printed"):
             columns[f"{name}_{scales}"] = chosen[f"rescaled_{name}"].sel(scales=scales).values
     start = ended.sel(run=chosen["run"].values, checkpoint=0, samples="train", scales="none")
-    columns[START] = start["rescaled_trace"].values
-    return pd.DataFrame(columns)
+    return pd.DataFrame({**columns, "initial_trace": start["rescaled_trace"].values})
 
 
 def not_fitted(table: xr.Dataset) -> int:
@@ -41,5 +41,18 @@ def not_fitted(table: xr.Dataset) -> int:
 
 def relative_error(networks: pd.DataFrame, scales: str) -> np.ndarray:
     """| trace / 2 - norm_1 | / norm_1 of each network."""
-    half, norm = networks[f"{TRACE}_{scales}"].to_numpy() / 2, networks[NORM].to_numpy()
+    half, norm = networks[f"trace_{scales}"].to_numpy() / 2, networks["norm_1"].to_numpy()
     return np.abs(half - norm) / norm
+
+
+def rank_correlations(
+    networks: pd.DataFrame, *pairs: tuple[str, str], where: str = ""
+) -> list[Estimate]:
+    """Kendall's tau-a of each pair of columns, over the networks for which all are finite."""
+    values = networks[sorted({name for pair in pairs for name in pair})].astype(float)
+    kept = values[np.isfinite(values).all(axis=1)]
+    named = {f"tau({x}, {y}){where}": (x, y) for x, y in pairs}
+    if len(kept) < FEWEST:
+        return [undefined(name, f"{name}: {len(kept)} networks have both") for name in named]
+    strata = np.zeros(len(kept), np.int64)
+    return [tau(n, kept[x].to_numpy(), kept[y].to_numpy(), strata) for n, (x, y) in named.items()]

@@ -8,18 +8,17 @@ the ending -printed, with the scales that it prints.
 from collections.abc import Callable
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
-from flatlab.claims import Claim, Claims, Evidence, Judge
-from flatlab.claims.evidence import Array
-from flatlab.claims.missing import NotThere, enough
-from flatlab.papers.andriushchenko2023 import _diagonal as diagonal
-from flatlab.stats import Estimate, Verdict, every, theorem
-from flatlab.stats.trends import mean, over_seeds
+from flatlab.claims import Claims, Evidence, Judge, numbered, states
+from flatlab.claims.evidence import Array, NotThere, enough
+from flatlab.papers.andriushchenko2023 import _networks as diagonal
+from flatlab.stats import Verdict, every, some, theorem
+from flatlab.stats.trends import mean, median, over_seeds
 
 GRID = "linear-grid"
-SHARPNESS, SCALED, FACTOR = "worst_sharpness", "scaled_worst_sharpness", "weight_factor"
-ERROR, LOSS = "classification_error", "classification_loss"
+ERROR = "classification_error"
 VARIES = 10
 AT_THE_ENDS = {"smallest": (0, 0.05), "largest": (-1, 0.01)}
 """Share of its maximum below which sharpness falls at weight factors of 2^-10 and 2^10."""
@@ -27,11 +26,13 @@ AT_THE_ENDS = {"smallest": (0, 0.05), "largest": (-1, 0.01)}
 NOTEBOOK = {0.12: 0.1379, 1.27: 0.0208}
 """Sharpness in the ball at rho 0.5, by factor, as in the authors' public notebook."""
 
+CLOSE = 0.1
+NEAR = (0.7, 0.9)
+PRINTED = 0.8
+"""The paper says that tau(test loss, trace) is "around 0.8"; here that is between `NEAR`."""
 
-Statistic = Callable[[Array], Array]
 
-
-def judged(judge: Callable[[xr.Dataset], Verdict]) -> Judge:
+def of_classifiers(judge: Callable[[xr.Dataset], Verdict]) -> Judge:
     """A verdict on the runs of the grid that did not diverge, on training samples."""
 
     def verdict(e: Evidence) -> Verdict:
@@ -44,7 +45,7 @@ def judged(judge: Callable[[xr.Dataset], Verdict]) -> Judge:
 
 def by_factor(table: xr.Dataset, logits: str) -> dict[str, Array]:
     """Curves over the factors at the end of training: (runs, factors), by neighbourhood and rho."""
-    end = table[SCALED].isel(checkpoint=-1).sel(logits=logits)
+    end = table["scaled_worst_sharpness"].isel(checkpoint=-1).sel(logits=logits)
     return {
         f"{name}, rho {radius}": end.sel(neighbourhood=name, radius=radius).values
         for name in end["neighbourhood"].values
@@ -52,23 +53,26 @@ def by_factor(table: xr.Dataset, logits: str) -> dict[str, Array]:
     }
 
 
-def of_each(curves: dict[str, Array], label: str, statistic: Statistic) -> list[Estimate]:
-    """A statistic of each of some curves, which are means over the runs: (w, n) -> (w)."""
-    return [over_seeds(f"{label}; {name}", statistic, values) for name, values in curves.items()]
-
-
+@states("the training error is zero", "caption of Fig. 1")
+@of_classifiers
 def no_errors(table: xr.Dataset) -> Verdict:
     return theorem("training error <= 0", table[ERROR].isel(checkpoint=-1), 0)
 
 
+@states(f"sharpness is not constant in the scale of the weights: max > {VARIES} min", "Sec. 3.2")
+@of_classifiers
 def varies(table: xr.Dataset) -> Verdict:
     curves = by_factor(table, "plain")
-    label = f"max - {VARIES} min"
-    ranges = of_each(curves, label, lambda c: c.max(axis=1) - VARIES * c.min(axis=1))
-    verdict = every(estimate > 0 for estimate in ranges)
+    verdict = every(
+        over_seeds(
+            f"max - {VARIES} min; {name}", lambda c: c.max(axis=1) - VARIES * c.min(axis=1), values
+        )
+        > 0
+        for name, values in curves.items()
+    )
     if "ball, rho 0.5" not in curves:
         return verdict
-    factors = table[FACTOR].isel(run=0, checkpoint=-1).values
+    factors = table["weight_factor"].isel(run=0, checkpoint=-1).values
     entries = []
     for factor, printed in NOTEBOOK.items():
         place = int(np.abs(np.log(factors / factor)).argmin())
@@ -77,8 +81,9 @@ def varies(table: xr.Dataset) -> Verdict:
     return verdict.reporting(*entries)
 
 
+@states("sharpness vanishes at both ends: < 5 % of its maximum at 2^-10, < 1 % at 2^10", "Fig. 1")
+@of_classifiers
 def vanishes(table: xr.Dataset) -> Verdict:
-    curves = by_factor(table, "plain").items()
     return every(
         over_seeds(
             f"at the {end} factor - {share:g} max; {name}",
@@ -86,11 +91,15 @@ def vanishes(table: xr.Dataset) -> Verdict:
             values,
         )
         < 0
-        for name, values in curves
+        for name, values in by_factor(table, "plain").items()
         for end, (place, share) in AT_THE_ENDS.items()
     )
 
 
+@states(
+    "with normalized logits sharpness is constant in the scale of the weights", "Sec. 3.2, Eq. 5"
+)
+@of_classifiers
 def does_not_vary(table: xr.Dataset) -> Verdict:
     return every(
         theorem(f"max <= min; {name}", curves.max(axis=1), curves.min(axis=1))
@@ -98,47 +107,94 @@ def does_not_vary(table: xr.Dataset) -> Verdict:
     )
 
 
+@states(
+    "sharpness and cross-entropy keep decreasing in training once the error is zero", "Sec. 3.2"
+)
+@of_classifiers
 def keeps_falling(table: xr.Dataset) -> Verdict:
     """From the first checkpoint at which no run has errors."""
     right = np.flatnonzero((table[ERROR] == 0).all("run").values)
     if not len(right) or right[0] == table.sizes["checkpoint"] - 1:
         raise NotThere(f"{GRID} has no checkpoints after the first one without errors")
     later = table.isel(checkpoint=slice(int(right[0]), None)).transpose("run", "checkpoint", ...)
-    ball = later[SHARPNESS].sel(neighbourhood="ball", logits="plain")
-    curves = {f"sharpness, rho {r}": ball.sel(radius=r).values for r in later["radius"].values}
-    steps = of_each(
-        {"cross-entropy": later[LOSS].values, **curves},
-        "largest step upwards after the last error",
-        lambda c: np.diff(c, axis=1).max(axis=1),
+    ball = later["worst_sharpness"].sel(neighbourhood="ball", logits="plain")
+    curves = {"cross-entropy": later["classification_loss"].values}
+    curves |= {f"sharpness, rho {r}": ball.sel(radius=r).values for r in later["radius"].values}
+    label = "largest step upwards after the last error"
+    return every(
+        over_seeds(f"{label}; {name}", lambda c: np.diff(c, axis=1).max(axis=1), values) < 0
+        for name, values in curves.items()
     )
-    return every(step < 0 for step in steps)
 
 
-LOGIT_SCALE: Claims = {
-    "c1": Claim("the training error is zero", "caption of Fig. 1", judged(no_errors)),
-    "c2": Claim(
-        f"sharpness is not constant in the scale of the weights: max > {VARIES} min",
-        "Sec. 3.2",
-        judged(varies),
-    ),
-    "c3": Claim(
-        "sharpness vanishes at both ends: < 5 % of its maximum at 2^-10, < 1 % at 2^10",
-        "Fig. 1",
-        judged(vanishes),
-    ),
-    "c4": Claim(
-        "with normalized logits sharpness is constant in the scale of the weights",
-        "Sec. 3.2, Eq. 5",
-        judged(does_not_vary),
-    ),
-    "c5": Claim(
-        "sharpness and cross-entropy keep decreasing in training once the error is zero",
-        "Sec. 3.2",
-        judged(keeps_falling),
-    ),
-}
+def of_fitted(judge: Callable[[pd.DataFrame], Verdict]) -> Judge:
+    """A verdict on the networks that fit their data, with the number of those that do not."""
+
+    def verdict(e: Evidence) -> Verdict:
+        table = e.table(diagonal.GRID)
+        networks = diagonal.fitted(table)
+        if len(networks) < diagonal.FEWEST:
+            found = f"{diagonal.GRID} has {len(networks)} networks that fit"
+            raise NotThere(f"{found}, at least {diagonal.FEWEST} are needed")
+        count = {"quantity": "networks that did not reach the training loss", "n": len(networks)}
+        return judge(networks).reporting({**count, "value": diagonal.not_fitted(table)})
+
+    return verdict
+
+
+def diagonal_networks(scales: str, ending: str = "") -> Claims:
+    """The claims of Figure 7, with the Hessian rescaled in one way."""
+    trace, largest = f"trace_{scales}", f"lambda_max_{scales}"
+    name = "Tr" if not ending else "Tr as printed"
+    tau_with_loss = f"tau(test loss, {name} of the rescaled Hessian)"
+
+    @states(
+        f"median relative error of |u v|_1 = {name}/2 of the rescaled Hessian < {CLOSE}",
+        "Sec. 5.2 (1)",
+    )
+    @of_fitted
+    def is_the_norm(networks: pd.DataFrame) -> Verdict:
+        errors = diagonal.relative_error(networks, scales)
+        return median("median of |Tr/2 - |u v|_1| / |u v|_1", errors[np.isfinite(errors)]) < CLOSE
+
+    @states(f"{tau_with_loss} > tau(test loss, Tr of the Hessian)", "Sec. 5.2 (2)")
+    @of_fitted
+    def adaptive_is_better(networks: pd.DataFrame) -> Verdict:
+        pairs = ("test_loss", trace), ("test_loss", "trace_none")
+        rescaled, plain = diagonal.rank_correlations(networks, *pairs)
+        return (rescaled > plain).reporting(rescaled.report(), plain.report())
+
+    @states(
+        f"tau({name}, lambda_max of the rescaled Hessian) < 0, over all networks or over a "
+        "third of them by learning rate or initialization",
+        "Sec. 5.2 (3): can be even reverse",
+    )
+    @of_fitted
+    def can_be_reverse(networks: pd.DataFrame) -> Verdict:
+        groups = {"": networks}
+        for column in ("lr", "initial_trace"):
+            thirds = pd.qcut(networks[column].rank(method="first"), 3, labels=False)
+            groups |= {f", {n + 1}. third by {column}": networks[thirds == n] for n in range(3)}
+        return some(
+            diagonal.rank_correlations(group, (trace, largest), where=where)[0] < 0
+            for where, group in groups.items()
+        )
+
+    @states(
+        f"{tau_with_loss} between {NEAR[0]} and {NEAR[1]}; the paper: around {PRINTED}", "Sec. 5.2"
+    )
+    @of_fitted
+    def about_as_printed(networks: pd.DataFrame) -> Verdict:
+        (found,) = diagonal.rank_correlations(networks, ("test_loss", trace))
+        printed = {"quantity": "what the paper says it is, about", "value": PRINTED}
+        return ((found > NEAR[0]) & (found < NEAR[1])).reporting(printed)
+
+    return numbered(
+        is_the_norm, adaptive_is_better, can_be_reverse, about_as_printed, ending=ending
+    )
+
 
 CLAIMS: dict[str, Claims] = {
-    "fig1": LOGIT_SCALE,
-    "fig7": diagonal.claims("balanced") | diagonal.claims("printed", "-printed"),
+    "fig1": numbered(no_errors, varies, vanishes, does_not_vary, keeps_falling),
+    "fig7": diagonal_networks("balanced") | diagonal_networks("printed", "-printed"),
 }

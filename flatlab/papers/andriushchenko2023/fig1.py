@@ -1,13 +1,13 @@
 """andriushchenko2023, Figure 1: adaptive sharpness of a linear model whose weights are scaled."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 import xarray as xr
 
+from flatlab.plotting import Settings, Tables
 from flatlab.plotting.style import Look
-from flatlab.tables import Tables
+from flatlab.tables.selection import through_training
 
 PANELS = {
     "ball": r"$\|\delta\|_2 \leq \rho \|w\|_2$",
@@ -25,18 +25,15 @@ LOOKS = {
     "loss": Look("#222222", "^", ":"),
 }
 WORDS = {"normalized": r"every $\rho$, logits normalized", "loss": "cross-entropy"}
-
-
 COLUMNS = ["panel", "line", "x", "mean", "least", "largest", "networks"]
 
 
-def frame(figure: Mapping[str, Any], tables: Tables, correlations: Tables) -> pd.DataFrame:
+def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
     """A point of a line per row: mean, least and largest over the networks, and their number.
 
     x: the factor, in panels by neighbourhood, or the step of gradient descent.
     """
-    table = tables["linear-grid"].sel(samples="train")
-    table = table.sel(run=~table["diverged"].values)
+    table = through_training(tables["linear-grid"], seeds=None).sel(samples="train")
     if not table.sizes["run"]:
         return pd.DataFrame(columns=COLUMNS)
     end = table.isel(checkpoint=-1)
@@ -59,7 +56,7 @@ def frame(figure: Mapping[str, Any], tables: Tables, correlations: Tables) -> pd
     return pd.concat(parts, ignore_index=True)
 
 
-def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
+def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """A panel per neighbourhood, and one of the training."""
     axes = fig.subplots(2, 2)
     for ax, panel in zip(axes.flat, [*PANELS, TRAINING], strict=True):
@@ -71,17 +68,14 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
             if points.empty:
                 continue
             label = WORDS.get(line, rf"$\rho$ = {line}")
-            style = {"color": look.color, "lw": 1.2, "marker": look.marker, "ms": 3}
-            ax.plot(points["x"], points["mean"], look.dash, label=label, **style)
-            ax.fill_between(
-                *(points[name] for name in ("x", "least", "largest")), color=look.color, alpha=0.3
-            )
+            ax.plot(points["x"], points["mean"], ms=4, label=label, **look.options)
+            band = (points[name] for name in ("x", "least", "largest"))
+            ax.fill_between(*band, color=look.color, alpha=0.3)
         ax.grid(lw=0.3, color="0.85")
         if len(here):
             ax.legend(loc="best", fontsize=7)
+        ax.set(xlabel="factor on the trained weights", ylabel="worst-case sharpness (loss)")
         ax.set_xscale("log", base=10 if panel == TRAINING else 2)
-        ax.set_ylabel("worst-case sharpness (loss)")
-        ax.set_xlabel("factor on the trained weights")
         ax.set_title(PANELS.get(panel, ""), loc="left")
         if panel != TRAINING:
             ax.axvline(1, color="0.6", lw=0.7, zorder=0.5)

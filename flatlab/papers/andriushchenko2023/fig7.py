@@ -1,83 +1,65 @@
 """andriushchenko2023, Figure 7: what predicts the test loss of diagonal linear networks."""
 
-from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from flatlab.papers.andriushchenko2023._networks import (
-    GRID,
-    LARGEST,
-    NORM,
-    START,
-    TEST_LOSS,
-    TRACE,
-    fitted,
-    not_fitted,
-)
+from flatlab.papers.andriushchenko2023._networks import GRID, fitted, not_fitted, rank_correlations
+from flatlab.plotting import Settings, Tables
 from flatlab.plotting.style import correlation, plain_numbers
-from flatlab.stats.trends import tau
-from flatlab.tables import Tables
 
 PANELS = {
-    "norm": (f"half_{TRACE}_balanced", NORM),
-    "trace": (f"{TRACE}_none", TEST_LOSS),
-    "rescaled trace": (f"{TRACE}_balanced", TEST_LOSS),
-    "both": (f"{TRACE}_balanced", f"{LARGEST}_balanced"),
-    "rescaled eigenvalue": (f"{LARGEST}_balanced", TEST_LOSS),
-    "printed": (f"{TRACE}_printed", TEST_LOSS),
+    "norm": ("half_trace_balanced", "norm_1"),
+    "trace": ("trace_none", "test_loss"),
+    "rescaled trace": ("trace_balanced", "test_loss"),
+    "both": ("trace_balanced", "lambda_max_balanced"),
+    "rescaled eigenvalue": ("lambda_max_balanced", "test_loss"),
+    "printed": ("trace_printed", "test_loss"),
 }
 """Abscissa and ordinate."""
 
 PRINTED = {"rescaled trace": "; the paper: about 0.8"}
 LABELS = {
-    NORM: r"$\|u \odot v\|_1$",
-    TEST_LOSS: r"test loss $\|u \odot v - \beta^*\|^2/(2d)$",
-    f"half_{TRACE}_balanced": r"Tr($H$ rescaled)/2",
-    f"{TRACE}_none": r"Tr $H$",
-    f"{TRACE}_balanced": r"Tr($H$ rescaled)",
-    f"{TRACE}_printed": r"Tr($H$ rescaled as printed)",
-    f"{LARGEST}_balanced": r"$\lambda_{\max}$($H$ rescaled)",
+    "norm_1": r"$\|u \odot v\|_1$",
+    "test_loss": r"test loss $\|u \odot v - \beta^*\|^2/(2d)$",
+    "half_trace_balanced": r"Tr($H$ rescaled)/2",
+    "trace_none": r"Tr $H$",
+    "trace_balanced": r"Tr($H$ rescaled)",
+    "trace_printed": r"Tr($H$ rescaled as printed)",
+    "lambda_max_balanced": r"$\lambda_{\max}$($H$ rescaled)",
 }
 
 
-def frame(figure: Mapping[str, Any], tables: Tables, correlations: Tables) -> pd.DataFrame:
+def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
     """Rows `run`: a network in a panel.  Rows `tau`: tau, low, high of a panel, over `networks`;
     `not_fitted` is the number of those that did not reach the training loss.
     """
     networks = fitted(tables[GRID])
-    networks[f"half_{TRACE}_balanced"] = networks[f"{TRACE}_balanced"] / 2
+    networks["half_trace_balanced"] = networks["trace_balanced"] / 2
     parts = []
     for panel, (x, y) in PANELS.items():
-        points = networks.rename(columns={x: "x", y: "y"})[["run", "lr", START, "x", "y"]]
+        points = networks.rename(columns={x: "x", y: "y"})[["run", "lr", "initial_trace", "x", "y"]]
         parts.append(points.assign(row="run", panel=panel))
-        finite = points[np.isfinite(points["x"]) & np.isfinite(points["y"])]
-        row = {"row": "tau", "panel": panel, "networks": len(finite)}
-        row |= dict(zip(("tau", "low", "high"), _tau(finite), strict=True))
-        parts.append(pd.DataFrame([{**row, "not_fitted": not_fitted(tables[GRID])}]))
+        (tau,) = rank_correlations(points, ("x", "y"))
+        low, high = tau.interval()
+        row = {"row": "tau", "panel": panel, "networks": len(tau.strata), "tau": tau.value}
+        row |= {"low": low, "high": high, "not_fitted": not_fitted(tables[GRID])}
+        parts.append(pd.DataFrame([row]))
     return pd.concat(parts, ignore_index=True)
 
 
-def _tau(points: pd.DataFrame) -> tuple[float, float, float]:
-    if len(points) < 3:
-        return (float("nan"),) * 3
-    strata = np.zeros(len(points), np.int64)
-    found = tau("tau", points["x"].to_numpy(), points["y"].to_numpy(), strata)
-    return found.value, *found.interval()
-
-
-def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
+def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """Six panels on logarithmic axes, with the initialization as colours."""
     from matplotlib.colors import LogNorm
 
     runs = frame[frame["row"] == "run"]
     facts = frame[frame["row"] == "tau"].set_index("panel")
-    colors = LogNorm(runs[START].min(), runs[START].max()) if len(runs) else None
+    starts = runs["initial_trace"]
+    colors = LogNorm(starts.min(), starts.max()) if len(runs) else None
     axes = fig.subplots(2, 3)
     for ax, (panel, (x, y)) in zip(axes.flat, PANELS.items(), strict=True):
         points = runs[runs["panel"] == panel]
-        style = {"c": points[START], "norm": colors, "cmap": "viridis", "s": 14, "lw": 0}
+        style = {"c": points["initial_trace"], "norm": colors, "cmap": "viridis", "s": 14, "lw": 0}
         shown = ax.scatter(points["x"], points["y"], **style)
         ax.set(xlabel=LABELS[x], ylabel=LABELS[y])
         if len(points):

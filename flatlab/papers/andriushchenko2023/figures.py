@@ -7,12 +7,9 @@ ELSEWHERE = "ImageNet or MNLI with their shifted test sets, and the released net
 PAPER = Paper(
     title="A Modern Look at the Relationship between Sharpness and Generalization",
     citation="Andriushchenko, Croce, Müller, Hein and Flammarion, ICML 2023",
-    targets=(
-        *(f"fig{number}" for number in range(1, 16)),
-        *(f"table{number}" for number in range(1, 5)),
-    ),
+    targets=(*(f"fig{n}" for n in range(1, 16)), "table1", "table2", "table3", "table4"),
     needs={
-        **dict.fromkeys((f"fig{number}" for number in (2, 3, 4, *range(8, 16))), ELSEWHERE),
+        **{f"fig{n}": ELSEWHERE for n in (2, 3, 4, *range(8, 16))},
         **dict.fromkeys(("table1", "table2"), ELSEWHERE),
         **dict.fromkeys(("fig5", "table3", "table4"), "CIFAR-10-C for its second half"),
     },

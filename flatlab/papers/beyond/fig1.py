@@ -1,17 +1,16 @@
 """beyond, Figure 1: where and when the inequality of linear stability holds in a VGG network."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
+from flatlab.plotting import Settings, Tables
 from flatlab.plotting.curves import draw_panels
 from flatlab.plotting.spread import spread
-from flatlab.tables import Tables
 from flatlab.tables.selection import through_training
 
 
-def frame(figure: Mapping[str, Any], tables: Tables, correlations: Tables) -> pd.DataFrame:
+def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
     """The ratio of every layer and setting through training, then rows `shared` (whether a
     layer's weights see several positions) and `violated` (a share of samples), in `mean`.
     """
@@ -20,18 +19,15 @@ def frame(figure: Mapping[str, Any], tables: Tables, correlations: Tables) -> pd
     curves = spread(table.assign(stability=ratio), ["stability"])
     last = through_training(table).isel(checkpoint=-1).sel(samples="train")
     violated = last["violations"].sel(norm="kernel").sum("run")
-    facts = {
-        "shared": last["shared"].max("run"),
-        "violated": violated / last["samples_measured"].sum("run"),
-    }
-    parts = [
-        pd.DataFrame({"row": row, "layer": values["layer"].values, "mean": values.values})
-        for row, values in facts.items()
-    ]
-    return pd.concat([part for part in (curves, *parts) if len(part)], ignore_index=True)
+    share = violated / last["samples_measured"].sum("run")
+    parts = [curves]
+    for row, values in {"shared": last["shared"].max("run"), "violated": share}.items():
+        content = {"row": row, "layer": values["layer"].values, "mean": values.values}
+        parts.append(pd.DataFrame(content))
+    return pd.concat([part for part in parts if len(part)], ignore_index=True)
 
 
-def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
+def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """One panel per layer, all with the same vertical axis."""
     shared, violated = (
         frame[frame["row"] == row].set_index("layer")["mean"] for row in ("shared", "violated")

@@ -1,14 +1,13 @@
 """beyond, Figure 3: correlations between networks depend on when they are measured."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
+from flatlab.plotting import Settings, Tables
 from flatlab.plotting.iterations import horizontal, log_spaced
-from flatlab.plotting.style import KINDS, heading
+from flatlab.plotting.style import KINDS, Look, heading, legend
 from flatlab.stats import Correlations
-from flatlab.tables import Tables
 from flatlab.tables.selection import columns_of, measured, through_training
 
 RESAMPLES = 2000
@@ -23,7 +22,7 @@ PAIRS = {
 COLUMNS = ["experiment", "kind", "x", "y", "iteration", "rho", "low", "high", "runs"]
 
 
-def frame(figure: Mapping[str, Any], tables: Tables, correlations: Tables) -> pd.DataFrame:
+def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
     """A correlation of one kind, at one checkpoint, with its interval, per row."""
     rows = []
     names = list(dict.fromkeys(name for pair in PAIRS for name in pair))
@@ -44,10 +43,8 @@ def frame(figure: Mapping[str, Any], tables: Tables, correlations: Tables) -> pd
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
+def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """A row per experiment, a column per pair, a line per kind of correlation."""
-    from matplotlib.lines import Line2D
-
     experiments = list(dict.fromkeys(frame["experiment"]))
     every = fig.subplots(max(1, len(experiments)), len(PAIRS), sharey=True, squeeze=False)
     for experiment, axes in zip(experiments, every, strict=False):
@@ -56,17 +53,12 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
             here = rows[(rows["x"] == x) & (rows["y"] == y)]
             for kind, (color, marker, _) in KINDS.items():
                 line = here[here["kind"] == kind].set_index("iteration")
-                ax.plot(line["rho"], marker, ls="-", color=color, ms=3, lw=1.1)
-                ax.fill_between(
-                    line.index, line["low"], line["high"], color=color, alpha=0.15, lw=0
-                )
+                band = line.index, line["low"], line["high"]
+                ax.plot(line["rho"], ms=4, **Look(color, marker).options)
+                ax.fill_between(*band, color=color, alpha=0.15, lw=0)
             ax.axhline(0, color="0.6", lw=0.7, zorder=0.5)
             ax.set_ylim(-1.05, 1.05)
             ax.set_title(f"{title}\n{experiment}", loc="left")
             ax.set_xlabel(horizontal(ax, sorted(set(rows["iteration"]))))
         axes[0].set_ylabel(r"Pearson's $\rho$")
-    handles = [
-        Line2D([], [], color=color, marker=marker, ms=4, lw=1.1, label=label)
-        for color, marker, label in KINDS.values()
-    ]
-    fig.legend(handles=handles, loc="outside upper left", ncols=2)
+    legend(fig, {name: Look(color, marker) for color, marker, name in KINDS.values()})

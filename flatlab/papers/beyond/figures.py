@@ -22,9 +22,9 @@ BOUNDS = {
     f"bound_d {norm}": {"of": "bound_by_norm", "norm": norm, "bound": "d"}
     for norm in ("kernel", "operator", "frobenius")
 }
+COMPRESSION = ("log_volume", "log_volume_of_three", "mls", "nmls")
 CONVENTIONS = (
-    *(("root_sharpness", name) for name in ("log_volume", "log_volume_of_three", "mls", "nmls")),
-    *(("sharpness", name) for name in ("log_volume", "log_volume_of_three", "mls", "nmls")),
+    *((sharpness, name) for sharpness in ("root_sharpness", "sharpness") for name in COMPRESSION),
     *(("mls", bound) for bound in BOUNDS),
 )
 """What is correlated: sharpness and the bound by other conventions."""

@@ -38,9 +38,7 @@ def place(table: xr.Dataset, family: str, *where: tuple[str, float, bool]) -> Ve
         return not_run(f"there is no {family} among the networks")
     generator = np.random.default_rng(0)
     groups = [np.flatnonzero(part) for part in (inside, ~inside) if part.any()]
-    drawn = [
-        group[generator.integers(len(group), size=(RESAMPLES, len(group)))] for group in groups
-    ]
+    drawn = [part[generator.integers(len(part), size=(RESAMPLES, len(part)))] for part in groups]
     verdicts = []
     for name, share, above in where:
         values = table[name].values
@@ -63,11 +61,9 @@ def of_pretrained(judge: Callable[[xr.Dataset], Verdict]) -> Judge:
         verdict = judge(kept(table))
         if not table.attrs["stands_in_for"]:
             return verdict
-        reason = (
-            f"ImageNet and timm's pretrained weights are not here; {table.attrs['name']} stands "
-            "in, with the values reported"
-        )
-        return not_run(reason).reporting(*verdict.evidence)
+        reason = "ImageNet and timm's pretrained weights are not here"
+        instead = f"{table.attrs['name']} stands in, with the values reported"
+        return not_run(f"{reason}; {instead}").reporting(*verdict.evidence)
 
     return judged
 

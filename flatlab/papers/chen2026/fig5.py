@@ -1,15 +1,15 @@
 """chen2026, Figure 5: normalized MLS against elementwise-adaptive sharpness of vision networks."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
+from flatlab.plotting import Settings, Tables
 from flatlab.plotting.style import correlation
 from flatlab.stats import Correlations
-from flatlab.tables import Tables
 from flatlab.tables.zoo import kept
 
 PANELS = {
@@ -33,7 +33,7 @@ STRIDE = 5
 """Families that are neighbours by name, as convnext and convnextv2, get hues this far apart."""
 
 
-def frame(figure: Mapping[str, Any], tables: Tables, correlations: Tables) -> pd.DataFrame:
+def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
     """Rows `run`: a network in a panel.  Rows of `KINDS`: a correlation with its interval.
 
     Networks whose sharpness is not positive have no logarithm and are in neither; `left_out`
@@ -45,19 +45,15 @@ def frame(figure: Mapping[str, Any], tables: Tables, correlations: Tables) -> pd
     for panel, (x, y) in PANELS.items():
         shown = chosen.sel(run=(chosen[y] > 0).values)
         head = {"panel": panel, "left_out": table.sizes["run"] - shown.sizes["run"]}
-        columns = {
-            "name": "run",
-            "family": "family",
-            **{name: name for name in ACCURACIES},
-            **{"x_value": x, "x_error": f"{x}_error", "y_value": y, "y_error": f"{y}_error"},
-        }
+        columns = {"name": "run", **{name: name for name in ("family", *ACCURACIES)}}
+        columns |= {"x_value": x, "x_error": f"{x}_error", "y_value": y, "y_error": f"{y}_error"}
         runs = {column: shown[name].values for column, name in columns.items()}
         parts.append(pd.DataFrame({**head, "row": "run", **runs}))
         parts.append(pd.DataFrame([{**head, **row} for row in _correlations(shown, x, y)]))
     return pd.concat(parts, ignore_index=True)
 
 
-def _correlations(shown: xr.Dataset, x: str, y: str) -> list[dict[str, Any]]:
+def _correlations(shown: xr.Dataset, x: str, y: str) -> Iterator[dict[str, Any]]:
     points = pd.DataFrame({"x": shown[x].values, "y": np.log(shown[y].values)})
     by_family = points.groupby(shown["family"].values)
     several = by_family["x"].transform("size") > 1
@@ -67,17 +63,15 @@ def _correlations(shown: xr.Dataset, x: str, y: str) -> list[dict[str, Any]]:
         "within": (points - by_family.transform("mean"))[several],
         "between": by_family.mean(),
     }
-    rows = []
     for kind, chosen in samples.items():
         columns = {name: chosen[name].to_numpy() for name in ("x", "y")}
         # one stratum: families have too few networks each to be resampled on their own
         rho = Correlations(columns, ["all"] * len(chosen)).rho("x", "y")
         low, high = rho.interval()
-        rows.append({"row": kind, "rho": rho.value, "low": low, "high": high})
-    return rows
+        yield {"row": kind, "rho": rho.value, "low": low, "high": high}
 
 
-def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
+def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """Two panels, points coloured by family."""
     from seaborn import color_palette
 
@@ -106,10 +100,10 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
 def _summary(here: pd.DataFrame) -> str:
     """The correlations of a panel, two to a line, and how many networks it lacks."""
     rows = here.set_index("row")
-    parts = []
-    for kind, word in KINDS.items():
-        text = correlation(*rows.loc[kind, ["rho", "low", "high"]]).replace("\n", " ")
-        parts.append(f"{word}: {text}")
+    parts = [
+        f"{word}: {correlation(*rows.loc[kind, ['rho', 'low', 'high']])}".replace("\n", " ")
+        for kind, word in KINDS.items()
+    ]
     count, left_out = (here["row"] == "run").sum(), int(here["left_out"].iloc[0])
-    lines = ["    ".join(parts[:2]), "    ".join(parts[2:])]
-    return "\n".join([f"{count} networks, {left_out} left out", *lines])
+    lines = [f"{count} networks, {left_out} left out", *map("    ".join, (parts[:2], parts[2:]))]
+    return "\n".join(lines)

@@ -1,17 +1,21 @@
-"""What chen2026 is, and its figures."""
+"""What chen2026 is, and its figures, some of which are those of its preprint, chen2024."""
 
-from flatlab.papers.chen2026._declared import BOUNDS, misclassified, trends
-from flatlab.plan import Own, Pairs, Paper, Scatter
+from typing import Any
+
+from flatlab.plan import Curves, Own, Pairs, Paper, Scatter
 from flatlab.plotting import captions
 
 PAPER = Paper(
     title="A simple connection from loss flatness to compressed neural representations",
     citation="Chen, Recanatesi and Shea-Brown, 2026",
-    targets=(
-        *("fig2", "fig3", "fig4", "fig5"),
-        *("figH6", "figH7", "figH8", "figH9", "figI10", "figI11", "figJ12"),
-    ),
 )
+
+CENTRAL: dict[str, Any] = {"lr": 0.1, "batch_size": 20}
+SWEEPS: dict[str, tuple[dict[str, Any], str]] = {
+    "learning rates": ({"batch_size": 20}, captions.LEARNING_RATES),
+    "batch sizes": ({"lr": 0.1}, captions.BATCH_SIZES),
+}
+"""What varies along the lines of a trend figure: what is fixed, and the sentence that says so."""
 
 TRENDS = ("test_accuracy", "nmls", "root_sharpness", "log_volume", "mls", "local_dimension")
 CORRELATED = (
@@ -20,22 +24,47 @@ CORRELATED = (
 )
 
 
-def pairs(grid: str, networks: str) -> Pairs:
-    """The pair plot of one kind of network."""
-    return Pairs(
+def trends(
+    grid: str, sweep: str, networks: str, quantities: tuple[str, ...] = TRENDS, *definitions: str
+) -> Curves:
+    """Sharpness and compression through training, at three learning rates or batch sizes.
+
+    definitions: sentences of the caption about the quantities.
+    """
+    where, fixed = SWEEPS[sweep]
+    before = (fixed, captions.TRAINING_SAMPLES, *definitions)
+    return Curves(
         grid,
-        quantities=CORRELATED,
-        title=f"sharpness, compression and generalization of {networks}",
-        caption=(
-            *(captions.AT_THE_END, captions.CORRELATION),
-            *(captions.WITH_BOUNDS, captions.GAP),
-        ),
+        quantities=quantities,
+        where=where,
+        title=f"sharpness and compression at three {sweep}, {networks}",
+        caption=(*before, captions.OVER_SEEDS, captions.MARKS),
     )
 
 
+def misclassified(*quantities: str) -> Curves:
+    """Test samples and the misclassified ones among them."""
+    return Curves(
+        "vgg-grid",
+        quantities=quantities,
+        where=CENTRAL,
+        samples=("test", "misclassified"),
+        line="samples",
+        title="sharpness and compression on test samples and on misclassified ones, VGG",
+        caption=(captions.ONE_SETTING, captions.MISCLASSIFIED, captions.ONE_MARK),
+    )
+
+
+def pairs(grid: str, networks: str) -> Pairs:
+    """The pair plot of one kind of network."""
+    sentences = captions.AT_THE_END, captions.CORRELATION, captions.WITH_BOUNDS, captions.GAP
+    title = f"sharpness, compression and generalization of {networks}"
+    return Pairs(grid, quantities=CORRELATED, title=title, caption=sentences)
+
+
 FIGURES = {
-    "fig2": trends("vgg-grid", "learning rates", "VGG", TRENDS),
-    "fig3": trends("vgg-grid", "batch sizes", "VGG", TRENDS),
+    "fig2": trends("vgg-grid", "learning rates", "VGG"),
+    "fig3": trends("vgg-grid", "batch sizes", "VGG"),
     "fig4": Scatter(
         ("vgg-grid", "mlp-grid", "lenet-grid"),
         pairs=(("mls", "bound_d"), ("nmls", "nmls_bound")),
@@ -61,11 +90,20 @@ FIGURES = {
         ),
         size_inches=(11.0, 5.6),
     ),
-    "figH6": BOUNDS,
+    "figH6": Curves(
+        "mlp-grid",
+        quantities=("bound_d", "bound_c", "bound_b", "bound_a"),
+        where=CENTRAL,
+        line="quantity",
+        axes={"MLS and its bounds (output/input)": "linear", "the same, log axis": "logarithmic"},
+        title="MLS and its bounds A to D, multilayer perceptrons",
+        caption=(captions.ONE_SETTING, captions.CHAIN_OF_BOUNDS, captions.ONE_MARK),
+        size_inches=(11.0, 5.0),
+    ),
     "figH7": pairs("vgg-grid", "VGG networks"),
     "figH8": pairs("mlp-grid", "multilayer perceptrons"),
     "figH9": pairs("lenet-grid", "LeNet networks"),
-    "figI10": trends("mlp-grid", "batch sizes", "multilayer perceptrons", TRENDS),
-    "figI11": trends("mlp-grid", "learning rates", "multilayer perceptrons", TRENDS),
+    "figI10": trends("mlp-grid", "batch sizes", "multilayer perceptrons"),
+    "figI11": trends("mlp-grid", "learning rates", "multilayer perceptrons"),
     "figJ12": misclassified("test_loss", "root_sharpness", "log_volume", "mls", "local_dimension"),
 }

@@ -1,41 +1,37 @@
 """macdonald2023, Figure 32: eight points fitted from rough and from smooth initializations."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
 from flatlab.papers.macdonald2023._frequencies import GAUSSIAN, JACOBIAN, RELU, by_frequency
-from flatlab.tables import Tables
+from flatlab.plotting import Settings, Tables
 from flatlab.tables.selection import end_of_training
 
 ACTIVATIONS = {GAUSSIAN: "Gaussian", RELU: "ReLU"}
 COLORS = {"high": "#d55e00", "low": "#0173b2"}
+COLUMNS = ["row", "activation", "frequency", "run", "x", "y"]
 
 
-def frame(figure: Mapping[str, Any], tables: Tables, correlations: Tables) -> pd.DataFrame:
+def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
     """Rows `curve` and `point` with x and y, and `norm` with the Jacobian norm as y."""
     parts = []
     for grid, activation in ACTIVATIONS.items():
         networks, chosen = by_frequency(grid, tables[grid]), end_of_training(tables[grid])
         for frequency in COLORS:
             for _, first in networks[networks["frequency"] == frequency].head(1).iterrows():
-                head = {"activation": activation, "frequency": frequency, "run": first["run"]}
                 run = chosen.sel(run=first["run"])
-                rows: dict[str, tuple[Any, Any]] = {
-                    "curve": (run["curve_input"].values, run["curve_output"].values),
-                    "point": (run["fitted_input"].values, run["fitted_target"].values),
-                    "norm": ([float("nan")], [first[JACOBIAN]]),
-                }
-                parts += [
-                    pd.DataFrame({"row": row, **head, "x": x, "y": y})
-                    for row, (x, y) in rows.items()
-                ]
-    empty = pd.DataFrame(columns=["row", "activation", "frequency", "run", "x", "y"])
-    return pd.concat(parts or [empty], ignore_index=True)
+                for row, x, y in (
+                    ("curve", run["curve_input"].values, run["curve_output"].values),
+                    ("point", run["fitted_input"].values, run["fitted_target"].values),
+                    ("norm", [float("nan")], [first[JACOBIAN]]),
+                ):
+                    content = (row, activation, frequency, first["run"], x, y)
+                    parts.append(pd.DataFrame(dict(zip(COLUMNS, content, strict=True))))
+    return pd.concat(parts or [pd.DataFrame(columns=COLUMNS)], ignore_index=True)
 
 
-def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
+def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """A row per activation, a column per frequency."""
     axes = fig.subplots(len(ACTIVATIONS), len(COLORS), squeeze=False, sharex=True, sharey="row")
     for activation, row in zip(ACTIVATIONS.values(), axes, strict=True):
@@ -47,7 +43,5 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
             ax.set_title(f"{activation} network, {frequency} frequency", loc="left")
             text = "no network" if norm.empty else rf"$\max\,|f'|$ = {norm['y'].iloc[0]:.3g}"
             ax.set_title(text, loc="right", fontsize=8)
-    for ax in axes[-1]:
-        ax.set_xlabel("x")
-    for ax in axes[:, 0]:
-        ax.set_ylabel("y = f(x)")
+            ax.set(xlabel="x", ylabel="y = f(x)")
+            ax.label_outer()

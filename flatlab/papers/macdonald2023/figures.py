@@ -1,6 +1,6 @@
 """What macdonald2023 is, and its figures."""
 
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from flatlab.plan import Curves, Own, Paper, Table
 
@@ -18,68 +18,76 @@ INPUT_SCALES = {
 }
 """How the lines look: the larger the inputs, the darker."""
 
-OF_INPUT_SCALES: dict[str, Any] = {
-    "quantities": ("hessian_lambda_max", "softmax_jacobian_norm"),
-    "columns": 2,
-    "marks": False,
-    "looks": {
-        f"activation {activation}, input scale {scale}": look
-        for activation in ("relu", "tanh")
-        for scale, look in INPUT_SCALES.items()
-    },
-    "caption": (
-        "Full-batch gradient descent; the training samples are the first of the data set, or "
-        "the first in a fixed random order if the data set is sorted by class. Sharpness is "
-        "the largest eigenvalue of the Hessian of the training loss; the Jacobian norm is the "
-        "largest spectral norm, among the samples, of the softmaxed network's Jacobian with "
-        "respect to the scaled input. Both are measured on fixed training samples: mean over "
-        "the seeds of each scale, with a band of one standard deviation, no wider than the "
-        "range of the runs. The paper's caption says label smoothing, but it is the input "
-        "scale that varies."
-    ),
-    "size_inches": (9.0, 4.6),
+NORMS = {
+    "jacobian_norm": ("Jacobian norm", r"max over the points of $|f'(x)|$"),
+    "hessian_lambda_max": ("sharpness", r"$\lambda_{\max}$ of the Hessian of the loss"),
+    "first_layer_norm": ("first layer weight norm", r"$\|W_1\|_2$"),
 }
-OF_NORMS: dict[str, Any] = {
-    "rows": {
-        "jacobian_norm": ("Jacobian norm", r"max over the points of $|f'(x)|$"),
-        "hessian_lambda_max": ("sharpness", r"$\lambda_{\max}$ of the Hessian of the loss"),
-        "first_layer_norm": ("first layer weight norm", r"$\|W_1\|_2$"),
-    },
-    "parts": {"first_layer_norm": {"of": "weight_norm", "layer": "fc1"}},
-    "by": "initialization",
-    "caption": (
-        "Mean ± standard deviation over networks at the end of training, with the 95 % "
-        "percentile bootstrap interval of the mean in brackets. In italics: the paper's "
-        "values, over 10 trials. Its points, the width of its networks and the scale of its "
-        "loss are not known: compare which of two numbers is larger, not how large they are."
-    ),
+GAUSSIAN = {
+    "framework": ((326.80, 182.51), (13517.61, 3871.97), (9.09, 0.34)),
+    "low-frequency": ((84.07, 49.30), (18353.54, 5751.98), (0.56, 0.02)),
 }
+RELU = {
+    "high-frequency": ((121.59, 80.79), (14211.05, 4767.26), (9.61, 0.28)),
+    "framework": ((42.96, 7.82), (9922.45, 3330.37), (9.56, 0.16)),
+}
+"""By initialization, of high frequency and of low: mean and standard deviation of each of `NORMS`
+over 10 trials, as in the paper's tables 1 and 2."""
 
-PRINTED_GAUSSIAN = {
-    "jacobian_norm": {"framework": (326.80, 182.51), "low-frequency": (84.07, 49.30)},
-    "hessian_lambda_max": {"framework": (13517.61, 3871.97), "low-frequency": (18353.54, 5751.98)},
-    "first_layer_norm": {"framework": (9.09, 0.34), "low-frequency": (0.56, 0.02)},
-}
-PRINTED_RELU = {
-    "jacobian_norm": {"high-frequency": (121.59, 80.79), "framework": (42.96, 7.82)},
-    "hessian_lambda_max": {"high-frequency": (14211.05, 4767.26), "framework": (9922.45, 3330.37)},
-    "first_layer_norm": {"high-frequency": (9.61, 0.28), "framework": (9.56, 0.16)},
-}
-"""Mean and standard deviation over 10 trials, as in the paper's tables 1 and 2."""
+
+def input_scales(activation: str, name: str) -> Curves:
+    """Sharpness and the Jacobian norm through training, for inputs of three scales."""
+    return Curves(
+        "input-scale-grid",
+        quantities=("hessian_lambda_max", "softmax_jacobian_norm"),
+        where={"activation": activation},
+        columns=2,
+        marks=False,
+        looks={
+            f"activation {activation}, input scale {scale}": look
+            for activation in ("relu", "tanh")
+            for scale, look in INPUT_SCALES.items()
+        },
+        title=f"sharpness and Jacobian norm at three input scales, {name}",
+        caption=(
+            "Full-batch gradient descent; the training samples are the first of the data set, or "
+            "the first in a fixed random order if the data set is sorted by class. Sharpness is "
+            "the largest eigenvalue of the Hessian of the training loss; the Jacobian norm is the "
+            "largest spectral norm, among the samples, of the softmaxed network's Jacobian with "
+            "respect to the scaled input. Both are measured on fixed training samples: mean over "
+            "the seeds of each scale, with a band of one standard deviation, no wider than the "
+            "range of the runs. The paper's caption says label smoothing, but it is the input "
+            "scale that varies."
+        ),
+        size_inches=(9.0, 4.6),
+    )
+
+
+def norms(grid: str, name: str, printed: Mapping[str, Sequence[tuple[float, float]]]) -> Table:
+    """Norms of the networks that were fitted to eight points, by the initial frequency."""
+    return Table(
+        grid,
+        rows=NORMS,
+        by="initialization",
+        columns=dict(zip(printed, ("high frequency", "low frequency"), strict=True)),
+        printed={
+            row: {column: values[place] for column, values in printed.items()}
+            for place, row in enumerate(NORMS)
+        },
+        parts={"first_layer_norm": {"of": "weight_norm", "layer": "fc1"}},
+        title=f"norms of {name} networks fitted to eight points",
+        caption=(
+            "Mean ± standard deviation over networks at the end of training, with the 95 % "
+            "percentile bootstrap interval of the mean in brackets. In italics: the paper's "
+            "values, over 10 trials. Its points, the width of its networks and the scale of its "
+            "loss are not known: compare which of two numbers is larger, not how large they are."
+        ),
+    )
+
 
 FIGURES = {
-    "fig30": Curves(
-        "input-scale-grid",
-        where={"activation": "relu"},
-        title="sharpness and Jacobian norm at three input scales, ReLU",
-        **OF_INPUT_SCALES,
-    ),
-    "fig31": Curves(
-        "input-scale-grid",
-        where={"activation": "tanh"},
-        title="sharpness and Jacobian norm at three input scales, tanh",
-        **OF_INPUT_SCALES,
-    ),
+    "fig30": input_scales("relu", "ReLU"),
+    "fig31": input_scales("tanh", "tanh"),
     "fig32": Own(
         ("regression-gaussian-grid", "regression-relu-grid"),
         title="eight points, fitted roughly and smoothly",
@@ -90,18 +98,6 @@ FIGURES = {
         ),
         size_inches=(9.0, 6.4),
     ),
-    "table1": Table(
-        "regression-gaussian-grid",
-        columns={"framework": "high frequency", "low-frequency": "low frequency"},
-        printed=PRINTED_GAUSSIAN,
-        title="norms of Gaussian networks fitted to eight points",
-        **OF_NORMS,
-    ),
-    "table2": Table(
-        "regression-relu-grid",
-        columns={"high-frequency": "high frequency", "framework": "low frequency"},
-        printed=PRINTED_RELU,
-        title="norms of ReLU networks fitted to eight points",
-        **OF_NORMS,
-    ),
+    "table1": norms("regression-gaussian-grid", "Gaussian", GAUSSIAN),
+    "table2": norms("regression-relu-grid", "ReLU", RELU),
 }

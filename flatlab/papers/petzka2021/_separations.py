@@ -23,16 +23,15 @@ def draw_lines(
 
     looks: label and look by these values.
     """
-    separations = list(dict.fromkeys(rows["separation"]))
-    names = list(dict.fromkeys(rows[line]))
+    names = rows[line].unique()
     for number, name in enumerate(names):
         points, (label, look) = rows[rows[line] == name], looks[name]
-        x = np.arange(len(separations)) + 0.1 * (number - (len(names) - 1) / 2)
+        x = np.arange(len(points)) + 0.1 * (number - (len(names) - 1) / 2)
         mean, deviation = points["mean"], points["deviation"]
-        style = {"color": look.color, "marker": look.marker, "ms": 4, "lw": 1, "label": label}
-        ax.plot(x, mean, look.dash, **style)
+        ax.plot(x, mean, ms=5, label=label, **look.options)
         ax.vlines(x, mean - deviation, mean + deviation, color=look.color, lw=0.8)
     ax.axhline(0, color="0.6", lw=0.7, zorder=0.5)
+    separations = rows["separation"].unique()
     ax.set_xticks(range(len(separations)), [f"{c:g}" for c in separations])
     ax.set_xlabel("class separation")
     ax.grid(axis="y", lw=0.3, color="0.85")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from flatlab.claims import Claim, Claims, Evidence
+from flatlab.claims import Claims, Evidence, numbered, states
 from flatlab.stats import Correlations, Estimate, Verdict, every, not_run
 from flatlab.stats.trends import over_seeds, tau, tau_in_order
 
@@ -47,6 +47,7 @@ def rising(by_separation: dict[float, Estimate], name: str) -> Estimate:
 def locally_constant(variant: str, ending: str = "") -> Claims:
     """The claims of Figure 3."""
 
+    @states("rho(kappa, gap) increases with the class separation", "Sec. 6, caption of Fig. 3")
     def rises(e: Evidence) -> Verdict:
         found = {c: rho(e, variant, c) for c in separations(e)}
         known = {c: estimate for c, estimate in found.items() if not estimate.reason}
@@ -60,26 +61,17 @@ def locally_constant(variant: str, ending: str = "") -> Claims:
             *({**part.report(), "quantity": f"rho at {c:g}"} for c, part in found.items()),
         )
 
+    @states(f"|rho(kappa, gap)| < {WEAK} at the smallest class separation", "Sec. 6")
     def weak(e: Evidence) -> Verdict:
         # not of its absolute value, whose resamples pile up at zero
         smallest = rho(e, variant, min(separations(e)))
         return (smallest < WEAK) & (smallest > -WEAK)
 
-    return {
-        f"c1{ending}": Claim(
-            "rho(kappa, gap) increases with the class separation",
-            "Sec. 6, caption of Fig. 3",
-            rises,
-        ),
-        f"c2{ending}": Claim(
-            f"|rho(kappa, gap)| < {WEAK} at the smallest class separation", "Sec. 6", weak
-        ),
-        f"c3{ending}": Claim(
-            f"rho(kappa, gap) > {STRONG} at the largest class separation",
-            "Sec. 6",
-            lambda e: rho(e, variant, max(separations(e))) > STRONG,
-        ),
-    }
+    @states(f"rho(kappa, gap) > {STRONG} at the largest class separation", "Sec. 6")
+    def strong(e: Evidence) -> Verdict:
+        return rho(e, variant, max(separations(e))) > STRONG
+
+    return numbered(rises, weak, strong, ending=ending)
 
 
 def slack(bound: np.ndarray, gap: np.ndarray) -> np.ndarray:
@@ -100,6 +92,18 @@ def approximated_bound(variant: str, ending: str = "") -> Claims:
             for c, here in ((c, table.sel(separation=c)) for c in table["separation"].values)
         ]
 
+    @states("mean bound > mean gap at every separation", "Fig. 4")
+    def holds(e: Evidence) -> Verdict:
+        return every(x > 0 for x in margins(e, "bound - gap", np.subtract))
+
+    @states(
+        f"bound - gap < {TIGHT} max(gap, {LEAST}) at every separation: tight",
+        "Sec. 6, caption of Fig. 4",
+    )
+    def is_tight(e: Evidence) -> Verdict:
+        return every(x < 0 for x in margins(e, f"bound - gap - {TIGHT} max(gap, {LEAST})", slack))
+
+    @states("the bound decreases with the class separation", "Sec. 6")
     def falls(e: Evidence) -> Verdict:
         table = e.table(REPRESENTATIVENESS).sel(variant=variant).mean("fold")
         bound = table["bound"].transpose("separation", "repeat")
@@ -107,27 +111,12 @@ def approximated_bound(variant: str, ending: str = "") -> Claims:
         separations = bound["separation"].values[strata]
         return tau("tau(separation, bound)", separations, bound.values.ravel(), strata) < 0
 
-    tight = f"bound - gap - {TIGHT} max(gap, {LEAST})"
-    return {
-        f"c1{ending}": Claim(
-            "mean bound > mean gap at every separation",
-            "Fig. 4",
-            lambda e: every(x > 0 for x in margins(e, "bound - gap", np.subtract)),
-        ),
-        f"c2{ending}": Claim(
-            f"bound - gap < {TIGHT} max(gap, {LEAST}) at every separation: tight",
-            "Sec. 6, caption of Fig. 4",
-            lambda e: every(x < 0 for x in margins(e, tight, slack)),
-        ),
-        f"c3{ending}": Claim("the bound decreases with the class separation", "Sec. 6", falls),
-    }
+    return numbered(holds, is_tight, falls, ending=ending)
 
 
 CLAIMS: dict[str, Claims] = {
-    "fig3": (
-        locally_constant("exact")
-        | locally_constant("reversed", "-reversed")
-        | locally_constant("code", "-code")
-    ),
+    "fig3": locally_constant("exact")
+    | locally_constant("reversed", "-reversed")
+    | locally_constant("code", "-code"),
     "fig4": approximated_bound("paper") | approximated_bound("code", "-code"),
 }

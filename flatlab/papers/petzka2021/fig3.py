@@ -1,6 +1,5 @@
 """petzka2021, Figure 3: does relative flatness predict the generalization gap, by separation."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -8,9 +7,9 @@ import pandas as pd
 import xarray as xr
 
 from flatlab.papers.petzka2021._separations import draw_lines, summary
+from flatlab.plotting import Settings, Tables
 from flatlab.plotting.style import Look
 from flatlab.stats.trends import pearson
-from flatlab.tables import Tables
 
 PLAIN = ("squared", "none", "squared")
 VARIANTS = {
@@ -37,22 +36,19 @@ PANELS = {
 COLUMNS = ["panel", "line", "separation", "drawn_at", "mean", "deviation", "batches"]
 
 
-def frame(figure: Mapping[str, Any], tables: Tables, correlations: Tables) -> pd.DataFrame:
+def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
     """A point per row: mean, standard deviation and number of the batches' correlations."""
     table = tables["locally-constant-labels"]
-    lines = [("variants", variant, PLAIN, name, "gap") for variant, (name, _) in VARIANTS.items()]
-    lines += [
-        ("readings", "exact", reading, name, "gap") for reading, (name, _) in READINGS.items()
+    lines = [
+        *(("variants", variant, PLAIN, name, "gap") for variant, (name, _) in VARIANTS.items()),
+        *(("readings", "exact", reading, name, "gap") for reading, (name, _) in READINGS.items()),
+        *(("risk", variant, PLAIN, VARIANTS[variant][0], "risk") for variant in OF_RISK),
     ]
-    lines += [("risk", variant, PLAIN, VARIANTS[variant][0], "risk") for variant in OF_RISK]
     rows = []
     for panel, variant, reading, name, y in lines:
         chosen = table.sel(variant=variant)
-        for c, rhos in zip(
-            table["separation"].values, of_batches(chosen, y, *reading), strict=True
-        ):
-            drawn_at = chosen["drawn_at"].sel(separation=c).item()
-            rows.append([panel, name, c, drawn_at, *summary(rhos)])
+        for at, rhos in zip(chosen["drawn_at"], of_batches(chosen, y, *reading), strict=True):
+            rows.append([panel, name, at["separation"].item(), at.item(), *summary(rhos)])
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -72,7 +68,7 @@ def of_batches(
         return pearson(*(part.reshape(-1, datasets) for part in pair)).reshape(shape)
 
 
-def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
+def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """Three panels over class separation."""
     looks = {name: (name, look) for name, look in [*VARIANTS.values(), *READINGS.values()]}
     axes = fig.subplots(1, len(PANELS), sharey=True)

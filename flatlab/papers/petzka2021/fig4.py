@@ -1,13 +1,12 @@
 """petzka2021, Figure 4: the approximated generalization bound beside the generalization gap."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
 from flatlab.papers.petzka2021._separations import draw_lines, summary
+from flatlab.plotting import Settings, Tables
 from flatlab.plotting.style import Look
-from flatlab.tables import Tables
 
 QUANTITIES = {
     "bound": ("approximated bound", Look("#0173b2", "o")),
@@ -18,7 +17,7 @@ PANELS = {"paper": "as the paper says", "code": "the authors' code"}
 COLUMNS = ["variant", "quantity", "separation", "mean", "deviation", "samples"]
 
 
-def frame(figure: Mapping[str, Any], tables: Tables, correlations: Tables) -> pd.DataFrame:
+def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
     """A point per row: mean and standard deviation over the samples, and their number."""
     table = tables["representativeness"].mean("fold")
     rows = [
@@ -30,9 +29,9 @@ def frame(figure: Mapping[str, Any], tables: Tables, correlations: Tables) -> pd
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
+def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """A panel per variant over class separation."""
-    variants = list(dict.fromkeys(frame["variant"]))
+    variants = frame["variant"].unique()
     axes = fig.subplots(1, len(variants), squeeze=False)[0]
     for ax, variant in zip(axes, variants, strict=True):
         draw_lines(ax, frame[frame["variant"] == variant], "quantity", QUANTITIES)
