@@ -32,7 +32,6 @@ QUANTITIES = {
     "weight_factor": Quantity("factor on weights and biases", "1", SOURCE, ("factor",)),
     "margin": Quantity("right output minus the largest other", "output", "", ("sample",)),
     "margin_min": Quantity("smallest margin of a sample", "output", ""),
-    "classification_loss": Quantity("mean cross-entropy", "loss", "andriushchenko2023 Sec. 3.2"),
     "classification_error": Quantity("samples without a positive margin", "%", ""),
 }
 
@@ -69,7 +68,6 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
         "weight_factor": FACTORS,
         "margin": margin,
         "margin_min": margin.min(),
-        "classification_loss": _losses(_behind(outputs, right)).mean(),
         "classification_error": 100 * (margin <= 0).double().mean(),
     }
     labels = (NEIGHBOURHOODS, LOGITS, map(str, RADII))

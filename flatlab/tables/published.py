@@ -38,6 +38,8 @@ def with_current_names(table: xr.Dataset, key: str) -> xr.Dataset:
     """
     if "experiment" in table.attrs:
         return table
+    if "classification_loss" in table:  # `train_loss` was that of half-mse
+        table = table.assign(train_loss=table["classification_loss"].sel(samples="train"))
     numbers = counts(table) if "diverged" in table.coords else {}
     return table.assign_attrs(_current(table.attrs, key, numbers))
 

@@ -200,7 +200,7 @@ def linear(
         "scaled_worst_sharpness": ((*dims, "factor"), np.stack([scaled] * 4, axis=1)[:, :, None]),
         "weight_factor": ((*shape, "factor"), np.tile(factors, (runs, 4, 1, 1))),
         "classification_error": (shape, errors[..., None]),
-        "classification_loss": (shape, falling[..., None]),
+        "train_loss": (("run", "checkpoint"), falling),
     }
     coordinates = {
         "run": [f"s{n}" for n in range(runs)],
@@ -308,7 +308,7 @@ def test_the_lines_of_figure_1_are_means_of_the_runs_that_did_not_diverge() -> N
     np.testing.assert_array_equal(line["least"], values.min("run"))
     np.testing.assert_array_equal(line["largest"], values.max("run"))
     training = frame[(frame["panel"] == "training") & (frame["line"] == "loss")]
-    np.testing.assert_allclose(training["mean"], kept["classification_loss"].mean("run"))
+    np.testing.assert_allclose(training["mean"], kept["train_loss"].mean("run"))
     fig = Figure(figsize=(11, 7), layout="constrained")
     fig1.draw(fig, frame, {})
     for ax, (_, panel) in zip(fig.axes, frame.groupby("panel", sort=False), strict=True):

@@ -189,11 +189,10 @@ def test_scaled_up_the_sharpness_vanishes_if_all_margins_exceed_the_reach():
     np.testing.assert_allclose(large, 0.5 * 0.5 * 2.0, rtol=1e-9)  # sample 2 alone, half of them
 
 
-def test_margin_loss_and_error_are_the_classifiers_own():
+def test_margin_and_error_are_the_classifiers_own():
     model, (x, labels) = classifier(3), samples_of(3)
     found = flatlab.measure(model, x, labels, families=["linear"])
     outputs = model(x).detach()
-    assert found.classification_loss.item() == pytest.approx(cross_entropy(outputs, labels).item())
     wrong = (outputs.argmax(1) != labels).double().mean().item()
     assert found.classification_error.item() == pytest.approx(100 * wrong)
     margins = [

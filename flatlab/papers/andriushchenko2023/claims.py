@@ -118,7 +118,7 @@ def keeps_falling(table: xr.Dataset) -> Verdict:
         raise NotThere(f"{GRID} has no checkpoints after the first one without errors")
     later = table.isel(checkpoint=slice(int(right[0]), None)).transpose("run", "checkpoint", ...)
     ball = later["worst_sharpness"].sel(neighbourhood="ball", logits="plain")
-    curves = {"cross-entropy": later["classification_loss"].values}
+    curves = {"cross-entropy": later["train_loss"].values}
     curves |= {f"sharpness, rho {r}": ball.sel(radius=r).values for r in later["radius"].values}
     label = "largest step upwards after the last error"
     return every(

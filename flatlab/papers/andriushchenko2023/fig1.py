@@ -47,7 +47,7 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
     steps = table["checkpoint"].values
     here = table["worst_sharpness"].sel(neighbourhood="ball", logits="plain")
     lines += [(TRAINING, str(r), steps, here.sel(radius=r)) for r in here["radius"].values]
-    lines.append((TRAINING, "loss", steps, table["classification_loss"]))
+    lines.append((TRAINING, "loss", steps, table["train_loss"]))
     parts = []
     for panel, line, x, values in lines:
         over = (values.mean("run"), values.min("run"), values.max("run"))
