@@ -73,11 +73,11 @@ def tasks(
     for key in sorted(shown | needed):
         experiment = chosen.experiment(key, scale)
         for pack in experiment.packs:
-            jobs = [("train", experiment.training(pack), experiment.weights(pack)["weights"])]
+            stages = {"train": (experiment.training(pack), experiment.weights(pack)["weights"])}
             for family in experiment.families if key in shown else []:
-                file = experiment.metrics(pack, family)
-                jobs.append((family, experiment.measuring(pack, family), file))
-            for name, stage, file in jobs:
+                file = str(experiment.metrics(pack, family))
+                stages[family] = (experiment.measuring(pack, family), file)
+            for name, (stage, file) in stages.items():
                 if stage:
                     yield Task(name, scale, stage.kind, stage.network, stage.work, Path(file))
 

@@ -62,7 +62,7 @@ def check_budget(files: Mapping[Path, Path]) -> None:
 
 
 def _records(chosen: plan.Plan, folder: Path, keys: Sequence[str]) -> dict[Path, Any]:
-    """The JSON files on the origins of tables and the run times of jobs, with experiments updated."""
+    """The JSON files on the origins of tables and the run times of jobs, brought up to date."""
     origins, times = folder / "provenance.json", folder / estimate.PUBLISHED
     made = store.load_json(origins) if origins.is_file() else {}
     made |= {key: _origin(chosen, key) for key in keys}
