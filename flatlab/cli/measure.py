@@ -95,7 +95,6 @@ def run(options: argparse.Namespace) -> int:
     except (measurement.MeasureError, measurement.DataError) as error:
         raise store.StoreError(str(error)) from None
     if options.out:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
         store.save_dataset(options.out, report)
     print_dataset(report)
     # Printed only: the report itself does not depend on the machine or the time.
@@ -115,7 +114,6 @@ def _check(options: argparse.Namespace) -> None:
         raise plan.PlanError("--timm and --images go together")
     if options.timm and (options.model or options.data):
         raise plan.PlanError("give either --timm and --images, or --model and --data")
-    for key in ("weights", "model", "data") if not options.timm else ():
-        if getattr(options, key) is None:
-            option = key if key == "weights" else f"--{key}"
-            raise plan.PlanError(f"flatlab measure needs {option}, or --timm and --images")
+    if not options.timm and None in (options.weights, options.model, options.data):
+        needed = "a file of weights, --model and --data"
+        raise plan.PlanError(f"flatlab measure needs {needed}, or --timm and --images")

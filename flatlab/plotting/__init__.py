@@ -2,10 +2,8 @@
 
 A template is a module of this folder; a figure of its own kind is a module of its paper's folder.
 Both have two pure functions. `frame(figure, tables, correlations)` selects what is shown, as one
-pandas table, which becomes the figure's CSV. `draw(fig, frame, figure)` draws that table and sees
-nothing else, so that the CSV is exactly what is drawn. The title and the caption, which says what
-the tables hold, are added here in the same way for every figure. Templates are imported by name, so
-that an edit to one redraws only its own figures.
+pandas table, which becomes the figure's CSV. `draw(fig, frame, figure)` sees nothing but that
+table. Title and caption, which says what the tables hold, are added here in the same way for all.
 """
 
 from __future__ import annotations

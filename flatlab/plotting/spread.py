@@ -14,7 +14,7 @@ import pandas as pd
 import xarray as xr
 
 from flatlab.plotting.iterations import log_spaced
-from flatlab.plotting.quantities import refuse_unknown, require
+from flatlab.plotting.quantities import require
 from flatlab.plotting.style import in_words
 from flatlab.tables import selection
 
@@ -39,7 +39,7 @@ def spread(
     """
     require(table, quantities)
     require(table, samples, "samples")
-    refuse_unknown(table, where or {}, selection.hyperparameters(table), "hyper-parameter")
+    require(table, where or {}, "hyper-parameter", selection.hyperparameters(table))
     chosen = selection.through_training(table, where)
     if log_spaced(chosen["checkpoint"].values):
         chosen = chosen.sel(checkpoint=chosen["checkpoint"].values > 0)

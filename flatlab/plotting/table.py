@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from flatlab.plotting import Settings, Tables
-from flatlab.plotting.quantities import refuse_unknown, require, with_parts
+from flatlab.plotting.quantities import require, with_parts
 from flatlab.stats.trends import over_seeds
 from flatlab.tables.selection import columns_of, end_of_training, hyperparameters
 
@@ -28,7 +28,7 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
     by = figure["by"]
     chosen = with_parts(end_of_training(table), figure["parts"])
     require(chosen, figure["rows"])
-    refuse_unknown(table, [by], hyperparameters(table), "hyper-parameter")
+    require(table, [by], "hyper-parameter", hyperparameters(table))
     rows = []
     for quantity, values in columns_of(chosen, list(figure["rows"])).items():
         for key in figure["columns"]:

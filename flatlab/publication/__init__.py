@@ -6,7 +6,7 @@ figures from their tables.
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +37,20 @@ def publish(
         raise store.StoreError(f"{readme} does not exist; run flatlab in the project's folder")
     files = {choice.published / name: choice.built / name for name in choice.files}
     check_budget(files)
-    records = _records(chosen, choice.published, choice.experiments)
-    _write(files, records, [choice.published / name for name in choice.stale])
+    with tempfile.TemporaryDirectory(dir=plan.PUBLISHED.parent, prefix="publish-") as folder:
+        # All is written here first, so that a full disk leaves what is published as it was.
+        for target, content in _records(chosen, choice.published, choice.experiments).items():
+            store.save_json(files.setdefault(target, Path(folder, target.name)), content)
+        aside = {target: Path(folder, str(number)) for number, target in enumerate(files)}
+        for target, source in files.items():
+            store.replace(aside[target], source.read_bytes())
+        for target, written in aside.items():
+            store.make_folder(target.parent)
+            written.replace(target)
+    for name in choice.stale:
+        (choice.published / name).unlink()
     _rewrite(readme)
-    return [*files, *records]
+    return list(files)
 
 
 def check_budget(files: Mapping[Path, Path]) -> None:
@@ -87,27 +97,6 @@ def _origin(chosen: plan.Plan, key: str) -> dict[str, Any]:
         "gpu": any(record["gpu"] for record in records),
         "versions": {k: v for record in records for k, v in record["versions"].items()},
     }
-
-
-def _write(
-    files: Mapping[Path, Path], contents: Mapping[Path, object], stale: Iterable[Path]
-) -> None:
-    """Copy files, write JSON files and delete stale files; a full disk leaves all as it was.
-
-    files: source by target.  contents: JSON content by target. All are written to a temporary
-    folder first.
-    """
-    with tempfile.TemporaryDirectory(dir=plan.PUBLISHED.parent, prefix="publish-") as folder:
-        aside = {target: Path(folder, str(n)) for n, target in enumerate([*files, *contents])}
-        for target, source in files.items():
-            store.replace(aside[target], source.read_bytes())
-        for target, content in contents.items():
-            store.save_json(aside[target], content)
-        for target, written in aside.items():
-            store.make_folder(target.parent)
-            written.replace(target)
-    for path in stale:
-        path.unlink()
 
 
 def _rewrite(readme: Path) -> None:
