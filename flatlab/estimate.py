@@ -100,8 +100,9 @@ def recorded(
 
 def published() -> Times:
     """The run times of published results, over all scales."""
-    files = sorted(plan.PUBLISHED.glob(f"*/{PUBLISHED}"))
-    return _added_up(item for path in files for item in from_records(store.load_json(path)).items())
+    files = [plan.published_at(scale).folder / PUBLISHED for scale in plan.published_scales()]
+    read = [from_records(store.load_json(path)) for path in files if path.is_file()]
+    return _added_up(item for times in read for item in times.items())
 
 
 def _added_up(times: Iterable[tuple[tuple[str, str, str], tuple[float, ...]]]) -> Times:

@@ -7,9 +7,10 @@ which uses them as if it had made them.
 import argparse
 import contextlib
 import importlib
+import itertools
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +43,12 @@ def run(options: argparse.Namespace) -> int:
         for other in map(chosen.experiment, experiment.needs()):
             _train(chosen, other, other.packs, train)
         _train(chosen, experiment, packs, train, options.force)
-        for pack in packs:
-            for family in families:
-                _measure(chosen, experiment, pack, family, options.force)
+        for pack, family in itertools.product(packs, families):
+            outputs = {"metrics": str(experiment.metrics(pack, family))}
+            names = {"experiment": experiment.key, "family": family, "pack": pack}
+            stage = experiment.measuring(pack, family)
+            job = _job(chosen, "measure", outputs, stage, experiment.scale, **names)
+            _carry_out(job, experiment.measure, options.force)
     except (train.TrainError, train.Interrupted, data.DataError) as error:
         raise store.StoreError(str(error)) from error
     print("\n".join(str(experiment.metrics(p, f)) for p in packs for f in families))
@@ -63,9 +67,7 @@ def _prepare(chosen: plan.Plan, scale: str, name: str, data: Any) -> None:
     outputs = {"data": str(plan.built_at(scale).data(name))}
     job = _job(chosen, "prepare", outputs, stage, scale, dataset=name)
     del job.params["settings"]  # the workflow's job has no settings either
-    if not _exists(job):
-        with jobs.task(job) as task:
-            task.save(data.load(name, chosen.config.data_folder))
+    _carry_out(job, lambda _: data.load(name, chosen.config.data_folder))
 
 
 def _train(
@@ -99,17 +101,12 @@ def _train(
                 task.save(**vars(trained))
 
 
-def _measure(
-    chosen: plan.Plan, experiment: plan.Experiment, pack: str, family: str, force: bool
-) -> None:
-    outputs = {"metrics": str(experiment.metrics(pack, family))}
-    names = {"experiment": experiment.key, "family": family, "pack": pack}
-    stage = experiment.measuring(pack, family)
-    job = _job(chosen, "measure", outputs, stage, experiment.scale, **names)
+def _carry_out(job: Any, compute: Callable[[Any], Any], force: bool = False) -> None:
+    """Save what `compute` returns for a job, unless it exists."""
     if force or not _exists(job):
-        print(f"measure: {family} of {pack}", file=sys.stderr)
+        print(f"{job.rule}: {', '.join(job.output)}", file=sys.stderr)
         with jobs.task(job) as task:
-            task.save(experiment.measure(task))
+            task.save(compute(task))
 
 
 class Named(dict[str, Any]):

@@ -42,12 +42,12 @@ def print_dataset(dataset: xr.Dataset) -> None:
         if shown != "":
             print(f"  {key}: {shown}")
     print("  " + ", ".join(f"{name} {size}" for name, size in dataset.sizes.items()))
-    single, by_layer, rest = [], [], []  # type: list[list[str]], list[list[str]], list[list[object]]
+    single, by_layer, rest = [], [], []
     for name, array in dataset.variables.items():
         if array.dtype.kind not in "fiub" or array.dims not in ((), ("layer",)):
             rest.append([name, ", ".join(map(str, array.dims)), *_summary(array)])
         elif array.dims:
-            by_layer.append([name, *(f"{value:.5g}" for value in array.values)])
+            by_layer.append([str(name), *(f"{value:.5g}" for value in array.values)])
         else:
             about = [array.attrs.get(key, "") for key in ("units", "long_name")]
             single.append([name, f"{float(array):.6g}", *about])

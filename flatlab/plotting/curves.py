@@ -31,14 +31,15 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """A panel per quantity; or a panel per entry of `axes`, each with all quantities."""
-    options = {"line": figure["line"], "columns": figure["columns"]}
-    options["looks"] = {name: Look(*look) for name, look in figure["looks"].items()}
-    if axes := figure["axes"]:  # a copy of all quantities for each
+    looks = {name: Look(*look) for name, look in figure["looks"].items()}
+    options = {"line": figure["line"], "columns": figure["columns"], "looks": looks}
+    panels = {name: title_of(name) for name in figure["quantities"]}
+    if axes := figure["axes"]:
         frame = pd.concat([frame.assign(axis=title) for title in axes], ignore_index=True)
-        options["logarithmic"] = [title for title, kind in axes.items() if kind == "logarithmic"]
-        draw_panels(fig, frame, {title: title for title in axes}, "axis", **options)
-    else:
-        draw_panels(fig, frame, {name: title_of(name) for name in figure["quantities"]}, **options)
+        panels = {title: title for title in axes}
+        logarithmic = [title for title, kind in axes.items() if kind == "logarithmic"]
+        options |= {"panel": "axis", "logarithmic": logarithmic}
+    draw_panels(fig, frame, panels, **options)
 
 
 def draw_panels(
