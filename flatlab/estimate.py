@@ -6,9 +6,8 @@ same scale.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from flatlab import plan, store, text
 from flatlab.tables.published import network_now
@@ -26,17 +25,17 @@ Times = dict[tuple[str, str, str], tuple[float, ...]]
 """Seconds, work and number of finished jobs, by kind, network and device."""
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(NamedTuple):
     """One job, finished or not.
 
-    kind, network: as in `flatlab.plan.Stage`.  work: proportional to its time, among tasks of the
-    same kind and network.  file: its output.
+    stage: `train`, or the family that it measures.  kind, network, work: those of its
+    `flatlab.plan.Stage`.  file: its output.
     """
 
+    stage: str
+    scale: str
     kind: str
     network: str
-    scale: str
     work: float
     file: Path
 
@@ -46,8 +45,7 @@ class Task:
         return self.kind if self.network else f"{self.kind} {self.scale}"
 
 
-@dataclass(frozen=True)
-class Forecast:
+class Forecast(NamedTuple):
     """The prediction for tasks of one kind and network.
 
     hours: None without any record.  basis: how many records it rests on, and of which networks.
@@ -75,15 +73,13 @@ def tasks(
     for key in sorted(shown | needed):
         experiment = chosen.experiment(key, scale)
         for pack in experiment.packs:
-            if training := experiment.training(pack):
-                yield _task(training, scale, experiment.weights(pack)["weights"])
+            stages = {"train": (experiment.training(pack), experiment.weights(pack)["weights"])}
             for family in experiment.families if key in shown else []:
-                stage = experiment.measuring(pack, family)
-                yield _task(stage, scale, experiment.metrics(pack, family))
-
-
-def _task(stage: plan.Stage, scale: str, file: Path | str) -> Task:
-    return Task(stage.kind, stage.network, scale, stage.work, Path(file))
+                file = str(experiment.metrics(pack, family))
+                stages[family] = (experiment.measuring(pack, family), file)
+            for name, (stage, file) in stages.items():
+                if stage:
+                    yield Task(name, scale, stage.kind, stage.network, stage.work, Path(file))
 
 
 def recorded(
@@ -94,8 +90,7 @@ def recorded(
     """The run times of finished jobs in this folder.  experiments: as for `tasks`."""
     times = []
     for task in (task for scale in scales for task in tasks(chosen, scale, experiments)):
-        record = plan.record_of(task.file)
-        if record.is_file():
+        if (record := plan.record_of(task.file)).is_file():
             about = store.load_json(record)
             device = about.get("device", "cuda" if about.get("gpu") else "cpu")
             key = (task.recorded_as, task.network, device)
@@ -105,7 +100,7 @@ def recorded(
 
 def published() -> Times:
     """The run times of published results, over all scales."""
-    files = [plan.published_at(s).folder / PUBLISHED for s in plan.published_scales()]
+    files = [plan.published_at(scale).folder / PUBLISHED for scale in plan.published_scales()]
     read = [from_records(store.load_json(path)) for path in files if path.is_file()]
     return _added_up(item for times in read for item in times.items())
 
@@ -124,7 +119,7 @@ def as_records(times: Times) -> list[dict[str, Any]]:
     return [dict(zip(NAMES, (*key, *value), strict=True)) for key, value in sorted(times.items())]
 
 
-def from_records(records: Sequence[Mapping[str, Any]]) -> Times:
+def from_records(records: Iterable[Mapping[str, Any]]) -> Times:
     """The inverse of `as_records`."""
     rows = ([record[name] for name in NAMES] for record in records)
     return _added_up(((row[0], network_now(row[1]), row[2]), tuple(row[3:])) for row in rows)
@@ -135,32 +130,30 @@ def forecast(chosen: plan.Plan, times: Times) -> list[Forecast]:
     groups: dict[tuple[str, str], list[Task]] = {}
     for task in tasks(chosen, chosen.config.scale):
         groups.setdefault((task.kind, task.network), []).append(task)
-    return [_of_group(group, times, chosen.config.device) for group in groups.values()]
-
-
-def _of_group(group: Sequence[Task], times: Times, device: str) -> Forecast:
-    first, left = group[0], [task for task in group if not task.file.is_file()]
-    wanted = (first.recorded_as, device)
-    known = {net: t for (kind, net, d), t in times.items() if (kind, d) == wanted and t[1] > 0}
-    own = {first.network: known[first.network]} if first.network in known else known
-    hours, basis = None, ""
-    if own:
-        seconds, work, jobs = (sum(numbers) for numbers in zip(*own.values(), strict=True))
-        hours = sum(seconds / work * task.work + JOB_S for task in left) / 3600
-        basis = f"{jobs} jobs"
-        if first.network not in own:
-            basis = f"roughly, {basis} of {', '.join(own)}"
-    return Forecast(first.kind, first.network, len(left), len(group) - len(left), hours, basis)
+    found = []
+    for (kind, network), group in groups.items():
+        left = [task for task in group if not task.file.is_file()]
+        wanted = (group[0].recorded_as, chosen.config.device)
+        known = {net: t for (k, net, device), t in times.items() if (k, device) == wanted and t[1]}
+        own = {network: known[network]} if network in known else known
+        hours, basis = None, ""
+        if own:
+            seconds, work, jobs = (sum(numbers) for numbers in zip(*own.values(), strict=True))
+            hours = sum(seconds / work * task.work + JOB_S for task in left) / 3600
+            basis = (
+                f"{jobs} jobs" if network in own else f"roughly, {jobs} jobs of {', '.join(own)}"
+            )
+        found.append(Forecast(kind, network, len(left), len(group) - len(left), hours, basis))
+    return found
 
 
 def as_text(chosen: plan.Plan) -> str:
     """The forecast for a configuration as a table, followed by its sums."""
     found = forecast(chosen, published() | recorded(chosen))
-    rows: list[list[object]] = [["jobs of", "network", "to do", "done", "hours", "from"]]
-    for each in found:
-        hours = "unknown" if each.hours is None else f"{each.hours:.2f}"
-        basis = each.basis or "no record: build one such job first"
-        rows.append([each.kind, each.network, each.jobs, each.done, hours, basis])
+    rows: list[Sequence[object]] = [("jobs of", "network", "to do", "done", "hours", "from")]
+    for *head, hours, basis in found:
+        shown = "unknown" if hours is None else f"{hours:.2f}"
+        rows.append([*head, shown, basis or "no record: build one such job first"])
     known = sum(each.hours for each in found if each.hours is not None)
     unknown = sum(each.jobs for each in found if each.hours is None)
     more = f", and {unknown} jobs of unknown length" if unknown else ""

@@ -1,7 +1,6 @@
 """The report of `flatlab measure` on a network that lies in files."""
 
 import importlib
-import json
 import os
 import sys
 from argparse import Namespace
@@ -9,9 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import xarray as xr
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from flatlab import data, store
@@ -33,21 +33,13 @@ def report(options: Namespace) -> xr.Dataset:
 
     Raises `MeasureError`, `DataError` or `StoreError` with the reason.
     """
-    if options.timm:
-        network, inputs, targets, about = _from_timm(options)
-        families = options.family or ["adaptive"]
-    else:
-        network, inputs, targets, about = _from_file(options)
-        families = options.family or ["geometry"]
+    network, inputs, targets, about = (_from_timm if options.timm else _from_file)(options)
     return measure(
         network.to(options.device),
         inputs,
         targets,
-        families=families,
-        loss=options.loss,
-        batch_size=options.batch_size,
-        dtype=options.dtype,
-        seed=options.seed,
+        families=options.family or ["adaptive" if options.timm else "geometry"],
+        **{key: getattr(options, key) for key in ("loss", "batch_size", "dtype", "seed")},
         progress=sys.stderr.isatty(),
         **dict(options.options),
     ).assign_attrs(about)
@@ -56,17 +48,16 @@ def report(options: Namespace) -> xr.Dataset:
 def _from_file(options: Namespace) -> Found:
     """A network of this project or of the user's own, and samples of a data set."""
     raw = _data(options.data)
-    splits = prepare(
-        raw, {"classes": "all", "scaling": options.scaling}, options.outputs, torch.float32
-    )
-    split = splits.train if options.split == "train" else splits.test
+    settings = {"classes": "all", "scaling": options.scaling}
+    splits = prepare(raw, settings, options.outputs, torch.float32)
+    split = getattr(splits, options.split)
     count = len(split) if options.samples == "all" else min(options.samples, len(split))
     chosen = split.subset(count, options.sample_seed)
     shape = tuple(chosen.inputs.shape[1:])
     network = _network(options.model, shape, splits.outputs, dict(options.network))
     state, place = _state(options.weights, options.run, options.checkpoint)
     try:
-        network.load_state_dict({name: torch.from_numpy(a) for name, a in state.items()})
+        network.load_state_dict(state)
     except RuntimeError as error:
         raise MeasureError(f"{options.weights} does not fit {options.model}: {error}") from None
     about = {
@@ -115,7 +106,8 @@ def _network(
     name: str, shape: tuple[int, ...], outputs: int, options: Mapping[str, Any]
 ) -> nn.Module:
     """An untrained network: an architecture of this project, or what `module:function` returns."""
-    if ":" not in name:
+    module, own, function = name.partition(":")
+    if not own:
         check_known("networks", name, "--model")
         if "activation" in architecture(name).__struct_fields__:
             options = {"activation": "relu", **options}
@@ -125,7 +117,6 @@ def _network(
             raise MeasureError(f"--model {name}: {error}") from None
     if options:
         raise MeasureError(f"--network belongs to --model NAME; {name} has no options")
-    module, _, function = name.partition(":")
     sys.path.insert(0, os.getcwd())  # as `python -m` does: models often lie in the working folder
     try:
         made = getattr(importlib.import_module(module), function)()
@@ -140,21 +131,20 @@ def _network(
 
 def _state(
     path: Path, run: str | None, checkpoint: int | None
-) -> tuple[Mapping[str, np.ndarray], dict[str, Any]]:
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The weights of one network, from its own file or from a pack of this project.
 
     run, checkpoint: which network of a pack; by default its only run and its last checkpoint.
     """
-    if not _is_pack(path):
-        from safetensors import SafetensorError
-        from safetensors.numpy import load_file
-
-        if run is not None or checkpoint is not None:
-            raise MeasureError(f"{path} holds one network; leave out --run and --checkpoint")
-        try:
+    try:
+        with safe_open(path, "pt") as file:
+            is_pack = "flatlab" in (file.metadata() or {})
+        if not is_pack and (run, checkpoint) == (None, None):
             return load_file(path), {}
-        except (SafetensorError, OSError, KeyError, ValueError) as error:
-            raise MeasureError(f"{path} cannot be read as .safetensors: {error}") from None
+    except (SafetensorError, OSError) as error:
+        raise MeasureError(f"{path} cannot be read as .safetensors: {error}") from None
+    if not is_pack:
+        raise MeasureError(f"{path} holds one network; leave out --run and --checkpoint")
     arrays, about = store.load_weights(path)
     if "runs" not in about:
         raise MeasureError(f"{path} holds no trained networks; packs are in results/<scale>/models")
@@ -168,16 +158,5 @@ def _state(
             names = ", ".join(map(str, known))
             raise MeasureError(f"{path} has no {kind} {chosen!r}; it has {names}")
     place = runs.index(run), iterations.index(checkpoint)
-    return {name: a[place] for name, a in arrays.items()}, {"run": run, "checkpoint": checkpoint}
-
-
-def _is_pack(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            size = int.from_bytes(file.read(8), "little")
-            header = file.read(min(size, 2**26))
-        return "flatlab" in json.loads(header).get("__metadata__", {})
-    except FileNotFoundError:
-        raise MeasureError(f"{path} does not exist") from None
-    except (OSError, ValueError, AttributeError):
-        return False
+    state = {name: torch.from_numpy(array[place]) for name, array in arrays.items()}
+    return state, {"run": run, "checkpoint": checkpoint}

@@ -1,7 +1,7 @@
 """Check the configuration, the experiments and the hashes of all result files."""
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,8 @@ LOADERS: dict[str, Callable[[Path], Any]] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "folder", nargs="?", type=Path, default=plan.RESULTS, help="folder of result files"
-    )
+    help_ = "folder of result files"
+    parser.add_argument("folder", nargs="?", type=Path, default=plan.RESULTS, help=help_)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -27,18 +26,12 @@ def run(options: argparse.Namespace) -> int:
         load_plan(scale, packs="all")
     print("configuration and experiments: valid at every scale")
     checked, problems = 0, []
-    for path, load in _result_files(options.folder):
-        checked += 1
-        try:
-            load(path)
-        except store.StoreError as error:
-            problems.append(str(error))
+    for path in sorted(options.folder.rglob("*")):
+        for load in (load for ending, load in LOADERS.items() if path.name.endswith(ending)):
+            checked += 1
+            try:
+                load(path)
+            except store.StoreError as error:
+                problems.append(str(error))
     print("\n".join([*problems, f"{checked} result files checked, {len(problems)} damaged"]))
     return 1 if problems else 0
-
-
-def _result_files(folder: Path) -> Iterator[tuple[Path, Callable[[Path], Any]]]:
-    for path in sorted(folder.rglob("*")):
-        for ending, load in LOADERS.items():
-            if path.name.endswith(ending):
-                yield path, load

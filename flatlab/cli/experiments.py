@@ -18,20 +18,16 @@ def run(options: argparse.Namespace) -> int:
     keys = [options.experiment] if options.experiment else list(chosen.experiments)
     shown = [chosen.experiment(key) for key in keys]
     if options.keys:
-        _print_keys({each.kind for each in shown} if options.experiment else set(plan.kinds()))
+        kinds = {each.kind for each in shown} if options.experiment else {*plan.kinds()}
+        for kind, sections in plan.keys_of_kinds().items():
+            if kind in kinds:
+                print(f"\nKeys of a {kind}, by section:")
+                for section, described in sections.items():
+                    if described:  # some architectures have no options
+                        print(f"\n{section}\n{text.table('<<<', *described)}")
         return 0
-    for experiment in shown:
-        print(f"{experiment.key} ({experiment.kind}, {experiment.scale}): {experiment.title}")
-        for line in experiment.about:
-            print(f"  {line}")
+    for each in shown:
+        lines = [f"{each.key} ({each.kind}, {each.scale}): {each.title}", *each.about]
+        print("\n  ".join(lines))
     print("\nflatlab experiments --keys lists the keys that a file of each kind may set")
     return 0
-
-
-def _print_keys(kinds: set[str]) -> None:
-    for kind, sections in plan.keys_of_kinds().items():
-        if kind in kinds:
-            print(f"\nKeys of a {kind}, by section:")
-            for section, keys in sections.items():
-                if keys:  # some architectures have no options
-                    print(f"\n{section}\n{text.table('<<<', *keys)}")

@@ -21,15 +21,16 @@ def run(options: argparse.Namespace) -> int:
     rows = []
     for target in plan.targets():
         paper, _, key = target.partition("_")
-        if options.paper in (None, paper):
-            if reason := plan.why_not(target).removeprefix(f"{target} is "):
-                rows.append((target, "not here", reason))
-            else:
-                is_built = plan.built_at(scale).figure(paper, key, "pdf").is_file()
-                rows.append((target, "built" if is_built else "to build", titles[target]))
+        if options.paper not in (None, paper):
+            continue
+        if reason := plan.why_not(target).removeprefix(f"{target} is "):
+            rows.append((target, "not here", reason))
+        else:
+            is_built = plan.built_at(scale).figure(paper, key, "pdf").is_file()
+            rows.append((target, "built" if is_built else "to build", titles[target]))
     states = Counter(state for _, state, _ in rows)
-    counted = ", ".join(f"{count} {state}" for state, count in states.items())
     print(text.table("<<<", *rows))
+    counted = ", ".join(f"{count} {state}" for state, count in states.items())
     print(f"{len(rows)} targets at scale {scale}: {counted}")
     print("build one of them with: snakemake TARGET")
     return 0

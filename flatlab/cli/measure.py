@@ -15,22 +15,10 @@ from flatlab import plan, store
 from flatlab.cli.show import print_dataset
 from flatlab.plan.options import options_of
 
-
-class _Help(argparse.ArgumentDefaultsHelpFormatter):
-    """Help that shows the defaults of options that have one."""
-
-    def _get_help_string(self, action: argparse.Action) -> str | None:
-        return action.help if action.default is None else super()._get_help_string(action)
+DEFAULT = "(default: %(default)s)"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.formatter_class = _Help
-    _add_network(parser)
-    _add_samples(parser)
-    _add_settings(parser)
-
-
-def _add_network(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("weights", type=Path, nargs="?", help="a state dictionary, or a pack that flatlab trained")
     help_ = f"an architecture ({_known('networks')}), or a function that returns a torch module"
@@ -43,35 +31,26 @@ def _add_network(parser: argparse.ArgumentParser) -> None:
     add("--network", nargs="+", type=_option, default=[], metavar="KEY=VALUE", help=help_)
     add("--run", help="network to measure, for a pack")
     add("--checkpoint", type=int, help="iteration to measure, for a pack; the last by default")
-
-
-def _add_samples(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
     help_ = f"a data set ({_known('data')}), or a folder or archive of images by class"
     add("--data", metavar="NAME|FOLDER", help=help_)
     add("--images", type=Path, metavar="FOLDER", help="images by class, transformed as for --timm")
-    add("--split", choices=["train", "test"], default="train", help="part of the data set")
-    add("--samples", type=_count, default=100, help="number of samples, or `all`")
-    add("--sample-seed", type=int, default=0, help="seed that draws the samples")
-    add(
-        "--scaling",
-        choices=["unit", "standardized", "none"],
-        default="unit",
-        help="scaling of inputs",
-    )
-
-
-def _add_settings(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
+    help_ = f"part of the data set {DEFAULT}"
+    add("--split", choices=["train", "test"], default="train", help=help_)
+    add("--samples", type=_count, default=100, help=f"number of samples, or `all` {DEFAULT}")
+    add("--sample-seed", type=int, default=0, help=f"seed that draws the samples {DEFAULT}")
+    scalings, help_ = ["unit", "standardized", "none"], f"scaling of inputs {DEFAULT}"
+    add("--scaling", choices=scalings, default="unit", help=help_)
     help_ = "families of quantities; geometry by default, adaptive with --timm"
     add("--family", nargs="+", metavar="NAME", help=help_)
-    add("--loss", default="half-mse", help=f"loss of Hessians ({_known('losses')})")
+    add("--loss", default="half-mse", help=f"loss of Hessians ({_known('losses')}) {DEFAULT}")
     add("--dtype", help="float64 or float32; that of the weights by default")
     help_ = f"options of families and of the loss: {'; '.join(_options())}"
     add("--options", nargs="+", type=_option, default=[], metavar="KEY=VALUE", help=help_)
     add("--batch-size", type=int, help="samples at a time; what fits in memory by default")
-    add("--seed", type=int, default=0, help="seed of families that draw random numbers")
-    add("--device", choices=["cpu", "cuda"], default="cpu", help="where to compute")
+    help_ = f"seed of families that draw random numbers {DEFAULT}"
+    add("--seed", type=int, default=0, help=help_)
+    help_ = f"where to compute {DEFAULT}"
+    add("--device", choices=["cpu", "cuda"], default="cpu", help=help_)
     add("--out", type=Path, metavar="FILE.zarr.zip", help="file for the report")
 
 
@@ -116,7 +95,6 @@ def run(options: argparse.Namespace) -> int:
     except (measurement.MeasureError, measurement.DataError) as error:
         raise store.StoreError(str(error)) from None
     if options.out:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
         store.save_dataset(options.out, report)
     print_dataset(report)
     # Printed only: the report itself does not depend on the machine or the time.
@@ -136,6 +114,6 @@ def _check(options: argparse.Namespace) -> None:
         raise plan.PlanError("--timm and --images go together")
     if options.timm and (options.model or options.data):
         raise plan.PlanError("give either --timm and --images, or --model and --data")
-    for key, option in (("weights", "weights"), ("model", "--model"), ("data", "--data")):
-        if not options.timm and getattr(options, key) is None:
-            raise plan.PlanError(f"flatlab measure needs {option}, or --timm and --images")
+    if not options.timm and None in (options.weights, options.model, options.data):
+        needed = "a file of weights, --model and --data"
+        raise plan.PlanError(f"flatlab measure needs {needed}, or --timm and --images")

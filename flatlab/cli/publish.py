@@ -7,11 +7,8 @@ from flatlab.cli import add_scale, load_plan
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "name",
-        nargs="*",
-        help="experiments, figures or papers; by default everything that is built",
-    )
+    help_ = "experiments, figures or papers; by default everything that is built"
+    parser.add_argument("name", nargs="*", help=help_)
     add_scale(parser)
 
 

@@ -4,16 +4,17 @@ For a machine with a GPU but no Snakemake, and for debugging. The files are thos
 which uses them as if it had made them.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import importlib
+import itertools
 import sys
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
+
+from msgspec.structs import asdict
 
 from flatlab import jobs, plan, store
 from flatlab.cli import add_device, add_scale, load_plan
@@ -40,11 +41,14 @@ def run(options: argparse.Namespace) -> int:
         for name in experiment.data_sets:
             _prepare(chosen, experiment.scale, name, data)
         for other in map(chosen.experiment, experiment.needs()):
-            _train_all(chosen, other, other.packs, train)
-        _train_all(chosen, experiment, packs, train, options.force)
-        for pack in packs:
-            for family in families:
-                _measure(chosen, experiment, pack, family, options.force)
+            _train(chosen, other, other.packs, train)
+        _train(chosen, experiment, packs, train, options.force)
+        for pack, family in itertools.product(packs, families):
+            outputs = {"metrics": str(experiment.metrics(pack, family))}
+            names = {"experiment": experiment.key, "family": family, "pack": pack}
+            stage = experiment.measuring(pack, family)
+            job = _job(chosen, "measure", outputs, stage, experiment.scale, **names)
+            _carry_out(job, experiment.measure, options.force)
     except (train.TrainError, train.Interrupted, data.DataError) as error:
         raise store.StoreError(str(error)) from error
     print("\n".join(str(experiment.metrics(p, f)) for p in packs for f in families))
@@ -62,13 +66,11 @@ def _prepare(chosen: plan.Plan, scale: str, name: str, data: Any) -> None:
     stage = plan.Stage(inputs={}, settings={}, code=plan.fingerprint(plan.module_of("data", name)))
     outputs = {"data": str(plan.built_at(scale).data(name))}
     job = _job(chosen, "prepare", outputs, stage, scale, dataset=name)
-    del job.params.settings  # the workflow's job has no settings either
-    if not _exists(job):
-        with jobs.task(job) as task:
-            task.save(data.load(name, chosen.config.data_folder))
+    del job.params["settings"]  # the workflow's job has no settings either
+    _carry_out(job, lambda _: data.load(name, chosen.config.data_folder))
 
 
-def _train_all(
+def _train(
     chosen: plan.Plan,
     experiment: plan.Experiment,
     packs: Iterable[str],
@@ -76,59 +78,46 @@ def _train_all(
     force: bool = False,
 ) -> None:
     """Train packs, those with the same data and code in one go."""
-    groups: dict[tuple[str, str], list[Named]] = {}
+    groups = defaultdict[tuple[str, str], list[Named]](list)
     for pack in packs:
-        if (stage := experiment.training(pack)) is None:
-            continue
-        outputs, names = experiment.weights(pack), {"experiment": experiment.key, "pack": pack}
-        job = _job(chosen, "train", outputs, stage, experiment.scale, **names)
-        if force or not _exists(job):
-            groups.setdefault((job.input.data, job.params.code), []).append(job)
-    for group in groups.values():
-        _train(group, train)
+        if stage := experiment.training(pack):
+            outputs, names = experiment.weights(pack), {"experiment": experiment.key, "pack": pack}
+            job = _job(chosen, "train", outputs, stage, experiment.scale, **names)
+            if force or not _exists(job):
+                groups[job.input.data, job.params.code].append(job)
+    for (data, code), group in groups.items():
+        print(f"train: {', '.join(job.wildcards.pack for job in group)}", file=sys.stderr)
+        with contextlib.ExitStack() as stack:
+            tasks = [stack.enter_context(jobs.task(job)) for job in group]
+            results = train.train_packs(
+                store.load_dataset(data),
+                [task.params.settings for task in tasks],
+                tasks[0].device,
+                folders=[task.unfinished for task in tasks],
+                code=code,
+                save_every_s=chosen.config.save_every_s,
+            )
+            for task, trained in zip(tasks, results, strict=True):
+                task.save(**vars(trained))
 
 
-def _train(group: list[Named], train: Any) -> None:
-    print(f"train: {', '.join(job.wildcards.pack for job in group)}", file=sys.stderr)
-    with contextlib.ExitStack() as stack:
-        tasks = [stack.enter_context(jobs.task(job)) for job in group]
-        results = train.train_packs(
-            store.load_dataset(tasks[0].input.data),
-            [task.params.settings for task in tasks],
-            tasks[0].device,
-            folders=[task.unfinished for task in tasks],
-            code=tasks[0].params.code,
-            save_every_s=tasks[0].config.save_every_s,
-        )
-        for task, trained in zip(tasks, results, strict=True):
-            task.save(**vars(trained))
-
-
-def _measure(
-    chosen: plan.Plan, experiment: plan.Experiment, pack: str, family: str, force: bool
-) -> None:
-    outputs = {"metrics": str(experiment.metrics(pack, family))}
-    names = {"experiment": experiment.key, "family": family, "pack": pack}
-    stage = experiment.measuring(pack, family)
-    job = _job(chosen, "measure", outputs, stage, experiment.scale, **names)
+def _carry_out(job: Any, compute: Callable[[Any], Any], force: bool = False) -> None:
+    """Save what `compute` returns for a job, unless it exists."""
     if force or not _exists(job):
-        print(f"measure: {family} of {pack}", file=sys.stderr)
+        print(f"{job.rule}: {', '.join(job.output)}", file=sys.stderr)
         with jobs.task(job) as task:
-            task.save(experiment.measure(task))
+            task.save(compute(task))
 
 
-class Named(SimpleNamespace):
+class Named(dict[str, Any]):
     """Values by name, like those that Snakemake passes to a job; iterating lists single values."""
 
+    def __getattr__(self, name: str) -> Any:
+        return self[name]
+
     def __iter__(self) -> Iterator[Any]:
-        for value in vars(self).values():
+        for value in self.values():
             yield from value if isinstance(value, list) else [value]
-
-    def get(self, name: str, default: Any = None) -> Any:
-        return vars(self).get(name, default)
-
-    def items(self) -> Any:
-        return vars(self).items()
 
 
 def _job(
@@ -140,17 +129,14 @@ def _job(
     **wildcards: str,
 ) -> Named:
     """What Snakemake would pass to the job that carries out a stage."""
-    config = chosen.config
     return Named(
         rule=rule,
-        input=Named(**stage.inputs),
-        output=Named(**outputs),
+        input=Named(stage.inputs),
+        output=Named(outputs),
         params=Named(settings=stage.settings, code=stage.code),
         wildcards=Named(scale=scale, **wildcards),
-        config=Named(
-            save_every_s=config.save_every_s, device=config.device, data_folder=config.data_folder
-        ),
-        resources=Named(gpu=int(config.device == "cuda" and stage.gpu)),
+        config=Named(asdict(chosen.config)),
+        resources=Named(gpu=int(chosen.config.device == "cuda" and stage.gpu)),
     )
 
 

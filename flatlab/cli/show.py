@@ -42,30 +42,27 @@ def print_dataset(dataset: xr.Dataset) -> None:
         if shown != "":
             print(f"  {key}: {shown}")
     print("  " + ", ".join(f"{name} {size}" for name, size in dataset.sizes.items()))
-    arrays: dict[str, Any] = {str(name): array for name, array in dataset.variables.items()}
-    numbers = {name: array for name, array in arrays.items() if array.dtype.kind in "fiub"}
-    single = [[n, a] for n, a in numbers.items() if not a.dims]
-    by_layer = [[n, *a.values] for n, a in numbers.items() if a.dims == ("layer",)]
-    rest = {n: a for n, a in arrays.items() if n not in numbers or a.dims not in ((), ("layer",))}
+    single, by_layer, rest = [], [], []
+    for name, array in dataset.variables.items():
+        if array.dtype.kind not in "fiub" or array.dims not in ((), ("layer",)):
+            rest.append([name, ", ".join(map(str, array.dims)), *_summary(array)])
+        elif array.dims:
+            by_layer.append([str(name), *(f"{value:.5g}" for value in array.values)])
+        else:
+            about = [array.attrs.get(key, "") for key in ("units", "long_name")]
+            single.append([name, f"{float(array):.6g}", *about])
     if single:
-        head = ["quantity", "value", "units", "definition"]
-        rows = [
-            [name, f"{float(a):.6g}", a.attrs.get("units", ""), a.attrs.get("long_name", "")]
-            for name, a in single
-        ]
-        print("\n" + text.table("<><<", head, *rows))
+        print("\n" + text.table("<><<", ["quantity", "value", "units", "definition"], *single))
     if by_layer:
-        layers = [str(layer) for layer in dataset["layer"].values]
+        layers = list(map(str, dataset["layer"].values))
         columns = max(1, WIDTH // max(12, 2 + max(map(len, layers))))
-        for start in range(0, len(layers), columns):
-            part = slice(start, start + columns)
-            rows = [[name, *(f"{v:.5g}" for v in values[part])] for name, *values in by_layer]
-            align = "<" + ">" * len(layers[part])
-            print("\n" + text.table(align, ["by layer", *layers[part]], *rows))
+        for start in range(1, 1 + len(layers), columns):
+            head = ["by layer", *layers]
+            rows = [[row[0], *row[start : start + columns]] for row in [head, *by_layer]]
+            print("\n" + text.table("<" + ">" * (len(rows[0]) - 1), *rows))
     if rest:
         head = ["variable", "dimensions", "mean", "min", "max", "not finite"]
-        rows = [[name, ", ".join(array.dims), *_summary(array)] for name, array in rest.items()]
-        print("\n" + text.table("<<>>>>", head, *rows))
+        print("\n" + text.table("<<>>>>", head, *rest))
 
 
 def _summary(array: Any) -> list[object]:

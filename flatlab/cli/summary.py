@@ -1,6 +1,7 @@
 """Print the verdicts on the claims of each figure, and where to find figures and evidence."""
 
 import argparse
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,7 +20,7 @@ def run(options: argparse.Namespace) -> int:
     print(f"\nflatlab {__version__}, scale {chosen.config.scale}")
     built: list[Mapping[str, Any]] = []
     missing = 0
-    for figure in (figure for figures in chosen.papers.values() for figure in figures):
+    for figure in itertools.chain(*chosen.papers.values()):
         picture = place.figure(figure.paper, figure.key, "pdf")
         verdicts = place.verdicts(figure.paper, figure.key)
         if not (picture.is_file() and verdicts.is_file()):
@@ -27,27 +28,20 @@ def run(options: argparse.Namespace) -> int:
                 print(f"\n{figure.target}: not built; snakemake {figure.target}")
                 missing += 1
             continue
-        built.append(with_tables(store.load_json(verdicts)))
+        built.append(content := with_tables(store.load_json(verdicts)))
         print(f"\n{figure.target}: {figure.title}")
-        _print_verdicts(built[-1])
+        for about in content["tables"].values():
+            more = f"; stands in for {about['stands_in_for']}" if about["stands_in_for"] else ""
+            print(f"  {about['name']}: {about['extent']}{more}")
+        rows = []
+        for claim in content["claims"]:
+            rows.append((claim["verdict"], claim["id"].split("/")[1], claim["text"]))
+            rows += [("", "", claim["reason"])] if claim["reason"] else []
+        if rows:
+            print(text.table("><<", *rows))
         print(f"  figure:   {picture} (also .svg, .png, and .csv with the numbers it shows)")
         print(f"  evidence: {verdicts}")
     if built:
         print(f"\n{scoreboard.as_text(scoreboard.collect(built))}")
-    tables = place.folder / "tables"
-    print(f"\n{len(built)} targets built, {missing} not; tables in {tables}")
+    print(f"\n{len(built)} targets built, {missing} not; tables in {place.folder / 'tables'}")
     return 0
-
-
-def _print_verdicts(content: Mapping[str, Any]) -> None:
-    """What a figure was drawn from, then each claim with its verdict."""
-    for about in content["tables"].values():
-        more = f"; stands in for {about['stands_in_for']}" if about["stands_in_for"] else ""
-        print(f"  {about['name']}: {about['extent']}{more}")
-    rows = []
-    for claim in content["claims"]:
-        rows.append((claim["verdict"], claim["id"].split("/")[1], claim["text"]))
-        if claim["reason"]:
-            rows.append(("", "", claim["reason"]))
-    if rows:
-        print(text.table("><<", *rows))

@@ -2,10 +2,8 @@
 
 A template is a module of this folder; a figure of its own kind is a module of its paper's folder.
 Both have two pure functions. `frame(figure, tables, correlations)` selects what is shown, as one
-pandas table, which becomes the figure's CSV. `draw(fig, frame, figure)` draws that table and sees
-nothing else, so that the CSV is exactly what is drawn. The title and the caption, which says what
-the tables hold, are added here in the same way for every figure. Templates are imported by name, so
-that an edit to one redraws only its own figures.
+pandas table, which becomes the figure's CSV. `draw(fig, frame, figure)` sees nothing but that
+table. Title and caption, which says what the tables hold, are added here in the same way for all.
 """
 
 from __future__ import annotations
@@ -26,30 +24,17 @@ Tables = Mapping[str, "xr.Dataset"]
 """Tables by experiment."""
 
 FORMATS = ("pdf", "svg", "png")
+DARK = ("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color")
 STYLE: dict[str, Any] = {
-    "axes.axisbelow": True,
-    "axes.edgecolor": "0.15",
-    "axes.labelcolor": "0.15",
-    "axes.linewidth": 0.6,
-    "axes.titlesize": 9,
-    "figure.dpi": 100,
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],  # part of matplotlib: the same everywhere
-    "font.size": 8,
-    "grid.color": "0.8",
-    "legend.frameon": False,
-    "lines.solid_capstyle": "round",
-    "mathtext.fontset": "dejavusans",
-    "patch.edgecolor": "white",
-    "patch.force_edgecolor": True,
-    "pdf.fonttype": 42,  # text stays text
-    "savefig.dpi": 200,
+    **dict.fromkeys(DARK, "0.15"),
+    **{"axes.axisbelow": True, "axes.linewidth": 0.6, "axes.titlesize": 9},
+    **{"figure.dpi": 100, "savefig.dpi": 200},
+    **{"font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"]},  # matplotlib's own font
+    **{"font.size": 8, "xtick.labelsize": 6, "ytick.labelsize": 6},
+    **{"grid.color": "0.8", "legend.frameon": False, "lines.solid_capstyle": "round"},
+    **{"mathtext.fontset": "dejavusans", "pdf.fonttype": 42},  # text stays text
+    **{"patch.edgecolor": "white", "patch.force_edgecolor": True},
     "svg.hashsalt": "flatlab",  # the same identifiers every time
-    "text.color": "0.15",
-    "xtick.color": "0.15",
-    "xtick.labelsize": 6,
-    "ytick.color": "0.15",
-    "ytick.labelsize": 6,
 }
 """Colours and drawing order of seaborn's style "ticks"; importing it takes most of a second."""
 
@@ -90,10 +75,8 @@ def about(table: xr.Dataset) -> str:
 
 def _title_and_caption(fig: Any, figure: Settings, tables: Tables) -> None:
     """Both name the scale and the data, so that a demo figure cannot pass for the paper's."""
-    scale, data = (
-        " and ".join(dict.fromkeys(table.attrs[key] for table in tables.values()))
-        for key in ("scale", "data")
-    )
+    about_all = [table.attrs for table in tables.values()]
+    scale, data = (" and ".join(dict.fromkeys(a[k] for a in about_all)) for k in ("scale", "data"))
     title = f"{figure['paper']} {figure['key']} ({scale} on {data}): {figure['title']}"
     fig.suptitle(title, fontsize=12, x=0.01, ha="left")
     text = " ".join([figure["caption"], f"Scale {scale}:", *map(about, tables.values())])
@@ -102,25 +85,19 @@ def _title_and_caption(fig: Any, figure: Settings, tables: Tables) -> None:
 
 
 def _render(fig: Any, extension: str) -> bytes:
-    """One picture file. It contains no date, so that the same figure has the same bytes."""
-    options: dict[str, Any] = {
-        "pdf": {"metadata": {"CreationDate": None}},
-        "svg": {"metadata": {"Date": None}},
-        "png": {"pil_kwargs": {"compress_level": 0}},  # `_with_palette` compresses it
-    }
-    buffer = io.BytesIO()
-    fig.savefig(buffer, format=extension, **options[extension])
-    return _with_palette(buffer) if extension == "png" else buffer.getvalue()
+    """One picture file. It contains no date, so that the same figure has the same bytes.
 
-
-def _with_palette(picture: io.BytesIO) -> bytes:
-    """A PNG of 256 colours: a third of the size, with no difference that an eye could see."""
+    A PNG has 256 colours: a third of the size, with no difference that an eye could see.
+    """
     from PIL import Image
 
-    with Image.open(picture) as full:
-        colours = full.convert("RGB").quantize(
-            256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
-        )
-        buffer = io.BytesIO()
-        colours.save(buffer, "png", dpi=full.info["dpi"])
+    buffer, dates = io.BytesIO(), {"pdf": "CreationDate", "svg": "Date"}
+    if extension in dates:
+        fig.savefig(buffer, format=extension, metadata={dates[extension]: None})
+        return buffer.getvalue()
+    fig.savefig(full := io.BytesIO(), format="png", pil_kwargs={"compress_level": 0})
+    with Image.open(full) as picture:
+        method, dither = Image.Quantize.MAXCOVERAGE, Image.Dither.NONE
+        colours = picture.convert("RGB").quantize(256, method=method, dither=dither)
+        colours.save(buffer, "png", dpi=picture.info["dpi"])
     return buffer.getvalue()

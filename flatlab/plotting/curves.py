@@ -33,13 +33,13 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """A panel per quantity; or a panel per entry of `axes`, each with all quantities."""
     looks = {name: Look(*look) for name, look in figure["looks"].items()}
     options = {"line": figure["line"], "columns": figure["columns"], "looks": looks}
-    if figure["line"] == "quantity":
-        frame = pd.concat([frame.assign(axis=title) for title in figure["axes"]], ignore_index=True)
-        logarithmic = {title for title, kind in figure["axes"].items() if kind == "logarithmic"}
-        titles = {title: title for title in figure["axes"]}
-        draw_panels(fig, frame, titles, "axis", logarithmic=logarithmic, **options)
-    else:
-        draw_panels(fig, frame, {name: title_of(name) for name in figure["quantities"]}, **options)
+    panels = {name: title_of(name) for name in figure["quantities"]}
+    if axes := figure["axes"]:
+        frame = pd.concat([frame.assign(axis=title) for title in axes], ignore_index=True)
+        panels = {title: title for title in axes}
+        logarithmic = [title for title, kind in axes.items() if kind == "logarithmic"]
+        options |= {"panel": "axis", "logarithmic": logarithmic}
+    draw_panels(fig, frame, panels, **options)
 
 
 def draw_panels(
@@ -63,7 +63,9 @@ def draw_panels(
     """
     curves, windows = (frame[frame["row"] == row] for row in ("curve", "window"))
     windows = windows.drop_duplicates(["setting", "iteration"])
-    known = _looks(line, curves[line], looks or {})
+    known = {**SAMPLES, **BOUNDS, **(looks or {})}
+    names = [] if line == "setting" else [name for name in known if name in {*curves[line]}]
+    known = look_of_settings([*names, *curves[line]], known)
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
     axes = list(fig.subplots(rows, columns, squeeze=False, sharey=shared).flat)
@@ -89,13 +91,6 @@ def draw_panels(
         entries["training loss falls below 0.01"] = MARK
     legend(fig, entries, ms=4.5)
     return dict(zip(panels, axes, strict=False))
-
-
-def _looks(line: str, names: pd.Series, own: Mapping[str, Look]) -> dict[str, Look]:
-    """The looks of the lines in the frame; samples and bounds in the order of `style`."""
-    known = {**(SAMPLES if line == "samples" else BOUNDS), **own}
-    first = [] if line == "setting" else [name for name in known if name in {*names}]
-    return look_of_settings([*first, *names], known)
 
 
 def _line(ax: Any, rows: pd.DataFrame, look: Look, place: int) -> None:

@@ -23,23 +23,18 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
     """
     rows = []
     used = {name for pair in figure["pairs"] for name in pair}
-    names = [*(name for name in figure["names"] if name in used)]
+    names = [name for name in figure["names"] if name in used]
     names += sorted(used - {*names})
     for table in tables.values():
         end = with_parts(end_of_training(table), figure["parts"])
         require(end, names)
-        columns = columns_of(end, names)
-        columns = {name: values for name, values in columns.items() if np.isfinite(values).any()}
-        found = Correlations(columns, list(end["setting"].values))
+        found = Correlations(columns_of(end, names), list(end["setting"].values))
         for kind in KINDS:
             matrices = found.matrix(kind)[:3]
             for x, y in figure["pairs"]:
-                values, runs = [np.nan] * 3, 0
-                if {x, y} <= {*columns}:
-                    place = found.names.index(x), found.names.index(y)
-                    values = [float(matrix[place]) for matrix in matrices]
-                    runs = found.runs_used(x, y)
-                rows.append([heading(table), kind, x, y, *values, runs])
+                place = names.index(x), names.index(y)
+                values = [float(matrix[place]) for matrix in matrices]
+                rows.append([heading(table), kind, x, y, *values, found.runs_used(x, y)])
     header = ["experiment", "kind", "x", "y", "rho", "low", "high", "runs"]
     return pd.DataFrame(rows, columns=header)
 
@@ -52,26 +47,19 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     experiments = list(dict.fromkeys(frame["experiment"]))
     axes = fig.subplots(1, len(experiments), sharex=True, sharey=True, squeeze=False)[0]
     for experiment, ax in zip(experiments, axes, strict=True):
-        _intervals(ax, frame[frame["experiment"] == experiment], places)
+        rows = frame[frame["experiment"] == experiment]
+        # a point and a bar per correlation, its two kinds one above the other
+        for shift, (kind, (color, marker, _)) in zip((0.15, -0.15), KINDS.items(), strict=True):
+            here, y = rows[rows["kind"] == kind], places + shift
+            ax.plot(here["rho"], y, ms=5, **Look(color, marker, "").options)
+            ax.hlines(y, here["low"], here["high"], color=color, lw=1.2)
+        for place, rho in zip(places, rows["rho"][rows["kind"] == "pooled"], strict=True):
+            if np.isnan(rho):
+                ax.text(0, place, "undefined", ha="center", va="center", color="0.5")
         ax.axvline(0, color="0.6", lw=0.7, zorder=0.5)
         ax.set_title(experiment, loc="left")
         ax.set(xlim=(-1.05, 1.05), xlabel=r"Pearson's $\rho$", xticks=[-1, -0.5, 0, 0.5, 1])
         ax.grid(axis="x", lw=0.3, color="0.85")
-    labels = [
-        " and ".join(figure["names"].get(name, short_label_of(name)) for name in pair)
-        for pair in pairs
-    ]
-    axes[0].set_yticks(places, labels, fontsize=8)
+    names = {**{name: short_label_of(name) for pair in pairs for name in pair}, **figure["names"]}
+    axes[0].set_yticks(places, [f"{names[x]} and {names[y]}" for x, y in pairs], fontsize=8)
     legend(fig, {name: Look(color, marker) for color, marker, name in KINDS.values()})
-
-
-def _intervals(ax: Any, rows: pd.DataFrame, places: np.ndarray) -> None:
-    """A point and a bar per correlation, its two kinds one above the other."""
-    for shift, (kind, (color, marker, _)) in zip((0.15, -0.15), KINDS.items(), strict=True):
-        here = rows[rows["kind"] == kind]
-        y = places + shift
-        ax.plot(here["rho"], y, ms=5, **Look(color, marker, "").options)
-        ax.hlines(y, here["low"], here["high"], color=color, lw=1.2)
-    for place, rho in zip(places, rows["rho"][rows["kind"] == "pooled"], strict=True):
-        if np.isnan(rho):
-            ax.text(0, place, "undefined", ha="center", va="center", color="0.5")

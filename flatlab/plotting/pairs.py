@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from flatlab.plotting import Settings, Tables
-from flatlab.plotting.points import HEADROOM, legend_of_settings, limit, points_of_settings
+from flatlab.plotting import Settings, Tables, style
 from flatlab.plotting.quantities import require
-from flatlab.plotting.style import correlation, in_words, label_of
 from flatlab.stats import Correlations
 from flatlab.tables.selection import columns_of, end_of_training, of_seeds
 
@@ -34,7 +32,7 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
         (matrix,) = correlations.values()
         pooled = matrix.sel(kind="pooled", x=names, y=names)
         matrices = [pooled[kind].values for kind in MATRICES]
-    head = {"row": "run", "name": chosen["run"].values, "setting": in_words(chosen)}
+    head = {"row": "run", "name": chosen["run"].values, "setting": style.in_words(chosen)}
     parts = [pd.DataFrame({**head, **columns_of(chosen, names)})]
     for kind, values in zip(MATRICES, matrices, strict=True):
         columns = dict(zip(names, values.T, strict=True))
@@ -53,22 +51,22 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         if i == j:
             _histogram(ax, runs[x])
         else:
-            points_of_settings(ax, runs, x, y)
-            text = correlation(*(float(matrix[x][y]) for matrix in matrices))
+            style.points_of_settings(ax, runs, x, y)
+            text = style.correlation(*(float(matrix[x][y]) for matrix in matrices))
             place = {"transform": ax.transAxes, "va": "top", "in_layout": False}
             ax.text(0.04, 0.96, text, fontsize=6.5, **place)
         ax.tick_params(width=0.5, length=2, pad=1.5)
         ax.xaxis.set_visible(i == len(names) - 1)  # ticks at the margins only, since they take
         ax.yaxis.set_visible(j == 0)  # more time than all points
     for i, name in enumerate(names):
-        limit(axes[i, 0], "y", runs[name], headroom=HEADROOM)
-        limit(axes[-1, i], "x", runs[name])
+        style.limit(axes[i, 0], "y", runs[name], headroom=style.HEADROOM)
+        style.limit(axes[-1, i], "x", runs[name])
         # at a fixed distance, so that the labels line up
-        axes[i, 0].set_ylabel(label_of(name), fontsize=8.5)
+        axes[i, 0].set_ylabel(style.label_of(name), fontsize=8.5)
         axes[i, 0].yaxis.set_label_coords(-0.3, 0.5)
-        axes[-1, i].set_xlabel(label_of(name), fontsize=8.5)
+        axes[-1, i].set_xlabel(style.label_of(name), fontsize=8.5)
         axes[-1, i].xaxis.set_label_coords(0.5, -0.2)
-    legend_of_settings(fig, runs["setting"])
+    style.legend_of_settings(fig, runs["setting"])
 
 
 def _histogram(ax: Any, values: pd.Series) -> None:

@@ -1,6 +1,6 @@
 """Looking up the quantities that a declaration names in a table."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 
 import xarray as xr
 
@@ -11,21 +11,24 @@ class FigureError(ValueError):
     """A declaration names something that a table lacks; the message lists what the table has."""
 
 
-def require(table: xr.Dataset, names: Iterable[str], within: str = "quantity") -> None:
-    """Raise `FigureError` if a table lacks one of the quantities.
+def require(
+    table: xr.Dataset,
+    names: Iterable[str],
+    what: str = "quantity",
+    known: Iterable[Hashable] | None = None,
+) -> None:
+    """Raise `FigureError` with the closest match if a table lacks one of the names.
 
-    within: `quantity`, or the coordinate that must have these values, such as `samples` or `x`.
+    what: `quantity`, or the coordinate that must have these values, such as `samples` or `x`.
+    known: the names to choose from, if they are neither.
     """
-    known = table.data_vars if within == "quantity" else table[within].values
-    refuse_unknown(table, names, [str(name) for name in known], within)
-
-
-def refuse_unknown(table: xr.Dataset, names: Iterable[str], known: list[str], what: str) -> None:
-    """Raise `FigureError` with the closest match if a name is unknown."""
+    if known is None:
+        known = table.data_vars if what == "quantity" else table[what].values
+    there = list(map(str, known))
     for name in names:
-        if name not in known:
+        if name not in there:
             where = table.attrs.get("experiment", "the table")
-            raise FigureError(f"{where} has no {what} {name!r}; {closest(name, known)}")
+            raise FigureError(f"{where} has no {what} {name!r}; {closest(name, there)}")
 
 
 def with_parts(table: xr.Dataset, parts: Mapping[str, Mapping[str, str]]) -> xr.Dataset:
@@ -36,7 +39,7 @@ def with_parts(table: xr.Dataset, parts: Mapping[str, Mapping[str, str]]) -> xr.
     for name, part in parts.items():
         where = {dim: value for dim, value in part.items() if dim != "of"}
         require(table, [part["of"]])
-        refuse_unknown(table, where, [str(dim) for dim in table[part["of"]].dims], "dimension")
+        require(table, where, "dimension", table[part["of"]].dims)
         for dim, value in where.items():
             require(table, [value], dim)
         table = table.assign({name: table[part["of"]].sel(where)})

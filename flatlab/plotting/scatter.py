@@ -5,10 +5,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from flatlab.plotting import Settings, Tables
-from flatlab.plotting.points import HEADROOM, legend_of_settings, limit, points_of_settings
+from flatlab.plotting import Settings, Tables, style
 from flatlab.plotting.quantities import require
-from flatlab.plotting.style import correlation, heading, in_words, title_of
 from flatlab.tables.selection import columns_of, end_of_training
 
 
@@ -18,9 +16,9 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
     for experiment, table in tables.items():
         require(table, [name for pair in figure["pairs"] for name in pair])
         chosen = end_of_training(table)
-        names, settings = chosen["run"].values, in_words(chosen)
+        names, settings = chosen["run"].values, style.in_words(chosen)
         for x, y in figure["pairs"]:
-            head = {"experiment": heading(table), "x": x, "y": y}
+            head = {"experiment": style.heading(table), "x": x, "y": y}
             x_value, y_value = columns_of(chosen, [x, y]).values()
             runs = {"name": names, "setting": settings, "x_value": x_value, "y_value": y_value}
             parts.append(pd.DataFrame({"row": "run", **head, **runs}))
@@ -39,16 +37,16 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         (x, y), experiment = figure["pairs"][row], experiments[column]
         here = panels.get_group((x, y, experiment)).set_index("row")
         runs = here.loc[["run"]]
-        points_of_settings(ax, runs, "x_value", "y_value", size=4)
+        style.points_of_settings(ax, runs, "x_value", "y_value", size=4)
         if figure["fit"]:
             _fit(ax, runs)
-        text = correlation(*here.loc["rho", ["rho", "low", "high"]])
+        text = style.correlation(*here.loc["rho", ["rho", "low", "high"]])
         ax.text(0.03, 0.97, text, transform=ax.transAxes, va="top", fontsize=8)
-        limit(ax, "x", runs["x_value"], ticks=6)
-        limit(ax, "y", runs["y_value"], headroom=HEADROOM / 2, ticks=6)
-        ax.set(xlabel=title_of(x), ylabel=title_of(y))
+        style.limit(ax, "x", runs["x_value"], ticks=6)
+        style.limit(ax, "y", runs["y_value"], headroom=style.HEADROOM / 2, ticks=6)
+        ax.set(xlabel=style.title_of(x), ylabel=style.title_of(y))
         ax.set_title("" if row else experiment, loc="left")
-    legend_of_settings(fig, frame["setting"].dropna())
+    style.legend_of_settings(fig, frame["setting"].dropna())
 
 
 def _fit(ax: Any, runs: pd.DataFrame) -> None:

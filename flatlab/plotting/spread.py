@@ -14,19 +14,12 @@ import pandas as pd
 import xarray as xr
 
 from flatlab.plotting.iterations import log_spaced
-from flatlab.plotting.quantities import refuse_unknown, require
+from flatlab.plotting.quantities import require
 from flatlab.plotting.style import in_words
-from flatlab.tables.selection import (
-    hyperparameters,
-    interpolation_begins,
-    measured,
-    through_training,
-)
+from flatlab.tables import selection
 
-COLUMNS = [
-    *("row", "setting", "samples", "layer", "quantity", "iteration"),
-    *("mean", "sd", "low", "high", "runs"),
-]
+NUMBERS = ["mean", "sd", "low", "high", "runs"]
+COLUMNS = ["row", "setting", "samples", "layer", "quantity", "iteration", *NUMBERS]
 
 
 def spread(
@@ -46,20 +39,21 @@ def spread(
     """
     require(table, quantities)
     require(table, samples, "samples")
-    refuse_unknown(table, where or {}, hyperparameters(table), "hyper-parameter")
-    chosen = through_training(table, where)
+    require(table, where or {}, "hyper-parameter", selection.hyperparameters(table))
+    chosen = selection.through_training(table, where)
     if log_spaced(chosen["checkpoint"].values):
         chosen = chosen.sel(checkpoint=chosen["checkpoint"].values > 0)
     settings = in_words(chosen)
-    values = zip(*(chosen[key].values for key in hyperparameters(chosen)), strict=True)
-    in_order = sorted(dict(zip(settings, values, strict=True)).items(), key=lambda item: item[1])
+    values = zip(
+        *(chosen[key].values for key in selection.hyperparameters(chosen)), settings, strict=True
+    )
     parts = []
-    for setting, _ in in_order:
+    for setting in dict.fromkeys(setting for *_, setting in sorted(values)):
         runs = chosen.isel(run=[s == setting for s in settings])
         # a checkpoint that only another setting has is not a gap in this one
-        runs = runs.isel(checkpoint=measured(runs).any("run").values)
+        runs = runs.isel(checkpoint=selection.measured(runs).any("run").values)
         parts += [_curves(runs[name], samples).assign(setting=setting) for name in quantities]
-        begins = interpolation_begins(runs["train_loss"])
+        begins = selection.interpolation_begins(runs["train_loss"])
         if marks and math.isfinite(begins):
             window = {"row": ["window"], "setting": setting, "iteration": begins}
             parts.append(pd.DataFrame(window))
@@ -92,5 +86,5 @@ def _over_runs(values: xr.DataArray) -> xr.Dataset:
         mean, sd = values.mean("run"), values.std("run", ddof=1)
         low = np.maximum(mean - sd, values.min("run"))
         high = np.minimum(mean + sd, values.max("run"))
-    numbers = {"mean": mean, "sd": sd, "low": low, "high": high}
-    return xr.Dataset({**numbers, "runs": values.count("run").astype(float)})
+    numbers = (mean, sd, low, high, values.count("run").astype(float))
+    return xr.Dataset(dict(zip(NUMBERS, numbers, strict=True)))

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+import pandas as pd
 import xarray as xr
 
 from flatlab.tables.selection import hyperparameters
@@ -56,6 +58,9 @@ BOUNDS = {
     "bound_a": Look("#b2182b", "o"),
 }
 """In the order of the lines from top to bottom: D, C, B, A."""
+
+HEADROOM = 0.5
+"""The share of a panel's data range that is added above it, for the correlation."""
 
 KINDS: dict[Literal["pooled", "within"], tuple[str, str, str]] = {
     "pooled": ("#222222", "o", "all networks"),
@@ -187,3 +192,30 @@ def plain_numbers(ax: Any) -> None:
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter(Plain())
         axis.set_minor_formatter(Plain(minor_thresholds=(1.5, 0.5)))
+
+
+def points_of_settings(ax: Any, runs: pd.DataFrame, x: str, y: str, size: float = 2.6) -> None:
+    """Networks as points, one quantity against another; a point per run, `size` points wide."""
+    for setting, look in look_of_settings(runs["setting"]).items():
+        here = runs[runs["setting"] == setting]
+        ax.plot(here[x], here[y], ms=size, alpha=0.85, **look._replace(dash="").options)
+
+
+def legend_of_settings(fig: Any, settings: Iterable[str]) -> None:
+    """The settings with the colours and markers of their points, above all panels."""
+    looks = look_of_settings(settings).items()
+    legend(fig, {name: look._replace(dash="") for name, look in looks}, handletextpad=0.1)
+
+
+def limit(ax: Any, axis: str, values: pd.Series, headroom: float = 0.06, ticks: int = 3) -> None:
+    """Set the limits of an axis and a few ticks.
+
+    headroom: the share of the data range that is left free above the points.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    finite = values[np.isfinite(values)]
+    low, high = (finite.min(), finite.max()) if len(finite) else (0.0, 1.0)
+    span = (high - low) or abs(high) or 1.0
+    getattr(ax, f"set_{axis}lim")(low - 0.06 * span, high + headroom * span)
+    getattr(ax, f"{axis}axis").set_major_locator(MaxNLocator(ticks, steps=[1, 2, 5, 10]))

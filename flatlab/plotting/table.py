@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from flatlab.plotting import Settings, Tables
-from flatlab.plotting.quantities import refuse_unknown, require, with_parts
+from flatlab.plotting.quantities import require, with_parts
 from flatlab.stats.trends import over_seeds
 from flatlab.tables.selection import columns_of, end_of_training, hyperparameters
 
@@ -28,23 +28,20 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
     by = figure["by"]
     chosen = with_parts(end_of_training(table), figure["parts"])
     require(chosen, figure["rows"])
-    refuse_unknown(table, [by], hyperparameters(table), "hyper-parameter")
+    require(table, [by], "hyper-parameter", hyperparameters(table))
     rows = []
     for quantity, values in columns_of(chosen, list(figure["rows"])).items():
         for key in figure["columns"]:
-            finite = values[(chosen[by].values == key) & np.isfinite(values)].astype(float)
-            mean, sd = figure["printed"].get(quantity, {}).get(key, (np.nan, np.nan))
-            printed = {"paper_mean": mean, "paper_sd": sd}
-            rows.append({"quantity": quantity, by: key, **_summary(finite), **printed})
-    return pd.DataFrame(rows)
-
-
-def _summary(values: np.ndarray) -> dict[str, float]:
-    if not len(values):
-        return {**dict.fromkeys(("mean", "sd", "low", "high"), np.nan), "networks": 0}
-    low, high = over_seeds("mean", lambda mean: mean, values).interval()
-    sd = values.std(ddof=1) if len(values) > 1 else np.nan
-    return {"mean": values.mean(), "sd": sd, "low": low, "high": high, "networks": len(values)}
+            found = values[(chosen[by].values == key) & np.isfinite(values)].astype(float)
+            mean, sd, low, high = [np.nan] * 4
+            if len(found):
+                mean, (low, high) = found.mean(), over_seeds("mean", lambda m: m, found).interval()
+            if len(found) > 1:
+                sd = found.std(ddof=1)
+            printed = figure["printed"].get(quantity, {}).get(key, (np.nan, np.nan))
+            rows.append([quantity, key, mean, sd, low, high, len(found), *printed])
+    numbers = ["mean", "sd", "low", "high", "networks", "paper_mean", "paper_sd"]
+    return pd.DataFrame(rows, columns=["quantity", by, *numbers])
 
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:

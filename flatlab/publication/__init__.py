@@ -5,14 +5,17 @@ figures from their tables.
 """
 
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from flatlab import plan, store
-from flatlab.publication import records
-from flatlab.publication.budget import check_budget
+from flatlab import estimate, plan, scoreboard, store
 from flatlab.publication.choice import choose, disagreements
-from flatlab.publication.showcase import rewrite
+from flatlab.tables.published import with_tables
+
+BUDGET_BYTES = 60 * 10**6
+"""The size limit of published files, which every clone of the repository downloads."""
 
 
 def publish(
@@ -34,28 +37,85 @@ def publish(
         raise store.StoreError(f"{readme} does not exist; run flatlab in the project's folder")
     files = {choice.published / name: choice.built / name for name in choice.files}
     check_budget(files)
-    stale = [choice.published / name for name in choice.left_behind]
-    _write(files, records.updated(chosen, choice), stale)
-    rewrite(readme)
-    return [*files, *records.paths(choice.scale)]
-
-
-def _write(
-    files: Mapping[Path, Path], contents: Mapping[Path, object], stale: Iterable[Path]
-) -> None:
-    """Copy files, write JSON files and delete stale files; a full disk leaves all as it was.
-
-    files: source by target.  contents: JSON content by target. All are written to a temporary
-    folder first.
-    """
     with tempfile.TemporaryDirectory(dir=plan.PUBLISHED.parent, prefix="publish-") as folder:
-        aside = {target: Path(folder, str(n)) for n, target in enumerate([*files, *contents])}
+        # All is written here first, so that a full disk leaves what is published as it was.
+        for target, content in _records(chosen, choice.published, choice.experiments).items():
+            store.save_json(files.setdefault(target, Path(folder, target.name)), content)
+        aside = {target: Path(folder, str(number)) for number, target in enumerate(files)}
         for target, source in files.items():
             store.replace(aside[target], source.read_bytes())
-        for target, content in contents.items():
-            store.save_json(aside[target], content)
         for target, written in aside.items():
             store.make_folder(target.parent)
             written.replace(target)
-    for path in stale:
-        path.unlink()
+    for name in choice.stale:
+        (choice.published / name).unlink()
+    _rewrite(readme)
+    return list(files)
+
+
+def check_budget(files: Mapping[Path, Path]) -> None:
+    """Raise `StoreError` if copying files would make `results/published` too large.
+
+    files: source by target.
+    """
+    kept = {path: path for path in plan.PUBLISHED.rglob("*") if path.is_file()}
+    sizes: Counter[str] = Counter()
+    for target, source in {**kept, **files}.items():
+        part = "/".join(target.relative_to(plan.PUBLISHED).parts[:3])
+        sizes[part] += source.stat().st_size
+    if (total := sizes.total()) > BUDGET_BYTES:
+        largest = ", ".join(f"{part} {size / 1e6:.1f} MB" for part, size in sizes.most_common(5))
+        raise store.StoreError(
+            f"{plan.PUBLISHED} would have {total / 1e6:.1f} MB, more than the "
+            f"{BUDGET_BYTES / 1e6:.0f} MB that a repository should carry; largest are {largest}"
+        )
+
+
+def _records(chosen: plan.Plan, folder: Path, keys: Sequence[str]) -> dict[Path, Any]:
+    """The JSON files on the origins of tables and the run times of jobs, brought up to date."""
+    origins, times = folder / "provenance.json", folder / estimate.PUBLISHED
+    made = store.load_json(origins) if origins.is_file() else {}
+    made |= {key: _origin(chosen, key) for key in keys}
+    took = estimate.from_records(store.load_json(times) if times.is_file() else [])
+    took |= estimate.recorded(chosen, [chosen.config.scale], keys)
+    return {origins: made, times: estimate.as_records(took)}
+
+
+def _origin(chosen: plan.Plan, key: str) -> dict[str, Any]:
+    """Which code computed a table, where and how long, including the training of its networks."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for task in estimate.tasks(chosen, chosen.config.scale, [key]):
+        done = found.setdefault(task.stage, [])
+        if (record := plan.record_of(task.file)).is_file():  # files from elsewhere may have none
+            done.append(store.load_json(record))
+    records = [record for done in found.values() for record in done]
+    return {
+        "code": {stage: sorted({r["code"] for r in done}) for stage, done in found.items()},
+        "jobs": len(records),
+        "runtime_s": round(sum(record["runtime_s"] for record in records)),
+        "machines": sorted({record["machine"] for record in records}),
+        "gpu": any(record["gpu"] for record in records),
+        "versions": {k: v for record in records for k, v in record["versions"].items()},
+    }
+
+
+def _rewrite(readme: Path) -> None:
+    """Replace the scoreboard of published verdicts and the gallery of figures in the README."""
+    boards, galleries = [], []
+    for scale in plan.published_scales():
+        place, verdicts, row = plan.published_at(scale), [], [f"Scale {scale}:"]
+        for figure in plan.published_figures(scale):
+            content = store.load_json(place.verdicts(figure.paper, figure.key))
+            verdicts.append(with_tables(content))
+            picture = place.figure(figure.paper, figure.key, "png")
+            thumbnail = f'<img src="{picture}" width="270" alt="{figure.target}, {scale}">'
+            row.append(f"[{thumbnail}]({picture})")
+        boards.append(scoreboard.as_markdown(scoreboard.collect(verdicts)))
+        galleries.append("\n".join(row))
+    text = readme.read_text()
+    for name, content in (("scoreboard", boards), ("gallery", galleries)):
+        begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+        before, _, rest = text.partition(begin)
+        body = "\n\n".join(content)
+        text = f"{before}{begin}\n{body}\n{end}{rest.partition(end)[2]}"
+    store.replace(readme, text.encode())

@@ -1,7 +1,7 @@
 """Which experiments and figures to publish, and whether figures and tables will agree then."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 from flatlab import plan, store
@@ -30,89 +30,63 @@ def content(path: Path) -> bytes | None:
     return path.read_bytes() if path.is_file() else None
 
 
-@dataclass(frozen=True)
 class Choice:
-    """What to publish at a scale: keys of experiments, and figures."""
+    """What to publish at a scale: keys of experiments, and figures.
 
-    scale: str
-    experiments: list[str]
-    figures: list[plan.Figure]
+    built, published: the folders to copy from and to.  files: the names of the files to copy.
+    stale: published correlations to delete, because their new tables come without correlations.
+    """
 
-    @property
-    def built(self) -> Path:
-        """The folder that files are copied from."""
-        return plan.built_at(self.scale).folder
+    def __init__(self, scale: str, experiments: list[str], figures: list[plan.Figure]) -> None:
+        self.scale, self.experiments, self.figures = scale, experiments, figures
+        self.built, self.published = plan.built_at(scale).folder, plan.published_at(scale).folder
+        names = [name(key) for key in experiments for name in (NAMES.table, NAMES.correlations)]
+        names += [name for figure in figures for name in files_of(figure)]
+        self.files = [name for name in names if (self.built / name).is_file()]
+        changed = [key for key in experiments if self.changes(NAMES.table(key))]
+        lost = {NAMES.correlations(key) for key in changed} - {*self.files}
+        self.stale = [name for name in lost if (self.published / name).is_file()]
 
-    @property
-    def published(self) -> Path:
-        """The folder that files are copied to."""
-        return plan.published_at(self.scale).folder
-
-    @property
-    def files(self) -> list[Path]:
-        """The names of the files to copy."""
-        tables = [
-            name(key) for key in self.experiments for name in (NAMES.table, NAMES.correlations)
-        ]
-        existing = [name for name in tables if (self.built / name).is_file()]
-        return existing + [name for figure in self.figures for name in files_of(figure)]
-
-    @property
-    def left_behind(self) -> list[Path]:
-        """Published correlations to delete: their new tables come without correlations."""
-        changed = [key for key in self.experiments if self._changes(NAMES.table(key))]
-        names = [NAMES.correlations(key) for key in changed]
-        return [
-            n for n in names if (self.published / n).is_file() and not (self.built / n).is_file()
-        ]
-
-    def _changes(self, name: Path) -> bool:
+    def changes(self, name: Path) -> bool:
+        """Whether the built file differs from the published one."""
         return content(self.built / name) != content(self.published / name)
 
     def after(self, name: Path) -> bytes | None:
         """The content of a published file after publishing this choice; None if there is none."""
-        if name in self.left_behind:
+        if name in self.stale:
             return None
         return content((self.built if name in self.files else self.published) / name)
 
 
 def disagreements(choice: Choice) -> list[str]:
     """Sentences on figures that would not show the published tables, with what else to publish."""
-    given = [figure.target for figure in choice.figures]
-    others = [f for f in plan.published_figures(choice.scale) if f.target not in given]
-    gone: dict[Path, str] = {}
+    gone, unlike, former = (defaultdict[object, list[str]](list) for _ in range(3))
     for figure in choice.figures:
-        for path in (choice.built / name for _, name in shown_by(figure)):
-            if not path.is_file():
-                gone.setdefault(path, figure.target)
+        for key, name in shown_by(figure):
+            if not (path := choice.built / name).is_file():
+                gone[path].append(figure.target)
+            elif content(path) != choice.after(name):
+                unlike[key].append(figure.target)
+    for figure in plan.published_figures(choice.scale):
+        for key, name in shown_by(figure) if figure not in choice.figures else []:
+            if content(choice.published / name) != choice.after(name):
+                former[key].append(figure.target)
     return [
         *(
-            f"{target} was drawn from {path}, which is gone; build it with: snakemake {path}"
-            for path, target in gone.items()
+            f"{targets[0]} was drawn from {path}, which is gone; build it with: snakemake {path}"
+            for path, targets in gone.items()
         ),
         *(
-            f"the published table of {key} is not the one of {', '.join(targets)}; "
+            f"the published table of {key} is not the one of {', '.join(dict.fromkeys(targets))}; "
             f"publish this as well: {key}"
-            for key, targets in _differing(choice, choice.figures, choice.built).items()
+            for key, targets in unlike.items()
         ),
         *(
             f"published figures show the former table of {key}; "
-            f"publish these as well: {' '.join(targets)}"
-            for key, targets in _differing(choice, others, choice.published).items()
+            f"publish these as well: {' '.join(dict.fromkeys(targets))}"
+            for key, targets in former.items()
         ),
     ]
-
-
-def _differing(
-    choice: Choice, figures: Iterable[plan.Figure], folder: Path
-) -> dict[str, dict[str, None]]:
-    """By experiment, the targets drawn from tables in `folder` that will not be published."""
-    found: dict[str, dict[str, None]] = {}
-    for figure in figures:
-        for key, name in shown_by(figure):
-            if content(folder / name) not in (None, choice.after(name)):
-                found.setdefault(key, {})[figure.target] = None
-    return found
 
 
 def choose(chosen: plan.Plan, names: Sequence[str]) -> Choice:
@@ -121,51 +95,35 @@ def choose(chosen: plan.Plan, names: Sequence[str]) -> Choice:
     A paper means those of its figures that are built. Raises `PlanError` for unknown names and
     `StoreError` if something is not built.
     """
-    everything = _everything_built(chosen)
+    scale = chosen.config.scale
+    place = plan.built_at(scale)
+    built = [f for f in plan.figures() if all((place.folder / n).is_file() for n in files_of(f))]
     if not names:
-        if not everything.files:
-            raise store.StoreError(
-                f"nothing is built at scale {everything.scale}; run snakemake first"
-            )
-        return everything
-    keys: list[str] = []
-    figures: dict[str, plan.Figure] = {}
-    for name in dict.fromkeys(names):
-        if name in everything.experiments:
-            keys.append(name)
-        elif name in chosen.experiments:
-            table = chosen.experiment(name).table
+        tables = [key for key in chosen.experiments if place.table(key).is_file()]
+        if not (tables or built):
+            raise store.StoreError(f"nothing is built at scale {scale}; run snakemake first")
+        return Choice(scale, tables, built)
+    keys = [name for name in dict.fromkeys(names) if name in chosen.experiments]
+    for table in map(place.table, keys):
+        if not table.is_file():
             raise store.StoreError(f"{table} does not exist; build it with: snakemake {table}")
-        else:
-            figures |= {figure.target: figure for figure in _figures_of(name, chosen, everything)}
-    return Choice(everything.scale, keys, list(figures.values()))
+    figures = [f for name in names if name not in keys for f in _called(name, built, chosen)]
+    return Choice(scale, keys, list({figure.target: figure for figure in figures}.values()))
 
 
-def _everything_built(chosen: plan.Plan) -> Choice:
-    place = plan.built_at(chosen.config.scale)
-    tables = [key for key in chosen.experiments if place.table(key).is_file()]
-    figures = [
-        figure
-        for figure in plan.figures()
-        if all((place.folder / name).is_file() for name in files_of(figure))
-    ]
-    return Choice(chosen.config.scale, tables, figures)
-
-
-def _figures_of(name: str, chosen: plan.Plan, everything: Choice) -> list[plan.Figure]:
+def _called(name: str, built: list[plan.Figure], chosen: plan.Plan) -> list[plan.Figure]:
     """The built figures of a paper, or the one figure with this target."""
+    if found := [figure for figure in built if name in (figure.paper, figure.target)]:
+        return found
     known = {name for figure in plan.figures() for name in (figure.paper, figure.target)}
-    if name not in known:
-        if name in plan.targets():
-            raise plan.PlanError(plan.why_not(name))
-        hint = plan.closest(name, {*chosen.experiments, *known}).partition("Known: ")[0]
-        raise plan.PlanError(
-            f"{name!r} is no experiment, figure or paper; {hint}`flatlab experiments` and "
-            "`flatlab figures` list them"
-        )
-    found = [figure for figure in everything.figures if name in (figure.paper, figure.target)]
-    if not found:
+    if name in known:
         raise store.StoreError(
-            f"{name} is not built at scale {everything.scale}; build it with: snakemake {name}"
+            f"{name} is not built at scale {chosen.config.scale}; build it with: snakemake {name}"
         )
-    return found
+    if name in plan.targets():
+        raise plan.PlanError(plan.why_not(name))
+    hint = plan.closest(name, {*chosen.experiments, *known}).partition("Known: ")[0]
+    raise plan.PlanError(
+        f"{name!r} is no experiment, figure or paper; {hint}`flatlab experiments` and "
+        "`flatlab figures` list them"
+    )

@@ -3,12 +3,12 @@
 They lie in `results/published/<scale>/metrics/`, each with the record of the job that made it.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from flatlab import plan, store
 from flatlab.plan import Experiment
-from flatlab.publication.budget import check_budget
+from flatlab.publication import check_budget
 
 
 def keep(experiment: Experiment, packs: Sequence[str] = ()) -> str:
@@ -23,7 +23,7 @@ def keep(experiment: Experiment, packs: Sequence[str] = ()) -> str:
         raise store.StoreError(f"no pack of {experiment.key} is measured at {experiment.scale}")
     for path in files:
         store.load_dataset(path)  # raises if the file is missing or damaged
-    copies = {_kept(path): path for path in _with_records(files)}
+    copies = {_kept(path): path for path in files + _records(files)}
     check_budget(copies)
     for target, source in copies.items():
         store.replace(target, source.read_bytes())
@@ -41,11 +41,15 @@ def restore(experiment: Experiment, packs: Sequence[str] = ()) -> str:
     kept = [p for p in _metric_files(experiment, packs or experiment.packs) if _kept(p).is_file()]
     if not kept:
         raise store.StoreError(f"nothing of {experiment.key} is kept at scale {experiment.scale}")
-    missing = [path for path in kept if not path.exists()]
+    missing = [_kept(path) for path in kept if not path.exists()]
     for path in missing:
-        _check(_kept(path))
-    for path in _with_records(missing, _kept):
-        store.replace(path, _kept(path).read_bytes())
+        try:
+            store.load_dataset(path)
+        except store.StoreError:
+            remedy = f"get it back with: git checkout -- {path}"
+            raise store.StoreError(f"{path} is damaged; {remedy}") from None
+    for source in missing + _records(missing):
+        store.replace(plan.RESULTS / source.relative_to(plan.PUBLISHED), source.read_bytes())
     return f"{len(missing)} files restored, {len(kept) - len(missing)} were already there"
 
 
@@ -60,16 +64,6 @@ def _kept(path: Path) -> Path:
     return plan.PUBLISHED / path.relative_to(plan.RESULTS)
 
 
-def _with_records(files: Sequence[Path], place: Callable[[Path], Path] = Path) -> list[Path]:
-    """Files and their records, as far as these exist at `place(record)`."""
-    records = map(plan.record_of, files)
-    return [*files, *(record for record in records if place(record).is_file())]
-
-
-def _check(kept: Path) -> None:
-    try:
-        store.load_dataset(kept)
-    except store.StoreError:
-        raise store.StoreError(
-            f"{kept} is damaged; get it back with: git checkout -- {kept}"
-        ) from None
+def _records(files: Iterable[Path]) -> list[Path]:
+    """The records beside files; files computed elsewhere may have none."""
+    return [record for record in map(plan.record_of, files) if record.is_file()]

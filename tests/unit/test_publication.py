@@ -14,7 +14,6 @@ import yaml
 
 from flatlab import estimate, plan, publication, store
 from flatlab.cli import main
-from flatlab.publication import budget
 
 ROOT = Path(__file__).resolve().parents[2]
 PUBLISHED = Path("results/published/demo")
@@ -393,7 +392,7 @@ def test_what_is_too_much_is_refused_with_the_largest_parts(published, monkeypat
     kept = Path("results/published/paper/metrics/mlp-grid/geometry/a.zarr.zip")
     write(kept, bytes(50_000))
     size = sum(path.stat().st_size for path in Path("results/published").rglob("*.*"))
-    monkeypatch.setattr(budget, "BUDGET_BYTES", size)
+    monkeypatch.setattr(publication, "BUDGET_BYTES", size)
     publication.publish(chosen())  # replaces as much as it brings
     draw("chen2026_figH8", content=bytes(10_000))
     before = snapshot()
@@ -406,7 +405,7 @@ def test_what_is_too_much_is_refused_with_the_largest_parts(published, monkeypat
 
 
 def test_the_budget_is_sixty_megabytes():
-    assert budget.BUDGET_BYTES == 60e6
+    assert publication.BUDGET_BYTES == 60e6
 
 
 @pytest.mark.parametrize("number", [0, 3, 12])
