@@ -23,13 +23,10 @@ from flatlab.networks import seeded
 from flatlab.splits import Split, prepare
 from flatlab.train.builder import NotStackable
 from flatlab.train.conditions import Interrupted, TrainError, Watch, arithmetic, memory
-from flatlab.train.initializations import draw, fit_of
-from flatlab.train.pack import PackTraining
-from flatlab.train.results import Trained, results
+from flatlab.train.initializations import draw, initialization_of
+from flatlab.train.pack import PackTraining, Trained
 
 __all__ = ["Interrupted", "TrainError", "Trained", "train_packs"]
-
-SAVE_EVERY_S = 60.0
 
 
 def train_packs(
@@ -39,7 +36,7 @@ def train_packs(
     *,
     folders: Sequence[str | Path] | None = None,
     code: str = "",
-    save_every_s: float = SAVE_EVERY_S,
+    save_every_s: float = 60.0,
 ) -> list[Trained]:
     """Train some packs: all of them at once on a GPU, one after the other on a CPU.
 
@@ -64,7 +61,7 @@ def train_packs(
             for settings, keeper in zip(packs, keepers, strict=True)
         ]
         _run(trainings, device, watch)
-        return [results(training) for training in trainings]
+        return [training.results() for training in trainings]
 
 
 def _training(
@@ -108,13 +105,13 @@ def _fit(
 ) -> None:
     """Take the steps of the initialization, unless the training itself has begun already."""
     network = settings["network"]
-    scheme, steps = network["initialization"], network["initialization_steps"]
+    rule, steps = initialization_of(network["initialization"]), network["initialization_steps"]
+    if not hasattr(rule, "Fit") or keeper.load("state"):
+        return
     try:
-        fits = [fit for fit in (fit_of(model, scheme, steps) for model in models) if fit]
+        fits = [rule.Fit(model, steps) for model in models]
     except ValueError as error:
         raise TrainError(f"network.initialization: {error}") from None
-    if not fits or keeper.load("state"):
-        return
     if saved := keeper.load("initial"):
         with torch.no_grad():
             for number, fit in enumerate(fits):

@@ -77,20 +77,16 @@ def arithmetic(packs: Sequence[Mapping[str, Any]]) -> Iterator[None]:
         (torch.backends.cudnn, "allow_tf32", tf32),
         (torch.backends.cuda.matmul, "allow_tf32", tf32),
     ]
-    before = [getattr(holder, name) for holder, name, _ in flags]
-    mode = torch.get_deterministic_debug_mode()
     flushed = not torch.tensor(torch.finfo(torch.float32).tiny).div(2).item()
-    torch.set_flush_denormal(True)
-    torch.set_deterministic_debug_mode("error")
-    for holder, name, value in flags:
-        setattr(holder, name, value)
-    try:
-        yield
-    finally:
-        torch.set_flush_denormal(flushed)
-        torch.set_deterministic_debug_mode(mode)
-        for (holder, name, _), value in zip(flags, before, strict=True):
+    with contextlib.ExitStack() as undo:
+        for holder, name, value in flags:
+            undo.callback(setattr, holder, name, getattr(holder, name))
             setattr(holder, name, value)
+        undo.callback(torch.set_deterministic_debug_mode, torch.get_deterministic_debug_mode())
+        torch.set_deterministic_debug_mode("error")
+        undo.callback(torch.set_flush_denormal, flushed)
+        torch.set_flush_denormal(True)
+        yield
 
 
 @contextlib.contextmanager

@@ -49,11 +49,7 @@ class Group:
         if self.working is not whole:
             for number, member in enumerate(self.members):
                 self.working.write(number, whole.read(member))
-        self._load(self.working, self.members, order, rates)
-
-    @staticmethod
-    def _load(stack: Stack, members: list[int], order: Tensor, rates: Tensor) -> None:
-        stack.load(order[:, members], rates if rates.ndim == 1 else rates[:, members])
+        self.working.load(order[:, self.members], rates[:, self.members])
 
     def _narrowed(self, order: Tensor, rates: Tensor) -> tuple[Stack, list[int]]:
         """The narrowest stack that takes these steps to the same bits, and its members."""
@@ -65,7 +61,7 @@ class Group:
             for number, member in enumerate(members):
                 stack.write(number, states[member])
             for _ in range(0, TRIED, len(order)):  # a short chunk is repeated
-                self._load(stack, members, order, rates)
+                stack.load(order[:, members], rates[:, members])
                 for _ in order:
                     stack.step()
             return [stack.read(members.index(run)) for run in moving]
@@ -126,10 +122,13 @@ class Stack:
         return self.runs
 
     def load(self, order: Tensor, rates: Tensor) -> None:
+        shared = not isinstance(self.training["lr"], Mapping)
+        if shared:
+            rates = rates[:, 0]
         if self.recorded:
             self.recorded.load(order, rates)
         else:
-            given = rates.tolist() if rates.ndim == 1 else rates.to(self.split.inputs)
+            given = rates.tolist() if shared else rates.to(self.split.inputs)
             self.steps = zip(order, given, strict=True)
 
     def step(self) -> None:
