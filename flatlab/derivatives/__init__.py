@@ -9,11 +9,11 @@ respect to the inputs and outputs of layers, never to weights. Gradients with re
 follow from those: of a linear layer it is Gamma^l x^l^T.
 
 `probe` first finds out, on two samples, what the rules cover, and refuses networks for which no
-exact result is possible; `layers` has the rules, `generic` handles what they do not cover,
+exact result is possible; `layers` has the rules, `record` handles what they do not cover,
 `parameters` adds up both, `norms` has the norms of weights.
 """
 
-from flatlab.derivatives.engine import Derivatives, Layer, derivatives, sharpness
+from flatlab.derivatives.engine import Derivatives, Layer, derivatives
 from flatlab.derivatives.guard import MeasureError
 
-__all__ = ["Derivatives", "Layer", "MeasureError", "derivatives", "sharpness"]
+__all__ = ["Derivatives", "Layer", "MeasureError", "derivatives"]

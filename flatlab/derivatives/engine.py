@@ -98,7 +98,13 @@ def derivatives(
     corrected: also `smallest2`, an eigenproblem of size `positions` for each sample.
     Raises `MeasureError` if no exact result is possible.
     """
-    findings = _checked(model, inputs)
+    if not len(inputs):
+        raise MeasureError("there are no samples")
+    if not inputs.isfinite().all():
+        number = int((~inputs.isfinite()).flatten(1).any(1).nonzero()[0])
+        raise MeasureError(f"sample {number} has values that are not finite")
+    check_mode(model)
+    findings = probe(model, inputs)
     size = batch_size or _fitting(findings, inputs)
     parts = []
     bar = tqdm(total=len(inputs), unit="sample", disable=not progress, leave=False)
@@ -107,34 +113,6 @@ def derivatives(
         bar.update(len(chunk))
     bar.close()
     return parts[0] if len(parts) == 1 else _joined(parts)
-
-
-def sharpness(model: nn.Module, inputs: Tensor, batch_size: int | None = None) -> Tensor:
-    """||df/dtheta||_F^2 of each sample, without derivatives with respect to inputs.
-
-    Arguments and errors are those of `derivatives`.
-    """
-    findings = _checked(model, inputs)
-    parts = []
-    for chunk in inputs.split(batch_size or _fitting(findings, inputs)):
-        uses: list[Use] = []
-        with recorded(findings.modules, uses, graft_inputs=True):
-            outputs = run(model, chunk.detach())
-        rows = rows_of_jacobian(outputs, [use.out for use in uses])
-        out = dict(zip(uses, rows, strict=True))
-        parts.append(ParameterSquares(model, chunk, findings, out, adaptive=False).plain)
-    return torch.cat(parts)
-
-
-def _checked(model: nn.Module, inputs: Tensor) -> Findings:
-    """The findings of the probe; refuses what cannot be measured."""
-    if not len(inputs):
-        raise MeasureError("there are no samples")
-    if not inputs.isfinite().all():
-        number = int((~inputs.isfinite()).flatten(1).any(1).nonzero()[0])
-        raise MeasureError(f"sample {number} has values that are not finite")
-    check_mode(model)
-    return probe(model, inputs)
 
 
 def _fitting(findings: Findings, inputs: Tensor) -> int:

@@ -5,16 +5,15 @@ inputs and Gamma_k (O, positions) the derivatives of output k, the gradient is G
 fully connected layer has one position; with sequences, images and repeated uses it has several.
 """
 
+import copy
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from flatlab.derivatives.blocks import block
 from flatlab.derivatives.convolution import CONVOLUTIONS, Convolution, patches
 from flatlab.derivatives.record import Use
+from flatlab.derivatives.spectra import block
 
 MATRICES = (nn.Linear, *CONVOLUTIONS)
 NORMALIZATIONS = (
@@ -183,14 +182,8 @@ def normalization_gradients(use: Use, gamma: Tensor, samples: int) -> tuple[Tens
     return (g * x).sum(2), g.sum(2)
 
 
-def normalize(module: Any, x: Tensor) -> Tensor:
+def normalize(module: nn.Module, x: Tensor) -> Tensor:
     """The output of a normalization before its weight and bias are applied."""
-    if isinstance(module, nn.LayerNorm):
-        return F.layer_norm(x, module.normalized_shape, None, None, module.eps)
-    if isinstance(module, nn.GroupNorm):
-        return F.group_norm(x, module.num_groups, None, None, module.eps)
-    mean, variance = module.running_mean, module.running_var
-    if isinstance(module, nn.modules.instancenorm._InstanceNorm):
-        own = module.training or not module.track_running_stats
-        return F.instance_norm(x, mean, variance, None, None, own, 0.0, module.eps)
-    return F.batch_norm(x, mean, variance, None, None, False, 0.0, module.eps)
+    bare = copy.copy(module)
+    bare._parameters = dict.fromkeys(module._parameters)
+    return plain_forward(bare, x)

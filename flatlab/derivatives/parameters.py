@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from flatlab.derivatives.generic import generic_squares
 from flatlab.derivatives.layers import (
     MATRICES,
     bias_gradient,
@@ -16,7 +15,7 @@ from flatlab.derivatives.layers import (
     weight_squares,
 )
 from flatlab.derivatives.probe import Findings
-from flatlab.derivatives.record import Use
+from flatlab.derivatives.record import Use, generic_squares
 from flatlab.derivatives.spectra import safe_svdvals
 
 
@@ -34,7 +33,7 @@ class ParameterSquares:
         findings: Findings,
         out: dict[Use, Tensor],
         adaptive: bool,
-        corrected: bool = False,
+        corrected: bool,
     ) -> None:
         """out: the derivatives with respect to the output of each use, (N, rows, ...)."""
         self.samples, self.out, self.corrected = len(inputs), out, corrected

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from tqdm import tqdm
 
-from flatlab.derivatives.generic import generic_squares
+from flatlab.derivatives.record import generic_squares
 
 
 def half_squares(outputs: Tensor, targets: Tensor) -> Tensor:
