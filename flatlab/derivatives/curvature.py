@@ -42,7 +42,6 @@ def batch_norm(model: nn.Module, mode: str) -> Iterator[None]:
 
 
 def trainable(model: nn.Module) -> list[nn.Parameter]:
-    """theta."""
     return [parameter for parameter in model.parameters() if parameter.requires_grad]
 
 
@@ -64,19 +63,17 @@ def hessian_product(model: nn.Module, batches: Batches, loss: Loss) -> Product:
 
 
 def gauss_newton_product(model: nn.Module, batches: Batches, loss: Loss) -> Product:
-    """v -> G v, by J v, the second derivative of the loss, and J^T. Arguments as above."""
+    """v -> G v, by J v, the second derivative of the loss, and J^T."""
     theta, samples = trainable(model), sum(len(inputs) for inputs, _ in batches)
 
     def linearized(inputs: Tensor, targets: Tensor) -> tuple[Tensor, ...]:
         outputs = run(model, inputs)
         weights = torch.zeros_like(outputs, requires_grad=True)
-        back = torch.autograd.grad(
-            outputs, theta, weights, create_graph=True, materialize_grads=True
-        )
-        return outputs, weights, *back
+        flags = {"create_graph": True, "materialize_grads": True}
+        return outputs, weights, *torch.autograd.grad(outputs, theta, weights, **flags)
 
     def product(kept: tuple[Tensor, ...], vector: Tensor) -> Tensor:
-        outputs, weights, back = kept[0], kept[1], kept[2:]
+        outputs, weights, *back = kept
         # J^T w is linear in w, and its derivative with respect to w along v is J v
         forward = _pulled_back(back, [weights], _split(vector, theta)).view_as(outputs)
         curved = loss.hessian_product(outputs.detach(), forward) * loss.share(1, samples)
@@ -96,10 +93,8 @@ def _summed(
     def total(vector: Tensor) -> Tensor:
         if kept is not None:
             return product(kept, vector)
-        result = torch.zeros_like(vector)
-        for inputs, targets in batches:
-            result += product(prepare(inputs, targets), vector)
-        return result
+        parts = (product(prepare(*batch), vector) for batch in batches)
+        return sum(parts, start=torch.zeros_like(vector))
 
     return total
 
@@ -158,11 +153,11 @@ def largest_eigenvalue(
         values, rotation = scipy.linalg.eigh_tridiagonal(np.array(diagonal), np.array(beside))
         value, left = float(values[-1]), rest * abs(float(rotation[-1, -1]))
         relative = left / abs(value) if value else math.inf
+        # Exhausted: the vectors span everything that the map can reach from the start.
         exhausted = rest <= 10 * torch.finfo(start.dtype).eps * np.abs(values).max()
-        if exhausted:  # the vectors span everything that the map can reach from the start
-            return Largest(value, relative if left else 0.0, step, True)
-        found = Largest(value, relative, step, step >= FEWEST and relative <= residual)
-        if found.converged:
+        converged = bool(exhausted or (step >= FEWEST and relative <= residual))
+        found = Largest(value, relative if left else 0.0, step, converged)
+        if converged:
             return found
         beside.append(rest)
         vectors.append(image / rest)

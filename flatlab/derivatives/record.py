@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
-from flatlab.derivatives.convolution import graft, has_own_input_gradient
+from flatlab.derivatives.convolution import graft
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,9 +67,8 @@ def recorded(
     def after(name: str) -> Any:
         def hook(module: nn.Module, arguments: Any, output: Tensor) -> Tensor | None:
             copy, into = copies.pop(module)
-            grafted = None
-            if graft_inputs and has_own_input_gradient(module, copy):
-                output = grafted = graft(module, copy, output)
+            grafted = graft(module, copy, output) if graft_inputs else None
+            output = output if grafted is None else grafted
             x, out = copy.detach(), get_gradient_edge(output)
             plain = check(module, x, output) if check else True
             uses.append(Use(name, module, x, into, out, output.numel(), plain))

@@ -48,14 +48,12 @@ def minibatches(
 
 def _epochs(seed: int, samples: int, steps: int, size: int, how: str) -> Iterator[np.ndarray]:
     """The epochs of one run, (steps, batch) each; endless."""
-    torch_generator = torch.Generator().manual_seed(seed)
+    from_torch = torch.Generator().manual_seed(seed)
     generator = np.random.default_rng([seed, DATA_STREAM])
     while True:
         if how == "torch-replacement":
-            draws = [
-                torch.randint(samples, (size,), generator=torch_generator) for _ in range(steps)
-            ]
-            yield torch.stack(draws).numpy()
+            draws = (torch.randint(samples, (size,), generator=from_torch) for _ in range(steps))
+            yield torch.stack([*draws]).numpy()
         elif how == "replacement":
             yield generator.integers(samples, size=(steps, size))
         else:

@@ -51,7 +51,6 @@ def _cosine(lr: float, total: int) -> np.ndarray:
 
 
 def _factors(training: Mapping[str, Any], total: int, step: np.ndarray) -> np.ndarray:
-    """The factor of `lr` in each step: (steps)."""
     if training["schedule"] == "step":
         milestones = [round(fraction * total) for fraction in training["milestones"]]
         return training["decay"] ** np.searchsorted(milestones, step, side="right")

@@ -37,13 +37,11 @@ def reset(model: nn.Module, weights: Callable[[Tensor], object] | None = None) -
     for module in model.modules():
         if again := getattr(module, "reset_parameters", None):
             again()
+        own = dict(module.named_parameters(recurse=False))
         if isinstance(module, ZeroConv2d):
-            for parameter in module.parameters():
+            for parameter in own.values():
                 nn.init.zeros_(parameter)
-            continue
-        weight = getattr(module, "weight", None)
-        if weights is None or not isinstance(weight, nn.Parameter) or weight.ndim < 2:
-            continue
-        weights(weight)
-        if isinstance(bias := getattr(module, "bias", None), nn.Parameter):
-            nn.init.zeros_(bias)
+        elif weights and "weight" in own and own["weight"].ndim >= 2:
+            weights(own["weight"])
+            if "bias" in own:
+                nn.init.zeros_(own["bias"])

@@ -35,11 +35,11 @@ def tensors_of(model: nn.Module, update: Optimizer, rule: ModuleType) -> dict[st
 
     update: torch's optimizer of the model.  rule: the module that made it.
     """
-    tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
-    for number, parameter in enumerate(model.parameters()):
-        for part, tensor in enumerate(rule.state_of(update, parameter)):
-            tensors[f"update.{number}.{part}"] = tensor
-    return tensors
+    return {f"model.{name}": tensor for name, tensor in model.state_dict().items()} | {
+        f"update.{number}.{part}": tensor
+        for number, parameter in enumerate(model.parameters())
+        for part, tensor in enumerate(rule.state_of(update, parameter))
+    }
 
 
 def by_run(tensor: Tensor, factors: Tensor) -> Tensor:
