@@ -7,6 +7,7 @@ fully connected layer has one position; with sequences, images and repeated uses
 
 import copy
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -85,8 +86,7 @@ def weight_squares(u: Tensor, g: Tensor, weight: Tensor, adaptive: bool) -> Squa
 def _outer(u: Tensor, g: Tensor, squared: Tensor | None) -> Squares:
     """One position: the gradients are outer products."""
     g2, u2 = g.square().sum(2), u.square()  # (samples, groups, O), (samples, groups, D)
-    by_group = g2.sum(2)
-    adaptive = None
+    by_group, adaptive = g2.sum(2), None
     if squared is not None:
         products = torch.matmul(g2.transpose(0, 1), squared).transpose(0, 1)
         adaptive = (products * u2).sum((1, 2))
@@ -168,22 +168,11 @@ def bias_gradient(use: Use, gamma: Tensor, samples: int) -> Tensor:
 
 def normalization_gradients(use: Use, gamma: Tensor, samples: int) -> tuple[Tensor, Tensor]:
     """df_k/dweight and df_k/dbias of a normalization for each sample: (N, samples, numbers)."""
-    module = use.module
-    normalized = normalize(module, use.x)
-    if isinstance(module, nn.LayerNorm):
-        numbers = module.weight.numel()
-        shape = len(gamma), samples, -1, numbers
-        g = gamma.reshape(shape)
-        x = normalized.reshape(shape[1:])
-    else:
-        g = gamma.movedim(2, -1)
-        g = g.reshape(len(gamma), samples, -1, g.shape[-1])
-        x = normalized.movedim(1, -1).reshape(samples, -1, g.shape[-1])
-    return (g * x).sum(2), g.sum(2)
-
-
-def normalize(module: nn.Module, x: Tensor) -> Tensor:
-    """The output of a normalization before its weight and bias are applied."""
-    bare = copy.copy(module)
-    bare._parameters = dict.fromkeys(module._parameters)
-    return plain_forward(bare, x)
+    bare = copy.copy(use.module)
+    bare._parameters = dict.fromkeys(bare._parameters)
+    x = plain_forward(bare, use.x)  # normalized, without weight and bias
+    weight: Any = use.module.weight
+    if not isinstance(use.module, nn.LayerNorm):
+        gamma, x = gamma.movedim(2, -1), x.movedim(1, -1)
+    g = gamma.reshape(len(gamma), samples, -1, weight.numel())
+    return (g * x.reshape(g.shape[1:])).sum(2), g.sum(2)

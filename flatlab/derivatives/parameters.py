@@ -44,10 +44,13 @@ class ParameterSquares:
         generic = {id(model.get_parameter(name)) for name in findings.generic}
         trainable = {id(p) for p in model.parameters() if p.requires_grad}
         self._counted = trainable - generic
-        with torch.no_grad():
-            self._add_matrices()
-            self._add_vectors()
-            self._add_generic(model, inputs, findings.generic)
+        self._add_matrices()
+        self._add_vectors()
+        for name, (total, weighted) in generic_squares(model, inputs, findings.generic).items():
+            self._add(total, weighted)
+            layer, _, kind = name.rpartition(".")  # a layer's parameter used elsewhere, too
+            if layer in self.layers and kind in ("weight", "bias"):
+                self.layers[layer][f"{kind}2"] = total
 
     def _add(self, plain: Tensor, adaptive: Tensor | None) -> None:
         self.plain += plain
@@ -70,12 +73,13 @@ class ParameterSquares:
                 self._add(squares.plain, squares.adaptive)
             if squares.rows is not None:
                 self._rows[group[0]] = squares.rows
-            for name in {use.name for use in group}:
-                own = [self.out[use] for use in group if use.name == name]
+            names = [use.name for use in group]
+            for name in set(names):
                 gamma2 = squares.gamma
-                if len(own) < len(group):  # the layer shares its weight with others
-                    parts2 = [squared_norm(by_sample(each, self.samples)) for each in own]
-                    gamma2 = torch.stack(parts2).sum(0)
+                if names.count(name) < len(names):  # the layer shares its weight with others
+                    own = (self.out[use] for use in group if use.name == name)
+                    each2 = [squared_norm(by_sample(each, self.samples)) for each in own]
+                    gamma2 = torch.stack(each2).sum(0)
                 self.layers[name] = {
                     "weight2": squares.plain,
                     "bias2": torch.zeros_like(self.plain),
@@ -115,14 +119,6 @@ class ParameterSquares:
             if identity in self._counted:
                 parameter = getattr(use.module, name).detach().flatten()
                 self._add(plain, squares @ parameter.square())
-
-    def _add_generic(self, model: nn.Module, inputs: Tensor, names: list[str]) -> None:
-        """Count the parameters that no rule covers."""
-        for name, (plain, adaptive) in generic_squares(model, inputs, names).items():
-            self._add(plain, adaptive)
-            layer, _, kind = name.rpartition(".")  # a layer's parameter used elsewhere, too
-            if layer in self.layers and kind in ("weight", "bias"):
-                self.layers[layer][f"{kind}2"] = plain
 
 
 def by_sample(rows: Tensor, samples: int) -> Tensor:

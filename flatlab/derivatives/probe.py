@@ -20,7 +20,6 @@ POINTWISE = (
 )
 """Modules without parameters that are known to keep samples apart."""
 
-
 NOT_CONNECTED = (
     "the outputs are not connected to the inputs by gradients; remove detach and no_grad from the "
     "network's forward"
@@ -69,12 +68,9 @@ def probe(model: nn.Module, inputs: Tensor) -> Findings:
     parameters = dict(model.named_parameters())
     finite = all(is_finite(tensor) for tensor in (outputs, *parameters.values()))
     reasons = [""] * len(uses) if known or not finite else _first_sample_alone(outputs, two, uses)
-    excluded: dict[str, str] = {}
-    for use, reason in zip(uses, reasons, strict=True):
-        if reason:
-            excluded[use.name] = reason
-        elif not use.plain:
-            excluded[use.name] = "its forward is not that of its base class"
+    own = ["" if use.plain else "its forward is not that of its base class" for use in uses]
+    found = zip(uses, reasons, own, strict=True)
+    excluded = {use.name: first or second for use, first, second in found if first or second}
     kept = [use for use in uses if use.name not in excluded]
     layers = list(dict.fromkeys(use.name for use in kept if isinstance(use.module, MATRICES)))
     if not layers:
@@ -189,7 +185,6 @@ def _first_sample_alone(outputs: Tensor, inputs: Tensor, uses: list[Use]) -> lis
 
 
 def _why_not_apart(use: Use, gradient: Tensor | None) -> str:
-    """gradient: of the first sample's outputs with respect to the layer's output."""
     if gradient is None:
         return "the outputs do not depend on it"
     half, odd = divmod(len(gradient), 2)
@@ -212,34 +207,22 @@ def _uses_in_graph(outputs: Tensor) -> Counter[int]:
     seen: set[Node] = set()
     todo = [get_gradient_edge(outputs).node]
     while todo:
-        node = todo.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        for following, _ in node.next_functions:
-            if following is None:
-                continue
-            if (leaf := getattr(following, "variable", None)) is not None:
+        for node, _ in todo.pop().next_functions:
+            if (leaf := getattr(node, "variable", None)) is not None:
                 uses[id(leaf)] += 1
-            else:
-                todo.append(following)
+            elif node is not None and node not in seen:
+                seen.add(node)
+                todo.append(node)
     return uses
 
 
 def _covered(uses: list[Use], in_graph: Counter[int]) -> set[int]:
     """Identities of the parameters that the graph uses just as often as layers with rules do."""
-    by_rules: Counter[int] = Counter()
-    kinds: defaultdict[int, set[bool]] = defaultdict(set)
+    roles: defaultdict[int, list[bool]] = defaultdict(list)  # of each use: is it a matrix?
     for use in uses:
-        for name, parameter in use.module._parameters.items():
-            if parameter is not None:
-                by_rules[id(parameter)] += 1
-                kinds[id(parameter)].add(name == "weight" and isinstance(use.module, MATRICES))
-    return {
-        identity
-        for identity, count in in_graph.items()
-        if by_rules[identity] == count and len(kinds[identity]) == 1
-    }
+        for name, parameter in use.module.named_parameters(recurse=False):
+            roles[id(parameter)].append(name == "weight" and isinstance(use.module, MATRICES))
+    return {key for key, of in roles.items() if len(of) == in_graph[key] and len(set(of)) == 1}
 
 
 def _leads_to(use: Use, inputs: Tensor) -> bool:

@@ -52,13 +52,9 @@ def train_packs(
     watch = Watch(save_every_s if folders is not None else None)
     with tempfile.TemporaryDirectory() as lost, arithmetic(packs), memory(packs), watch:
         kept = folders or [Path(lost, str(number)) for number in range(len(packs))]
-        keepers = [
-            Unfinished(folder, {**shared, "settings": pack})
-            for folder, pack in zip(kept, packs, strict=True)
-        ]
         trainings = [
-            _training(raw, settings, keeper, device, watch)
-            for settings, keeper in zip(packs, keepers, strict=True)
+            _training(raw, pack, Unfinished(folder, {**shared, "settings": pack}), device, watch)
+            for pack, folder in zip(packs, kept, strict=True)
         ]
         _run(trainings, device, watch)
         return [training.results() for training in trainings]
@@ -67,19 +63,17 @@ def train_packs(
 def _training(
     raw: xr.Dataset, settings: Mapping[str, Any], keeper: Unfinished, device: str, watch: Watch
 ) -> PackTraining:
-    training = settings["training"]
+    training, network, seeds = settings["training"], settings["network"], settings["seeds"]
     dtype = torch.float64 if training["precision"] == "float64" else torch.float32
     split = prepare(raw, settings["data"], settings["outputs"], dtype, device).train
     _check(training, split)
     shape, outputs = tuple(split.inputs.shape[1:]), split.targets.shape[1]
-    models: list[nn.Module] = []
-    for seed in settings["seeds"]:
-        try:
-            model = seeded(settings["network"], shape, outputs, seed)
-        except (ValueError, DataError) as error:
-            raise TrainError(f"network.name {settings['network']['name']}: {error}") from None
-        draw(model, settings["network"]["initialization"], seed)
-        models.append(model)
+    try:
+        models = [seeded(network, shape, outputs, seed) for seed in seeds]
+    except (ValueError, DataError) as error:
+        raise TrainError(f"network.name {network['name']}: {error}") from None
+    for model, seed in zip(models, seeds, strict=True):
+        draw(model, network["initialization"], seed)
     _fit(models, settings, keeper, watch)
     models = [model.to(device, dtype) for model in models]
     try:
@@ -95,9 +89,7 @@ def _check(training: Mapping[str, Any], split: Split) -> None:
             f"the training set has {len(split)} samples"
         )
     if split.labels is None and training["stop"] and training["stop"]["accuracy"] is not None:
-        raise TrainError(
-            "training.stop.accuracy: data without labels have no accuracy; stop at a loss"
-        )
+        raise TrainError("training.stop.accuracy: data without labels have none; stop at a loss")
 
 
 def _fit(
@@ -118,10 +110,11 @@ def _fit(
                 for name, tensor in fit.tensors().items():
                     tensor.copy_(torch.from_numpy(saved[0][name])[number])
 
-    def done() -> int:
-        return steps * len(fits) - sum(int(fit.left) for fit in fits)
-
     total = steps * len(fits)
+
+    def done() -> int:
+        return total - sum(int(fit.left) for fit in fits)
+
     progress = Progress(total, "steps", lambda: "fits for the initial weights", start=done())
     for fit in fits:
         while fit.left:
@@ -138,8 +131,7 @@ def _fit(
 def _run(trainings: list[PackTraining], device: str, watch: Watch) -> None:
     """Train all packs to the end, side by side on a GPU."""
     total = sum(t.total * len(t.settings["runs"]) for t in trainings)
-    waiting = list(trainings)
-    groups = [[training] for training in waiting] if device == "cpu" else [waiting]
+    groups = [[training] for training in trainings] if device == "cpu" else [trainings]
     current: list[PackTraining] = []
 
     def done() -> int:
@@ -171,6 +163,6 @@ def _run(trainings: list[PackTraining], device: str, watch: Watch) -> None:
 
 def _digest(raw: xr.Dataset) -> str:
     digest = hashlib.sha256()
-    for name in sorted(str(name) for name in raw if str(name).startswith("train_")):
-        digest.update(np.ascontiguousarray(raw[name].values).tobytes())
+    for name in sorted(name for name in map(str, raw) if name.startswith("train_")):
+        digest.update(raw[name].values.tobytes())
     return digest.hexdigest()

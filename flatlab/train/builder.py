@@ -40,10 +40,8 @@ class Builder:
         for name in states[0]:
             tensor = torch.stack([state[name].detach() for state in states])
             if tensor.ndim == 5:  # a convolution's; channels last is a layout of 4 dimensions
-                images = tensor.flatten(0, 1)
-                images = images.contiguous(memory_format=image_format(tensor))
-                tensor = images.unflatten(0, (self.runs, -1))
-                self._folded[name] = images
+                images = tensor.flatten(0, 1).contiguous(memory_format=image_format(tensor))
+                self._folded[name], tensor = images, images.unflatten(0, (self.runs, -1))
             self.tensors[name] = tensor
         self.used: set[str] = set()
         self.folded = False
@@ -76,6 +74,5 @@ class Builder:
         if name not in self.tensors:
             return None
         self.used.add(name)
-        if not folded:
-            return self.tensors[name]
-        return self._folded.get(name, self.tensors[name].flatten(0, 1))
+        tensor = self.tensors[name]
+        return self._folded.get(name, tensor.flatten(0, 1)) if folded else tensor

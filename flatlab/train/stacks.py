@@ -27,15 +27,10 @@ class Group:
     of all runs to the bit; if it does not, runs that stand still are kept in it as padding.
     """
 
-    def __init__(
-        self,
-        models: list[nn.Module],
-        split: Split,
-        training: Mapping[str, Any],
-        rules: Sequence[str],
-    ) -> None:
-        self._make = lambda width: Stack(models[:1] * width, split, training, rules)
-        self._all = self.working = Stack(models, split, training, rules)
+    def __init__(self, models: list[nn.Module], *of_all: Any) -> None:
+        """of_all: the other arguments of `Stack`."""
+        self._make = lambda width: Stack(models[:1] * width, *of_all)
+        self._all = self.working = Stack(models, *of_all)
         self.members = list(range(len(models)))
         self.resting: dict[int, dict[str, Tensor]] = {}
         self._tried_for = 0  # how many runs were resting at the last trial
@@ -144,8 +139,7 @@ class Stack:
         pieces = order.split(size, 1)
         gradients = self._gradients(pieces[0])
         if len(pieces) > 1:
-            whole = order.shape[1]
-            shares = [self.loss.share(piece.shape[1], whole) for piece in pieces]
+            shares = [self.loss.share(piece.shape[1], order.shape[1]) for piece in pieces]
             torch._foreach_mul_(gradients, shares[0])
             for piece, weight in zip(pieces[1:], shares[1:], strict=True):
                 torch._foreach_add_(gradients, self._gradients(piece), alpha=weight)
