@@ -9,12 +9,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
-Convolution = nn.Conv1d | nn.Conv2d | nn.Conv3d
 FEW_CHANNELS = 4
 BLOCK = 2
 
 
-def patches(x: Tensor, layer: Convolution) -> Tensor:
+def patches(x: Tensor, layer: Any) -> Tensor:
     """The inputs that each output position sees: (rows, groups, D, positions).
 
     x: (rows, channels, ...).  D = channels per group x size of the kernel, ordered as in
@@ -29,7 +28,7 @@ def patches(x: Tensor, layer: Convolution) -> Tensor:
     return windows.reshape(len(x), layer.groups, -1, prod(positions))
 
 
-def padded(x: Tensor, layer: Convolution) -> Tensor:
+def padded(x: Tensor, layer: Any) -> Tensor:
     """The input with its padding, so that the convolution itself needs none."""
     both: list[int] = layer._reversed_padding_repeated_twice  # for every mode, "same" included
     mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode

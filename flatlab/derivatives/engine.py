@@ -34,7 +34,7 @@ class Layer:
     """
 
     name: str
-    module: nn.Module
+    module: Any
     x2: Tensor
     gamma2: Tensor
     weight2: Tensor
@@ -55,8 +55,7 @@ class Layer:
     @property
     def weight(self) -> Tensor:
         """(O, D): a kernel has one row for each output channel."""
-        weight: Any = self.module.weight
-        return weight.detach().flatten(1)
+        return self.module.weight.detach().flatten(1)
 
 
 @dataclass(frozen=True)
@@ -160,7 +159,7 @@ def _chunk(
             Layer(
                 name=name,
                 module=own[0].module,
-                output_positions=own[0].numbers // (samples * own[0].channels),
+                output_positions=own[0].numbers // (samples * len(own[0].module.weight)),
                 elsewhere=f"{name}.weight" in found.generic,
                 input_shape=tuple(own[0].x.shape[1:]),
                 **of_map,

@@ -23,18 +23,12 @@ class Use:
     """
 
     name: str
-    module: nn.Module
+    module: Any
     x: Tensor
     into: GradientEdge
     out: GradientEdge
     numbers: int
     plain: bool
-
-    @property
-    def channels(self) -> int:
-        """Rows of the weight: output features or channels."""
-        weight: Any = self.module.weight
-        return len(weight)
 
 
 @contextmanager

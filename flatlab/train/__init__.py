@@ -7,7 +7,7 @@ machine and with one thread a pack repeats bit for bit, whichever packs are trai
 
 import hashlib
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from flatlab.data import DataError
 from flatlab.jobs import Unfinished
 from flatlab.jobs.progress import Progress
 from flatlab.networks import seeded
-from flatlab.splits import Split, prepare
+from flatlab.splits import prepare
 from flatlab.train.builder import NotStackable
 from flatlab.train.conditions import Interrupted, TrainError, Watch, arithmetic, memory
 from flatlab.train.initializations import draw, initialization_of
@@ -66,7 +66,11 @@ def _training(
     training, network, seeds = settings["training"], settings["network"], settings["seeds"]
     dtype = torch.float64 if training["precision"] == "float64" else torch.float32
     split = prepare(raw, settings["data"], settings["outputs"], dtype, device).train
-    _check(training, split)
+    if training["batch_size"] > len(split):
+        size = f"training.batch_size is {training['batch_size']}"
+        raise DataError(f"{size}, the training set has {len(split)} samples")
+    if split.labels is None and training["stop"] and training["stop"]["accuracy"] is not None:
+        raise TrainError("training.stop.accuracy: data without labels have none; stop at a loss")
     shape, outputs = tuple(split.inputs.shape[1:]), split.targets.shape[1]
     try:
         models = [seeded(network, shape, outputs, seed) for seed in seeds]
@@ -80,16 +84,6 @@ def _training(
         return PackTraining(models, split, settings, keeper)
     except NotStackable as error:
         raise TrainError(f"{error}, or set training.mode to loop") from None
-
-
-def _check(training: Mapping[str, Any], split: Split) -> None:
-    if training["batch_size"] > len(split):
-        raise DataError(
-            f"training.batch_size is {training['batch_size']}, "
-            f"the training set has {len(split)} samples"
-        )
-    if split.labels is None and training["stop"] and training["stop"]["accuracy"] is not None:
-        raise TrainError("training.stop.accuracy: data without labels have none; stop at a loss")
 
 
 def _fit(
@@ -109,7 +103,6 @@ def _fit(
             for number, fit in enumerate(fits):
                 for name, tensor in fit.tensors().items():
                     tensor.copy_(torch.from_numpy(saved[0][name])[number])
-
     total = steps * len(fits)
 
     def done() -> int:
@@ -147,9 +140,9 @@ def _run(trainings: list[PackTraining], device: str, watch: Watch) -> None:
 
     progress = Progress(total, "model-steps", note, start=done())
     for current in groups:
-        left: list[tuple[PackTraining, Iterator[None]]] = [(t, t.run()) for t in current]
+        left = [training.run() for training in current]
         while left:
-            left = [pair for pair in left if next(pair[1], pair) is None]
+            left = [steps for steps in left if next(steps, "ended") is None]
             progress.advance(done)
             if watch.due():
                 for training in current:

@@ -1,8 +1,8 @@
 """Layers of several networks at once, with their gradients written out.
 
-The weights of a layer are stacked over the runs, (runs, ...), and one kernel serves them all. The
-gradients are written out because autograd takes longer than the arithmetic of networks this small,
-and because a step that is a plain sequence of kernels can be recorded as a CUDA graph.
+The weights of a layer are stacked over the runs, (runs, ...), and one kernel serves them all.
+Autograd would take longer than the arithmetic of networks this small, and a step that is a plain
+sequence of kernels can be recorded as a CUDA graph.
 
 Vectors are (runs, batch, features). Images are (batch, runs * channels, height, width), so that
 one grouped convolution serves all runs, and operations on single channels (batch norm, pooling) are

@@ -7,7 +7,6 @@ A mode is constructed from the models, the samples and the settings of a pack, a
 of `Loop`, where `run` is the number of a network, from 0.
 """
 
-import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -86,10 +85,9 @@ class Loop:
         return {**tensors, "drawn": self.drawn[run]}
 
     def read(self, run: int) -> dict[str, Tensor]:
-        """A copy of the whole state of one run.
+        """A copy of the whole state of one run: `model.<name>`, `update.<...>` of the optimizer.
 
-        `model.<name>`: its state dictionary.  `update.<...>`: the state of the optimizer.  `drawn`:
-        the state of the random generator, in mode `loop`.
+        In mode `loop` also `drawn`, the state of the random generator.
         """
         return {name: tensor.detach().clone() for name, tensor in self._tensors(run).items()}
 
@@ -108,9 +106,8 @@ class Loop:
 class Stacks:
     """Networks in stacks: all of them in one, or each in its own."""
 
-    def __init__(
-        self, models: list[nn.Module], split: Split, settings: Mapping[str, Any], together: bool
-    ) -> None:
+    def __init__(self, models: list[nn.Module], split: Split, settings: Mapping[str, Any]) -> None:
+        together = settings["training"]["mode"] == "batched"
         parts = [models] if together else [[model] for model in models]
         rules = options_of(settings["network"]).layers()
         self.groups = [Group(part, split, settings["training"], rules) for part in parts]
@@ -152,8 +149,4 @@ def generator_of(device: torch.device) -> torch.Generator:
 
 
 Networks = Loop | Stacks
-MODES: dict[str, Any] = {
-    "batched": functools.partial(Stacks, together=True),
-    "graphs": functools.partial(Stacks, together=False),
-    "loop": Loop,
-}
+MODES: dict[str, type[Networks]] = {"batched": Stacks, "graphs": Stacks, "loop": Loop}

@@ -177,11 +177,8 @@ class PackTraining:
 
     def weights(self) -> dict[str, np.ndarray]:
         """The models: arrays (run, ...) by name."""
-        return {
-            name.removeprefix("model."): array
-            for name, array in self._states().items()
-            if name.startswith("model.")
-        }
+        split = ((name.partition("."), array) for name, array in self._states().items())
+        return {name: array for (kind, _, name), array in split if kind == "model"}
 
     def save(self) -> None:
         """Save all that the training needs to resume."""
@@ -223,13 +220,12 @@ class PackTraining:
         names = dense[0] if dense else {}
         stacked = {name: np.stack([arrays[name] for arrays in dense], axis=1) for name in names}
         loss, accuracy = np.stack(self.curves, axis=1).transpose(0, 2, 1)
-        dims = ("run", "iteration")
-        variables = {
-            "train_loss": (dims, loss, {"units": "1"}),
-            "train_accuracy": (dims, accuracy, {"units": "%"}),
-        }
-        return Trained(
-            (final, {**about, "iterations": [self.total]}),
-            (stacked, {**about, "iterations": self.checkpoints}),
-            xr.Dataset(variables, {"run": as_strings(runs), "iteration": self.shown}),
+        curves = xr.Dataset(
+            {
+                "train_loss": (("run", "iteration"), loss, {"units": "1"}),
+                "train_accuracy": (("run", "iteration"), accuracy, {"units": "%"}),
+            },
+            {"run": as_strings(runs), "iteration": self.shown},
         )
+        weights = final, {**about, "iterations": [self.total]}
+        return Trained(weights, (stacked, {**about, "iterations": self.checkpoints}), curves)

@@ -1,7 +1,9 @@
 """Schedules: the learning rate of each step, and the steps at which something is recorded."""
 
 import functools
+import itertools
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -43,11 +45,9 @@ def _cosine(lr: float, total: int) -> np.ndarray:
 
     That is how torch's CosineAnnealingLR computes them, to the same bits.
     """
-    rates = [lr]
-    for step in range(1, total):
-        now, before = (1 + math.cos(math.pi * t / total) for t in (step, step - 1))
-        rates.append(now / before * rates[-1])
-    return np.array(rates)
+    heights = (1 + math.cos(math.pi * step / total) for step in range(total))
+    falls = (now / before for before, now in itertools.pairwise(heights))
+    return np.array([*itertools.accumulate(falls, operator.mul, initial=lr)])
 
 
 def _factors(training: Mapping[str, Any], total: int, step: np.ndarray) -> np.ndarray:
