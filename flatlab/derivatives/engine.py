@@ -13,7 +13,7 @@ from flatlab.derivatives.guard import MeasureError, check_mode
 from flatlab.derivatives.layers import MATRICES
 from flatlab.derivatives.parameters import ParameterSquares, by_sample, cat, squared_norm
 from flatlab.derivatives.probe import Findings, probe, run
-from flatlab.derivatives.record import Use, recorded, rows_of_jacobian
+from flatlab.derivatives.record import recorded, rows_of_jacobian
 from flatlab.derivatives.spectra import products, refine, singular_values
 
 CHUNK_BYTES = {"cpu": 2**25, "cuda": 2**33}
@@ -136,8 +136,7 @@ def _chunk(
     """The derivatives on a few samples."""
     samples = len(inputs)
     inputs = inputs.detach().clone().requires_grad_()
-    uses: list[Use] = []
-    with recorded(found.modules, uses, total=total, graft_inputs=True):
+    with recorded(found.modules, total=total, graft_inputs=True) as uses:
         outputs = run(model, inputs)
     matrices = [use for use in uses if isinstance(use.module, MATRICES)]
     edges = [*(use.out for use in uses), *(use.into for use in matrices)]

@@ -17,12 +17,12 @@ from flatlab.derivatives.record import Use
 from flatlab.derivatives.spectra import block
 
 MATRICES = (nn.Linear, *CONVOLUTIONS)
-NORMALIZATIONS = (
+RULED = (
+    *MATRICES,
     *(nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm),
     *(nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d),
     *(nn.LayerNorm, nn.GroupNorm),
 )
-RULED = (*MATRICES, *NORMALIZATIONS)
 
 
 def base_of(module: nn.Module) -> Any:

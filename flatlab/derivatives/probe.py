@@ -58,13 +58,9 @@ def probe(model: nn.Module, inputs: Tensor) -> Findings:
         for name, module in model.named_modules()
         if isinstance(module, RULED) and isinstance(getattr(module, "weight", None), Tensor)
     }
-    uses: list[Use] = []
-    with recorded(modules, uses, check=_follows_its_rule):
+    with recorded(modules, check=_follows_its_rule) as uses:
         outputs = run(model, two)
-    _check_outputs(outputs, two)
-    known = all(map(_keeps_samples_apart, model.modules()))
-    if not known:
-        _check_repeats(model, two, outputs)
+    known = _checked(model, two, outputs)
     parameters = dict(model.named_parameters())
     finite = all(is_finite(tensor) for tensor in (outputs, *parameters.values()))
     reasons = [""] * len(uses) if known or not finite else _first_sample_alone(outputs, two, uses)
@@ -79,9 +75,8 @@ def probe(model: nn.Module, inputs: Tensor) -> Findings:
     in_graph = _uses_in_graph(outputs)
     covered = _covered(kept, in_graph)
     unused = {name for name, p in parameters.items() if not in_graph[id(p)]}
-    for name, module in modules.items():
-        if isinstance(module, MATRICES) and name not in layers and name not in excluded:
-            excluded[name] = "it is not called as a module"
+    uncalled = [name for name in modules if name not in {*layers, *excluded}]
+    excluded |= dict.fromkeys(uncalled, "it is not called as a module")
     trainable = [name for name, parameter in parameters.items() if parameter.requires_grad]
     return Findings(
         layers=layers,
@@ -103,11 +98,8 @@ def check(model: nn.Module, inputs: Tensor) -> None:
     check_mode(model)
     two = _two(inputs)
     outputs = run(model, two.clone())
-    _check_outputs(outputs, two)
-    if not all(map(_keeps_samples_apart, model.modules())):
-        _check_repeats(model, two.clone(), outputs)
-        if is_finite(outputs):
-            _first_sample_alone(outputs, two, [])
+    if not _checked(model, two.clone(), outputs) and is_finite(outputs):
+        _first_sample_alone(outputs, two, [])
 
 
 def is_finite(tensor: Tensor) -> bool:
@@ -132,15 +124,8 @@ def _two(inputs: Tensor) -> Tensor:
     return two.detach().clone().requires_grad_()
 
 
-def _check_repeats(model: nn.Module, two: Tensor, outputs: Tensor) -> None:
-    if not _equal(outputs, run(model, two)):
-        raise MeasureError(
-            "two passes of the network differ: it draws at random; call model.eval(), and pass "
-            "training=self.training to functional dropout"
-        )
-
-
-def _check_outputs(outputs: object, inputs: Tensor) -> None:
+def _checked(model: nn.Module, inputs: Tensor, outputs: object) -> bool:
+    """Whether all modules are known to keep samples apart; refuses outputs of no use."""
     shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
     if not isinstance(outputs, Tensor) or outputs.ndim != 2 or len(outputs) != len(inputs):
         raise MeasureError(
@@ -149,6 +134,13 @@ def _check_outputs(outputs: object, inputs: Tensor) -> None:
         )
     if not outputs.requires_grad:
         raise MeasureError(NOT_CONNECTED)
+    known = all(map(_keeps_samples_apart, model.modules()))
+    if not known and not _equal(outputs, run(model, inputs)):
+        raise MeasureError(
+            "two passes of the network differ: it draws at random; call model.eval(), and pass "
+            "training=self.training to functional dropout"
+        )
+    return known
 
 
 def _equal(first: Tensor, second: Tensor) -> bool:

@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -34,13 +35,12 @@ class Use:
 @contextmanager
 def recorded(
     modules: Mapping[str, nn.Module],
-    uses: list[Use],
     *,
     total: bool = False,
     graft_inputs: bool = False,
     check: Callable[[nn.Module, Tensor, Tensor], bool] | None = None,
-) -> Iterator[None]:
-    """Append each use of these modules to `uses` while the context lasts.
+) -> Iterator[list[Use]]:
+    """A list to which each use of these modules is appended while the context lasts.
 
     A layer is given a copy of its input: derivatives with respect to the copy are those through
     this layer alone, and later in-place changes of the original do not matter. The edge of the
@@ -49,6 +49,7 @@ def recorded(
     graft_inputs: use our own input gradient of convolutions if there is one.
     check: from a module, its input and its output to whether its forward is the expected one.
     """
+    uses: list[Use] = []
     copies: dict[nn.Module, tuple[Tensor, GradientEdge]] = {}
 
     def before(module: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -58,23 +59,20 @@ def recorded(
         copies[module] = copy, get_gradient_edge(source if total else copy)
         return (copy, *rest), ({} if not arguments else named)
 
-    def after(name: str) -> Any:
-        def hook(module: nn.Module, arguments: Any, output: Tensor) -> Tensor | None:
-            copy, into = copies.pop(module)
-            grafted = graft(module, copy, output) if graft_inputs else None
-            output = output if grafted is None else grafted
-            x, out = copy.detach(), get_gradient_edge(output)
-            plain = check(module, x, output) if check else True
-            uses.append(Use(name, module, x, into, out, output.numel(), plain))
-            return grafted
-
-        return hook
+    def after(name: str, module: nn.Module, arguments: Any, output: Tensor) -> Tensor | None:
+        copy, into = copies.pop(module)
+        grafted = graft(module, copy, output) if graft_inputs else None
+        output = output if grafted is None else grafted
+        x, out = copy.detach(), get_gradient_edge(output)
+        plain = check(module, x, output) if check else True
+        uses.append(Use(name, module, x, into, out, output.numel(), plain))
+        return grafted
 
     with ExitStack() as handles:
         for name, module in modules.items():
             handles.enter_context(module.register_forward_pre_hook(before, with_kwargs=True))
-            handles.enter_context(module.register_forward_hook(after(name)))
-        yield
+            handles.enter_context(module.register_forward_hook(partial(after, name)))
+        yield uses
 
 
 def rows_of_jacobian(outputs: Tensor, edges: list[GradientEdge]) -> list[Tensor]:

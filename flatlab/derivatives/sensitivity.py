@@ -1,8 +1,8 @@
 """How much outputs can change with the input: ||J||_2 of each sample without forming J.
 
-For networks with so many outputs and inputs that the Gram matrix of J is infeasible. Two ways: a
-Krylov iteration, which bounds its own error, and the ascent of chen2026, whose result, the slope of
-a secant, is another quantity and can exceed the norm.
+For networks with so many outputs and inputs that the Gram matrix of J is infeasible: a Krylov
+iteration, which bounds its own error, and the ascent of chen2026, whose slope of a secant is
+another quantity and can exceed the norm.
 """
 
 from collections.abc import Callable

@@ -10,6 +10,7 @@ the framework's own. `fold` and `unfold` convert between the two.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -53,9 +54,8 @@ def chain(layers: Sequence[Layer]) -> Layer:
             # Below the lowest layer with parameters only the gradient of the input is computed.
             last = 0 if wanted else lowest
             result: list[Tensor] = []
-            flowing: Tensor | None = gradient
+            flowing: Any = gradient
             for number in range(len(tape) - 1, last - 1, -1):
-                assert flowing is not None
                 flowing, gradients = tape[number](flowing, wanted or number > last)
                 result[:0] = gradients
             return flowing if wanted else None, result

@@ -1,8 +1,4 @@
-"""The order of the data: the same for a seed in every mode and on every device.
-
-Random changes to the inputs, such as augmentation and mixup, belong here: they are to be drawn with
-the order, from the run's seed.
-"""
+"""The order of the data: the same for a seed in every mode and on every device."""
 
 import itertools
 from collections.abc import Iterator, Mapping

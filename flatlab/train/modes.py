@@ -33,7 +33,9 @@ class Loop:
         parameters = [list(model.parameters()) for model in models]
         self.updates = [self.optimizer.reference(each, self.training) for each in parameters]
         self.left = list(range(len(models)))
-        self.random = generator_of(split.device)
+        self.random = torch.default_generator
+        if split.device.type == "cuda":
+            self.random = torch.cuda.default_generators[split.device.index or 0]
         seeded = (torch.Generator(split.device).manual_seed(seed) for seed in settings["seeds"])
         self.drawn = [generator.get_state() for generator in seeded]
 
@@ -138,14 +140,6 @@ class Stacks:
 
     def finite(self) -> list[bool]:
         return [good for group in self.groups for good in group.whole().finite()]
-
-
-def generator_of(device: torch.device) -> torch.Generator:
-    """The generator that layers draw from on a device."""
-    if device.type == "cpu":
-        return torch.default_generator
-    torch.cuda.init()
-    return torch.cuda.default_generators[device.index or 0]
 
 
 Networks = Loop | Stacks

@@ -84,12 +84,12 @@ class Group:
     def whole(self) -> Stack:
         """The stack of all runs, each in its present state."""
         if self._outdated:
-            self._outdated = False
+            self._outdated, states = False, self.resting
             if self.working is not self._all:
-                for number, member in enumerate(self.members):
-                    self._all.write(member, self.working.read(number))
-            for member, state in self.resting.items():
-                self._all.write(member, state)
+                moved = {run: self.working.read(n) for n, run in enumerate(self.members)}
+                states = moved | self.resting
+            for run, state in states.items():
+                self._all.write(run, state)
         return self._all
 
 
@@ -117,13 +117,12 @@ class Stack:
         return self.runs
 
     def load(self, order: Tensor, rates: Tensor) -> None:
-        shared = not isinstance(self.training["lr"], Mapping)
-        if shared:
+        if not isinstance(self.training["lr"], Mapping):
             rates = rates[:, 0]
         if self.recorded:
             self.recorded.load(order, rates)
         else:
-            given = rates.tolist() if shared else rates.to(self.split.inputs)
+            given = rates.tolist() if rates.ndim == 1 else rates.to(self.split.inputs)
             self.steps = zip(order, given, strict=True)
 
     def step(self) -> None:
