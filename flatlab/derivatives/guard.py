@@ -16,8 +16,7 @@ class MeasureError(RuntimeError):
 def undisturbed(model: nn.Module) -> Iterator[None]:
     """Leave buffers, random generators and flags as they were, even after an error.
 
-    Inside, gradients are on, autocast is off and float32 products have full precision (no TF32, no
-    bfloat16).
+    Inside, gradients are on, autocast is off and float32 products have full precision.
     """
     buffers = [
         (module, name, buffer, buffer.detach().clone())

@@ -76,8 +76,7 @@ class Loop:
     def forward(self, inputs: Tensor) -> Tensor:
         """Outputs (runs, samples, outputs) in evaluation mode; inputs (runs or 1, samples, ...)."""
         sets = inputs.expand(len(self.models), *inputs.shape[1:])
-        pairs = zip(self.models, sets, strict=True)
-        outputs = torch.stack([model.eval()(given) for model, given in pairs])
+        outputs = torch.stack([model.eval()(x) for model, x in zip(self.models, sets, strict=True)])
         for model in self.models:
             model.train()
         return outputs
