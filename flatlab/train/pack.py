@@ -55,7 +55,7 @@ class PackTraining:
         """Runs that take no more steps: why, and since which step."""
         self.curves: list[np.ndarray] = []  # at each of `shown`: (loss or accuracy, run)
         self.tested: list[np.ndarray] = []  # the same, where the rule to stop was tested
-        self._resume()
+        self.resume()
         seeds = list(settings["seeds"])
         self.order = minibatches(seeds, len(split), self.training, start=self.iteration)
         self.most = chunk_steps(len(seeds), len(split), self.training)
@@ -189,7 +189,7 @@ class PackTraining:
         about = {"iteration": self.iteration, "handled": self.handled, "standing": standing}
         self.keeper.save("state", {**self._states(), **arrays}, about)
 
-    def _resume(self) -> None:
+    def resume(self) -> None:
         """Continue from the saved state, if there is one."""
         saved = self.keeper.load("state")
         if saved is None:
