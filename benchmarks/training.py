@@ -29,7 +29,7 @@ from flatlab.networks import build
 from flatlab.plan.registry import mode_of
 from flatlab.splits import Split, prepare
 from flatlab.train.conditions import arithmetic
-from flatlab.train.initializations import initialize
+from flatlab.train.initializations import draw
 from flatlab.train.pack import PackTraining
 
 Settings = dict[str, Any]
@@ -117,7 +117,7 @@ def networks(settings: Mapping[str, Any], split: Split) -> list[nn.Sequential]:
     shape, outputs = tuple(split.inputs.shape[1:]), split.targets.shape[1]
     models = [build(settings["network"], shape, outputs) for _ in settings["seeds"]]
     for model, seed in zip(models, settings["seeds"], strict=True):
-        initialize(model, settings["network"]["initialization"], seed)
+        draw(model, settings["network"]["initialization"], seed)
     return [model.to(split.inputs.device, split.inputs.dtype) for model in models]
 
 

@@ -8,12 +8,11 @@ path through layer l alone, and Gamma^l = df/dz^l.
 respect to the inputs and outputs of layers, never to weights. Gradients with respect to weights
 follow from those: of a linear layer it is Gamma^l x^l^T.
 
-`probe` first finds out, on two samples, what the rules cover, and refuses networks for which no
-exact result is possible; `layers` has the rules, `generic` handles what they do not cover,
-`parameters` adds up both, `norms` has the norms of weights.
+`probe` first finds out, on two samples, what the rules in `layers` cover, and refuses networks for
+which no exact result is possible; `record` handles parameters that the rules do not cover.
 """
 
-from flatlab.derivatives.engine import Derivatives, Layer, derivatives, sharpness
+from flatlab.derivatives.engine import Derivatives, Layer, derivatives
 from flatlab.derivatives.guard import MeasureError
 
-__all__ = ["Derivatives", "Layer", "MeasureError", "derivatives", "sharpness"]
+__all__ = ["Derivatives", "Layer", "MeasureError", "derivatives"]

@@ -3,17 +3,17 @@
 from math import prod
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
-Convolution = nn.Conv1d | nn.Conv2d | nn.Conv3d
 FEW_CHANNELS = 4
 BLOCK = 2
 
 
-def patches(x: Tensor, layer: Convolution) -> Tensor:
+def patches(x: Tensor, layer: Any) -> Tensor:
     """The inputs that each output position sees: (rows, groups, D, positions).
 
     x: (rows, channels, ...).  D = channels per group x size of the kernel, ordered as in
@@ -28,30 +28,24 @@ def patches(x: Tensor, layer: Convolution) -> Tensor:
     return windows.reshape(len(x), layer.groups, -1, prod(positions))
 
 
-def padded(x: Tensor, layer: Convolution) -> Tensor:
+def padded(x: Tensor, layer: Any) -> Tensor:
     """The input with its padding, so that the convolution itself needs none."""
     both: list[int] = layer._reversed_padding_repeated_twice  # for every mode, "same" included
     mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
     return F.pad(x, both, mode=mode) if any(both) else x
 
 
-def has_own_input_gradient(layer: nn.Module, x: Tensor) -> bool:
-    """Whether `graft` applies: two dimensions, padding with zeros, on a CPU."""
-    return (
-        type(layer) is nn.Conv2d
-        and x.device.type == "cpu"
-        and x.ndim == 4
-        and layer.padding_mode == "zeros"
-        and not isinstance(layer.padding, str)
-    )
-
-
-def graft(layer: nn.Module, x: Tensor, output: Tensor) -> Tensor:
+def graft(layer: nn.Module, x: Tensor, output: Tensor) -> Tensor | None:
     """The output of a convolution, with a faster gradient with respect to its input than torch's.
 
     torch's gradient of a convolution, batched over outputs, allocates an input of that size; and
-    with few input channels CPU libraries waste most of their work.
+    with few input channels CPU libraries waste most of their work. None unless the layer has two
+    dimensions, is padded with zeros and computes on a CPU.
     """
+    if type(layer) is not nn.Conv2d or x.device.type != "cpu" or x.ndim != 4:
+        return None
+    if layer.padding_mode != "zeros" or isinstance(layer.padding, str):
+        return None
     return _Graft.apply(x, output.detach(), layer)
 
 
@@ -95,9 +89,8 @@ def _in_blocks(gradient: Tensor, layer: Any, size: torch.Size) -> Tensor:
     channels, outputs, *kernel = flipped.shape
     wide = [k + BLOCK - 1 for k in kernel]
     kernels = flipped.new_zeros(channels, BLOCK, BLOCK, outputs, *wide)
-    for i in range(BLOCK):
-        for j in range(BLOCK):
-            kernels[:, i, j, :, i : i + kernel[0], j : j + kernel[1]] = flipped
+    for i, j in np.ndindex(BLOCK, BLOCK):
+        kernels[:, i, j, :, i : i + kernel[0], j : j + kernel[1]] = flipped
     border = [k - 1 - p for k, p in zip(kernel, layer.padding, strict=True)]
     missing = [-width % BLOCK for width in size]
     if any(missing):

@@ -3,12 +3,16 @@
 With f the outputs of a network, l the loss of one sample and means over the samples, the Hessian is
 H = d^2 mean l(f(x)) / dtheta^2, and its Gauss-Newton part G = mean J^T (d^2 l / df^2) J, where
 J = df/dtheta; for a loss that is a sum, the means are sums. theta is the vector of all parameters
-that require gradients.
+that require gradients. The largest eigenvalue of such a map follows from its products.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 
+import numpy as np
+import scipy.linalg
 import torch
 from torch import Tensor, nn
 
@@ -18,23 +22,26 @@ from flatlab.losses import Loss
 Product = Callable[[Tensor], Tensor]
 Batches = Sequence[tuple[Tensor, Tensor]]
 
+RESIDUAL = 1e-4
+"""Where the iteration stops, relative to the eigenvalue. The error is at most that, and about its
+square if the next eigenvalue is not close."""
+FEWEST, MOST = 8, 200
+"""Products. The residual can be small at a smaller eigenvalue at first, because a random start has
+only a small component along the largest one."""
+
 
 @contextmanager
 def batch_norm(model: nn.Module, mode: str) -> Iterator[None]:
     """Let batch norm use the statistics of the batch (`train`) or the running ones (`eval`)."""
-    modules = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
-    before = [module.training for module in modules]
-    try:
-        for module in modules:
-            module.train(mode == "train")
+    with ExitStack() as undo:
+        for module in model.modules():
+            if isinstance(module, nn.modules.batchnorm._BatchNorm):
+                undo.callback(module.train, module.training)
+                module.train(mode == "train")
         yield
-    finally:
-        for module, training in zip(modules, before, strict=True):
-            module.train(training)
 
 
 def trainable(model: nn.Module) -> list[nn.Parameter]:
-    """theta."""
     return [parameter for parameter in model.parameters() if parameter.requires_grad]
 
 
@@ -56,19 +63,17 @@ def hessian_product(model: nn.Module, batches: Batches, loss: Loss) -> Product:
 
 
 def gauss_newton_product(model: nn.Module, batches: Batches, loss: Loss) -> Product:
-    """v -> G v, by J v, the second derivative of the loss, and J^T. Arguments as above."""
+    """v -> G v, by J v, the second derivative of the loss, and J^T."""
     theta, samples = trainable(model), sum(len(inputs) for inputs, _ in batches)
 
     def linearized(inputs: Tensor, targets: Tensor) -> tuple[Tensor, ...]:
         outputs = run(model, inputs)
         weights = torch.zeros_like(outputs, requires_grad=True)
-        back = torch.autograd.grad(
-            outputs, theta, weights, create_graph=True, materialize_grads=True
-        )
-        return outputs, weights, *back
+        flags = {"create_graph": True, "materialize_grads": True}
+        return outputs, weights, *torch.autograd.grad(outputs, theta, weights, **flags)
 
     def product(kept: tuple[Tensor, ...], vector: Tensor) -> Tensor:
-        outputs, weights, back = kept[0], kept[1], kept[2:]
+        outputs, weights, *back = kept
         # J^T w is linear in w, and its derivative with respect to w along v is J v
         forward = _pulled_back(back, [weights], _split(vector, theta)).view_as(outputs)
         curved = loss.hessian_product(outputs.detach(), forward) * loss.share(1, samples)
@@ -88,10 +93,8 @@ def _summed(
     def total(vector: Tensor) -> Tensor:
         if kept is not None:
             return product(kept, vector)
-        result = torch.zeros_like(vector)
-        for inputs, targets in batches:
-            result += product(prepare(inputs, targets), vector)
-        return result
+        parts = (product(prepare(*batch), vector) for batch in batches)
+        return sum(parts, start=torch.zeros_like(vector))
 
     return total
 
@@ -111,3 +114,51 @@ def _pulled_back(
 def _split(vector: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
     parts = vector.split([tensor.numel() for tensor in like])
     return [part.view_as(tensor) for part, tensor in zip(parts, like, strict=True)]
+
+
+@dataclass(frozen=True)
+class Largest:
+    """value: the algebraically largest eigenvalue, not the one with the largest modulus.
+
+    residual: ||A v - value v|| / |value| for the unit vector v that was found.  products: how many
+    were computed.  converged: whether the residual is small enough or the space is exhausted.
+    """
+
+    value: float
+    residual: float
+    products: int
+    converged: bool
+
+
+def largest_eigenvalue(
+    product: Product, start: Tensor, residual: float = RESIDUAL, most: int = MOST
+) -> Largest:
+    """By Lanczos' method with full reorthogonalization; NaN if a product is not finite.
+
+    product: v -> A v, A symmetric.  start: (n), not orthogonal to the eigenvector.
+    """
+    vectors = [start / torch.linalg.vector_norm(start)]
+    diagonal: list[float] = []
+    beside: list[float] = []
+    found = Largest(math.nan, math.nan, 0, False)
+    for step in range(1, min(most, len(start)) + 1):
+        image = product(vectors[-1]).clone()
+        diagonal.append(float(image @ vectors[-1]))
+        for _ in range(2):  # the second pass removes what rounding has left
+            for vector in vectors:
+                image -= (image @ vector) * vector
+        rest = float(torch.linalg.vector_norm(image))
+        if not math.isfinite(diagonal[-1] + rest):
+            return Largest(math.nan, math.nan, step, False)
+        values, rotation = scipy.linalg.eigh_tridiagonal(np.array(diagonal), np.array(beside))
+        value, left = float(values[-1]), rest * abs(float(rotation[-1, -1]))
+        relative = left / abs(value) if value else math.inf
+        # Exhausted: the vectors span everything that the map can reach from the start.
+        exhausted = rest <= 10 * torch.finfo(start.dtype).eps * np.abs(values).max()
+        converged = bool(exhausted or (step >= FEWEST and relative <= residual))
+        found = Largest(value, relative if left else 0.0, step, converged)
+        if converged:
+            return found
+        beside.append(rest)
+        vectors.append(image / rest)
+    return found

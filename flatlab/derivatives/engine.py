@@ -13,7 +13,7 @@ from flatlab.derivatives.guard import MeasureError, check_mode
 from flatlab.derivatives.layers import MATRICES
 from flatlab.derivatives.parameters import ParameterSquares, by_sample, cat, squared_norm
 from flatlab.derivatives.probe import Findings, probe, run
-from flatlab.derivatives.record import Use, recorded, rows_of_jacobian
+from flatlab.derivatives.record import recorded, rows_of_jacobian
 from flatlab.derivatives.spectra import products, refine, singular_values
 
 CHUNK_BYTES = {"cpu": 2**25, "cuda": 2**33}
@@ -34,7 +34,7 @@ class Layer:
     """
 
     name: str
-    module: nn.Module
+    module: Any
     x2: Tensor
     gamma2: Tensor
     weight2: Tensor
@@ -55,8 +55,7 @@ class Layer:
     @property
     def weight(self) -> Tensor:
         """(O, D): a kernel has one row for each output channel."""
-        weight: Any = self.module.weight
-        return weight.detach().flatten(1)
+        return self.module.weight.detach().flatten(1)
 
 
 @dataclass(frozen=True)
@@ -98,43 +97,19 @@ def derivatives(
     corrected: also `smallest2`, an eigenproblem of size `positions` for each sample.
     Raises `MeasureError` if no exact result is possible.
     """
-    findings = _checked(model, inputs)
-    size = batch_size or _fitting(findings, inputs)
-    parts = []
-    bar = tqdm(total=len(inputs), unit="sample", disable=not progress, leave=False)
-    for chunk in inputs.split(size):
-        parts.append(_chunk(model, chunk, findings, adaptive, total, corrected))
-        bar.update(len(chunk))
-    bar.close()
-    return parts[0] if len(parts) == 1 else _joined(parts)
-
-
-def sharpness(model: nn.Module, inputs: Tensor, batch_size: int | None = None) -> Tensor:
-    """||df/dtheta||_F^2 of each sample, without derivatives with respect to inputs.
-
-    Arguments and errors are those of `derivatives`.
-    """
-    findings = _checked(model, inputs)
-    parts = []
-    for chunk in inputs.split(batch_size or _fitting(findings, inputs)):
-        uses: list[Use] = []
-        with recorded(findings.modules, uses, graft_inputs=True):
-            outputs = run(model, chunk.detach())
-        rows = rows_of_jacobian(outputs, [use.out for use in uses])
-        out = dict(zip(uses, rows, strict=True))
-        parts.append(ParameterSquares(model, chunk, findings, out, adaptive=False).plain)
-    return torch.cat(parts)
-
-
-def _checked(model: nn.Module, inputs: Tensor) -> Findings:
-    """The findings of the probe; refuses what cannot be measured."""
     if not len(inputs):
         raise MeasureError("there are no samples")
     if not inputs.isfinite().all():
         number = int((~inputs.isfinite()).flatten(1).any(1).nonzero()[0])
         raise MeasureError(f"sample {number} has values that are not finite")
     check_mode(model)
-    return probe(model, inputs)
+    findings = probe(model, inputs)
+    parts = []
+    with tqdm(total=len(inputs), unit="sample", disable=not progress, leave=False) as bar:
+        for chunk in inputs.split(batch_size or _fitting(findings, inputs)):
+            parts.append(_chunk(model, chunk, findings, adaptive, total, corrected))
+            bar.update(len(chunk))
+    return parts[0] if len(parts) == 1 else _joined(parts)
 
 
 def _fitting(findings: Findings, inputs: Tensor) -> int:
@@ -156,47 +131,40 @@ def _fitting(findings: Findings, inputs: Tensor) -> int:
 
 
 def _chunk(
-    model: nn.Module,
-    inputs: Tensor,
-    findings: Findings,
-    adaptive: bool,
-    total: bool,
-    corrected: bool,
+    model: nn.Module, inputs: Tensor, found: Findings, adaptive: bool, total: bool, corrected: bool
 ) -> Derivatives:
     """The derivatives on a few samples."""
     samples = len(inputs)
     inputs = inputs.detach().clone().requires_grad_()
-    uses: list[Use] = []
-    with recorded(findings.modules, uses, total=total, graft_inputs=True):
+    with recorded(found.modules, total=total, graft_inputs=True) as uses:
         outputs = run(model, inputs)
     matrices = [use for use in uses if isinstance(use.module, MATRICES)]
     edges = [*(use.out for use in uses), *(use.into for use in matrices)]
-    if not findings.direct:
-        edges.append(get_gradient_edge(inputs))
+    edges += [] if found.direct else [get_gradient_edge(inputs)]
     rows = rows_of_jacobian(outputs, edges)
     out, rows = dict(zip(uses, rows, strict=False)), rows[len(uses) :]
     with torch.no_grad():
-        squares = ParameterSquares(model, inputs.detach(), findings, out, adaptive, corrected)
+        squares = ParameterSquares(model, inputs.detach(), found, out, adaptive, corrected)
         into = {use: by_sample(row, samples) for use, row in zip(matrices, rows, strict=False)}
-        by_layer = [[use for use in matrices if use.name == name] for name in findings.layers]
+        by_layer = [[use for use in matrices if use.name == name] for name in found.layers]
         jacobians = [cat([into[use] for use in own], 2) for own in by_layer]
         x = [cat([use.x.reshape(samples, -1) for use in own], 1) for own in by_layer]
-        if not findings.direct:
+        if not found.direct:
             jacobians.append(by_sample(rows[-1], samples))
             x.append(inputs.detach().flatten(1))
-        whole = 0 if findings.direct else len(jacobians) - 1  # where J is
+        whole = 0 if found.direct else len(jacobians) - 1  # where J is
         maps, along2 = _maps(jacobians, x, whole)
         layers = [
             Layer(
                 name=name,
                 module=own[0].module,
-                output_positions=own[0].numbers // (samples * own[0].channels),
-                elsewhere=f"{name}.weight" in findings.generic,
+                output_positions=own[0].numbers // (samples * len(own[0].module.weight)),
+                elsewhere=f"{name}.weight" in found.generic,
                 input_shape=tuple(own[0].x.shape[1:]),
                 **of_map,
                 **squares.layers[name],
             )
-            for name, own, of_map in zip(findings.layers, by_layer, maps, strict=False)
+            for name, own, of_map in zip(found.layers, by_layer, maps, strict=False)
         ]
     return Derivatives(
         outputs=outputs.detach(),
@@ -204,7 +172,7 @@ def _chunk(
         adaptive=squares.adaptive,
         along2=along2,
         layers=layers,
-        findings=findings,
+        findings=found,
         **maps[whole],
     )
 
@@ -213,26 +181,23 @@ def _maps(
     jacobians: list[Tensor], x: list[Tensor], whole: int
 ) -> tuple[list[dict[str, Any]], Tensor]:
     """The common fields of both records for each Jacobian, and ||J x||^2 for one of them."""
-    grams, scaled2, along2 = zip(
-        *(products(each, x[k], k == whole) for k, each in enumerate(jacobians)), strict=True
-    )
+    found = [products(each, x[k], k == whole) for k, each in enumerate(jacobians)]
+    grams, scaled2, along2 = zip(*found, strict=True)
     singular = map(refine, singular_values(torch.stack(grams)), jacobians)
-    numbers = zip(
-        (squared_norm(each.double()) for each in x), singular, grams, scaled2, strict=True
-    )
-    names = "x2", "singular", "gram", "scaled2"
-    return [dict(zip(names, each, strict=True)) for each in numbers], along2[whole]
+    x2 = (squared_norm(each.double()) for each in x)
+    names, numbers = ("x2", "singular", "gram", "scaled2"), (x2, singular, grams, scaled2)
+    return [dict(zip(names, each, strict=True)) for each in zip(*numbers, strict=True)], along2[
+        whole
+    ]
 
 
 def _joined(parts: list[Derivatives]) -> Derivatives:
     """The batches one after the other."""
 
-    def join(records: list[Any]) -> dict[str, Any]:
+    def join(*records: Any) -> dict[str, Any]:
         values = {name: [vars(record)[name] for record in records] for name in vars(records[0])}
-        return {
-            name: torch.cat(each) if isinstance(each[0], Tensor) else each[0]
-            for name, each in values.items()
-        }
+        tensors = {name: torch.cat(v) for name, v in values.items() if isinstance(v[0], Tensor)}
+        return {**vars(records[0]), **tensors}
 
-    layers = [Layer(**join(list(same))) for same in zip(*(p.layers for p in parts), strict=True)]
-    return Derivatives(**{**join(parts), "layers": layers})
+    layers = [Layer(**join(*same)) for same in zip(*(p.layers for p in parts), strict=True)]
+    return Derivatives(**{**join(*parts), "layers": layers})

@@ -16,8 +16,7 @@ class MeasureError(RuntimeError):
 def undisturbed(model: nn.Module) -> Iterator[None]:
     """Leave buffers, random generators and flags as they were, even after an error.
 
-    Inside, gradients are on, autocast is off and float32 products have full precision (no TF32, no
-    bfloat16).
+    Inside, gradients are on, autocast is off and float32 products have full precision.
     """
     buffers = [
         (module, name, buffer, buffer.detach().clone())
@@ -51,22 +50,18 @@ def full_precision() -> Iterator[None]:
     torch has an old and a new set of flags and may raise an error if a program mixes them: the old
     ones are set if they can be read, then whatever the new ones still allow is turned off.
     """
-    undo: list[tuple[Any, str, Any]] = []
-
-    def set_to(holder: Any, name: str, value: Any) -> None:
-        undo.append((holder, name, getattr(holder, name)))
-        setattr(holder, name, value)
-
     backends: Any = torch.backends
-    try:
-        matmul = torch.get_float32_matmul_precision()
-    except RuntimeError:
-        matmul = None
-    if matmul == "highest":  # setting it again would count as a use of the old flags
-        matmul = None
-    try:
-        if matmul is not None:
-            torch.set_float32_matmul_precision("highest")
+    with ExitStack() as undo:
+
+        def set_to(holder: Any, name: str, value: Any) -> None:
+            undo.callback(setattr, holder, name, getattr(holder, name))
+            setattr(holder, name, value)
+
+        with suppress(RuntimeError):
+            matmul = torch.get_float32_matmul_precision()
+            if matmul != "highest":  # setting it again would count as a use of the old flags
+                undo.callback(torch.set_float32_matmul_precision, matmul)
+                torch.set_float32_matmul_precision("highest")
         with suppress(RuntimeError):
             set_to(backends.cudnn, "allow_tf32", False)
         on_gpu = backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn
@@ -75,11 +70,6 @@ def full_precision() -> Iterator[None]:
             if kind.fp32_precision not in ("none", "ieee"):
                 set_to(kind, "fp32_precision", "ieee")
         yield
-    finally:
-        for holder, name, value in reversed(undo):
-            setattr(holder, name, value)
-        if matmul is not None:
-            torch.set_float32_matmul_precision(matmul)
 
 
 def check_mode(model: nn.Module) -> None:

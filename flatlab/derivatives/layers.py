@@ -5,30 +5,29 @@ inputs and Gamma_k (O, positions) the derivatives of output k, the gradient is G
 fully connected layer has one position; with sequences, images and repeated uses it has several.
 """
 
+import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from flatlab.derivatives.blocks import block
-from flatlab.derivatives.convolution import CONVOLUTIONS, Convolution, patches
+from flatlab.derivatives.convolution import CONVOLUTIONS, patches
 from flatlab.derivatives.record import Use
+from flatlab.derivatives.spectra import block
 
 MATRICES = (nn.Linear, *CONVOLUTIONS)
-NORMALIZATIONS = (
+RULED = (
+    *MATRICES,
     *(nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm),
     *(nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d),
     *(nn.LayerNorm, nn.GroupNorm),
 )
-RULED = (*MATRICES, *NORMALIZATIONS)
 
 
-def plain_forward(module: nn.Module, x: Tensor) -> Tensor:
-    """What a module computes according to its rule, whatever forward a subclass defines."""
-    base = next(kind for kind in RULED if isinstance(module, kind))
-    return base.forward(module, x)  # type: ignore[arg-type]
+def base_of(module: nn.Module) -> Any:
+    """The class whose rule applies to a module, whatever forward its own class defines."""
+    return next(kind for kind in RULED if isinstance(module, kind))
 
 
 def columns(use: Use, gamma: Tensor, samples: int) -> tuple[Tensor, Tensor]:
@@ -41,11 +40,10 @@ def columns(use: Use, gamma: Tensor, samples: int) -> tuple[Tensor, Tensor]:
         u = use.x.reshape(samples, 1, -1, use.x.shape[-1]).transpose(2, 3)
         g = gamma.reshape(outputs, samples, -1, gamma.shape[-1]).permute(1, 0, 3, 2)
         return u, g[:, None]
-    layer: Convolution = use.module  # type: ignore[assignment]
-    each = len(use.x) // samples  # rows of one sample
-    u = patches(use.x, layer)
+    groups, each = use.module.groups, len(use.x) // samples  # rows of one sample
+    u = patches(use.x, use.module)
     u = u.reshape(samples, each, *u.shape[1:]).permute(0, 2, 3, 1, 4).flatten(3)
-    g = gamma.reshape(outputs, samples, each, layer.groups, gamma.shape[2] // layer.groups, -1)
+    g = gamma.reshape(outputs, samples, each, groups, gamma.shape[2] // groups, -1)
     return u, g.permute(1, 3, 0, 4, 2, 5).flatten(4)
 
 
@@ -86,8 +84,7 @@ def weight_squares(u: Tensor, g: Tensor, weight: Tensor, adaptive: bool) -> Squa
 def _outer(u: Tensor, g: Tensor, squared: Tensor | None) -> Squares:
     """One position: the gradients are outer products."""
     g2, u2 = g.square().sum(2), u.square()  # (samples, groups, O), (samples, groups, D)
-    by_group = g2.sum(2)
-    adaptive = None
+    by_group, adaptive = g2.sum(2), None
     if squared is not None:
         products = torch.matmul(g2.transpose(0, 1), squared).transpose(0, 1)
         adaptive = (products * u2).sum((1, 2))
@@ -160,37 +157,18 @@ def _pairs(u: Tensor, g: Tensor, squared: Tensor) -> Tensor:
     return (of_g * of_u.view(out, samples, -1).transpose(0, 1)).sum((1, 2)).clamp_(min=0)
 
 
-def bias_gradient(use: Use, gamma: Tensor, samples: int) -> Tensor:
-    """df_k/db for each sample: (N, samples, O)."""
-    channel = -1 if isinstance(use.module, nn.Linear) else 2
-    moved = gamma.movedim(channel, -1)
-    return moved.reshape(len(gamma), samples, -1, moved.shape[-1]).sum(2)
-
-
-def normalization_gradients(use: Use, gamma: Tensor, samples: int) -> tuple[Tensor, Tensor]:
-    """df_k/dweight and df_k/dbias of a normalization for each sample: (N, samples, numbers)."""
-    module = use.module
-    normalized = normalize(module, use.x)
-    if isinstance(module, nn.LayerNorm):
-        numbers = module.weight.numel()
-        shape = len(gamma), samples, -1, numbers
-        g = gamma.reshape(shape)
-        x = normalized.reshape(shape[1:])
-    else:
-        g = gamma.movedim(2, -1)
-        g = g.reshape(len(gamma), samples, -1, g.shape[-1])
-        x = normalized.movedim(1, -1).reshape(samples, -1, g.shape[-1])
-    return (g * x).sum(2), g.sum(2)
-
-
-def normalize(module: Any, x: Tensor) -> Tensor:
-    """The output of a normalization before its weight and bias are applied."""
-    if isinstance(module, nn.LayerNorm):
-        return F.layer_norm(x, module.normalized_shape, None, None, module.eps)
-    if isinstance(module, nn.GroupNorm):
-        return F.group_norm(x, module.num_groups, None, None, module.eps)
-    mean, variance = module.running_mean, module.running_var
-    if isinstance(module, nn.modules.instancenorm._InstanceNorm):
-        own = module.training or not module.track_running_stats
-        return F.instance_norm(x, mean, variance, None, None, own, 0.0, module.eps)
-    return F.batch_norm(x, mean, variance, None, None, False, 0.0, module.eps)
+def vector_gradients(use: Use, gamma: Tensor, samples: int) -> dict[str, Tensor]:
+    """df_k/dbias, and of normalizations df_k/dweight, for each sample: (N, samples, numbers)."""
+    matrix, weight = isinstance(use.module, MATRICES), use.module.weight
+    if matrix and use.module.bias is None:
+        return {}
+    channel = -1 if isinstance(use.module, nn.Linear | nn.LayerNorm) else 2
+    numbers = len(weight) if matrix else weight.numel()
+    g = gamma.movedim(channel, -1).reshape(len(gamma), samples, -1, numbers)
+    if matrix:
+        return {"bias": g.sum(2)}
+    bare = copy.copy(use.module)
+    bare._parameters = dict.fromkeys(bare._parameters)
+    normalized = base_of(bare).forward(bare, use.x)
+    x = normalized if channel == -1 else normalized.movedim(1, -1)
+    return {"weight": (g * x.reshape(g.shape[1:])).sum(2), "bias": g.sum(2)}

@@ -48,10 +48,10 @@ def operator_norm(layer: Any, input_shape: tuple[int, ...]) -> float:
     if not weight.isfinite().all():
         return float("nan")
     convolve = {3: F.conv1d, 4: F.conv2d, 5: F.conv3d}[weight.ndim]
+    geometry = layer.stride, 0, layer.dilation, layer.groups
 
     def apply(x: Tensor) -> Tensor:
-        x = padded(x, layer)
-        return convolve(x, weight, None, layer.stride, 0, layer.dilation, layer.groups)
+        return convolve(padded(x, layer), weight, None, *geometry)
 
     with torch.enable_grad():
         x = weight.new_zeros(1, *input_shape).requires_grad_()

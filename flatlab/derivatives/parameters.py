@@ -7,16 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from flatlab.derivatives.generic import generic_squares
-from flatlab.derivatives.layers import (
-    MATRICES,
-    bias_gradient,
-    columns,
-    normalization_gradients,
-    weight_squares,
-)
+from flatlab.derivatives.layers import MATRICES, columns, vector_gradients, weight_squares
 from flatlab.derivatives.probe import Findings
-from flatlab.derivatives.record import Use
+from flatlab.derivatives.record import Use, generic_squares
 from flatlab.derivatives.spectra import safe_svdvals
 
 
@@ -34,7 +27,7 @@ class ParameterSquares:
         findings: Findings,
         out: dict[Use, Tensor],
         adaptive: bool,
-        corrected: bool = False,
+        corrected: bool,
     ) -> None:
         """out: the derivatives with respect to the output of each use, (N, rows, ...)."""
         self.samples, self.out, self.corrected = len(inputs), out, corrected
@@ -45,10 +38,13 @@ class ParameterSquares:
         generic = {id(model.get_parameter(name)) for name in findings.generic}
         trainable = {id(p) for p in model.parameters() if p.requires_grad}
         self._counted = trainable - generic
-        with torch.no_grad():
-            self._add_matrices()
-            self._add_vectors()
-            self._add_generic(model, inputs, findings.generic)
+        self._add_matrices()
+        self._add_vectors()
+        for name, (total, weighted) in generic_squares(model, inputs, findings.generic).items():
+            self._add(total, weighted)
+            layer, _, kind = name.rpartition(".")  # a layer's parameter used elsewhere, too
+            if layer in self.layers and kind in ("weight", "bias"):
+                self.layers[layer][f"{kind}2"] = total
 
     def _add(self, plain: Tensor, adaptive: Tensor | None) -> None:
         self.plain += plain
@@ -65,18 +61,20 @@ class ParameterSquares:
             parts = [columns(use, self.out[use], self.samples) for use in group]
             u, g = (cat(same, -1) for same in zip(*parts, strict=True))
             counted = identity in self._counted
-            weight: Any = group[0].module.weight
-            squares = weight_squares(u, g, weight, self.adaptive is not None and counted)
+            squares = weight_squares(
+                u, g, group[0].module.weight, self.adaptive is not None and counted
+            )
             if counted:
                 self._add(squares.plain, squares.adaptive)
             if squares.rows is not None:
                 self._rows[group[0]] = squares.rows
-            for name in {use.name for use in group}:
-                own = [self.out[use] for use in group if use.name == name]
+            names = [use.name for use in group]
+            for name in set(names):
                 gamma2 = squares.gamma
-                if len(own) < len(group):  # the layer shares its weight with others
-                    parts2 = [squared_norm(by_sample(each, self.samples)) for each in own]
-                    gamma2 = torch.stack(parts2).sum(0)
+                if names.count(name) < len(names):  # the layer shares its weight with others
+                    own = (self.out[use] for use in group if use.name == name)
+                    each2 = [squared_norm(by_sample(each, self.samples)) for each in own]
+                    gamma2 = torch.stack(each2).sum(0)
                 self.layers[name] = {
                     "weight2": squares.plain,
                     "bias2": torch.zeros_like(self.plain),
@@ -87,43 +85,23 @@ class ParameterSquares:
 
     def _add_vectors(self) -> None:
         """Count biases, and the parameters of normalizations."""
-        holders: defaultdict[int, list[tuple[Use, str]]] = defaultdict(list)
-        gradients: dict[tuple[Use, str], Tensor] = {}
+        holders: defaultdict[nn.Parameter, list[tuple[Use, Tensor]]] = defaultdict(list)
         for use, gamma in self.out.items():
-            names = ("bias",) if isinstance(use.module, MATRICES) else ("weight", "bias")
-            if len(names) == 2:
-                both = normalization_gradients(use, gamma, self.samples)
-                gradients |= {(use, name): each for name, each in zip(names, both, strict=True)}
-            for name in names:
-                if getattr(use.module, name) is not None:
-                    holders[id(getattr(use.module, name))].append((use, name))
-        for identity, holding in holders.items():
-            use, name = holding[0]
-            if len(holding) == 1 and use in self._rows:
-                squares = self._rows[use]
+            for name, gradient in vector_gradients(use, gamma, self.samples).items():
+                if (parameter := getattr(use.module, name)) is not None:
+                    holders[parameter].append((use, gradient))
+        for parameter, holding in holders.items():
+            if len(holding) == 1 and holding[0][0] in self._rows:
+                squares = self._rows[holding[0][0]]
             else:
-                gradient = sum(
-                    gradients[key]
-                    if key in gradients
-                    else bias_gradient(key[0], self.out[key[0]], self.samples)
-                    for key in holding
-                )
-                squares = gradient.square().sum(0)  # type: ignore[union-attr]
+                squares = sum((each for _, each in holding), self.plain.new_zeros(()))
+                squares = squares.square().sum(0)
             plain = squares.sum(1)  # of (samples, numbers)
             for user, _ in holding:
                 if user.name in self.layers:
                     self.layers[user.name]["bias2"] = plain
-            if identity in self._counted:
-                parameter = getattr(use.module, name).detach().flatten()
-                self._add(plain, squares @ parameter.square())
-
-    def _add_generic(self, model: nn.Module, inputs: Tensor, names: list[str]) -> None:
-        """Count the parameters that no rule covers."""
-        for name, (plain, adaptive) in generic_squares(model, inputs, names).items():
-            self._add(plain, adaptive)
-            layer, _, kind = name.rpartition(".")  # a layer's parameter used elsewhere, too
-            if layer in self.layers and kind in ("weight", "bias"):
-                self.layers[layer][f"{kind}2"] = plain
+            if id(parameter) in self._counted:
+                self._add(plain, squares @ parameter.detach().flatten().square())
 
 
 def by_sample(rows: Tensor, samples: int) -> Tensor:

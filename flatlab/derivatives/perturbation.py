@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from tqdm import tqdm
 
-from flatlab.derivatives.generic import generic_squares
+from flatlab.derivatives.record import generic_squares
 
 
 def half_squares(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -39,10 +39,8 @@ def loss_changes(
     generator = torch.Generator(inputs.device).manual_seed(seed)
 
     def losses(parameters: dict[str, Tensor]) -> Tensor:
-        parts = [
-            half_squares(functional_call(model, parameters, (x.clone(),)), y) for x, y in chunks
-        ]
-        return torch.cat(parts)
+        pairs = ((functional_call(model, parameters, (x.clone(),)), y) for x, y in chunks)
+        return torch.cat([half_squares(*pair) for pair in pairs])
 
     moved = {name: torch.empty_like(p) for name, p in theta.items()}  # the only copy of weights
     changes = []
@@ -84,13 +82,9 @@ def random_gauss_newton(
         outputs = model(chunk.clone())
         for number in range(probes):
             signs = torch.randint(2, outputs.shape, generator=generator, device=inputs.device)
-            gradients = torch.autograd.grad(
-                outputs,
-                parameters,
-                (2 * signs - 1).to(outputs),
-                retain_graph=number + 1 < probes,
-                materialize_grads=True,
-            )
+            flags = {"retain_graph": number + 1 < probes, "materialize_grads": True}
+            along = (2 * signs - 1).to(outputs)
+            gradients = torch.autograd.grad(outputs, parameters, along, **flags)
             for gradient, parameter in zip(gradients, parameters, strict=True):
                 sums[0, number] += gradient.square().sum(dtype=torch.float64)
                 weighted = (gradient * parameter.detach()).square()

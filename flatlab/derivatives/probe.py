@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import Node, get_gradient_edge
 
 from flatlab.derivatives.guard import MeasureError, check_mode
-from flatlab.derivatives.layers import MATRICES, RULED, plain_forward
+from flatlab.derivatives.layers import MATRICES, RULED, base_of
 from flatlab.derivatives.record import Use, recorded
 
 VIEWS = ("CloneBackward0", "ViewBackward0", "UnsafeViewBackward0")
@@ -19,7 +19,6 @@ POINTWISE = (
     *(nn.Dropout, nn.Dropout2d, nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d),
 )
 """Modules without parameters that are known to keep samples apart."""
-
 
 NOT_CONNECTED = (
     "the outputs are not connected to the inputs by gradients; remove detach and no_grad from the "
@@ -59,22 +58,15 @@ def probe(model: nn.Module, inputs: Tensor) -> Findings:
         for name, module in model.named_modules()
         if isinstance(module, RULED) and isinstance(getattr(module, "weight", None), Tensor)
     }
-    uses: list[Use] = []
-    with recorded(modules, uses, check=_follows_its_rule):
+    with recorded(modules, check=_follows_its_rule) as uses:
         outputs = run(model, two)
-    _check_outputs(outputs, two)
-    known = all(map(_keeps_samples_apart, model.modules()))
-    if not known:
-        _check_repeats(model, two, outputs)
+    known = _checked(model, two, outputs)
     parameters = dict(model.named_parameters())
     finite = all(is_finite(tensor) for tensor in (outputs, *parameters.values()))
     reasons = [""] * len(uses) if known or not finite else _first_sample_alone(outputs, two, uses)
-    excluded: dict[str, str] = {}
-    for use, reason in zip(uses, reasons, strict=True):
-        if reason:
-            excluded[use.name] = reason
-        elif not use.plain:
-            excluded[use.name] = "its forward is not that of its base class"
+    own = ["" if use.plain else "its forward is not that of its base class" for use in uses]
+    found = zip(uses, reasons, own, strict=True)
+    excluded = {use.name: first or second for use, first, second in found if first or second}
     kept = [use for use in uses if use.name not in excluded]
     layers = list(dict.fromkeys(use.name for use in kept if isinstance(use.module, MATRICES)))
     if not layers:
@@ -83,9 +75,8 @@ def probe(model: nn.Module, inputs: Tensor) -> Findings:
     in_graph = _uses_in_graph(outputs)
     covered = _covered(kept, in_graph)
     unused = {name for name, p in parameters.items() if not in_graph[id(p)]}
-    for name, module in modules.items():
-        if isinstance(module, MATRICES) and name not in layers and name not in excluded:
-            excluded[name] = "it is not called as a module"
+    uncalled = [name for name in modules if name not in {*layers, *excluded}]
+    excluded |= dict.fromkeys(uncalled, "it is not called as a module")
     trainable = [name for name, parameter in parameters.items() if parameter.requires_grad]
     return Findings(
         layers=layers,
@@ -107,11 +98,8 @@ def check(model: nn.Module, inputs: Tensor) -> None:
     check_mode(model)
     two = _two(inputs)
     outputs = run(model, two.clone())
-    _check_outputs(outputs, two)
-    if not all(map(_keeps_samples_apart, model.modules())):
-        _check_repeats(model, two.clone(), outputs)
-        if is_finite(outputs):
-            _first_sample_alone(outputs, two, [])
+    if not _checked(model, two.clone(), outputs) and is_finite(outputs):
+        _first_sample_alone(outputs, two, [])
 
 
 def is_finite(tensor: Tensor) -> bool:
@@ -136,15 +124,8 @@ def _two(inputs: Tensor) -> Tensor:
     return two.detach().clone().requires_grad_()
 
 
-def _check_repeats(model: nn.Module, two: Tensor, outputs: Tensor) -> None:
-    if not _equal(outputs, run(model, two)):
-        raise MeasureError(
-            "two passes of the network differ: it draws at random; call model.eval(), and pass "
-            "training=self.training to functional dropout"
-        )
-
-
-def _check_outputs(outputs: object, inputs: Tensor) -> None:
+def _checked(model: nn.Module, inputs: Tensor, outputs: object) -> bool:
+    """Whether all modules are known to keep samples apart; refuses outputs of no use."""
     shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
     if not isinstance(outputs, Tensor) or outputs.ndim != 2 or len(outputs) != len(inputs):
         raise MeasureError(
@@ -153,6 +134,13 @@ def _check_outputs(outputs: object, inputs: Tensor) -> None:
         )
     if not outputs.requires_grad:
         raise MeasureError(NOT_CONNECTED)
+    known = all(map(_keeps_samples_apart, model.modules()))
+    if not known and not _equal(outputs, run(model, inputs)):
+        raise MeasureError(
+            "two passes of the network differ: it draws at random; call model.eval(), and pass "
+            "training=self.training to functional dropout"
+        )
+    return known
 
 
 def _equal(first: Tensor, second: Tensor) -> bool:
@@ -189,7 +177,6 @@ def _first_sample_alone(outputs: Tensor, inputs: Tensor, uses: list[Use]) -> lis
 
 
 def _why_not_apart(use: Use, gradient: Tensor | None) -> str:
-    """gradient: of the first sample's outputs with respect to the layer's output."""
     if gradient is None:
         return "the outputs do not depend on it"
     half, odd = divmod(len(gradient), 2)
@@ -198,11 +185,11 @@ def _why_not_apart(use: Use, gradient: Tensor | None) -> str:
 
 
 def _follows_its_rule(module: nn.Module, x: Tensor, output: Tensor) -> bool:
-    base = next(kind for kind in RULED if isinstance(module, kind))
+    base = base_of(module)
     if type(module).forward is base.forward:
         return True
     with torch.no_grad():
-        expected = plain_forward(module, x)
+        expected = base.forward(module, x)
     return expected.shape == output.shape and _equal(expected, output)
 
 
@@ -212,34 +199,22 @@ def _uses_in_graph(outputs: Tensor) -> Counter[int]:
     seen: set[Node] = set()
     todo = [get_gradient_edge(outputs).node]
     while todo:
-        node = todo.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        for following, _ in node.next_functions:
-            if following is None:
-                continue
-            if (leaf := getattr(following, "variable", None)) is not None:
+        for node, _ in todo.pop().next_functions:
+            if (leaf := getattr(node, "variable", None)) is not None:
                 uses[id(leaf)] += 1
-            else:
-                todo.append(following)
+            elif node is not None and node not in seen:
+                seen.add(node)
+                todo.append(node)
     return uses
 
 
 def _covered(uses: list[Use], in_graph: Counter[int]) -> set[int]:
     """Identities of the parameters that the graph uses just as often as layers with rules do."""
-    by_rules: Counter[int] = Counter()
-    kinds: defaultdict[int, set[bool]] = defaultdict(set)
+    roles: defaultdict[int, list[bool]] = defaultdict(list)  # of each use: is it a matrix?
     for use in uses:
-        for name, parameter in use.module._parameters.items():
-            if parameter is not None:
-                by_rules[id(parameter)] += 1
-                kinds[id(parameter)].add(name == "weight" and isinstance(use.module, MATRICES))
-    return {
-        identity
-        for identity, count in in_graph.items()
-        if by_rules[identity] == count and len(kinds[identity]) == 1
-    }
+        for name, parameter in use.module.named_parameters(recurse=False):
+            roles[id(parameter)].append(name == "weight" and isinstance(use.module, MATRICES))
+    return {key for key, of in roles.items() if len(of) == in_graph[key] and len(set(of)) == 1}
 
 
 def _leads_to(use: Use, inputs: Tensor) -> bool:

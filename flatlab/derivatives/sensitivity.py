@@ -1,8 +1,8 @@
 """How much outputs can change with the input: ||J||_2 of each sample without forming J.
 
-For networks with so many outputs and inputs that the Gram matrix of J is infeasible. Two ways: a
-Krylov iteration, which bounds its own error, and the ascent of chen2026, whose result, the slope of
-a secant, is another quantity and can exceed the norm.
+For networks with so many outputs and inputs that the Gram matrix of J is infeasible: a Krylov
+iteration, which bounds its own error, and the ascent of chen2026, whose slope of a secant is
+another quantity and can exceed the norm.
 """
 
 from collections.abc import Callable
@@ -22,6 +22,8 @@ GRAPH_BYTES = {"cpu": 2**30, "cuda": 2**34}
 ROUNDING = 8.0
 """Norms of at most this many units of rounding, relative to the largest, count as zero."""
 
+KEPT: dict[str, Any] = {"retain_graph": True, "materialize_grads": True}
+
 
 class Jacobian:
     """J = df/dx of each sample as two linear maps, on graphs that are built once.
@@ -36,28 +38,22 @@ class Jacobian:
         with sdpa_kernel(SDPBackend.MATH):  # fused attention has no second derivative
             self.outputs = function(self.x.clone())  # f may change its argument in place
             self.dual = torch.zeros_like(self.outputs, requires_grad=True)
+            flags = {"create_graph": True, "materialize_grads": True}
             try:
-                (pulled,) = torch.autograd.grad(
-                    self.outputs, self.x, self.dual, create_graph=True, materialize_grads=True
-                )
+                (self.pulled,) = torch.autograd.grad(self.outputs, self.x, self.dual, **flags)
             except RuntimeError as error:
                 raise MeasureError(f"no derivative with respect to the inputs: {error}") from None
-        self.pulled = pulled
 
     def transposed_times(self, u: Tensor) -> Tensor:
         """J^T u: (samples, N) -> (samples, M)."""
-        (back,) = torch.autograd.grad(
-            self.outputs, self.x, u, retain_graph=True, materialize_grads=True
-        )
+        (back,) = torch.autograd.grad(self.outputs, self.x, u, **KEPT)
         return back.flatten(1)
 
     def times(self, v: Tensor) -> Tensor:
         """J v: (samples, M) -> (samples, N)."""
         if not self.pulled.requires_grad:  # f does not depend on x
             return torch.zeros_like(self.outputs)
-        (forth,) = torch.autograd.grad(
-            self.pulled, self.dual, v.view_as(self.x), retain_graph=True, materialize_grads=True
-        )
+        (forth,) = torch.autograd.grad(self.pulled, self.dual, v.view_as(self.x), **KEPT)
         return forth.detach()
 
 
@@ -66,13 +62,12 @@ class Norms:
     """||J||_2 of each sample, (samples,) each.
 
     values: lower bounds, up to rounding.  residuals: ||J v - sigma u|| / sigma of the singular
-    vectors found.  errors: the relative errors of the values that follow.  iterations: products
-    with J, and as many with J^T.  converged: whether the error is within the tolerance.
+    vectors found.  iterations: products with J, and as many with J^T.  converged: whether the
+    relative error that follows from the residual is within the tolerance.
     """
 
     values: Tensor
     residuals: Tensor
-    errors: Tensor
     iterations: Tensor
     converged: Tensor
 
@@ -97,7 +92,7 @@ def largest_singular_values(
     values = outputs.new_zeros(len(outputs), dtype=torch.float64)
     iterations = torch.zeros_like(values)
     converged = torch.zeros_like(values, dtype=torch.bool)
-    residuals = errors = torch.full_like(values, torch.nan)
+    residuals = torch.full_like(values, torch.nan)
     for _ in range(most):
         a, v = _next(jacobian.transposed_times(left[-1]), right, diagonal + below)
         right.append(v)
@@ -112,7 +107,7 @@ def largest_singular_values(
         converged = (errors <= tolerance) & (settled | (residuals == 0))
         if bool((converged | ~values.isfinite()).all()):
             break
-    return Norms(values, residuals, errors, iterations, converged)
+    return Norms(values, residuals, iterations, converged)
 
 
 def _next(new: Tensor, basis: list[Tensor], found: list[Tensor]) -> tuple[Tensor, Tensor]:
@@ -151,19 +146,14 @@ def _largest(diagonal: Tensor, below: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     residuals = matrix[:, size, size - 1] * vectors[:, 0, -1].abs() / safe
     errors = residuals
     if size > 1:
-        gap = (square[:, 0] - square[:, 1]) / safe
-        errors = torch.minimum(residuals, residuals.square() / gap.clamp(min=1e-300))
+        gap = ((square[:, 0] - square[:, 1]) / safe).clamp(min=1e-300)
+        errors = torch.minimum(residuals, residuals.square() / gap)
     values = torch.where(finite, largest, torch.nan)
     return values, residuals.where(finite, values), errors.where(finite, values)
 
 
 def secant_slopes(
-    function: Function,
-    x: Tensor,
-    start: float = 0.1,
-    lr: float = 0.1,
-    steps: int = 30,
-    seed: int = 0,
+    f: Function, x: Tensor, start: float = 0.1, lr: float = 0.1, steps: int = 30, seed: int = 0
 ) -> Tensor:
     """The largest ||f(x + d) - f(x)|| / ||d|| found by ascent over d, for each sample: (samples,).
 
@@ -176,16 +166,15 @@ def secant_slopes(
     delta = (start * first).requires_grad_()
     optimizer = torch.optim.Adam([delta], lr=lr, foreach=False)
     with torch.no_grad():
-        at_x = function(x.clone())
+        at_x = f(x.clone())
     best = at_x.new_zeros(len(x), dtype=torch.float64)
     for _ in range(steps):
-        slopes = _slopes(function(x + delta) - at_x, delta)
+        slopes = _slopes(f(x + delta) - at_x, delta)
         best = torch.maximum(best, slopes.detach().double())
-        (gradient,) = torch.autograd.grad(-slopes.sum(), delta)
-        delta.grad = gradient
+        (delta.grad,) = torch.autograd.grad(-slopes.sum(), delta)
         optimizer.step()
     with torch.no_grad():
-        return torch.maximum(best, _slopes(function(x + delta) - at_x, delta).double())
+        return torch.maximum(best, _slopes(f(x + delta) - at_x, delta).double())
 
 
 def _slopes(change: Tensor, delta: Tensor) -> Tensor:
@@ -204,5 +193,4 @@ def samples_at_a_time(function: Function, inputs: Tensor) -> int:
 
     with saved_tensors_hooks(pack, lambda kept: kept):
         Jacobian(function, inputs[:1])
-    size = GRAPH_BYTES[inputs.device.type] // max(sum(held.values()), 1)
-    return int(min(max(size, 1), len(inputs)))
+    return min(max(GRAPH_BYTES[inputs.device.type] // max(sum(held.values()), 1), 1), len(inputs))

@@ -5,10 +5,17 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from flatlab.derivatives.blocks import block
-
 CONDITION = 1e3
 """sigma_1/sigma_N up to which the Gram matrix gives ln sigma to 1e-10 (error: eps x its square)."""
+
+BLOCK_BYTES = {"cpu": 2**22, "cuda": 2**28}
+"""Sizes of blocks of intermediate products, which should stay in the cache of a CPU."""
+
+
+def block(tensor: Tensor, numbers: int) -> int:
+    """How many items of `numbers` numbers, of the tensor's type, fit into a block; at least one."""
+    size = BLOCK_BYTES.get(tensor.device.type, BLOCK_BYTES["cuda"])
+    return max(1, size // (numbers * tensor.element_size()))
 
 
 def products(jacobians: Tensor, x: Tensor, along_x: bool) -> tuple[Tensor, Tensor, Tensor]:

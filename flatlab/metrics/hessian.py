@@ -16,10 +16,10 @@ from flatlab.derivatives.curvature import (
     batch_norm,
     gauss_newton_product,
     hessian_product,
+    largest_eigenvalue,
     trainable,
 )
 from flatlab.derivatives.guard import check_mode
-from flatlab.derivatives.lanczos import largest_eigenvalue
 from flatlab.metrics import Measured, Quantity, Samples, Settings
 from flatlab.plan.schema import Strict
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from flatlab.derivatives import derivatives
 from flatlab.derivatives.norms import spectral_norm
 from flatlab.derivatives.probe import run
-from flatlab.derivatives.record import Use, recorded
+from flatlab.derivatives.record import recorded
 from flatlab.derivatives.spectra import singular_values
 from flatlab.metrics import Measured, Quantity, Samples, Settings
 
@@ -76,8 +76,7 @@ def _features(
     """The input of each layer, (samples, numbers); inputs of several uses are concatenated."""
     parts: dict[str, list[Tensor]] = {}
     for chunk in inputs.split(BATCH):
-        uses: list[Use] = []
-        with recorded(modules, uses):
+        with recorded(modules) as uses:
             run(model, chunk)
         by_name: dict[str, list[Tensor]] = {}
         for use in uses:

@@ -7,7 +7,7 @@ machine and with one thread a pack repeats bit for bit, whichever packs are trai
 
 import hashlib
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +20,13 @@ from flatlab.data import DataError
 from flatlab.jobs import Unfinished
 from flatlab.jobs.progress import Progress
 from flatlab.networks import seeded
-from flatlab.splits import Split, prepare
+from flatlab.splits import prepare
 from flatlab.train.builder import NotStackable
 from flatlab.train.conditions import Interrupted, TrainError, Watch, arithmetic, memory
-from flatlab.train.initializations import draw, fit_of
-from flatlab.train.pack import PackTraining
-from flatlab.train.results import Trained, results
+from flatlab.train.initializations import draw, initialization_of
+from flatlab.train.pack import PackTraining, Trained
 
 __all__ = ["Interrupted", "TrainError", "Trained", "train_packs"]
-
-SAVE_EVERY_S = 60.0
 
 
 def train_packs(
@@ -39,7 +36,7 @@ def train_packs(
     *,
     folders: Sequence[str | Path] | None = None,
     code: str = "",
-    save_every_s: float = SAVE_EVERY_S,
+    save_every_s: float = 60.0,
 ) -> list[Trained]:
     """Train some packs: all of them at once on a GPU, one after the other on a CPU.
 
@@ -55,34 +52,32 @@ def train_packs(
     watch = Watch(save_every_s if folders is not None else None)
     with tempfile.TemporaryDirectory() as lost, arithmetic(packs), memory(packs), watch:
         kept = folders or [Path(lost, str(number)) for number in range(len(packs))]
-        keepers = [
-            Unfinished(folder, {**shared, "settings": pack})
-            for folder, pack in zip(kept, packs, strict=True)
-        ]
         trainings = [
-            _training(raw, settings, keeper, device, watch)
-            for settings, keeper in zip(packs, keepers, strict=True)
+            _training(raw, pack, Unfinished(folder, {**shared, "settings": pack}), device, watch)
+            for pack, folder in zip(packs, kept, strict=True)
         ]
         _run(trainings, device, watch)
-        return [results(training) for training in trainings]
+        return [training.results() for training in trainings]
 
 
 def _training(
     raw: xr.Dataset, settings: Mapping[str, Any], keeper: Unfinished, device: str, watch: Watch
 ) -> PackTraining:
-    training = settings["training"]
+    training, network, seeds = settings["training"], settings["network"], settings["seeds"]
     dtype = torch.float64 if training["precision"] == "float64" else torch.float32
     split = prepare(raw, settings["data"], settings["outputs"], dtype, device).train
-    _check(training, split)
+    if training["batch_size"] > len(split):
+        size = f"training.batch_size is {training['batch_size']}"
+        raise DataError(f"{size}, the training set has {len(split)} samples")
+    if split.labels is None and training["stop"] and training["stop"]["accuracy"] is not None:
+        raise TrainError("training.stop.accuracy: data without labels have none; stop at a loss")
     shape, outputs = tuple(split.inputs.shape[1:]), split.targets.shape[1]
-    models: list[nn.Module] = []
-    for seed in settings["seeds"]:
-        try:
-            model = seeded(settings["network"], shape, outputs, seed)
-        except (ValueError, DataError) as error:
-            raise TrainError(f"network.name {settings['network']['name']}: {error}") from None
-        draw(model, settings["network"]["initialization"], seed)
-        models.append(model)
+    try:
+        models = [seeded(network, shape, outputs, seed) for seed in seeds]
+    except (ValueError, DataError) as error:
+        raise TrainError(f"network.name {network['name']}: {error}") from None
+    for model, seed in zip(models, seeds, strict=True):
+        draw(model, network["initialization"], seed)
     _fit(models, settings, keeper, watch)
     models = [model.to(device, dtype) for model in models]
     try:
@@ -91,40 +86,28 @@ def _training(
         raise TrainError(f"{error}, or set training.mode to loop") from None
 
 
-def _check(training: Mapping[str, Any], split: Split) -> None:
-    if training["batch_size"] > len(split):
-        raise DataError(
-            f"training.batch_size is {training['batch_size']}, "
-            f"the training set has {len(split)} samples"
-        )
-    if split.labels is None and training["stop"] and training["stop"]["accuracy"] is not None:
-        raise TrainError(
-            "training.stop.accuracy: data without labels have no accuracy; stop at a loss"
-        )
-
-
 def _fit(
     models: list[nn.Module], settings: Mapping[str, Any], keeper: Unfinished, watch: Watch
 ) -> None:
     """Take the steps of the initialization, unless the training itself has begun already."""
     network = settings["network"]
-    scheme, steps = network["initialization"], network["initialization_steps"]
+    rule, steps = initialization_of(network["initialization"]), network["initialization_steps"]
+    if not hasattr(rule, "Fit") or keeper.load("state"):
+        return
     try:
-        fits = [fit for fit in (fit_of(model, scheme, steps) for model in models) if fit]
+        fits = [rule.Fit(model, steps) for model in models]
     except ValueError as error:
         raise TrainError(f"network.initialization: {error}") from None
-    if not fits or keeper.load("state"):
-        return
     if saved := keeper.load("initial"):
         with torch.no_grad():
             for number, fit in enumerate(fits):
                 for name, tensor in fit.tensors().items():
                     tensor.copy_(torch.from_numpy(saved[0][name])[number])
+    total = steps * len(fits)
 
     def done() -> int:
-        return steps * len(fits) - sum(int(fit.left) for fit in fits)
+        return total - sum(int(fit.left) for fit in fits)
 
-    total = steps * len(fits)
     progress = Progress(total, "steps", lambda: "fits for the initial weights", start=done())
     for fit in fits:
         while fit.left:
@@ -141,8 +124,7 @@ def _fit(
 def _run(trainings: list[PackTraining], device: str, watch: Watch) -> None:
     """Train all packs to the end, side by side on a GPU."""
     total = sum(t.total * len(t.settings["runs"]) for t in trainings)
-    waiting = list(trainings)
-    groups = [[training] for training in waiting] if device == "cpu" else [waiting]
+    groups = [[training] for training in trainings] if device == "cpu" else [trainings]
     current: list[PackTraining] = []
 
     def done() -> int:
@@ -158,9 +140,9 @@ def _run(trainings: list[PackTraining], device: str, watch: Watch) -> None:
 
     progress = Progress(total, "model-steps", note, start=done())
     for current in groups:
-        left: list[tuple[PackTraining, Iterator[None]]] = [(t, t.run()) for t in current]
+        left = [training.run() for training in current]
         while left:
-            left = [pair for pair in left if next(pair[1], pair) is None]
+            left = [steps for steps in left if next(steps, "ended") is None]
             progress.advance(done)
             if watch.due():
                 for training in current:
@@ -174,6 +156,6 @@ def _run(trainings: list[PackTraining], device: str, watch: Watch) -> None:
 
 def _digest(raw: xr.Dataset) -> str:
     digest = hashlib.sha256()
-    for name in sorted(str(name) for name in raw if str(name).startswith("train_")):
-        digest.update(np.ascontiguousarray(raw[name].values).tobytes())
+    for name in sorted(name for name in map(str, raw) if name.startswith("train_")):
+        digest.update(raw[name].values.tobytes())
     return digest.hexdigest()

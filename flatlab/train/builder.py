@@ -2,29 +2,30 @@
 
 import importlib
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from flatlab.plan import module_of
-from flatlab.train.chain import Chain, Function, Layer, fold, image_format
+from flatlab.train.chain import Layer, chain, fold, function, image_format
 
 
 class NotStackable(Exception):
     """A layer that has no stacked form; the message names it."""
 
 
-def stack(models: Sequence[nn.Module], rules: Sequence[str]) -> tuple[Chain, dict[str, Tensor]]:
+def stack(models: Sequence[nn.Module], rules: Sequence[str]) -> tuple[Layer, dict[str, Tensor]]:
     """The layers of several networks of one architecture, and their tensors (runs, ...) by name.
 
     rules: the files of `flatlab.train.layers` that stack them, by key. The layers compute with
     these tensors: what is written into them takes effect. Raises `NotStackable`.
     """
     builder = Builder(models, rules)
-    chain = builder.chain(models[0], "")
+    layers = builder.chain(models[0], "")
     if unused := sorted(set(builder.tensors) - builder.used):
         raise NotStackable(f"{unused[0]} belongs to no layer that can be stacked")
-    return chain, builder.tensors
+    return layers, builder.tensors
 
 
 class Builder:
@@ -39,20 +40,16 @@ class Builder:
         for name in states[0]:
             tensor = torch.stack([state[name].detach() for state in states])
             if tensor.ndim == 5:  # a convolution's; channels last is a layout of 4 dimensions
-                images = tensor.flatten(0, 1)
-                images = images.contiguous(memory_format=image_format(tensor))
-                tensor = images.unflatten(0, (self.runs, -1))
-                self._folded[name] = images
+                images = tensor.flatten(0, 1).contiguous(memory_format=image_format(tensor))
+                self._folded[name], tensor = images, images.unflatten(0, (self.runs, -1))
             self.tensors[name] = tensor
         self.used: set[str] = set()
         self.folded = False
 
-    def chain(self, modules: nn.Module, prefix: str) -> Chain:
+    def chain(self, modules: nn.Module, prefix: str) -> Layer:
         """The layers of a sequence.  prefix: of their names in the tensors."""
-        layers: list[Layer] = []
-        for name, module in modules.named_children():
-            layers += self._layers(module, f"{prefix}{name}")
-        return Chain(layers)
+        parts = (self._layers(module, prefix + name) for name, module in modules.named_children())
+        return chain([layer for layers in parts for layer in layers])
 
     def _layers(self, module: nn.Module, name: str) -> list[Layer]:
         if type(module) is nn.Sequential:
@@ -70,23 +67,12 @@ class Builder:
     def fold(self) -> list[Layer]:
         """What must precede a layer of images: nothing if the signal is folded already."""
         folded, self.folded = self.folded, True
-        return [] if folded else [Function(fold)]
+        return [] if folded else [function(fold)]
 
-    def tensor(self, name: str, folded: bool = False) -> Tensor | None:
-        """A tensor of all runs, (runs, ...), or folded (runs * channels, ...); None if absent.
-
-        It counts as used.
-        """
+    def tensor(self, name: str, folded: bool = False) -> Any:
+        """A tensor of all runs, (runs, ...), or folded (runs * channels, ...); None if absent."""
         if name not in self.tensors:
             return None
         self.used.add(name)
-        if not folded:
-            return self.tensors[name]
-        return self._folded.get(name, self.tensors[name].flatten(0, 1))
-
-    def required(self, name: str, folded: bool = False) -> Tensor:
-        """The same for a tensor that must exist."""
-        tensor = self.tensor(name, folded)
-        if tensor is None:
-            raise NotStackable(f"{name} is missing in the network")
-        return tensor
+        tensor = self.tensors[name]
+        return self._folded.get(name, tensor.flatten(0, 1)) if folded else tensor

@@ -1,17 +1,16 @@
 """Layers of several networks at once, with their gradients written out.
 
-The weights of a layer are stacked over the runs, (runs, ...), and one kernel serves them all. The
-gradients are written out because autograd takes longer than the arithmetic of networks this small,
-and because a step that is a plain sequence of kernels can be recorded as a CUDA graph.
+The weights of a layer are stacked over the runs, (runs, ...), and one kernel serves them all.
+Autograd would take longer than the arithmetic of networks this small, and a step that is a plain
+sequence of kernels can be recorded as a CUDA graph.
 
 Vectors are (runs, batch, features). Images are (batch, runs * channels, height, width), so that
 one grouped convolution serves all runs, and operations on single channels (batch norm, pooling) are
 the framework's own. `fold` and `unfold` convert between the two.
 """
 
-import functools
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,65 +20,62 @@ aten = torch.ops.aten
 
 Gradients = tuple[Tensor | None, list[Tensor]]
 Backward = Callable[[Tensor, bool], Gradients]
-
-
-class Layer(Protocol):
-    """A layer of all runs.
-
-    forward returns the output and the backward pass of this call: from the gradient with respect to
-    the output, and whether that with respect to the input is wanted, to the latter (or None) and
-    the gradients of `parameters`, in their order.
-    """
-
-    parameters: list[Tensor]
-
-    def forward(self, x: Tensor, training: bool) -> tuple[Tensor, Backward]: ...
-
-
-class Chain:
-    """A sequence of layers."""
-
-    def __init__(self, layers: list[Layer]) -> None:
-        self.layers = layers
-        self.parameters = [tensor for layer in layers for tensor in layer.parameters]
-        trained = [number for number, layer in enumerate(layers) if layer.parameters]
-        self._lowest = min(trained, default=len(layers))
-
-    def forward(self, x: Tensor, training: bool) -> tuple[Tensor, Backward]:
-        tape: list[Backward] = []
-        for layer in self.layers:
-            x, backward = layer.forward(x, training)
-            tape.append(backward)
-        return x, functools.partial(self._backward, tape)
-
-    def _backward(self, tape: list[Backward], gradient: Tensor, wanted: bool) -> Gradients:
-        # Below the lowest layer with parameters only the gradient of the input is computed.
-        last = 0 if wanted else self._lowest
-        result: list[Tensor] = []
-        flowing: Tensor | None = gradient
-        for number in range(len(tape) - 1, last - 1, -1):
-            assert flowing is not None
-            flowing, gradients = tape[number](flowing, wanted or number > last)
-            result[:0] = gradients
-        return flowing if wanted else None, result
-
-
+Passed = tuple[Tensor, Backward]
 Applied = tuple[Tensor, Callable[[Tensor], Tensor]]
 
 
-class Function:
-    """A layer without parameters.
+class Layer:
+    """A layer of all runs.
 
-    function: from the input to the output and the map between the gradients with respect to them.
+    forward: from the input, and whether in training mode, to the output and the backward pass of
+    this call. That is a map from the gradient with respect to the output, and whether the one with
+    respect to the input is wanted, to the latter (or None) and the gradients of `parameters`.
     """
 
-    def __init__(self, function: Callable[[Tensor], Applied]) -> None:
-        self.function = function
-        self.parameters: list[Tensor] = []
+    def __init__(
+        self, forward: Callable[[Tensor, bool], Passed], *parameters: Tensor | None
+    ) -> None:
+        self.forward = forward
+        self.parameters = [tensor for tensor in parameters if tensor is not None]
 
-    def forward(self, x: Tensor, training: bool) -> tuple[Tensor, Backward]:
-        y, through = self.function(x)
+
+def chain(layers: Sequence[Layer]) -> Layer:
+    """A sequence of layers as one."""
+    trained = [number for number, layer in enumerate(layers) if layer.parameters]
+    lowest = min(trained, default=len(layers))
+
+    def forward(x: Tensor, training: bool) -> Passed:
+        tape: list[Backward] = []
+        for layer in layers:
+            x, backward = layer.forward(x, training)
+            tape.append(backward)
+
+        def through(gradient: Tensor, wanted: bool) -> Gradients:
+            # Below the lowest layer with parameters only the gradient of the input is computed.
+            last = 0 if wanted else lowest
+            result: list[Tensor] = []
+            flowing: Any = gradient
+            for number in range(len(tape) - 1, last - 1, -1):
+                flowing, gradients = tape[number](flowing, wanted or number > last)
+                result[:0] = gradients
+            return flowing if wanted else None, result
+
+        return x, through
+
+    return Layer(forward, *(tensor for layer in layers for tensor in layer.parameters))
+
+
+def function(apply: Callable[[Tensor], Applied]) -> Layer:
+    """A layer without parameters.
+
+    apply: from the input to the output and the map between the gradients with respect to them.
+    """
+
+    def forward(x: Tensor, training: bool) -> Passed:
+        y, through = apply(x)
         return y, lambda gradient, wanted: (through(gradient) if wanted else None, [])
+
+    return Layer(forward)
 
 
 def fold(x: Tensor) -> Applied:

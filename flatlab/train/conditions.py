@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import torch
 
@@ -19,7 +19,7 @@ class Interrupted(RuntimeError):
     """A training that was asked to stop, and has saved its state."""
 
 
-class Watch:
+class Watch(contextlib.ExitStack):
     """Decides when the states are saved: at intervals, and on a request to stop.
 
     every_s: the interval, or None if nothing is saved. In its context, SIGTERM and SIGINT are
@@ -27,29 +27,24 @@ class Watch:
     """
 
     def __init__(self, every_s: float | None) -> None:
+        super().__init__()
         self.every_s, self.last = every_s, time.monotonic()
         self.asked: list[int] = []
-        self._handlers: dict[int, Any] = {}
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
         in_main_thread = threading.current_thread() is threading.main_thread()
         if self.every_s is not None and in_main_thread:
             for kind in (signal.SIGTERM, signal.SIGINT):
-                self._handlers[kind] = signal.signal(kind, lambda n, frame: self.asked.append(n))
-
-    def __exit__(self, *error: object) -> None:
-        for kind, handler in self._handlers.items():
-            signal.signal(kind, handler)
+                before = signal.signal(kind, lambda number, frame: self.asked.append(number))
+                self.callback(signal.signal, kind, before)
+        return self
 
     def due(self) -> bool:
         late = self.every_s is not None and time.monotonic() - self.last > self.every_s
         return late or bool(self.asked)
 
     def saved(self, steps: str) -> None:
-        """Note that the states were saved, after so many steps.
-
-        Raises `Interrupted` if there was a request to stop.
-        """
+        """Note that the states were saved; raises `Interrupted` if there was a request to stop."""
         self.last = time.monotonic()
         if self.asked:
             name = signal.Signals(self.asked[0]).name
@@ -77,20 +72,16 @@ def arithmetic(packs: Sequence[Mapping[str, Any]]) -> Iterator[None]:
         (torch.backends.cudnn, "allow_tf32", tf32),
         (torch.backends.cuda.matmul, "allow_tf32", tf32),
     ]
-    before = [getattr(holder, name) for holder, name, _ in flags]
-    mode = torch.get_deterministic_debug_mode()
     flushed = not torch.tensor(torch.finfo(torch.float32).tiny).div(2).item()
-    torch.set_flush_denormal(True)
-    torch.set_deterministic_debug_mode("error")
-    for holder, name, value in flags:
-        setattr(holder, name, value)
-    try:
-        yield
-    finally:
-        torch.set_flush_denormal(flushed)
-        torch.set_deterministic_debug_mode(mode)
-        for (holder, name, _), value in zip(flags, before, strict=True):
+    with contextlib.ExitStack() as undo:
+        for holder, name, value in flags:
+            undo.callback(setattr, holder, name, getattr(holder, name))
             setattr(holder, name, value)
+        undo.callback(torch.set_deterministic_debug_mode, torch.get_deterministic_debug_mode())
+        torch.set_deterministic_debug_mode("error")
+        undo.callback(torch.set_flush_denormal, flushed)
+        torch.set_flush_denormal(True)
+        yield
 
 
 @contextlib.contextmanager
@@ -99,9 +90,8 @@ def memory(packs: Sequence[Mapping[str, Any]]) -> Iterator[None]:
     try:
         yield
     except (MemoryError, RuntimeError) as error:
-        # On a CPU torch reports it by an ordinary RuntimeError.
         full = isinstance(error, MemoryError | torch.OutOfMemoryError)
-        if not full and not (type(error) is RuntimeError and "allocate memory" in str(error)):
+        if not full and "allocate memory" not in str(error):  # an ordinary error, on a CPU
             raise
         runs = sum(len(settings["runs"]) for settings in packs)
         raise TrainError(

@@ -1,8 +1,4 @@
-"""The order of the data: the same for a seed in every mode and on every device.
-
-Random changes to the inputs, such as augmentation and mixup, belong here: they are to be drawn with
-the order, from the run's seed.
-"""
+"""The order of the data: the same for a seed in every mode and on every device."""
 
 import itertools
 from collections.abc import Iterator, Mapping
@@ -48,14 +44,12 @@ def minibatches(
 
 def _epochs(seed: int, samples: int, steps: int, size: int, how: str) -> Iterator[np.ndarray]:
     """The epochs of one run, (steps, batch) each; endless."""
-    torch_generator = torch.Generator().manual_seed(seed)
+    from_torch = torch.Generator().manual_seed(seed)
     generator = np.random.default_rng([seed, DATA_STREAM])
     while True:
         if how == "torch-replacement":
-            draws = [
-                torch.randint(samples, (size,), generator=torch_generator) for _ in range(steps)
-            ]
-            yield torch.stack(draws).numpy()
+            draws = (torch.randint(samples, (size,), generator=from_torch) for _ in range(steps))
+            yield torch.stack([*draws]).numpy()
         elif how == "replacement":
             yield generator.integers(samples, size=(steps, size))
         else:

@@ -3,12 +3,12 @@
 batched: all of them as one stack, a few kernels for each layer.
 graphs: each of them as a stack of its own; on a GPU they run side by side on several streams.
 loop: one after the other, by the framework's own modules, autograd and optimizer: the reference.
-A mode is constructed from the models, the samples and the settings of a pack.
+A mode is constructed from the models, the samples and the settings of a pack, and has the methods
+of `Loop`, where `run` is the number of a network, from 0.
 """
 
-import functools
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,39 +18,6 @@ from flatlab.networks import options_of
 from flatlab.splits import Split
 from flatlab.train.optimizers import optimizer_of, tensors_of
 from flatlab.train.stacks import Group
-
-
-class Networks(Protocol):
-    """Several networks that are trained step by step; `run` is a network's number, from 0."""
-
-    def load(self, order: Tensor, rates: Tensor) -> None:
-        """Set what the next steps use.
-
-        order: sample indices (steps, runs, batch).  rates: (steps), or (steps, runs) if each run
-        has its own.
-        """
-
-    def step(self) -> None:
-        """Take one step of all runs that are not left out."""
-
-    def leave_out(self, run: int) -> None:
-        """Let a run stand still: it no longer changes, whatever steps the others take."""
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Outputs (runs, samples, outputs) in evaluation mode; inputs (runs or 1, samples, ...)."""
-
-    def read(self, run: int) -> dict[str, Tensor]:
-        """A copy of the whole state of one run.
-
-        `model.<name>`: its state dictionary.  `update.<...>`: the state of the optimizer.  `drawn`:
-        the state of the random generator, in mode `loop`.
-        """
-
-    def write(self, run: int, state: Mapping[str, Tensor]) -> None:
-        """Set one run to a state that `read` returned."""
-
-    def finite(self) -> list[bool]:
-        """Whether all numbers of each run's model are finite."""
 
 
 class Loop:
@@ -66,17 +33,23 @@ class Loop:
         parameters = [list(model.parameters()) for model in models]
         self.updates = [self.optimizer.reference(each, self.training) for each in parameters]
         self.left = list(range(len(models)))
-        self.random = generator_of(split.device)
+        self.random = torch.default_generator
+        if split.device.type == "cuda":
+            self.random = torch.cuda.default_generators[split.device.index or 0]
         seeded = (torch.Generator(split.device).manual_seed(seed) for seed in settings["seeds"])
         self.drawn = [generator.get_state() for generator in seeded]
 
     def load(self, order: Tensor, rates: Tensor) -> None:
-        of_runs = rates.reshape(len(rates), -1).expand(-1, len(self.models))
-        self.steps = zip(order.to(self.split.device), of_runs.tolist(), strict=True)
+        """Set what the next steps use.
+
+        order: sample indices (steps, runs, batch).  rates: (steps, runs).
+        """
+        self.steps = zip(order.to(self.split.device), rates.tolist(), strict=True)
         for model in self.models:
             model.train()
 
     def step(self) -> None:
+        """Take one step of all runs that are not left out."""
         order, rates = next(self.steps)
         before = self.random.get_state()
         for run in self.left:
@@ -96,32 +69,37 @@ class Loop:
         update.step()
 
     def leave_out(self, run: int) -> None:
+        """Let a run stand still: it no longer changes, whatever steps the others take."""
         self.left.remove(run)
 
+    @torch.no_grad()
     def forward(self, inputs: Tensor) -> Tensor:
-        training = [model.training for model in self.models]
-        try:
-            with torch.no_grad():
-                sets = inputs.expand(len(self.models), *inputs.shape[1:])
-                pairs = zip(self.models, sets, strict=True)
-                return torch.stack([model.eval()(given) for model, given in pairs])
-        finally:
-            for model, was in zip(self.models, training, strict=True):
-                model.train(was)
+        """Outputs (runs, samples, outputs) in evaluation mode; inputs (runs or 1, samples, ...)."""
+        sets = inputs.expand(len(self.models), *inputs.shape[1:])
+        outputs = torch.stack([model.eval()(x) for model, x in zip(self.models, sets, strict=True)])
+        for model in self.models:
+            model.train()
+        return outputs
 
     def _tensors(self, run: int) -> dict[str, Tensor]:
         tensors = tensors_of(self.models[run], self.updates[run], self.optimizer)
         return {**tensors, "drawn": self.drawn[run]}
 
     def read(self, run: int) -> dict[str, Tensor]:
+        """A copy of the whole state of one run: `model.<name>`, `update.<...>` of the optimizer.
+
+        In mode `loop` also `drawn`, the state of the random generator.
+        """
         return {name: tensor.detach().clone() for name, tensor in self._tensors(run).items()}
 
+    @torch.no_grad()
     def write(self, run: int, state: Mapping[str, Tensor]) -> None:
-        with torch.no_grad():
-            for name, tensor in self._tensors(run).items():
-                tensor.copy_(state[name])
+        """Set one run to a state that `read` returned."""
+        for name, tensor in self._tensors(run).items():
+            tensor.copy_(state[name])
 
     def finite(self) -> list[bool]:
+        """Whether all numbers of each run's model are finite."""
         states = (model.state_dict().values() for model in self.models)
         return [all(bool(t.isfinite().all()) for t in state) for state in states]
 
@@ -129,19 +107,17 @@ class Loop:
 class Stacks:
     """Networks in stacks: all of them in one, or each in its own."""
 
-    def __init__(
-        self, models: list[nn.Module], split: Split, settings: Mapping[str, Any], together: bool
-    ) -> None:
+    def __init__(self, models: list[nn.Module], split: Split, settings: Mapping[str, Any]) -> None:
+        together = settings["training"]["mode"] == "batched"
         parts = [models] if together else [[model] for model in models]
         rules = options_of(settings["network"]).layers()
         self.groups = [Group(part, split, settings["training"], rules) for part in parts]
         self.runs, self.width = len(models), len(parts[0])
 
     def load(self, order: Tensor, rates: Tensor) -> None:
-        several = [rates] * len(self.groups) if rates.ndim == 1 else rates.split(self.width, 1)
-        orders = order.split(self.width, 1)
-        for group, *of_group in zip(self.groups, orders, several, strict=True):
-            group.load(*of_group)
+        parts = order.split(self.width, 1), rates.split(self.width, 1)
+        for group, *part in zip(self.groups, *parts, strict=True):
+            group.load(*part)
 
     def step(self) -> None:
         for group in self.groups:
@@ -165,16 +141,5 @@ class Stacks:
         return [good for group in self.groups for good in group.whole().finite()]
 
 
-def generator_of(device: torch.device) -> torch.Generator:
-    """The generator that layers draw from on a device."""
-    if device.type == "cpu":
-        return torch.default_generator
-    torch.cuda.init()
-    return torch.cuda.default_generators[device.index or 0]
-
-
-MODES: dict[str, Any] = {
-    "batched": functools.partial(Stacks, together=True),
-    "graphs": functools.partial(Stacks, together=False),
-    "loop": Loop,
-}
+Networks = Loop | Stacks
+MODES: dict[str, type[Networks]] = {"batched": Stacks, "graphs": Stacks, "loop": Loop}

@@ -2,25 +2,39 @@
 
 import itertools
 from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+import xarray as xr
 from torch import Tensor, nn
 
-from flatlab.jobs import Unfinished
+from flatlab.jobs import Content, Unfinished
 from flatlab.losses import loss_of
 from flatlab.splits import EVALUATED, Split
+from flatlab.store import as_strings
 from flatlab.train.minibatches import chunk_steps, minibatches, steps_per_epoch
 from flatlab.train.modes import MODES, Networks
-from flatlab.train.schedules import learning_rates, steps_of
+from flatlab.train.schedules import drawn_rates, learning_rates, steps_of
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The results of a training.
+
+    weights: arrays (run, checkpoint, ...) by name, at the end, and their description.
+    dense: the same at the steps of `checkpoints`.  curves: loss and accuracy on the training set.
+    """
+
+    weights: Content
+    dense: Content
+    curves: xr.Dataset
 
 
 class PackTraining:
-    """The training of one pack.
-
-    models: one for each of `settings["runs"]`.  settings: as for `train_packs`.
-    keeper: where states and checkpoints are saved, and read by `resume`.
+    """models: one for each of `settings["runs"]`.  settings: as for `train_packs`.
+    keeper: where states and checkpoints are saved, and read when the training resumes.
     """
 
     def __init__(
@@ -65,9 +79,9 @@ class PackTraining:
                 if not len(self._loaded[0]):
                     count = min(self.most, event - self.iteration)
                     order = np.stack([*itertools.islice(self.order, count)])
+                    steps = range(self.iteration, self.iteration + count)
                     seeds = self.settings["seeds"]
-                    rates = learning_rates(self.training, seeds, self.total, self.iteration, count)
-                    self._load(order, rates)
+                    self._load(order, learning_rates(self.training, seeds, self.total, steps))
                 self.networks.step()
                 self.iteration += 1
                 yield
@@ -143,12 +157,10 @@ class PackTraining:
             if split.labels is not None:
                 right.append(outputs.argmax(-1) == split.labels[part])
             yield
-        loss = self.loss.of_batch(torch.cat(losses, 1))
+        loss = self.loss.of_batch(torch.cat(losses, 1)).cpu().numpy()
         if split.labels is None:
-            accuracy = torch.full_like(loss, torch.nan, dtype=torch.float64)
-        else:
-            accuracy = 100 * torch.cat(right, 1).double().mean(1)
-        return np.stack([loss.cpu().numpy(), accuracy.cpu().numpy()])
+            return np.stack([loss, np.full(len(loss), np.nan)])
+        return np.stack([loss, (100 * torch.cat(right, 1).double().mean(1)).cpu().numpy()])
 
     def losses(self) -> np.ndarray:
         """The loss of each run on its next minibatch, for the progress display."""
@@ -165,25 +177,17 @@ class PackTraining:
 
     def weights(self) -> dict[str, np.ndarray]:
         """The models: arrays (run, ...) by name."""
-        return {
-            name.removeprefix("model."): array
-            for name, array in self._states().items()
-            if name.startswith("model.")
-        }
+        split = ((name.partition("."), array) for name, array in self._states().items())
+        return {name: array for (kind, _, name), array in split if kind == "model"}
 
     def save(self) -> None:
-        """Save all that `resume` needs."""
+        """Save all that the training needs to resume."""
         self._settle()
-        arrays = self._states()
-        for name in ("curves", "tested"):
-            if rows := getattr(self, name):
-                arrays[name] = np.stack(rows)
-        about = {
-            "iteration": self.iteration,
-            "handled": self.handled,
-            "standing": {str(run): list(why) for run, why in self.standing.items()},
-        }
-        self.keeper.save("state", arrays, about)
+        recorded = {"curves": self.curves, "tested": self.tested}
+        arrays = {name: np.stack(rows) for name, rows in recorded.items() if rows}
+        standing = {str(run): list(why) for run, why in self.standing.items()}
+        about = {"iteration": self.iteration, "handled": self.handled, "standing": standing}
+        self.keeper.save("state", {**self._states(), **arrays}, about)
 
     def resume(self) -> None:
         """Continue from the saved state, if there is one."""
@@ -198,3 +202,30 @@ class PackTraining:
             self.networks.write(run, {name: state[run] for name, state in states.items()})
         for run, (why, step) in about["standing"].items():
             self._stand(int(run), step, why)
+
+    def results(self) -> Trained:
+        """The results of a training that has ended."""
+        runs, seeds = list(self.settings["runs"]), self.settings["seeds"]
+        ends = [self.standing.get(run, ("finished", self.total)) for run in range(len(runs))]
+        about = {
+            "runs": runs,
+            "steps": [step for _, step in ends],
+            "ended": [why for why, _ in ends],
+        }
+        if (rates := drawn_rates(self.training, seeds)) is not None:
+            about["lr"] = rates.tolist()
+        final = {name: array[:, None] for name, array in self.weights().items()}
+        kept = [self.keeper.load(f"checkpoint-{step}") for step in self.checkpoints]
+        dense = [arrays for arrays, _ in filter(None, kept)]
+        names = dense[0] if dense else {}
+        stacked = {name: np.stack([arrays[name] for arrays in dense], axis=1) for name in names}
+        loss, accuracy = np.stack(self.curves, axis=1).transpose(0, 2, 1)
+        curves = xr.Dataset(
+            {
+                "train_loss": (("run", "iteration"), loss, {"units": "1"}),
+                "train_accuracy": (("run", "iteration"), accuracy, {"units": "%"}),
+            },
+            {"run": as_strings(runs), "iteration": self.shown},
+        )
+        weights = final, {**about, "iterations": [self.total]}
+        return Trained(weights, (stacked, {**about, "iterations": self.checkpoints}), curves)

@@ -1,7 +1,9 @@
 """Schedules: the learning rate of each step, and the steps at which something is recorded."""
 
 import functools
+import itertools
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,22 +22,21 @@ def drawn_rates(training: Mapping[str, Any], seeds: Sequence[int]) -> np.ndarray
 
 
 def learning_rates(
-    training: Mapping[str, Any], seeds: Sequence[int], total: int, first: int, count: int
+    training: Mapping[str, Any], seeds: Sequence[int], total: int, steps: range
 ) -> np.ndarray:
-    """The learning rates of the steps first, first + 1, ..., of a training of `total` steps.
+    """The learning rates of some steps of a training of `total` steps: (steps, runs).
 
-    (steps), or (steps, runs) if each seed draws its own.
     constant: `lr`.  step: `lr` times `decay` for each of the `milestones` (fractions of the whole
     training) that has passed.  warmup-linear: rises linearly to `lr` over the fraction `warmup` of
     the training, then falls linearly to zero.  cosine: falls from `lr` to zero as half a cosine.
     """
-    step = np.arange(first, first + count)
-    drawn = drawn_rates(training, seeds)
-    lr = training["lr"] if drawn is None else drawn
+    step = np.array(steps)
+    rates = drawn_rates(training, seeds)
+    if rates is None:
+        rates = np.full(len(seeds), float(training["lr"]))
     if training["schedule"] == "cosine":
-        sequences = [_cosine(float(rate), total)[step] for rate in np.atleast_1d(lr)]
-        return sequences[0] if drawn is None else np.stack(sequences, axis=1)
-    return np.multiply.outer(_factors(training, total, step), lr)
+        return np.stack([_cosine(rate, total)[step] for rate in rates.tolist()], axis=1)
+    return np.multiply.outer(_factors(training, total, step), rates)
 
 
 @functools.lru_cache(maxsize=64)
@@ -44,15 +45,12 @@ def _cosine(lr: float, total: int) -> np.ndarray:
 
     That is how torch's CosineAnnealingLR computes them, to the same bits.
     """
-    rates = [lr]
-    for step in range(1, total):
-        now, before = (1 + math.cos(math.pi * t / total) for t in (step, step - 1))
-        rates.append(now / before * rates[-1])
-    return np.array(rates)
+    heights = (1 + math.cos(math.pi * step / total) for step in range(total))
+    falls = (now / before for before, now in itertools.pairwise(heights))
+    return np.array([*itertools.accumulate(falls, operator.mul, initial=lr)])
 
 
 def _factors(training: Mapping[str, Any], total: int, step: np.ndarray) -> np.ndarray:
-    """The factor of `lr` in each step: (steps)."""
     if training["schedule"] == "step":
         milestones = [round(fraction * total) for fraction in training["milestones"]]
         return training["decay"] ** np.searchsorted(milestones, step, side="right")

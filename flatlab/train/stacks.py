@@ -27,15 +27,10 @@ class Group:
     of all runs to the bit; if it does not, runs that stand still are kept in it as padding.
     """
 
-    def __init__(
-        self,
-        models: list[nn.Module],
-        split: Split,
-        training: Mapping[str, Any],
-        rules: Sequence[str],
-    ) -> None:
-        self._make = lambda width: Stack(models[:1] * width, split, training, rules)
-        self._all = self.working = Stack(models, split, training, rules)
+    def __init__(self, models: list[nn.Module], *of_all: Any) -> None:
+        """of_all: the other arguments of `Stack`."""
+        self._make = lambda width: Stack(models[:1] * width, *of_all)
+        self._all = self.working = Stack(models, *of_all)
         self.members = list(range(len(models)))
         self.resting: dict[int, dict[str, Tensor]] = {}
         self._tried_for = 0  # how many runs were resting at the last trial
@@ -49,11 +44,7 @@ class Group:
         if self.working is not whole:
             for number, member in enumerate(self.members):
                 self.working.write(number, whole.read(member))
-        self._load(self.working, self.members, order, rates)
-
-    @staticmethod
-    def _load(stack: Stack, members: list[int], order: Tensor, rates: Tensor) -> None:
-        stack.load(order[:, members], rates if rates.ndim == 1 else rates[:, members])
+        self.working.load(order[:, self.members], rates[:, self.members])
 
     def _narrowed(self, order: Tensor, rates: Tensor) -> tuple[Stack, list[int]]:
         """The narrowest stack that takes these steps to the same bits, and its members."""
@@ -65,7 +56,7 @@ class Group:
             for number, member in enumerate(members):
                 stack.write(number, states[member])
             for _ in range(0, TRIED, len(order)):  # a short chunk is repeated
-                self._load(stack, members, order, rates)
+                stack.load(order[:, members], rates[:, members])
                 for _ in order:
                     stack.step()
             return [stack.read(members.index(run)) for run in moving]
@@ -93,12 +84,12 @@ class Group:
     def whole(self) -> Stack:
         """The stack of all runs, each in its present state."""
         if self._outdated:
-            self._outdated = False
+            self._outdated, states = False, self.resting
             if self.working is not self._all:
-                for number, member in enumerate(self.members):
-                    self._all.write(member, self.working.read(number))
-            for member, state in self.resting.items():
-                self._all.write(member, state)
+                moved = {run: self.working.read(n) for n, run in enumerate(self.members)}
+                states = moved | self.resting
+            for run, state in states.items():
+                self._all.write(run, state)
         return self._all
 
 
@@ -126,6 +117,8 @@ class Stack:
         return self.runs
 
     def load(self, order: Tensor, rates: Tensor) -> None:
+        if not isinstance(self.training["lr"], Mapping):
+            rates = rates[:, 0]
         if self.recorded:
             self.recorded.load(order, rates)
         else:
@@ -145,8 +138,7 @@ class Stack:
         pieces = order.split(size, 1)
         gradients = self._gradients(pieces[0])
         if len(pieces) > 1:
-            whole = order.shape[1]
-            shares = [self.loss.share(piece.shape[1], whole) for piece in pieces]
+            shares = [self.loss.share(piece.shape[1], order.shape[1]) for piece in pieces]
             torch._foreach_mul_(gradients, shares[0])
             for piece, weight in zip(pieces[1:], shares[1:], strict=True):
                 torch._foreach_add_(gradients, self._gradients(piece), alpha=weight)

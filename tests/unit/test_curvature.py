@@ -8,9 +8,14 @@ import torch
 from torch import nn
 
 import flatlab
-from flatlab.derivatives.curvature import gauss_newton_product, hessian_product, trainable
+from flatlab.derivatives.curvature import (
+    RESIDUAL,
+    gauss_newton_product,
+    hessian_product,
+    largest_eigenvalue,
+    trainable,
+)
 from flatlab.derivatives.guard import MeasureError
-from flatlab.derivatives.lanczos import RESIDUAL, largest_eigenvalue
 from flatlab.losses import loss_of
 
 # torch warns of itself when it first differentiates forward, which torch.func.hessian does

@@ -18,7 +18,7 @@ import torch
 from flatlab import store
 from flatlab.data import load
 from flatlab.train import Interrupted, train_packs
-from flatlab.train.initializations.high_frequency import SineFit
+from flatlab.train.initializations.high_frequency import Fit
 from flatlab.train.modes import MODES
 from flatlab.train.pack import PackTraining
 from tests.packs import GIVEN, images, interrupt_after, same, settings
@@ -79,7 +79,7 @@ class TestResume:
         given["network"]["initialization"] = "high-frequency"
         raw = load("eight-points")
         [expected] = train_packs(raw, [given])
-        taken, original = [], SineFit.step
+        taken, original = [], Fit.step
 
         def step(self):
             taken.append(1)
@@ -87,7 +87,7 @@ class TestResume:
             if len(taken) in (7, 17, 40, 59):
                 os.kill(os.getpid(), signal.SIGTERM)
 
-        monkeypatch.setattr(SineFit, "step", step)
+        monkeypatch.setattr(Fit, "step", step)
         for steps in (7, 17, 40, 59):
             with pytest.raises(Interrupted, match=f"SIGTERM after {steps} of 60 initial steps"):
                 train_packs(raw, [given], folders=[tmp_path])

@@ -15,7 +15,7 @@ from flatlab import data, store
 from flatlab.cli import main
 from flatlab.networks import build
 from flatlab.splits import prepare
-from flatlab.train.initializations import initialize
+from flatlab.train.initializations import draw
 from tests.packs import small
 
 NETWORK = small("mlp")
@@ -24,7 +24,7 @@ MODEL = ["--model", "mlp", "--network", "width=64", "--data", "digits"]
 
 def network(seed=0):
     model = build(NETWORK, (8, 8), 10)
-    initialize(model, "framework", seed)
+    draw(model, "framework", seed)
     return model
 
 

@@ -14,7 +14,7 @@ from flatlab.plan import convert, keys_of
 from flatlab.plan.options import Activation, architecture
 from flatlab.plan.registry import input_shape, outputs_of
 from flatlab.splits import prepare
-from flatlab.train.initializations import initialize
+from flatlab.train.initializations import draw
 
 NETWORK = {"name": "mlp", "options": {"activation": "relu"}}
 NARROW = (16, "pool", 16, "pool", 32, "pool", 64, "pool", 64, "pool")
@@ -146,7 +146,7 @@ def test_an_activation_has_a_stacked_form():
 
 def test_a_linear_model_starts_near_zero_without_a_bias():
     model = build({"name": "linear"}, (5, 2000), 10)
-    initialize(model, "framework", 3)
+    draw(model, "framework", 3)
     ((name, weight),) = model.named_parameters()
     assert (name, tuple(weight.shape)) == ("fc.weight", (10, 10_000))
     assert weight.detach().std().item() == pytest.approx(1 / 500, rel=0.02)
@@ -167,7 +167,7 @@ def test_the_scale_of_a_diagonal_network_is_drawn_log_uniformly_by_its_seed():
     scales, products = [], []
     for seed in range(200):
         model = build({"name": "diagonal-linear"}, (400,), 1)
-        initialize(model, "framework", seed)
+        draw(model, "framework", seed)
         u, v = model.diagonal.u.detach(), model.diagonal.v.detach()
         assert u.std().item() == pytest.approx(v.std().item(), rel=0.25)
         scales.append(torch.cat([u, v]).std().item())
@@ -181,7 +181,7 @@ def test_blocks_without_normalization_start_as_their_shortcuts():
     model = build({"name": "resnet", "options": {**RELU, "normalization": "none"}}, WIDE, 2)
     x = torch.randn(2, 64, 32, 32, generator=torch.Generator().manual_seed(0))
     for scheme in ("framework", "he-normal", "xavier-normal"):
-        initialize(model, scheme, 0)
+        draw(model, scheme, 0)
         assert torch.equal(model.block1(x), x)
         assert not model.block3.body[-1].bias.any()
         assert torch.equal(model.block3(x), model.block3.shortcut(x))
@@ -195,7 +195,7 @@ def test_images_that_are_too_small_are_refused_in_words(shape):
 
 def test_the_default_initialization_is_the_frameworks_with_the_same_seed():
     model = build(NETWORK, (8, 8), 10)
-    initialize(model, "framework", seed=7)
+    draw(model, "framework", seed=7)
     torch.manual_seed(7)
     for layer in linear_layers(model):
         expected = nn.Linear(layer.in_features, layer.out_features)
@@ -205,7 +205,7 @@ def test_the_default_initialization_is_the_frameworks_with_the_same_seed():
 
 def test_the_default_initialization_fills_the_range_of_one_over_the_root_of_the_fan_in():
     model = build(NETWORK, (8, 8), 10)
-    initialize(model, "framework", seed=0)
+    draw(model, "framework", seed=0)
     for layer in linear_layers(model):
         limit = layer.in_features**-0.5
         for parameter in (layer.weight, layer.bias):
@@ -223,7 +223,7 @@ def test_the_default_initialization_fills_the_range_of_one_over_the_root_of_the_
 def test_normal_initializations_have_their_variance_and_no_bias(scheme, variance):
     """The sum of squares over the variance is chi-squared: within 5 standard deviations of n."""
     model = build(NETWORK, (8, 8), 10)
-    initialize(model, scheme, seed=0)
+    draw(model, scheme, seed=0)
     for layer in linear_layers(model):
         weight = layer.weight.detach().double().numpy()
         scaled = weight / variance(layer.in_features, layer.out_features) ** 0.5
@@ -239,7 +239,7 @@ def test_initial_weights_depend_on_the_seed_alone(scheme):
     def weights(seed, before):
         torch.manual_seed(before)
         model = build(NETWORK, (8, 8), 10)
-        initialize(model, scheme, seed)
+        draw(model, scheme, seed)
         return torch.cat([parameter.flatten() for parameter in model.parameters()])
 
     assert torch.equal(weights(3, before=0), weights(3, before=1))
@@ -250,5 +250,5 @@ def test_initial_weights_depend_on_the_seed_alone(scheme):
 def test_initializing_leaves_the_global_generator_as_it_was(scheme):
     model = build(NETWORK, (8, 8), 10)
     before = torch.get_rng_state()
-    initialize(model, scheme, seed=3)
+    draw(model, scheme, seed=3)
     assert torch.equal(torch.get_rng_state(), before)

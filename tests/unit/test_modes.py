@@ -15,7 +15,7 @@ from flatlab.plan.registry import mode_of
 from flatlab.splits import Split, prepare
 from flatlab.train import train_packs
 from flatlab.train.builder import NotStackable, stack
-from flatlab.train.initializations import initialize
+from flatlab.train.initializations import draw
 from flatlab.train.layers.max_pool import max_pool, max_pool_by_windows
 from flatlab.train.modes import MODES
 from flatlab.train.optimizers import optimizer_of
@@ -161,7 +161,7 @@ def test_the_loop_is_what_one_writes_with_the_framework(rule):
     arrays = weights(raw, "resnet", mode="loop", **rule)
     split = prepare(raw, DATA).train
     model = build(small("resnet"), (1, 8, 8), 3)
-    initialize(model, "framework", seed)
+    draw(model, "framework", seed)
     model = model.double().train()
     decay = training["weight_decay"]
     if training["optimizer"] == "adam":
@@ -316,8 +316,8 @@ def test_the_cosine_is_that_of_the_framework_to_the_bit(lr, total):
     training = {"schedule": "cosine", "lr": lr}
     middle = total // 2
     found = [
-        *learning_rates(training, [0], total, 0, middle),
-        *learning_rates(training, [0], total, middle, total - middle),
+        *learning_rates(training, [0], total, range(middle))[:, 0],
+        *learning_rates(training, [0], total, range(middle, total))[:, 0],
     ]
     assert found == expected
     exact = lr * (1 + np.cos(np.pi * np.arange(total) / total)) / 2
@@ -341,7 +341,7 @@ def test_the_step_that_a_gpu_records_is_the_step_of_the_cpu(rule):
     def models():
         made = [build(small("resnet"), (1, 8, 8), 3) for _ in "ab"]
         for seed, model in enumerate(made):
-            initialize(model, "framework", seed)
+            draw(model, "framework", seed)
         return [model.double() for model in made]
 
     plain, recorded = (Stack(models(), split, training, RULES_OF_LAYERS) for _ in range(2))
@@ -352,9 +352,9 @@ def test_the_step_that_a_gpu_records_is_the_step_of_the_cpu(rule):
         order = torch.randint(22, (4 + chunk, 2, batch), generator=generator)
         of_runs = isinstance(lr := training["lr"], dict)
         rates = torch.linspace(0.5, 1, 4 + chunk, dtype=torch.float64)
-        rates = rates[:, None] * torch.tensor(list(lr.values())) if of_runs else lr * rates
+        rates = rates[:, None] * torch.tensor(list(lr.values()) if of_runs else [lr, lr])
         plain.load(order, rates)
-        record.load(order, rates)
+        record.load(order, rates if of_runs else rates[:, 0])
         for _ in order:
             plain.step()
             record.advance()

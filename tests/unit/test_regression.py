@@ -17,7 +17,7 @@ from flatlab.papers.macdonald2023._frequencies import GAUSSIAN, RELU, by_frequen
 from flatlab.splits import prepare
 from flatlab.tables.runs import collect
 from flatlab.train import TrainError, train_packs
-from flatlab.train.initializations import initialize
+from flatlab.train.initializations import draw, initialization_of
 from tests.packs import DATA, GIVEN, images, settings, small
 
 NETWORK = small("mlp", "gaussian")
@@ -32,7 +32,11 @@ def points():
 
 def model(initialization, seed=0, inputs=1, steps=20, **options):
     made = build(small("mlp", **{"activation": "gaussian", **options}), (inputs,), 1)
-    initialize(made, initialization, seed, steps)
+    draw(made, initialization, seed)
+    if fit_of := getattr(initialization_of(initialization), "Fit", None):
+        fit = fit_of(made, steps)
+        while fit.left:
+            fit.step()
     return made
 
 

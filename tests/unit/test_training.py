@@ -9,7 +9,7 @@ from flatlab.data import DataError
 from flatlab.networks import build, seeded
 from flatlab.splits import prepare
 from flatlab.train import TrainError, train_packs
-from flatlab.train.initializations import initialize
+from flatlab.train.initializations import draw
 from tests.packs import small
 
 EXACT = 1e-10
@@ -145,7 +145,7 @@ def test_runs_of_a_pack_stand_in_the_order_of_its_seeds(stripes):
     arrays = trained(stripes, seeds=(4, 2), lr=1e-300, iterations=1)
     for run, seed in enumerate((4, 2)):
         expected = build(NETWORK, (4, 4), 3)
-        initialize(expected, "framework", seed)
+        draw(expected, "framework", seed)
         assert torch.equal(model_of(arrays, run).fc1.weight, expected.double().fc1.weight)
 
 
@@ -171,7 +171,7 @@ def test_curves_begin_with_the_initial_and_end_with_the_final_weights(mode, iter
     split = prepare(stripes, DATA).train
     for run, seed in enumerate((0, 1, 5)):
         initial = build(NETWORK, (4, 4), 3)
-        initialize(initial, "framework", seed)
+        draw(initial, "framework", seed)
         for position, model in ((0, initial.double()), (-1, model_of(arrays, run))):
             outputs = model(split.inputs).detach()
             loss = float((outputs - split.targets).square().sum(1).mean() / 2)

@@ -20,7 +20,7 @@ def draw(model: nn.Module) -> None:
     reset(model)
 
 
-class SineFit:
+class Fit:
     """Fits a network with one input and one output to sin(6 pi x), which has high frequencies.
 
     Steps of Adam with rate 1e-4 on the mean squared error at 256 equally spaced points of [-1, 1].
@@ -47,9 +47,4 @@ class SineFit:
         self.left -= 1
 
     def tensors(self) -> dict[str, Tensor]:
-        """Everything that the remaining steps depend on, by name."""
         return {**tensors_of(self.model, self.update, adam), "left": self.left}
-
-
-def fit(model: nn.Module, steps: int) -> SineFit:
-    return SineFit(model, steps)

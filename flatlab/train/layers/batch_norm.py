@@ -3,52 +3,35 @@
 from torch import Tensor, nn
 
 from flatlab.train.builder import Builder
-from flatlab.train.chain import Backward, Gradients, Layer, aten
+from flatlab.train.chain import Gradients, Layer, Passed, aten
 
 
-class BatchNorm:
+def stacked(module: nn.Module, name: str, builder: Builder) -> list[Layer] | None:
     """Batch norm of all channels of all runs. Tensors: (runs * channels); steps: (runs)."""
+    if not isinstance(module, nn.BatchNorm2d):
+        return None
+    momentum, eps = module.momentum, module.eps
+    if momentum is None or module.running_mean is None:
+        return None
+    names = "weight", "bias", "running_mean", "running_var"
+    weight, bias, *averages = (builder.tensor(f"{name}.{part}", folded=True) for part in names)
+    steps = builder.tensor(f"{name}.num_batches_tracked")
+    affine = weight is not None
 
-    def __init__(
-        self,
-        layer: nn.BatchNorm2d,
-        weight: Tensor | None,
-        bias: Tensor | None,
-        statistics: tuple[Tensor, Tensor, Tensor],
-    ) -> None:
-        self.weight, self.bias = weight, bias
-        self.parameters = [] if weight is None or bias is None else [weight, bias]
-        self.mean, self.variance, self.steps = statistics
-        self.momentum, self.eps = layer.momentum, layer.eps
-
-    def forward(self, x: Tensor, training: bool) -> tuple[Tensor, Backward]:
+    def forward(x: Tensor, training: bool) -> Passed:
         if training:
-            self.steps.add_(1)
-        averages = self.mean, self.variance
+            steps.add_(1)
         y, mean, deviation = aten.native_batch_norm(
-            x, self.weight, self.bias, *averages, training, self.momentum, self.eps
+            x, weight, bias, *averages, training, momentum, eps
         )
 
         def backward(gradient: Tensor, wanted: bool) -> Gradients:
-            affine = bool(self.parameters)
             needed = [wanted, affine, affine]
             through, *of_parameters = aten.native_batch_norm_backward(
-                gradient, x, self.weight, *averages, mean, deviation, True, self.eps, needed
+                gradient, x, weight, *averages, mean, deviation, True, eps, needed
             )
             return through, of_parameters if affine else []
 
         return y, backward
 
-
-def stacked(module: nn.Module, name: str, builder: Builder) -> list[Layer] | None:
-    if not isinstance(module, nn.BatchNorm2d):
-        return None
-    if module.momentum is None or module.running_mean is None:
-        return None
-    weight, bias = (builder.tensor(f"{name}.{part}", folded=True) for part in ("weight", "bias"))
-    statistics = (
-        builder.required(f"{name}.running_mean", folded=True),
-        builder.required(f"{name}.running_var", folded=True),
-        builder.required(f"{name}.num_batches_tracked"),
-    )
-    return [*builder.fold(), BatchNorm(module, weight, bias, statistics)]
+    return [*builder.fold(), Layer(forward, weight, bias)]

@@ -5,7 +5,7 @@ import functools
 from torch import Tensor, nn
 
 from flatlab.train.builder import Builder
-from flatlab.train.chain import Applied, Function, Layer, unfold
+from flatlab.train.chain import Applied, Layer, function, unfold
 
 
 def flatten(x: Tensor) -> Applied:
@@ -17,4 +17,4 @@ def stacked(module: nn.Module, name: str, builder: Builder) -> list[Layer] | Non
     if type(module) is not nn.Flatten or (module.start_dim, module.end_dim) != (1, -1):
         return None
     folded, builder.folded = builder.folded, False
-    return [Function(functools.partial(unfold, runs=builder.runs) if folded else flatten)]
+    return [function(functools.partial(unfold, runs=builder.runs) if folded else flatten)]

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from flatlab.networks import Gaussian
 from flatlab.train.builder import Builder
-from flatlab.train.chain import Applied, Function, Layer
+from flatlab.train.chain import Applied, Layer, function
 
 
 def gaussian(x: Tensor, width: float) -> Applied:
@@ -18,4 +18,4 @@ def gaussian(x: Tensor, width: float) -> Applied:
 def stacked(module: nn.Module, name: str, builder: Builder) -> list[Layer] | None:
     if not isinstance(module, Gaussian):
         return None
-    return [Function(functools.partial(gaussian, width=module.width))]
+    return [function(functools.partial(gaussian, width=module.width))]

@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from flatlab.train.builder import Builder
-from flatlab.train.chain import Applied, Function, Layer
+from flatlab.train.chain import Applied, Layer, function
 
 
 def global_average_pool(x: Tensor) -> Applied:
@@ -14,4 +14,4 @@ def global_average_pool(x: Tensor) -> Applied:
 def stacked(module: nn.Module, name: str, builder: Builder) -> list[Layer] | None:
     if type(module) is not nn.AdaptiveAvgPool2d or module.output_size not in (1, (1, 1)):
         return None
-    return [*builder.fold(), Function(global_average_pool)]
+    return [*builder.fold(), function(global_average_pool)]

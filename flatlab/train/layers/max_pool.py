@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from flatlab.train.builder import Builder
-from flatlab.train.chain import Applied, Function, Layer, aten
+from flatlab.train.chain import Applied, Layer, aten, function
 
 
 def max_pool(x: Tensor, size: int) -> Applied:
@@ -49,4 +49,4 @@ def stacked(module: nn.Module, name: str, builder: Builder) -> list[Layer] | Non
     plain = (module.padding, module.dilation, module.ceil_mode) == (0, 1, False)
     if not isinstance(size, int) or module.stride != size or not plain:
         return None
-    return [*builder.fold(), Function(functools.partial(max_pool, size=size))]
+    return [*builder.fold(), function(functools.partial(max_pool, size=size))]

@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from flatlab.train.builder import Builder
-from flatlab.train.chain import Applied, Function, Layer, aten
+from flatlab.train.chain import Applied, Layer, aten, function
 
 
 def relu(x: Tensor) -> Applied:
@@ -12,4 +12,4 @@ def relu(x: Tensor) -> Applied:
 
 
 def stacked(module: nn.Module, name: str, builder: Builder) -> list[Layer] | None:
-    return [Function(relu)] if type(module) is nn.ReLU else None
+    return [function(relu)] if type(module) is nn.ReLU else None

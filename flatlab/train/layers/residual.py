@@ -4,27 +4,21 @@ from torch import Tensor, nn
 
 from flatlab.networks import Residual
 from flatlab.train.builder import Builder
-from flatlab.train.chain import Backward, Chain, Gradients, Layer
+from flatlab.train.chain import Gradients, Layer, Passed
 
 
-class Shortcut:
+def residual(x: Tensor, training: bool, body: Layer, shortcut: Layer) -> Passed:
     """y = body(x) + shortcut(x); an empty shortcut is the identity."""
+    of_body, through_body = body.forward(x, training)
+    of_shortcut, through_shortcut = shortcut.forward(x, training)
 
-    def __init__(self, body: Chain, shortcut: Chain) -> None:
-        self.body, self.shortcut = body, shortcut
-        self.parameters = [*body.parameters, *shortcut.parameters]
+    def backward(gradient: Tensor, wanted: bool) -> Gradients:
+        first, of_parameters = through_body(gradient, wanted)
+        second, more = through_shortcut(gradient, wanted)
+        both = None if first is None or second is None else first + second
+        return both, [*of_parameters, *more]
 
-    def forward(self, x: Tensor, training: bool) -> tuple[Tensor, Backward]:
-        of_body, through_body = self.body.forward(x, training)
-        of_shortcut, through_shortcut = self.shortcut.forward(x, training)
-
-        def backward(gradient: Tensor, wanted: bool) -> Gradients:
-            first, of_parameters = through_body(gradient, wanted)
-            second, more = through_shortcut(gradient, wanted)
-            both = None if first is None or second is None else first + second
-            return both, [*of_parameters, *more]
-
-        return of_body + of_shortcut, backward
+    return of_body + of_shortcut, backward
 
 
 def stacked(module: nn.Module, name: str, builder: Builder) -> list[Layer] | None:
@@ -33,4 +27,6 @@ def stacked(module: nn.Module, name: str, builder: Builder) -> list[Layer] | Non
     fold = builder.fold()
     body = builder.chain(module.body, f"{name}.body.")
     builder.folded = True
-    return [*fold, Shortcut(body, builder.chain(module.shortcut, f"{name}.shortcut."))]
+    shortcut = builder.chain(module.shortcut, f"{name}.shortcut.")
+    parameters = *body.parameters, *shortcut.parameters
+    return [*fold, Layer(lambda x, training: residual(x, training, body, shortcut), *parameters)]

@@ -8,10 +8,9 @@ Each file has
     state_of(update, parameter)               its tensors for one parameter, in a fixed order
 
 `Stacked` has `state`, a list of tensors, and `step(gradients, rate)`, which updates in place.
-gradients: in the order of the parameters; they are overwritten.  rate: the learning rate; a tensor
-with one number if the step is recorded, so that the rate can change afterwards; (runs) if each run
-has its own. `state_of` creates the tensors that torch would create in the first step, so that they
-can be read and written before it.
+gradients: in the order of the parameters; they are overwritten.  rate: a tensor with one number if
+the step is recorded, so that it can change afterwards; (runs) if each run has its own. `state_of`
+creates the tensors that torch would create in the first step, so that they can be read before it.
 """
 
 import importlib
@@ -35,11 +34,11 @@ def tensors_of(model: nn.Module, update: Optimizer, rule: ModuleType) -> dict[st
 
     update: torch's optimizer of the model.  rule: the module that made it.
     """
-    tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
-    for number, parameter in enumerate(model.parameters()):
-        for part, tensor in enumerate(rule.state_of(update, parameter)):
-            tensors[f"update.{number}.{part}"] = tensor
-    return tensors
+    return {f"model.{name}": tensor for name, tensor in model.state_dict().items()} | {
+        f"update.{number}.{part}": tensor
+        for number, parameter in enumerate(model.parameters())
+        for part, tensor in enumerate(rule.state_of(update, parameter))
+    }
 
 
 def by_run(tensor: Tensor, factors: Tensor) -> Tensor:

@@ -44,14 +44,9 @@ class Stacked:
 
 
 def reference(parameters: list[nn.Parameter], training: Mapping[str, Any]) -> Optimizer:
-    return torch.optim.Adam(
-        parameters,
-        lr=0.0,
-        betas=BETAS,
-        eps=EPSILON,
-        weight_decay=training["weight_decay"],
-        foreach=False,  # one parameter after the other, which rounds the same on every machine
-    )
+    # One parameter after the other, which rounds the same on every machine.
+    given = {"betas": BETAS, "eps": EPSILON, "weight_decay": training["weight_decay"]}
+    return torch.optim.Adam(parameters, lr=0.0, foreach=False, **given)
 
 
 def state_of(update: Optimizer, parameter: nn.Parameter) -> list[Tensor]:
