@@ -1,6 +1,6 @@
 """The sections of a grid's file: every key with its type, range and meaning."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, field
 
@@ -14,6 +14,8 @@ Fraction = Annotated[float, Meta(gt=0, lt=1)]
 
 class Data(Strict, frozen=True, kw_only=True, omit_defaults=True):
     """The data set of a grid, and how it is turned into inputs and targets."""
+
+    FOLDERS: ClassVar[dict[str, str]] = {"set": "data"}
 
     set: Annotated[Key, Meta(description="a file of flatlab/data")]
     classes: Annotated[
@@ -51,6 +53,11 @@ class Data(Strict, frozen=True, kw_only=True, omit_defaults=True):
 
 class Network(Strict, frozen=True, kw_only=True):
     """The architecture of a grid; in a file its options stand beside the other keys."""
+
+    FOLDERS: ClassVar[dict[str, str]] = {
+        "name": "networks",
+        "initialization": "train/initializations",
+    }
 
     name: Annotated[Key, Meta(description="a file of flatlab/networks")]
     outputs: Annotated[
@@ -95,7 +102,9 @@ class Stop(Strict, frozen=True):
 
 
 class Training(Strict, frozen=True, kw_only=True):
-    """How each network of a grid is trained."""
+    """How each network of a grid is trained; options are those of the loss and the optimizer."""
+
+    FOLDERS: ClassVar[dict[str, str]] = {"loss": "losses", "optimizer": "train/optimizers"}
 
     lr: Annotated[
         Annotated[float, Meta(gt=0)] | LogUniform,
@@ -105,14 +114,7 @@ class Training(Strict, frozen=True, kw_only=True):
         int, Meta(ge=1, description="samples per step; with minibatches: full, samples at a time")
     ]
     loss: Annotated[Key, Meta(description="a file of flatlab/losses: half-mse, cross-entropy, ...")]
-    label_smoothing: Annotated[
-        float, Meta(ge=0, lt=1, description="of cross-entropy: share of the uniform distribution")
-    ] = 0.0
     optimizer: Annotated[Key, Meta(description="a file of flatlab/train/optimizers: sgd, adam")]
-    momentum: Annotated[float, Meta(ge=0, lt=1, description="of sgd: heavy-ball momentum")] = 0.0
-    weight_decay: Annotated[float, Meta(ge=0, description="L2 penalty, added to the gradient")] = (
-        0.0
-    )
     schedule: Annotated[
         Literal["constant", "step", "warmup-linear", "cosine"],
         Meta(description="of the learning rate; warmup-linear and cosine end at zero"),
@@ -158,6 +160,7 @@ class Training(Strict, frozen=True, kw_only=True):
             "side by side on a GPU; loop: one after the other, the reference"
         ),
     ]
+    options: dict[str, Any] = field(default_factory=dict)
 
     @property
     def length(self) -> str:
@@ -166,11 +169,8 @@ class Training(Strict, frozen=True, kw_only=True):
         return f"at most {steps}" if self.stop else steps
 
     def contradiction(self) -> tuple[str, str] | None:
-        """A key that contradicts others, and a sentence about it; None if there is none."""
         if (self.iterations is None) == (self.epochs is None):
             return "iterations", "give either iterations or epochs, and null for the other"
-        if self.label_smoothing and self.loss != "cross-entropy":
-            return "label_smoothing", "belongs to loss cross-entropy"
         if self.schedule == "step" and not self.milestones:
             return "milestones", "schedule step needs them, for example [0.5, 0.75]"
         if self.milestones != sorted(self.milestones):
@@ -232,6 +232,8 @@ class Samples(Strict, frozen=True):
 
 class Measure(Strict, frozen=True, kw_only=True):
     """What is measured on each checkpoint of each run; options of the families stand beside it."""
+
+    FOLDERS: ClassVar[dict[str, str]] = {"families": "metrics"}
 
     families: Annotated[
         list[str],

@@ -6,40 +6,35 @@ block of `seeds` are a pack. A scale overrides keys of the sections, `settings`,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
-from flatlab.experiments._jobs import (
-    loss_settings,
-    measure_roots,
-    plain,
-    train_roots,
-    train_settings,
-)
+from flatlab.experiments._jobs import loss_settings, measure_roots, train_roots, train_settings
 from flatlab.experiments._packs import VARYING, Pack, packs_of
 from flatlab.experiments._sections import Checkpoints, Dense, LogUniform, Measure, Samples, Stop
 from flatlab.plan.experiments import Experiment, Find, Source, Stage
 from flatlab.plan.fingerprint import fingerprint
-from flatlab.plan.options import architecture, checked, options_of
+from flatlab.plan.options import options_of, section
 from flatlab.plan.places import built_at
-from flatlab.plan.registry import check_known, joined, keys_of, measures_samples
-from flatlab.plan.schema import PlanError, Strict, convert
+from flatlab.plan.registry import joined, keys_of, measures_samples
+from flatlab.plan.schema import PlanError, Strict, plain
 
 BUDGET_BYTES = 20 * 10**9
 """Dense checkpoints of a grid that take more are not kept behind the measurement."""
 
-FAMILIES = {name: options_of("metrics", name) for name in keys_of("metrics")}
-"""The options of each family, which stand in the section `measure`."""
+SECTIONS: dict[str, type[Strict]] = {**VARYING, "checkpoints": Checkpoints, "measure": Measure}
 
-SECTIONS: dict[str, type[Strict]] = {
-    "data": VARYING["data"],
-    "network": VARYING["network"],
-    "training": VARYING["training"],
-    "checkpoints": Checkpoints,
-    "measure": Measure,
-}
+
+def _documented() -> Iterator[tuple[str, type[Strict]]]:
+    """Each section, followed by the options of the files that it may name."""
+    for name, kind in SECTIONS.items():
+        yield name, kind
+        for folder in kind.FOLDERS.values():
+            for key in keys_of(folder):
+                if (options := options_of(folder, key)).__struct_fields__:
+                    yield f"{name}, of {key}", options
 
 
 class Grid(Experiment, frozen=True, kw_only=True):
@@ -50,17 +45,11 @@ class Grid(Experiment, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "grid"
     sections: ClassVar[dict[str, type[Strict]]] = {
-        "data": SECTIONS["data"],
-        "network": SECTIONS["network"],
-        **{f"network, of {key}": architecture(key) for key in keys_of("networks")},
-        **SECTIONS,
+        **dict(_documented()),
         "training.lr": LogUniform,
         "training.stop": Stop,
         "checkpoints.dense": Dense,
         "measure.samples.<name>": Samples,
-        **{
-            f"measure, of {name}": kind for name, kind in FAMILIES.items() if kind.__struct_fields__
-        },
     }
 
     @classmethod
@@ -69,7 +58,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
         source.check_keys(["title", "settings", "exclude", "seeds", *SECTIONS])
         if not isinstance(source.content.get("title"), str):
             raise PlanError(f"{source.name}: title is missing, or no text")
-        measure, options = _measure(source)
+        measure, options = section(source.parts("measure"), Measure)
         return cls(
             key=source.key,
             scale=source.scale,
@@ -77,7 +66,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
             packs=packs_of(source),
             families=measure.families,
             measure_section=measure,
-            options=options,
+            options={family: plain(chosen) for (_, family), chosen in options.items()},
         )
 
     def with_stand_ins(self, stand_ins: Mapping[str, str]) -> Grid:
@@ -250,32 +239,6 @@ class Grid(Experiment, frozen=True, kw_only=True):
             fate = "kept" if self.keeps_dense_checkpoints else "deleted when measured"
             line += f", {_size(dense)} of dense checkpoints, {fate}"
         return line
-
-
-def _measure(source: Source) -> tuple[Measure, dict[str, dict[str, Any]]]:
-    """The section `measure`, and the options of each of its families."""
-
-    def place(key: str) -> str:
-        return source.place("measure", key)
-
-    own = Measure.__struct_fields__
-    kinds = {name: options_of("metrics", name) for name in keys_of("metrics")}
-    given = source.section(
-        "measure", [*own, *(k for o in kinds.values() for k in o.__struct_fields__)]
-    )
-    measure: Measure = convert({k: v for k, v in given.items() if k in own}, Measure, place)
-    options: dict[str, dict[str, Any]] = {}
-    for name in (name for family in measure.families for name in joined(family)):
-        check_known("metrics", name, place("families"))
-        options[name] = checked(given, FAMILIES[name], place)
-    used = {*own, *(key for each in options.values() for key in each)}
-    for key in given:
-        if key not in used:
-            raise PlanError(
-                f"{place(key)}: no family of {', '.join(measure.families)} has this option; "
-                "leave it out"
-            )
-    return measure, options
 
 
 def _size(count: float) -> str:

@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 
 from flatlab.plan.experiments import Experiment, Find, Source, Stage
 from flatlab.plan.fingerprint import fingerprint
-from flatlab.plan.options import checked, options_of
+from flatlab.plan.options import options_of, section
 from flatlab.plan.registry import check_known, keys_of, module_of
-from flatlab.plan.schema import PlanError, Strict
+from flatlab.plan.schema import PlanError, Strict, plain
 
 ALL = "all"
 """The key of the only pack."""
@@ -40,9 +40,7 @@ class Simulation(Experiment, frozen=True, kw_only=True):
                 raise PlanError(f"{source.name}: {key} is missing, or is not text")
         name = source.content["simulation"]
         check_known("simulations", name, f"{source.name}: simulation")
-        options = options_of("simulations", name)
-        section = source.section("settings", options.__struct_fields__)
-        settings = checked(section, options, lambda key: source.place("settings", key))
+        settings = plain(section(source.parts("settings"), options_of("simulations", name))[0])
         return cls(
             key=source.key,
             scale=source.scale,

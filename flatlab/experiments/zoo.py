@@ -6,20 +6,17 @@ or on timm's hub. `jobs` says among how many jobs they are divided.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-import msgspec
 from msgspec import Meta
 
-from flatlab.experiments._jobs import plain
 from flatlab.experiments.grid import Grid
 from flatlab.plan.experiments import Experiment, Find, Source, Stage
 from flatlab.plan.fingerprint import fingerprint
-from flatlab.plan.options import checked, options_of
+from flatlab.plan.options import options_of, section
 from flatlab.plan.registry import module_of
-from flatlab.plan.schema import Key, PlanError, Strict, convert
+from flatlab.plan.schema import Key, PlanError, Strict, convert, plain
 
 FAMILY = "adaptive"
 """The family of quantities that a zoo is measured by."""
@@ -74,9 +71,7 @@ class Zoo(Experiment, frozen=True, kw_only=True):
         content = {key: source.value(key) for key in {**source.content, **source.override}}
         for name in (FAMILY, "pretrained"):
             if content.get(name) is not None:  # one by one, so that a message has the closest key
-                kind = cls.sections[name]
-                given = source.section(name, kind.__struct_fields__, in_scales=True)
-                content[name] = checked(given, kind, functools.partial(source.place, name))
+                content[name] = plain(section(source.parts(name), cls.sections[name])[0])
         file: ZooFile = convert(content, ZooFile, source.place)
         if (file.grid is None) == (file.pretrained is None):
             raise PlanError(f"{source.name}: {source.scale}: give either grid or pretrained")
@@ -129,7 +124,7 @@ class Zoo(Experiment, frozen=True, kw_only=True):
             roots += [module_of("networks", name) for name in used]
         else:
             settings |= {
-                "pretrained": msgspec.to_builtins(self.file.pretrained),
+                "pretrained": plain(self.file.pretrained),
                 "jobs": self.file.jobs,
                 "part": number,
             }

@@ -29,7 +29,7 @@ from flatlab.losses import Loss, loss_of
 from flatlab.plan import module_of
 from flatlab.plan.options import checked, options_of
 from flatlab.plan.registry import check_known
-from flatlab.plan.schema import PlanError, closest
+from flatlab.plan.schema import PlanError, closest, plain
 from flatlab.store import as_strings
 from flatlab.version import __version__
 
@@ -209,8 +209,8 @@ def _checked(
             if key not in known:
                 hint = closest(key, known) if known else "they have none"
                 raise PlanError(f"{key} is no option of {', '.join([*families, loss])}; {hint}")
-        chosen = {name: checked(options, kind) for name, kind in kinds.items()}
-        return chosen, loss_of({**checked(options, of_loss), "loss": loss})
+        chosen = {name: plain(checked(options, kind)) for name, kind in kinds.items()}
+        return chosen, loss_of({**plain(checked(options, of_loss)), "loss": loss})
     except PlanError as error:
         raise MeasureError(str(error)) from None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -202,20 +202,9 @@ class Source:
         """The value of a key at this scale."""
         return self.override.get(key, self.content.get(key, default))
 
-    def section(self, key: str, known: Iterable[str], in_scales: bool = False) -> dict[str, Any]:
-        """The keys of a section with the scale's changes.
-
-        known: those that it may have.  in_scales: whether it may stand in a scale alone.
-        """
-        merged: dict[str, Any] = {}
-        for where, part in self.parts(key, in_scales):
-            refuse_unknown(part, known, where)
-            merged |= part
-        return merged
-
-    def parts(self, key: str, in_scales: bool = False) -> list[tuple[str, Mapping[str, Any]]]:
+    def parts(self, key: str) -> list[tuple[str, Mapping[str, Any]]]:
         """A section as it stands above `scales:` and in the scale, each with its place."""
-        above = self.content.get(key, {} if in_scales else None)
+        above = self.content.get(key, {} if key in self.override else None)
         found = [(key, above), (f"scales.{self.scale}.{key}", self.override.get(key, {}))]
         for there, part in found:
             if not isinstance(part, Mapping):

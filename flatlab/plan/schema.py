@@ -7,7 +7,7 @@ into an instance, or raises a `PlanError` of one sentence that names the file an
 import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import msgspec
 from msgspec import Meta, Struct, field
@@ -22,7 +22,16 @@ class PlanError(ValueError):
 
 
 class Strict(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """An immutable record that refuses unknown keys."""
+    """An immutable record that refuses unknown keys.
+
+    FOLDERS: the fields that name files of the package, and their folders: {"loss": "losses"}.
+    """
+
+    FOLDERS: ClassVar[dict[str, str]] = {}
+
+    def contradiction(self) -> tuple[str, str] | None:
+        """A key that contradicts others, and a sentence about it; None if there is none."""
+        return None
 
 
 class Config(Strict, frozen=True):
@@ -77,7 +86,10 @@ def convert(mapping: object, kind: type[Strict], where: str | Callable[[str], st
         raise PlanError(f"{whole}: expected keys and values, found {mapping!r}")
     refuse_unknown(mapping, kind.__struct_fields__, place("").rstrip(": ."))
     try:
-        return msgspec.convert(mapping, kind)
+        record = msgspec.convert(mapping, kind)
+        if wrong := record.contradiction():
+            raise PlanError(f"{place(wrong[0])}: {wrong[1]}")
+        return record
     except msgspec.ValidationError as error:
         sentence, _, path = str(error).partition(" - at `")
         if missing := re.search(r"missing required field `(\w+)`", sentence):
@@ -101,6 +113,11 @@ def convert(mapping: object, kind: type[Strict], where: str | Callable[[str], st
             raise PlanError(f"{place(key)}{rest}: unknown value {match[1]!r}; {hint}") from None
         sentence = f"{sentence[0].lower()}{sentence[1:]}, found {mapping[key]!r}"
         raise PlanError(f"{place(key)}{rest}: {sentence}; allowed: {allowed}") from None
+
+
+def plain(record: object) -> Any:
+    """A record as dictionaries, lists and numbers, as JSON has them: fit for a job's params."""
+    return msgspec.json.decode(msgspec.json.encode(record))
 
 
 def describe(kind: type[Strict]) -> list[tuple[str, str, str]]:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from flatlab import plan
 from flatlab.experiments._jobs import measure_roots, train_roots
-from flatlab.plan import keys_of, registry
+from flatlab.plan import keys_of, options, registry
 
 fingerprints = importlib.import_module("flatlab.plan.fingerprint")
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,8 +25,8 @@ def forget():
         fingerprints._imports,
         fingerprints._content,
         registry.syntax,
-        registry.literal,
         registry.assignments,
+        options.options_of,
     ):
         function.cache_clear()
 
@@ -145,6 +145,7 @@ def test_what_trains_nothing_belongs_to_none(path, packs, edit):
     assert changed(packs, edit, path) == set()
 
 
+OPTIONS = {"geometry": {"relative_flatness_loss": None}}
 FOLDERS = ("train/layers", "train/optimizers", "train/initializations", "networks", "train")
 
 
@@ -173,20 +174,20 @@ def test_every_file_that_a_pack_needs_is_among_what_it_names(packs):
 
 def test_measuring_a_pack_has_its_architecture_and_nothing_of_the_training(packs, edit):
     pack = packs["demo/mlp-grid/lr0.1-b20"]
-    before = plan.fingerprint(*measure_roots(pack, "geometry"))
+    before = plan.fingerprint(*measure_roots(pack, "geometry", OPTIONS))
     for folder in FOLDERS:
         if folder != "networks":
             for key in ["__init__", *(key.replace("-", "_") for key in keys_of(folder))]:
                 edit(f"{folder}/{key}.py")
-    assert plan.fingerprint(*measure_roots(pack, "geometry")) == before
+    assert plan.fingerprint(*measure_roots(pack, "geometry", OPTIONS)) == before
     edit("networks/mlp.py")
-    assert plan.fingerprint(*measure_roots(pack, "geometry")) != before
+    assert plan.fingerprint(*measure_roots(pack, "geometry", OPTIONS)) != before
 
 
 def test_an_added_rule_is_known_and_a_rule_that_is_not_there_is_refused(edit, tmp_path, packs):
     """To add an optimizer, an initialization or a layer is to add a file."""
     for folder in ("optimizers", "initializations", "layers"):
-        (tmp_path / f"flatlab/train/{folder}/new_one.py").write_text("READS = []\n")
+        (tmp_path / f"flatlab/train/{folder}/new_one.py").write_text("")
         assert "new-one" in keys_of(f"train/{folder}")
     pack = packs["demo/mlp-grid/lr0.1-b20"]
     (tmp_path / "flatlab/train/layers/relu.py").rename(tmp_path / "flatlab/train/layers/relux.py")

@@ -1,17 +1,24 @@
 """Adam as in torch.optim.Adam, with the same betas and epsilon; weight decay is L2."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from msgspec import Meta
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from flatlab.plan.schema import Strict
 from flatlab.train.optimizers import by_run
 
-READS = ["weight_decay"]
 BETAS = (0.9, 0.999)
 EPSILON = 1e-8
+
+
+class Options(Strict, frozen=True):
+    """The options of this optimizer."""
+
+    weight_decay: Annotated[float, Meta(ge=0, description="L2 penalty added to the gradient")] = 0.0
 
 
 class Stacked:

@@ -1,15 +1,22 @@
 """Stochastic gradient descent with momentum and weight decay, as in torch.optim.SGD."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from msgspec import Meta
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from flatlab.plan.schema import Strict
 from flatlab.train.optimizers import by_run
 
-READS = ["momentum", "weight_decay"]
+
+class Options(Strict, frozen=True):
+    """The options of this optimizer."""
+
+    momentum: Annotated[float, Meta(ge=0, lt=1, description="heavy-ball momentum")] = 0.0
+    weight_decay: Annotated[float, Meta(ge=0, description="L2 penalty added to the gradient")] = 0.0
 
 
 class Stacked:
