@@ -104,7 +104,7 @@ def test_a_perceptron_of_three_layers(width, image, sizes):
 
 def test_as_many_widths_as_hidden_layers():
     options = {"width": [32, 32], "activation": "relu"}
-    with pytest.raises(ValueError, match="options.width: depth 4 needs 3 widths"):
+    with pytest.raises(ValueError, match=r"options\.width: depth 4 needs 3 widths"):
         build({"name": "mlp", "options": options}, (4,), 2)
 
 
