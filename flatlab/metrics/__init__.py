@@ -48,6 +48,11 @@ class Quantity:
     dims: tuple[str, ...] = ()
 
 
+def chen2026(long_name: str, units: str, where: str, dims: tuple[str, ...] = ()) -> Quantity:
+    """A quantity that chen2026 defines."""
+    return Quantity(long_name, units, f"chen2026 {where}", dims)
+
+
 @dataclass(frozen=True)
 class Samples:
     """inputs: (samples, ...).  targets: (samples, N) or None.  labels: (samples) or None."""

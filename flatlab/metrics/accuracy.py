@@ -8,7 +8,7 @@ from msgspec import Meta
 from torch import nn
 
 from flatlab.losses import Loss
-from flatlab.metrics import Measured, Quantity, Settings
+from flatlab.metrics import Measured, Settings, chen2026
 from flatlab.plan.schema import Strict
 from flatlab.splits import EVALUATED, Split, Splits
 
@@ -23,12 +23,12 @@ class Options(Strict, frozen=True):
 
 
 QUANTITIES = {
-    "train_loss": Quantity("training loss", "loss", "chen2026 Sec. 2"),
-    "test_loss": Quantity("test loss", "loss", "chen2026 Sec. 2"),
-    "train_accuracy": Quantity("training accuracy", "%", "chen2026 App. H.2"),
-    "test_accuracy": Quantity("test accuracy", "%", "chen2026 Fig. 2"),
-    "generalization_gap": Quantity(
-        "generalization gap", "points, or loss, as declared", "chen2026 App. H.2"
+    "train_loss": chen2026("training loss", "loss", "Sec. 2"),
+    "test_loss": chen2026("test loss", "loss", "Sec. 2"),
+    "train_accuracy": chen2026("training accuracy", "%", "App. H.2"),
+    "test_accuracy": chen2026("test accuracy", "%", "Fig. 2"),
+    "generalization_gap": chen2026(
+        "generalization gap", "points, or loss, as declared", "App. H.2"
     ),
 }
 

@@ -29,16 +29,16 @@ from flatlab.derivatives.sensitivity import (
     samples_at_a_time,
     secant_slopes,
 )
-from flatlab.metrics import Measured, Quantity, Samples, Settings
+from flatlab.metrics import Measured, Quantity, Samples, Settings, chen2026
 from flatlab.plan.schema import Strict
 
 ERROR = "standard error of "
 QUANTITIES = {
-    "adaptive_sharpness": Quantity(
+    "adaptive_sharpness": chen2026(
         "elementwise-adaptive sharpness, (2/rho^2) mean[L(theta + d) - L(theta)], "
         "d ~ N(0, rho^2 diag(theta^2))",
         "output^2",
-        "chen2026 Eq. 49, 57 with the factor",
+        "Eq. 49, 57 with the factor",
     ),
     "adaptive_sharpness_error": Quantity(
         ERROR + "adaptive_sharpness over samples and draws", "output^2", ""
@@ -46,52 +46,45 @@ QUANTITIES = {
     "adaptive_sharpness_draw_error": Quantity(
         ERROR + "adaptive_sharpness over draws, for these samples", "output^2", ""
     ),
-    "adaptive_trace": Quantity(
+    "adaptive_trace": chen2026(
         "mean sum theta_j^2 ||df/dtheta_j||^2, the limit rho -> 0 without the residual's term",
         "output^2",
-        "chen2026 Eq. 52",
+        "Eq. 52",
     ),
     "adaptive_trace_error": Quantity(
         ERROR + "adaptive_trace over random signs; 0 where it is exact", "output^2", ""
     ),
-    "plain_trace": Quantity(
-        "sharpness S, mean ||df/dtheta||_F^2", "output^2/parameter^2", "chen2026 Eq. 3"
-    ),
+    "plain_trace": chen2026("sharpness S, mean ||df/dtheta||_F^2", "output^2/parameter^2", "Eq. 3"),
     "plain_trace_error": Quantity(
         ERROR + "plain_trace over random signs; 0 where it is exact", "output^2/parameter^2", ""
     ),
-    "normalized_norm": Quantity(
-        "normalized MLS, mean ||x||^2 ||J||_2^2, by a Krylov iteration",
-        "output^2",
-        "chen2026 Def. G.1",
+    "normalized_norm": chen2026(
+        "normalized MLS, mean ||x||^2 ||J||_2^2, by a Krylov iteration", "output^2", "Def. G.1"
     ),
     "normalized_norm_error": Quantity(ERROR + "normalized_norm over samples", "output^2", ""),
-    "normalized_slope": Quantity(
+    "normalized_slope": chen2026(
         "the same with the largest slope of a secant that ascent meets in place of ||J||_2",
         "output^2",
-        "chen2026 Eq. 58, squared",
+        "Eq. 58, squared",
     ),
     "normalized_slope_error": Quantity(ERROR + "normalized_slope over samples", "output^2", ""),
-    "mean_norm": Quantity("MLS, mean ||J||_2", "output/input", "chen2026 Def. 3.7"),
+    "mean_norm": chen2026("MLS, mean ||J||_2", "output/input", "Def. 3.7"),
     "mean_norm_error": Quantity(ERROR + "mean_norm over samples", "output/input", ""),
-    "norm_per_sample": Quantity("||J||_2", "output/input", "chen2026 Def. 3.7", ("sample",)),
+    "norm_per_sample": chen2026("||J||_2", "output/input", "Def. 3.7", ("sample",)),
     "norm_residual": Quantity(
         "||J v - sigma u|| / sigma of the singular vectors found", "1", "", ("sample",)
     ),
     "norm_iterations": Quantity("products with J, and as many with J^T", "1", "", ("sample",)),
-    "slope_per_sample": Quantity(
-        "largest slope of a secant that ascent meets",
-        "output/input",
-        "chen2026 Eq. 58",
-        ("sample",),
+    "slope_per_sample": chen2026(
+        "largest slope of a secant that ascent meets", "output/input", "Eq. 58", ("sample",)
     ),
     "not_converged": Quantity("samples whose ||J||_2 is not within the tolerance", "1", ""),
     "sample_loss": Quantity("mean |f - y|^2 / 2", "output^2", ""),
     "sample_accuracy": Quantity("samples that are classified correctly", "%", ""),
-    "dropped": Quantity(
+    "dropped": chen2026(
         "whether a standard error exceeds the share of its estimate that is allowed",
         "1",
-        "chen2026 Fig. 5, the authors' code",
+        "Fig. 5, the authors' code",
     ),
     "finite": Quantity("whether all estimates are finite", "1", ""),
     "samples_measured": Quantity("samples in the means", "1", ""),
