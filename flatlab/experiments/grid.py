@@ -108,9 +108,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
         """What trains a pack."""
         chosen: Pack = self.pack(pack)
         training = chosen.training
-        steps = (
-            training.iterations or training.epochs or 0
-        )  # of grids of one kind it is one of them
+        steps = training.iterations or training.epochs or 0
         return Stage(
             inputs={"data": self.data_file(chosen)},
             settings=train_settings(chosen),
@@ -126,13 +124,27 @@ class Grid(Experiment, frozen=True, kw_only=True):
         chosen: Pack = self.pack(pack)
         trained = self.weights(pack)
         samples = sum(each.size for each in self.measure_section.samples.values())
+        settings = {
+            "family": family,
+            "data": plain(chosen.data),
+            "network": plain(chosen.network),
+            "outputs": chosen.outputs,
+            "precision": self.measure_section.precision,
+            "options": {name: self.options[name] for name in joined(family)},
+            "loss": loss_settings(chosen.training),
+            "setting": chosen.setting,
+            "hyperparameters": chosen.hyperparameters,
+            "seeds": list(chosen.seeds),
+        }
+        if any(map(measures_samples, joined(family))):
+            settings["samples"] = plain(self.measure_section.samples)
         return Stage(
             inputs={
                 "weights": trained["weights"],
                 "dense": trained["dense"],
                 "data": self.data_file(chosen),
             },
-            settings=self._measure_settings(chosen, family),
+            settings=settings,
             code=fingerprint(*measure_roots(chosen, family, self.options)),
             gpu=True,
             kind=family,
@@ -140,53 +152,30 @@ class Grid(Experiment, frozen=True, kw_only=True):
             work=float(chosen.bytes * samples * (1 + chosen.dense_checkpoints)),
         )
 
-    def _measure_settings(self, pack: Pack, family: str) -> dict[str, Any]:
-        """What a job that measures a pack depends on, beside its code and its files."""
-        settings = {
-            "family": family,
-            "data": plain(pack.data),
-            "network": plain(pack.network),
-            "outputs": pack.outputs,
-            "precision": self.measure_section.precision,
-            "options": {name: self.options[name] for name in joined(family)},
-            "loss": loss_settings(pack.training),
-            "setting": pack.setting,
-            "hyperparameters": pack.hyperparameters,
-            "seeds": list(pack.seeds),
-        }
-        if any(map(measures_samples, joined(family))):
-            settings["samples"] = plain(self.measure_section)["samples"]
-        return settings
-
     def tabulating(self, published: Experiment) -> Stage:
         """What joins the metric files.  published: to say what stands in for what."""
         assert isinstance(published, Grid)
-        network, data = " and ".join(self.networks), " and ".join(self.data_sets)
-        pairs = {network: " and ".join(published.networks), data: " and ".join(published.data_sets)}
-        replaced = [theirs for ours, theirs in pairs.items() if ours != theirs]
+        ours, theirs = (
+            [" and ".join(grid.networks), " and ".join(grid.data_sets)]
+            for grid in (self, published)
+        )
+        replaced = [there for here, there in zip(ours, theirs, strict=True) if here != there]
+        varied = [key for pack in self.packs.values() for key in pack.hyperparameters]
         about = {
             "experiment": self.key,
             "name": self.key,
             "scale": self.scale,
             "title": self.title,
-            "network": network,
-            "data": data,
+            "network": ours[0],
+            "data": ours[1],
             "length": self.length,
             "stands_in_for": " on ".join(replaced),
             "left_out": self.left_out,
-            "hyperparameters": list(
-                dict.fromkeys(key for pack in self.packs.values() for key in pack.hyperparameters)
-            ),
+            "hyperparameters": list(dict.fromkeys(varied)),
         }
-        return Stage(
-            inputs={},
-            settings={
-                "runs": self.runs,
-                "diverged_below": self.measure_section.diverged_below,
-                "about": about,
-            },
-            code=fingerprint("flatlab.tables.runs"),
-        )
+        settings = {"runs": self.runs, "diverged_below": self.measure_section.diverged_below}
+        code = fingerprint("flatlab.tables.runs")
+        return Stage(inputs={}, settings={**settings, "about": about}, code=code)
 
     @staticmethod
     def measure(job: Any) -> Any:
@@ -207,13 +196,11 @@ class Grid(Experiment, frozen=True, kw_only=True):
     def about(self) -> list[str]:
         networks, data = " and ".join(self.networks), " and ".join(self.data_sets)
         width = max(map(len, self.packs), default=0) + 2
-        return [
-            f"{len(self.runs)} {networks} networks on {data}, in packs:",
-            *(
-                f"  {pack.key:<{width}}{pack.training.length} each, mode {pack.training.mode}"
-                for pack in self.packs.values()
-            ),
+        lines = [
+            f"  {pack.key:<{width}}{pack.training.length} each, mode {pack.training.mode}"
+            for pack in self.packs.values()
         ]
+        return [f"{len(self.runs)} {networks} networks on {data}, in packs:", *lines]
 
     @property
     def bytes_at_the_end(self) -> int:
@@ -241,10 +228,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
         return line
 
 
-def _size(count: float) -> str:
+def _size(count: int) -> str:
     """Bytes, for people."""
-    for unit in ("B", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:,.3g} GB"
+    power = min(len(f"{count:,}".split(",")) - 1, 3)
+    return f"{count / 1000**power:,.3g} {('B', 'kB', 'MB', 'GB')[power]}"
