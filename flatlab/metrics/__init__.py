@@ -178,6 +178,13 @@ def measure(
     return xr.Dataset(variables, coords=coordinates, attrs=about)
 
 
+def only_layer(model: nn.Module) -> nn.Module | None:
+    """The only module of a network that computes anything; None if there are several."""
+    passing = (nn.Sequential, nn.Flatten, nn.Identity)
+    layers = [module for module in model.modules() if type(module) not in passing]
+    return layers[0] if len(layers) == 1 else None
+
+
 def family_of(name: str) -> ModuleType:
     """The file of a family."""
     return importlib.import_module(module_of("metrics", name))

@@ -32,7 +32,13 @@ from flatlab.derivatives.sensitivity import (
 from flatlab.metrics import Measured, Quantity, Samples, Settings, chen2026
 from flatlab.plan.schema import Strict
 
-ERROR = "standard error of "
+SAMPLE = ("sample",)
+
+
+def _error_of(estimate: str, over: str, units: str = "output^2") -> Quantity:
+    return Quantity(f"standard error of {estimate} over {over}", units, "")
+
+
 QUANTITIES = {
     "adaptive_sharpness": chen2026(
         "elementwise-adaptive sharpness, (2/rho^2) mean[L(theta + d) - L(theta)], "
@@ -40,43 +46,37 @@ QUANTITIES = {
         "output^2",
         "Eq. 49, 57 with the factor",
     ),
-    "adaptive_sharpness_error": Quantity(
-        ERROR + "adaptive_sharpness over samples and draws", "output^2", ""
-    ),
-    "adaptive_sharpness_draw_error": Quantity(
-        ERROR + "adaptive_sharpness over draws, for these samples", "output^2", ""
-    ),
+    "adaptive_sharpness_error": _error_of("adaptive_sharpness", "samples and draws"),
+    "adaptive_sharpness_draw_error": _error_of("adaptive_sharpness", "draws, for these samples"),
     "adaptive_trace": chen2026(
         "mean sum theta_j^2 ||df/dtheta_j||^2, the limit rho -> 0 without the residual's term",
         "output^2",
         "Eq. 52",
     ),
-    "adaptive_trace_error": Quantity(
-        ERROR + "adaptive_trace over random signs; 0 where it is exact", "output^2", ""
-    ),
+    "adaptive_trace_error": _error_of("adaptive_trace", "random signs; 0 where it is exact"),
     "plain_trace": chen2026("sharpness S, mean ||df/dtheta||_F^2", "output^2/parameter^2", "Eq. 3"),
-    "plain_trace_error": Quantity(
-        ERROR + "plain_trace over random signs; 0 where it is exact", "output^2/parameter^2", ""
+    "plain_trace_error": _error_of(
+        "plain_trace", "random signs; 0 where it is exact", "output^2/parameter^2"
     ),
     "normalized_norm": chen2026(
         "normalized MLS, mean ||x||^2 ||J||_2^2, by a Krylov iteration", "output^2", "Def. G.1"
     ),
-    "normalized_norm_error": Quantity(ERROR + "normalized_norm over samples", "output^2", ""),
+    "normalized_norm_error": _error_of("normalized_norm", "samples"),
     "normalized_slope": chen2026(
         "the same with the largest slope of a secant that ascent meets in place of ||J||_2",
         "output^2",
         "Eq. 58, squared",
     ),
-    "normalized_slope_error": Quantity(ERROR + "normalized_slope over samples", "output^2", ""),
+    "normalized_slope_error": _error_of("normalized_slope", "samples"),
     "mean_norm": chen2026("MLS, mean ||J||_2", "output/input", "Def. 3.7"),
-    "mean_norm_error": Quantity(ERROR + "mean_norm over samples", "output/input", ""),
-    "norm_per_sample": chen2026("||J||_2", "output/input", "Def. 3.7", ("sample",)),
+    "mean_norm_error": _error_of("mean_norm", "samples", "output/input"),
+    "norm_per_sample": chen2026("||J||_2", "output/input", "Def. 3.7", SAMPLE),
     "norm_residual": Quantity(
-        "||J v - sigma u|| / sigma of the singular vectors found", "1", "", ("sample",)
+        "||J v - sigma u|| / sigma of the singular vectors found", "1", "", SAMPLE
     ),
-    "norm_iterations": Quantity("products with J, and as many with J^T", "1", "", ("sample",)),
+    "norm_iterations": Quantity("products with J, and as many with J^T", "1", "", SAMPLE),
     "slope_per_sample": chen2026(
-        "largest slope of a secant that ascent meets", "output/input", "Eq. 58", ("sample",)
+        "largest slope of a secant that ascent meets", "output/input", "Eq. 58", SAMPLE
     ),
     "not_converged": Quantity("samples whose ||J||_2 is not within the tolerance", "1", ""),
     "sample_loss": Quantity("mean |f - y|^2 / 2", "output^2", ""),
@@ -232,9 +232,10 @@ def _of_norms(f: Any, inputs: Tensor, chosen: Options, seed: int, size: int) -> 
 
 def _of_fit(outputs: Tensor, targets: Tensor) -> dict[str, Any]:
     correct = outputs.argmax(1) == targets.argmax(1)
+    accuracy = 100 * correct.double().mean().item()
     return {
         "sample_loss": half_squares(outputs, targets).mean().item(),
-        "sample_accuracy": 100 * correct.double().mean().item(),
+        "sample_accuracy": accuracy,
     }
 
 
