@@ -9,6 +9,7 @@ from flatlab.plan.schema import Key, Strict
 
 Precision = Literal["float32", "float64"]
 Step = Annotated[int, Meta(ge=0)]
+Count = Annotated[int, Meta(ge=1)]
 Fraction = Annotated[float, Meta(gt=0, lt=1)]
 
 
@@ -31,7 +32,7 @@ class Data(Strict, frozen=True, kw_only=True, omit_defaults=True):
     ]
     scale: Annotated[float, Meta(gt=0, description="factor on the scaled inputs")] = 1.0
     samples: Annotated[
-        Literal["all"] | Annotated[int, Meta(ge=1)],
+        Literal["all"] | Count,
         Meta(
             description="number of training samples: the first ones, in a fixed random order if "
             "the data are sorted by class; scaling uses the moments of all samples"
@@ -43,7 +44,7 @@ class Data(Strict, frozen=True, kw_only=True, omit_defaults=True):
     ]
     augmentation: Annotated[Literal["none"], Meta(description="random changes of the inputs")]
     pixels: Annotated[
-        Literal["all"] | Annotated[int, Meta(ge=1)],
+        Literal["all"] | Count,
         Meta(
             description="height and width of images; larger than the data: nearest pixel, "
             "smaller: mean over an area"
@@ -61,7 +62,7 @@ class Network(Strict, frozen=True, kw_only=True):
 
     name: Annotated[Key, Meta(description="a file of flatlab/networks")]
     outputs: Annotated[
-        Literal["classes"] | Annotated[int, Meta(ge=1)],
+        Literal["classes"] | Count,
         Meta(description="number of outputs; those beyond the classes have target 0"),
     ]
     initialization: Annotated[
@@ -141,12 +142,10 @@ class Training(Strict, frozen=True, kw_only=True):
         ),
     ]
     iterations: Annotated[
-        Annotated[int, Meta(ge=1)] | None,
-        Meta(description="steps of the optimizer; or give epochs"),
+        Count | None, Meta(description="steps of the optimizer; or give epochs")
     ] = None
     epochs: Annotated[
-        Annotated[int, Meta(ge=1)] | None,
-        Meta(description="passes over the data; or give iterations"),
+        Count | None, Meta(description="passes over the data; or give iterations")
     ] = None
     stop: Annotated[Stop | None, Meta(description="when training stops earlier")] = None
     precision: Annotated[
@@ -186,8 +185,7 @@ class Dense(Strict, frozen=True):
     """Steps at which weights are kept: every k-th, or n, evenly spaced in the logarithm."""
 
     every: Annotated[
-        Annotated[int, Meta(ge=1)] | None,
-        Meta(description="steps between checkpoints; or give log_spaced"),
+        Count | None, Meta(description="steps between checkpoints; or give log_spaced")
     ] = None
     log_spaced: Annotated[
         Annotated[int, Meta(ge=2)] | None,

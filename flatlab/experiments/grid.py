@@ -162,10 +162,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
         replaced = [there for here, there in zip(ours, theirs, strict=True) if here != there]
         varied = [key for pack in self.packs.values() for key in pack.hyperparameters]
         about = {
-            "experiment": self.key,
-            "name": self.key,
-            "scale": self.scale,
-            "title": self.title,
+            **self.identity,
             "network": ours[0],
             "data": ours[1],
             "length": self.length,

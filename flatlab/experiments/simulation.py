@@ -23,9 +23,6 @@ ALL = "all"
 class Simulation(Experiment, frozen=True, kw_only=True):
     """A simulation at one scale."""
 
-    simulation: str
-    settings: dict[str, Any]
-
     kind: ClassVar[str] = "simulation"
     sections: ClassVar[dict[str, type[Strict]]] = {
         f"settings of {key}": options_of("simulations", key) for key in keys_of("simulations")
@@ -47,8 +44,6 @@ class Simulation(Experiment, frozen=True, kw_only=True):
             title=source.content["title"],
             packs={ALL: settings},
             families=[name],
-            simulation=name,
-            settings=settings,
         )
 
     def measuring(self, pack: str, family: str) -> Stage:
@@ -56,21 +51,14 @@ class Simulation(Experiment, frozen=True, kw_only=True):
         self.pack(pack)
         return Stage(
             inputs={},
-            settings={"simulation": self.simulation, **self.settings},
-            code=fingerprint("flatlab.simulations", module_of("simulations", self.simulation)),
-            kind=self.simulation,
+            settings={"simulation": family, **self.packs[ALL]},
+            code=fingerprint("flatlab.simulations", module_of("simulations", family)),
+            kind=family,
         )
 
     def tabulating(self, published: Experiment) -> Stage:
         """The job that describes the table."""
-        about = {
-            "experiment": self.key,
-            "name": self.key,
-            "scale": self.scale,
-            "title": self.title,
-            "data": "synthetic data",
-            "stands_in_for": "",
-        }
+        about = {**self.identity, "data": "synthetic data", "stands_in_for": ""}
         return Stage(inputs={}, settings={"about": about}, code="")
 
     @staticmethod
@@ -86,4 +74,4 @@ class Simulation(Experiment, frozen=True, kw_only=True):
 
     @property
     def about(self) -> list[str]:
-        return [f"{key}: {value}" for key, value in self.settings.items()]
+        return [f"{key}: {value}" for key, value in self.packs[ALL].items()]

@@ -142,10 +142,8 @@ class Zoo(Experiment, frozen=True, kw_only=True):
         here, theirs = self.file.name, published.file.name
         pretrained = self.file.pretrained
         about = {
-            "experiment": self.key,
+            **self.identity,
             "name": here,
-            "scale": self.scale,
-            "title": self.title,
             "data": pretrained.images if pretrained else " and ".join(self.data_sets),
             "training": self.grid.length if self.grid else "",
             "samples": self.file.samples,

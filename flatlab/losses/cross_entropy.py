@@ -15,8 +15,6 @@ from flatlab.plan.schema import Strict
 
 
 class Options(Strict, frozen=True):
-    """The options of cross-entropy."""
-
     label_smoothing: Annotated[
         float, Meta(ge=0, lt=1, description="weight of the uniform distribution in the targets")
     ] = 0.0

@@ -14,8 +14,6 @@ from flatlab.splits import EVALUATED, Split, Splits
 
 
 class Options(Strict, frozen=True):
-    """The options of this family."""
-
     generalization_gap: Annotated[
         Literal["accuracy", "loss"],
         Meta(description="accuracy: train - test, in points; loss: test - train"),
@@ -40,16 +38,12 @@ def measure_splits(model: nn.Module, splits: Splits, settings: Settings) -> Meas
     generalization_gap: training minus test accuracy in percentage points (an assumption for
     chen2026), or test minus training loss if the options say so.
     """
-    result: dict[str, float] = {}
-    for name, split in (("train", splits.train), ("test", splits.test)):
-        result[f"{name}_loss"], result[f"{name}_accuracy"] = loss_and_accuracy(
-            model, split, settings.loss
-        )
-    by_accuracy = result["train_accuracy"] - result["test_accuracy"]
-    by_loss = result["test_loss"] - result["train_loss"]
-    gap = by_accuracy if settings.options.generalization_gap == "accuracy" else by_loss
-    result["generalization_gap"] = gap
-    return Measured(result)
+    train = loss_and_accuracy(model, splits.train, settings.loss)
+    test = loss_and_accuracy(model, splits.test, settings.loss)
+    by_accuracy = settings.options.generalization_gap == "accuracy"
+    gap = train[1] - test[1] if by_accuracy else test[0] - train[0]
+    names = ("train_loss", "train_accuracy", "test_loss", "test_accuracy", "generalization_gap")
+    return Measured(dict(zip(names, (*train, *test, gap), strict=True)))
 
 
 def loss_and_accuracy(model: nn.Module, split: Split, loss: Loss) -> tuple[float, float]:

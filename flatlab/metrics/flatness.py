@@ -34,8 +34,6 @@ QUANTITIES = {
 
 
 class Options(Strict, frozen=True):
-    """The options of this family."""
-
     FOLDERS: ClassVar[dict[str, str]] = {"relative_flatness_loss": "losses"}
 
     relative_flatness_loss: Annotated[

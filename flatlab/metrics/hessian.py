@@ -47,8 +47,6 @@ QUANTITIES = {
 
 
 class Options(Strict, frozen=True):
-    """The options of this family."""
-
     curvature: Annotated[
         Literal["all"] | list[Literal["hessian", "gauss-newton"]],
         Meta(description="matrices whose largest eigenvalues are taken; of the training's loss"),

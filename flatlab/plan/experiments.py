@@ -97,6 +97,11 @@ class Experiment(Strict, frozen=True, kw_only=True):
         raise NotImplementedError
 
     @property
+    def identity(self) -> dict[str, str]:
+        """What its table says of it first."""
+        return {"experiment": self.key, "name": self.key, "scale": self.scale, "title": self.title}
+
+    @property
     def about(self) -> list[str]:
         """A description of its contents at this scale, in lines."""
         raise NotImplementedError

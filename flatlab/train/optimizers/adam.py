@@ -16,8 +16,6 @@ EPSILON = 1e-8
 
 
 class Options(Strict, frozen=True):
-    """The options of this optimizer."""
-
     weight_decay: Annotated[float, Meta(ge=0, description="L2 penalty added to the gradient")] = 0.0
 
 

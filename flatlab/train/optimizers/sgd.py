@@ -13,8 +13,6 @@ from flatlab.train.optimizers import by_run
 
 
 class Options(Strict, frozen=True):
-    """The options of this optimizer."""
-
     momentum: Annotated[float, Meta(ge=0, lt=1, description="heavy-ball momentum")] = 0.0
     weight_decay: Annotated[float, Meta(ge=0, description="L2 penalty added to the gradient")] = 0.0
 
