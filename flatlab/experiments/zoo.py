@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from msgspec import Meta
-
 from flatlab.experiments._packs import Pack
 from flatlab.experiments.grid import Grid
 from flatlab.plan.experiments import Experiment, Find, Source, Stage
 from flatlab.plan.fingerprint import fingerprint
 from flatlab.plan.options import options_of, section
 from flatlab.plan.registry import module_of
-from flatlab.plan.schema import Key, PlanError, Strict, convert, plain
+from flatlab.plan.schema import Key, PlanError, Strict, convert, means, plain
 
 FAMILY = "adaptive"
 """The family of quantities that a zoo is measured by."""
@@ -28,28 +26,24 @@ class Pretrained(Strict, frozen=True):
 
     networks: Annotated[
         Literal["folder"] | list[str],
-        Meta(description="names, or patterns such as *vit*; folder: every file in that folder"),
+        means("names, or patterns such as *vit*; folder: every file in that folder"),
     ]
-    images: Annotated[str, Meta(description="a folder of images by class in the data folder")]
-    classes: Annotated[int, Meta(ge=1, description="networks with other outputs are left out")]
-    size_at_most: Annotated[int, Meta(ge=1, description="in pixels; larger ones are left out")]
+    images: Annotated[str, means("a folder of images by class in the data folder")]
+    classes: Annotated[int, means("networks with other outputs are left out", ge=1)]
+    size_at_most: Annotated[int, means("in pixels; larger ones are left out", ge=1)]
 
 
 class ZooFile(Strict, frozen=True):
     """What a zoo's file says at one scale."""
 
-    title: Annotated[str, Meta(description="what it is")]
-    name: Annotated[
-        Key, Meta(description="what it is called at this scale: a stand-in has its own name")
-    ]
-    jobs: Annotated[int, Meta(ge=1, description="among which the networks are divided")]
-    samples: Annotated[int, Meta(ge=2, description="images on which each network is measured")]
-    seed: Annotated[int, Meta(ge=0, description="of the images and of all that is drawn")]
-    adaptive: Annotated[
-        dict[str, Any], Meta(description="how sharpness and sensitivity are estimated")
-    ]
-    grid: Annotated[Key | None, Meta(description="the grid whose networks they are, or")] = None
-    pretrained: Annotated[Pretrained | None, Meta(description="networks from elsewhere")] = None
+    title: Annotated[str, means("what it is")]
+    name: Annotated[Key, means("what it is called at this scale: a stand-in has its own name")]
+    jobs: Annotated[int, means("among which the networks are divided", ge=1)]
+    samples: Annotated[int, means("images on which each network is measured", ge=2)]
+    seed: Annotated[int, means("of the images and of all that is drawn", ge=0)]
+    adaptive: Annotated[dict[str, Any], means("how sharpness and sensitivity are estimated")]
+    grid: Annotated[Key | None, means("the grid whose networks they are, or")] = None
+    pretrained: Annotated[Pretrained | None, means("networks from elsewhere")] = None
 
 
 class Zoo(Experiment, frozen=True, kw_only=True):
@@ -107,8 +101,8 @@ class Zoo(Experiment, frozen=True, kw_only=True):
     def measuring(self, pack: str, family: str) -> Stage:
         """What measures the networks of a pack."""
         number = self.pack(pack)
-        settings = {"samples": self.file.samples, "seed": self.file.seed}
-        settings[FAMILY] = self.file.adaptive
+        file = self.file
+        settings = {"samples": file.samples, "seed": file.seed, FAMILY: file.adaptive}
         roots = ["flatlab.metrics", "flatlab.metrics._survey", module_of("metrics", FAMILY)]
         inputs: dict[str, str | list[str]] = {}
         if self.grid:

@@ -4,19 +4,17 @@ import math
 from typing import Annotated, Literal
 
 import torch
-from msgspec import Meta
 from torch import nn
 
 from flatlab.losses import Loss
 from flatlab.metrics import Measured, Settings, chen2026
-from flatlab.plan.schema import Strict
+from flatlab.plan.schema import Strict, means
 from flatlab.splits import EVALUATED, Split, Splits
 
 
 class Options(Strict, frozen=True):
     generalization_gap: Annotated[
-        Literal["accuracy", "loss"],
-        Meta(description="accuracy: train - test, in points; loss: test - train"),
+        Literal["accuracy", "loss"], means("accuracy: train - test, in points; loss: test - train")
     ] = "accuracy"
 
 

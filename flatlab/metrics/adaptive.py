@@ -30,7 +30,7 @@ from flatlab.derivatives.sensitivity import (
     secant_slopes,
 )
 from flatlab.metrics import Measured, Quantity, Samples, Settings, chen2026
-from flatlab.plan.schema import Strict
+from flatlab.plan.schema import Strict, means
 
 SAMPLE = ("sample",)
 
@@ -95,30 +95,26 @@ class Options(Strict, frozen=True):
     """How sharpness and sensitivity are estimated; the defaults are those of chen2026."""
 
     outputs: Annotated[
-        Literal["sigmoid", "network"],
-        Meta(description="sigmoid: appended to the network's outputs"),
+        Literal["sigmoid", "network"], means("sigmoid: appended to the network's outputs")
     ] = "sigmoid"
     own_targets: Annotated[
-        bool,
-        Meta(description="the network's own outputs are the targets, as if it fitted the data"),
+        bool, means("the network's own outputs are the targets, as if it fitted the data")
     ] = False
-    rho: Annotated[float, Meta(gt=0, description="relative size of weight changes")] = 0.1
-    draws: Annotated[int, Meta(ge=2, description="weight changes, each with both signs")] = 50
+    rho: Annotated[float, means("relative size of weight changes", gt=0)] = 0.1
+    draws: Annotated[int, means("weight changes, each with both signs", ge=2)] = 50
     trace: Annotated[
         Literal["exact", "random", "none"],
-        Meta(description="limit rho -> 0: one pass per sample and output, random signs, or none"),
+        means("limit rho -> 0: one pass per sample and output, random signs, or none"),
     ] = "random"
-    probes: Annotated[int, Meta(ge=2, description="random signs, for trace: random")] = 10
-    tolerance: Annotated[float, Meta(gt=0, lt=1, description="relative tolerance of ||J||_2")] = (
-        1e-3
-    )
-    iterations: Annotated[int, Meta(ge=1, description="at most, for ||J||_2")] = 30
-    ascent_steps: Annotated[int, Meta(ge=0, description="for the secant slopes; 0: none")] = 30
-    ascent_start: Annotated[float, Meta(gt=0, description="standard deviation of the start")] = 0.1
-    ascent_lr: Annotated[float, Meta(gt=0, description="learning rate of Adam")] = 0.1
+    probes: Annotated[int, means("random signs, for trace: random", ge=2)] = 10
+    tolerance: Annotated[float, means("relative tolerance of ||J||_2", gt=0, lt=1)] = 1e-3
+    iterations: Annotated[int, means("at most, for ||J||_2", ge=1)] = 30
+    ascent_steps: Annotated[int, means("for the secant slopes; 0: none", ge=0)] = 30
+    ascent_start: Annotated[float, means("standard deviation of the start", gt=0)] = 0.1
+    ascent_lr: Annotated[float, means("learning rate of Adam", gt=0)] = 0.1
     drop_above: Annotated[
         Annotated[float, Meta(gt=0)] | None,
-        Meta(description="flag a network if a standard error exceeds this share of its estimate"),
+        means("flag a network if a standard error exceeds this share of its estimate"),
     ] = 0.15
 
 

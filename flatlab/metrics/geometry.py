@@ -23,7 +23,7 @@ from flatlab.losses import loss_of, mean_mse
 from flatlab.metrics import Measured, Samples, Settings
 from flatlab.metrics._geometry.table import QUANTITIES
 from flatlab.metrics._geometry.values import BOUNDS, NORMS, Values
-from flatlab.plan.schema import Key, Strict
+from flatlab.plan.schema import Key, Strict, means
 
 __all__ = ["BOUNDS", "NORMS", "QUANTITIES", "Options", "measure"]
 
@@ -40,17 +40,15 @@ class Options(Strict, frozen=True):
 
     singular_values: Annotated[
         Literal["all"] | Annotated[int, Meta(ge=1)],
-        Meta(description="the k largest that enter the log volume"),
+        means("the k largest that enter the log volume"),
     ] = "all"
     relative_flatness_loss: Annotated[
-        Key | None, Meta(description="whose Hessian it uses; null: the loss of training")
+        Key | None, means("whose Hessian it uses; null: the loss of training")
     ] = None
-    conventions: Annotated[
-        Literal["flatlab", "chen-code"], Meta(description="docs/measures.md")
-    ] = "flatlab"
+    conventions: Annotated[Literal["flatlab", "chen-code"], means("docs/measures.md")] = "flatlab"
     costly: Annotated[
         tuple[Literal["elementwise-adaptive-trace", "operator-norm", "corrected-bound"], ...],
-        Meta(description="quantities that cost as much as all others together"),
+        means("quantities that cost as much as all others together"),
     ] = ("elementwise-adaptive-trace",)
 
 

@@ -5,18 +5,17 @@ The default is for images of 32 x 32 pixels; a kernel of 3 with padding 1 suits 
 
 from typing import Annotated, ClassVar
 
-from msgspec import Meta
-
 from flatlab.networks import convolutional
 from flatlab.plan.options import Activation, Convolutional
+from flatlab.plan.schema import means
 
 MODE = "graphs"
 
 
 class Options(Convolutional, frozen=True):
     activation: Activation
-    kernel: Annotated[int, Meta(ge=1, description="size of the convolutions' kernels")] = 5
-    padding: Annotated[int, Meta(ge=0, description="zero padding of the convolutions")] = 0
+    kernel: Annotated[int, means("size of the convolutions' kernels", ge=1)] = 5
+    padding: Annotated[int, means("zero padding of the convolutions", ge=0)] = 0
     widths: ClassVar[tuple[int | str, ...]] = (6, "pool", 16, "pool")
     hidden: ClassVar[tuple[int, ...]] = (120, 84)
     normalization: ClassVar[str] = "none"

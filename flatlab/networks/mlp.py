@@ -14,6 +14,7 @@ from torch import nn
 
 from flatlab.networks import ACTIVATIONS
 from flatlab.plan.options import Activation, Architecture, of_linear_layers
+from flatlab.plan.schema import means
 
 MODE = "batched"
 
@@ -22,9 +23,9 @@ class Options(Architecture, frozen=True):
     activation: Activation
     width: Annotated[
         Annotated[int, Meta(ge=1)] | tuple[Annotated[int, Meta(ge=1)], ...],
-        Meta(description="units of each hidden layer, or a list with those of every one"),
+        means("units of each hidden layer, or a list with those of every one"),
     ] = 500
-    depth: Annotated[int, Meta(ge=1, description="weight layers")] = 4
+    depth: Annotated[int, means("weight layers", ge=1)] = 4
 
     def contradiction(self) -> tuple[str, str] | None:
         if isinstance(self.width, tuple) and len(self.width) != self.depth - 1:

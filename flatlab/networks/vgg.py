@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from flatlab.networks import convolutional
 from flatlab.plan.options import Activation, Convolutional
+from flatlab.plan.schema import means
 
 MODE = "graphs"
 
@@ -19,16 +20,13 @@ class Options(Convolutional, frozen=True):
     activation: Activation
     widths: Annotated[
         tuple[Annotated[int, Meta(ge=1)] | Literal["pool"], ...],
-        Meta(description="channels of the convolutions, and pool for 2 x 2 max pooling"),
+        means("channels of the convolutions, and pool for 2 x 2 max pooling"),
     ] = (64, "pool", 128, "pool", 256, 256, "pool", 512, 512, "pool", 512, 512, "pool")
     hidden: Annotated[
-        tuple[Annotated[int, Meta(ge=1)], ...],
-        Meta(description="units of the linear layers but the last"),
+        tuple[Annotated[int, Meta(ge=1)], ...], means("units of the linear layers but the last")
     ] = (512, 512)
-    padding: Annotated[int, Meta(ge=0, description="zero padding of the convolutions")] = 1
-    normalization: Annotated[
-        Literal["none", "batch"], Meta(description="after each convolution")
-    ] = "none"
+    padding: Annotated[int, means("zero padding of the convolutions", ge=0)] = 1
+    normalization: Annotated[Literal["none", "batch"], means("after each convolution")] = "none"
     kernel: ClassVar[int] = 3
 
 

@@ -175,7 +175,7 @@ class Source:
     def __init__(self, path: Path, scale: str) -> None:
         self.key, self.scale = path.stem, scale
         self.name = f"{path.parent.name}/{path.name}"
-        self.content = dict(_read(path, self.name))
+        self.content = dict(_parsed(path.read_bytes(), self.name))
         self.scales = self.content.pop("scales", {})
         refuse_unknown(self.scales, SCALES, f"{self.name}: scales")
         if missing := [each for each in SCALES if each not in self.scales]:
@@ -239,19 +239,15 @@ def load_experiment(folder: Path, key: str, scale: str, find: Find, where: str =
     return kind_of(source.kind).load(source, find)
 
 
-def _read(path: Path, name: str) -> Mapping[str, Any]:
-    content = _parsed(path.read_bytes(), name)
-    if not isinstance(content, Mapping):
-        raise PlanError(f"{name}: expected keys and values, found {content!r}")
-    return content
-
-
 @functools.cache
-def _parsed(text: bytes, name: str) -> Any:
+def _parsed(text: bytes, name: str) -> Mapping[str, Any]:
     """Parsed once, although a file is read at several scales; the result must not be changed."""
     try:
-        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        content = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f" in line {mark.line + 1}" if mark else ""
         raise PlanError(f"{name}: not valid YAML{line}") from None
+    if not isinstance(content, Mapping):
+        raise PlanError(f"{name}: expected keys and values, found {content!r}")
+    return content

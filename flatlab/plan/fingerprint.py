@@ -101,6 +101,8 @@ def _canonical(node: object) -> str:
                 value = _joined(value)
             if name == "keywords":  # the meaning of an option is text, as a docstring is
                 value = [child for child in value if child.arg != "description"]
+            if name == "args" and getattr(getattr(node, "func", None), "id", "") == "means":
+                value = []
             if value not in (None, []) and name not in ("kind", "type_comment"):
                 fields.append(f"{name}={_canonical(value)}")
         return f"{type(node).__name__}({','.join(fields)})"

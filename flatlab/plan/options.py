@@ -16,14 +16,14 @@ from msgspec import NODEFAULT, Meta, field
 from msgspec.structs import fields
 
 from flatlab.plan.registry import PACKAGE, assignments, check_known, joined, path_of, syntax
-from flatlab.plan.schema import Key, PlanError, Strict, convert, refuse_unknown
+from flatlab.plan.schema import Key, PlanError, Strict, convert, means, refuse_unknown
 
 if TYPE_CHECKING:
     Activation = str
 else:
     _KNOWN = assignments(PACKAGE / "networks/__init__.py")["ACTIVATIONS"].keys
     Activation = Annotated[
-        Literal[tuple(map(ast.literal_eval, _KNOWN))], Meta(description="after each hidden layer")
+        Literal[tuple(map(ast.literal_eval, _KNOWN))], means("after each hidden layer")
     ]
 """The type of an option: a key of `ACTIVATIONS` in `flatlab/networks`."""
 
@@ -83,7 +83,7 @@ def of_linear_layers(sizes: Sequence[int]) -> int:
 
 
 VOCABULARY: dict[str, Any] = {
-    **{each.__name__: each for each in (Architecture, Convolutional, Meta, Strict)},
+    **{each.__name__: each for each in (Architecture, Convolutional, Meta, Strict, means)},
     **{"field": field, "prod": prod, "of_linear_layers": of_linear_layers},
     **{"Annotated": Annotated, "ClassVar": ClassVar, "Literal": Literal, "Any": Any, "Key": Key},
     **{"Activation": Activation, "__name__": __name__},

@@ -17,6 +17,11 @@ SCALES: tuple[str, ...] = get_args(Scale)
 Key = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]*$", description="lower case, digits, hyphens")]
 
 
+def means(description: str, **limits: Any) -> Meta:
+    """The meaning of a key and the limits of its values: ge, gt, le, lt, min_length."""
+    return Meta(description=description, **limits)
+
+
 class PlanError(ValueError):
     """An invalid configuration or experiment; the message names the culprit and the remedy."""
 

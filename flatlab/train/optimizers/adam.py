@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import torch
-from msgspec import Meta
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from flatlab.plan.schema import Strict
+from flatlab.plan.schema import Strict, means
 from flatlab.train.optimizers import by_run
 
 BETAS = (0.9, 0.999)
@@ -16,7 +15,7 @@ EPSILON = 1e-8
 
 
 class Options(Strict, frozen=True):
-    weight_decay: Annotated[float, Meta(ge=0, description="L2 penalty added to the gradient")] = 0.0
+    weight_decay: Annotated[float, means("L2 penalty added to the gradient", ge=0)] = 0.0
 
 
 class Stacked:

@@ -4,17 +4,16 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import torch
-from msgspec import Meta
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from flatlab.plan.schema import Strict
+from flatlab.plan.schema import Strict, means
 from flatlab.train.optimizers import by_run
 
 
 class Options(Strict, frozen=True):
-    momentum: Annotated[float, Meta(ge=0, lt=1, description="heavy-ball momentum")] = 0.0
-    weight_decay: Annotated[float, Meta(ge=0, description="L2 penalty added to the gradient")] = 0.0
+    momentum: Annotated[float, means("heavy-ball momentum", ge=0, lt=1)] = 0.0
+    weight_decay: Annotated[float, means("L2 penalty added to the gradient", ge=0)] = 0.0
 
 
 class Stacked:
