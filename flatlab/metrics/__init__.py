@@ -29,7 +29,7 @@ from flatlab.losses import Loss, loss_of
 from flatlab.plan import module_of
 from flatlab.plan.options import checked, options_of
 from flatlab.plan.registry import check_known
-from flatlab.plan.schema import PlanError, closest, plain
+from flatlab.plan.schema import PlanError, plain, refuse_unknown
 from flatlab.store import as_strings
 from flatlab.version import __version__
 
@@ -217,10 +217,7 @@ def _checked(
         kinds = {name: options_of("metrics", name) for name in families}
         of_loss = options_of("losses", loss)
         known = {key for kind in (*kinds.values(), of_loss) for key in kind.__struct_fields__}
-        for key in options:
-            if key not in known:
-                hint = closest(key, known) if known else "they have none"
-                raise PlanError(f"{key} is no option of {', '.join([*families, loss])}; {hint}")
+        refuse_unknown(options, known, f"options of {', '.join([*families, loss])}")
         chosen = {name: plain(checked(options, kind)) for name, kind in kinds.items()}
         return chosen, loss_of({**plain(checked(options, of_loss)), "loss": loss})
     except PlanError as error:
