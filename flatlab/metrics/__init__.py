@@ -144,10 +144,13 @@ def measure(
     variable has `long_name`, `units` and `source`. Raises `MeasureError` where nothing exact can
     be had; the message says what to do.
     """
-    model, device = _ready(model, dtype)
-    precision = next(p.dtype for p in model.parameters() if p.is_floating_point())
+    if batch_size is not None and batch_size < 1:
+        raise MeasureError(f"batch_size={batch_size} is not a positive number")
+    model = _ready(model, dtype)
+    weight = next(p for p in model.parameters() if p.is_floating_point())
+    precision = weight.dtype
     families = [families] if isinstance(families, str) else list(families)
-    samples = _samples(inputs, targets, batch_size, precision, device)
+    samples = _samples(inputs, targets, weight)
     variables: dict[str, Any] = {}
     coordinates: dict[str, Any] = {}
     notes: dict[str, Any] = {}
@@ -224,8 +227,8 @@ def _checked(
         raise MeasureError(str(error)) from None
 
 
-def _ready(model: nn.Module, dtype: str | torch.dtype | None) -> tuple[nn.Module, torch.device]:
-    """The network in the precision of the measurement, a copy where it has another; its device."""
+def _ready(model: nn.Module, dtype: str | torch.dtype | None) -> nn.Module:
+    """The network in the precision of the measurement, a copy where it has another."""
     first = next((p for p in model.parameters() if p.is_floating_point()), None)
     if first is None:
         raise MeasureError("the network has no parameters")
@@ -238,18 +241,11 @@ def _ready(model: nn.Module, dtype: str | torch.dtype | None) -> tuple[nn.Module
     if any(p.dtype != wanted for p in model.parameters() if p.is_floating_point()):
         with torch.inference_mode(False):
             model = copy.deepcopy(model).to(wanted)
-    return model, first.device
+    return model
 
 
-def _samples(
-    inputs: Tensor,
-    targets: Tensor | None,
-    batch_size: int | None,
-    precision: torch.dtype,
-    device: torch.device,
-) -> Samples:
-    if batch_size is not None and batch_size < 1:
-        raise MeasureError(f"batch_size={batch_size} is not a positive number")
+def _samples(inputs: Tensor, targets: Tensor | None, weight: Tensor) -> Samples:
+    """The samples on the device of a weight, and in its precision."""
     if not isinstance(inputs, Tensor) or inputs.ndim < 1:
         raise MeasureError("inputs must be a tensor (samples, ...)")
     if not inputs.is_floating_point():
@@ -257,7 +253,7 @@ def _samples(
             f"inputs are {inputs.dtype}: derivatives with respect to them need real numbers; "
             "for tokens measure the part of the network behind the embedding"
         )
-    inputs = inputs.to(device, precision)
+    inputs = inputs.to(weight)
     if targets is None:
         return Samples(inputs)
     if len(targets) != len(inputs):

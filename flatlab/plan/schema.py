@@ -66,7 +66,7 @@ def closest(name: str, known: Iterable[str]) -> str:
     known = sorted(known)
     match = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f"did you mean {match[0]!r}? " if match else ""
-    return f"{hint}Known: {', '.join(known)}"
+    return f"{hint}Known: {', '.join(known) or 'none'}"
 
 
 def refuse_unknown(mapping: Mapping[Any, Any], known: Iterable[str], where: str) -> None:
