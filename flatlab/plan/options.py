@@ -109,7 +109,8 @@ def options_of(folder: str, key: str) -> type[Any]:
             f"{', '.join(name for name in VOCABULARY if name[0] != '_')} and literals"
         ) from None
     found: Any = namespace["Options"]
-    if folder == "networks" and found.parameters is Architecture.parameters:
+    counted = getattr(found, "parameters", Architecture.parameters)
+    if folder == "networks" and counted is Architecture.parameters:
         raise PlanError(
             f"{path.parent.name}/{path.name}: it needs a class Options(Architecture) with a method "
             "`parameters`"
