@@ -132,10 +132,9 @@ def measure(
     has batch norm or dropout. It is left exactly as it was.  inputs: (n, ...), numbers.
     targets: (n,) classes or (n, N) values, for the families that need them.
     families: files of flatlab/metrics.  loss: a file of flatlab/losses, for quantities that have
-    the Hessian of a loss.
-    batch_size: samples at a time; None: as many as fit.  dtype: of the arithmetic, "float64" or
-    "float32"; None: that of the model. Gram matrices and logarithms are in float64 always.
-    seed: of the families that draw at random.  progress: show a bar.
+    the Hessian of a loss.  batch_size: samples at a time; None: as many as fit.
+    dtype: of the arithmetic, "float64" or "float32"; None: that of the model. Gram matrices and
+    logarithms are in float64 always.  seed: of families that draw at random.  progress: show a bar.
     options: those of the families and of the loss, for example costly=["operator-norm"] of
     `geometry`, rho=0.01 of `adaptive`, label_smoothing=0.1 of the loss "cross-entropy". The class
     `Options` in the file of a family or loss lists them, and so does `flatlab measure --help`.
@@ -144,13 +143,10 @@ def measure(
     variable has `long_name`, `units` and `source`. Raises `MeasureError` where nothing exact can
     be had; the message says what to do.
     """
-    if batch_size is not None and batch_size < 1:
-        raise MeasureError(f"batch_size={batch_size} is not a positive number")
     model = _ready(model, dtype)
     weight = next(p for p in model.parameters() if p.is_floating_point())
-    precision = weight.dtype
     families = [families] if isinstance(families, str) else list(families)
-    samples = _samples(inputs, targets, weight)
+    samples = _samples(inputs, targets, weight, batch_size)
     variables: dict[str, Any] = {}
     coordinates: dict[str, Any] = {}
     notes: dict[str, Any] = {}
@@ -164,17 +160,15 @@ def measure(
             found = family.measure(model, samples, settings)
         notes |= found.notes
         for variable, quantity in family.QUANTITIES.items():
-            if (values := found.values.get(variable)) is None:
-                continue
-            variables[variable] = (quantity.dims, values, attributes(quantity, precision))
-            for dim in quantity.dims:
-                if dim in found.coordinates:
-                    coordinates[dim] = as_strings(found.coordinates[dim])
+            if (values := found.values.get(variable)) is not None:
+                variables[variable] = (quantity.dims, values, attributes(quantity, weight.dtype))
+                known = [dim for dim in quantity.dims if dim in found.coordinates]
+                coordinates |= {dim: as_strings(found.coordinates[dim]) for dim in known}
     about = {
         "title": f"{type(model).__name__} on {len(inputs)} samples",
         "flatlab_version": __version__,
         "families": families,
-        "precision": str(precision).removeprefix("torch."),
+        "precision": str(weight.dtype).removeprefix("torch."),
         "loss": loss,
         **notes,
     }
@@ -244,8 +238,12 @@ def _ready(model: nn.Module, dtype: str | torch.dtype | None) -> nn.Module:
     return model
 
 
-def _samples(inputs: Tensor, targets: Tensor | None, weight: Tensor) -> Samples:
+def _samples(
+    inputs: Tensor, targets: Tensor | None, weight: Tensor, batch_size: int | None
+) -> Samples:
     """The samples on the device of a weight, and in its precision."""
+    if batch_size is not None and batch_size < 1:
+        raise MeasureError(f"batch_size={batch_size} is not a positive number")
     if not isinstance(inputs, Tensor) or inputs.ndim < 1:
         raise MeasureError("inputs must be a tensor (samples, ...)")
     if not inputs.is_floating_point():
