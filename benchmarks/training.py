@@ -26,7 +26,7 @@ from benchmarks.timing import paired, report
 from flatlab import data, plan
 from flatlab.jobs import Unfinished
 from flatlab.networks import build
-from flatlab.plan.registry import mode_of
+from flatlab.plan.registry import literal
 from flatlab.splits import Split, prepare
 from flatlab.train.conditions import arithmetic
 from flatlab.train.initializations import draw
@@ -130,7 +130,11 @@ def changed(
         "data": {**base["data"], **data},
         "network": {**base["network"], **network},
         "outputs": None,
-        "training": {**base["training"], "mode": mode_of(network["name"]), **training},
+        "training": {
+            **base["training"],
+            "mode": literal("networks", network["name"], "MODE"),
+            **training,
+        },
         "seeds": list(seeds),
         "runs": [f"s{seed}" for seed in seeds],
     }

@@ -20,7 +20,7 @@ from flatlab.data._images import Images
 from flatlab.metrics import MeasureError, measure
 from flatlab.networks import _timm as timm
 from flatlab.networks import build
-from flatlab.plan.options import architecture
+from flatlab.plan.options import options_of
 from flatlab.plan.registry import check_known, keys_of
 from flatlab.splits import prepare
 
@@ -109,7 +109,7 @@ def _network(
     module, own, function = name.partition(":")
     if not own:
         check_known("networks", name, "--model")
-        if "activation" in architecture(name).__struct_fields__:
+        if "activation" in options_of("networks", name).__struct_fields__:
             options = {"activation": "relu", **options}
         try:
             return build({"name": name, "options": options}, shape, outputs)

@@ -3,25 +3,22 @@
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from flatlab.experiments._packs import Pack
 from flatlab.experiments._sections import Training
-from flatlab.plan.options import folders_of, options_of
+from flatlab.plan.options import options_of
 from flatlab.plan.registry import check_known, joined, module_of
-from flatlab.plan.schema import Strict
+from flatlab.plan.schema import plain
 
 
 def train_settings(pack: Pack) -> dict[str, Any]:
     """What a training job depends on, beside its code and its data."""
+    training = plain(pack.training)
+    options = training.pop("options")
     return {
-        "data": plain(pack.data),
-        "network": plain(pack.network),
+        **{key: plain(getattr(pack, key)) for key in ("data", "network", "curves", "seeds")},
+        "training": {**training, **options},
+        "checkpoints": plain(pack.dense),
         "outputs": pack.outputs,
-        "training": plain(pack.training),
-        "checkpoints": msgspec.to_builtins(pack.dense),
-        "curves": msgspec.to_builtins(pack.curves),
-        "seeds": list(pack.seeds),
         "runs": pack.runs,
     }
 
@@ -53,7 +50,7 @@ def measure_roots(pack: Pack, family: str, options: Mapping[str, Any]) -> list[s
     roots = [module_of("networks", pack.network.name), module_of("losses", pack.training.loss)]
     for name in joined(family):
         roots.append(module_of("metrics", name))
-        for option, folder in folders_of(options_of("metrics", name)).items():
+        for option, folder in options_of("metrics", name).FOLDERS.items():
             if key := options[name][option]:
                 roots.append(module_of(folder, key))
     return ["flatlab.metrics._pack", *roots]
@@ -62,9 +59,4 @@ def measure_roots(pack: Pack, family: str, options: Mapping[str, Any]) -> list[s
 def loss_settings(training: Training) -> dict[str, Any]:
     """The loss of a training, with its options."""
     options = options_of("losses", training.loss).__struct_fields__
-    return {key: getattr(training, key) for key in ("loss", *options)}
-
-
-def plain(record: Strict) -> dict[str, Any]:
-    """A record as dictionaries, lists and numbers, as JSON has them: fit for a job's params."""
-    return msgspec.json.decode(msgspec.json.encode(record))
+    return {"loss": training.loss, **{key: training.options[key] for key in options}}

@@ -8,16 +8,16 @@ from typing import Any
 
 from msgspec import structs
 
-from flatlab.experiments._networks import ARCHITECTURE, NAME, OWN, network_of, options
 from flatlab.experiments._sections import Checkpoints, Data, Dense, Network, Training
 from flatlab.plan.experiments import Source
-from flatlab.plan.registry import check_known, input_shape, mode_of, outputs_of, training_keys_of
-from flatlab.plan.schema import PlanError, Strict, convert, refuse_unknown
+from flatlab.plan.options import options_of, section
+from flatlab.plan.registry import check_known, keys_of, literal
+from flatlab.plan.schema import PlanError, Strict, plain, refuse_unknown
 
 VARYING: dict[str, type[Strict]] = {"network": Network, "data": Data, "training": Training}
 """The sections whose keys may differ from setting to setting; each key stands in one of them."""
-OF_OPTIMIZERS = ("momentum", "weight_decay")
-"""The keys of `training` that some optimizers have and others have not."""
+NAME, ARCHITECTURE = "name", "architecture"
+"""A setting has a name of its own; the `name` of its network is therefore its `architecture`."""
 ABBREVIATIONS = {"batch_size": "b", "activation": "", "initialization": "", ARCHITECTURE: ""}
 
 
@@ -43,10 +43,8 @@ class Pack(Strict, frozen=True):
     @property
     def dense_checkpoints(self) -> int:
         """How many they are, or a few more."""
-        if isinstance(self.dense, str):
-            return 0
-        if isinstance(self.dense, list):
-            return len(self.dense)
+        if not isinstance(self.dense, Dense):
+            return 0 if self.dense == "none" else len(self.dense)
         if self.dense.every:
             return (self.training.iterations or 0) // self.dense.every + 2
         return (self.dense.log_spaced or 0) + 1
@@ -67,124 +65,107 @@ class Pack(Strict, frozen=True):
     def bytes(self) -> int:
         """Disk that the weights of its runs take at one checkpoint, about."""
         size = 8 if self.training.precision == "float64" else 4
-        shape, pixels = input_shape(self.data.set), self.data.pixels
-        if not isinstance(pixels, str):
+        shape, pixels = literal("data", self.data.set, "SHAPE"), self.data.pixels
+        if isinstance(pixels, int):
             shape = (shape[0], pixels, pixels)
-        outputs = self.outputs or outputs_of(self.data.set)
+        outputs = self.outputs or literal("data", self.data.set, "OUTPUTS")
         return size * self.network.options.parameters(shape, outputs) * len(self.seeds)
 
 
 @functools.cache
 def sections() -> dict[str, str]:
-    """The section of each key that may vary; the options of all architectures belong to `network`.
+    """The section of each key that may vary, options included.
 
     Their order is that of the keys in the name of a setting.
     """
     found: dict[str, str] = {}
-    for section, kind in VARYING.items():
-        for key in OWN if section == "network" else kind.__struct_fields__:
-            if key in options():
-                raise PlanError(f"networks: no option can be called {key}, a key of {section}")
-            found[ARCHITECTURE if key == NAME else key] = section
-        if section == "network":
-            found |= dict.fromkeys(options(), section)
+    for name, kind in VARYING.items():
+        own = [key for key in kind.__struct_fields__ if key != "options"]
+        files = [(folder, key) for folder in kind.FOLDERS.values() for key in keys_of(folder)]
+        options = {option for file in files for option in options_of(*file).__struct_fields__}
+        if both := options & {*found, *own}:
+            raise PlanError(f"{name}: no option can be called {min(both)}, a key of a section")
+        keys = [*own, *sorted(options)]
+        found |= {ARCHITECTURE if key == NAME else key: name for key in keys}
     return found
 
 
 def packs_of(source: Source) -> dict[str, Pack]:
     """All packs of a grid's file, by key; raise `PlanError` with the file and the key."""
     packs: dict[str, Pack] = {}
-    found: set[tuple[int, ...]] = set()
-    checkpoints: Checkpoints = convert(
-        source.section("checkpoints", Checkpoints.__struct_fields__),
-        Checkpoints,
-        lambda key: source.place("checkpoints", key),
-    )
-    dense_seeds: set[tuple[int, ...]] = set()
-    if not isinstance(checkpoints.seeds, str):
-        dense_seeds = set(_seed_blocks(checkpoints.seeds, source.place("checkpoints", "seeds")))
+    checkpoints, _ = section(source.parts("checkpoints"), Checkpoints)
+    place = source.place("checkpoints", "seeds")
+    dense_seeds = [] if checkpoints.seeds == "all" else _seed_blocks(checkpoints.seeds, place)
     for where, entry in _settings(source):
-        refuse_unknown(entry, [NAME, *sections(), "seeds"], where)
-        setting = _Setting(source, where, entry)
-        every = isinstance(checkpoints.dense, Dense) and checkpoints.dense.every
-        if every and setting.training.iterations is None:
-            place = source.place("checkpoints", "dense")
-            raise PlanError(f"{place}.every: training.epochs go with log_spaced or a list of steps")
-        for pack in setting.packs(checkpoints, dense_seeds):
-            found.add(pack.seeds)
+        for pack in _packs_of_setting(source, where, entry, checkpoints, dense_seeds):
             if pack.key in packs:
                 raise PlanError(f"{where}: the setting {pack.setting!r} is declared twice")
             packs[pack.key] = pack
-    if missing := dense_seeds - found:
-        place, block = source.place("checkpoints", "seeds"), min(missing)
-        raise PlanError(f"{place}: {block[0]}-{block[-1]} is no block of seeds")
+    if missing := {*dense_seeds} - {pack.seeds for pack in packs.values()}:
+        raise PlanError(f"{place}: {min(missing)[0]}-{min(missing)[-1]} is no block of seeds")
     return packs
 
 
-class _Setting:
-    """One combination of hyper-parameters.  where: its place in the file, for messages."""
+def _packs_of_setting(
+    source: Source,
+    where: str,
+    entry: Mapping[str, Any],
+    checkpoints: Checkpoints,
+    dense_seeds: list[tuple[int, ...]],
+) -> Iterator[Pack]:
+    """A pack for each block of seeds of one setting.
 
-    def __init__(self, source: Source, where: str, entry: Mapping[str, Any]) -> None:
-        self.source, self.where, self.entry = source, where, entry
-        varied = {key: entry[key] for key in sections() if key in entry}
-        self.key = _name(entry[NAME], where) if NAME in entry else _key_of(varied, where)
-        self.hyperparameters = {k: v for k, v in varied.items() if isinstance(v, int | float | str)}
-        self.data: Data = self._section("data")
-        check_known("data", self.data.set, self._place("data", "set"))
-        changes = self._changes("network")
-        self.network = network_of(source, where, changes, lambda key: self._place("network", key))
-        self.training = self._training()
+    where: its place in the file, for messages.  dense_seeds: blocks kept densely; all if empty.
+    """
+    refuse_unknown(entry, [NAME, *sections(), "seeds"], where)
+    varied = {key: entry[key] for key in sections() if key in entry}
+    setting = _name(entry[NAME], where) if NAME in entry else _key_of(varied, where)
+    data, network, training = _sections_of(source, where, varied)
+    place = source.place("checkpoints", "dense")
+    if isinstance(checkpoints.dense, Dense) and checkpoints.dense.every and training.epochs:
+        raise PlanError(f"{place}.every: training.epochs go with log_spaced or a list of steps")
+    place = f"{where}.seeds" if "seeds" in entry else source.place("seeds")
+    for block in _seed_blocks(entry.get("seeds", source.value("seeds")), place):
+        last = f"-{block[-1]}" if len(block) > 1 else ""
+        yield Pack(
+            key=f"{setting}-s{block[0]}{last}",
+            setting=setting,
+            hyperparameters={k: v for k, v in varied.items() if isinstance(v, int | float | str)},
+            data=data,
+            network=network,
+            training=training,
+            seeds=block,
+            dense=checkpoints.dense if not dense_seeds or block in dense_seeds else "none",
+            curves=checkpoints.curves,
+        )
 
-    def _training(self) -> Training:
-        training: Training = self._section("training")
-        if wrong := training.contradiction():
-            key, sentence = wrong
-            raise PlanError(f"{self._place('training', key)}: {sentence}")
-        check_known("losses", training.loss, self._place("training", "loss"))
-        optimizer = training.optimizer
-        check_known("train/optimizers", optimizer, self._place("training", "optimizer"))
-        for key in OF_OPTIMIZERS:
-            if getattr(training, key) and key not in training_keys_of(optimizer):
-                raise PlanError(f"{self._place('training', key)}: {optimizer} has none")
-        if training.mode == "default":
-            training = structs.replace(training, mode=mode_of(self.network.name))
-        return training
 
-    def _section(self, name: str) -> Any:
-        """A section with the changes of the scale and of this setting, checked."""
-        kind = VARYING[name]
-        entries = self.source.section(name, kind.__struct_fields__)
-        return convert({**entries, **self._changes(name)}, kind, lambda key: self._place(name, key))
+def _sections_of(
+    source: Source, where: str, varied: Mapping[str, Any]
+) -> tuple[Data, Network, Training]:
+    """The sections with the changes of a setting, checked."""
+    if ARCHITECTURE in varied:
+        check_known("networks", varied[ARCHITECTURE], f"{where}.{ARCHITECTURE}")
 
-    def _changes(self, section: str) -> dict[str, Any]:
-        """The keys of a section that this setting has, by their names there."""
-        keys = [key for key in self.entry if sections().get(key) == section]
-        return {NAME if key == ARCHITECTURE else key: self.entry[key] for key in keys}
+    def of(name: str) -> tuple[Any, dict[tuple[str, str], Any]]:
+        changes = {
+            NAME if key == ARCHITECTURE else key: value
+            for key, value in varied.items()
+            if sections()[key] == name
+        }
+        return section([*source.parts(name), (where, changes)], VARYING[name])
 
-    def _place(self, section: str, key: str) -> str:
-        """Where a key of a section stands: in this setting, in the scale's override, or above."""
-        called = ARCHITECTURE if (section, key) == ("network", NAME) else key
-        if sections().get(called) == section and called in self.entry:
-            return f"{self.where}.{called}"
-        return self.source.place(section, key)
-
-    def packs(self, checkpoints: Checkpoints, dense_seeds: set[tuple[int, ...]]) -> Iterator[Pack]:
-        """A pack for each block of seeds.  dense_seeds: those kept densely; all if empty."""
-        default = self.source.value("seeds")
-        where = f"{self.where}.seeds" if "seeds" in self.entry else self.source.place("seeds")
-        for block in _seed_blocks(self.entry.get("seeds", default), where):
-            last = f"-{block[-1]}" if len(block) > 1 else ""
-            yield Pack(
-                key=f"{self.key}-s{block[0]}{last}",
-                setting=self.key,
-                hyperparameters=self.hyperparameters,
-                data=self.data,
-                network=self.network,
-                training=self.training,
-                seeds=block,
-                dense=checkpoints.dense if not dense_seeds or block in dense_seeds else "none",
-                curves=checkpoints.curves,
-            )
+    (data, _), (network, chosen), (training, options) = of("data"), of("network"), of("training")
+    mode = training.mode
+    return (
+        data,
+        structs.replace(network, options=chosen["networks", network.name]),
+        structs.replace(
+            training,
+            mode=literal("networks", network.name, "MODE") if mode == "default" else mode,
+            options={key: value for each in options.values() for key, value in plain(each).items()},
+        ),
+    )
 
 
 def _settings(source: Source) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -194,7 +175,8 @@ def _settings(source: Source) -> Iterator[tuple[str, dict[str, Any]]]:
     if not isinstance(excluded, list) or not all(isinstance(e, Mapping) for e in excluded):
         raise PlanError(f"{place}: expected a list of keys and values, found {excluded!r}")
     if isinstance(declared, Mapping):
-        yield from _product(declared, excluded, where, place)
+        for combination in _product(declared, excluded, where, place):
+            yield where, combination
         return
     if excluded:
         raise PlanError(f"{place}: only a product of factors has combinations to exclude")
@@ -211,24 +193,19 @@ def _settings(source: Source) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _product(
     factors: Mapping[str, Any], excluded: list[Mapping[str, Any]], where: str, place: str
-) -> Iterator[tuple[str, dict[str, Any]]]:
+) -> list[dict[str, Any]]:
     """All combinations of the factors' values but those that contain an excluded one."""
     refuse_unknown(factors, sections(), where)
     for name, values in factors.items():
         if not isinstance(values, list) or not values:
             raise PlanError(f"{where}.{name}: expected a list of values, found {values!r}")
-    used = [False] * len(excluded)
+    products = itertools.product(*factors.values())
+    combinations = [dict(zip(factors, values, strict=True)) for values in products]
     for number, entry in enumerate(excluded):
         refuse_unknown(entry, factors, f"{place}[{number}]")
-    for combination in itertools.product(*factors.values()):
-        entry = dict(zip(factors, combination, strict=True))
-        hits = [all(entry[key] == value for key, value in out.items()) for out in excluded]
-        used = [before or hit for before, hit in zip(used, hits, strict=True)]
-        if not any(hits):
-            yield where, entry
-    if not all(used):
-        number = used.index(False)
-        raise PlanError(f"{place}[{number}]: no combination has {dict(excluded[number])}")
+        if not any(entry.items() <= each.items() for each in combinations):
+            raise PlanError(f"{place}[{number}]: no combination has {dict(entry)}")
+    return [c for c in combinations if not any(entry.items() <= c.items() for entry in excluded)]
 
 
 def _name(name: object, where: str) -> str:
@@ -251,19 +228,17 @@ def _key_of(hyperparameters: Mapping[str, Any], where: str) -> str:
                 f"{where}.{key}: what varies is a number or a word, or the setting has a {NAME} "
                 f"of its own; found {value!r}"
             )
-    parts = [
+    return "-".join(
         f"{ABBREVIATIONS.get(key, key.replace('_', ''))}{value}"
         for key, value in hyperparameters.items()
-    ]
-    return "-".join(parts)
+    )
 
 
 def _seed_blocks(blocks: object, where: str) -> list[tuple[int, ...]]:
-    """[0-4, 5-19] -> ((0, ..., 4), (5, ..., 19)); a block of one seed is a number."""
+    """[0-4, 5-19] -> [(0, ..., 4), (5, ..., 19)]; a block of one seed is a number."""
     if not isinstance(blocks, list) or not blocks:
         raise PlanError(f"{where}: expected blocks such as [0-4, 5-19], found {blocks!r}")
     result: list[tuple[int, ...]] = []
-    taken: set[int] = set()
     for block in blocks:
         match = re.fullmatch(r"(\d+)(?:-(\d+))?", str(block))
         if not match:
@@ -272,8 +247,7 @@ def _seed_blocks(blocks: object, where: str) -> list[tuple[int, ...]]:
         if last < first:
             raise PlanError(f"{where}: the block {block!r} ends before it starts")
         seeds = tuple(range(first, last + 1))
-        if both := taken.intersection(seeds):
+        if both := {*seeds} & {*itertools.chain(*result)}:
             raise PlanError(f"{where}: seed {min(both)} stands in two blocks")
-        taken.update(seeds)
         result.append(seeds)
     return result

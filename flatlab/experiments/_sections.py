@@ -1,49 +1,52 @@
 """The sections of a grid's file: every key with its type, range and meaning."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, field
 
 from flatlab.plan.options import Architecture
-from flatlab.plan.schema import Key, Strict
+from flatlab.plan.schema import Key, Strict, means
 
 Precision = Literal["float32", "float64"]
 Step = Annotated[int, Meta(ge=0)]
+Count = Annotated[int, Meta(ge=1)]
 Fraction = Annotated[float, Meta(gt=0, lt=1)]
 
 
 class Data(Strict, frozen=True, kw_only=True, omit_defaults=True):
     """The data set of a grid, and how it is turned into inputs and targets."""
 
-    set: Annotated[Key, Meta(description="a file of flatlab/data")]
+    FOLDERS: ClassVar[dict[str, str]] = {"set": "data"}
+
+    set: Annotated[Key, means("a file of flatlab/data")]
     classes: Annotated[
         Literal["all"] | Annotated[list[Annotated[int, Meta(ge=0)]], Meta(min_length=2)],
-        Meta(description="labels to keep, renumbered in this order"),
+        means("labels to keep, renumbered in this order"),
     ]
     scaling: Annotated[
         Literal["unit", "standardized", "components", "none"],
-        Meta(
-            description="unit: in [0, 1]; standardized: zero mean and unit variance over all "
+        means(
+            "unit: in [0, 1]; standardized: zero mean and unit variance over all "
             "numbers; components: the same per component; none: unchanged, for regressions"
         ),
     ]
-    scale: Annotated[float, Meta(gt=0, description="factor on the scaled inputs")] = 1.0
+    scale: Annotated[float, means("factor on the scaled inputs", gt=0)] = 1.0
     samples: Annotated[
-        Literal["all"] | Annotated[int, Meta(ge=1)],
-        Meta(
-            description="number of training samples: the first ones, in a fixed random order if "
+        Literal["all"] | Count,
+        means(
+            "number of training samples: the first ones, in a fixed random order if "
             "the data are sorted by class; scaling uses the moments of all samples"
         ),
     ] = "all"
     targets: Annotated[
         Literal["one-hot", "given"],
-        Meta(description="what the outputs are fitted to; given: the numbers of a regression"),
+        means("what the outputs are fitted to; given: the numbers of a regression"),
     ]
-    augmentation: Annotated[Literal["none"], Meta(description="random changes of the inputs")]
+    augmentation: Annotated[Literal["none"], means("random changes of the inputs")]
     pixels: Annotated[
-        Literal["all"] | Annotated[int, Meta(ge=1)],
-        Meta(
-            description="height and width of images; larger than the data: nearest pixel, "
+        Literal["all"] | Count,
+        means(
+            "height and width of images; larger than the data: nearest pixel, "
             "smaller: mean over an area"
         ),
     ] = "all"
@@ -52,20 +55,25 @@ class Data(Strict, frozen=True, kw_only=True, omit_defaults=True):
 class Network(Strict, frozen=True, kw_only=True):
     """The architecture of a grid; in a file its options stand beside the other keys."""
 
-    name: Annotated[Key, Meta(description="a file of flatlab/networks")]
+    FOLDERS: ClassVar[dict[str, str]] = {
+        "name": "networks",
+        "initialization": "train/initializations",
+    }
+
+    name: Annotated[Key, means("a file of flatlab/networks")]
     outputs: Annotated[
-        Literal["classes"] | Annotated[int, Meta(ge=1)],
-        Meta(description="number of outputs; those beyond the classes have target 0"),
+        Literal["classes"] | Count,
+        means("number of outputs; those beyond the classes have target 0"),
     ]
     initialization: Annotated[
         Key,
-        Meta(
-            description="a file of flatlab/train/initializations: framework, he-normal, "
+        means(
+            "a file of flatlab/train/initializations: framework, he-normal, "
             "xavier-normal (biases start at 0), low-frequency, high-frequency, as-built, ..."
         ),
     ]
     initialization_steps: Annotated[
-        int, Meta(ge=1, description="of high-frequency: how long it is fitted")
+        int, means("of high-frequency: how long it is fitted", ge=1)
     ] = 10_000
     options: Architecture = Architecture()
 
@@ -79,85 +87,67 @@ class Network(Strict, frozen=True, kw_only=True):
 class LogUniform(Strict, frozen=True):
     """A number that each run draws with its seed, uniform in the logarithm."""
 
-    low: Annotated[float, Meta(gt=0, description="at least")]
-    high: Annotated[float, Meta(gt=0, description="at most")]
+    low: Annotated[float, means("at least", gt=0)]
+    high: Annotated[float, means("at most", gt=0)]
 
 
 class Stop(Strict, frozen=True):
     """When training stops early: at a `loss` or an `accuracy` on the training set."""
 
-    every: Annotated[int, Meta(ge=1, description="steps between evaluations")]
-    loss: Annotated[float | None, Meta(description="stop below this loss")] = None
-    mean_of: Annotated[
-        int, Meta(ge=1, description="number of evaluations whose mean is compared with it")
-    ] = 1
-    accuracy: Annotated[float | None, Meta(description="stop at this accuracy (%)")] = None
+    every: Annotated[int, means("steps between evaluations", ge=1)]
+    loss: Annotated[float | None, means("stop below this loss")] = None
+    mean_of: Annotated[int, means("number of evaluations whose mean is compared with it", ge=1)] = 1
+    accuracy: Annotated[float | None, means("stop at this accuracy (%)")] = None
 
 
 class Training(Strict, frozen=True, kw_only=True):
-    """How each network of a grid is trained."""
+    """How each network of a grid is trained; options are those of the loss and the optimizer."""
+
+    FOLDERS: ClassVar[dict[str, str]] = {"loss": "losses", "optimizer": "train/optimizers"}
 
     lr: Annotated[
         Annotated[float, Meta(gt=0)] | LogUniform,
-        Meta(description="learning rate; {low: a, high: b}: log-uniform, drawn by each run's seed"),
+        means("learning rate; {low: a, high: b}: log-uniform, drawn by each run's seed"),
     ]
     batch_size: Annotated[
-        int, Meta(ge=1, description="samples per step; with minibatches: full, samples at a time")
+        int, means("samples per step; with minibatches: full, samples at a time", ge=1)
     ]
-    loss: Annotated[Key, Meta(description="a file of flatlab/losses: half-mse, cross-entropy, ...")]
-    label_smoothing: Annotated[
-        float, Meta(ge=0, lt=1, description="of cross-entropy: share of the uniform distribution")
-    ] = 0.0
-    optimizer: Annotated[Key, Meta(description="a file of flatlab/train/optimizers: sgd, adam")]
-    momentum: Annotated[float, Meta(ge=0, lt=1, description="of sgd: heavy-ball momentum")] = 0.0
-    weight_decay: Annotated[float, Meta(ge=0, description="L2 penalty, added to the gradient")] = (
-        0.0
-    )
+    loss: Annotated[Key, means("a file of flatlab/losses: half-mse, cross-entropy, ...")]
+    optimizer: Annotated[Key, means("a file of flatlab/train/optimizers: sgd, adam")]
     schedule: Annotated[
         Literal["constant", "step", "warmup-linear", "cosine"],
-        Meta(description="of the learning rate; warmup-linear and cosine end at zero"),
+        means("of the learning rate; warmup-linear and cosine end at zero"),
     ]
     milestones: Annotated[
-        list[Fraction],
-        Meta(description="for step: fractions of the training after which lr is reduced"),
+        list[Fraction], means("for step: fractions of the training after which lr is reduced")
     ] = field(default_factory=list)
-    decay: Annotated[float, Meta(gt=0, le=1, description="for step: factor at each milestone")] = (
-        0.1
-    )
+    decay: Annotated[float, means("for step: factor at each milestone", gt=0, le=1)] = 0.1
     warmup: Annotated[
-        float,
-        Meta(
-            ge=0, lt=1, description="for warmup-linear: fraction of the training in which lr rises"
-        ),
+        float, means("for warmup-linear: fraction of the training in which lr rises", ge=0, lt=1)
     ] = 0.0
     minibatches: Annotated[
         Literal["reshuffled", "replacement", "torch-replacement", "full"],
-        Meta(
-            description="reshuffled: epochs without replacement or incomplete batches; "
+        means(
+            "reshuffled: epochs without replacement or incomplete batches; "
             "replacement: independent draws with numpy's generator, or torch's; "
             "full: all samples in each step, batch_size at a time"
         ),
     ]
-    iterations: Annotated[
-        Annotated[int, Meta(ge=1)] | None,
-        Meta(description="steps of the optimizer; or give epochs"),
-    ] = None
-    epochs: Annotated[
-        Annotated[int, Meta(ge=1)] | None,
-        Meta(description="passes over the data; or give iterations"),
-    ] = None
-    stop: Annotated[Stop | None, Meta(description="when training stops earlier")] = None
+    iterations: Annotated[Count | None, means("steps of the optimizer; or give epochs")] = None
+    epochs: Annotated[Count | None, means("passes over the data; or give iterations")] = None
+    stop: Annotated[Stop | None, means("when training stops earlier")] = None
     precision: Annotated[
         Literal["float32", "tf32", "float64"],
-        Meta(description="of weights and arithmetic; tf32: float32 with faster products on GPUs"),
+        means("of weights and arithmetic; tf32: float32 with faster products on GPUs"),
     ]
     mode: Annotated[
         Literal["default", "batched", "graphs", "loop"],
-        Meta(
-            description="default: that of the architecture; batched: a pack as one stack; graphs: "
+        means(
+            "default: that of the architecture; batched: a pack as one stack; graphs: "
             "side by side on a GPU; loop: one after the other, the reference"
         ),
     ]
+    options: dict[str, Any] = field(default_factory=dict)
 
     @property
     def length(self) -> str:
@@ -166,11 +156,8 @@ class Training(Strict, frozen=True, kw_only=True):
         return f"at most {steps}" if self.stop else steps
 
     def contradiction(self) -> tuple[str, str] | None:
-        """A key that contradicts others, and a sentence about it; None if there is none."""
         if (self.iterations is None) == (self.epochs is None):
             return "iterations", "give either iterations or epochs, and null for the other"
-        if self.label_smoothing and self.loss != "cross-entropy":
-            return "label_smoothing", "belongs to loss cross-entropy"
         if self.schedule == "step" and not self.milestones:
             return "milestones", "schedule step needs them, for example [0.5, 0.75]"
         if self.milestones != sorted(self.milestones):
@@ -185,13 +172,9 @@ class Training(Strict, frozen=True, kw_only=True):
 class Dense(Strict, frozen=True):
     """Steps at which weights are kept: every k-th, or n, evenly spaced in the logarithm."""
 
-    every: Annotated[
-        Annotated[int, Meta(ge=1)] | None,
-        Meta(description="steps between checkpoints; or give log_spaced"),
-    ] = None
+    every: Annotated[Count | None, means("steps between checkpoints; or give log_spaced")] = None
     log_spaced: Annotated[
-        Annotated[int, Meta(ge=2)] | None,
-        Meta(description="number of checkpoints at most, besides step 0"),
+        Annotated[int, Meta(ge=2)] | None, means("number of checkpoints at most, besides step 0")
     ] = None
 
 
@@ -200,48 +183,43 @@ class Checkpoints(Strict, frozen=True):
 
     dense: Annotated[
         Literal["none"] | list[Step] | Dense,
-        Meta(
-            description="steps: a list, {every: k} or {log_spaced: n}; 0 is before the first step"
-        ),
+        means("steps: a list, {every: k} or {log_spaced: n}; 0 is before the first step"),
     ]
     curves: Annotated[
         Literal["none"] | list[Step] | Dense,
-        Meta(
-            description="steps at which loss and accuracy on the training set are recorded, "
+        means(
+            "steps at which loss and accuracy on the training set are recorded, "
             "besides the last step and those of dense"
         ),
     ] = Dense(log_spaced=25)
     seeds: Annotated[
-        Literal["all"] | list[str | int], Meta(description="blocks of seeds with dense checkpoints")
+        Literal["all"] | list[str | int], means("blocks of seeds with dense checkpoints")
     ] = "all"
 
 
 class Samples(Strict, frozen=True):
     """A random subset of the data, on which networks are measured."""
 
-    split: Annotated[Literal["train", "test"], Meta(description="the split that samples come from")]
-    size: Annotated[
-        int, Meta(ge=1, description="number of samples; at most, with only: misclassified")
-    ]
-    seed: Annotated[int, Meta(ge=0, description="seed of the draw")]
+    split: Annotated[Literal["train", "test"], means("the split that samples come from")]
+    size: Annotated[int, means("number of samples; at most, with only: misclassified", ge=1)]
+    seed: Annotated[int, means("seed of the draw", ge=0)]
     only: Annotated[
         Literal["all", "misclassified"],
-        Meta(description="misclassified: samples that the network gets wrong at that checkpoint"),
+        means("misclassified: samples that the network gets wrong at that checkpoint"),
     ] = "all"
 
 
 class Measure(Strict, frozen=True, kw_only=True):
     """What is measured on each checkpoint of each run; options of the families stand beside it."""
 
+    FOLDERS: ClassVar[dict[str, str]] = {"families": "metrics"}
+
     families: Annotated[
-        list[str],
-        Meta(description="files of flatlab/metrics; those joined by + are measured by one job"),
+        list[str], means("files of flatlab/metrics; those joined by + are measured by one job")
     ]
-    samples: Annotated[dict[Key, Samples], Meta(min_length=1, description="named sample sets")]
-    precision: Annotated[Precision, Meta(description="of the arithmetic")]
+    samples: Annotated[dict[Key, Samples], means("named sample sets", min_length=1)]
+    precision: Annotated[Precision, means("of the arithmetic")]
     diverged_below: Annotated[
         Annotated[float, Meta(ge=0, le=100)] | None,
-        Meta(
-            description="flag runs with a lower final training accuracy (%), or a non-finite loss"
-        ),
+        means("flag runs with a lower final training accuracy (%), or a non-finite loss"),
     ]

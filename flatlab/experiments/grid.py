@@ -6,40 +6,35 @@ block of `seeds` are a pack. A scale overrides keys of the sections, `settings`,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
-from flatlab.experiments._jobs import (
-    loss_settings,
-    measure_roots,
-    plain,
-    train_roots,
-    train_settings,
-)
+from flatlab.experiments._jobs import loss_settings, measure_roots, train_roots, train_settings
 from flatlab.experiments._packs import VARYING, Pack, packs_of
 from flatlab.experiments._sections import Checkpoints, Dense, LogUniform, Measure, Samples, Stop
 from flatlab.plan.experiments import Experiment, Find, Source, Stage
 from flatlab.plan.fingerprint import fingerprint
-from flatlab.plan.options import architecture, checked, options_of
+from flatlab.plan.options import options_of, section
 from flatlab.plan.places import built_at
-from flatlab.plan.registry import check_known, joined, keys_of, measures_samples
-from flatlab.plan.schema import PlanError, Strict, convert
+from flatlab.plan.registry import joined, keys_of, measures_samples
+from flatlab.plan.schema import PlanError, Strict, plain
 
 BUDGET_BYTES = 20 * 10**9
 """Dense checkpoints of a grid that take more are not kept behind the measurement."""
 
-FAMILIES = {name: options_of("metrics", name) for name in keys_of("metrics")}
-"""The options of each family, which stand in the section `measure`."""
+SECTIONS: dict[str, type[Strict]] = {**VARYING, "checkpoints": Checkpoints, "measure": Measure}
 
-SECTIONS: dict[str, type[Strict]] = {
-    "data": VARYING["data"],
-    "network": VARYING["network"],
-    "training": VARYING["training"],
-    "checkpoints": Checkpoints,
-    "measure": Measure,
-}
+
+def _documented() -> Iterator[tuple[str, type[Strict]]]:
+    """Each section, followed by the options of the files that it may name."""
+    for name, kind in SECTIONS.items():
+        yield name, kind
+        for folder in kind.FOLDERS.values():
+            for key in keys_of(folder):
+                if (options := options_of(folder, key)).__struct_fields__:
+                    yield f"{name}, of {key}", options
 
 
 class Grid(Experiment, frozen=True, kw_only=True):
@@ -50,17 +45,11 @@ class Grid(Experiment, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "grid"
     sections: ClassVar[dict[str, type[Strict]]] = {
-        "data": SECTIONS["data"],
-        "network": SECTIONS["network"],
-        **{f"network, of {key}": architecture(key) for key in keys_of("networks")},
-        **SECTIONS,
+        **dict(_documented()),
         "training.lr": LogUniform,
         "training.stop": Stop,
         "checkpoints.dense": Dense,
         "measure.samples.<name>": Samples,
-        **{
-            f"measure, of {name}": kind for name, kind in FAMILIES.items() if kind.__struct_fields__
-        },
     }
 
     @classmethod
@@ -69,7 +58,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
         source.check_keys(["title", "settings", "exclude", "seeds", *SECTIONS])
         if not isinstance(source.content.get("title"), str):
             raise PlanError(f"{source.name}: title is missing, or no text")
-        measure, options = _measure(source)
+        measure, options = section(source.parts("measure"), Measure)
         return cls(
             key=source.key,
             scale=source.scale,
@@ -77,7 +66,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
             packs=packs_of(source),
             families=measure.families,
             measure_section=measure,
-            options=options,
+            options={family: plain(chosen) for (_, family), chosen in options.items()},
         )
 
     def with_stand_ins(self, stand_ins: Mapping[str, str]) -> Grid:
@@ -119,9 +108,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
         """What trains a pack."""
         chosen: Pack = self.pack(pack)
         training = chosen.training
-        steps = (
-            training.iterations or training.epochs or 0
-        )  # of grids of one kind it is one of them
+        steps = training.iterations or training.epochs or 0
         return Stage(
             inputs={"data": self.data_file(chosen)},
             settings=train_settings(chosen),
@@ -137,13 +124,27 @@ class Grid(Experiment, frozen=True, kw_only=True):
         chosen: Pack = self.pack(pack)
         trained = self.weights(pack)
         samples = sum(each.size for each in self.measure_section.samples.values())
+        settings = {
+            "family": family,
+            "data": plain(chosen.data),
+            "network": plain(chosen.network),
+            "outputs": chosen.outputs,
+            "precision": self.measure_section.precision,
+            "options": {name: self.options[name] for name in joined(family)},
+            "loss": loss_settings(chosen.training),
+            "setting": chosen.setting,
+            "hyperparameters": chosen.hyperparameters,
+            "seeds": list(chosen.seeds),
+        }
+        if any(map(measures_samples, joined(family))):
+            settings["samples"] = plain(self.measure_section.samples)
         return Stage(
             inputs={
                 "weights": trained["weights"],
                 "dense": trained["dense"],
                 "data": self.data_file(chosen),
             },
-            settings=self._measure_settings(chosen, family),
+            settings=settings,
             code=fingerprint(*measure_roots(chosen, family, self.options)),
             gpu=True,
             kind=family,
@@ -151,53 +152,27 @@ class Grid(Experiment, frozen=True, kw_only=True):
             work=float(chosen.bytes * samples * (1 + chosen.dense_checkpoints)),
         )
 
-    def _measure_settings(self, pack: Pack, family: str) -> dict[str, Any]:
-        """What a job that measures a pack depends on, beside its code and its files."""
-        settings = {
-            "family": family,
-            "data": plain(pack.data),
-            "network": plain(pack.network),
-            "outputs": pack.outputs,
-            "precision": self.measure_section.precision,
-            "options": {name: self.options[name] for name in joined(family)},
-            "loss": loss_settings(pack.training),
-            "setting": pack.setting,
-            "hyperparameters": pack.hyperparameters,
-            "seeds": list(pack.seeds),
-        }
-        if any(map(measures_samples, joined(family))):
-            settings["samples"] = plain(self.measure_section)["samples"]
-        return settings
-
     def tabulating(self, published: Experiment) -> Stage:
         """What joins the metric files.  published: to say what stands in for what."""
         assert isinstance(published, Grid)
-        network, data = " and ".join(self.networks), " and ".join(self.data_sets)
-        pairs = {network: " and ".join(published.networks), data: " and ".join(published.data_sets)}
-        replaced = [theirs for ours, theirs in pairs.items() if ours != theirs]
+        ours, theirs = (
+            [" and ".join(grid.networks), " and ".join(grid.data_sets)]
+            for grid in (self, published)
+        )
+        replaced = [there for here, there in zip(ours, theirs, strict=True) if here != there]
+        varied = [key for pack in self.packs.values() for key in pack.hyperparameters]
         about = {
-            "experiment": self.key,
-            "name": self.key,
-            "scale": self.scale,
-            "title": self.title,
-            "network": network,
-            "data": data,
+            **self.identity,
+            "network": ours[0],
+            "data": ours[1],
             "length": self.length,
             "stands_in_for": " on ".join(replaced),
             "left_out": self.left_out,
-            "hyperparameters": list(
-                dict.fromkeys(key for pack in self.packs.values() for key in pack.hyperparameters)
-            ),
+            "hyperparameters": list(dict.fromkeys(varied)),
         }
-        return Stage(
-            inputs={},
-            settings={
-                "runs": self.runs,
-                "diverged_below": self.measure_section.diverged_below,
-                "about": about,
-            },
-            code=fingerprint("flatlab.tables.runs"),
-        )
+        settings = {"runs": self.runs, "diverged_below": self.measure_section.diverged_below}
+        code = fingerprint("flatlab.tables.runs")
+        return Stage(inputs={}, settings={**settings, "about": about}, code=code)
 
     @staticmethod
     def measure(job: Any) -> Any:
@@ -218,13 +193,11 @@ class Grid(Experiment, frozen=True, kw_only=True):
     def about(self) -> list[str]:
         networks, data = " and ".join(self.networks), " and ".join(self.data_sets)
         width = max(map(len, self.packs), default=0) + 2
-        return [
-            f"{len(self.runs)} {networks} networks on {data}, in packs:",
-            *(
-                f"  {pack.key:<{width}}{pack.training.length} each, mode {pack.training.mode}"
-                for pack in self.packs.values()
-            ),
+        lines = [
+            f"  {pack.key:<{width}}{pack.training.length} each, mode {pack.training.mode}"
+            for pack in self.packs.values()
         ]
+        return [f"{len(self.runs)} {networks} networks on {data}, in packs:", *lines]
 
     @property
     def bytes_at_the_end(self) -> int:
@@ -252,36 +225,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
         return line
 
 
-def _measure(source: Source) -> tuple[Measure, dict[str, dict[str, Any]]]:
-    """The section `measure`, and the options of each of its families."""
-
-    def place(key: str) -> str:
-        return source.place("measure", key)
-
-    own = Measure.__struct_fields__
-    kinds = {name: options_of("metrics", name) for name in keys_of("metrics")}
-    given = source.section(
-        "measure", [*own, *(k for o in kinds.values() for k in o.__struct_fields__)]
-    )
-    measure: Measure = convert({k: v for k, v in given.items() if k in own}, Measure, place)
-    options: dict[str, dict[str, Any]] = {}
-    for name in (name for family in measure.families for name in joined(family)):
-        check_known("metrics", name, place("families"))
-        options[name] = checked(given, FAMILIES[name], place)
-    used = {*own, *(key for each in options.values() for key in each)}
-    for key in given:
-        if key not in used:
-            raise PlanError(
-                f"{place(key)}: no family of {', '.join(measure.families)} has this option; "
-                "leave it out"
-            )
-    return measure, options
-
-
-def _size(count: float) -> str:
+def _size(count: int) -> str:
     """Bytes, for people."""
-    for unit in ("B", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:,.3g} GB"
+    power = min(len(f"{count:,}".split(",")) - 1, 3)
+    return f"{count / 1000**power:,.3g} {('B', 'kB', 'MB', 'GB')[power]}"

@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 
 from flatlab.plan.experiments import Experiment, Find, Source, Stage
 from flatlab.plan.fingerprint import fingerprint
-from flatlab.plan.options import checked, options_of
+from flatlab.plan.options import options_of, section
 from flatlab.plan.registry import check_known, keys_of, module_of
-from flatlab.plan.schema import PlanError, Strict
+from flatlab.plan.schema import PlanError, Strict, plain
 
 ALL = "all"
 """The key of the only pack."""
@@ -22,9 +22,6 @@ ALL = "all"
 
 class Simulation(Experiment, frozen=True, kw_only=True):
     """A simulation at one scale."""
-
-    simulation: str
-    settings: dict[str, Any]
 
     kind: ClassVar[str] = "simulation"
     sections: ClassVar[dict[str, type[Strict]]] = {
@@ -40,17 +37,13 @@ class Simulation(Experiment, frozen=True, kw_only=True):
                 raise PlanError(f"{source.name}: {key} is missing, or is not text")
         name = source.content["simulation"]
         check_known("simulations", name, f"{source.name}: simulation")
-        options = options_of("simulations", name)
-        section = source.section("settings", options.__struct_fields__)
-        settings = checked(section, options, lambda key: source.place("settings", key))
+        settings = plain(section(source.parts("settings"), options_of("simulations", name))[0])
         return cls(
             key=source.key,
             scale=source.scale,
             title=source.content["title"],
             packs={ALL: settings},
             families=[name],
-            simulation=name,
-            settings=settings,
         )
 
     def measuring(self, pack: str, family: str) -> Stage:
@@ -58,21 +51,14 @@ class Simulation(Experiment, frozen=True, kw_only=True):
         self.pack(pack)
         return Stage(
             inputs={},
-            settings={"simulation": self.simulation, **self.settings},
-            code=fingerprint("flatlab.simulations", module_of("simulations", self.simulation)),
-            kind=self.simulation,
+            settings={"simulation": family, **self.packs[ALL]},
+            code=fingerprint("flatlab.simulations", module_of("simulations", family)),
+            kind=family,
         )
 
     def tabulating(self, published: Experiment) -> Stage:
         """The job that describes the table."""
-        about = {
-            "experiment": self.key,
-            "name": self.key,
-            "scale": self.scale,
-            "title": self.title,
-            "data": "synthetic data",
-            "stands_in_for": "",
-        }
+        about = {**self.identity, "data": "synthetic data", "stands_in_for": ""}
         return Stage(inputs={}, settings={"about": about}, code="")
 
     @staticmethod
@@ -88,4 +74,4 @@ class Simulation(Experiment, frozen=True, kw_only=True):
 
     @property
     def about(self) -> list[str]:
-        return [f"{key}: {value}" for key, value in self.settings.items()]
+        return [f"{key}: {value}" for key, value in self.packs[ALL].items()]

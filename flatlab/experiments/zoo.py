@@ -6,20 +6,16 @@ or on timm's hub. `jobs` says among how many jobs they are divided.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-import msgspec
-from msgspec import Meta
-
-from flatlab.experiments._jobs import plain
+from flatlab.experiments._packs import Pack
 from flatlab.experiments.grid import Grid
 from flatlab.plan.experiments import Experiment, Find, Source, Stage
 from flatlab.plan.fingerprint import fingerprint
-from flatlab.plan.options import checked, options_of
+from flatlab.plan.options import options_of, section
 from flatlab.plan.registry import module_of
-from flatlab.plan.schema import Key, PlanError, Strict, convert
+from flatlab.plan.schema import Key, PlanError, Strict, convert, means, plain
 
 FAMILY = "adaptive"
 """The family of quantities that a zoo is measured by."""
@@ -30,28 +26,24 @@ class Pretrained(Strict, frozen=True):
 
     networks: Annotated[
         Literal["folder"] | list[str],
-        Meta(description="names, or patterns such as *vit*; folder: every file in that folder"),
+        means("names, or patterns such as *vit*; folder: every file in that folder"),
     ]
-    images: Annotated[str, Meta(description="a folder of images by class in the data folder")]
-    classes: Annotated[int, Meta(ge=1, description="networks with other outputs are left out")]
-    size_at_most: Annotated[int, Meta(ge=1, description="in pixels; larger ones are left out")]
+    images: Annotated[str, means("a folder of images by class in the data folder")]
+    classes: Annotated[int, means("networks with other outputs are left out", ge=1)]
+    size_at_most: Annotated[int, means("in pixels; larger ones are left out", ge=1)]
 
 
 class ZooFile(Strict, frozen=True):
     """What a zoo's file says at one scale."""
 
-    title: Annotated[str, Meta(description="what it is")]
-    name: Annotated[
-        Key, Meta(description="what it is called at this scale: a stand-in has its own name")
-    ]
-    jobs: Annotated[int, Meta(ge=1, description="among which the networks are divided")]
-    samples: Annotated[int, Meta(ge=2, description="images on which each network is measured")]
-    seed: Annotated[int, Meta(ge=0, description="of the images and of all that is drawn")]
-    adaptive: Annotated[
-        dict[str, Any], Meta(description="how sharpness and sensitivity are estimated")
-    ]
-    grid: Annotated[Key | None, Meta(description="the grid whose networks they are, or")] = None
-    pretrained: Annotated[Pretrained | None, Meta(description="networks from elsewhere")] = None
+    title: Annotated[str, means("what it is")]
+    name: Annotated[Key, means("what it is called at this scale: a stand-in has its own name")]
+    jobs: Annotated[int, means("among which the networks are divided", ge=1)]
+    samples: Annotated[int, means("images on which each network is measured", ge=2)]
+    seed: Annotated[int, means("of the images and of all that is drawn", ge=0)]
+    adaptive: Annotated[dict[str, Any], means("how sharpness and sensitivity are estimated")]
+    grid: Annotated[Key | None, means("the grid whose networks they are, or")] = None
+    pretrained: Annotated[Pretrained | None, means("networks from elsewhere")] = None
 
 
 class Zoo(Experiment, frozen=True, kw_only=True):
@@ -74,9 +66,7 @@ class Zoo(Experiment, frozen=True, kw_only=True):
         content = {key: source.value(key) for key in {**source.content, **source.override}}
         for name in (FAMILY, "pretrained"):
             if content.get(name) is not None:  # one by one, so that a message has the closest key
-                kind = cls.sections[name]
-                given = source.section(name, kind.__struct_fields__, in_scales=True)
-                content[name] = checked(given, kind, functools.partial(source.place, name))
+                content[name] = plain(section(source.parts(name), cls.sections[name])[0])
         file: ZooFile = convert(content, ZooFile, source.place)
         if (file.grid is None) == (file.pretrained is None):
             raise PlanError(f"{source.name}: {source.scale}: give either grid or pretrained")
@@ -98,83 +88,62 @@ class Zoo(Experiment, frozen=True, kw_only=True):
         return self.grid.data_sets if self.grid else []
 
     def size(self, pack: str) -> int:
-        return (
-            len(self._networks(self.grid)[self.packs[pack] :: self.file.jobs]) if self.grid else 0
-        )
+        return len(self._networks(self.packs[pack]))
 
     def needs(self) -> list[str]:
         return [self.grid.key] if self.grid else []
 
+    def _networks(self, number: int) -> list[tuple[Pack, str]]:
+        """The networks of a grid that a job measures: each `jobs`-th, from the given one on."""
+        packs = self.grid.packs.values() if self.grid else []
+        return [(pack, run) for pack in packs for run in pack.runs][number :: self.file.jobs]
+
     def measuring(self, pack: str, family: str) -> Stage:
-        """What measures the networks of a pack: each `jobs`-th, from the number of the pack on."""
+        """What measures the networks of a pack."""
         number = self.pack(pack)
-        settings = {
-            "samples": self.file.samples,
-            "seed": self.file.seed,
-            FAMILY: self.file.adaptive,
-        }
+        file = self.file
+        settings = {"samples": file.samples, "seed": file.seed, FAMILY: file.adaptive}
         roots = ["flatlab.metrics", "flatlab.metrics._survey", module_of("metrics", FAMILY)]
         inputs: dict[str, str | list[str]] = {}
         if self.grid:
-            chosen = self._networks(self.grid)[number :: self.file.jobs]
-            names = list(dict.fromkeys(pack for pack, _ in chosen))
+            chosen = self._networks(number)
+            packs = {pack.key: pack for pack, _ in chosen}
             inputs = {
-                "weights": [self.grid.weights(name)["weights"] for name in names],
-                "data": list(dict.fromkeys(self.grid.data_file(self.grid.packs[n]) for n in names)),
+                "weights": [self.grid.weights(key)["weights"] for key in packs],
+                "data": list(dict.fromkeys(map(self.grid.data_file, packs.values()))),
             }
             settings["networks"] = [
-                {**network, "file": names.index(name)} for name, network in chosen
-            ]
-            used = dict.fromkeys(self.grid.packs[name].network.name for name in names)
-            roots += [module_of("networks", name) for name in used]
-        else:
-            settings |= {
-                "pretrained": msgspec.to_builtins(self.file.pretrained),
-                "jobs": self.file.jobs,
-                "part": number,
-            }
-        code = fingerprint(*roots)
-        return Stage(inputs=inputs, settings=settings, code=code, gpu=True, kind=self.key)
-
-    @staticmethod
-    def _networks(grid: Grid) -> list[tuple[str, dict[str, Any]]]:
-        """Every network of a grid with the key of its pack: what is needed to build and feed it."""
-        return [
-            (
-                pack.key,
                 {
                     "run": run,
                     "network": plain(pack.network),
                     "data": plain(pack.data),
                     "outputs": pack.outputs,
-                },
-            )
-            for pack in grid.packs.values()
-            for run in pack.runs
-        ]
+                    "file": list(packs).index(pack.key),
+                }
+                for pack, run in chosen
+            ]
+            used = dict.fromkeys(pack.network.name for pack in packs.values())
+            roots += [module_of("networks", name) for name in used]
+        else:
+            pretrained = plain(self.file.pretrained)
+            settings |= {"pretrained": pretrained, "jobs": self.file.jobs, "part": number}
+        code = fingerprint(*roots)
+        return Stage(inputs=inputs, settings=settings, code=code, gpu=True, kind=self.key)
 
     def tabulating(self, published: Experiment) -> Stage:
         """What joins the metric files.  published: the zoo of the paper."""
         assert isinstance(published, Zoo)
         here, theirs = self.file.name, published.file.name
-        data = " and ".join(self.data_sets) if self.grid else str(self._pretrained.images)
+        pretrained = self.file.pretrained
         about = {
-            "experiment": self.key,
+            **self.identity,
             "name": here,
-            "scale": self.scale,
-            "title": self.title,
-            "data": data,
+            "data": pretrained.images if pretrained else " and ".join(self.data_sets),
             "training": self.grid.length if self.grid else "",
             "samples": self.file.samples,
             "stands_in_for": theirs if here != theirs else "",
         }
-        code = fingerprint("flatlab.tables.zoo")
-        return Stage(inputs={}, settings={"about": about}, code=code)
-
-    @property
-    def _pretrained(self) -> Pretrained:
-        assert self.file.pretrained is not None
-        return self.file.pretrained
+        return Stage(inputs={}, settings={"about": about}, code=fingerprint("flatlab.tables.zoo"))
 
     @staticmethod
     def measure(job: Any) -> Any:
@@ -196,9 +165,8 @@ class Zoo(Experiment, frozen=True, kw_only=True):
     @property
     def about(self) -> list[str]:
         if self.grid:
-            lines = [f"{self.file.name}: the {len(self.grid.runs)} networks of {self.grid.key}"]
-        else:
-            chosen = self._pretrained.networks
-            names = chosen if isinstance(chosen, str) else ", ".join(chosen)
-            lines = [f"{self.file.name}: pretrained networks: {names}"]
-        return [*lines, f"{self.file.jobs} jobs"]
+            networks = f"the {len(self.grid.runs)} networks of {self.grid.key}"
+        elif pretrained := self.file.pretrained:
+            names = pretrained.networks
+            networks = f"pretrained networks: {names if names == 'folder' else ', '.join(names)}"
+        return [f"{self.file.name}: {networks}", f"{self.file.jobs} jobs"]

@@ -6,19 +6,16 @@ a is the label smoothing, N the number of outputs.
 from typing import Annotated
 
 import torch
-from msgspec import Meta
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from flatlab.losses import Loss as Base
-from flatlab.plan.schema import Strict
+from flatlab.plan.schema import Strict, means
 
 
 class Options(Strict, frozen=True):
-    """The options of cross-entropy."""
-
     label_smoothing: Annotated[
-        float, Meta(ge=0, lt=1, description="weight of the uniform distribution in the targets")
+        float, means("weight of the uniform distribution in the targets", ge=0, lt=1)
     ] = 0.0
 
 

@@ -29,7 +29,7 @@ from flatlab.losses import Loss, loss_of
 from flatlab.plan import module_of
 from flatlab.plan.options import checked, options_of
 from flatlab.plan.registry import check_known
-from flatlab.plan.schema import PlanError, closest
+from flatlab.plan.schema import PlanError, plain, refuse_unknown
 from flatlab.store import as_strings
 from flatlab.version import __version__
 
@@ -46,6 +46,11 @@ class Quantity:
     units: str
     source: str
     dims: tuple[str, ...] = ()
+
+
+def chen2026(long_name: str, units: str, where: str, dims: tuple[str, ...] = ()) -> Quantity:
+    """A quantity that chen2026 defines."""
+    return Quantity(long_name, units, f"chen2026 {where}", dims)
 
 
 @dataclass(frozen=True)
@@ -127,10 +132,9 @@ def measure(
     has batch norm or dropout. It is left exactly as it was.  inputs: (n, ...), numbers.
     targets: (n,) classes or (n, N) values, for the families that need them.
     families: files of flatlab/metrics.  loss: a file of flatlab/losses, for quantities that have
-    the Hessian of a loss.
-    batch_size: samples at a time; None: as many as fit.  dtype: of the arithmetic, "float64" or
-    "float32"; None: that of the model. Gram matrices and logarithms are in float64 always.
-    seed: of the families that draw at random.  progress: show a bar.
+    the Hessian of a loss.  batch_size: samples at a time; None: as many as fit.
+    dtype: of the arithmetic, "float64" or "float32"; None: that of the model. Gram matrices and
+    logarithms are in float64 always.  seed: of families that draw at random.  progress: show a bar.
     options: those of the families and of the loss, for example costly=["operator-norm"] of
     `geometry`, rho=0.01 of `adaptive`, label_smoothing=0.1 of the loss "cross-entropy". The class
     `Options` in the file of a family or loss lists them, and so does `flatlab measure --help`.
@@ -139,10 +143,10 @@ def measure(
     variable has `long_name`, `units` and `source`. Raises `MeasureError` where nothing exact can
     be had; the message says what to do.
     """
-    model, device = _ready(model, dtype)
-    precision = next(p.dtype for p in model.parameters() if p.is_floating_point())
+    model = _ready(model, dtype)
+    weight = next(p for p in model.parameters() if p.is_floating_point())
     families = [families] if isinstance(families, str) else list(families)
-    samples = _samples(inputs, targets, batch_size, precision, device)
+    samples = _samples(inputs, targets, weight, batch_size)
     variables: dict[str, Any] = {}
     coordinates: dict[str, Any] = {}
     notes: dict[str, Any] = {}
@@ -156,21 +160,26 @@ def measure(
             found = family.measure(model, samples, settings)
         notes |= found.notes
         for variable, quantity in family.QUANTITIES.items():
-            if (values := found.values.get(variable)) is None:
-                continue
-            variables[variable] = (quantity.dims, values, attributes(quantity, precision))
-            for dim in quantity.dims:
-                if dim in found.coordinates:
-                    coordinates[dim] = as_strings(found.coordinates[dim])
+            if (values := found.values.get(variable)) is not None:
+                variables[variable] = (quantity.dims, values, attributes(quantity, weight.dtype))
+                known = [dim for dim in quantity.dims if dim in found.coordinates]
+                coordinates |= {dim: as_strings(found.coordinates[dim]) for dim in known}
     about = {
         "title": f"{type(model).__name__} on {len(inputs)} samples",
         "flatlab_version": __version__,
         "families": families,
-        "precision": str(precision).removeprefix("torch."),
+        "precision": str(weight.dtype).removeprefix("torch."),
         "loss": loss,
         **notes,
     }
     return xr.Dataset(variables, coords=coordinates, attrs=about)
+
+
+def only_layer(model: nn.Module) -> nn.Module | None:
+    """The only module of a network that computes anything; None if there are several."""
+    passing = (nn.Sequential, nn.Flatten, nn.Identity)
+    layers = [module for module in model.modules() if type(module) not in passing]
+    return layers[0] if len(layers) == 1 else None
 
 
 def family_of(name: str) -> ModuleType:
@@ -205,18 +214,15 @@ def _checked(
         kinds = {name: options_of("metrics", name) for name in families}
         of_loss = options_of("losses", loss)
         known = {key for kind in (*kinds.values(), of_loss) for key in kind.__struct_fields__}
-        for key in options:
-            if key not in known:
-                hint = closest(key, known) if known else "they have none"
-                raise PlanError(f"{key} is no option of {', '.join([*families, loss])}; {hint}")
-        chosen = {name: checked(options, kind) for name, kind in kinds.items()}
-        return chosen, loss_of({**checked(options, of_loss), "loss": loss})
+        refuse_unknown(options, known, f"options of {', '.join([*families, loss])}")
+        chosen = {name: plain(checked(options, kind)) for name, kind in kinds.items()}
+        return chosen, loss_of({**plain(checked(options, of_loss)), "loss": loss})
     except PlanError as error:
         raise MeasureError(str(error)) from None
 
 
-def _ready(model: nn.Module, dtype: str | torch.dtype | None) -> tuple[nn.Module, torch.device]:
-    """The network in the precision of the measurement, a copy where it has another; its device."""
+def _ready(model: nn.Module, dtype: str | torch.dtype | None) -> nn.Module:
+    """The network in the precision of the measurement, a copy where it has another."""
     first = next((p for p in model.parameters() if p.is_floating_point()), None)
     if first is None:
         raise MeasureError("the network has no parameters")
@@ -229,16 +235,13 @@ def _ready(model: nn.Module, dtype: str | torch.dtype | None) -> tuple[nn.Module
     if any(p.dtype != wanted for p in model.parameters() if p.is_floating_point()):
         with torch.inference_mode(False):
             model = copy.deepcopy(model).to(wanted)
-    return model, first.device
+    return model
 
 
 def _samples(
-    inputs: Tensor,
-    targets: Tensor | None,
-    batch_size: int | None,
-    precision: torch.dtype,
-    device: torch.device,
+    inputs: Tensor, targets: Tensor | None, weight: Tensor, batch_size: int | None
 ) -> Samples:
+    """The samples on the device of a weight, and in its precision."""
     if batch_size is not None and batch_size < 1:
         raise MeasureError(f"batch_size={batch_size} is not a positive number")
     if not isinstance(inputs, Tensor) or inputs.ndim < 1:
@@ -248,7 +251,7 @@ def _samples(
             f"inputs are {inputs.dtype}: derivatives with respect to them need real numbers; "
             "for tokens measure the part of the network behind the embedding"
         )
-    inputs = inputs.to(device, precision)
+    inputs = inputs.to(weight)
     if targets is None:
         return Samples(inputs)
     if len(targets) != len(inputs):

@@ -12,15 +12,7 @@ from tqdm import tqdm
 
 from flatlab.derivatives.guard import undisturbed
 from flatlab.losses import loss_of
-from flatlab.metrics import (
-    Measured,
-    Quantity,
-    Samples,
-    Settings,
-    attributes,
-    family_of,
-    settings_of,
-)
+from flatlab.metrics import Measured, Samples, Settings, attributes, family_of, settings_of
 from flatlab.networks import build
 from flatlab.plan.registry import joined
 from flatlab.splits import Splits, prepare
@@ -70,7 +62,7 @@ def _on_all_weights(
     """A family on every checkpoint of every run.  arrays_at: (run, ...) by name and iteration."""
     family, precision = family_of(name), splits.train.inputs.dtype
     how = settings_of(name, settings["options"][name], loss_of(settings["loss"]))
-    kept = [name for name, q in family.QUANTITIES.items() if "sample" not in q.dims]
+    per_set = () if hasattr(family, "measure_splits") else ("samples",)
     size = len(about["runs"]), len(about["iterations"])
     found: dict[str, np.ndarray] = {}
     coordinates: dict[str, Any] = {}
@@ -78,19 +70,18 @@ def _on_all_weights(
         arrays = arrays_at[about["iterations"][place[1]]]
         model.load_state_dict({name: torch.from_numpy(a[place[0]]) for name, a in arrays.items()})
         with undisturbed(model):
-            measured = _on_all_sets(family, model, splits, settings.get("samples", {}), how)
+            if per_set:
+                measured = _on_all_sets(family, model, splits, settings["samples"], how)
+            else:
+                measured = family.measure_splits(model, splits, how)
         coordinates |= measured.coordinates
-        for name in (name for name in kept if name in measured.values):
-            value = measured.values[name]
+        for name, value in measured.values.items():
             found.setdefault(name, np.full((*size, *value.shape), np.nan))[place] = value
-    variables = {
-        name: (
-            ("run", "checkpoint", *_dims(family, family.QUANTITIES[name])),
-            values,
-            attributes(family.QUANTITIES[name], precision),
-        )
-        for name, values in found.items()
-    }
+    variables = {}
+    for name in (name for name in family.QUANTITIES if name in found):
+        quantity = family.QUANTITIES[name]
+        dims = ("run", "checkpoint", *per_set, *quantity.dims)
+        variables[name] = (dims, found[name], attributes(quantity, precision))
     used = {dim for dims, *_ in variables.values() for dim in dims}
     coordinates = {dim: as_strings(names) for dim, names in coordinates.items() if dim in used}
     return xr.Dataset(variables, coords=coordinates | _run_coordinates(about, settings))
@@ -105,49 +96,38 @@ def _on_all_sets(
 ) -> Measured:
     """A family on each sample set of the grid, one after the other along the first axis.
 
-    A set without samples, where a network gets nothing wrong, has NaN.
+    A set without samples, where a network gets nothing wrong, has NaN. Quantities of single samples
+    are left out.
     """
-    if hasattr(family, "measure_splits"):
-        return family.measure_splits(model, splits, settings)
     sets: list[Measured | None] = []
     for chosen in sample_sets.values():
         split = splits.train if chosen["split"] == "train" else splits.test
-        size, seed = chosen["size"], chosen["seed"]
-        if chosen["only"] == "misclassified":
-            subset = split.misclassified(model, size, seed)
-        else:
-            subset = split.subset(size, seed)
+        draw, wrong = (chosen["size"], chosen["seed"]), chosen["only"] == "misclassified"
+        subset = split.misclassified(model, *draw) if wrong else split.subset(*draw)
         samples = Samples(subset.inputs, subset.targets, subset.labels)
         sets.append(family.measure(model, samples, settings) if len(subset) else None)
-    some = next((measured for measured in sets if measured), Measured({}))
+    some = next(filter(None, sets), Measured({}))
     values = {
         name: np.stack(
-            [m.values[name] if m else np.full_like(some.values[name], np.nan) for m in sets]
+            [each.values[name] if each else np.full_like(value, np.nan) for each in sets]
         )
-        for name, quantity in family.QUANTITIES.items()
-        if name in some.values and "sample" not in quantity.dims
+        for name, value in some.values.items()
+        if "sample" not in family.QUANTITIES[name].dims
     }
     return Measured(values, some.coordinates | {"samples": list(sample_sets)})
 
 
-def _dims(family: ModuleType, quantity: Quantity) -> tuple[str, ...]:
-    per_set = () if hasattr(family, "measure_splits") else ("samples",)
-    return (*per_set, *quantity.dims)
-
-
 def _run_coordinates(about: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     runs = len(about["runs"])
-    coordinates: dict[str, Any] = {
-        "run": as_strings(about["runs"]),
-        "setting": ("run", as_strings([settings["setting"]] * runs)),
-        "seed": ("run", list(settings["seeds"])),
-        "steps": ("run", list(about["steps"])),
-        "ended": ("run", as_strings(about["ended"])),
-        "checkpoint": list(about["iterations"]),
+    by_run = {
+        "run": about["runs"],
+        "setting": [settings["setting"]] * runs,
+        "seed": settings["seeds"],
+        **{key: about[key] for key in ("steps", "ended", "lr") if key in about},  # lr: if drawn
+        **{key: [value] * runs for key, value in settings["hyperparameters"].items()},
     }
-    if "lr" in about:  # each run has drawn its own
-        coordinates["lr"] = ("run", list(about["lr"]))
-    for key, value in settings["hyperparameters"].items():
-        each = [value] * runs
-        coordinates[key] = ("run", as_strings(each) if isinstance(value, str) else each)
+    coordinates: dict[str, Any] = {"checkpoint": list(about["iterations"])}
+    for key, values in by_run.items():
+        text = isinstance(values[0], str)
+        coordinates[key] = ("run", as_strings(values) if text else list(values))
     return coordinates

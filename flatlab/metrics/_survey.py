@@ -5,7 +5,7 @@ A network that fails is recorded and the job continues; an interrupted job keeps
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,30 +28,11 @@ KEPT = [name for name, quantity in QUANTITIES.items() if "sample" not in quantit
 ACCURACIES = ("train_accuracy", "test_accuracy")
 """In %; unknown for networks that were trained elsewhere."""
 
+Subject = tuple[nn.Module, Tensor, Tensor | None, dict[str, float]]
+"""A network, its inputs, its labels (None if its outputs are the targets) and its accuracies."""
 
-@dataclass(frozen=True)
-class Subject:
-    """A network and its samples.
-
-    labels: None if the targets are its own outputs.  known: further quantities of the network.
-    """
-
-    model: nn.Module
-    inputs: Tensor
-    labels: Tensor | None
-    known: Mapping[str, float]
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A network that `make` builds when its turn comes; `make` may raise.
-
-    key: unique in the zoo.  name: its architecture.
-    """
-
-    key: str
-    name: str
-    make: Callable[[], Subject]
+Candidate = tuple[str, str, Callable[[], Subject]]
+"""A network by its key in the zoo, its architecture, and what builds it, which may raise."""
 
 
 def survey(
@@ -65,35 +46,32 @@ def survey(
     Returns a dataset with the dimension `run`; a network that failed has NaN, and the reason in
     `failure`.
     """
-    if "networks" in settings:
-        candidates = list(_of_grid(settings, files))
-    else:
-        candidates = list(_from_elsewhere(settings, folder))
+    of_grid = "networks" in settings
+    candidates = list(_of_grid(settings, files) if of_grid else _from_elsewhere(settings, folder))
     rows: list[dict[str, Any]] = []
-    progress = Progress(len(candidates), "networks", lambda: f"{_failed(rows)} failed")
-    for number, candidate in enumerate(candidates):
-        left = unfinished.load(candidate.key)
-        if left is None:
-            row = _row(candidate, settings, device)
-            unfinished.save(candidate.key, row.pop("values"), row)
-            left = unfinished.load(candidate.key)
-        assert left is not None
-        values, about = left
-        rows.append({**about, "values": values})
-        progress.advance(lambda done=number + 1: done)  # type: ignore[misc]
-    progress.close(len(candidates))
+    progress = Progress(
+        len(candidates), "networks", lambda: f"{sum(map(bool, _column(rows, 'failure')))} failed"
+    )
+    for key, name, make in candidates:
+        if left := unfinished.load(key):
+            rows.append(left[1])
+        else:
+            rows.append({"run": key, "network": name, **_measured(key, make, settings, device)})
+            unfinished.save(key, {}, rows[-1])
+        progress.advance(lambda: len(rows))
+    progress.close(len(rows))
     return _joined(rows)
 
 
-def _row(candidate: Candidate, settings: Mapping[str, Any], device: str) -> dict[str, Any]:
+def _measured(
+    key: str, make: Callable[[], Subject], settings: Mapping[str, Any], device: str
+) -> dict[str, Any]:
     """The results of one network, or the reason why there are none."""
-    about = {"run": candidate.key, "network": candidate.name, "parameters": 0, "pixels": 0}
-    numbers = dict.fromkeys([*KEPT, *ACCURACIES], float("nan"))
-    failure = ""
+    row = {"parameters": 0, "pixels": 0, "failure": ""}
+    row |= dict.fromkeys([*KEPT, *ACCURACIES], float("nan"))
     try:
-        subject = candidate.make()
-        model, inputs, labels = subject.model, subject.inputs, subject.labels
-        about |= {"parameters": _timm.parameters_of(model), "pixels": inputs.shape[-1]}
+        model, inputs, labels, accuracies = make()
+        row |= {"parameters": _timm.parameters_of(model), "pixels": inputs.shape[-1]}
         report = measure(
             model.to(device),
             inputs.to(device),
@@ -102,13 +80,11 @@ def _row(candidate: Candidate, settings: Mapping[str, Any], device: str) -> dict
             seed=settings["seed"],
             **settings["adaptive"],
         )
-        numbers |= {name: float(report[name]) for name in KEPT if name in report}
-        numbers |= subject.known
+        row |= {name: float(report[name]) for name in KEPT if name in report} | accuracies
     except (MeasureError, DataError, RuntimeError, ValueError, MemoryError) as error:
-        failure = f"{type(error).__name__}: {error}".splitlines()[0][:300]
-        print(f"{candidate.key}: {failure}", file=sys.stderr)
-    values = {name: np.array(number) for name, number in numbers.items()}
-    return {**about, "failure": failure, "values": values}
+        row["failure"] = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+        print(f"{key}: {row['failure']}", file=sys.stderr)
+    return row
 
 
 def _of_grid(settings: Mapping[str, Any], files: Any) -> Iterator[Candidate]:
@@ -117,41 +93,37 @@ def _of_grid(settings: Mapping[str, Any], files: Any) -> Iterator[Candidate]:
     weights = [store.load_weights(path) for path in files.weights]
 
     def make(chosen: Mapping[str, Any]) -> Subject:
-        data, network = chosen["data"], chosen["network"]
-        file = raw[f"{data['set']}.zarr.zip"]
-        splits = prepare(file, data, chosen["outputs"], torch.float32)
-        shape = tuple(splits.train.inputs.shape[1:])
-        model = build(network, shape, splits.outputs)
+        file = raw[f"{chosen['data']['set']}.zarr.zip"]
+        splits = prepare(file, chosen["data"], chosen["outputs"], torch.float32)
+        model = build(chosen["network"], tuple(splits.train.inputs.shape[1:]), splits.outputs)
         arrays, about = weights[chosen["file"]]
         run = about["runs"].index(chosen["run"])
-        state = {name: torch.tensor(array[run, -1]) for name, array in arrays.items()}
-        model.load_state_dict(state)
+        model.load_state_dict(
+            {name: torch.tensor(array[run, -1]) for name, array in arrays.items()}
+        )
         model.eval()
-        known = {
-            name: accuracy(model, split)
-            for name, split in zip(ACCURACIES, (splits.train, splits.test), strict=True)
-        }
+        found = [_accuracy(model, split) for split in (splits.train, splits.test)]
         subset = splits.train.subset(settings["samples"], settings["seed"])
-        return Subject(model, subset.inputs, labels_of(subset), known)
+        accuracies = dict(zip(ACCURACIES, found, strict=True))
+        return model, subset.inputs, _labels(subset), accuracies
 
     for chosen in settings["networks"]:
         network = chosen["network"]
         name = network["options"].get("model", network["name"])
-        yield Candidate(chosen["run"], name, lambda c=chosen: make(c))  # type: ignore[misc]
+        yield chosen["run"], name, partial(make, chosen)
 
 
-def labels_of(split: Split) -> Tensor:
-    """The labels of a split; `DataError` if it has none."""
+def _labels(split: Split) -> Tensor:
     if split.labels is None:
         raise DataError("networks of a zoo are classifiers, but these data have no labels")
     return split.labels
 
 
 @torch.no_grad()
-def accuracy(model: nn.Module, split: Split) -> float:
+def _accuracy(model: nn.Module, split: Split) -> float:
     """The accuracy on all samples, in %."""
     outputs = torch.cat([model(inputs) for inputs in split.inputs.split(EVALUATED)])
-    return 100 * outputs.argmax(1).eq(labels_of(split)).double().mean().item()
+    return 100 * outputs.argmax(1).eq(_labels(split)).double().mean().item()
 
 
 def _from_elsewhere(settings: Mapping[str, Any], folder: Path) -> Iterator[Candidate]:
@@ -167,36 +139,36 @@ def _from_elsewhere(settings: Mapping[str, Any], folder: Path) -> Iterator[Candi
         outputs, pixels = _timm.outputs_of(model), configuration["input_size"][-1]
         if outputs != chosen["classes"] or pixels > chosen["size_at_most"]:
             raise MeasureError(f"left out: {outputs} outputs, inputs of {pixels} pixels")
-        labels = None if own else images.labels(outputs)
-        return Subject(model, images.inputs(configuration), labels, {})
+        return model, images.inputs(configuration), None if own else images.labels(outputs), {}
 
     for name in _timm.wanted(chosen["networks"], weights)[settings["part"] :: settings["jobs"]]:
-        yield Candidate(name, name, lambda n=name: make(n))  # type: ignore[misc]
+        yield name, name, partial(make, name)
 
 
-def _failed(rows: list[dict[str, Any]]) -> int:
-    return sum(bool(row["failure"]) for row in rows)
+def _column(rows: list[dict[str, Any]], name: str) -> list[Any]:
+    return [row[name] for row in rows]
 
 
 def _joined(rows: list[dict[str, Any]]) -> xr.Dataset:
-    variables: dict[str, Any] = {
+    about = {
+        **{name: (QUANTITIES[name].long_name, QUANTITIES[name].units) for name in KEPT},
+        **{name: (name.replace("_", " "), "%") for name in ACCURACIES},
+    }
+    variables = {
         name: (
             "run",
-            np.array([float(row["values"][name]) for row in rows]),
-            {"long_name": QUANTITIES[name].long_name, "units": QUANTITIES[name].units}
-            if name in QUANTITIES
-            else {"long_name": name.replace("_", " "), "units": "%"},
+            np.array(_column(rows, name), float),
+            {"long_name": long_name, "units": units},
         )
-        for name in [*KEPT, *ACCURACIES]
+        for name, (long_name, units) in about.items()
     }
-    words = {
-        key: store.as_strings([row[key] for row in rows]) for key in ("run", "network", "failure")
-    }
-    families = store.as_strings([_timm.family_of(row["network"]) for row in rows])
+    words = {name: _column(rows, name) for name in ("run", "network", "failure")}
+    words["family"] = [_timm.family_of(name) for name in words["network"]]
     coordinates: dict[str, Any] = {
-        **{key: ("run", values) for key, values in words.items()},
-        "family": ("run", families),
-        "parameters": ("run", np.array([row["parameters"] for row in rows], dtype=np.int64)),
-        "pixels": ("run", np.array([row["pixels"] for row in rows], dtype=np.int64)),
+        **{name: ("run", store.as_strings(values)) for name, values in words.items()},
+        **{
+            name: ("run", np.array(_column(rows, name), np.int64))
+            for name in ("parameters", "pixels")
+        },
     }
     return xr.Dataset(variables, coords=coordinates)

@@ -4,31 +4,27 @@ import math
 from typing import Annotated, Literal
 
 import torch
-from msgspec import Meta
 from torch import nn
 
 from flatlab.losses import Loss
-from flatlab.metrics import Measured, Quantity, Settings
-from flatlab.plan.schema import Strict
+from flatlab.metrics import Measured, Settings, chen2026
+from flatlab.plan.schema import Strict, means
 from flatlab.splits import EVALUATED, Split, Splits
 
 
 class Options(Strict, frozen=True):
-    """The options of this family."""
-
     generalization_gap: Annotated[
-        Literal["accuracy", "loss"],
-        Meta(description="accuracy: train - test, in points; loss: test - train"),
+        Literal["accuracy", "loss"], means("accuracy: train - test, in points; loss: test - train")
     ] = "accuracy"
 
 
 QUANTITIES = {
-    "train_loss": Quantity("training loss", "loss", "chen2026 Sec. 2"),
-    "test_loss": Quantity("test loss", "loss", "chen2026 Sec. 2"),
-    "train_accuracy": Quantity("training accuracy", "%", "chen2026 App. H.2"),
-    "test_accuracy": Quantity("test accuracy", "%", "chen2026 Fig. 2"),
-    "generalization_gap": Quantity(
-        "generalization gap", "points, or loss, as declared", "chen2026 App. H.2"
+    "train_loss": chen2026("training loss", "loss", "Sec. 2"),
+    "test_loss": chen2026("test loss", "loss", "Sec. 2"),
+    "train_accuracy": chen2026("training accuracy", "%", "App. H.2"),
+    "test_accuracy": chen2026("test accuracy", "%", "Fig. 2"),
+    "generalization_gap": chen2026(
+        "generalization gap", "points, or loss, as declared", "App. H.2"
     ),
 }
 
@@ -40,16 +36,12 @@ def measure_splits(model: nn.Module, splits: Splits, settings: Settings) -> Meas
     generalization_gap: training minus test accuracy in percentage points (an assumption for
     chen2026), or test minus training loss if the options say so.
     """
-    result: dict[str, float] = {}
-    for name, split in (("train", splits.train), ("test", splits.test)):
-        result[f"{name}_loss"], result[f"{name}_accuracy"] = loss_and_accuracy(
-            model, split, settings.loss
-        )
-    by_accuracy = result["train_accuracy"] - result["test_accuracy"]
-    by_loss = result["test_loss"] - result["train_loss"]
-    gap = by_accuracy if settings.options.generalization_gap == "accuracy" else by_loss
-    result["generalization_gap"] = gap
-    return Measured(result)
+    train = loss_and_accuracy(model, splits.train, settings.loss)
+    test = loss_and_accuracy(model, splits.test, settings.loss)
+    by_accuracy = settings.options.generalization_gap == "accuracy"
+    gap = train[1] - test[1] if by_accuracy else test[0] - train[0]
+    names = ("train_loss", "train_accuracy", "test_loss", "test_accuracy", "generalization_gap")
+    return Measured(dict(zip(names, (*train, *test, gap), strict=True)))
 
 
 def loss_and_accuracy(model: nn.Module, split: Split, loss: Loss) -> tuple[float, float]:

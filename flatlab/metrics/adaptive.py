@@ -29,69 +29,62 @@ from flatlab.derivatives.sensitivity import (
     samples_at_a_time,
     secant_slopes,
 )
-from flatlab.metrics import Measured, Quantity, Samples, Settings
-from flatlab.plan.schema import Strict
+from flatlab.metrics import Measured, Quantity, Samples, Settings, chen2026
+from flatlab.plan.schema import Strict, means
 
-ERROR = "standard error of "
+SAMPLE = ("sample",)
+
+
+def _error_of(estimate: str, over: str, units: str = "output^2") -> Quantity:
+    return Quantity(f"standard error of {estimate} over {over}", units, "")
+
+
 QUANTITIES = {
-    "adaptive_sharpness": Quantity(
+    "adaptive_sharpness": chen2026(
         "elementwise-adaptive sharpness, (2/rho^2) mean[L(theta + d) - L(theta)], "
         "d ~ N(0, rho^2 diag(theta^2))",
         "output^2",
-        "chen2026 Eq. 49, 57 with the factor",
+        "Eq. 49, 57 with the factor",
     ),
-    "adaptive_sharpness_error": Quantity(
-        ERROR + "adaptive_sharpness over samples and draws", "output^2", ""
-    ),
-    "adaptive_sharpness_draw_error": Quantity(
-        ERROR + "adaptive_sharpness over draws, for these samples", "output^2", ""
-    ),
-    "adaptive_trace": Quantity(
+    "adaptive_sharpness_error": _error_of("adaptive_sharpness", "samples and draws"),
+    "adaptive_sharpness_draw_error": _error_of("adaptive_sharpness", "draws, for these samples"),
+    "adaptive_trace": chen2026(
         "mean sum theta_j^2 ||df/dtheta_j||^2, the limit rho -> 0 without the residual's term",
         "output^2",
-        "chen2026 Eq. 52",
+        "Eq. 52",
     ),
-    "adaptive_trace_error": Quantity(
-        ERROR + "adaptive_trace over random signs; 0 where it is exact", "output^2", ""
+    "adaptive_trace_error": _error_of("adaptive_trace", "random signs; 0 where it is exact"),
+    "plain_trace": chen2026("sharpness S, mean ||df/dtheta||_F^2", "output^2/parameter^2", "Eq. 3"),
+    "plain_trace_error": _error_of(
+        "plain_trace", "random signs; 0 where it is exact", "output^2/parameter^2"
     ),
-    "plain_trace": Quantity(
-        "sharpness S, mean ||df/dtheta||_F^2", "output^2/parameter^2", "chen2026 Eq. 3"
+    "normalized_norm": chen2026(
+        "normalized MLS, mean ||x||^2 ||J||_2^2, by a Krylov iteration", "output^2", "Def. G.1"
     ),
-    "plain_trace_error": Quantity(
-        ERROR + "plain_trace over random signs; 0 where it is exact", "output^2/parameter^2", ""
-    ),
-    "normalized_norm": Quantity(
-        "normalized MLS, mean ||x||^2 ||J||_2^2, by a Krylov iteration",
-        "output^2",
-        "chen2026 Def. G.1",
-    ),
-    "normalized_norm_error": Quantity(ERROR + "normalized_norm over samples", "output^2", ""),
-    "normalized_slope": Quantity(
+    "normalized_norm_error": _error_of("normalized_norm", "samples"),
+    "normalized_slope": chen2026(
         "the same with the largest slope of a secant that ascent meets in place of ||J||_2",
         "output^2",
-        "chen2026 Eq. 58, squared",
+        "Eq. 58, squared",
     ),
-    "normalized_slope_error": Quantity(ERROR + "normalized_slope over samples", "output^2", ""),
-    "mean_norm": Quantity("MLS, mean ||J||_2", "output/input", "chen2026 Def. 3.7"),
-    "mean_norm_error": Quantity(ERROR + "mean_norm over samples", "output/input", ""),
-    "norm_per_sample": Quantity("||J||_2", "output/input", "chen2026 Def. 3.7", ("sample",)),
+    "normalized_slope_error": _error_of("normalized_slope", "samples"),
+    "mean_norm": chen2026("MLS, mean ||J||_2", "output/input", "Def. 3.7"),
+    "mean_norm_error": _error_of("mean_norm", "samples", "output/input"),
+    "norm_per_sample": chen2026("||J||_2", "output/input", "Def. 3.7", SAMPLE),
     "norm_residual": Quantity(
-        "||J v - sigma u|| / sigma of the singular vectors found", "1", "", ("sample",)
+        "||J v - sigma u|| / sigma of the singular vectors found", "1", "", SAMPLE
     ),
-    "norm_iterations": Quantity("products with J, and as many with J^T", "1", "", ("sample",)),
-    "slope_per_sample": Quantity(
-        "largest slope of a secant that ascent meets",
-        "output/input",
-        "chen2026 Eq. 58",
-        ("sample",),
+    "norm_iterations": Quantity("products with J, and as many with J^T", "1", "", SAMPLE),
+    "slope_per_sample": chen2026(
+        "largest slope of a secant that ascent meets", "output/input", "Eq. 58", SAMPLE
     ),
     "not_converged": Quantity("samples whose ||J||_2 is not within the tolerance", "1", ""),
     "sample_loss": Quantity("mean |f - y|^2 / 2", "output^2", ""),
     "sample_accuracy": Quantity("samples that are classified correctly", "%", ""),
-    "dropped": Quantity(
+    "dropped": chen2026(
         "whether a standard error exceeds the share of its estimate that is allowed",
         "1",
-        "chen2026 Fig. 5, the authors' code",
+        "Fig. 5, the authors' code",
     ),
     "finite": Quantity("whether all estimates are finite", "1", ""),
     "samples_measured": Quantity("samples in the means", "1", ""),
@@ -102,30 +95,26 @@ class Options(Strict, frozen=True):
     """How sharpness and sensitivity are estimated; the defaults are those of chen2026."""
 
     outputs: Annotated[
-        Literal["sigmoid", "network"],
-        Meta(description="sigmoid: appended to the network's outputs"),
+        Literal["sigmoid", "network"], means("sigmoid: appended to the network's outputs")
     ] = "sigmoid"
     own_targets: Annotated[
-        bool,
-        Meta(description="the network's own outputs are the targets, as if it fitted the data"),
+        bool, means("the network's own outputs are the targets, as if it fitted the data")
     ] = False
-    rho: Annotated[float, Meta(gt=0, description="relative size of weight changes")] = 0.1
-    draws: Annotated[int, Meta(ge=2, description="weight changes, each with both signs")] = 50
+    rho: Annotated[float, means("relative size of weight changes", gt=0)] = 0.1
+    draws: Annotated[int, means("weight changes, each with both signs", ge=2)] = 50
     trace: Annotated[
         Literal["exact", "random", "none"],
-        Meta(description="limit rho -> 0: one pass per sample and output, random signs, or none"),
+        means("limit rho -> 0: one pass per sample and output, random signs, or none"),
     ] = "random"
-    probes: Annotated[int, Meta(ge=2, description="random signs, for trace: random")] = 10
-    tolerance: Annotated[float, Meta(gt=0, lt=1, description="relative tolerance of ||J||_2")] = (
-        1e-3
-    )
-    iterations: Annotated[int, Meta(ge=1, description="at most, for ||J||_2")] = 30
-    ascent_steps: Annotated[int, Meta(ge=0, description="for the secant slopes; 0: none")] = 30
-    ascent_start: Annotated[float, Meta(gt=0, description="standard deviation of the start")] = 0.1
-    ascent_lr: Annotated[float, Meta(gt=0, description="learning rate of Adam")] = 0.1
+    probes: Annotated[int, means("random signs, for trace: random", ge=2)] = 10
+    tolerance: Annotated[float, means("relative tolerance of ||J||_2", gt=0, lt=1)] = 1e-3
+    iterations: Annotated[int, means("at most, for ||J||_2", ge=1)] = 30
+    ascent_steps: Annotated[int, means("for the secant slopes; 0: none", ge=0)] = 30
+    ascent_start: Annotated[float, means("standard deviation of the start", gt=0)] = 0.1
+    ascent_lr: Annotated[float, means("learning rate of Adam", gt=0)] = 0.1
     drop_above: Annotated[
         Annotated[float, Meta(gt=0)] | None,
-        Meta(description="flag a network if a standard error exceeds this share of its estimate"),
+        means("flag a network if a standard error exceeds this share of its estimate"),
     ] = 0.15
 
 
@@ -239,9 +228,10 @@ def _of_norms(f: Any, inputs: Tensor, chosen: Options, seed: int, size: int) -> 
 
 def _of_fit(outputs: Tensor, targets: Tensor) -> dict[str, Any]:
     correct = outputs.argmax(1) == targets.argmax(1)
+    accuracy = 100 * correct.double().mean().item()
     return {
         "sample_loss": half_squares(outputs, targets).mean().item(),
-        "sample_accuracy": 100 * correct.double().mean().item(),
+        "sample_accuracy": accuracy,
     }
 
 

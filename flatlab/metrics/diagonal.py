@@ -13,7 +13,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from flatlab.metrics import Measured, MeasureError, Quantity, Samples, Settings
+from flatlab.metrics import Measured, MeasureError, Quantity, Samples, Settings, only_layer
 from flatlab.networks.diagonal_linear import Diagonal
 
 SOURCE = "andriushchenko2023 Sec. 5.2"
@@ -54,7 +54,12 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
 
     Without targets the network is assumed to fit them: r = 0.
     """
-    layer = _layer(model)
+    layer = only_layer(model)
+    if not isinstance(layer, Diagonal) or len(layer.u) != 1:
+        raise MeasureError(
+            "diagonal is for diagonal linear networks with one output; leave it out, "
+            "or measure `hessian`"
+        )
     u, v = (parameter[0].double() for parameter in (layer.u, layer.v))
     x = samples.inputs.flatten(1).double()
     residual = torch.zeros(len(x)).to(x)
@@ -69,18 +74,6 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
         "coefficients_norm_max": (u * v).abs().max(),
     }
     return Measured(values, {"scales": list(SCALES)})
-
-
-def _layer(model: nn.Module) -> Diagonal:
-    """The only layer of a diagonal linear network with one output."""
-    inside = [module for module in model.modules() if not isinstance(module, nn.Sequential)]
-    layers = [module for module in inside if not isinstance(module, nn.Flatten)]
-    if len(layers) != 1 or not isinstance(layers[0], Diagonal) or len(layers[0].u) != 1:
-        raise MeasureError(
-            "diagonal is for diagonal linear networks with one output; leave it out, "
-            "or measure `hessian`"
-        )
-    return layers[0]
 
 
 def _hessian(gram: Tensor, slope: Tensor, of_u: Tensor, of_v: Tensor, mixed: Tensor) -> Tensor:

@@ -12,11 +12,10 @@ from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
 import torch
-from msgspec import Meta
 from torch import Tensor, nn
 
 from flatlab.metrics import Measured, Quantity, Samples, Settings, geometry
-from flatlab.plan.schema import Key, Strict
+from flatlab.plan.schema import Key, Strict, means
 
 LAYER = ("layer",)
 QUANTITIES = {
@@ -34,12 +33,10 @@ QUANTITIES = {
 
 
 class Options(Strict, frozen=True):
-    """The options of this family."""
-
     FOLDERS: ClassVar[dict[str, str]] = {"relative_flatness_loss": "losses"}
 
     relative_flatness_loss: Annotated[
-        Key | None, Meta(description="whose Hessian it uses; null: the loss of training")
+        Key | None, means("whose Hessian it uses; null: the loss of training")
     ] = None
 
 

@@ -12,18 +12,18 @@ sequences, and layers used twice. For these the bounds are proxies; `linear_stab
 `violations` say how far they are from holding.
 """
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from msgspec import Meta
 from torch import nn
 
-from flatlab.derivatives import Derivatives, derivatives
+from flatlab.derivatives import derivatives
 from flatlab.losses import loss_of, mean_mse
 from flatlab.metrics import Measured, Samples, Settings
 from flatlab.metrics._geometry.table import QUANTITIES
 from flatlab.metrics._geometry.values import BOUNDS, NORMS, Values
-from flatlab.plan.schema import Key, Strict
+from flatlab.plan.schema import Key, Strict, means
 
 __all__ = ["BOUNDS", "NORMS", "QUANTITIES", "Options", "measure"]
 
@@ -40,17 +40,15 @@ class Options(Strict, frozen=True):
 
     singular_values: Annotated[
         Literal["all"] | Annotated[int, Meta(ge=1)],
-        Meta(description="the k largest that enter the log volume"),
+        means("the k largest that enter the log volume"),
     ] = "all"
     relative_flatness_loss: Annotated[
-        Key | None, Meta(description="whose Hessian it uses; null: the loss of training")
+        Key | None, means("whose Hessian it uses; null: the loss of training")
     ] = None
-    conventions: Annotated[
-        Literal["flatlab", "chen-code"], Meta(description="docs/measures.md")
-    ] = "flatlab"
+    conventions: Annotated[Literal["flatlab", "chen-code"], means("docs/measures.md")] = "flatlab"
     costly: Annotated[
         tuple[Literal["elementwise-adaptive-trace", "operator-norm", "corrected-bound"], ...],
-        Meta(description="quantities that cost as much as all others together"),
+        means("quantities that cost as much as all others together"),
     ] = ("elementwise-adaptive-trace",)
 
 
@@ -81,25 +79,14 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     if not finite:
         for name in values.keys() - {"finite", "samples_measured", "shared", "layers_left_out"}:
             values[name] = torch.full_like(values[name], torch.nan)
-    return Measured(
-        values={name: value.cpu().numpy() for name, value in values.items()},
-        coordinates={
-            "layer": [layer.name for layer in found.layers],
-            "norm": list(NORMS),
-            "bound": list(BOUNDS),
-        },
-        notes={"singular_values": geometry.largest, **_notes(found, options.conventions)},
-    )
-
-
-def _notes(found: Derivatives, conventions: str) -> dict[str, Any]:
-    """Notes for the reader: what was left out and why, and what no rule covers."""
+    layers = [layer.name for layer in found.layers]
     findings = found.findings
-    reasons = [f"{name}: {reason}" for name, reason in findings.excluded.items()]
-    return {
-        "conventions": conventions,
-        "layers_left_out": reasons,
+    notes = {
+        "singular_values": geometry.largest,
+        "conventions": options.conventions,
+        "layers_left_out": [f"{name}: {reason}" for name, reason in findings.excluded.items()],
         "parameters_by_generic_gradient": findings.generic,
         "parameters_unused": findings.unused,
         "parameters_frozen": findings.frozen,
     }
+    return Measured(values, {"layer": layers, "norm": list(NORMS), "bound": list(BOUNDS)}, notes)

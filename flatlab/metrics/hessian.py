@@ -9,7 +9,6 @@ algebraically largest, found by the Lanczos method from a fixed random start, wi
 from typing import Annotated, Literal
 
 import torch
-from msgspec import Meta
 from torch import nn
 
 from flatlab.derivatives.curvature import (
@@ -21,7 +20,7 @@ from flatlab.derivatives.curvature import (
 )
 from flatlab.derivatives.guard import check_mode
 from flatlab.metrics import Measured, Quantity, Samples, Settings
-from flatlab.plan.schema import Strict
+from flatlab.plan.schema import Strict, means
 
 PRODUCTS = {"hessian": hessian_product, "gauss-newton": gauss_newton_product}
 BATCH = 1000
@@ -47,15 +46,12 @@ QUANTITIES = {
 
 
 class Options(Strict, frozen=True):
-    """The options of this family."""
-
     curvature: Annotated[
         Literal["all"] | list[Literal["hessian", "gauss-newton"]],
-        Meta(description="matrices whose largest eigenvalues are taken; of the training's loss"),
+        means("matrices whose largest eigenvalues are taken; of the training's loss"),
     ] = "all"
     batch_norm: Annotated[
-        Literal["train", "eval"],
-        Meta(description="statistics of all the samples at once, or running ones"),
+        Literal["train", "eval"], means("statistics of all the samples at once, or running ones")
     ] = "eval"
 
 

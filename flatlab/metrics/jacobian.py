@@ -78,9 +78,7 @@ def _features(
     for chunk in inputs.split(BATCH):
         with recorded(modules) as uses:
             run(model, chunk)
-        by_name: dict[str, list[Tensor]] = {}
-        for use in uses:
-            by_name.setdefault(use.name, []).append(use.x.reshape(len(chunk), -1))
-        for name, xs in by_name.items():
-            parts.setdefault(name, []).append(torch.cat(xs, 1))
+        for name in {use.name for use in uses}:
+            inputs_of_uses = [use.x.reshape(len(chunk), -1) for use in uses if use.name == name]
+            parts.setdefault(name, []).append(torch.cat(inputs_of_uses, 1))
     return {name: torch.cat(rows) for name, rows in parts.items()}

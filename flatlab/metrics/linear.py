@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, one_hot, pad
 
-from flatlab.metrics import Measured, MeasureError, Quantity, Samples, Settings
+from flatlab.metrics import Measured, MeasureError, Quantity, Samples, Settings, only_layer
 
 SOURCE = "andriushchenko2023 Eq. 1, Fig. 1"
 NEIGHBOURHOODS = ("ball", "adaptive-l2", "adaptive-linf")
@@ -45,7 +45,12 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     there is no closed form with normalized logits, or in a neighbourhood other than adaptive-linf:
     those values are NaN.
     """
-    layer = _layer(model)
+    layer = only_layer(model)
+    if not isinstance(layer, nn.Linear) or type(layer).forward is not nn.Linear.forward:
+        raise MeasureError(
+            "linear is for classifiers that are one linear layer: others have no closed form; "
+            "leave it out, or measure `adaptive`"
+        )
     weight, x = layer.weight.double(), samples.inputs.flatten(1).double()
     if layer.bias is not None:
         weight = torch.cat([weight, layer.bias.double()[:, None]], 1)
@@ -54,12 +59,8 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     outputs, reaches = x @ weight.T, _reaches(weight, x)
     if len(weight) == 1:
         outputs, reaches = pad(outputs, (1, 0)), pad(reaches, (1, 0))
-    grown = torch.stack(
-        [
-            _grown(name, outputs, reach, right)
-            for name, reach in zip(NEIGHBOURHOODS, reaches, strict=True)
-        ]
-    )
+    named = zip(NEIGHBOURHOODS, reaches, strict=True)
+    grown = torch.stack([_grown(name, outputs, reach, right) for name, reach in named])
     margin = -_behind(outputs, right).amax(-1)
     found = _sharpness(outputs, grown, right, torch.cat([torch.ones(1).to(FACTORS), FACTORS]))
     values = {
@@ -72,22 +73,6 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     }
     labels = (NEIGHBOURHOODS, LOGITS, map(str, RADII))
     return Measured(values, {dim: list(names) for dim, names in zip(DIMS, labels, strict=True)})
-
-
-def _layer(model: nn.Module) -> nn.Linear:
-    """The only layer of a linear classifier."""
-    inside = [module for module in model.modules() if type(module) is not nn.Sequential]
-    layers = [module for module in inside if not isinstance(module, nn.Flatten | nn.Identity)]
-    if (
-        len(layers) != 1
-        or not isinstance(layers[0], nn.Linear)
-        or type(layers[0]).forward is not nn.Linear.forward
-    ):
-        raise MeasureError(
-            "linear is for classifiers that are one linear layer: others have no closed form; "
-            "leave it out, or measure `adaptive`"
-        )
-    return layers[0]
 
 
 def _right_outputs(samples: Samples, outputs: int) -> Tensor:

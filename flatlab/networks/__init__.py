@@ -12,7 +12,7 @@ Planning reads the first two from the syntax of the file, without importing it.
 import copy
 import importlib
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import pairwise
 from types import ModuleType
 from typing import Any
@@ -78,19 +78,30 @@ def seeded(
         return build(network, inputs, outputs)
 
 
-def classifier(
-    features: Mapping[str, nn.Module],
-    inputs: tuple[int, ...],
-    hidden: Iterable[int],
-    outputs: int,
-    activation: type[nn.Module],
-) -> nn.Sequential:
-    """`features`, then flatten, fc1, fcact1, fc2, ...: linear layers with activations between them.
+def convolutional(inputs: tuple[int, ...], outputs: int, options: Any) -> nn.Sequential:
+    """Layers conv1, (norm1,) act1, ..., pool1, ..., flatten, fc1, fcact1, fc2, ...
 
-    hidden: widths of the linear layers but the last. Raises `ValueError` if the inputs do not fit.
+    inputs: (channels, height, width).  options: a `flatlab.plan.options.Convolutional`. Raises
+    `ValueError` if the inputs do not fit.
     """
-    layers = OrderedDict(features, flatten=nn.Flatten())
-    sizes = [_feature_size(layers, inputs), *hidden, outputs]
+    activation = ACTIVATIONS[options.activation]
+    layers: OrderedDict[str, nn.Module] = OrderedDict()
+    channels, convolutions, pools = inputs[0], 0, 0
+    for width in options.widths:
+        if width == "pool":
+            pools += 1
+            layers[f"pool{pools}"] = nn.MaxPool2d(2)
+            continue
+        convolutions += 1
+        layers[f"conv{convolutions}"] = nn.Conv2d(
+            channels, width, options.kernel, padding=options.padding
+        )
+        if options.normalization == "batch":
+            layers[f"norm{convolutions}"] = nn.BatchNorm2d(width)
+        layers[f"act{convolutions}"] = activation()
+        channels = width
+    layers["flatten"] = nn.Flatten()
+    sizes = [_feature_size(layers, inputs), *options.hidden, outputs]
     for number, size in enumerate(pairwise(sizes), start=1):
         layers[f"fc{number}"] = nn.Linear(*size)
         if number < len(sizes) - 1:

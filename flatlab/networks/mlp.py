@@ -13,7 +13,8 @@ from msgspec import Meta
 from torch import nn
 
 from flatlab.networks import ACTIVATIONS
-from flatlab.plan.options import Activation, Architecture
+from flatlab.plan.options import Activation, Architecture, of_linear_layers
+from flatlab.plan.schema import means
 
 MODE = "batched"
 
@@ -22,13 +23,14 @@ class Options(Architecture, frozen=True):
     activation: Activation
     width: Annotated[
         Annotated[int, Meta(ge=1)] | tuple[Annotated[int, Meta(ge=1)], ...],
-        Meta(description="units of each hidden layer, or a list with those of every one"),
+        means("units of each hidden layer, or a list with those of every one"),
     ] = 500
-    depth: Annotated[int, Meta(ge=1, description="weight layers")] = 4
+    depth: Annotated[int, means("weight layers", ge=1)] = 4
 
-    def __post_init__(self) -> None:
+    def contradiction(self) -> tuple[str, str] | None:
         if isinstance(self.width, tuple) and len(self.width) != self.depth - 1:
-            raise ValueError(f"depth {self.depth} needs {self.depth - 1} widths, or a single one")
+            return "width", f"depth {self.depth} needs {self.depth - 1} widths, or a single one"
+        return None
 
     def layers(self) -> list[str]:
         return ["flatten", "linear", *([self.activation] if self.depth > 1 else [])]
@@ -39,7 +41,7 @@ class Options(Architecture, frozen=True):
         return [prod(inputs), *hidden, outputs]
 
     def parameters(self, inputs: tuple[int, ...], outputs: int) -> int:
-        return sum((before + 1) * after for before, after in pairwise(self.sizes(inputs, outputs)))
+        return of_linear_layers(self.sizes(inputs, outputs))
 
 
 def build(inputs: tuple[int, ...], outputs: int, options: Options) -> nn.Sequential:

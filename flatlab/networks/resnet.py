@@ -12,6 +12,7 @@ from torch import nn
 
 from flatlab.networks import ACTIVATIONS, Residual, ZeroConv2d
 from flatlab.plan.options import Activation, Architecture
+from flatlab.plan.schema import means
 
 MODE = "graphs"
 
@@ -19,12 +20,11 @@ MODE = "graphs"
 class Options(Architecture, frozen=True):
     activation: Activation
     widths: Annotated[
-        tuple[Annotated[int, Meta(ge=1)], ...],
-        Meta(min_length=1, description="channels of the stages"),
+        tuple[Annotated[int, Meta(ge=1)], ...], means("channels of the stages", min_length=1)
     ] = (64, 128, 256, 512)
     normalization: Annotated[
         Literal["none", "batch"],
-        Meta(description="after each convolution; none: blocks start as their shortcuts"),
+        means("after each convolution; none: blocks start as their shortcuts"),
     ] = "batch"
 
     def layers(self) -> list[str]:

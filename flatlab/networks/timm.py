@@ -5,18 +5,18 @@ For example {model: resnet10t, arguments: {channels: [8, 16, 24, 32], stem_width
 
 from typing import Annotated, Any
 
-from msgspec import Meta
 from torch import nn
 
 from flatlab.networks import _timm
 from flatlab.plan.options import Architecture
+from flatlab.plan.schema import means
 
 MODE = "loop"
 
 
 class Options(Architecture, frozen=True):
-    model: Annotated[str, Meta(description="its name in timm")]
-    arguments: Annotated[dict[str, Any], Meta(description="of timm.create_model")]
+    model: Annotated[str, means("its name in timm")]
+    arguments: Annotated[dict[str, Any], means("of timm.create_model")]
 
     def parameters(self, inputs: tuple[int, ...], outputs: int) -> int:
         return 60_000  # about: of the small ones in this project

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -97,6 +97,11 @@ class Experiment(Strict, frozen=True, kw_only=True):
         raise NotImplementedError
 
     @property
+    def identity(self) -> dict[str, str]:
+        """What its table says of it first."""
+        return {"experiment": self.key, "name": self.key, "scale": self.scale, "title": self.title}
+
+    @property
     def about(self) -> list[str]:
         """A description of its contents at this scale, in lines."""
         raise NotImplementedError
@@ -170,7 +175,7 @@ class Source:
     def __init__(self, path: Path, scale: str) -> None:
         self.key, self.scale = path.stem, scale
         self.name = f"{path.parent.name}/{path.name}"
-        self.content = dict(_read(path, self.name))
+        self.content = dict(_parsed(path.read_bytes(), self.name))
         self.scales = self.content.pop("scales", {})
         refuse_unknown(self.scales, SCALES, f"{self.name}: scales")
         if missing := [each for each in SCALES if each not in self.scales]:
@@ -202,20 +207,9 @@ class Source:
         """The value of a key at this scale."""
         return self.override.get(key, self.content.get(key, default))
 
-    def section(self, key: str, known: Iterable[str], in_scales: bool = False) -> dict[str, Any]:
-        """The keys of a section with the scale's changes.
-
-        known: those that it may have.  in_scales: whether it may stand in a scale alone.
-        """
-        merged: dict[str, Any] = {}
-        for where, part in self.parts(key, in_scales):
-            refuse_unknown(part, known, where)
-            merged |= part
-        return merged
-
-    def parts(self, key: str, in_scales: bool = False) -> list[tuple[str, Mapping[str, Any]]]:
+    def parts(self, key: str) -> list[tuple[str, Mapping[str, Any]]]:
         """A section as it stands above `scales:` and in the scale, each with its place."""
-        above = self.content.get(key, {} if in_scales else None)
+        above = self.content.get(key, {} if key in self.override else None)
         found = [(key, above), (f"scales.{self.scale}.{key}", self.override.get(key, {}))]
         for there, part in found:
             if not isinstance(part, Mapping):
@@ -245,19 +239,15 @@ def load_experiment(folder: Path, key: str, scale: str, find: Find, where: str =
     return kind_of(source.kind).load(source, find)
 
 
-def _read(path: Path, name: str) -> Mapping[str, Any]:
-    content = _parsed(path.read_bytes(), name)
-    if not isinstance(content, Mapping):
-        raise PlanError(f"{name}: expected keys and values, found {content!r}")
-    return content
-
-
 @functools.cache
-def _parsed(text: bytes, name: str) -> Any:
+def _parsed(text: bytes, name: str) -> Mapping[str, Any]:
     """Parsed once, although a file is read at several scales; the result must not be changed."""
     try:
-        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        content = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f" in line {mark.line + 1}" if mark else ""
         raise PlanError(f"{name}: not valid YAML{line}") from None
+    if not isinstance(content, Mapping):
+        raise PlanError(f"{name}: expected keys and values, found {content!r}")
+    return content

@@ -13,7 +13,7 @@ from typing import Any
 
 from flatlab.plan import declarations
 from flatlab.plan.fingerprint import fingerprint
-from flatlab.plan.registry import PACKAGE, experiment_keys
+from flatlab.plan.registry import PACKAGE, experiment_keys, path_of
 from flatlab.plan.schema import PlanError, Strict, closest, convert
 from flatlab.plan.templates import ONE_EXPERIMENT, TEMPLATES, Declaration, Own, Paper
 
@@ -35,7 +35,6 @@ class Figure(Strict, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """The title of its declaration."""
         return self.declared.title
 
     @property
@@ -49,17 +48,6 @@ class Figure(Strict, frozen=True, kw_only=True):
         return list(self.declared.correlated)
 
     @property
-    def caption(self) -> str:
-        """The text below it."""
-        return self.settings["caption"]
-
-    @property
-    def size_inches(self) -> tuple[float, float]:
-        """Width and height."""
-        width, height = self.settings["size_inches"]
-        return width, height
-
-    @property
     def settings(self) -> dict[str, Any]:
         """What its draw job depends on besides code and tables, as plain data."""
         return {"paper": self.paper, "key": self.key, **self.declared.resolved()}
@@ -67,10 +55,9 @@ class Figure(Strict, frozen=True, kw_only=True):
     @property
     def code(self) -> str:
         """The fingerprint of the code that draws it."""
-        template = self.settings["template"]
-        own = f"flatlab.papers.{self.paper}.{self.key}"
-        module = own if isinstance(self.declared, Own) else f"flatlab.plotting.{template}"
-        return fingerprint("flatlab.plotting", module)
+        own = isinstance(self.declared, Own)
+        place = f"papers.{self.paper}.{self.key}" if own else f"plotting.{self.declared.template}"
+        return fingerprint("flatlab.plotting", f"flatlab.{place}")
 
 
 Papers = dict[str, tuple[Paper, list[Figure]]]
@@ -111,12 +98,13 @@ def why_not(target: str) -> str:
 def claims_code(paper: str) -> str:
     """The fingerprint of the code that judges the claims of a paper, which may have none."""
     own = [f"flatlab.papers.{paper}.claims"]
-    there = (PACKAGE / "papers" / paper / "claims.py").is_file()
+    there = path_of(f"papers/{paper}", "claims").is_file()
     return fingerprint("flatlab.claims", *(own if there else []))
 
 
+@functools.cache
 def _loaded() -> Papers:
-    return _load_once(PACKAGE / "papers", tuple(experiment_keys()))
+    return load(PACKAGE / "papers", experiment_keys())
 
 
 def load(folder: Path, experiments: Collection[str]) -> Papers:
@@ -126,10 +114,8 @@ def load(folder: Path, experiments: Collection[str]) -> Papers:
     }
 
 
-_load_once = functools.cache(load)
-
-
 def _load(path: Path, experiments: Collection[str]) -> tuple[Paper, list[Figure]]:
+    """One paper's declarations, checked."""
     where = f"papers/{path.parent.name}/figures.py"
     try:
         content = runpy.run_path(str(path))
@@ -165,8 +151,6 @@ def _figure(
     if isinstance(declared, ONE_EXPERIMENT) and len(declared.keys) > 1:
         kind = type(declared).__name__
         raise PlanError(f"{where}experiments: {kind} shows one, found {', '.join(declared.keys)}")
-    if wrong := declared.contradiction():
-        raise PlanError(f"{where}{wrong[0]}: {wrong[1]}")
     if isinstance(declared, Own) and not (path.parent / f"{key}.py").is_file():
         raise PlanError(f"{where}papers/{path.parent.name}/{key}.py, which draws it, is missing")
     return Figure(paper=path.parent.name, key=key, declared=declared)

@@ -10,6 +10,7 @@ import ast
 import functools
 import hashlib
 from collections.abc import Iterator
+from importlib.util import resolve_name
 from pathlib import Path
 
 from flatlab.plan.registry import PACKAGE, syntax
@@ -60,12 +61,15 @@ def _excluded(module: str) -> bool:
 
 @functools.cache
 def _imports(module: str) -> tuple[str, ...]:
+    is_package = _file(module).name == "__init__.py"
+    package = module if is_package else module.rpartition(".")[0]
+
     def names() -> Iterator[str]:
         for node in _statements(syntax(_file(module))):
             if isinstance(node, ast.Import):
                 yield from (alias.name for alias in node.names)
             elif isinstance(node, ast.ImportFrom):
-                origin = ".".join(filter(None, [_parent(module, node.level), node.module]))
+                origin = resolve_name("." * node.level + (node.module or ""), package)
                 yield origin
                 yield from (f"{origin}.{alias.name}" for alias in node.names)
 
@@ -79,15 +83,6 @@ def _statements(node: ast.AST) -> Iterator[ast.AST]:
         for child in getattr(node, part, ()):
             yield child
             yield from _statements(child)
-
-
-def _parent(module: str, level: int) -> str:
-    """The package that a relative import starts from; "" for an absolute import."""
-    if level == 0:
-        return ""
-    is_package = _file(module).name == "__init__.py"
-    parts = module.split(".")
-    return ".".join(parts[: len(parts) - level + is_package])
 
 
 def _file(module: str) -> Path:
@@ -106,6 +101,8 @@ def _canonical(node: object) -> str:
                 value = _joined(value)
             if name == "keywords":  # the meaning of an option is text, as a docstring is
                 value = [child for child in value if child.arg != "description"]
+            if name == "args" and getattr(getattr(node, "func", None), "id", "") == "means":
+                value = []
             if value not in (None, []) and name not in ("kind", "type_comment"):
                 fields.append(f"{name}={_canonical(value)}")
         return f"{type(node).__name__}({','.join(fields)})"

@@ -1,30 +1,29 @@
-"""Options as data: the class `Options` of an architecture or a family, read without importing it.
+"""Options as data: the class `Options` of a file, such as an architecture's, without importing it.
 
 Planning must not wait for torch. It evaluates the class alone, from the syntax of its file. The
 class may therefore use the names in `VOCABULARY`, Python's builtins and the literals that its file
-assigns, and nothing else. An option that is itself a key names its folder in `FOLDERS`.
+assigns, and nothing else.
 """
 
 import ast
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-import msgspec
 from msgspec import NODEFAULT, Meta, field
 from msgspec.structs import fields
 
-from flatlab.plan.registry import PACKAGE, assignments, check_known, path_of, syntax
-from flatlab.plan.schema import Key, PlanError, Strict, convert
+from flatlab.plan.registry import PACKAGE, assignments, check_known, joined, path_of, syntax
+from flatlab.plan.schema import Key, PlanError, Strict, convert, means, refuse_unknown
 
 if TYPE_CHECKING:
     Activation = str
 else:
     _KNOWN = assignments(PACKAGE / "networks/__init__.py")["ACTIVATIONS"].keys
     Activation = Annotated[
-        Literal[tuple(map(ast.literal_eval, _KNOWN))], Meta(description="after each hidden layer")
+        Literal[tuple(map(ast.literal_eval, _KNOWN))], means("after each hidden layer")
     ]
 """The type of an option: a key of `ACTIVATIONS` in `flatlab/networks`."""
 
@@ -51,30 +50,57 @@ class Architecture(Strict, frozen=True):
         )
 
 
+class Convolutional(Architecture, frozen=True):
+    """Convolutions with 2 x 2 max pooling, then linear layers: what VGG and LeNet-5 have in common.
+
+    Subclasses have, as options or fixed, `activation`; `widths`: the channels of the convolutions,
+    and "pool"; `hidden`: the units of the linear layers but the last; `kernel` and `padding` of the
+    convolutions; `normalization` after each: "none" or "batch".
+    """
+
+    def layers(self: Any) -> list[str]:
+        norm = ["batch-norm"] if self.normalization == "batch" else []
+        pool = ["max-pool"] if "pool" in self.widths else []
+        return ["convolution", *norm, *pool, "flatten", "linear", self.activation]
+
+    def parameters(self: Any, inputs: tuple[int, ...], outputs: int) -> int:
+        before, *pixels = inputs
+        count = 0
+        for width in self.widths:
+            if width == "pool":
+                pixels = [size // 2 for size in pixels]
+                continue
+            per_channel = 3 if self.normalization == "batch" else 1
+            count += width * (self.kernel**2 * before + per_channel)
+            pixels = [size + 2 * self.padding - self.kernel + 1 for size in pixels]
+            before = width
+        return count + of_linear_layers([before * prod(pixels), *self.hidden, outputs])
+
+
+def of_linear_layers(sizes: Sequence[int]) -> int:
+    """The weights and biases of linear layers.  sizes: units from the first to the last."""
+    return sum((before + 1) * after for before, after in pairwise(sizes))
+
+
 VOCABULARY: dict[str, Any] = {
-    **{kind.__name__: kind for kind in (Architecture, Meta, Strict)},
+    **{each.__name__: each for each in (Architecture, Convolutional, Meta, Strict, means)},
+    **{"field": field, "prod": prod, "of_linear_layers": of_linear_layers},
     **{"Annotated": Annotated, "ClassVar": ClassVar, "Literal": Literal, "Any": Any, "Key": Key},
-    **{"Activation": Activation, "field": field, "prod": prod, "pairwise": pairwise},
-    "__name__": __name__,
+    **{"Activation": Activation, "__name__": __name__},
 }
 
 
 @functools.cache
-def options_of(folder: str, key: str) -> type[Strict]:
+def options_of(folder: str, key: str) -> type[Any]:
     """The class `Options` of a file of a registry; one without fields where there is none."""
     path = path_of(folder, key)
-    body = syntax(path).body
-    declared: list[ast.stmt] = [
-        n for n in body if isinstance(n, ast.ClassDef) and n.name == "Options"
-    ]
-    namespace = dict(VOCABULARY)
+    declared = [n for n in syntax(path).body if getattr(n, "name", "") == "Options"]
+    namespace = {**VOCABULARY, "Options": type("Options", (Strict,), {"__module__": __name__})}
     for name, value in assignments(path).items():
         try:
             namespace[name] = ast.literal_eval(value)
         except ValueError:
-            continue  # of the measurement itself
-    if not declared:
-        return type("Options", (Strict,), {"__module__": __name__}, frozen=True)
+            continue  # of the computation itself
     try:
         exec(compile(ast.Module(declared, []), str(path), "exec", dont_inherit=True), namespace)
     except NameError as error:
@@ -82,36 +108,62 @@ def options_of(folder: str, key: str) -> type[Strict]:
             f"{path.parent.name}/{path.name}: {error} in the class Options, which may use "
             f"{', '.join(name for name in VOCABULARY if name[0] != '_')} and literals"
         ) from None
-    return namespace["Options"]
+    found: Any = namespace["Options"]
+    counted = getattr(found, "parameters", Architecture.parameters)
+    if folder == "networks" and counted is Architecture.parameters:
+        raise PlanError(
+            f"{path.parent.name}/{path.name}: it needs a class Options(Architecture) with a method "
+            "`parameters`"
+        )
+    return found
+
+
+def section(
+    parts: Sequence[tuple[str, Mapping[str, Any]]], kind: type[Strict]
+) -> tuple[Any, dict[tuple[str, str], Any]]:
+    """A section of a file: its own keys, and the options of the files that they name.
+
+    parts: the section above `scales:`, in the scale and in a setting, each behind its place.
+    kind: what its own keys are; each file that one of `FOLDERS` names adds its options to them.
+    Where a part names another file, options of the file above that the new one lacks are dropped.
+    Returns a record of `kind`, and one of options by folder and key of each file.
+    """
+    own = [key for key in kind.__struct_fields__ if key != "options"]
+    whole = {key: value for _, part in parts for key, value in part.items()}
+    for key in kind.FOLDERS:
+        if key not in whole:
+            raise PlanError(f"{parts[0][0]}.{key} is missing")
+    given: dict[str, Any] = {}
+    for where, part in parts:
+        kinds: dict[tuple[str, str], type[Strict]] = {}
+        for key, folder in kind.FOLDERS.items():
+            for name in joined(part.get(key, given.get(key, whole[key]))):
+                if key in part:
+                    check_known(folder, name, f"{where}.{key}")
+                kinds[folder, name] = options_of(folder, name)
+        known = [*own, *(option for each in kinds.values() for option in each.__struct_fields__)]
+        refuse_unknown(part, known, where)
+        given = {key: value for key, value in {**given, **part}.items() if key in known}
+
+    def place(key: str) -> str:
+        stated = (where for where, part in parts[::-1] if key.partition(".")[0] in part)
+        return f"{next(stated, parts[0][0])}.{key}"
+
+    record = checked(given, kind, place)
+    return record, {name: checked(given, each, place) for name, each in kinds.items()}
 
 
 def checked(
     given: Mapping[str, Any], kind: type[Strict], where: str | Callable[[str], str] = ""
-) -> dict[str, Any]:
-    """The options of `kind`: those that `given` has, checked, and the defaults of the others.
+) -> Any:
+    """A record of `kind`, from those of its keys that `given` has; the other keys are left alone.
 
-    where: as for `convert`. Keys that `kind` does not have are left alone.
+    where: as for `convert`.
     """
     stated = {key: given[key] for key in kind.__struct_fields__ if key in given}
     record = convert(stated, kind, where)
-    options: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(record))
-    for key, folder in folders_of(kind).items():
-        if options[key] is not None:
-            check_known(folder, options[key], where(key) if callable(where) else f"{where}{key}")
-    return options
-
-
-def folders_of(kind: type[Strict]) -> dict[str, str]:
-    """The options that are keys, and of which folder: {"activation": "train/layers"}."""
-    return getattr(kind, "FOLDERS", {})
-
-
-def architecture(key: str) -> type[Architecture]:
-    """The class `Options` of an architecture; `PlanError` where the file has none that serves."""
-    found = options_of("networks", key)
-    if not issubclass(found, Architecture) or "parameters" not in vars(found):
-        raise PlanError(
-            f"networks/{path_of('networks', key).name}: it needs a class Options(Architecture) "
-            "with a method `parameters`"
-        )
-    return found
+    for key, folder in kind.FOLDERS.items():
+        if (name := getattr(record, key)) is not None:
+            for each in joined(name):
+                check_known(folder, each, where(key) if callable(where) else f"{where}{key}")
+    return record

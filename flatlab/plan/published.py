@@ -29,16 +29,12 @@ def outdated(experiment_of: Callable[[str, str], Experiment]) -> Iterator[str]:
         place = published_at(scale)
         folder = place.folder
         made = json.loads((folder / "provenance.json").read_text())
-        there = {key: about for key, about in made.items() if place.table(key).is_file()}
-        known = experiment_keys()
+        there = [key for key in made if place.table(key).is_file()]
+        known = [key for key in there if key in experiment_keys()]
         if gone := [key for key in there if key not in known]:
             yield f"{folder} has tables of experiments that no longer exist: {', '.join(gone)}"
-        changed = [
-            key
-            for key, about in there.items()
-            if key in known and _differs(experiment_of(key, scale), experiment_of, about["code"])
-        ]
-        if changed:
+        now = {key: _code(experiment_of(key, scale), experiment_of) for key in known}
+        if changed := [key for key in known if _differs(now[key], made[key]["code"])]:
             yield (
                 f"{folder} was made with other code, so that this version may compute other "
                 f"numbers: {', '.join(changed)}"
@@ -58,19 +54,17 @@ def _lacks(figure: Figure, scale: str) -> bool:
     return not all(path.is_file() for path in tables)
 
 
-def _differs(
-    experiment: Experiment,
-    experiment_of: Callable[[str, str], Experiment],
-    recorded: Mapping[str, list[str]],
-) -> bool:
-    """Whether the code of a stage has changed since.
-
-    recorded: fingerprints by stage, of all packs or of some; a stage without one counts as changed.
-    """
+def _code(
+    experiment: Experiment, experiment_of: Callable[[str, str], Experiment]
+) -> dict[str, list[str]]:
+    """The fingerprints of its code by stage, the training of networks from elsewhere included."""
     now = experiment.code()
     for other in experiment.needs():
-        trained = experiment_of(other, experiment.scale).code().get("train", [])
-        now["train"] = sorted({*now.get("train", []), *trained})
-    return any(
-        name not in recorded or not set(recorded[name]) <= set(codes) for name, codes in now.items()
-    )
+        trained = experiment_of(other, experiment.scale).code()
+        now.setdefault("train", []).extend(trained.get("train", []))
+    return now
+
+
+def _differs(now: Mapping[str, list[str]], recorded: Mapping[str, list[str]]) -> bool:
+    """Whether the code of a stage has changed since; a stage without a record has."""
+    return any(name not in recorded or {*recorded[name]} - {*now[name]} for name in now)

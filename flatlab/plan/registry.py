@@ -36,29 +36,10 @@ def check_known(folder: str, key: str, where: str) -> None:
         raise PlanError(f"{where}: unknown {key!r}; {closest(key, keys_of(folder))}")
 
 
-def mode_of(network: str) -> str:
-    """How the training engine advances many networks of an architecture: its literal MODE."""
-    return literal(path_of("networks", network), "MODE")
-
-
-def input_shape(data_set: str) -> tuple[int, ...]:
-    """The shape of one input of a data set, (features) or (channels, height, width): its SHAPE."""
-    return literal(path_of("data", data_set), "SHAPE")
-
-
-def outputs_of(data_set: str) -> int:
-    """The classes of a data set, or the numbers in one of its targets: its literal OUTPUTS."""
-    return literal(path_of("data", data_set), "OUTPUTS")
-
-
-def training_keys_of(optimizer: str) -> list[str]:
-    """The keys of `training` that belong to an optimizer: its literal READS."""
-    return literal(path_of("train/optimizers", optimizer), "READS")
-
-
-def joined(families: str) -> list[str]:
-    """The families that one job measures and one file holds: `accuracy+geometry` are two."""
-    return families.split("+")
+def joined(keys: object) -> list[str]:
+    """The keys in one key or several: `accuracy+geometry` are two families measured by one job."""
+    each = keys if isinstance(keys, list | tuple) else [keys]
+    return [key for several in each for key in str(several).split("+")]
 
 
 def measures_samples(family: str) -> bool:
@@ -95,11 +76,12 @@ def assignments(path: Path) -> dict[str, ast.expr]:
     return found
 
 
-@functools.cache
-def literal(path: Path, name: str) -> Any:
-    """The value of a literal that a file assigns; `PlanError` where there is none."""
+def literal(folder: str, key: str, name: str) -> Any:
+    """The value of a literal that the file of a key assigns; `PlanError` where there is none."""
+    path = path_of(folder, key)
     try:
         return ast.literal_eval(assignments(path)[name])
     except (KeyError, ValueError):
-        pass
-    raise PlanError(f"{path.parent.name}/{path.name}: {name} must be there, and a literal")
+        raise PlanError(
+            f"{path.parent.name}/{path.name}: {name} must be there, and a literal"
+        ) from None

@@ -7,14 +7,20 @@ into an instance, or raises a `PlanError` of one sentence that names the file an
 import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import msgspec
 from msgspec import Meta, Struct, field
 
+
+def means(description: str, **limits: Any) -> Meta:
+    """The meaning of a key and the limits of its values: ge, gt, le, lt, min_length."""
+    return Meta(description=description, **limits)
+
+
 Scale = Literal["demo", "short", "paper"]
 SCALES: tuple[str, ...] = get_args(Scale)
-Key = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]*$", description="lower case, digits, hyphens")]
+Key = Annotated[str, means("lower case, digits, hyphens", pattern=r"^[a-z][a-z0-9-]*$")]
 
 
 class PlanError(ValueError):
@@ -22,31 +28,37 @@ class PlanError(ValueError):
 
 
 class Strict(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """An immutable record that refuses unknown keys."""
+    """An immutable record that refuses unknown keys.
+
+    FOLDERS: the fields that name files of the package, and their folders: {"loss": "losses"}.
+    """
+
+    FOLDERS: ClassVar[dict[str, str]] = {}
+
+    def contradiction(self) -> tuple[str, str] | None:
+        """A key that contradicts others, and a sentence about it; None if there is none."""
+        return None
 
 
 class Config(Strict, frozen=True):
     """What to build; `config.yaml`."""
 
-    scale: Annotated[Scale, Meta(description="how large the experiments are")] = "demo"
+    scale: Annotated[Scale, means("how large the experiments are")] = "demo"
     papers: Annotated[
         Literal["all"] | Annotated[list[str], Meta(min_length=1)],
-        Meta(description="whose figures `snakemake` builds; any other is built by its name"),
+        means("whose figures `snakemake` builds; any other is built by its name"),
     ] = field(default_factory=lambda: ["chen2026"])
-    device: Annotated[
-        Literal["cpu", "cuda"], Meta(description="where networks are trained and measured")
-    ] = "cpu"
-    save_every_s: Annotated[
-        float, Meta(gt=0, description="training lost by a killed job, at most")
-    ] = 60.0
+    device: Annotated[Literal["cpu", "cuda"], means("where networks are trained and measured")] = (
+        "cpu"
+    )
+    save_every_s: Annotated[float, means("training lost by a killed job, at most", gt=0)] = 60.0
     packs: Annotated[
-        Literal["all", "measured"],
-        Meta(description="measured: only packs with metric files, and no training"),
+        Literal["all", "measured"], means("measured: only packs with metric files, and no training")
     ] = "all"
     stand_ins: Annotated[
-        dict[str, str], Meta(description="data sets to be replaced, and their replacements")
+        dict[str, str], means("data sets to be replaced, and their replacements")
     ] = {}
-    data_folder: Annotated[str | None, Meta(description="where data sets are kept")] = None
+    data_folder: Annotated[str | None, means("where data sets are kept")] = None
 
 
 def closest(name: str, known: Iterable[str]) -> str:
@@ -54,7 +66,7 @@ def closest(name: str, known: Iterable[str]) -> str:
     known = sorted(known)
     match = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f"did you mean {match[0]!r}? " if match else ""
-    return f"{hint}Known: {', '.join(known)}"
+    return f"{hint}Known: {', '.join(known) or 'none'}"
 
 
 def refuse_unknown(mapping: Mapping[Any, Any], known: Iterable[str], where: str) -> None:
@@ -77,30 +89,42 @@ def convert(mapping: object, kind: type[Strict], where: str | Callable[[str], st
         raise PlanError(f"{whole}: expected keys and values, found {mapping!r}")
     refuse_unknown(mapping, kind.__struct_fields__, place("").rstrip(": ."))
     try:
-        return msgspec.convert(mapping, kind)
+        record = msgspec.convert(mapping, kind)
     except msgspec.ValidationError as error:
-        sentence, _, path = str(error).partition(" - at `")
-        if missing := re.search(r"missing required field `(\w+)`", sentence):
-            inside = path.lstrip("$.").rstrip("`")
-            raise PlanError(
-                f"{place('.'.join([*inside.split(), missing[1]]))} is missing"
-            ) from None
-        if not path:
-            raise PlanError(f"{place('').rstrip(': .')}: {sentence}") from None
-        if path.startswith("key"):
-            path = path.partition("$")[2]
-            unknown = re.match("Invalid enum value '(.*)'", sentence)
-            sentence = "a name here is lower case, digits and hyphens"
-            sentence = f"unknown name {unknown[1]!r}" if unknown else sentence
-        path = path.lstrip("$.").rstrip("`")
-        key = re.split(r"[.\[]", path)[0]
-        rest = path.removeprefix(key).replace("[...]", " (an entry)")
-        allowed = {name: values for name, values, _ in describe(kind)}[key]
-        if match := re.match("Invalid enum value '(.*)'", sentence):
-            hint = closest(match[1], allowed.split(" | "))
-            raise PlanError(f"{place(key)}{rest}: unknown value {match[1]!r}; {hint}") from None
-        sentence = f"{sentence[0].lower()}{sentence[1:]}, found {mapping[key]!r}"
-        raise PlanError(f"{place(key)}{rest}: {sentence}; allowed: {allowed}") from None
+        raise PlanError(_sentence(str(error), mapping, kind, place)) from None
+    if wrong := record.contradiction():
+        raise PlanError(f"{place(wrong[0])}: {wrong[1]}")
+    return record
+
+
+def _sentence(
+    error: str, mapping: Mapping[Any, Any], kind: type[Strict], place: Callable[[str], str]
+) -> str:
+    """What msgspec says of a mapping, with the place of the key, the value and what is allowed."""
+    sentence, _, path = error.partition(" - at `")
+    if missing := re.search(r"missing required field `(\w+)`", sentence):
+        inside = path.lstrip("$.").rstrip("`")
+        return f"{place('.'.join([*inside.split(), missing[1]]))} is missing"
+    if not path:
+        return f"{place('').rstrip(': .')}: {sentence}"
+    if path.startswith("key"):
+        path = path.partition("$")[2]
+        unknown = re.match("Invalid enum value '(.*)'", sentence)
+        sentence = "a name here is lower case, digits and hyphens"
+        sentence = f"unknown name {unknown[1]!r}" if unknown else sentence
+    path = path.lstrip("$.").rstrip("`")
+    key = re.split(r"[.\[]", path)[0]
+    where = place(key) + path.removeprefix(key).replace("[...]", " (an entry)")
+    allowed = {name: values for name, values, _ in describe(kind)}[key]
+    if match := re.match("Invalid enum value '(.*)'", sentence):
+        return f"{where}: unknown value {match[1]!r}; {closest(match[1], allowed.split(' | '))}"
+    sentence = f"{sentence[0].lower()}{sentence[1:]}, found {mapping[key]!r}"
+    return f"{where}: {sentence}; allowed: {allowed}"
+
+
+def plain(record: object) -> Any:
+    """A record as dictionaries, lists and numbers, as JSON has them: fit for a job's params."""
+    return msgspec.json.decode(msgspec.json.encode(record))
 
 
 def describe(kind: type[Strict]) -> list[tuple[str, str, str]]:

@@ -6,10 +6,9 @@ The class of a figure names the module that draws it: `Curves` is `flatlab/plott
 
 from typing import Annotated, Any, ClassVar, Literal
 
-import msgspec
 from msgspec import Meta
 
-from flatlab.plan.schema import Strict, closest
+from flatlab.plan.schema import Strict, closest, plain
 
 Names = Annotated[tuple[str, ...], Meta(min_length=1)]
 Look = tuple[str, str, str]
@@ -58,22 +57,23 @@ class Declaration(Shown, frozen=True, kw_only=True):
         """The experiments whose correlation matrices it reads."""
         return ()
 
+    @property
+    def template(self) -> str:
+        """The stem of the module that draws it."""
+        return type(self).__name__.lower()
+
     def resolved(self) -> dict[str, Any]:
         """The declaration as plain data, with the defaults of the template filled in."""
         sentences = (self.caption,) if isinstance(self.caption, str) else self.caption
         content = {
-            **msgspec.to_builtins(self),
-            "template": type(self).__name__.lower(),
+            **plain(self),
+            "template": self.template,
             "experiments": self.keys,
             "correlated": self.correlated,
             "caption": " ".join(sentences),
             "size_inches": self.size_inches or self.SIZE,
         }
-        return msgspec.json.decode(msgspec.json.encode(content))  # lists where there are tuples
-
-    def contradiction(self) -> tuple[str, str] | None:
-        """An option that contradicts others, and a sentence about it; None if there is none."""
-        return None
+        return plain(content)
 
 
 class Curves(Declaration, frozen=True, kw_only=True):
@@ -97,7 +97,6 @@ class Curves(Declaration, frozen=True, kw_only=True):
     looks: dict[str, Look] = {}
 
     def contradiction(self) -> tuple[str, str] | None:
-        """Panels are given either by quantities or by axes."""
         if (self.line == "quantity") != bool(self.axes):
             return "axes", "line='quantity' needs it, as {title: 'linear'}, and nothing else does"
         return None
@@ -116,8 +115,7 @@ class Pairs(Declaration, frozen=True, kw_only=True):
 
     @property
     def correlated(self) -> tuple[str, ...]:
-        """The correlations of a selection of seeds are computed when the figure is drawn."""
-        return () if self.seeds else self.keys
+        return () if self.seeds else self.keys  # those of some seeds are computed when it is drawn
 
 
 class Scatter(Declaration, frozen=True, kw_only=True):
@@ -133,7 +131,6 @@ class Scatter(Declaration, frozen=True, kw_only=True):
 
     @property
     def correlated(self) -> tuple[str, ...]:
-        """Each panel states its correlation."""
         return self.keys
 
 
@@ -152,7 +149,6 @@ class Forest(Declaration, frozen=True, kw_only=True):
     parts: dict[str, dict[str, str]] = {}
 
     def contradiction(self) -> tuple[str, str] | None:
-        """Each part names its quantity."""
         return _nameless(self.parts)
 
 
@@ -169,7 +165,6 @@ class Heatmap(Declaration, frozen=True, kw_only=True):
 
     @property
     def correlated(self) -> tuple[str, ...]:
-        """The matrix itself."""
         return self.keys
 
 
@@ -190,7 +185,6 @@ class Table(Declaration, frozen=True, kw_only=True):
     parts: dict[str, dict[str, str]] = {}
 
     def contradiction(self) -> tuple[str, str] | None:
-        """Printed values belong to a row and a column."""
         for row, numbers in self.printed.items():
             if row not in self.rows:
                 return "printed", f"unknown row {row!r}; {closest(row, self.rows)}"

@@ -15,7 +15,7 @@ from flatlab.experiments._jobs import train_settings
 from flatlab.experiments._packs import VARYING, sections
 from flatlab.experiments.grid import Grid
 from flatlab.metrics._pack import measure_pack
-from flatlab.plan.options import architecture
+from flatlab.plan.options import options_of
 from flatlab.tables.runs import collect
 from flatlab.train import train_packs
 
@@ -43,7 +43,7 @@ BAD_GRIDS = {
         ["scales.short", "did you mean 'training'"],
     ),
     "missing key": (("training", "loss"), DELETE, ["training.loss is missing"]),
-    "missing section": (("network",), DELETE, ["network", "expected keys and values"]),
+    "missing section": (("network",), DELETE, ["network.name is missing"]),
     "missing scale": (("scales", "paper"), DELETE, ["scales", "'paper' is missing"]),
     "unknown scale": (("scales", "demoo"), {}, ["unknown key 'demoo'", "did you mean 'demo'"]),
     "unknown data set": (
@@ -126,8 +126,8 @@ BAD_GRIDS = {
         {"name": "lenet5", "width": 3},
         ["scales.demo.network: unknown key 'width'"],
     ),
-    "architecture without a name": (("network", "name"), DELETE, ["network.name", "found None"]),
-    "architecture that is no name": (("network", "name"), 3, ["network.name", "found 3"]),
+    "architecture without a name": (("network", "name"), DELETE, ["network.name is missing"]),
+    "architecture that is no name": (("network", "name"), 3, ["network.name: unknown '3'"]),
     "width that is no number": (
         ("scales", "demo", "network", "width"),
         "wide",
@@ -137,7 +137,7 @@ BAD_GRIDS = {
     "widths that are too few": (
         ("scales", "demo", "network", "width"),
         [3, 3],
-        ["scales.demo.network: depth 4 needs 3 widths"],
+        ["scales.demo.network.width: depth 4 needs 3 widths"],
     ),
     "unknown normalization": (
         ("scales", "demo", "network"),
@@ -157,7 +157,7 @@ BAD_GRIDS = {
     "key of another optimizer": (
         ("training",),
         {**GRID["training"], "optimizer": "adam", "momentum": 0.9},
-        ["training.momentum", "adam has none"],
+        ["training: unknown key 'momentum'", "weight_decay"],
     ),
     "unknown initialization": (
         ("network", "initialization"),
@@ -166,10 +166,10 @@ BAD_GRIDS = {
     ),
     "activation left out": (("network", "activation"), DELETE, ["network.activation is missing"]),
     "unknown data set of a setting": (("settings", 0, "set"), "digit", ["settings[0].set"]),
-    "contradiction in a setting": (
+    "option of another loss in a setting": (
         ("settings", 0, "label_smoothing"),
         0.1,
-        ["settings[0].label_smoothing", "cross-entropy"],
+        ["settings[0]: unknown key 'label_smoothing'"],
     ),
     "setting that is no number": (
         ("settings", 0, "classes"),
@@ -190,10 +190,10 @@ BAD_GRIDS = {
         None,
         ["scales.demo.training.iterations", "either iterations or epochs"],
     ),
-    "smoothing without cross-entropy": (
+    "option of another loss": (
         ("training", "label_smoothing"),
         0.1,
-        ["training.label_smoothing", "cross-entropy"],
+        ["training: unknown key 'label_smoothing'"],
     ),
     "steps without milestones": (("training", "schedule"), "step", ["milestones", "[0.5, 0.75]"]),
     "milestones out of order": (("training", "milestones"), [0.8, 0.5], ["in order"]),
@@ -331,7 +331,9 @@ def test_a_scale_overrides_only_what_it_names() -> None:
 def test_a_key_stands_in_one_of_the_sections_that_may_vary() -> None:
     """So that a setting needs no sections."""
     keys = [key for kind in VARYING.values() for key in kind.__struct_fields__ if key != "options"]
-    options = {o for key in plan.keys_of("networks") for o in architecture(key).__struct_fields__}
+    folders = ("networks", "losses", "train/optimizers")
+    files = [(folder, key) for folder in folders for key in plan.keys_of(folder)]
+    options = {option for file in files for option in options_of(*file).__struct_fields__}
     assert len(sections()) == len(keys) + len(options)
 
 
@@ -373,6 +375,23 @@ def test_a_scale_may_have_another_architecture_than_the_paper(tmp_path: Path) ->
     assert load_grid(path, "demo").networks == ["lenet5 (padding 2)"]
     packs = load_grid(path, "demo").packs.values()
     assert {pack.network.options.activation for pack in packs} == {"relu"}
+
+
+def test_a_scale_may_have_another_loss_and_another_optimizer(tmp_path: Path) -> None:
+    """Their options stand beside the keys of `training`; a job has those that it reads."""
+    content = changed(("training", "momentum"), 0.9)
+    content["training"]["weight_decay"] = 0.1
+    changes = {"loss": "cross-entropy", "label_smoothing": 0.2, "optimizer": "adam"}
+    content["scales"]["demo"]["training"] |= changes
+    path = written(tmp_path, content)
+    of_paper, of_demo = (
+        train_settings(next(iter(load_grid(path, scale).packs.values())))["training"]
+        for scale in ("paper", "demo")
+    )
+    assert (of_paper["momentum"], of_paper["weight_decay"]) == (0.9, 0.1)
+    assert (of_demo["label_smoothing"], of_demo["weight_decay"]) == (0.2, 0.1)
+    assert not {"momentum", "options"} & {*of_demo}
+    assert "label_smoothing" not in of_paper
 
 
 def test_a_width_sweep_is_a_grid(tmp_path: Path) -> None:

@@ -261,14 +261,14 @@ def test_an_edited_sentence_changes_the_settings_of_the_figures_that_use_it(copi
 
 
 def test_every_shared_sentence_is_shared():
-    texts = [figure.caption for figure in plan.figures()]
+    texts = [figure.settings["caption"] for figure in plan.figures()]
     for name in (name for name in dir(captions) if name.isupper()):
         assert sum(getattr(captions, name) in text for text in texts) > 1, name
 
 
 def test_every_caption_is_of_whole_sentences():
     for figure in plan.figures():
-        assert re.search(r"\.$", figure.caption), figure.target
+        assert re.search(r"\.$", figure.settings["caption"]), figure.target
 
 
 # What draws a figure

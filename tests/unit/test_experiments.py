@@ -11,6 +11,8 @@ import pytest
 import yaml
 
 from flatlab import plan
+from flatlab.plan import registry
+from flatlab.plan.options import options_of
 
 ROOT = Path(__file__).resolve().parents[2]
 EXPERIMENTS = ROOT / "experiments"
@@ -109,7 +111,8 @@ def test_a_grid_states_the_options_of_its_own_families_and_no_others(
     """One more would be read by nothing; one that is left out has its default."""
     grid["measure"]["curvature"] = ["hessian"]
     text = sentence_of(tmp_path, "mlp-grid", grid)
-    assert "measure.curvature: no family of accuracy+geometry has this option" in text
+    assert "measure: unknown key 'curvature'; did you mean" in text
+    grid["scales"]["demo"]["measure"]["curvature"] = grid["measure"].pop("curvature")
     grid["scales"]["demo"]["measure"]["families"] = ["accuracy", "geometry", "hessian"]
     assert load(tmp_path, "mlp-grid", grid).families == ["accuracy", "geometry", "hessian"]
     del grid["measure"]["costly"]
@@ -185,3 +188,16 @@ def test_an_unknown_pack_gets_the_closest_match() -> None:
     grid = plan.load_experiment(EXPERIMENTS, "mlp-grid", "demo", find=None)
     with pytest.raises(plan.PlanError, match=r"unknown pack .* of mlp-grid; did you"):
         grid.training("lr0.1-b20-s0-5")
+
+
+def test_an_architecture_without_options_that_planning_can_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "PACKAGE", tmp_path)
+    (tmp_path / "networks").mkdir()
+    for name, code in {"plain": "", "unknown": "class Options(Module): ..."}.items():
+        (tmp_path / f"networks/{name}.py").write_text(code)
+    with pytest.raises(plan.PlanError, match=r"networks/plain\.py: it needs a class Options"):
+        options_of("networks", "plain")
+    with pytest.raises(plan.PlanError, match=r"unknown\.py: name 'Module' is not defined in the"):
+        options_of("networks", "unknown")

@@ -11,8 +11,8 @@ from torch import nn
 from flatlab import data
 from flatlab.networks import ACTIVATIONS, Gaussian, build
 from flatlab.plan import convert, keys_of
-from flatlab.plan.options import Activation, architecture
-from flatlab.plan.registry import input_shape, outputs_of
+from flatlab.plan.options import Activation, options_of
+from flatlab.plan.registry import literal
 from flatlab.splits import prepare
 from flatlab.train.initializations import draw
 
@@ -104,7 +104,7 @@ def test_a_perceptron_of_three_layers(width, image, sizes):
 
 def test_as_many_widths_as_hidden_layers():
     options = {"width": [32, 32], "activation": "relu"}
-    with pytest.raises(ValueError, match="options: depth 4 needs 3 widths"):
+    with pytest.raises(ValueError, match=r"options\.width: depth 4 needs 3 widths"):
         build({"name": "mlp", "options": options}, (4,), 2)
 
 
@@ -126,7 +126,7 @@ def test_every_architecture_maps_a_batch_to_its_outputs_sample_by_sample(
     assert torch.allclose(together, alone, rtol=1e-12, atol=1e-14)
     assert sum(parameter.numel() for parameter in model.parameters()) == parameters
     # As planning sees it: from the syntax of the file.
-    planned = convert(options, architecture(name), "")
+    planned = convert(options, options_of("networks", name), "")
     assert planned.parameters(shape, outputs) == parameters
 
 
@@ -135,8 +135,8 @@ def test_data_sets_have_the_shape_from_which_networks_are_predicted(name):
     raw = data.load(name)
     scaling = "none" if "train_targets" in raw else "unit"
     train = prepare(raw, {"classes": "all", "scaling": scaling}).train
-    assert tuple(train.inputs.shape[1:]) == input_shape(name)
-    assert train.targets.shape[1] == outputs_of(name)
+    assert tuple(train.inputs.shape[1:]) == literal("data", name, "SHAPE")
+    assert train.targets.shape[1] == literal("data", name, "OUTPUTS")
 
 
 def test_an_activation_has_a_stacked_form():

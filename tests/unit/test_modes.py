@@ -11,7 +11,7 @@ from flatlab.data import load
 from flatlab.losses import loss_of
 from flatlab.networks import Residual, build, options_of
 from flatlab.plan import keys_of
-from flatlab.plan.registry import mode_of
+from flatlab.plan.registry import literal
 from flatlab.splits import Split, prepare
 from flatlab.train import train_packs
 from flatlab.train.builder import NotStackable, stack
@@ -26,7 +26,9 @@ from tests.packs import DATA, GIVEN, TRAINING, images, settings, small
 
 EXACT = 1e-10
 RULES_OF_LAYERS = keys_of("train/layers")
-ARCHITECTURES = [name for name in keys_of("networks") if mode_of(name) != "loop"]
+ARCHITECTURES = [
+    name for name in keys_of("networks") if literal("networks", name, "MODE") != "loop"
+]
 RATES = {"low": 0.0005, "high": 0.075}
 RULES = {
     "plain": {},
@@ -223,7 +225,7 @@ def test_the_loop_is_what_one_writes_with_the_framework(rule):
 
 @pytest.mark.parametrize("network", ARCHITECTURES)
 def test_the_default_mode_of_an_architecture_is_a_fast_one(network):
-    assert mode_of(network) in ("batched", "graphs")
+    assert literal("networks", network, "MODE") in ("batched", "graphs")
 
 
 @pytest.mark.parametrize(("name", "options", "shape"), NETWORKS.values(), ids=NETWORKS)

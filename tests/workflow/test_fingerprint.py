@@ -59,6 +59,8 @@ LIMIT = 10
 class Box:
     """What a box is."""
 
+    units: Annotated[int, means("in the hidden layer", ge=1)]
+
     def size(self):
         """What its size is."""
         return LIMIT
@@ -68,6 +70,7 @@ SAME = {
     "docstrings": CODE.replace("What", "How"),
     "no docstrings": "\n".join(line for line in CODE.splitlines() if '"""' not in line),
     "layout": CODE.replace("LIMIT = 10", "LIMIT = (\n    10\n)").replace("    ", "  "),
+    "the meaning of an option": CODE.replace("in the hidden layer", "of one layer"),
     "quotes and numbers": CODE.replace("10", "0x0A"),
 }
 OTHER = {
@@ -75,6 +78,7 @@ OTHER = {
     "a type": CODE.replace("10", "10.0"),
     "a name": CODE.replace("size", "volume"),
     "an import": CODE.replace("import os", "import sys"),
+    "the limit of an option": CODE.replace("ge=1", "ge=2"),
     "an order": CODE.replace("import os\n", "").replace("LIMIT = 10\n", "LIMIT = 10\nimport os\n"),
     "a sign": CODE.replace("return LIMIT", "return -LIMIT"),
     "a text that is used": CODE.replace("return LIMIT", "return 'LIMIT'"),

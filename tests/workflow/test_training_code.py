@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from flatlab import plan
 from flatlab.experiments._jobs import measure_roots, train_roots
 from flatlab.plan import keys_of, registry
+from flatlab.plan.options import options_of
 
 fingerprints = importlib.import_module("flatlab.plan.fingerprint")
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,8 +26,8 @@ def forget():
         fingerprints._imports,
         fingerprints._content,
         registry.syntax,
-        registry.literal,
         registry.assignments,
+        options_of,
     ):
         function.cache_clear()
 
@@ -212,7 +213,7 @@ def test_measuring_a_pack_has_its_architecture_and_nothing_of_the_training(packs
 def test_an_added_rule_is_known_and_a_rule_that_is_not_there_is_refused(edit, tmp_path, packs):
     """To add an optimizer, an initialization or a layer is to add a file."""
     for folder in ("optimizers", "initializations", "layers"):
-        (tmp_path / f"flatlab/train/{folder}/new_one.py").write_text("READS = []\n")
+        (tmp_path / f"flatlab/train/{folder}/new_one.py").write_text("")
         assert "new-one" in keys_of(f"train/{folder}")
     pack = packs["demo/mlp-grid/lr0.1-b20"]
     (tmp_path / "flatlab/train/layers/relu.py").rename(tmp_path / "flatlab/train/layers/relux.py")

@@ -1,18 +1,15 @@
 """The quantities of the family `geometry`, in the order of its reports."""
 
-from flatlab.metrics import Quantity
+from flatlab.metrics import Quantity, chen2026
 
 SAMPLE, LAYER, BOTH = ("sample",), ("layer",), ("sample", "layer")
 S_UNITS = "output^2/parameter^2"
 QUANTITIES = {
-    "sharpness": Quantity("sharpness S, mean ||df/dtheta||_F^2", S_UNITS, "chen2026 Eq. 3"),
-    "root_sharpness": Quantity("sqrt(S)", "output/parameter", "chen2026 Eq. 3"),
-    "sharpness_per_sample": Quantity("||df/dtheta||_F^2", S_UNITS, "chen2026 Eq. 3", SAMPLE),
-    "sharpness_per_layer": Quantity(
-        "sharpness of a layer's weights S(W_l), mean ||df/dW_l||_F^2",
-        S_UNITS,
-        "chen2026 Eq. 43",
-        LAYER,
+    "sharpness": chen2026("sharpness S, mean ||df/dtheta||_F^2", S_UNITS, "Eq. 3"),
+    "root_sharpness": chen2026("sqrt(S)", "output/parameter", "Eq. 3"),
+    "sharpness_per_sample": chen2026("||df/dtheta||_F^2", S_UNITS, "Eq. 3", SAMPLE),
+    "sharpness_per_layer": chen2026(
+        "sharpness of a layer's weights S(W_l), mean ||df/dW_l||_F^2", S_UNITS, "Eq. 43", LAYER
     ),
     "bias_sharpness_per_layer": Quantity(
         "sharpness of a layer's biases S(b_l), mean ||df/db_l||_F^2",
@@ -20,101 +17,79 @@ QUANTITIES = {
         "part of chen2026 Eq. 3",
         LAYER,
     ),
-    "elementwise_adaptive_trace": Quantity(
-        "mean sum theta_j^2 ||df/dtheta_j||^2", "output^2", "chen2026 Eq. 52"
+    "elementwise_adaptive_trace": chen2026(
+        "mean sum theta_j^2 ||df/dtheta_j||^2", "output^2", "Eq. 52"
     ),
     "jacobian_frobenius": Quantity("||J||_F", "output/input", "chen2024 Eq. 6", SAMPLE),
     "g": Quantity("G, mean ||J||_F^2", "output^2/input^2", "chen2024 Eq. 6"),
-    "mls": Quantity(
-        "maximum local sensitivity MLS, mean ||J||_2", "output/input", "chen2026 Def. 3.7"
+    "mls": chen2026("maximum local sensitivity MLS, mean ||J||_2", "output/input", "Def. 3.7"),
+    "mls_per_sample": chen2026("||J||_2", "output/input", "Def. 3.7", SAMPLE),
+    "sensitivity": chen2026(
+        "||J^l||_2, through layer l alone", "output/layer input", "Def. 3.9", BOTH
     ),
-    "mls_per_sample": Quantity("||J||_2", "output/input", "chen2026 Def. 3.7", SAMPLE),
-    "sensitivity": Quantity(
-        "||J^l||_2, through layer l alone", "output/layer input", "chen2026 Def. 3.9", BOTH
-    ),
-    "mls_per_layer": Quantity(
+    "mls_per_layer": chen2026(
         "maximum local sensitivity to a layer's input, mean ||J^l||_2",
         "output/layer input",
-        "chen2026 Def. 3.9",
+        "Def. 3.9",
         LAYER,
     ),
-    "nmls": Quantity(
-        "network MLS, sum over the layers of mean ||J^l||_2", "mixed", "chen2026 Def. 3.9"
+    "nmls": chen2026("network MLS, sum over the layers of mean ||J^l||_2", "mixed", "Def. 3.9"),
+    "weighted_mls": chen2026(
+        "sum over the layers of mean ||J^l||_2 / sqrt(mean ||x^l||^-2)", "output", "Prop. F.2"
     ),
-    "weighted_mls": Quantity(
-        "sum over the layers of mean ||J^l||_2 / sqrt(mean ||x^l||^-2)",
-        "output",
-        "chen2026 Prop. F.2",
+    "normalized_mls": chen2026("normalized MLS, mean ||x||^2 ||J||_2^2", "output^2", "Def. G.1"),
+    "input_invariant_mls": chen2026(
+        "mean ||J diag(x)||_F^2", "output^2", "Def. F.7, its index corrected"
     ),
-    "normalized_mls": Quantity(
-        "normalized MLS, mean ||x||^2 ||J||_2^2", "output^2", "chen2026 Def. G.1"
-    ),
-    "input_invariant_mls": Quantity(
-        "mean ||J diag(x)||_F^2", "output^2", "chen2026 Def. F.7, its index corrected"
-    ),
-    "network_input_invariant_mls": Quantity(
+    "network_input_invariant_mls": chen2026(
         "sum over the layers of mean ||J^l diag(x^l)||_F^2 / d_l, d_l rows of W_l",
         "output^2",
-        "chen2026 Prop. F.8, made sharp",
+        "Prop. F.8, made sharp",
     ),
-    "log_volume": Quantity(
-        "log volumetric ratio, mean of the sum of ln sigma_k(J)", "ln", "chen2026 Eq. 7"
-    ),
-    "log_volume_per_sample": Quantity("sum of ln sigma_k(J)", "ln", "chen2026 Def. 3.1", SAMPLE),
+    "log_volume": chen2026("log volumetric ratio, mean of the sum of ln sigma_k(J)", "ln", "Eq. 7"),
+    "log_volume_per_sample": chen2026("sum of ln sigma_k(J)", "ln", "Def. 3.1", SAMPLE),
     "log_volume_of_three": Quantity(
         "log_volume of the three largest singular values", "ln", "chen2026, the authors' code"
     ),
-    "log_mean_volume": Quantity("ln of the mean volumetric ratio", "ln", "chen2026 Def. 3.3"),
-    "network_log_volume": Quantity(
-        "ln of the sum over the layers of the mean volumetric ratio of x^l -> f",
-        "ln",
-        "chen2026 Def. 3.5",
+    "log_mean_volume": chen2026("ln of the mean volumetric ratio", "ln", "Def. 3.3"),
+    "network_log_volume": chen2026(
+        "ln of the sum over the layers of the mean volumetric ratio of x^l -> f", "ln", "Def. 3.5"
     ),
-    "local_dimension": Quantity(
-        "local dimensionality, mean participation ratio of J J^T", "1", "chen2026 Def. 3.11"
+    "local_dimension": chen2026(
+        "local dimensionality, mean participation ratio of J J^T", "1", "Def. 3.11"
     ),
-    "local_dimension_per_sample": Quantity(
-        "participation ratio of J J^T", "1", "chen2026 Eq. 15", SAMPLE
+    "local_dimension_per_sample": chen2026("participation ratio of J J^T", "1", "Eq. 15", SAMPLE),
+    "bound_a": chen2026("A, mean ||J^1||_2, = MLS", "output/input", "Eq. 59"),
+    "bound_b": chen2026("B = ||W_1||_2 mean(||df/dW_1||_F / ||x||)", "output/input", "Eq. 59"),
+    "bound_c": chen2026("C = ||W_1||_2 sqrt(mean ||x||^-2) sqrt(S(W_1))", "output/input", "Eq. 59"),
+    "bound_d": chen2026(
+        "D = ||W_1||_2 sqrt(mean ||x||^-2) sqrt(S), the MLS bound", "output/input", "Prop. 3.8"
     ),
-    "bound_a": Quantity("A, mean ||J^1||_2, = MLS", "output/input", "chen2026 Eq. 59"),
-    "bound_b": Quantity(
-        "B = ||W_1||_2 mean(||df/dW_1||_F / ||x||)", "output/input", "chen2026 Eq. 59"
+    "nmls_bound": chen2026(
+        "NMLS bound, sqrt(mean sum ||W_l||_2^2/||x^l||^2) sqrt(S)", "mixed", "Prop. 3.10"
     ),
-    "bound_c": Quantity(
-        "C = ||W_1||_2 sqrt(mean ||x||^-2) sqrt(S(W_1))", "output/input", "chen2026 Eq. 59"
+    "nmls_bound_layerwise": chen2026(
+        "sum over the layers of C_l, a tighter NMLS bound", "mixed", "Prop. 3.10, tightened"
     ),
-    "bound_d": Quantity(
-        "D = ||W_1||_2 sqrt(mean ||x||^-2) sqrt(S), the MLS bound",
-        "output/input",
-        "chen2026 Prop. 3.8",
-    ),
-    "nmls_bound": Quantity(
-        "NMLS bound, sqrt(mean sum ||W_l||_2^2/||x^l||^2) sqrt(S)", "mixed", "chen2026 Prop. 3.10"
-    ),
-    "nmls_bound_layerwise": Quantity(
-        "sum over the layers of C_l, a tighter NMLS bound",
-        "mixed",
-        "chen2026 Prop. 3.10, tightened",
-    ),
-    "nmls_bound_with_bias": Quantity(
+    "nmls_bound_with_bias": chen2026(
         "NMLS bound with (x, 1) for the x of layers that have a bias, and then always finite",
         "mixed",
-        "chen2026 Prop. 3.10, tightened",
+        "Prop. 3.10, tightened",
     ),
-    "layer_bound": Quantity(
-        "C_l = ||W_l||_2 sqrt(mean ||x^l||^-2) sqrt(S(W_l))", "mixed", "chen2026 Eq. 59", LAYER
+    "layer_bound": chen2026(
+        "C_l = ||W_l||_2 sqrt(mean ||x^l||^-2) sqrt(S(W_l))", "mixed", "Eq. 59", LAYER
     ),
-    "bound_by_norm": Quantity(
+    "bound_by_norm": chen2026(
         "the bounds with each norm of a kernel: of its matrix, of the convolution as an operator, "
         "sqrt(positions) x Frobenius (the authors' code)",
         "mixed",
-        "chen2026 Eq. 59, Prop. 3.10",
+        "Eq. 59, Prop. 3.10",
         ("norm", "bound"),
     ),
-    "violations": Quantity(
+    "violations": chen2026(
         "samples with ||J^l||_2 ||x^l|| > ||W_l|| ||df/dW_l||_F; none where weights are not shared",
         "1",
-        "chen2026 Eq. 5",
+        "Eq. 5",
         ("norm", "layer"),
     ),
     "corrected_bound": Quantity(
@@ -124,16 +99,16 @@ QUANTITIES = {
         "holds where weights are shared",
         LAYER,
     ),
-    "log_volume_bound": Quantity(
+    "log_volume_bound": chen2026(
         "bound of log_mean_volume: ln of sqrt(sum (||W_1||_2/||x||)^2N) (n S/N)^(N/2) / n",
         "ln",
-        "chen2026 Prop. 3.4",
+        "Prop. 3.4",
     ),
-    "network_log_volume_bound": Quantity(
-        "bound of network_log_volume: the same summed over the layers", "ln", "chen2026 Prop. 3.6"
+    "network_log_volume_bound": chen2026(
+        "bound of network_log_volume: the same summed over the layers", "ln", "Prop. 3.6"
     ),
-    "matrix_normalized_sharpness": Quantity(
-        "sum over the layers of ||W_l||_2 sqrt(S(W_l))", "output", "chen2026 Def. F.1"
+    "matrix_normalized_sharpness": chen2026(
+        "sum over the layers of ||W_l||_2 sqrt(S(W_l))", "output", "Def. F.1"
     ),
     "relative_flatness": Quantity(
         "relative flatness kappa_Tr of a layer; large means sharp; NaN where weights are shared",
@@ -141,20 +116,20 @@ QUANTITIES = {
         "petzka2021 Def. 3",
         LAYER,
     ),
-    "weight_norm": Quantity("||W_l||_2", "1", "chen2026 Eq. 59", LAYER),
-    "reciprocal_input_norm": Quantity(
-        "root mean square of 1/||x^l||", "1/layer input", "chen2026 Eq. 11", LAYER
+    "weight_norm": chen2026("||W_l||_2", "1", "Eq. 59", LAYER),
+    "reciprocal_input_norm": chen2026(
+        "root mean square of 1/||x^l||", "1/layer input", "Eq. 11", LAYER
     ),
-    "stability_trick_ratio": Quantity(
+    "stability_trick_ratio": chen2026(
         "||df/dW_l||_F / (||Gamma^l||_F ||x^l||), 1 where weights are not shared",
         "1",
-        "chen2026 Eq. 4",
+        "Eq. 4",
         BOTH,
     ),
-    "linear_stability_ratio": Quantity(
+    "linear_stability_ratio": chen2026(
         "||J^l||_2 ||x^l|| / (||W_l||_2 ||df/dW_l||_F), <= 1 where weights are not shared",
         "1",
-        "chen2026 Eq. 5",
+        "Eq. 5",
         BOTH,
     ),
     "shared": Quantity("whether the layer's weights see several positions", "1", "", LAYER),

@@ -2,7 +2,7 @@
 
 Each file has
 
-    READS                                     a literal: the keys of `training` that it reads
+    Options                                   its options, which are keys of `training`
     Stacked(parameters, training, runs)       the update of stacked parameters, by a few kernels
     reference(parameters, training)           torch's own optimizer, for the mode `loop`
     state_of(update, parameter)               its tensors for one parameter, in a fixed order

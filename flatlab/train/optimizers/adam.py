@@ -1,17 +1,21 @@
 """Adam as in torch.optim.Adam, with the same betas and epsilon; weight decay is L2."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from flatlab.plan.schema import Strict, means
 from flatlab.train.optimizers import by_run
 
-READS = ["weight_decay"]
 BETAS = (0.9, 0.999)
 EPSILON = 1e-8
+
+
+class Options(Strict, frozen=True):
+    weight_decay: Annotated[float, means("L2 penalty added to the gradient", ge=0)] = 0.0
 
 
 class Stacked:

@@ -1,15 +1,19 @@
 """Stochastic gradient descent with momentum and weight decay, as in torch.optim.SGD."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from flatlab.plan.schema import Strict, means
 from flatlab.train.optimizers import by_run
 
-READS = ["momentum", "weight_decay"]
+
+class Options(Strict, frozen=True):
+    momentum: Annotated[float, means("heavy-ball momentum", ge=0, lt=1)] = 0.0
+    weight_decay: Annotated[float, means("L2 penalty added to the gradient", ge=0)] = 0.0
 
 
 class Stacked:
