@@ -1,7 +1,5 @@
 """What the networks of a grid are trained and tested on: inputs, labels and targets as tensors."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -39,18 +37,18 @@ class Split:
     def device(self) -> torch.device:
         return self.inputs.device
 
-    def to(self, device: str, dtype: torch.dtype) -> Split:
+    def to(self, device: str, dtype: torch.dtype) -> "Split":
         """The same samples on a device, with inputs and targets of a given type."""
         labels = None if self.labels is None else self.labels.to(device)
         return Split(self.inputs.to(device, dtype), labels, self.targets.to(device, dtype))
 
-    def subset(self, size: int, seed: int) -> Split:
+    def subset(self, size: int, seed: int) -> "Split":
         """A fixed random subset of `size` distinct samples."""
         if size > len(self):
             raise DataError(f"{size} samples requested, but there are only {len(self)}")
         return self._chosen(self._order(seed)[:size])
 
-    def misclassified(self, model: nn.Module, size: int, seed: int) -> Split:
+    def misclassified(self, model: nn.Module, size: int, seed: int) -> "Split":
         """At most `size` misclassified samples: the first ones in a fixed random order."""
         if self.labels is None:
             raise DataError("samples without labels cannot be misclassified; set only: all")
@@ -63,7 +61,7 @@ class Split:
     def _order(self, seed: int) -> Tensor:
         return torch.from_numpy(np.random.default_rng(seed).permutation(len(self)))
 
-    def _chosen(self, index: Tensor) -> Split:
+    def _chosen(self, index: Tensor) -> "Split":
         index = index.to(self.device)
         labels = None if self.labels is None else self.labels[index]
         return Split(self.inputs[index], labels, self.targets[index])

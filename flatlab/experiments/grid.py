@@ -4,8 +4,6 @@
 block of `seeds` are a pack. A scale overrides keys of the sections, `settings`, `exclude`, `seeds`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -53,7 +51,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
     }
 
     @classmethod
-    def load(cls, source: Source, find: Find) -> Grid:
+    def load(cls, source: Source, find: Find) -> "Grid":
         """Read and check a grid's file."""
         source.check_keys(["title", "settings", "exclude", "seeds", *SECTIONS])
         if not isinstance(source.content.get("title"), str):
@@ -69,7 +67,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
             options={family: plain(chosen) for (_, family), chosen in options.items()},
         )
 
-    def with_stand_ins(self, stand_ins: Mapping[str, str]) -> Grid:
+    def with_stand_ins(self, stand_ins: Mapping[str, str]) -> "Grid":
         """The same grid with other data sets in the place of some."""
 
         def changed(pack: Pack) -> Pack:

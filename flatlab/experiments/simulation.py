@@ -4,8 +4,6 @@
 overrides some.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -29,7 +27,7 @@ class Simulation(Experiment, frozen=True, kw_only=True):
     }
 
     @classmethod
-    def load(cls, source: Source, find: Find) -> Simulation:
+    def load(cls, source: Source, find: Find) -> "Simulation":
         """Read and check a simulation's file."""
         source.check_keys(["title", "simulation", "settings"], fixed=("title", "simulation"))
         for key in ("title", "simulation"):

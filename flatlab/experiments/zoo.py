@@ -4,8 +4,6 @@ They are those of a `grid`, or `pretrained` elsewhere: networks of timm whose we
 or on timm's hub. `jobs` says among how many jobs they are divided.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -60,7 +58,7 @@ class Zoo(Experiment, frozen=True, kw_only=True):
     }
 
     @classmethod
-    def load(cls, source: Source, find: Find) -> Zoo:
+    def load(cls, source: Source, find: Find) -> "Zoo":
         """Read and check a zoo's file.  find: returns the grid that it names."""
         source.check_keys(list(ZooFile.__struct_fields__))
         content = {key: source.value(key) for key in {**source.content, **source.override}}

@@ -5,8 +5,6 @@ This one belongs to the process that computes, on whichever host that is: filelo
 with the host, number and start of its process, whose date is renewed as long as that lives.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import sys
@@ -42,7 +40,7 @@ class Guard:
             self.path, lease_duration=STALE_S, heartbeat_interval=BEAT_S, thread_local=False
         )
 
-    def __enter__(self) -> Guard:
+    def __enter__(self) -> "Guard":
         make_folder(self.path.parent)
         with explained(self.path):
             try:

@@ -4,8 +4,6 @@
 a subclass of `Experiment` of the same name.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 from collections.abc import Callable, Mapping
@@ -61,11 +59,11 @@ class Experiment(Strict, frozen=True, kw_only=True):
     """The schema of each section of its file, for `flatlab experiments`."""
 
     @classmethod
-    def load(cls, source: Source, find: Find) -> Experiment:
+    def load(cls, source: "Source", find: Find) -> "Experiment":
         """Read and check a file; raise `PlanError` with the file and the key."""
         raise NotImplementedError
 
-    def with_stand_ins(self, stand_ins: Mapping[str, str]) -> Experiment:
+    def with_stand_ins(self, stand_ins: Mapping[str, str]) -> "Experiment":
         """The same with some data sets replaced."""
         return self
 
@@ -82,7 +80,7 @@ class Experiment(Strict, frozen=True, kw_only=True):
         """The job that computes a family of quantities of a pack."""
         raise NotImplementedError
 
-    def tabulating(self, published: Experiment) -> Stage:
+    def tabulating(self, published: "Experiment") -> Stage:
         """The job that joins metric files to a table.  published: the same at scale paper."""
         raise NotImplementedError
 
@@ -148,7 +146,7 @@ class Experiment(Strict, frozen=True, kw_only=True):
         """The number of networks of a pack."""
         return 0
 
-    def measured(self) -> Experiment:
+    def measured(self) -> "Experiment":
         """The same with only those packs whose metric files all exist."""
         packs = {
             key: pack

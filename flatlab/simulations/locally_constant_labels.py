@@ -21,7 +21,7 @@ import xarray as xr
 from msgspec import Meta
 from tqdm import tqdm
 
-from flatlab.plan.schema import Strict
+from flatlab.plan.schema import Strict, means
 from flatlab.simulations._data import Extractor, draw, invertible, rescaled
 from flatlab.simulations._ridge import (
     LOSSES,
@@ -38,17 +38,17 @@ from flatlab.store import as_strings
 class Options(Strict, frozen=True):
     """The settings of an experiment."""
 
-    separations: Annotated[list[float], Meta(min_length=1, description="class separations")]
+    separations: Annotated[list[float], means("class separations", min_length=1)]
     batches: Annotated[
         dict[Literal["exact", "inverted", "reversed", "code"], Annotated[int, Meta(ge=1)]],
-        Meta(min_length=1, description="number of batches of each variant"),
+        means("number of batches of each variant", min_length=1),
     ]
-    datasets: Annotated[int, Meta(ge=1, description="data sets per batch")]
-    training_size: Annotated[int, Meta(ge=2, description="training samples per data set")]
-    test_size: Annotated[int, Meta(ge=1, description="test samples per data set")]
-    alpha: Annotated[float, Meta(gt=0, description="ridge penalty")]
-    flipped: Annotated[float, Meta(ge=0, le=1, description="share of redrawn labels in `code`")]
-    seed: Annotated[int, Meta(ge=0, description="random seed")]
+    datasets: Annotated[int, means("data sets per batch", ge=1)]
+    training_size: Annotated[int, means("training samples per data set", ge=2)]
+    test_size: Annotated[int, means("test samples per data set", ge=1)]
+    alpha: Annotated[float, means("ridge penalty", gt=0)]
+    flipped: Annotated[float, means("share of redrawn labels in `code`", ge=0, le=1)]
+    seed: Annotated[int, means("random seed", ge=0)]
 
 
 NORMALIZATIONS: tuple[Normalization, ...] = get_args(Normalization)

@@ -16,12 +16,11 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import xarray as xr
-from msgspec import Meta
 from numpy.random import Generator
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from flatlab.plan.schema import Strict
+from flatlab.plan.schema import Strict, means
 from flatlab.simulations._data import Extractor, draw
 from flatlab.simulations._ridge import (
     LOSSES,
@@ -40,20 +39,18 @@ Indices = NDArray[np.intp]
 class Options(Strict, frozen=True):
     """The settings of an experiment."""
 
-    separations: Annotated[list[float], Meta(min_length=1, description="class separations")]
-    variants: Annotated[
-        list[Literal["paper", "code"]], Meta(min_length=1, description="variants to compute")
-    ]
-    repeats: Annotated[int, Meta(ge=1, description="samples per class separation")]
-    size: Annotated[int, Meta(ge=2, description="points per sample")]
-    folds: Annotated[int, Meta(ge=2, description="parts of a sample, each the test set once")]
-    inner_folds: Annotated[int, Meta(ge=2, description="training folds for representativeness")]
-    delta: Annotated[float, Meta(gt=0, description="relative radius of the neighbourhoods")]
-    sigma: Annotated[float, Meta(gt=0, description="standard deviation in units of the radius")]
-    alpha: Annotated[float, Meta(gt=0, description="ridge penalty")]
-    code_training_size: Annotated[int, Meta(ge=2, description="training samples in `code`")]
-    code_kernel_delta: Annotated[float, Meta(gt=0, description="delta of the kernel in `code`")]
-    seed: Annotated[int, Meta(ge=0, description="random seed")]
+    separations: Annotated[list[float], means("class separations", min_length=1)]
+    variants: Annotated[list[Literal["paper", "code"]], means("variants to compute", min_length=1)]
+    repeats: Annotated[int, means("samples per class separation", ge=1)]
+    size: Annotated[int, means("points per sample", ge=2)]
+    folds: Annotated[int, means("parts of a sample, each the test set once", ge=2)]
+    inner_folds: Annotated[int, means("training folds for representativeness", ge=2)]
+    delta: Annotated[float, means("relative radius of the neighbourhoods", gt=0)]
+    sigma: Annotated[float, means("standard deviation in units of the radius", gt=0)]
+    alpha: Annotated[float, means("ridge penalty", gt=0)]
+    code_training_size: Annotated[int, means("training samples in `code`", ge=2)]
+    code_kernel_delta: Annotated[float, means("delta of the kernel in `code`", gt=0)]
+    seed: Annotated[int, means("random seed", ge=0)]
 
 
 NAMES = {

@@ -4,8 +4,6 @@ A resample draws, within each stratum, as many runs as the stratum has, with rep
 stored as the number of times that each run was drawn, so that one matrix serves every statistic.
 """
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass, replace
 from math import isfinite
@@ -119,7 +117,7 @@ class Estimate:
             low, high, _ = bca(np.array(self.value), self.resampled, self.jackknife, self.strata)
         return float(low), float(high)
 
-    def __sub__(self, other: Estimate) -> Estimate:
+    def __sub__(self, other: "Estimate") -> "Estimate":
         name = f"{self.name} - {other.name}"
         if self.reason or other.reason:
             return undefined(name, self.reason or other.reason)
@@ -131,22 +129,22 @@ class Estimate:
         resampled = self.resampled - other.resampled
         return Estimate(name, self.value - other.value, resampled, self.strata, jackknife)
 
-    def __abs__(self) -> Estimate:
+    def __abs__(self) -> "Estimate":
         """Its interval is the percentile one: near zero, BCa takes the folding for a bias."""
         value, resampled = abs(self.value), np.abs(self.resampled)
         return replace(
             self, name=f"|{self.name}|", value=value, resampled=resampled, jackknife=None
         )
 
-    def __gt__(self, other: Estimate | float) -> Verdict:
+    def __gt__(self, other: "Estimate | float") -> Verdict:
         """The claim that this exceeds another estimate or a number."""
         return self._compared_with(other, greater=True)
 
-    def __lt__(self, other: Estimate | float) -> Verdict:
+    def __lt__(self, other: "Estimate | float") -> Verdict:
         """The claim that this is below another estimate or a number."""
         return self._compared_with(other, greater=False)
 
-    def _compared_with(self, other: Estimate | float, greater: bool) -> Verdict:
+    def _compared_with(self, other: "Estimate | float", greater: bool) -> Verdict:
         if isinstance(other, Estimate):
             return (self - other)._compared_with(0.0, greater)
         entry = {**self.report(), "claim": f"{'>' if greater else '<'} {other:g}"}

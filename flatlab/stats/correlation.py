@@ -5,8 +5,6 @@ correlation within settings is of deviations from the setting's mean, the one be
 the settings' means. All three, for all pairs, come from the same matrix of resamples.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -97,7 +95,7 @@ class Correlations:
         return value, low, high, fallback
 
     @functools.cache  # noqa: B019 - lives as long as the correlations of one table
-    def _weighted(self, *columns: int) -> tuple[NDArray[np.int64], list[_Weighted]]:
+    def _weighted(self, *columns: int) -> tuple[NDArray[np.int64], list["_Weighted"]]:
         """The runs that have all of these quantities: as they are, each resample, the jackknife.
 
         Returns their strata and these three, which are left out if the runs are too few.

@@ -5,8 +5,6 @@ other side, and is `undecided` otherwise; it is `not run` if what it is about wa
 Verdicts combine with & (all of them), | (at least one) and ~ (not).
 """
 
-from __future__ import annotations
-
 import functools
 import operator
 from collections.abc import Iterable
@@ -35,21 +33,21 @@ class Verdict:
     reason: str = ""
     evidence: list[dict[str, Any]] = field(default_factory=list)
 
-    def __and__(self, other: Verdict) -> Verdict:
+    def __and__(self, other: "Verdict") -> "Verdict":
         return self._join(other, decisive="fails", neutral="holds")
 
-    def __or__(self, other: Verdict) -> Verdict:
+    def __or__(self, other: "Verdict") -> "Verdict":
         return self._join(other, decisive="holds", neutral="fails")
 
-    def __invert__(self) -> Verdict:
+    def __invert__(self) -> "Verdict":
         return replace(self, outcome=OPPOSITE.get(self.outcome, self.outcome))
 
-    def reporting(self, *entries: dict[str, Any]) -> Verdict:
+    def reporting(self, *entries: dict[str, Any]) -> "Verdict":
         """The same verdict, with numbers that did not contribute to it."""
         said = [{**entry, "claim": "reported, not judged"} for entry in entries]
         return replace(self, evidence=self.evidence + said)
 
-    def _join(self, other: Verdict, decisive: Outcome, neutral: Outcome) -> Verdict:
+    def _join(self, other: "Verdict", decisive: Outcome, neutral: Outcome) -> "Verdict":
         both: set[Outcome] = {self.outcome, other.outcome}
         undecided: Outcome = "not run" if "not run" in both else "undecided"
         outcome = decisive if decisive in both else neutral if both == {neutral} else undecided

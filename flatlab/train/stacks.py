@@ -1,7 +1,5 @@
 """Networks of one architecture that advance together: one kernel serves the same layer of all."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -46,7 +44,7 @@ class Group:
                 self.working.write(number, whole.read(member))
         self.working.load(order[:, self.members], rates[:, self.members])
 
-    def _narrowed(self, order: Tensor, rates: Tensor) -> tuple[Stack, list[int]]:
+    def _narrowed(self, order: Tensor, rates: Tensor) -> tuple["Stack", list[int]]:
         """The narrowest stack that takes these steps to the same bits, and its members."""
         states = [self._all.read(run) for run in range(len(self._all))]
         moving = [run for run in range(len(states)) if run not in self.resting]
@@ -81,7 +79,7 @@ class Group:
         """Let a run stand still in its present state."""
         self.resting[number] = self.whole().read(number)
 
-    def whole(self) -> Stack:
+    def whole(self) -> "Stack":
         """The stack of all runs, each in its present state."""
         if self._outdated:
             self._outdated, states = False, self.resting
