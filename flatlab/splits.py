@@ -42,6 +42,11 @@ class Split:
         labels = None if self.labels is None else self.labels.to(device)
         return Split(self.inputs.to(device, dtype), labels, self.targets.to(device, dtype))
 
+    @torch.no_grad()
+    def outputs(self, model: nn.Module) -> Tensor:
+        """The outputs (samples, outputs) of a network."""
+        return torch.cat([model(inputs) for inputs in self.inputs.split(EVALUATED)])
+
     def subset(self, size: int, seed: int) -> "Split":
         """A fixed random subset of `size` distinct samples."""
         if size > len(self):
@@ -53,9 +58,7 @@ class Split:
         if self.labels is None:
             raise DataError("samples without labels cannot be misclassified; set only: all")
         order = self._order(seed)
-        with torch.no_grad():
-            outputs = torch.cat([model(inputs) for inputs in self.inputs.split(EVALUATED)])
-        wrong = (outputs.argmax(1) != self.labels).cpu()
+        wrong = (self.outputs(model).argmax(1) != self.labels).cpu()
         return self._chosen(order[wrong[order]][:size])
 
     def _order(self, seed: int) -> Tensor:

@@ -14,7 +14,7 @@ import xarray as xr
 
 from flatlab.claims.evidence import Evidence, attempt
 from flatlab.stats import Verdict, not_run
-from flatlab.tables.runs import counts
+from flatlab.tables.selection import counts
 
 Judge = Callable[[Evidence], Verdict]
 

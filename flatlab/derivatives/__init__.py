@@ -14,5 +14,3 @@ which no exact result is possible; `record` handles parameters that the rules do
 
 from flatlab.derivatives.engine import Derivatives, Layer, derivatives
 from flatlab.derivatives.guard import MeasureError
-
-__all__ = ["Derivatives", "Layer", "MeasureError", "derivatives"]

@@ -9,14 +9,13 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
-from flatlab.experiments._jobs import loss_settings, measure_roots, train_roots, train_settings
 from flatlab.experiments._packs import VARYING, Pack, packs_of
 from flatlab.experiments._sections import Checkpoints, Dense, LogUniform, Measure, Samples, Stop
 from flatlab.plan.experiments import Experiment, Find, Source, Stage
 from flatlab.plan.fingerprint import fingerprint
 from flatlab.plan.options import options_of, section
 from flatlab.plan.places import built_at
-from flatlab.plan.registry import joined, keys_of, measures_samples
+from flatlab.plan.registry import check_known, joined, keys_of, measures_samples, module_of
 from flatlab.plan.schema import PlanError, Strict, plain
 
 BUDGET_BYTES = 20 * 10**9
@@ -122,6 +121,8 @@ class Grid(Experiment, frozen=True, kw_only=True):
         chosen: Pack = self.pack(pack)
         trained = self.weights(pack)
         samples = sum(each.size for each in self.measure_section.samples.values())
+        loss = chosen.training.loss
+        of_loss = options_of("losses", loss).__struct_fields__
         settings = {
             "family": family,
             "data": plain(chosen.data),
@@ -129,7 +130,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
             "outputs": chosen.outputs,
             "precision": self.measure_section.precision,
             "options": {name: self.options[name] for name in joined(family)},
-            "loss": loss_settings(chosen.training),
+            "loss": {"loss": loss, **{key: chosen.training.options[key] for key in of_loss}},
             "setting": chosen.setting,
             "hyperparameters": chosen.hyperparameters,
             "seeds": list(chosen.seeds),
@@ -227,3 +228,49 @@ def _size(count: int) -> str:
     """Bytes, for people."""
     power = min(len(f"{count:,}".split(",")) - 1, 3)
     return f"{count / 1000**power:,.3g} {('B', 'kB', 'MB', 'GB')[power]}"
+
+
+def train_settings(pack: Pack) -> dict[str, Any]:
+    """What a training job depends on, beside its code and its data."""
+    training = plain(pack.training)
+    options = training.pop("options")
+    return {
+        **{key: plain(getattr(pack, key)) for key in ("data", "network", "curves", "seeds")},
+        "training": {**training, **options},
+        "checkpoints": plain(pack.dense),
+        "outputs": pack.outputs,
+        "runs": pack.runs,
+    }
+
+
+def train_roots(pack: Pack) -> list[str]:
+    """The modules that train a pack: the engine, and what the pack names of each registry.
+
+    The mode `loop` trains by torch's own modules, without stacked layers.
+    """
+    network, training = pack.network, pack.training
+    layers = network.options.layers() if training.mode != "loop" else []
+    for key in layers:
+        check_known("train/layers", key, f"networks/{network.name}: layers")
+    return [
+        "flatlab.train",
+        module_of("networks", network.name),
+        module_of("losses", training.loss),
+        module_of("train/optimizers", training.optimizer),
+        module_of("train/initializations", network.initialization),
+        *(module_of("train/layers", key) for key in layers),
+    ]
+
+
+def measure_roots(pack: Pack, family: str, options: Mapping[str, Any]) -> list[str]:
+    """The modules that measure it: the family, or those joined, the architecture and the losses.
+
+    options: those of each family, by its key.
+    """
+    roots = [module_of("networks", pack.network.name), module_of("losses", pack.training.loss)]
+    for name in joined(family):
+        roots.append(module_of("metrics", name))
+        for option, folder in options_of("metrics", name).FOLDERS.items():
+            if key := options[name][option]:
+                roots.append(module_of(folder, key))
+    return ["flatlab.metrics._pack", *roots]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 import xarray as xr
 from torch import Tensor, nn
@@ -22,7 +23,7 @@ from flatlab.jobs.progress import Progress
 from flatlab.metrics import MeasureError, measure
 from flatlab.metrics.adaptive import QUANTITIES
 from flatlab.networks import _timm, build
-from flatlab.splits import EVALUATED, Split, prepare
+from flatlab.splits import Split, prepare
 
 KEPT = [name for name, quantity in QUANTITIES.items() if "sample" not in quantity.dims]
 ACCURACIES = ("train_accuracy", "test_accuracy")
@@ -50,7 +51,7 @@ def survey(
     candidates = list(_of_grid(settings, files) if of_grid else _from_elsewhere(settings, folder))
     rows: list[dict[str, Any]] = []
     progress = Progress(
-        len(candidates), "networks", lambda: f"{sum(map(bool, _column(rows, 'failure')))} failed"
+        len(candidates), "networks", lambda: f"{sum(bool(row['failure']) for row in rows)} failed"
     )
     for key, name, make in candidates:
         if left := unfinished.load(key):
@@ -119,11 +120,9 @@ def _labels(split: Split) -> Tensor:
     return split.labels
 
 
-@torch.no_grad()
 def _accuracy(model: nn.Module, split: Split) -> float:
     """The accuracy on all samples, in %."""
-    outputs = torch.cat([model(inputs) for inputs in split.inputs.split(EVALUATED)])
-    return 100 * outputs.argmax(1).eq(_labels(split)).double().mean().item()
+    return 100 * split.outputs(model).argmax(1).eq(_labels(split)).double().mean().item()
 
 
 def _from_elsewhere(settings: Mapping[str, Any], folder: Path) -> Iterator[Candidate]:
@@ -145,30 +144,16 @@ def _from_elsewhere(settings: Mapping[str, Any], folder: Path) -> Iterator[Candi
         yield name, name, partial(make, name)
 
 
-def _column(rows: list[dict[str, Any]], name: str) -> list[Any]:
-    return [row[name] for row in rows]
-
-
 def _joined(rows: list[dict[str, Any]]) -> xr.Dataset:
-    about = {
-        **{name: (QUANTITIES[name].long_name, QUANTITIES[name].units) for name in KEPT},
-        **{name: (name.replace("_", " "), "%") for name in ACCURACIES},
-    }
+    about = {name: (QUANTITIES[name].long_name, QUANTITIES[name].units) for name in KEPT}
+    about |= {name: (name.replace("_", " "), "%") for name in ACCURACIES}
+    frame = pd.DataFrame(rows)
+    frame["family"] = frame["network"].map(_timm.family_of)
     variables = {
-        name: (
-            "run",
-            np.array(_column(rows, name), float),
-            {"long_name": long_name, "units": units},
-        )
+        name: ("run", frame[name].to_numpy(float), {"long_name": long_name, "units": units})
         for name, (long_name, units) in about.items()
     }
-    words = {name: _column(rows, name) for name in ("run", "network", "failure")}
-    words["family"] = [_timm.family_of(name) for name in words["network"]]
-    coordinates: dict[str, Any] = {
-        **{name: ("run", store.as_strings(values)) for name, values in words.items()},
-        **{
-            name: ("run", np.array(_column(rows, name), np.int64))
-            for name in ("parameters", "pixels")
-        },
-    }
+    words = ("run", "network", "failure", "family")
+    coordinates: dict[str, Any] = {n: ("run", store.as_strings(list(frame[n]))) for n in words}
+    coordinates |= {n: ("run", frame[n].to_numpy(np.int64)) for n in ("parameters", "pixels")}
     return xr.Dataset(variables, coords=coordinates)

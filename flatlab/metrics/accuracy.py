@@ -9,7 +9,7 @@ from torch import nn
 from flatlab.losses import Loss
 from flatlab.metrics import Measured, Settings, chen2026
 from flatlab.plan.schema import Strict, means
-from flatlab.splits import EVALUATED, Split, Splits
+from flatlab.splits import Split, Splits
 
 
 class Options(Strict, frozen=True):
@@ -49,7 +49,7 @@ def loss_and_accuracy(model: nn.Module, split: Split, loss: Loss) -> tuple[float
 
     Ties go to the lowest class. The accuracy is NaN without labels, the loss without targets.
     """
-    outputs = torch.cat([model(inputs) for inputs in split.inputs.split(EVALUATED)])
+    outputs = split.outputs(model)
     mean = float(loss.values(outputs, split.targets).mean())
     if not math.isfinite(mean):
         return math.nan, math.nan

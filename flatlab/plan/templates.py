@@ -121,13 +121,12 @@ class Pairs(Declaration, frozen=True, kw_only=True):
 class Scatter(Declaration, frozen=True, kw_only=True):
     """One quantity against another at the end of training: a column per experiment, a row per pair.
 
-    pairs: abscissa and ordinate.  fit: whether to draw the least-squares line.
+    pairs: abscissa and ordinate.
     """
 
     SIZE = (11.0, 7.6)
 
     pairs: Annotated[tuple[tuple[str, str], ...], Meta(min_length=1)]
-    fit: bool = False
 
     @property
     def correlated(self) -> tuple[str, ...]:

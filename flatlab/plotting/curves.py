@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 
 from flatlab.plotting import Settings, Tables
-from flatlab.plotting.iterations import horizontal
-from flatlab.plotting.spread import spread
+from flatlab.plotting.spread import horizontal, spread
 from flatlab.plotting.style import BOUNDS, NAMES, SAMPLES, Look, legend, look_of_settings, title_of
 
 LOGARITHMIC = {"train_loss"}

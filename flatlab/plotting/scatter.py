@@ -38,8 +38,6 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         here = panels.get_group((x, y, experiment)).set_index("row")
         runs = here.loc[["run"]]
         style.points_of_settings(ax, runs, "x_value", "y_value", size=4)
-        if figure["fit"]:
-            _fit(ax, runs)
         text = style.correlation(*here.loc["rho", ["rho", "low", "high"]])
         ax.text(0.03, 0.97, text, transform=ax.transAxes, va="top", fontsize=8)
         style.limit(ax, "x", runs["x_value"], ticks=6)
@@ -47,13 +45,3 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         ax.set(xlabel=style.title_of(x), ylabel=style.title_of(y))
         ax.set_title("" if row else experiment, loc="left")
     style.legend_of_settings(fig, frame["setting"].dropna())
-
-
-def _fit(ax: Any, runs: pd.DataFrame) -> None:
-    """The least-squares line over the range of the networks; none where x does not vary."""
-    points = runs[["x_value", "y_value"]].to_numpy(dtype=float)
-    x, y = points[np.isfinite(points).all(axis=1)].T
-    if len(x) and np.ptp(x) > 0:
-        ends = np.array([x.min(), x.max()])
-        slope, intercept = np.polyfit(x, y, 1)
-        ax.plot(ends, slope * ends + intercept, color="0.25", lw=1, zorder=0.9)

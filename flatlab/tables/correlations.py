@@ -4,8 +4,7 @@ import numpy as np
 import xarray as xr
 
 from flatlab.stats import KINDS, LEVEL, Correlations
-from flatlab.tables.runs import counts
-from flatlab.tables.selection import columns_of, end_of_training, one_per_run
+from flatlab.tables.selection import columns_of, counts, end_of_training, one_per_run
 
 
 def correlate(table: xr.Dataset) -> xr.Dataset:

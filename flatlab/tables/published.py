@@ -9,7 +9,8 @@ from typing import Any
 
 import xarray as xr
 
-from flatlab.tables.runs import counts, extent
+from flatlab.tables.runs import extent
+from flatlab.tables.selection import counts
 
 NETWORKS = {
     "mlp3": "mlp (width 200, depth 3)",

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from flatlab.tables.selection import counts
+
 
 def collect(parts: Iterable[xr.Dataset], settings: Mapping[str, Any]) -> xr.Dataset:
     """Join metric files (one per pack and family) into a table.
@@ -31,12 +33,6 @@ def collect(parts: Iterable[xr.Dataset], settings: Mapping[str, Any]) -> xr.Data
     about = settings["about"]
     table.attrs = {**about, "extent": extent(about, **counts(table))}
     return table
-
-
-def counts(table: xr.Dataset) -> dict[str, int]:
-    """How many runs did not diverge and how many did."""
-    diverged = int(table["diverged"].sum())
-    return {"runs": table.sizes["run"] - diverged, "diverged": diverged}
 
 
 def extent(about: Mapping[str, Any], runs: int, diverged: int) -> str:

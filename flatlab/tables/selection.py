@@ -90,3 +90,9 @@ def columns_of(table: xr.Dataset, names: Sequence[str]) -> dict[str, np.ndarray]
 def hyperparameters(table: xr.Dataset) -> list[str]:
     """The coordinates in which the settings of a table differ, in the order of the grid's file."""
     return list(table.attrs["hyperparameters"])
+
+
+def counts(table: xr.Dataset) -> dict[str, int]:
+    """How many runs did not diverge and how many did."""
+    diverged = int(table["diverged"].sum())
+    return {"runs": table.sizes["run"] - diverged, "diverged": diverged}

@@ -26,8 +26,6 @@ from flatlab.train.conditions import Interrupted, TrainError, Watch, arithmetic,
 from flatlab.train.initializations import draw, initialization_of
 from flatlab.train.pack import PackTraining, Trained
 
-__all__ = ["Interrupted", "TrainError", "Trained", "train_packs"]
-
 
 def train_packs(
     raw: xr.Dataset,

@@ -312,7 +312,7 @@ def test_weights_that_are_not_finite_are_a_result(mlp, normal):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rhoo": 0.1}, "rhoo is no option of adaptive, half-mse; did you mean 'rho'"),
+        ({"rhoo": 0.1}, "adaptive, half-mse: unknown key 'rhoo'; did you mean 'rho'"),
         ({"rho": -1.0}, "rho: .*found -1.0"),
         ({"outputs": "softmax"}, "outputs: unknown value 'softmax'"),
     ],

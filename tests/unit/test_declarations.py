@@ -321,7 +321,6 @@ def test_an_edited_template_changes_the_code_of_its_figures_alone(template, pack
     ("path", "targets"),
     [
         ("plotting/curves.py", {"beyond_fig1", *drawn_by("curves")}),
-        ("plotting/points.py", drawn_by("pairs", "scatter")),
         ("plotting/__init__.py", {figure.target for figure in plan.figures()}),
         ("plotting/captions.py", set()),
         ("papers/petzka2021/fig3.py", {"petzka2021_fig3"}),

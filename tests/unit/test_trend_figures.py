@@ -17,9 +17,8 @@ from matplotlib.figure import Figure
 from flatlab import plan, plotting
 from flatlab.papers.beyond import fig1, fig3
 from flatlab.plotting import curves, forest, scatter, style
-from flatlab.plotting.iterations import log_spaced
 from flatlab.plotting.quantities import FigureError
-from flatlab.plotting.spread import spread
+from flatlab.plotting.spread import log_spaced, spread
 from flatlab.tables.correlations import correlate
 from flatlab.tables.selection import end_of_training, interpolation_begins, through_training
 

@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 
 from flatlab.plotting import Settings, Tables
-from flatlab.plotting.iterations import horizontal, log_spaced
+from flatlab.plotting.spread import horizontal, log_spaced
 from flatlab.plotting.style import KINDS, Look, heading, legend
 from flatlab.stats import Correlations
 from flatlab.tables.selection import columns_of, measured, through_training

@@ -30,7 +30,7 @@ FIGURES = {
     "fig1": chen2026.trends("vgg-grid", "learning rates", "VGG", *TRENDS),
     "fig2": chen2026.trends("vgg-grid", "batch sizes", "VGG", *TRENDS),
     "fig3": chen2026.misclassified("train_loss", "test_loss", *COMPRESSION),
-    "figD4": chen2026.FIGURES["figH6"],
+    "figD4": chen2026.BOUNDS,
     "figD5": pairs("vgg-grid", "VGG networks", captions.TRAINING_SAMPLES, 10.0),
     "figD6": pairs(
         "mlp-grid", "multilayer perceptrons", captions.WITH_BOUNDS, 12.0, "bound_c", "bound_d"

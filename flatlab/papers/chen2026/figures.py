@@ -62,6 +62,18 @@ def pairs(grid: str, networks: str) -> Pairs:
     return Pairs(grid, quantities=CORRELATED, title=title, caption=sentences)
 
 
+BOUNDS = Curves(
+    "mlp-grid",
+    quantities=("bound_d", "bound_c", "bound_b", "bound_a"),
+    where=CENTRAL,
+    line="quantity",
+    axes={"MLS and its bounds (output/input)": "linear", "the same, log axis": "logarithmic"},
+    title="MLS and its bounds A to D, multilayer perceptrons",
+    caption=(captions.ONE_SETTING, captions.CHAIN_OF_BOUNDS, captions.ONE_MARK),
+    size_inches=(11.0, 5.0),
+)
+"""The bounds of the MLS: chen2026_figH6, and chen2024_figD4."""
+
 FIGURES = {
     "fig2": trends("vgg-grid", "learning rates", "VGG"),
     "fig3": trends("vgg-grid", "batch sizes", "VGG"),
@@ -90,16 +102,7 @@ FIGURES = {
         ),
         size_inches=(11.0, 5.6),
     ),
-    "figH6": Curves(
-        "mlp-grid",
-        quantities=("bound_d", "bound_c", "bound_b", "bound_a"),
-        where=CENTRAL,
-        line="quantity",
-        axes={"MLS and its bounds (output/input)": "linear", "the same, log axis": "logarithmic"},
-        title="MLS and its bounds A to D, multilayer perceptrons",
-        caption=(captions.ONE_SETTING, captions.CHAIN_OF_BOUNDS, captions.ONE_MARK),
-        size_inches=(11.0, 5.0),
-    ),
+    "figH6": BOUNDS,
     "figH7": pairs("vgg-grid", "VGG networks"),
     "figH8": pairs("mlp-grid", "multilayer perceptrons"),
     "figH9": pairs("lenet-grid", "LeNet networks"),
