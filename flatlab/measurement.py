@@ -82,11 +82,11 @@ def _from_timm(options: Namespace) -> Found:
     inputs = images.inputs(timm.configuration(network))
     labels = None
     if not dict(options.options).get("own_targets"):
-        labels = images.labels(timm.outputs_of(network)).to(options.device)
+        labels = images.labels(getattr(network, "num_classes", 0)).to(options.device)
     about = {
         "title": f"{options.timm} on {len(inputs)} images of {options.images.name}",
         "weights": weights.name if weights else "timm's hub",
-        "parameters": timm.parameters_of(network),
+        "parameters": sum(p.numel() for p in network.parameters()),
         "sample_seed": options.sample_seed,
     }
     return network, inputs, labels, about

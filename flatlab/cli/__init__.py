@@ -5,7 +5,6 @@ Each command is a file of this folder with the command's name. It has `add_argum
 """
 
 import argparse
-import importlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import yaml
 
 from flatlab import __version__, plan, store
+from flatlab.plan.registry import imported
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,7 +34,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"flatlab {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for name in plan.keys_of("cli"):
-        module = importlib.import_module(plan.module_of("cli", name))
+        module = imported("cli", name)
         first, _, rest = (module.__doc__ or "").partition("\n")
         sub = commands.add_parser(name, help=first, description=first, epilog=rest.strip() or None)
         sub.set_defaults(run_command=module.run)

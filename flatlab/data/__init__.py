@@ -11,7 +11,6 @@ The literals SHAPE (of one input: features, or channels, height and width) and O
 of classes, or of numbers in a target) let planning predict the sizes of networks and files.
 """
 
-import importlib
 import os
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import numpy as np
 import xarray as xr
 
 from flatlab.plan import module_of
+from flatlab.plan.registry import imported
 
 Arrays = tuple[np.ndarray, np.ndarray]
 
@@ -33,7 +33,7 @@ def load(name: str, folder: str | None = None) -> xr.Dataset:
 
     folder: where downloads are or go; None: $FLATLAB_DATA, else `data` in this directory.
     """
-    return importlib.import_module(module_of("data", name)).load(folder_of(folder))
+    return imported("data", name).load(folder_of(folder))
 
 
 def folder_of(folder: str | None) -> Path:

@@ -4,14 +4,13 @@
 overrides some.
 """
 
-import importlib
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from flatlab.plan.experiments import Experiment, Find, Source, Stage
 from flatlab.plan.fingerprint import fingerprint
 from flatlab.plan.options import options_of, section
-from flatlab.plan.registry import check_known, keys_of, module_of
+from flatlab.plan.registry import check_known, imported, keys_of, module_of
 from flatlab.plan.schema import PlanError, Strict, plain
 
 ALL = "all"
@@ -62,7 +61,7 @@ class Simulation(Experiment, frozen=True, kw_only=True):
     @staticmethod
     def measure(job: Any) -> Any:
         settings = dict(job.params.settings)
-        module = importlib.import_module(module_of("simulations", settings.pop("simulation")))
+        module = imported("simulations", settings.pop("simulation"))
         return module.table(module.Options(**settings))
 
     @staticmethod

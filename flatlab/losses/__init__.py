@@ -4,7 +4,6 @@ Each file has a class `Loss`, a subclass of `flatlab.losses.Loss`, and a class `
 loss has options, which are keys of a grid's section `training`.
 """
 
-import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -13,7 +12,7 @@ from torch import Tensor
 
 from flatlab.plan import module_of
 from flatlab.plan.options import options_of
-from flatlab.plan.registry import check_known
+from flatlab.plan.registry import check_known, imported
 
 
 class Loss(ABC):
@@ -61,4 +60,4 @@ def loss_of(settings: Mapping[str, Any]) -> Loss:
     check_known("losses", name, "loss")
     options = options_of("losses", name).__struct_fields__
     stated = {key: settings[key] for key in options if key in settings}
-    return importlib.import_module(module_of("losses", name)).Loss(**stated)
+    return imported("losses", name).Loss(**stated)

@@ -13,7 +13,6 @@ and is measured by the workflow alone.
 """
 
 import copy
-import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -28,7 +27,7 @@ from flatlab.derivatives.guard import MeasureError, undisturbed
 from flatlab.losses import Loss, loss_of
 from flatlab.plan import module_of
 from flatlab.plan.options import checked, options_of
-from flatlab.plan.registry import check_known
+from flatlab.plan.registry import check_known, imported
 from flatlab.plan.schema import PlanError, plain, refuse_unknown
 from flatlab.store import as_strings
 from flatlab.version import __version__
@@ -152,7 +151,7 @@ def measure(
     notes: dict[str, Any] = {}
     chosen, chosen_loss = _checked(families, loss, options)
     for name, of_family in chosen.items():
-        family = family_of(name)
+        family = imported("metrics", name)
         if not hasattr(family, "measure"):
             raise MeasureError(f"{name} compares training with test samples; see the workflow")
         settings = settings_of(name, of_family, chosen_loss, batch_size, seed, progress)
@@ -182,14 +181,9 @@ def only_layer(model: nn.Module) -> nn.Module | None:
     return layers[0] if len(layers) == 1 else None
 
 
-def family_of(name: str) -> ModuleType:
-    """The file of a family."""
-    return importlib.import_module(module_of("metrics", name))
-
-
 def settings_of(name: str, options: Mapping[str, Any], loss: Loss, *how: Any) -> Settings:
     """The settings of a family by its key.  how: the fields of `Settings` behind the loss."""
-    kind = getattr(family_of(name), "Options", None)
+    kind = getattr(imported("metrics", name), "Options", None)
     return Settings(kind(**options) if kind else None, loss, *how)
 
 

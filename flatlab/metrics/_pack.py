@@ -12,9 +12,9 @@ from tqdm import tqdm
 
 from flatlab.derivatives.guard import undisturbed
 from flatlab.losses import loss_of
-from flatlab.metrics import Measured, Samples, Settings, attributes, family_of, settings_of
+from flatlab.metrics import Measured, Samples, Settings, attributes, settings_of
 from flatlab.networks import build
-from flatlab.plan.registry import joined
+from flatlab.plan.registry import imported, joined
 from flatlab.splits import Splits, prepare
 from flatlab.store import as_strings
 
@@ -60,7 +60,7 @@ def _on_all_weights(
     about: Mapping[str, Any],
 ) -> xr.Dataset:
     """A family on every checkpoint of every run.  arrays_at: (run, ...) by name and iteration."""
-    family, precision = family_of(name), splits.train.inputs.dtype
+    family, precision = imported("metrics", name), splits.train.inputs.dtype
     how = settings_of(name, settings["options"][name], loss_of(settings["loss"]))
     per_set = () if hasattr(family, "measure_splits") else ("samples",)
     size = len(about["runs"]), len(about["iterations"])

@@ -72,7 +72,8 @@ def _measured(
     row |= dict.fromkeys([*KEPT, *ACCURACIES], float("nan"))
     try:
         model, inputs, labels, accuracies = make()
-        row |= {"parameters": _timm.parameters_of(model), "pixels": inputs.shape[-1]}
+        row |= {"parameters": sum(p.numel() for p in model.parameters())}
+        row["pixels"] = inputs.shape[-1]
         report = measure(
             model.to(device),
             inputs.to(device),
@@ -135,7 +136,7 @@ def _from_elsewhere(settings: Mapping[str, Any], folder: Path) -> Iterator[Candi
     def make(name: str) -> Subject:
         model = _timm.load(name, weights)
         configuration = _timm.configuration(model)
-        outputs, pixels = _timm.outputs_of(model), configuration["input_size"][-1]
+        outputs, pixels = getattr(model, "num_classes", 0), configuration["input_size"][-1]
         if outputs != chosen["classes"] or pixels > chosen["size_at_most"]:
             raise MeasureError(f"left out: {outputs} outputs, inputs of {pixels} pixels")
         return model, images.inputs(configuration), None if own else images.labels(outputs), {}

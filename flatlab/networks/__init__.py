@@ -10,7 +10,6 @@ Planning reads the first two from the syntax of the file, without importing it.
 """
 
 import copy
-import importlib
 from collections import OrderedDict
 from collections.abc import Mapping
 from itertools import pairwise
@@ -21,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from flatlab.plan import convert, module_of
+from flatlab.plan.registry import imported
 
 
 class Gaussian(nn.Module):
@@ -66,7 +66,7 @@ def options_of(network: Mapping[str, Any]) -> Any:
 
 
 def _file(network: Mapping[str, Any]) -> ModuleType:
-    return importlib.import_module(module_of("networks", network["name"]))
+    return imported("networks", network["name"])
 
 
 def seeded(

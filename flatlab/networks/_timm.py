@@ -81,16 +81,6 @@ def configuration(model: nn.Module) -> Mapping[str, Any]:
     return timm.data.resolve_model_data_config(model)
 
 
-def outputs_of(model: nn.Module) -> int:
-    """The number of classes."""
-    return int(getattr(model, "num_classes", 0))
-
-
-def parameters_of(model: nn.Module) -> int:
-    """The number of parameters."""
-    return sum(parameter.numel() for parameter in model.parameters())
-
-
 def first_line(error: Exception) -> str:
     """The first line of a library's error message; the rest lists every weight."""
     return re.sub(r"\s+", " ", str(error)).strip()[:200]

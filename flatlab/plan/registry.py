@@ -6,7 +6,9 @@ Nothing is imported here: planning must not wait for torch or matplotlib.
 
 import ast
 import functools
+import importlib
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from flatlab.plan.schema import PlanError, closest
@@ -23,6 +25,11 @@ def keys_of(folder: str) -> list[str]:
 def module_of(folder: str, key: str) -> str:
     """The module that defines a key: ("train/layers", "tanh") -> flatlab.train.layers.tanh."""
     return f"flatlab.{folder.replace('/', '.')}.{key.replace('-', '_')}"
+
+
+def imported(folder: str, key: str) -> ModuleType:
+    """The module that defines a key, imported."""
+    return importlib.import_module(module_of(folder, key))
 
 
 def path_of(folder: str, key: str) -> Path:

@@ -20,10 +20,11 @@ from flatlab.data import DataError
 from flatlab.jobs import Unfinished
 from flatlab.jobs.progress import Progress
 from flatlab.networks import seeded
+from flatlab.plan.registry import imported
 from flatlab.splits import prepare
 from flatlab.train.builder import NotStackable
 from flatlab.train.conditions import Interrupted, TrainError, Watch, arithmetic, memory
-from flatlab.train.initializations import draw, initialization_of
+from flatlab.train.initializations import draw
 from flatlab.train.pack import PackTraining, Trained
 
 
@@ -89,7 +90,8 @@ def _fit(
 ) -> None:
     """Take the steps of the initialization, unless the training itself has begun already."""
     network = settings["network"]
-    rule, steps = initialization_of(network["initialization"]), network["initialization_steps"]
+    rule = imported("train/initializations", network["initialization"])
+    steps = network["initialization_steps"]
     if not hasattr(rule, "Fit") or keeper.load("state"):
         return
     try:

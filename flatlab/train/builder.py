@@ -1,13 +1,12 @@
 """Stacks several networks of one architecture into one chain of layers."""
 
-import importlib
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from flatlab.plan import module_of
+from flatlab.plan.registry import imported
 from flatlab.train.chain import Layer, chain, fold, function, image_format
 
 
@@ -33,7 +32,7 @@ class Builder:
 
     def __init__(self, models: Sequence[nn.Module], rules: Sequence[str]) -> None:
         self.runs, self.rules = len(models), rules
-        self._modules = [importlib.import_module(module_of("train/layers", key)) for key in rules]
+        self._modules = [imported("train/layers", key) for key in rules]
         states = [model.state_dict() for model in models]
         self.tensors: dict[str, Tensor] = {}
         self._folded: dict[str, Tensor] = {}

@@ -15,8 +15,9 @@ from torch import Tensor, nn
 
 from flatlab.losses import loss_of
 from flatlab.networks import options_of
+from flatlab.plan.registry import imported
 from flatlab.splits import Split
-from flatlab.train.optimizers import optimizer_of, tensors_of
+from flatlab.train.optimizers import tensors_of
 from flatlab.train.stacks import Group
 
 
@@ -29,7 +30,8 @@ class Loop:
 
     def __init__(self, models: list[nn.Module], split: Split, settings: Mapping[str, Any]) -> None:
         self.models, self.split, self.training = models, split, settings["training"]
-        self.optimizer, self.loss = optimizer_of(self.training), loss_of(self.training)
+        self.optimizer = imported("train/optimizers", self.training["optimizer"])
+        self.loss = loss_of(self.training)
         parameters = [list(model.parameters()) for model in models]
         self.updates = [self.optimizer.reference(each, self.training) for each in parameters]
         self.left = list(range(len(models)))

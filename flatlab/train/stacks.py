@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from flatlab.losses import loss_of
+from flatlab.plan.registry import imported
 from flatlab.splits import Split
 from flatlab.train.builder import stack
-from flatlab.train.optimizers import optimizer_of
 from flatlab.train.recorded import Recorded
 
 TRIED = 30
@@ -107,7 +107,8 @@ class Stack:
         self.split, self.training, self.runs = split, training, len(models)
         self.chain, self.tensors = stack(models, rules)
         self.loss = loss_of(training)
-        self.update = optimizer_of(training).Stacked(self.chain.parameters, training, self.runs)
+        optimizer = imported("train/optimizers", training["optimizer"])
+        self.update = optimizer.Stacked(self.chain.parameters, training, self.runs)
         on_gpu = split.device.type == "cuda"
         self.recorded = Recorded(self, split.device) if on_gpu else None
 

@@ -11,14 +11,13 @@ from flatlab.data import load
 from flatlab.losses import loss_of
 from flatlab.networks import Residual, build, options_of
 from flatlab.plan import keys_of
-from flatlab.plan.registry import literal
+from flatlab.plan.registry import imported, literal
 from flatlab.splits import Split, prepare
 from flatlab.train import train_packs
 from flatlab.train.builder import NotStackable, stack
 from flatlab.train.initializations import draw
 from flatlab.train.layers.max_pool import max_pool, max_pool_by_windows
 from flatlab.train.modes import MODES
-from flatlab.train.optimizers import optimizer_of
 from flatlab.train.recorded import Recorded
 from flatlab.train.schedules import drawn_rates, learning_rates
 from flatlab.train.stacks import Stack
@@ -388,7 +387,7 @@ def test_pooling_by_windows_is_pooling(shape, size, normal):
 @pytest.mark.parametrize("recorded", [False, True])
 def test_the_update_is_that_of_the_framework(name, momentum, decay, recorded, normal):
     training = {"optimizer": name, "momentum": momentum, "weight_decay": decay}
-    optimizer = optimizer_of(training)
+    optimizer = imported("train/optimizers", training["optimizer"])
     start = [normal(3, 2), normal(4, seed=1)]
     ours = [tensor.clone() for tensor in start]
     theirs = [tensor.clone().requires_grad_() for tensor in start]

@@ -14,10 +14,11 @@ from flatlab.metrics import MeasureError
 from flatlab.metrics._pack import measure_pack
 from flatlab.networks import Gaussian, build
 from flatlab.papers.macdonald2023._frequencies import GAUSSIAN, RELU, by_frequency
+from flatlab.plan.registry import imported
 from flatlab.splits import prepare
 from flatlab.tables.runs import collect
 from flatlab.train import TrainError, train_packs
-from flatlab.train.initializations import draw, initialization_of
+from flatlab.train.initializations import draw
 from tests.packs import DATA, GIVEN, images, settings, small
 
 NETWORK = small("mlp", "gaussian")
@@ -33,7 +34,7 @@ def points():
 def model(initialization, seed=0, inputs=1, steps=20, **options):
     made = build(small("mlp", **{"activation": "gaussian", **options}), (inputs,), 1)
     draw(made, initialization, seed)
-    if fit_of := getattr(initialization_of(initialization), "Fit", None):
+    if fit_of := getattr(imported("train/initializations", initialization), "Fit", None):
         fit = fit_of(made, steps)
         while fit.left:
             fit.step()

@@ -7,7 +7,6 @@ and `tensors()`, everything that the remaining steps depend on, by name: the fit
 resumed by these. One of them is `left`, the number of steps that remain, which is an attribute too.
 """
 
-import importlib
 from collections.abc import Callable
 from types import ModuleType
 
@@ -16,17 +15,14 @@ from torch import Tensor, nn
 
 from flatlab.networks import ZeroConv2d
 from flatlab.plan import module_of
-
-
-def initialization_of(scheme: str) -> ModuleType:
-    return importlib.import_module(module_of("train/initializations", scheme))
+from flatlab.plan.registry import imported
 
 
 def draw(model: nn.Module, scheme: str, seed: int) -> None:
     """Draw initial weights from a seed; the global generator is left as it was."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        initialization_of(scheme).draw(model)
+        imported("train/initializations", scheme).draw(model)
 
 
 def reset(model: nn.Module, weights: Callable[[Tensor], object] | None = None) -> None:

@@ -13,7 +13,6 @@ the step is recorded, so that it can change afterwards; (runs) if each run has i
 creates the tensors that torch would create in the first step, so that they can be read before it.
 """
 
-import importlib
 from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
@@ -22,11 +21,6 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from flatlab.plan import module_of
-
-
-def optimizer_of(training: Mapping[str, Any]) -> ModuleType:
-    """The module of the optimizer that a training names."""
-    return importlib.import_module(module_of("train/optimizers", training["optimizer"]))
 
 
 def tensors_of(model: nn.Module, update: Optimizer, rule: ModuleType) -> dict[str, Tensor]:
