@@ -46,7 +46,6 @@ def report(options: Namespace) -> xr.Dataset:
 
 
 def _from_file(options: Namespace) -> Found:
-    """A network of this project or of the user's own, and samples of a data set."""
     raw = _data(options.data)
     settings = {"classes": "all", "scaling": options.scaling}
     splits = prepare(raw, settings, options.outputs, torch.float32)
@@ -72,7 +71,6 @@ def _from_file(options: Namespace) -> Found:
 
 
 def _from_timm(options: Namespace) -> Found:
-    """A network of timm, and images with the transform that the network was trained with."""
     weights = options.weights_of_timm or options.weights
     network = timm.build(options.timm, pretrained=weights is None)
     if weights:
@@ -93,7 +91,6 @@ def _from_timm(options: Namespace) -> Found:
 
 
 def _data(name: str) -> xr.Dataset:
-    """A data set of this project, or images by class in a folder or an archive."""
     if Path(name).exists():
         return data.load("image-folder", name)
     if name not in keys_of("data"):

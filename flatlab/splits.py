@@ -104,7 +104,6 @@ def prepare(
 
 
 def _regression(raw: xr.Dataset, settings: Mapping[str, Any], outputs: int | None) -> list[Split]:
-    """The training and test samples of a regression: inputs and targets unchanged."""
     title, width = raw.attrs["title"], raw.sizes["target"]
     for key, value in REGRESSION.items():
         if settings.get(key, value) != value:
@@ -119,7 +118,6 @@ def _regression(raw: xr.Dataset, settings: Mapping[str, Any], outputs: int | Non
 def _classification(
     raw: xr.Dataset, settings: Mapping[str, Any], outputs: int | None
 ) -> list[Split]:
-    """The training and test samples of the chosen classes: scaled inputs and one-hot targets."""
     if settings["scaling"] == "none":
         raise DataError("data.scaling: none is for regressions; set unit or standardized")
     count, kept = len(raw.attrs["classes"]), settings["classes"]

@@ -195,7 +195,6 @@ class Curves:
         return times, values
 
     def _enough(self, values: Array, *names: str) -> Array:
-        """The rows (runs, ...) without a missing value, if there are enough."""
         chosen = values[np.isfinite(values.reshape(len(values), -1)).all(axis=1)]
         enough(len(chosen), self, f"runs with {' and '.join(dict.fromkeys(names))}")
         return chosen

@@ -59,7 +59,6 @@ def _known(folder: str) -> str:
 
 
 def _options() -> Iterator[str]:
-    """The options of each family and loss that has some, in words."""
     for folder in ("metrics", "losses"):
         for key in plan.keys_of(folder):
             if fields := options_of(folder, key).__struct_fields__:
@@ -75,7 +74,6 @@ def _count(text: str) -> int | str:
 
 
 def _option(text: str) -> tuple[str, Any]:
-    """An option from the command line; its value is YAML."""
     key, equals, value = text.partition("=")
     try:
         if equals:
@@ -107,7 +105,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Refuse options that do not go together."""
     if options.out and not options.out.name.endswith(".zarr.zip"):
         raise store.StoreError(f"{options.out}: a report is a .zarr.zip file")
     if bool(options.timm) != bool(options.images):

@@ -77,7 +77,6 @@ def _train(
     train: Any,
     force: bool = False,
 ) -> None:
-    """Train packs, those with the same data and code in one go."""
     groups = defaultdict[tuple[str, str], list[Named]](list)
     for pack in packs:
         if stage := experiment.training(pack):
@@ -102,7 +101,6 @@ def _train(
 
 
 def _carry_out(job: Any, compute: Callable[[Any], Any], force: bool = False) -> None:
-    """Save what `compute` returns for a job, unless it exists."""
     if force or not _exists(job):
         print(f"{job.rule}: {', '.join(job.output)}", file=sys.stderr)
         with jobs.task(job) as task:
@@ -141,7 +139,6 @@ def _job(
 
 
 def _exists(job: Named) -> bool:
-    """Whether the outputs exist and were made with this code and these settings."""
     for output in job.output:
         try:
             about = store.load_json(plan.record_of(output))

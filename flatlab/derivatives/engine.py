@@ -133,7 +133,6 @@ def _fitting(findings: Findings, inputs: Tensor) -> int:
 def _chunk(
     model: nn.Module, inputs: Tensor, found: Findings, adaptive: bool, total: bool, corrected: bool
 ) -> Derivatives:
-    """The derivatives on a few samples."""
     samples = len(inputs)
     inputs = inputs.detach().clone().requires_grad_()
     with recorded(found.modules, total=total, graft_inputs=True) as uses:
@@ -192,8 +191,6 @@ def _maps(
 
 
 def _joined(parts: list[Derivatives]) -> Derivatives:
-    """The batches one after the other."""
-
     def join(*records: Any) -> dict[str, Any]:
         values = {name: [vars(record)[name] for record in records] for name in vars(records[0])}
         tensors = {name: torch.cat(v) for name, v in values.items() if isinstance(v[0], Tensor)}

@@ -52,7 +52,6 @@ class ParameterSquares:
             self.adaptive += adaptive
 
     def _add_matrices(self) -> None:
-        """Count the weights of linear and convolution layers."""
         by_weight: defaultdict[int, list[Use]] = defaultdict(list)
         for use in self.out:
             if isinstance(use.module, MATRICES):
@@ -84,7 +83,6 @@ class ParameterSquares:
                 }
 
     def _add_vectors(self) -> None:
-        """Count biases, and the parameters of normalizations."""
         holders: defaultdict[nn.Parameter, list[tuple[Use, Tensor]]] = defaultdict(list)
         for use, gamma in self.out.items():
             for name, gradient in vector_gradients(use, gamma, self.samples).items():

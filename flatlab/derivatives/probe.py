@@ -119,7 +119,6 @@ def run(model: nn.Module, inputs: Tensor) -> Tensor:
 
 
 def _two(inputs: Tensor) -> Tensor:
-    """The first two samples, or a single one twice."""
     two = inputs[:2] if len(inputs) > 1 else torch.cat([inputs, inputs])
     return two.detach().clone().requires_grad_()
 

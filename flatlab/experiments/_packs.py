@@ -143,7 +143,6 @@ def _packs_of_setting(
 def _sections_of(
     source: Source, where: str, varied: Mapping[str, Any]
 ) -> tuple[Data, Network, Training]:
-    """The sections with the changes of a setting, checked."""
     if ARCHITECTURE in varied:
         check_known("networks", varied[ARCHITECTURE], f"{where}.{ARCHITECTURE}")
 

@@ -225,7 +225,6 @@ class Grid(Experiment, frozen=True, kw_only=True):
 
 
 def _size(count: int) -> str:
-    """Bytes, for people."""
     power = min(len(f"{count:,}".split(",")) - 1, 3)
     return f"{count / 1000**power:,.3g} {('B', 'kB', 'MB', 'GB')[power]}"
 

@@ -20,8 +20,6 @@ class Options(Strict, frozen=True):
 
 
 class Loss(Base):
-    """Cross-entropy of the softmax of the outputs."""
-
     def __init__(self, label_smoothing: float = 0.0) -> None:
         self.label_smoothing = label_smoothing
 

@@ -7,8 +7,6 @@ from flatlab.losses import Loss as Base
 
 
 class Loss(Base):
-    """The logistic loss."""
-
     def values(self, outputs: Tensor, targets: Tensor) -> Tensor:
         return -logsigmoid(targets * outputs).sum(-1)
 

@@ -4,7 +4,5 @@ from flatlab.losses._squared_error import SquaredError
 
 
 class Loss(SquaredError):
-    """The mean squared error."""
-
     def divisor(self, outputs: int) -> float:
         return float(outputs)

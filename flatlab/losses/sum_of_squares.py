@@ -4,8 +4,6 @@ from flatlab.losses._squared_error import SquaredError
 
 
 class Loss(SquaredError):
-    """The sum of squared errors."""
-
     summed = True
 
     def divisor(self, outputs: int) -> float:

@@ -235,7 +235,6 @@ def _ready(model: nn.Module, dtype: str | torch.dtype | None) -> nn.Module:
 def _samples(
     inputs: Tensor, targets: Tensor | None, weight: Tensor, batch_size: int | None
 ) -> Samples:
-    """The samples on the device of a weight, and in its precision."""
     if batch_size is not None and batch_size < 1:
         raise MeasureError(f"batch_size={batch_size} is not a positive number")
     if not isinstance(inputs, Tensor) or inputs.ndim < 1:

@@ -67,7 +67,6 @@ def survey(
 def _measured(
     key: str, make: Callable[[], Subject], settings: Mapping[str, Any], device: str
 ) -> dict[str, Any]:
-    """The results of one network, or the reason why there are none."""
     row = {"parameters": 0, "pixels": 0, "failure": ""}
     row |= dict.fromkeys([*KEPT, *ACCURACIES], float("nan"))
     try:
@@ -90,7 +89,6 @@ def _measured(
 
 
 def _of_grid(settings: Mapping[str, Any], files: Any) -> Iterator[Candidate]:
-    """The networks of a grid at the end of training."""
     raw = {Path(path).name: store.load_dataset(path) for path in files.data}
     weights = [store.load_weights(path) for path in files.weights]
 
@@ -122,7 +120,6 @@ def _labels(split: Split) -> Tensor:
 
 
 def _accuracy(model: nn.Module, split: Split) -> float:
-    """The accuracy on all samples, in %."""
     return 100 * split.outputs(model).argmax(1).eq(_labels(split)).double().mean().item()
 
 

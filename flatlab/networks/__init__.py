@@ -110,7 +110,6 @@ def convolutional(inputs: tuple[int, ...], outputs: int, options: Any) -> nn.Seq
 
 
 def _feature_size(layers: Mapping[str, nn.Module], inputs: tuple[int, ...]) -> int:
-    """How many numbers a stack of layers makes of one input."""
     stack = copy.deepcopy(nn.Sequential(*layers.values())).eval()
     with torch.no_grad():
         try:

@@ -118,7 +118,6 @@ def load(folder: Path, experiments: Collection[str]) -> Papers:
 
 
 def _load(path: Path, experiments: Collection[str]) -> tuple[Paper, list[Figure]]:
-    """One paper's declarations, checked."""
     where = f"papers/{path.parent.name}/figures.py"
     try:
         content = runpy.run_path(str(path))
@@ -138,7 +137,6 @@ def _load(path: Path, experiments: Collection[str]) -> tuple[Paper, list[Figure]
 def _figure(
     path: Path, where: str, paper: Paper, key: str, found: Any, experiments: Collection[str]
 ) -> Figure:
-    """One declaration, checked."""
     if not re.fullmatch(KEY, key):
         raise PlanError(f"{where}a figure's key is like fig2, figH8 or table1")
     if paper.targets and key not in paper.targets:
@@ -160,7 +158,6 @@ def _figure(
 
 
 def _checked(record: Any, where: str) -> Any:
-    """The same record, with the type of every value checked."""
     content = {name: getattr(record, name) for name in record.__struct_fields__}
     return convert(content, type(record), where)
 

@@ -34,7 +34,6 @@ def fingerprint(*roots: str) -> str:
 
 @functools.cache
 def _content(module: str) -> bytes:
-    """What a module contributes to the fingerprint of everything that uses it."""
     return f"{module}\n{_canonical(syntax(_file(module)))}\n".encode()
 
 
@@ -123,7 +122,6 @@ def _joined(parts: list[ast.expr]) -> list[ast.expr]:
 
 
 def _is_text(node: object) -> bool:
-    """Whether a node is a docstring."""
     return (
         isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Constant)

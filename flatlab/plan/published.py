@@ -48,7 +48,6 @@ def _with_verdicts(scale: str) -> list[Figure]:
 
 
 def _lacks(figure: Figure, scale: str) -> bool:
-    """Whether a table of a figure is not published."""
     place = published_at(scale)
     tables = [*map(place.table, figure.experiments), *map(place.correlations, figure.correlated)]
     return not all(path.is_file() for path in tables)

@@ -201,7 +201,6 @@ class Own(Declaration, frozen=True, kw_only=True):
 
 
 def _nameless(parts: dict[str, dict[str, str]]) -> tuple[str, str] | None:
-    """The complaint about a part that does not name its quantity."""
     for name, part in parts.items():
         if "of" not in part:
             return "parts", f"{name!r} must name the quantity it is an entry of, {{'of': ...}}"

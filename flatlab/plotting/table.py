@@ -64,7 +64,6 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
 def _column(
     ax: Any, title: str, rows: pd.DataFrame, left: float, width: float, printed: bool
 ) -> None:
-    """Our numbers, and beside them those that are printed in the paper, if any are."""
     start, end = left + 0.07 * width, left + width
     here = left + HERE * width if printed else end
     count = int(rows["networks"].max())

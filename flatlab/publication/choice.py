@@ -112,7 +112,6 @@ def choose(chosen: plan.Plan, names: Sequence[str]) -> Choice:
 
 
 def _called(name: str, built: list[plan.Figure], chosen: plan.Plan) -> list[plan.Figure]:
-    """The built figures of a paper, or the one figure with this target."""
     if found := [figure for figure in built if name in (figure.paper, figure.target)]:
         return found
     known = {name for figure in plan.figures() for name in (figure.paper, figure.target)}

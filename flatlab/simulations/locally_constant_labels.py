@@ -36,8 +36,6 @@ from flatlab.store import as_strings
 
 
 class Options(Strict, frozen=True):
-    """The settings of an experiment."""
-
     separations: Annotated[list[float], means("class separations", min_length=1)]
     batches: Annotated[
         dict[Literal["exact", "inverted", "reversed", "code"], Annotated[int, Meta(ge=1)]],

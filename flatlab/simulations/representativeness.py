@@ -37,8 +37,6 @@ Indices = NDArray[np.intp]
 
 
 class Options(Strict, frozen=True):
-    """The settings of an experiment."""
-
     separations: Annotated[list[float], means("class separations", min_length=1)]
     variants: Annotated[list[Literal["paper", "code"]], means("variants to compute", min_length=1)]
     repeats: Annotated[int, means("samples per class separation", ge=1)]

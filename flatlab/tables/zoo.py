@@ -24,7 +24,6 @@ def gather(parts: Iterable[xr.Dataset], about: Mapping[str, Any]) -> xr.Dataset:
 
 
 def _accuracy(table: xr.Dataset) -> str:
-    """How well the networks classify, from the worst to the best, in words."""
     for name, words in (("train_accuracy", "training accuracy"), ("sample_accuracy", "accuracy")):
         values = table[name].dropna("run").values
         if len(values):

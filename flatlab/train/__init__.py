@@ -122,7 +122,6 @@ def _fit(
 
 
 def _run(trainings: list[PackTraining], device: str, watch: Watch) -> None:
-    """Train all packs to the end, side by side on a GPU."""
     total = sum(t.total * len(t.settings["runs"]) for t in trainings)
     groups = [[training] for training in trainings] if device == "cpu" else [trainings]
     current: list[PackTraining] = []

@@ -171,7 +171,6 @@ class PackTraining:
         return self.loss.of_batch(losses).cpu().numpy()
 
     def _states(self) -> dict[str, np.ndarray]:
-        """The states of the networks: arrays (run, ...) by name."""
         states = [self.networks.read(run) for run in range(len(self.settings["runs"]))]
         return {name: np.stack([s[name].cpu().numpy() for s in states]) for name in states[0]}
 
