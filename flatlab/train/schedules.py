@@ -30,7 +30,7 @@ def learning_rates(
     training) that has passed.  warmup-linear: rises linearly to `lr` over the fraction `warmup` of
     the training, then falls linearly to zero.  cosine: falls from `lr` to zero as half a cosine.
     """
-    step = np.array(steps)
+    step = np.array(steps, int)
     rates = drawn_rates(training, seeds)
     if rates is None:
         rates = np.full(len(seeds), float(training["lr"]))

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from flatlab import plan, plotting
-from flatlab.plotting import heatmap, pairs, scatter, style
+from flatlab.plotting import heatmap, pairs, style
 from flatlab.plotting.quantities import FigureError
 from flatlab.tables.correlations import correlate
 
@@ -193,22 +193,6 @@ def test_a_quantity_that_a_table_does_not_have_is_one_sentence() -> None:
         FigureError, match=r"^mlp-grid has no quantity 'nmsl'; did you mean 'nmls'\?"
     ):
         framed(table(NAMES), quantities=["mls", "nmsl"])
-
-
-def test_a_line_of_least_squares_goes_through_the_points() -> None:
-    runs = table(NAMES)
-    runs["nmls"] = 2 * runs["mls"] + 1
-    settings = declared("chen2026_fig4") | {"pairs": [["mls", "nmls"]]}
-    frame = scatter.frame(settings, {"mlp-grid": runs}, {"mlp-grid": correlate(runs)})
-    for fit in (False, True):
-        fig = Figure(figsize=(4, 4), layout="constrained")
-        scatter.draw(fig, frame, settings | {"fit": fit})
-        lines = [line for line in fig.axes[0].lines if line.get_linestyle() == "-"]
-        assert len(lines) == fit
-    x, y = lines[0].get_data()
-    np.testing.assert_allclose(y, 2 * x + 1)
-    values = frame["x_value"].dropna()
-    assert (x.min(), x.max()) == pytest.approx((values.min(), values.max()))
 
 
 @pytest.mark.parametrize("kind", ["pooled", "within"])

@@ -26,7 +26,10 @@ def test_a_paper_and_a_figure_build_all_that_they_need(fresh):
 
 
 REFUSED = {
-    "figure that is not built": (["chen2026_figH9"], "chen2026_figH9 is not part of this version"),
+    "figure that is not built": (
+        ["petzka2021_fig5"],
+        "petzka2021_fig5 is not part of this version",
+    ),
     "figure that needs more": (
         ["andriushchenko2023_fig2"],
         "not part of this version; it needs ImageNet",
