@@ -109,10 +109,10 @@ def _on_all_sets(
     some = next(filter(None, sets), Measured({}))
     values = {
         name: np.stack(
-            [each.values[name] if each else np.full_like(value, np.nan) for each in sets]
+            [m.values[name] if m else np.full_like(some.values[name], np.nan) for m in sets]
         )
-        for name, value in some.values.items()
-        if "sample" not in family.QUANTITIES[name].dims
+        for name, quantity in family.QUANTITIES.items()
+        if name in some.values and "sample" not in quantity.dims
     }
     return Measured(values, some.coordinates | {"samples": list(sample_sets)})
 
