@@ -88,7 +88,9 @@ def figure_of(wildcards):
     target = f"{wildcards.paper}_{wildcards.figure}"
     known = {figure.target: figure for figure in plan.figures()}
     if target not in known:
-        raise plan.PlanError(f"unknown figure {target!r}; {plan.closest(target, known)}")
+        raise plan.PlanError(
+            f"unknown figure {target!r}; {plan.closest(target, known)}"
+        )
     return known[target]
 
 
