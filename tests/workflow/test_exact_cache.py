@@ -132,7 +132,13 @@ EDITS = {
             name.startswith("train ") and job["network"]["options"].get("activation") == "gaussian"
         ),
     ),
-    "optimizer": ("train/optimizers/adam.py", named("training", "optimizer", "adam")),
+    "optimizer": (  # which also takes the steps of the initialization `high-frequency`
+        "train/optimizers/adam.py",
+        lambda name, job: (
+            named("training", "optimizer", "adam")(name, job)
+            or named("network", "initialization", "high-frequency")(name, job)
+        ),
+    ),
     "loss": (
         "losses/cross_entropy.py",
         lambda name, job: job.get("training", {}).get("loss") == "cross-entropy",
