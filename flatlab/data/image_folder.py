@@ -17,7 +17,7 @@ from flatlab.data._folders import ARCHIVES, IMAGES, as_folder, decode, folders, 
 
 SHAPE = (3, 32, 32)
 OUTPUTS = 10
-"""A guess, from which disk use is predicted: what there is in the folder is not known then."""
+"""Guesses for the prediction of disk use, which is made before the folder is read."""
 
 TEST_EVERY = 5
 SPLITS = ("train", "test")

@@ -76,7 +76,7 @@ class Pack(Strict, frozen=True):
 def sections() -> dict[str, str]:
     """The section of each key that may vary, options included.
 
-    Their order is that of the keys in the name of a setting.
+    The keys in the name of a setting have the same order.
     """
     found: dict[str, str] = {}
     for name, kind in VARYING.items():

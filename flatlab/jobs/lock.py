@@ -30,7 +30,7 @@ class Guard:
 
     A lock is taken over when its process has ended (same host) or its heartbeat has stopped (other
     hosts). If its holder is alive, entering raises `StoreError`; a job of a cluster waits instead,
-    because nobody is there to start it again.
+    because no one is there to start it again.
     """
 
     def __init__(self, output: str | Path) -> None:

@@ -47,7 +47,7 @@ class Loss(ABC):
         return values.sum(-1) if self.summed else values.mean(-1)
 
     def share(self, part: int, whole: int) -> float:
-        """The factor of the loss of `part` samples in that of the `whole` batch they are from."""
+        """The weight of the loss of `part` samples in the loss of a batch of `whole` samples."""
         return 1.0 if self.summed else part / whole
 
 

@@ -13,7 +13,7 @@ class SquaredError(Loss):
 
     @abstractmethod
     def divisor(self, outputs: int) -> float:
-        """d, for so many outputs."""
+        """d, for a number of outputs."""
 
     def values(self, outputs: Tensor, targets: Tensor) -> Tensor:
         return (outputs - targets).square().sum(-1) / self.divisor(outputs.shape[-1])

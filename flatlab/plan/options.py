@@ -92,7 +92,7 @@ VOCABULARY: dict[str, Any] = {
 
 @functools.cache
 def options_of(folder: str, key: str) -> type[Any]:
-    """The class `Options` of a file of a registry; one without fields where there is none."""
+    """The class `Options` in the file of a key; an empty class if it has none."""
     path = path_of(folder, key)
     declared = [n for n in syntax(path).body if getattr(n, "name", "") == "Options"]
     namespace = {**VOCABULARY, "Options": type("Options", (Strict,), {"__module__": __name__})}

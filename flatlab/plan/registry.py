@@ -1,4 +1,4 @@
-"""What there is: the folders of the package are the registries, a file's stem is the key.
+"""Registries: the folders of the package, in which the stem of a file is its key.
 
 Keys have hyphens where file names have underscores: `max-pool` is `train/layers/max_pool.py`.
 Nothing is imported here: planning must not wait for torch or matplotlib.
@@ -38,7 +38,7 @@ def path_of(folder: str, key: str) -> Path:
 
 
 def check_known(folder: str, key: str, where: str) -> None:
-    """Raise `PlanError` with the closest match where a registry does not have a key."""
+    """Raise `PlanError` with the closest match if a registry does not have a key."""
     if key not in keys_of(folder):
         raise PlanError(f"{where}: unknown {key!r}; {closest(key, keys_of(folder))}")
 
@@ -56,7 +56,7 @@ def measures_samples(family: str) -> bool:
 
 
 def experiment_keys(folder: Path | None = None) -> list[str]:
-    """All experiments: the files of a folder, that of the project if none is given."""
+    """All experiments: the files of a folder, by default the project's."""
     folder = folder or PACKAGE.parent / "experiments"
     return sorted(path.stem for path in folder.glob("*.yaml"))
 
@@ -84,7 +84,7 @@ def assignments(path: Path) -> dict[str, ast.expr]:
 
 
 def literal(folder: str, key: str, name: str) -> Any:
-    """The value of a literal that the file of a key assigns; `PlanError` where there is none."""
+    """The value of a literal in the file of a key; `PlanError` if there is none."""
     path = path_of(folder, key)
     try:
         return ast.literal_eval(assignments(path)[name])
