@@ -15,7 +15,7 @@ from flatlab.plan.registry import check_known, keys_of, literal
 from flatlab.plan.schema import PlanError, Strict, plain, refuse_unknown
 
 VARYING: dict[str, type[Strict]] = {"network": Network, "data": Data, "training": Training}
-"""The sections whose keys may differ from setting to setting; each key stands in one of them."""
+"""The sections whose keys may differ from setting to setting; each key belongs to one of them."""
 NAME, ARCHITECTURE = "name", "architecture"
 """A setting has a name of its own; the `name` of its network is therefore its `architecture`."""
 ABBREVIATIONS = {"batch_size": "b", "activation": "", "initialization": "", ARCHITECTURE: ""}
@@ -26,7 +26,7 @@ class Pack(Strict, frozen=True):
 
     hyperparameters: the keys of data, network and training in which the settings of the grid
     differ.
-    dense: the steps at which weights are kept beside those of the end.  curves: those at which
+    dense: the steps at which weights are kept besides the final ones.  curves: the steps at which
     loss and accuracy are recorded.
     """
 
@@ -42,7 +42,7 @@ class Pack(Strict, frozen=True):
 
     @property
     def dense_checkpoints(self) -> int:
-        """How many they are, or a few more."""
+        """The number of dense checkpoints, or slightly more."""
         if not isinstance(self.dense, Dense):
             return 0 if self.dense == "none" else len(self.dense)
         if self.dense.every:
@@ -56,14 +56,14 @@ class Pack(Strict, frozen=True):
 
     @property
     def outputs(self) -> int | None:
-        """Number of outputs, or None where it is the data set's number of classes."""
+        """The number of outputs; None for the number of classes of the data set."""
         if isinstance(self.network.outputs, int):
             return self.network.outputs
         return None if isinstance(self.data.classes, str) else len(self.data.classes)
 
     @property
     def bytes(self) -> int:
-        """Disk that the weights of its runs take at one checkpoint, about."""
+        """The approximate size of the weights of its runs at one checkpoint."""
         size = 8 if self.training.precision == "float64" else 4
         shape, pixels = literal("data", self.data.set, "SHAPE"), self.data.pixels
         if isinstance(pixels, int):
@@ -208,7 +208,7 @@ def _product(
 
 
 def _name(name: object, where: str) -> str:
-    """What a setting is called whose values do not fit a path, such as options of a network."""
+    """The name that a setting gives itself, for values that cannot be part of a path."""
     if not isinstance(name, str) or not re.fullmatch(r"[a-z][\w.-]*", name, re.ASCII):
         raise PlanError(f"{where}.{NAME}: expected letters, digits, hyphens or _, found {name!r}")
     return name

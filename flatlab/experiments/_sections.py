@@ -79,7 +79,7 @@ class Network(Strict, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """What captions, tables and forecasts call it: mlp (width 64)."""
+        """The name in captions, tables and forecasts: mlp (width 64)."""
         differences = self.options.differences
         return f"{self.name} ({differences})" if differences else self.name
 
@@ -210,7 +210,7 @@ class Samples(Strict, frozen=True):
 
 
 class Measure(Strict, frozen=True, kw_only=True):
-    """What is measured on each checkpoint of each run; options of the families stand beside it."""
+    """The measurements on each checkpoint of each run; the options of the families are keys too."""
 
     FOLDERS: ClassVar[dict[str, str]] = {"families": "metrics"}
 

@@ -19,7 +19,7 @@ from flatlab.plan.registry import check_known, joined, keys_of, measures_samples
 from flatlab.plan.schema import PlanError, Strict, plain
 
 BUDGET_BYTES = 20 * 10**9
-"""Dense checkpoints of a grid that take more are not kept behind the measurement."""
+"""Dense checkpoints of a grid that need more space are deleted after the measurement."""
 
 SECTIONS: dict[str, type[Strict]] = {**VARYING, "checkpoints": Checkpoints, "measure": Measure}
 
@@ -67,7 +67,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
         )
 
     def with_stand_ins(self, stand_ins: Mapping[str, str]) -> "Grid":
-        """The same grid with other data sets in the place of some."""
+        """The same grid with some data sets replaced."""
 
         def changed(pack: Pack) -> Pack:
             name = stand_ins.get(pack.data.set, pack.data.set)
@@ -91,18 +91,18 @@ class Grid(Experiment, frozen=True, kw_only=True):
 
     @property
     def length(self) -> str:
-        """How long its networks are trained, in words."""
+        """The length of the training, in words."""
         return " or ".join(dict.fromkeys(p.training.length for p in self.packs.values()))
 
     def size(self, pack: str) -> int:
         return len(self.packs[pack].seeds)
 
     def data_file(self, pack: Pack) -> str:
-        """Where the data of a pack lie."""
+        """The data file of a pack."""
         return str(built_at(self.scale).data(pack.data.set))
 
     def training(self, pack: str) -> Stage:
-        """What trains a pack."""
+        """The job that trains a pack."""
         chosen: Pack = self.pack(pack)
         training = chosen.training
         steps = training.iterations or training.epochs or 0
@@ -117,7 +117,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
         )
 
     def measuring(self, pack: str, family: str) -> Stage:
-        """What measures a family on every checkpoint of a pack."""
+        """The job that measures a family on every checkpoint of a pack."""
         chosen: Pack = self.pack(pack)
         trained = self.weights(pack)
         samples = sum(each.size for each in self.measure_section.samples.values())
@@ -152,7 +152,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
         )
 
     def tabulating(self, published: Experiment) -> Stage:
-        """What joins the metric files.  published: to say what stands in for what."""
+        """The job that joins the metric files.  published: names what this grid stands in for."""
         assert isinstance(published, Grid)
         ours, theirs = (
             [" and ".join(grid.networks), " and ".join(grid.data_sets)]
@@ -200,17 +200,17 @@ class Grid(Experiment, frozen=True, kw_only=True):
 
     @property
     def bytes_at_the_end(self) -> int:
-        """Disk that the weights of the end of training take, about."""
+        """The approximate size of the final weights."""
         return sum(pack.bytes for pack in self.packs.values())
 
     @property
     def bytes_of_dense_checkpoints(self) -> int:
-        """Disk that the dense checkpoints take, about."""
+        """The approximate size of the dense checkpoints."""
         return sum(pack.bytes * pack.dense_checkpoints for pack in self.packs.values())
 
     @property
     def keeps_dense_checkpoints(self) -> bool:
-        """Whether they are within the budget; else they go when they have been measured."""
+        """Whether they are within the budget; if not, they are deleted after the measurement."""
         return self.bytes_of_dense_checkpoints <= BUDGET_BYTES
 
     @property
@@ -230,7 +230,7 @@ def _size(count: int) -> str:
 
 
 def train_settings(pack: Pack) -> dict[str, Any]:
-    """What a training job depends on, beside its code and its data."""
+    """The settings of a training job; besides its code and data, it depends on nothing else."""
     training = plain(pack.training)
     options = training.pop("options")
     return {
@@ -262,7 +262,7 @@ def train_roots(pack: Pack) -> list[str]:
 
 
 def measure_roots(pack: Pack, family: str, options: Mapping[str, Any]) -> list[str]:
-    """The modules that measure it: the family, or those joined, the architecture and the losses.
+    """The modules that measure a pack: the families, the architecture and the losses.
 
     options: those of each family, by its key.
     """

@@ -32,7 +32,7 @@ class Pretrained(Strict, frozen=True):
 
 
 class ZooFile(Strict, frozen=True):
-    """What a zoo's file says at one scale."""
+    """The content of a zoo's file at one scale."""
 
     title: Annotated[str, means("what it is")]
     name: Annotated[Key, means("what it is called at this scale: a stand-in has its own name")]
@@ -97,7 +97,7 @@ class Zoo(Experiment, frozen=True, kw_only=True):
         return [(pack, run) for pack in packs for run in pack.runs][number :: self.file.jobs]
 
     def measuring(self, pack: str, family: str) -> Stage:
-        """What measures the networks of a pack."""
+        """The job that measures the networks of a pack."""
         number = self.pack(pack)
         file = self.file
         settings = {"samples": file.samples, "seed": file.seed, FAMILY: file.adaptive}
@@ -129,7 +129,7 @@ class Zoo(Experiment, frozen=True, kw_only=True):
         return Stage(inputs=inputs, settings=settings, code=code, gpu=True, kind=self.key)
 
     def tabulating(self, published: Experiment) -> Stage:
-        """What joins the metric files.  published: the zoo of the paper."""
+        """The job that joins the metric files.  published: the zoo of the paper."""
         assert isinstance(published, Zoo)
         here, theirs = self.file.name, published.file.name
         pretrained = self.file.pretrained

@@ -96,7 +96,7 @@ class Experiment(Strict, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> dict[str, str]:
-        """What its table says of it first."""
+        """The first attributes of its table."""
         return {"experiment": self.key, "name": self.key, "scale": self.scale, "title": self.title}
 
     @property

@@ -36,7 +36,7 @@ def collect(parts: Iterable[xr.Dataset], settings: Mapping[str, Any]) -> xr.Data
 
 
 def extent(about: Mapping[str, Any], runs: int, diverged: int) -> str:
-    """How many networks of which kind the table of a grid has and how many are left out."""
+    """The number and kind of networks in a grid's table, and the number left out, in words."""
     words = (
         f"{runs} {about['network']} networks on {about['data']}, {about['length']} each; "
         f"{diverged} diverged and left out"

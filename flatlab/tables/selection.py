@@ -93,6 +93,6 @@ def hyperparameters(table: xr.Dataset) -> list[str]:
 
 
 def counts(table: xr.Dataset) -> dict[str, int]:
-    """How many runs did not diverge and how many did."""
+    """The numbers of runs that did not diverge, and that did."""
     diverged = int(table["diverged"].sum())
     return {"runs": table.sizes["run"] - diverged, "diverged": diverged}

@@ -1,4 +1,4 @@
-"""What andriushchenko2023 is, and its figures."""
+"""The paper andriushchenko2023 and its figures."""
 
 from flatlab.plan import Own, Paper
 

@@ -1,4 +1,4 @@
-"""What chen2024 is, and its figures."""
+"""The paper chen2024 and its figures."""
 
 from flatlab.papers.chen2026 import figures as chen2026
 from flatlab.plan import Pairs, Paper

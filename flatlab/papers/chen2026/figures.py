@@ -1,4 +1,4 @@
-"""What chen2026 is, and its figures, some of which are those of its preprint, chen2024."""
+"""The paper chen2026 and its figures; its preprint, chen2024, shares some of them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What macdonald2023 is, and its figures."""
+"""The paper macdonald2023 and its figures."""
 
 from collections.abc import Mapping, Sequence
 

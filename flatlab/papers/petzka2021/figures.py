@@ -1,4 +1,4 @@
-"""What petzka2021 is, and its figures."""
+"""The paper petzka2021 and its figures."""
 
 from flatlab.plan import Own, Paper
 
