@@ -141,7 +141,10 @@ def test_images_in_folders_and_archives_are_data(tmp_path, capsys):
         ([*MODEL, "--loss", "hinge"], "Known: cross-entropy, half-mse, logistic"),
         ([*MODEL, "--dtype", "float16"], "known: float64, float32"),
         ([*MODEL, "--options", "cotsly=[]"], "did you mean 'costly'"),
-        ([*MODEL, "--options", "costly=[operator]"], "unknown value 'operator'"),
+        (
+            [*MODEL, "--options", "costly=[operator]"],
+            "did you mean 'operator-norm'? Known: corrected-bound, elem",
+        ),
         ([*MODEL, "--outputs", "3"], "3 outputs cannot represent 10 classes"),
         ([*MODEL, "--run", "one"], "holds one network"),
         ([*MODEL, "--out", "report.nc"], "a report is a .zarr.zip file"),
