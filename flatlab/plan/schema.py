@@ -117,8 +117,8 @@ def _sentence(
     where = place(key) + path.removeprefix(key).replace("[...]", " (an entry)")
     allowed = {name: values for name, values, _ in describe(kind)}[key]
     if match := re.match("Invalid enum value '(.*)'", sentence):
-        known = [value for value in re.split(r" \| | or |list of ", allowed) if value]
-        return f"{where}: unknown value {match[1]!r}; {closest(match[1], known)}"
+        known = allowed.rpartition("list of ")[2] if "[" in path else allowed
+        return f"{where}: unknown value {match[1]!r}; {closest(match[1], known.split(' | '))}"
     sentence = f"{sentence[0].lower()}{sentence[1:]}, found {mapping[key]!r}"
     return f"{where}: {sentence}; allowed: {allowed}"
 
