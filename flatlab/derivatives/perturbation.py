@@ -9,11 +9,10 @@ from torch.func import functional_call
 from tqdm import tqdm
 
 from flatlab.derivatives.record import generic_squares
+from flatlab.losses import half_mse
 
-
-def half_squares(outputs: Tensor, targets: Tensor) -> Tensor:
-    """|f - y|^2 / 2 of each sample, in float64."""
-    return (outputs.double() - targets.double()).square().sum(1) / 2
+LOSS = half_mse.Loss()
+"""The loss of chen2026."""
 
 
 def loss_changes(
@@ -40,7 +39,7 @@ def loss_changes(
 
     def losses(parameters: dict[str, Tensor]) -> Tensor:
         pairs = ((functional_call(model, parameters, (x.clone(),)), y) for x, y in chunks)
-        return torch.cat([half_squares(*pair) for pair in pairs])
+        return torch.cat([LOSS.values(f.double(), y.double()) for f, y in pairs])
 
     moved = {name: torch.empty_like(p) for name, p in theta.items()}  # the only copy of weights
     changes = []

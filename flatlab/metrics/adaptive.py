@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from flatlab.derivatives.perturbation import (
+    LOSS,
     exact_gauss_newton,
-    half_squares,
     loss_changes,
     random_gauss_newton,
 )
@@ -230,7 +230,7 @@ def _of_fit(outputs: Tensor, targets: Tensor) -> dict[str, Any]:
     correct = outputs.argmax(1) == targets.argmax(1)
     accuracy = 100 * correct.double().mean().item()
     return {
-        "sample_loss": half_squares(outputs, targets).mean().item(),
+        "sample_loss": LOSS.values(outputs.double(), targets.double()).mean().item(),
         "sample_accuracy": accuracy,
     }
 
