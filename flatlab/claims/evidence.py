@@ -1,19 +1,21 @@
 """The tables that the claims of a figure are judged by, and what is read from them.
 
-What was not computed raises `NotThere`, and a claim about it is `not run` and says why. It is
-caught in `attempt` and nowhere else, as close to the missing number as an estimate: if one part of
-a claim is missing, another part may still decide it.
+What was not computed, or may not be used, raises `NotThere`, and a claim about it is `not run` and
+says why. It is caught in `attempt` and nowhere else, as close to the missing number as an estimate:
+if one part of a claim is missing, another part may still decide it.
 """
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
 import xarray as xr
 
-from flatlab.stats import Correlations, Estimate, undefined
-from flatlab.stats.bootstrap import Array
+from flatlab.claims.eligibility import NotThere, check_correlated, doubt, interpolates
+from flatlab.stats import KINDS, Correlations, Estimate, undefined
+from flatlab.stats.estimate import Array
 from flatlab.tables import selection
 
 T = TypeVar("T")
@@ -21,12 +23,9 @@ Pair = tuple[str, str]
 Setting = Mapping[str, Any]
 """Hyper-parameters and their values, {"lr": 0.1, "batch_size": 20}: a line in a figure."""
 
-FEWEST_RUNS = 2
-"""The fewest runs that have an interval."""
-
-
-class NotThere(Exception):
-    """Something that a claim is about was not computed; the message says what."""
+OWN, REDUCED, STAND_IN = EVIDENCE = ("own", "reduced", "stand-in")
+"""The kinds of evidence, the best first: the networks and data of the paper; its data, with smaller
+or fewer networks, fewer steps, or images encoded anew; others."""
 
 
 def attempt(make: Callable[[], T], otherwise: Callable[[str], T]) -> T:
@@ -47,23 +46,36 @@ def estimate(name: str, make: Callable[[], Estimate]) -> Estimate:
     return estimates([name], lambda: [make()])[0]
 
 
-def enough(count: int, of: object, what: str = "runs") -> None:
-    """Raise `NotThere` if `of` has fewer of `what` than an interval needs."""
-    if count < FEWEST_RUNS:
-        raise NotThere(f"{of} has {count} {what}, an interval needs {FEWEST_RUNS}")
-
-
 class Evidence:
-    """Tables by the keys of their experiments; `NotThere` for whatever they do not have."""
+    """Tables by the keys of their experiments; `NotThere` for whatever they do not have.
+
+    used: the experiments whose tables were asked for.
+    """
 
     def __init__(self, tables: Mapping[str, xr.Dataset]) -> None:
         self.tables = tables
+        self.used: set[str] = set()
 
     def table(self, key: str) -> xr.Dataset:
         """The table of an experiment."""
         if key not in self.tables:
             raise NotThere(f"{key} is not among the tables")
+        self.used.add(key)
         return self.tables[key]
+
+    @property
+    def kind(self) -> str:
+        """The worst kind of evidence among the tables that were used; "" if none was."""
+        kinds = [self.tables[key].attrs["evidence"] for key in self.used]
+        return max(kinds, key=EVIDENCE.index, default="")
+
+    @property
+    def differs(self) -> list[str]:
+        """What differs from the paper's experiments in the tables that were used."""
+        return [f"{key}: {what}" for key in sorted(self.used) for what in self._differs(key)]
+
+    def _differs(self, key: str) -> list[str]:
+        return list(self.tables[key].attrs["differs"])
 
     def runs(
         self, grid: str, where: Setting | None = None, seeds: Iterable[int] | None = None
@@ -80,33 +92,51 @@ class Evidence:
 
     @functools.cache  # noqa: B019 - lives as long as the verdicts of one figure
     def correlations(self, grid: str, seeds: int | None = None) -> Correlations:
-        """Correlations at the end of training, over all runs or those of the first seeds.
+        """Correlations over the networks that interpolate, at the end of training.
 
-        The square root of each quantity is a column too, root_<name>.
+        seeds: only the first ones of each setting. The square root of each quantity is a column
+        too, root_<name>.
         """
-        chosen = selection.end_of_training(self.table(grid))
+        table = self.table(grid)
+        chosen = selection.end_of_training(table)
+        chosen = chosen.sel(run=interpolates(table).sel(run=chosen["run"].values).values)
         if seeds is not None:
             chosen = selection.of_seeds(chosen, range(seeds))
+        check_correlated(table, chosen, interpolating=True)
         columns = selection.columns_of(chosen, selection.one_per_run(chosen))
         with np.errstate(invalid="ignore"):
             roots = {f"root_{name}": np.sqrt(values) for name, values in columns.items()}
-        return Correlations(columns | roots | columns, list(chosen["setting"].values))
+        settings = list(chosen["setting"].values)
+        return Correlations(columns | roots | columns, settings, chosen["train_loss"].values)
 
     def rho(self, grid: str, x: str, y: str, seeds: int | None = None) -> Estimate:
-        """Pearson's correlation over the runs of a grid at the end of training."""
+        """Pearson's correlation over the networks of a grid that interpolate, when they end."""
         return self.rhos(grid, (x, y), seeds=seeds)[0]
 
     def rhos(self, grid: str, *pairs: Pair, seeds: int | None = None) -> list[Estimate]:
-        """Correlations to be compared, over the same runs."""
+        """Correlations to be compared, over the same networks: over all of them, as in the paper.
+
+        Beside each are those within settings and adjusted for the training loss.
+        """
 
         def found() -> list[Estimate]:
-            correlations = self.correlations(grid, seeds)
+            self.table(grid)  # used, although its correlations may be known already
+            known = self.correlations(grid, seeds)
             for name in (name for pair in pairs for name in pair):
-                if name not in correlations.names:
+                if name not in known.names:
                     raise NotThere(f"{grid} has no {name}")
-            return correlations.rhos(*pairs)
+            others = {kind: known.rhos(*pairs, kind=kind) for kind in ("within", "adjusted")}
+            return [
+                replace(
+                    rho,
+                    name=f"{rho.name}; {grid}",
+                    beside={KINDS[kind]: rhos[place] for kind, rhos in others.items()},
+                    doubt=doubt(known.constant_share(*pairs[place])),
+                )
+                for place, rho in enumerate(known.rhos(*pairs))
+            ]
 
-        return estimates([f"rho({x}, {y})" for x, y in pairs], found)
+        return estimates([f"rho({x}, {y}); {grid}" for x, y in pairs], found)
 
 
 def series(grid: str, runs: xr.Dataset, name: str, samples: str = "train") -> Array:

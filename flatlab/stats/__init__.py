@@ -3,6 +3,6 @@
 numpy and scipy only.
 """
 
-from flatlab.stats.bootstrap import LEVEL, Estimate, undefined
 from flatlab.stats.correlation import KINDS, Correlations
-from flatlab.stats.verdict import Verdict, every, not_run, some, theorem, violations
+from flatlab.stats.estimate import Estimate, over_seeds, undefined
+from flatlab.stats.verdict import LEVEL, Verdict, every, not_run, some, theorem, violations

@@ -1,8 +1,9 @@
-"""Pearson correlations of all pairs of quantities: pooled, within and between settings.
+"""Pearson correlations of all pairs of quantities: pooled, within and between settings, adjusted.
 
 Five settings of twenty seeds each amount, when pooled, to little more than five points. The
 correlation within settings is of deviations from the setting's mean, the one between settings of
-the settings' means. All three, for all pairs, come from the same matrix of resamples.
+the settings' means. The adjusted one is the partial correlation given one more quantity, such as
+the training loss. All of them, for all pairs, come from the same covariances, without each unit.
 """
 
 import functools
@@ -10,144 +11,183 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from flatlab.stats.bootstrap import RESAMPLES, Array, Estimate, bca, resample, undefined
+from flatlab.stats.estimate import Array, Estimate, Strata, fisher, limits, strata_of, undefined
 
-Kind = Literal["pooled", "within", "between"]
-KINDS: tuple[Kind, ...] = ("pooled", "within", "between")
-Places = NDArray[np.intp]
+Kind = Literal["pooled", "within", "between", "adjusted"]
+KINDS: dict[Kind, str] = {
+    "pooled": "over all networks",
+    "within": "within settings",
+    "between": "between settings",
+    "adjusted": "adjusted for the training loss",
+}
+"""The kinds of correlations, and what they are called."""
 
 FEWEST = 3
 """The fewest runs that have a correlation."""
-
-BLOCK = 8
-"""Pairs that are computed at a time."""
 
 
 class Correlations:
     """Correlations over the runs of a table.
 
-    columns: quantity -> (runs).  settings: (runs), the strata.  Runs with a value that is not
-    finite are left out of every pair that uses it; `runs_used` counts the others.
+    columns: quantity -> (runs).  settings: (runs), whose seeds are the units that vary by chance.
+    adjusting: (runs), what the adjusted correlations are given.  clusters: (runs), such as the
+    families of networks: then whole clusters are the units, and settings are not fixed. Runs with
+    a value that is not finite are left out of every pair that uses it.
     """
 
     def __init__(
         self,
         columns: Mapping[str, NDArray[np.float64]],
         settings: Sequence[str],
-        resamples: int = RESAMPLES,
+        adjusting: ArrayLike | None = None,
+        clusters: Sequence[str] | None = None,
     ) -> None:
         self.names = list(columns)
         self.values = np.column_stack([np.asarray(columns[n], dtype=float) for n in self.names])
-        self.strata = np.unique(np.asarray(settings), return_inverse=True)[1].astype(np.int64)
-        self.resamples = resamples
+        self.settings = np.unique(np.asarray(settings), return_inverse=True)[1].reshape(-1)
+        self.adjusting = None if adjusting is None else np.asarray(adjusting, dtype=float)
+        self.clusters = None if clusters is None else np.asarray(clusters)
 
     def rho(self, x: str, y: str, kind: Kind = "pooled") -> Estimate:
-        """One correlation with its bootstrap."""
+        """One correlation with its interval."""
         return self.rhos((x, y), kind=kind)[0]
 
     def rhos(self, *pairs: tuple[str, str], kind: Kind = "pooled") -> list[Estimate]:
         """Correlations to be compared, over the runs that have every quantity of these pairs."""
-        used = sorted({self.names.index(name) for pair in pairs for name in pair})
-        strata, weighted = self._weighted(*used)
-        estimates = []
+        used = tuple(sorted({self.names.index(name) for pair in pairs for name in pair}))
+        found = []
+        part = self._part(*used)
         for x, y in pairs:
-            name = f"rho({x}, {y})" if kind == "pooled" else f"rho_{kind}({x}, {y})"
-            if not weighted:
-                reason = f"{name}: {len(strata)} runs have all the quantities that are compared"
-                estimates.append(undefined(name, reason))
+            name = f"rho({x}, {y})"
+            if len(part.values) < FEWEST or (kind == "adjusted" and self.adjusting is None):
+                reason = f"{name}: {len(part.values)} runs have all the quantities that are needed"
+                found.append(undefined(name, reason))
                 continue
-            a, b = (np.array([used.index(self.names.index(quantity))]) for quantity in (x, y))
-            value, resampled, jackknife = (part.rho(kind, a, b)[0] for part in weighted)
-            estimates.append(Estimate(name, float(value[0]), resampled, strata, jackknife))
-        return estimates
+            a, b = (used.index(self.names.index(quantity)) for quantity in (x, y))
+            one, many = np.split(fisher(part.matrices(kind)[:, a, b]), [1])
+            n, estimand = len(part.values), KINDS[kind]
+            found.append(
+                Estimate(
+                    *(name, float(one[0]), many, part.strata, n),
+                    on_z=True,
+                    inflated=True,
+                    estimand=estimand,
+                )
+            )
+        return found
 
     def runs_used(self, x: str, y: str) -> int:
         """How many runs have both quantities."""
-        columns = [self.names.index(x), self.names.index(y)]
-        return int(np.isfinite(self.values[:, columns]).all(axis=1).sum())
+        return len(self._part(self.names.index(x), self.names.index(y)).values)
 
-    def matrix(self, kind: Kind) -> tuple[Array, Array, Array, NDArray[np.bool_]]:
-        """Value, low, high and "percentile instead of BCa" of all pairs: (quantities, quantities).
+    def constant_share(self, x: str, y: str) -> float:
+        """The probability that, in runs drawn anew with replacement from each setting, one of two
+        quantities is the same everywhere: how much their correlation rests on a few runs.
+        """
+        part = self._part(self.names.index(x), self.names.index(y))
+        settings = part.settings if self.clusters is None else np.zeros_like(part.settings)
+        return sum(_constant(column, settings) for column in part.values.T)
+
+    def matrix(self, kind: Kind) -> tuple[Array, Array, Array]:
+        """Value, low and high of all pairs: (quantities, quantities).
 
         Quantities that are finite for all runs share one computation; pairs with any other
         quantity are computed one by one, each for the runs that have both.
         """
         count = len(self.names)
-        value, low, high = np.full((3, count, count), np.nan)
-        fallback = np.zeros((count, count), dtype=bool)
+        results = np.full((3, count, count), np.nan)
         whole = np.isfinite(self.values).all(axis=0)
         groups = [tuple(np.flatnonzero(whole).tolist())] if whole.any() else []
         groups += [(i, j) for i in range(count) for j in range(i) if not (whole[i] and whole[j])]
         for group in groups:
-            strata, weighted = self._weighted(*group)
-            if not weighted:
-                continue
-            pairs = np.stack(np.triu_indices(len(group)))
-            for start in range(0, pairs.shape[1], BLOCK):
-                a, b = pairs[:, start : start + BLOCK]
-                (one,), many, jackknife = (part.rho(kind, a, b).T for part in weighted)
-                ends = bca(one, many, jackknife, strata)
-                rows, columns = np.array(group)[a], np.array(group)[b]
-                for place in ((rows, columns), (columns, rows)):
-                    value[place], (low[place], high[place], fallback[place]) = one, ends
-        return value, low, high, fallback
+            part = self._part(*group)
+            if len(part.values) >= FEWEST and (kind != "adjusted" or self.adjusting is not None):
+                one, many = np.split(fisher(part.matrices(kind)), [1])
+                ends = limits(one[0], many, part.strata, inflated=True)
+                results[(slice(None), *np.ix_(group, group))] = np.tanh([one[0], *ends])
+        results[:, *np.diag_indices(count)] = np.where(np.isnan(results[0].diagonal()), np.nan, 1)
+        return results[0], results[1], results[2]
 
     @functools.cache  # noqa: B019 - lives as long as the correlations of one table
-    def _weighted(self, *columns: int) -> tuple[NDArray[np.int64], list["_Weighted"]]:
-        """The runs that have all of these quantities: as they are, each resample, the jackknife.
+    def _part(self, *columns: int) -> "_Part":
+        """The runs that have all of these quantities, and what they are adjusted for."""
+        needed = self.values[:, columns]
+        if self.adjusting is not None:
+            needed = np.column_stack([needed, self.adjusting])
+        rows = np.isfinite(needed).all(axis=1)
+        clusters = None if self.clusters is None else self.clusters[rows]
+        return _Part(needed[rows], len(columns), self.settings[rows], clusters)
 
-        Returns their strata and these three, which are left out if the runs are too few.
+
+class _Part:
+    """Some runs of a table: their correlations with all of them and without each unit."""
+
+    def __init__(
+        self,
+        values: Array,
+        quantities: int,
+        settings: NDArray[np.intp],
+        clusters: NDArray[np.str_] | None,
+    ) -> None:
+        self.settings, self.quantities = settings, quantities
+        self.values = values[:, :quantities]
+        self.all_values = values
+        if clusters is None:
+            self.strata, units = strata_of(settings), np.arange(len(values))
+        else:
+            units = np.unique(clusters, return_inverse=True)[1].reshape(-1)
+            self.strata = np.zeros(units.max(initial=-1) + 1, np.int64)
+        without = units[None, :] != np.arange(len(self.strata))[:, None]
+        self.weights = np.vstack([np.ones(len(values)), without])  # (1 + units, runs)
+
+    @functools.cache  # noqa: B019 - lives as long as the part
+    def matrices(self, kind: Kind) -> Array:
+        """Correlations (1 + units, quantities, quantities): first over all runs.
+
+        NaN where a variance is zero; the diagonal is 1 less rounding and means nothing.
         """
-        rows = np.isfinite(self.values[:, columns]).all(axis=1)
-        values, strata = self.values[rows][:, columns], self.strata[rows]
-        runs = len(values)
-        if runs < FEWEST:
-            return strata, []
+        pooled, between = self._covariances
+        covariance = {"within": pooled - between, "between": between}.get(kind, pooled)
+        variance = np.einsum("wqq->wq", covariance)
+        # the rounding error that remains of a constant is not a variance
+        smallest = 1e-12 * len(self.values)
+        deviation = np.sqrt(np.where(variance > smallest, variance, np.nan))
+        rho = covariance / (deviation[:, :, None] * deviation[:, None, :])
+        rho = np.clip(rho, -1, 1)
+        if kind == "adjusted":
+            given = rho[:, :, -1]
+            rest = np.sqrt(np.where(given**2 < 1 - 1e-12, 1 - given**2, np.nan))
+            rho = rho - given[:, :, None] * given[:, None, :]
+            rho = np.clip(rho / (rest[:, :, None] * rest[:, None, :]), -1, 1)
+        return rho[:, : self.quantities, : self.quantities]
+
+    @functools.cached_property
+    def _covariances(self) -> tuple[Array, Array]:
+        """Summed over runs, of all and of the settings' means: (1 + units, columns, columns)."""
+        values, weights = self.all_values, self.weights
         scale = values.std(axis=0)
         values = (values - values.mean(axis=0)) / np.where(scale > 0, scale, 1)
-        # apart: in one matrix they would be rounded differently
-        weights = (np.ones((1, runs)), resample(strata, self.resamples), 1 - np.eye(runs))
-        return strata, [_Weighted(values, strata, part) for part in weights]
+        products = values[:, :, None] * values[:, None, :]
+        count = weights.sum(axis=1)[:, None]
+        mean = weights @ values / count
+        pooled = np.tensordot(weights, products, 1)
+        pooled -= count[:, :, None] * mean[:, :, None] * mean[:, None, :]
+        between = np.zeros_like(pooled)
+        for setting in np.unique(self.settings):
+            part = weights * (self.settings == setting)
+            size = part.sum(axis=1)[:, None]
+            shift = part @ values / np.maximum(size, 1) - mean
+            between += (size * shift)[:, :, None] * shift[:, None, :]
+        return pooled, between
 
 
-class _Weighted:
-    """Correlations under many weights.
-
-    values: (runs, quantities).  strata: (runs).  weights: (w, runs), how often each run counts.
-    Arrays are (quantities or pairs, w): a block of pairs at a time stays in the processor's cache.
-    """
-
-    def __init__(self, values: Array, strata: NDArray[np.int64], weights: Array) -> None:
-        self.values, self.weights = values.T, weights.T
-        self.count = self.weights.sum(axis=0)
-        self.mean = self.values @ self.weights / self.count
-        self.shifts = []  # of each stratum: its size, and its mean less the mean of all runs
-        for stratum in np.unique(strata):
-            part = self.weights[strata == stratum]
-            size = part.sum(axis=0)
-            with np.errstate(invalid="ignore"):
-                shift = self.values[:, strata == stratum] @ part / size - self.mean
-            shift[:, size == 0] = 0
-            self.shifts.append((size, shift))
-        each = np.arange(len(self.values))
-        self.deviation: dict[Kind, Array] = {}
-        for kind in KINDS:
-            variance = self._covariance(kind, each, each)
-            # the rounding error that remains of a constant is not a variance
-            defined = np.where(variance > 1e-12 * len(variance), variance, np.nan)
-            self.deviation[kind] = np.sqrt(defined)
-
-    def rho(self, kind: Kind, a: Places, b: Places) -> Array:
-        """The correlations of the quantities a with b: (pairs, w); NaN where a variance is zero."""
-        deviation = self.deviation[kind]
-        return np.clip(self._covariance(kind, a, b) / (deviation[a] * deviation[b]), -1, 1)
-
-    def _covariance(self, kind: Kind, a: Places, b: Places) -> Array:
-        """Summed over the runs: pooled is the sum of within and between."""
-        if kind == "between":
-            return sum((size * shift[a] * shift[b] for size, shift in self.shifts), np.zeros(()))
-        around_zero = (self.values[a] * self.values[b]) @ self.weights
-        pooled = around_zero - self.count * self.mean[a] * self.mean[b]
-        return pooled if kind == "pooled" else pooled - self._covariance("between", a, b)
+def _constant(column: Array, settings: NDArray[np.intp]) -> float:
+    """The probability that runs drawn anew from each setting all have the same value."""
+    share = np.ones(len(np.unique(column)))
+    for setting in np.unique(settings):
+        drawn = column[settings == setting]
+        found = (drawn[:, None] == np.unique(column)).mean(axis=0)
+        share *= found ** len(drawn)
+    return float(share.sum())

@@ -1,33 +1,10 @@
-"""Trends: Kendall's tau-a, and statistics of means over seeds.
-
-The curve of a setting is the mean over its seeds. A resample draws as many seeds with replacement;
-few of these resamples differ (126 for five seeds), so that a statistic is computed once for each
-different resample and not 10,000 times.
-"""
-
-import functools
-from collections.abc import Callable
+"""Trends: Kendall's tau-a, correlations of curves, and differences of means."""
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.special import bdtr, bdtrc
 
-from flatlab.stats.bootstrap import RESAMPLES, Array, Estimate, resample
-
-
-def over_seeds(
-    name: str, statistic: Callable[..., Array], *columns: Array, resamples: int = RESAMPLES
-) -> Estimate:
-    """A statistic of means over the seeds of one setting, with its percentile bootstrap.
-
-    columns: (seeds, ...) each.  statistic: takes their means (w, ...), one row for each resample,
-    and returns (w). Estimates of the same seeds may be subtracted: their resamples are the same.
-    """
-    seeds = len(columns[0])
-    weights, place = _different(seeds, resamples)
-    rows = np.vstack([np.ones(seeds), weights]) / seeds
-    means = (np.tensordot(rows, column, 1) for column in columns)
-    values = np.asarray(statistic(*means), dtype=float)
-    return Estimate(name, float(values[0]), values[1:][place], np.zeros(seeds, np.int64))
+from flatlab.stats.estimate import Array, Estimate, fisher
+from flatlab.stats.verdict import Verdict
 
 
 def mean(means: Array) -> Array:
@@ -35,52 +12,62 @@ def mean(means: Array) -> Array:
     return means
 
 
-@functools.lru_cache(maxsize=32)
-def _different(seeds: int, resamples: int) -> tuple[Array, NDArray[np.intp]]:
-    """The different resamples of this number of seeds, and which of them each resample is."""
-    weights = resample(np.zeros(seeds, np.int64), resamples)
-    rows, place = np.unique(weights, axis=0, return_inverse=True)
-    return rows, place.reshape(-1)
+def difference(name: str, larger: Array, smaller: Array) -> Estimate:
+    """mean(larger) - mean(smaller): the seeds of two settings, with Welch's interval."""
+    return contrast(name, [smaller, larger], [-1, 1])
 
 
-def difference(name: str, larger: Array, smaller: Array, resamples: int = RESAMPLES) -> Estimate:
-    """mean(larger) - mean(smaller): the seeds of two settings, each resampled on its own."""
-    strata = np.repeat(np.arange(2), [len(larger), len(smaller)])
-    share = np.concatenate([larger / len(larger), -smaller / len(smaller)])
-    resampled = resample(strata, resamples) @ share
-    return Estimate(name, float(larger.mean() - smaller.mean()), resampled, strata)
+def contrast(name: str, groups: list[Array], weights: list[float]) -> Estimate:
+    """A weighted sum of the means of settings, (seeds) each, with the interval of Welch."""
+    strata = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
+    parts = [weight * group.mean() for weight, group in zip(weights, groups, strict=True)]
+    left_out = [
+        sum(parts) - part + weight * (group.sum() - group) / max(len(group) - 1, 1)
+        for part, weight, group in zip(parts, weights, groups, strict=True)
+    ]
+    return Estimate(name, float(sum(parts)), np.concatenate(left_out), strata, len(strata))
 
 
-def median(name: str, values: Array) -> Estimate:
-    """The median over runs (runs), with its percentile bootstrap."""
-    runs = len(values)
-    drawn = np.random.default_rng(0).integers(runs, size=(RESAMPLES, runs))
-    many = np.median(values[drawn], axis=1)
-    return Estimate(name, float(np.median(values)), many, np.zeros(runs, np.int64))
+def rise(name: str, groups: list[Array]) -> Estimate:
+    """How much larger the mean of a later setting is than that of an earlier one, over all pairs.
 
-
-def tau(
-    name: str, x: Array, y: Array, strata: NDArray[np.int64], resamples: int = RESAMPLES
-) -> Estimate:
-    """Kendall's tau-a over runs, mean over pairs of sign(x_j - x_i) sign(y_j - y_i), with BCa.
-
-    Pairs with a tie count zero. x, y, strata: (runs).
+    groups: (seeds) each, in order. Like Kendall's tau it depends on the order of the settings
+    alone; unlike tau it varies smoothly with the values, so that it has an interval.
     """
-    agree = np.sign(x[:, None] - x) * np.sign(y[:, None] - y)
+    n = len(groups)
+    return contrast(name, groups, [2 * (2 * i - n + 1) / (n * (n - 1)) for i in range(n)])
 
-    def of(weights: Array) -> Array:
-        drawn = weights.sum(axis=1)
-        return np.einsum("wi,wi->w", weights @ agree, weights) / (drawn * (drawn - 1))
 
-    value = of(np.ones((1, len(x))))[0]
-    many, jackknife = of(resample(strata, resamples)), of(1 - np.eye(len(x)))
-    return Estimate(name, float(value), many, strata, jackknife)
+def median_below(name: str, values: Array, limit: float) -> Verdict:
+    """The claim that the median over networks (n) is below a number: the sign test.
+
+    The interval is that of the order statistics.
+    """
+    ordered, n = np.sort(values), len(values)
+    below = int((values < limit).sum())
+    rank = int(np.flatnonzero(bdtr(np.arange(n), n, 0.5) > 0.025)[0])
+    ends = {"low": float(ordered[rank]), "high": float(ordered[n - 1 - rank])}
+    entry = {"quantity": name, "value": float(np.median(values)), **ends, "n": n}
+    holds = float(bdtrc(below - 1, n, 0.5)) if below else 1.0
+    return Verdict.tested(holds, float(bdtr(below, n, 0.5)), [{**entry, "claim": f"< {limit:g}"}])
+
+
+def tau(name: str, x: Array, y: Array) -> Estimate:
+    """Kendall's tau-a over runs, mean over pairs of sign(x_j - x_i) sign(y_j - y_i): on Fisher's z.
+
+    Pairs with a tie count zero. x, y: (runs).
+    """
+    n = len(x)
+    agree = (np.sign(x[:, None] - x) * np.sign(y[:, None] - y)).sum(axis=1)
+    whole, without = agree.sum() / (n * (n - 1)), (agree.sum() - 2 * agree) / ((n - 1) * (n - 2))
+    z = fisher(whole, n * (n - 1) / 2), fisher(without, (n - 1) * (n - 2) / 2)
+    return Estimate(name, float(z[0]), z[1], np.zeros(n, np.int64), n, on_z=True, inflated=True)
 
 
 def tau_in_order(curves: Array) -> Array:
     """Kendall's tau-a between position and value, of each row of (w, n). Ties count zero.
 
-    scipy has tau-b and tau-c of one curve; this is tau-a of all resamples at once.
+    scipy has tau-b and tau-c of one curve; this is tau-a of all rows at once.
     """
     n = curves.shape[1]
     lags = (np.sign(curves[:, lag:] - curves[:, :-lag]).sum(axis=1) for lag in range(1, n))

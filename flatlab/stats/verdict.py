@@ -1,12 +1,13 @@
 """Verdicts: what the numbers say about a claim.
 
-A claim `holds` if the interval lies wholly on the claimed side, `fails` if it lies wholly on the
-other side, and is `undecided` otherwise; it is `not run` if what it is about was not computed.
-Verdicts combine with & (all of them), | (at least one) and ~ (not).
+A comparison `holds` if its 95 % interval lies wholly on the claimed side, `fails` if it lies wholly
+on the other side, and is `undecided` otherwise; it is `not run` if what it is about was not
+computed. It carries the one-sided p-values of both sides. Verdicts combine with & (all of them), |
+(at least one) and ~ (not). That all of several hold has the largest of their p-values; that at
+least one of k does not has the smallest, times k (Bonferroni), so that a claim of many parts is not
+decided by the luckiest of them.
 """
 
-import functools
-import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -15,7 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 Outcome = Literal["holds", "fails", "undecided", "not run"]
-OPPOSITE: dict[Outcome, Outcome] = {"holds": "fails", "fails": "holds"}
+
+LEVEL = 0.95
+TAIL = (1 - LEVEL) / 2
 
 TOLERANCE = 1e-6
 """Relative rounding error that an inequality allows for."""
@@ -27,43 +30,76 @@ class Verdict:
 
     An entry of the evidence has quantity, claim and n, the number of runs used. A comparison also
     has value, low and high; an inequality for all values has violations and of (how many values).
+    holds, fails: one-sided p-values; None where nothing was tested, but for rounding.
     """
 
     outcome: Outcome
     reason: str = ""
     evidence: list[dict[str, Any]] = field(default_factory=list)
+    holds: float | None = None
+    fails: float | None = None
+
+    @classmethod
+    def tested(cls, holds: float, fails: float, evidence: list[dict[str, Any]]) -> "Verdict":
+        """The verdict that two p-values give."""
+        return cls(_outcome(holds, fails), "", evidence, holds, fails)
+
+    @property
+    def p(self) -> float | None:
+        """The two-sided p-value of the claim; None where nothing was tested."""
+        if self.holds is None or self.fails is None or self.outcome == "not run":
+            return None
+        return min(1.0, 2 * min(self.holds, self.fails))
 
     def __and__(self, other: "Verdict") -> "Verdict":
-        return self._join(other, decisive="fails", neutral="holds")
+        return every([self, other])
 
     def __or__(self, other: "Verdict") -> "Verdict":
-        return self._join(other, decisive="holds", neutral="fails")
+        return some([self, other])
 
     def __invert__(self) -> "Verdict":
-        return replace(self, outcome=OPPOSITE.get(self.outcome, self.outcome))
+        opposite: dict[Outcome, Outcome] = {"holds": "fails", "fails": "holds"}
+        outcome = opposite.get(self.outcome, self.outcome)
+        return replace(self, outcome=outcome, holds=self.fails, fails=self.holds)
 
     def reporting(self, *entries: dict[str, Any]) -> "Verdict":
         """The same verdict, with numbers that did not contribute to it."""
         said = [{**entry, "claim": "reported, not judged"} for entry in entries]
         return replace(self, evidence=self.evidence + said)
 
-    def _join(self, other: "Verdict", decisive: Outcome, neutral: Outcome) -> "Verdict":
-        both: set[Outcome] = {self.outcome, other.outcome}
-        undecided: Outcome = "not run" if "not run" in both else "undecided"
-        outcome = decisive if decisive in both else neutral if both == {neutral} else undecided
-        reasons = dict.fromkeys(f"{self.reason}; {other.reason}".split("; "))  # each once
-        reason = "; ".join(filter(None, reasons))
-        return Verdict(outcome, reason, self.evidence + other.evidence)
-
 
 def every(verdicts: Iterable[Verdict]) -> Verdict:
     """The verdict that all of these hold."""
-    return functools.reduce(operator.and_, verdicts)
+    parts = list(verdicts)
+    known = [part for part in parts if part.outcome != "not run"]
+    whole = len(known) == len(parts)
+    evidence = [entry for part in parts for entry in part.evidence]
+    reason = "; ".join(dict.fromkeys(part.reason for part in parts if part.reason))
+    ps = [_p_values(part) for part in known] or [(1.0, 1.0)]
+    holds = max(p for p, _ in ps) if whole else 1.0
+    fails = min(1.0, len(ps) * min(p for _, p in ps))
+    outcome = _outcome(holds, fails)
+    if outcome == "undecided" and not whole:
+        return Verdict("not run", reason, evidence)
+    if all(part.holds is None for part in known):
+        return Verdict(outcome, reason, evidence)
+    return Verdict(outcome, reason, evidence, holds, fails)
 
 
 def some(verdicts: Iterable[Verdict]) -> Verdict:
     """The verdict that at least one of these holds."""
-    return functools.reduce(operator.or_, verdicts)
+    return ~every(~verdict for verdict in verdicts)
+
+
+def _outcome(holds: float, fails: float) -> Outcome:
+    return "holds" if holds <= TAIL else "fails" if fails <= TAIL else "undecided"
+
+
+def _p_values(verdict: Verdict) -> tuple[float, float]:
+    """Its p-values; those of an inequality that was checked, not tested, are 0 and 1."""
+    if verdict.holds is not None and verdict.fails is not None:
+        return verdict.holds, verdict.fails
+    return float(verdict.outcome != "holds"), float(verdict.outcome != "fails")
 
 
 def theorem(name: str, smaller: ArrayLike, larger: ArrayLike) -> Verdict:

@@ -1,0 +1,210 @@
+"""Estimates with intervals: the jackknife, stratified by setting, with Student's t.
+
+Left out are the units that vary by chance: seeds of a setting, or whole clusters of networks. The
+settings themselves are fixed. With values t_i of a statistic without unit i, the variance is
+
+    sum over strata of f sum_i (t_i - mean of the stratum)^2,    f = (n - 1) / n,
+
+and the degrees of freedom are those of Welch and Satterthwaite over the strata. The interval of a
+mean is therefore Student's, that of a difference of two means Welch's. Correlations are computed
+on Fisher's z = artanh, and f is 1, as in the jackknife HC3 of MacKinnon and White (1985), because
+with five seeds the standard deviations that a correlation divides by are estimates as well.
+`benchmarks/coverage.py` simulates how often these intervals cover, and how wide they are.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from math import isfinite
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import stdtr, stdtrit
+
+from flatlab.stats.verdict import TAIL, Verdict
+
+Array = NDArray[np.float64]
+Strata = NDArray[np.int64]
+
+
+def strata_of(labels: ArrayLike) -> Strata:
+    """Strata by number, from a label per unit: (units).
+
+    Labels that only one unit has form a stratum together, since the variance in a stratum of one is
+    not known; a single such unit joins the smallest other stratum.
+    """
+    _, strata, sizes = np.unique(np.asarray(labels), return_inverse=True, return_counts=True)
+    single = sizes[strata] == 1
+    if single.sum() == 1 and len(sizes) > 1:
+        sizes = np.where(sizes == 1, sizes.max() + 1, sizes)
+        strata = np.where(single, sizes.argmin(), strata)
+    elif single.any():
+        strata = np.where(single, len(sizes), strata)
+    return strata.astype(np.int64).reshape(-1)
+
+
+def spread(left_out: Array, strata: Strata, inflated: bool) -> tuple[Array, Array]:
+    """Standard errors and degrees of freedom (...), from the values without each unit (units, ...).
+
+    inflated: whether f is 1, for correlations.  NaN for a stratum of one unit.
+    """
+    total, squares = np.zeros((2, *left_out.shape[1:]))
+    for stratum in np.unique(strata):
+        part = left_out[strata == stratum]
+        n = len(part)
+        with np.errstate(invalid="ignore"):  # of a correlation of 1, which is infinite on z
+            variance = ((part - part.mean(axis=0)) ** 2).sum(axis=0)
+        if n == 1:
+            variance = np.full_like(variance, np.nan)
+        elif not inflated:
+            variance *= (n - 1) / n
+        total += variance
+        squares += variance**2 / max(n - 1, 1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        freedom = np.where(total > 0, total**2 / squares, np.inf)
+    return np.sqrt(total), freedom
+
+
+def limits(point: Array, left_out: Array, strata: Strata, inflated: bool) -> tuple[Array, Array]:
+    """The ends of the 95 % intervals of many statistics: (...), left_out (units, ...)."""
+    error, freedom = spread(left_out, strata, inflated)
+    half = stdtrit(freedom, 1 - TAIL) * error
+    return point - half, point + half
+
+
+def fisher(correlation: ArrayLike, pairs: float = np.inf) -> Array:
+    """Fisher's z of correlations.
+
+    pairs: of Kendall's tau, the number of pairs it is the mean of: tau is shrunk by one pair that
+    counts zero, so that perfect order has a finite z.
+    """
+    values = np.asarray(correlation, dtype=float)
+    with np.errstate(divide="ignore"):
+        return np.arctanh(values if np.isinf(pairs) else values * pairs / (pairs + 1))
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """A number with its interval, and what is needed to compare it with others of the same units.
+
+    name: as in a claim, "rho(mls, nmls)".  point: the number, Fisher's z of it if `on_z`.
+    left_out: (units), `point` without each unit.  strata: (units).  n: the number of networks, or
+    of whatever else is counted.  inflated: see above.  estimand: which of several numbers called
+    `name` it is; beside: the others, by their estimands.  reason: why there is no number.  doubt:
+    why no verdict may rest on it.
+    """
+
+    name: str
+    point: float
+    left_out: Array
+    strata: Strata
+    n: int
+    on_z: bool = False
+    inflated: bool = False
+    estimand: str = ""
+    beside: Mapping[str, "Estimate"] = field(default_factory=dict)
+    reason: str = ""
+    doubt: str = ""
+
+    @property
+    def value(self) -> float:
+        """The number itself."""
+        return float(np.tanh(self.point)) if self.on_z else self.point
+
+    def interval(self) -> tuple[float, float]:
+        """The ends of the 95 % interval; NaN if it is not defined."""
+        ends = limits(np.array(self.point), self.left_out, self.strata, self.inflated)
+        low, high = np.tanh(ends) if self.on_z else ends
+        return float(low), float(high)
+
+    def __neg__(self) -> "Estimate":
+        beside = {kind: -other for kind, other in self.beside.items()}
+        changes = {"point": -self.point, "left_out": -self.left_out, "beside": beside}
+        return replace(self, name=f"-{self.name}", **changes)
+
+    def __sub__(self, other: "Estimate") -> "Estimate":
+        """The difference of estimates of the same units; of correlations, that of Fisher's z."""
+        z, plus = "z " if self.on_z else "", other.name.startswith("-")
+        name = f"{z}{self.name} {'+' if plus else '-'} {z}{other.name[plus:]}"
+        if self.reason or other.reason:
+            return undefined(name, self.reason or other.reason)
+        if len(self.strata) != len(other.strata) or self.on_z != other.on_z:
+            raise ValueError(f"{name}: these are not estimates of the same kind and units")
+        shared = [kind for kind in self.beside if kind in other.beside]
+        return replace(
+            self,
+            name=name,
+            point=self.point - other.point,
+            left_out=self.left_out - other.left_out,
+            on_z=False,
+            beside={kind: self.beside[kind] - other.beside[kind] for kind in shared},
+            doubt=self.doubt or other.doubt,
+        )
+
+    def __gt__(self, other: "Estimate | float") -> Verdict:
+        """The claim that this exceeds another estimate or a number."""
+        return self._compared_with(other, greater=True)
+
+    def __lt__(self, other: "Estimate | float") -> Verdict:
+        """The claim that this is below another estimate or a number."""
+        return self._compared_with(other, greater=False)
+
+    def within(self, limit: float) -> Verdict:
+        """The claim that its absolute value is below a number."""
+        return (self < limit) & (self > -limit)
+
+    def _compared_with(self, other: "Estimate | float", greater: bool) -> Verdict:
+        if isinstance(other, Estimate):
+            return (self - other)._compared_with(0.0, greater)
+        entry = {**self.report(), "claim": f"{'>' if greater else '<'} {other:g}"}
+        if not (isfinite(self.point) and isfinite(entry["low"]) and isfinite(entry["high"])):
+            reason = self.reason or f"{self.name} is not defined for these runs"
+            return Verdict("not run", reason, [entry])
+        if self.doubt:
+            return Verdict("undecided", self.doubt, [entry])
+        above = self._probability_above(float(fisher(other)) if self.on_z else other)
+        holds, fails = (above, 1 - above) if greater else (1 - above, above)
+        return Verdict.tested(holds, fails, [entry])
+
+    def _probability_above(self, limit: float) -> float:
+        """The one-sided p-value of the claim that the number is above a limit."""
+        error, freedom = spread(self.left_out, self.strata, self.inflated)
+        distance = limit - self.point
+        if error == 0:
+            return 0.5 + 0.5 * float(np.sign(distance))
+        return float(stdtr(freedom, distance / error))
+
+    def report(self) -> dict[str, Any]:
+        """The number, its interval and how many runs it is of, as an entry of the evidence."""
+        low, high = self.interval()
+        entry: dict[str, Any] = {"quantity": self.name, "value": self.value}
+        entry |= {"low": low, "high": high, "n": self.n}
+        if self.estimand:
+            entry["estimand"] = self.estimand
+        if self.beside:
+            others = {kind: other.report() for kind, other in self.beside.items()}
+            kept = ("value", "low", "high", "n")
+            entry["beside"] = {k: {name: e[name] for name in kept} for k, e in others.items()}
+        return entry
+
+
+def over_seeds(
+    name: str, statistic: Callable[..., ArrayLike], *columns: Array, on_z: bool = False
+) -> Estimate:
+    """A statistic of means over the seeds of one setting.
+
+    columns: (seeds, ...) each.  statistic: takes their means (w, ...), one row for all seeds and one
+    without each of them, and returns (w).  on_z: what it returns is Fisher's z. Estimates of the
+    same seeds may be subtracted.
+    """
+    seeds = len(columns[0])
+    keep = np.vstack([np.ones(seeds), 1 - np.eye(seeds)])
+    rows = keep / keep.sum(axis=1, keepdims=True)
+    values = np.asarray(statistic(*(np.tensordot(rows, column, 1) for column in columns)), float)
+    strata = np.zeros(seeds, np.int64)
+    return Estimate(name, float(values[0]), values[1:], strata, seeds, on_z=on_z)
+
+
+def undefined(name: str, reason: str) -> Estimate:
+    """An estimate without a number: every claim about it is `not run` for this reason."""
+    return Estimate(name, np.nan, np.full(1, np.nan), np.zeros(1, np.int64), 0, reason=reason)
