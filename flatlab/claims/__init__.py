@@ -6,7 +6,7 @@ This folder holds what any paper can use. The claims of a paper are in its own f
 
 import importlib
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Literal
 
@@ -27,7 +27,7 @@ class Claim:
     text: the predicate, in words.  quote: what the paper says, its own words, shortened; source:
     where.  predicate: the judge of `Evidence` and, if there is one, of a threshold.  threshold: a
     number in the predicate that is ours; the verdicts at half and at twice of it are reported.
-    nature: `finding`; `theorem`, which can fail by rounding alone; `check` of the code or the set-up.
+    nature: `finding`; `theorem`, which can fail by rounding alone; `check` of code or set-up.
     repeats: the claim of another figure that says the same of the same networks.  admits: the kinds
     of evidence that can decide it; on others it is `not run`, with its numbers reported.
     """
@@ -49,7 +49,7 @@ class Claim:
         given = () if threshold is None else (threshold,)
         verdict = attempt(lambda: self.predicate(evidence, *given), not_run)
         kind = evidence.kind
-        if verdict.outcome == "not run" or kind in self.admits:
+        if not kind or kind in self.admits:
             return verdict
         reason = f"the evidence is {kind}, and this claim admits {' and '.join(self.admits)} alone"
         return not_run(reason).reporting(*verdict.evidence)
@@ -80,22 +80,13 @@ Claims = dict[str, Claim]
 
 
 def states(text: str, source: str, **about: Any) -> Callable[[Judge], Claim]:
-    """The decorator that makes a claim of the predicate below it.  about: `Claim`'s other fields."""
+    """The decorator that makes a claim of the predicate below it.  about: other fields of it."""
     return lambda predicate: Claim(text, source, predicate, **about)
 
 
 def numbered(*claims: Claim, ending: str = "") -> Claims:
     """Claims by the keys c1, c2, ..., each with the ending of its variant."""
     return {f"c{number}{ending}": claim for number, claim in enumerate(claims, start=1)}
-
-
-def repeating(figure: str, claims: Claims, *keys: str) -> Claims:
-    """The same claims, those of `keys` (all, if none is named) as repetitions of a figure's."""
-    said = keys or tuple(claims)
-    return {
-        key: replace(claim, repeats=f"{figure}/{key}") if key in said else claim
-        for key, claim in claims.items()
-    }
 
 
 def verify(target: str, tables: Mapping[str, xr.Dataset]) -> dict[str, Any]:

@@ -86,16 +86,22 @@ class Curves:
         """Why there are not more."""
         return missing(self.evidence.table(self.grid), interpolating=True)
 
+    def from_the_start(self, values: Array) -> Array:
+        """Those of the values (runs, checkpoints) that are at iteration 0: (runs)."""
+        if self.runs["checkpoint"].values[0] != 0:
+            raise NotThere(f"{self.grid} has no checkpoint at iteration 0")
+        return values[:, 0]
+
     def trend(self, name: str, window: Window, samples: str = "train") -> Estimate:
         """Kendall's tau-a between iteration and the curve."""
 
         def of_runs() -> Array:
-            curves = self._seen([name], window, samples)
+            curves = self.seen([name], window, samples)
             counts = [values.shape[1] * (values.shape[1] - 1) / 2 for _, values in curves]
             taus = (float(tau_in_order(values)[0]) for _, values in curves)
             return np.array([float(fisher(t, n)) for t, n in zip(taus, counts, strict=True)])
 
-        return self._mean(f"trend({_on(name, samples)}, {window})", of_runs, on_z=True)
+        return self.over_runs(f"trend({_on(name, samples)}, {window})", of_runs, on_z=True)
 
     def rhos(self, *pairs: Pair, window: Window, samples: str = "train") -> list[Estimate]:
         """Pearson's correlations over checkpoints of pairs of curves, at the same checkpoints."""
@@ -103,11 +109,11 @@ class Curves:
 
         def of_runs(a: str, b: str) -> Array:
             places = [names.index(a)], [names.index(b)]
-            curves = self._seen(names, window, samples)
+            curves = self.seen(names, window, samples)
             return fisher([pearson(*(values[p] for p in places))[0] for _, values in curves])
 
         return [
-            self._mean(
+            self.over_runs(
                 f"rho_t({_on(a, samples)}, {_on(b, samples)}, {window})",
                 functools.partial(of_runs, a, b),
                 on_z=True,
@@ -121,24 +127,32 @@ class Curves:
 
         def of_runs() -> Array:
             first, last = (
-                np.array([np.polyfit(t, v[0], 1)[0] for t, v in self._seen([name], half, "train")])
+                np.array([np.polyfit(t, v[0], 1)[0] for t, v in self.seen([name], half, "train")])
                 for half in halves
             )
             return np.abs(last) - np.abs(first)
 
         label = " - ".join(f"|slope({name}, {half})|" for half in reversed(halves))
-        return self._mean(label, of_runs)
+        return self.over_runs(label, of_runs)
+
+    def change_in_last_half(self, name: str) -> Estimate:
+        """The relative change of a quantity over the last half of I."""
+
+        def of_runs() -> Array:
+            curves = self.seen([name], "last half of I", "train")
+            return np.array([values[0, -1] / values[0, 0] - 1 for _, values in curves])
+
+        return self.over_runs(f"relative change of {name} over the last half of I", of_runs)
 
     def since_the_start(self, name: str) -> Estimate:
         """A quantity at the beginning of I less the same at iteration 0."""
 
         def of_runs() -> Array:
-            if self.runs["checkpoint"].values[0] != 0:
-                raise NotThere(f"{self.grid} has no checkpoint at iteration 0")
             values, (runs, begins) = self.values(name), self._interpolating()
-            return self._enough(values[runs, begins[runs]] - values[runs, 0], name)
+            change = values[np.arange(len(values)), begins] - self.from_the_start(values)
+            return self._enough(change[runs], name)
 
-        return self._mean(f"{name} at the start of I - at 0", of_runs)
+        return self.over_runs(f"{name} at the start of I - at 0", of_runs)
 
     def excess(self, name: str, samples: str, over: str) -> Estimate:
         """Mean over I of a quantity on some samples less that on others."""
@@ -151,7 +165,7 @@ class Curves:
             return self._enough(np.mean(more[runs], axis=1, where=inside[runs]), name)
 
         label = f"{_on(name, samples)} - {_on(name, over)}, mean over I"
-        return self._mean(label, of_runs)
+        return self.over_runs(label, of_runs)
 
     def since(self, iteration: int, name: str, relative: bool = False) -> Estimate:
         """Change of a quantity from an iteration to the end, mean over the runs."""
@@ -167,13 +181,15 @@ class Curves:
             return now / then - 1 if relative else now - then
 
         label = f"{'relative ' if relative else ''}change of {name} since iteration {iteration:,}"
-        return self._mean(label, of_runs)
+        return self.over_runs(label, of_runs)
 
     def mean_of_ends(self, what: str, of: Callable[..., Array], *names: str) -> Estimate:
         """Mean over seeds of a function of quantities at the end of training: (runs) each."""
-        return self._mean(f"{what} at the end", lambda: of(*self.ends(*names, interpolating=False)))
+        return self.over_runs(
+            f"{what} at the end", lambda: of(*self.ends(*names, interpolating=False))
+        )
 
-    def _mean(self, what: str, of_runs: Callable[[], Array], on_z: bool = False) -> Estimate:
+    def over_runs(self, what: str, of_runs: Callable[[], Array], on_z: bool = False) -> Estimate:
         """The mean over runs of a number that each has; on_z: of Fisher's z, shown as itself."""
         name = f"{what}; {self}"
         return estimate(name, lambda: over_seeds(name, mean, of_runs(), on_z=on_z))
@@ -185,7 +201,7 @@ class Curves:
         enough(runs.sum(), self, "networks that interpolate", self._why)
         return runs, below.argmax(axis=1)
 
-    def _seen(
+    def seen(
         self, names: list[str], window: Window, samples: str
     ) -> list[tuple[NDArray[np.int64], Array]]:
         """Of each run, iterations and values (quantities, checkpoints), none of them missing."""

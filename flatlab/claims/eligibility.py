@@ -25,7 +25,7 @@ DRAWN = ("lr",)
 
 
 class NotThere(Exception):
-    """Something that a claim is about was not computed, or is not eligible; the message says why."""
+    """What a claim is about was not computed, or is not eligible; the message says why."""
 
 
 def enough(count: int, of: object, what: str = "networks", because: str = "") -> None:
@@ -60,21 +60,20 @@ def combinations_of(chosen: xr.Dataset) -> set[tuple[object, ...]]:
 
 def missing(table: xr.Dataset, interpolating: bool = False) -> str:
     """Why networks of an experiment are not among those of its table that are used, in words."""
-    total = table.sizes["run"] + table.attrs.get("left_out", 0)
-    counts = {
-        "not trained": table.attrs.get("left_out", 0),
-        "left out because they diverged": int(table["diverged"].sum()),
-    }
+    left_out, diverged = table.attrs.get("left_out", 0), table["diverged"].values
+    counts = {"are not trained": left_out, "diverged": int(diverged.sum())}
     if interpolating:
-        counts["not interpolating"] = int((~interpolates(table) & ~table["diverged"]).sum())
-    return ", ".join(f"{n} of {total} networks are {what}" for what, n in counts.items() if n)
+        counts["do not interpolate"] = int((~interpolates(table).values & ~diverged).sum())
+    found = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+    return f"of {table.sizes['run'] + left_out} networks {found}" if found else ""
 
 
 def interpolates(table: xr.Dataset) -> xr.DataArray:
     """Whether the training loss of each run is below 1e-2 when it is last measured: (run)."""
     loss = table["train_loss"]
     if "checkpoint" in loss.dims:
-        loss = loss.ffill("checkpoint").isel(checkpoint=-1)
+        last = loss["checkpoint"].where(loss.notnull()).max("checkpoint")
+        loss = loss.where(loss["checkpoint"] == last).max("checkpoint")
     return (loss < INTERPOLATES).reset_coords(drop=True)
 
 

@@ -15,10 +15,12 @@ import xarray as xr
 
 from flatlab.claims.eligibility import NotThere, check_correlated, doubt, interpolates
 from flatlab.stats import KINDS, Correlations, Estimate, undefined
+from flatlab.stats.correlation import Kind
 from flatlab.stats.estimate import Array
 from flatlab.tables import selection
 
 T = TypeVar("T")
+BESIDE: tuple[Kind, ...] = ("within", "adjusted")
 Pair = tuple[str, str]
 Setting = Mapping[str, Any]
 """Hyper-parameters and their values, {"lr": 0.1, "batch_size": 20}: a line in a figure."""
@@ -125,12 +127,12 @@ class Evidence:
             for name in (name for pair in pairs for name in pair):
                 if name not in known.names:
                     raise NotThere(f"{grid} has no {name}")
-            others = {kind: known.rhos(*pairs, kind=kind) for kind in ("within", "adjusted")}
+            others = {KINDS[kind]: known.rhos(*pairs, kind=kind) for kind in BESIDE}
             return [
                 replace(
                     rho,
                     name=f"{rho.name}; {grid}",
-                    beside={KINDS[kind]: rhos[place] for kind, rhos in others.items()},
+                    beside={kind: rhos[place] for kind, rhos in others.items()},
                     doubt=doubt(known.constant_share(*pairs[place])),
                 )
                 for place, rho in enumerate(known.rhos(*pairs))

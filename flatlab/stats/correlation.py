@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flatlab.stats.estimate import Array, Estimate, Strata, fisher, limits, strata_of, undefined
+from flatlab.stats.estimate import Array, Estimate, fisher, limits, strata_of, undefined
 
 Kind = Literal["pooled", "within", "between", "adjusted"]
 KINDS: dict[Kind, str] = {
@@ -106,8 +106,10 @@ class Correlations:
             if len(part.values) >= FEWEST and (kind != "adjusted" or self.adjusting is not None):
                 one, many = np.split(fisher(part.matrices(kind)), [1])
                 ends = limits(one[0], many, part.strata, inflated=True)
-                results[(slice(None), *np.ix_(group, group))] = np.tanh([one[0], *ends])
-        results[:, *np.diag_indices(count)] = np.where(np.isnan(results[0].diagonal()), np.nan, 1)
+                for result, values in zip(results, (one[0], *ends), strict=True):
+                    result[np.ix_(group, group)] = np.tanh(values)
+        for result in results:
+            np.fill_diagonal(result, np.where(np.isnan(results[0].diagonal()), np.nan, 1))
         return results[0], results[1], results[2]
 
     @functools.cache  # noqa: B019 - lives as long as the correlations of one table

@@ -118,9 +118,13 @@ class Estimate:
         return float(low), float(high)
 
     def __neg__(self) -> "Estimate":
-        beside = {kind: -other for kind, other in self.beside.items()}
-        changes = {"point": -self.point, "left_out": -self.left_out, "beside": beside}
-        return replace(self, name=f"-{self.name}", **changes)
+        return replace(
+            self,
+            name=f"-{self.name}",
+            point=-self.point,
+            left_out=-self.left_out,
+            beside={kind: -other for kind, other in self.beside.items()},
+        )
 
     def __sub__(self, other: "Estimate") -> "Estimate":
         """The difference of estimates of the same units; of correlations, that of Fisher's z."""
@@ -162,7 +166,8 @@ class Estimate:
             return Verdict("not run", reason, [entry])
         if self.doubt:
             return Verdict("undecided", self.doubt, [entry])
-        above = self._probability_above(float(fisher(other)) if self.on_z else other)
+        limit = float(fisher(np.clip(other, -1, 1))) if self.on_z else other
+        above = self._probability_above(limit)
         holds, fails = (above, 1 - above) if greater else (1 - above, above)
         return Verdict.tested(holds, fails, [entry])
 
@@ -193,7 +198,7 @@ def over_seeds(
 ) -> Estimate:
     """A statistic of means over the seeds of one setting.
 
-    columns: (seeds, ...) each.  statistic: takes their means (w, ...), one row for all seeds and one
+    columns: (seeds, ...) each.  statistic: takes their means (w, ...), a row for all seeds and one
     without each of them, and returns (w).  on_z: what it returns is Fisher's z. Estimates of the
     same seeds may be subtracted.
     """

@@ -62,6 +62,13 @@ class Verdict:
         outcome = opposite.get(self.outcome, self.outcome)
         return replace(self, outcome=outcome, holds=self.fails, fails=self.holds)
 
+    def provided(self, condition: "Verdict", otherwise: str) -> "Verdict":
+        """The same verdict if a condition of the claim holds; `not run` if not, and why."""
+        if condition.outcome == "holds":
+            return replace(self, evidence=condition.evidence + self.evidence)
+        reason = "; ".join(filter(None, [otherwise, condition.reason]))
+        return not_run(reason).reporting(*condition.evidence, *self.evidence)
+
     def reporting(self, *entries: dict[str, Any]) -> "Verdict":
         """The same verdict, with numbers that did not contribute to it."""
         said = [{**entry, "claim": "reported, not judged"} for entry in entries]

@@ -8,20 +8,22 @@ from flatlab.tables.selection import columns_of, counts, end_of_training, one_pe
 
 
 def correlate(table: xr.Dataset) -> xr.Dataset:
-    """Correlations of all pairs of quantities at the end of training, with 95 % BCa intervals.
+    """Correlations of all pairs of quantities at the end of training, with 95 % intervals.
 
-    Dimensions: kind (pooled, within, between settings), x and y (quantities). `percentile` marks
-    where the percentile interval is used because BCa is not defined.
+    Dimensions: kind (pooled, within and between settings, adjusted for the training loss), x and y
+    (quantities).
     """
     chosen = end_of_training(table)
     names = one_per_run(chosen)
-    correlations = Correlations(columns_of(chosen, names), list(chosen["setting"].values))
+    settings, loss = list(chosen["setting"].values), chosen["train_loss"].values
+    correlations = Correlations(columns_of(chosen, names), settings, loss)
     matrices = zip(*(correlations.matrix(kind) for kind in KINDS), strict=True)
     variables = {
         name: (("kind", "x", "y"), np.stack(parts))
-        for name, parts in zip(("rho", "low", "high", "percentile"), matrices, strict=True)
+        for name, parts in zip(("rho", "low", "high"), matrices, strict=True)
     }
-    labels = {"kind": KINDS, "x": names, "y": names}
+    labels = {"kind": list(KINDS), "x": names, "y": names}
     coordinates = {dim: np.array(values, dtype=object) for dim, values in labels.items()}
-    about = {**table.attrs, **counts(table), "resamples": correlations.resamples, "level": LEVEL}
-    return xr.Dataset(variables, coords=coordinates, attrs=about)
+    return xr.Dataset(
+        variables, coords=coordinates, attrs={**table.attrs, **counts(table), "level": LEVEL}
+    )

@@ -3,14 +3,15 @@
 Quantities are given in the papers' words.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from flatlab.claims import Claim, Claims, Evidence
 from flatlab.claims.curves import Curves, Sweep, monotonic
-from flatlab.claims.evidence import Array, Pair, attempt
-from flatlab.stats import Estimate, Verdict, every, not_run, theorem
+from flatlab.claims.evidence import Array, Pair
+from flatlab.stats import Verdict, every
 
 QUANTITIES = {
     "sharpness": "root_sharpness",
@@ -29,15 +30,14 @@ QUANTITIES = {
 """The papers' words for the quantities of the tables."""
 
 S, VOLUME, DIMENSION = (QUANTITIES[word] for word in ("sharpness", "log volume", "dimension"))
-CHAIN = {f"{a} <= {b}": (f"bound_{a.lower()}", f"bound_{b.lower()}") for a, b in pairwise("ABCD")}
 
 MLP, VGG = "mlp-grid", "vgg-grid"
 CENTRAL = {"lr": 0.1, "batch_size": 20}
 LEARNING_RATES = ({**CENTRAL, "lr": 0.05}, CENTRAL, {**CENTRAL, "lr": 0.2})
 BATCH_SIZES = ({**CENTRAL, "batch_size": 8}, CENTRAL, {**CENTRAL, "batch_size": 32})
+SETTINGS = (*LEARNING_RATES, BATCH_SIZES[0], BATCH_SIZES[-1])
 
 STRONG = 0.5
-FLAT_TREND = 0.3
 PLATEAU, PLATEAU_BEGINS = 0.1, 50_000
 
 Words = Sequence[str]
@@ -53,17 +53,26 @@ def pairs(x: str, others: Words) -> list[Pair]:
     return [(QUANTITIES[x], QUANTITIES[word]) for word in others]
 
 
-def rise_together(grid: str, x: str, others: Words, source: str, seeds: int | None = None) -> Claim:
+def rise_together(
+    grid: str, x: str, others: Words, source: str, seeds: int | None = None, **about: Any
+) -> Claim:
     """Quantity x correlates positively with each of others."""
     return Claim(
         f"rho({x}, {listed(others)}) > 0",
         source,
-        lambda e: every(e.rho(grid, *pair, seeds) > 0 for pair in pairs(x, others)),
+        lambda e: every(rho > 0 for rho in e.rhos(grid, *pairs(x, others), seeds=seeds)),
+        **about,
     )
 
 
 def closer(
-    grid: str, x: str, strong: Words, weak: Words, source: str, seeds: int | None = None
+    grid: str,
+    x: str,
+    strong: Words,
+    weak: Words,
+    source: str,
+    seeds: int | None = None,
+    **about: Any,
 ) -> Claim:
     """Quantity x correlates more strongly with each of some quantities than with each of others."""
 
@@ -71,7 +80,8 @@ def closer(
         rhos = e.rhos(grid, *pairs(x, [*strong, *weak]), seeds=seeds)
         return every(a > b for a in rhos[: len(strong)] for b in rhos[len(strong) :])
 
-    return Claim(f"rho({x}, {listed(strong)}) > rho({x}, {listed(weak)})", source, judge)
+    text = f"rho({x}, {listed(strong)}) > rho({x}, {listed(weak)})"
+    return Claim(text, source, judge, **about)
 
 
 class Lines(NamedTuple):
@@ -80,126 +90,174 @@ class Lines(NamedTuple):
     grid: str
     sweep: Sweep
 
-    def each(self, text: str, source: str, judge: Callable[[Curves], Verdict]) -> Claim:
-        """A claim about the curves of every setting, which holds if it holds in all of them."""
-        return Claim(
-            text,
-            source,
-            lambda e: every(judge(Curves(e, self.grid, setting)) for setting in self.sweep),
-        )
+    def each(self, text: str, source: str, judge: Callable[..., Verdict], **about: Any) -> Claim:
+        """A claim about the curves of every setting, which holds if it holds in all of them.
 
-    def at_the_end(self, words: Words, source: str) -> Claim:
+        judge: of `Curves` and, if there is one, of the claim's threshold.
+        """
+
+        def predicate(e: Evidence, *threshold: float) -> Verdict:
+            return every(judge(Curves(e, self.grid, s), *threshold) for s in self.sweep)
+
+        return Claim(text, source, predicate, **about)
+
+    def at_the_end(self, words: Words, source: str, quote: str, repeats: str = "") -> Claim:
         """Higher learning rates lower each of the quantities, larger batches raise it."""
         rising = self.sweep is BATCH_SIZES
         what = "rises with the batch size" if rising else "falls with lr"
         names = [QUANTITIES[word] for word in words]
         return Claim(
-            f"{listed(words)} at the end {what}",
+            f"{listed(words)} at the end {what}, at each step",
             source,
             lambda e: every(monotonic(e, self.grid, self.sweep, name, rising) for name in names),
+            quote=quote,
+            repeats=repeats,
         )
 
-    def falls(self, words: Words, source: str) -> Claim:
+    def falls(self, words: Words, source: str, quote: str) -> Claim:
         """The quantities decrease during interpolation."""
         return self.each(
             f"trend({listed(words)}) < 0 in I, in each line",
             source,
             lambda c: every(c.trend(QUANTITIES[word], "I") < 0 for word in words),
+            quote=quote,
         )
 
-    def follows(self, words: Words, source: str) -> Claim:
-        """The quantities follow sharpness over all of training."""
+    def follows(self, words: Words, source: str, quote: str) -> Claim:
+        """The quantities follow sharpness in interpolation.
+
+        Over all of training everything rises from initialization together, the more so as the
+        checkpoints are dense there: those correlations are reported and not judged.
+        """
         compared = pairs("sharpness", words)
-        return self.each(
-            f"rho_t(sharpness, {listed(words)}) > {STRONG} over training, in each line",
-            source,
-            lambda c: every(rho > STRONG for rho in c.rhos(*compared, window="training")),
-        )
 
-    def dimension_falls(self, source: str) -> Claim:
+        def judge(c: Curves, threshold: float) -> Verdict:
+            inside = every(rho > threshold for rho in c.rhos(*compared, window="I"))
+            return inside.reporting(*(r.report() for r in c.rhos(*compared, window="training")))
+
+        text = f"rho_t(sharpness, {listed(words)}) > {STRONG} in I, in each line"
+        return self.each(text, source, judge, quote=quote, threshold=STRONG)
+
+    def dimension_falls(self, source: str, quote: str, repeats: str = "") -> Claim:
         """Training compresses: fewer dimensions when interpolation begins than before training."""
-        text = "dimension at the start of I < at iteration 0, in each line"
-        return self.each(text, source, lambda c: c.since_the_start(DIMENSION) < 0)
-
-    def volume_falls_slower(self, source: str) -> Claim:
-        """After sharpness has reached a plateau volume still falls, but more slowly."""
         return self.each(
-            f"in the last half of I |trend(sharpness)| < {FLAT_TREND} and trend(log volume) < 0, "
-            "with a slope below that of the first half, in each line",
+            "dimension at the start of I < at iteration 0, in each line",
             source,
-            lambda c: (
-                (abs(c.trend(S, "last half of I")) < FLAT_TREND)
-                & (c.trend(VOLUME, "last half of I") < 0)
-                & (c.slowing(VOLUME) < 0)
-            ),
+            lambda c: c.since_the_start(DIMENSION) < 0,
+            quote=quote,
+            repeats=repeats,
+        )
+
+    def volume_falls_slower(self, quote: str, repeats: str = "") -> Claim:
+        """After sharpness has reached a plateau volume still falls, but more slowly.
+
+        Where there is no plateau the claim says nothing.
+        """
+
+        def judge(c: Curves, threshold: float) -> Verdict:
+            change = c.change_in_last_half(S)
+            falls = (c.trend(VOLUME, "last half of I") < 0) & (c.slowing(VOLUME) < 0)
+            return falls.provided(change.within(threshold), f"sharpness has no plateau in {c}")
+
+        return self.each(
+            "where sharpness is on a plateau in the last half of I (it changes by less than "
+            f"{PLATEAU:.0%}), trend(log volume) < 0 there, with a slope below that of the first "
+            "half, in each line",
+            "Sec. 4.1",
+            judge,
+            quote=quote,
+            repeats=repeats,
+            threshold=PLATEAU,
+        )
+
+    def prefactor_is_stable(self) -> Claim:
+        """The bound D is a prefactor (norms) times sharpness; sharpness dominates its variation."""
+
+        def varies_less(c: Curves) -> Verdict:
+            def excess() -> Array:
+                curves = (np.log(values) for _, values in c.seen([S, "bound_d"], "I", "train"))
+                return np.array([(bound - sharp).std() - sharp.std() for sharp, bound in curves])
+
+            return (
+                c.over_runs("std over I of log(bound D / sharpness) - of log sharpness", excess) < 0
+            )
+
+        return self.each(
+            "in I the prefactor of the MLS bound varies less than sharpness (standard deviations "
+            "of the logarithms), in each line",
+            "Sec. 3.2",
+            varies_less,
+            quote="for a fixed network architecture during training [...] the prefactors remain "
+            "relatively stable [...] so the sharpness term dominates the variation in the bound",
         )
 
 
-def volume_falls_on_a_plateau(source: str) -> Claim:
+def volume_falls_on_a_plateau(quote: str, repeats: str = "") -> Claim:
     """At batch size 32 sharpness stops decreasing after 50,000 iterations, volume does not."""
+
+    def judge(c: Curves, threshold: float) -> Verdict:
+        change = c.since(PLATEAU_BEGINS, S, relative=True)
+        return every([change.within(threshold), c.since(PLATEAU_BEGINS, VOLUME) < 0])
+
     return Lines(VGG, BATCH_SIZES[-1:]).each(
         f"batch size 32: from iteration {PLATEAU_BEGINS:,} to the end sharpness changes by less "
         f"than {PLATEAU:.0%} and log volume falls",
-        source,
-        lambda c: (
-            (abs(c.since(PLATEAU_BEGINS, S, relative=True)) < PLATEAU)
-            & (c.since(PLATEAU_BEGINS, VOLUME) < 0)
-        ),
+        "Sec. 4.1",
+        judge,
+        quote=quote,
+        repeats=repeats,
+        threshold=PLATEAU,
     )
 
 
-def misclassified(sensitivity: str, source: str) -> Claims:
-    """Test samples, and the misclassified ones among them, at lr 0.1 and batch size 20."""
-    (pair,) = pairs(sensitivity, ["sharpness"])
-    judges: dict[str, Callable[[Curves], Verdict]] = {
-        "trend(sharpness on test samples) > 0 over training": (
-            lambda c: c.trend(S, "training", "test") > 0
-        ),
-        "sharpness on misclassified samples > on test samples in I": (
-            lambda c: c.excess(S, "misclassified", over="test") > 0
-        ),
-        f"rho_t({sensitivity}, sharpness) > 0 on test samples": (
-            lambda c: c.rhos(pair, window="training", samples="test")[0] > 0
-        ),
-        "trend(log volume on test samples) < 0 in I": lambda c: c.trend(VOLUME, "I", "test") < 0,
-        "log volume on misclassified samples > on test samples in I": (
-            lambda c: c.excess(VOLUME, "misclassified", over="test") > 0
-        ),
-    }
-    line = Lines(VGG, [CENTRAL])
-    entries = enumerate(judges.items(), start=1)
-    return {f"c{number}": line.each(text, source, judge) for number, (text, judge) in entries}
+def misclassified(sensitivity: str, source: str, repeats: str = "") -> Claims:
+    """Test samples, and the misclassified ones among them, at lr 0.1 and batch size 20.
 
-
-def theorems(pairs: Mapping[str, Pair], values: Callable[[str], Array]) -> Verdict:
-    """Inequalities that hold for every value.
-
-    pairs: text -> names of the smaller and the larger quantity.  values: name -> (runs, ...).
+    Trends are those after interpolation began: before, sharpness rises from initialization on
+    training samples as well. The trends over all of training are reported and not judged.
     """
-    return attempt(
-        lambda: every(theorem(text, values(a), values(b)) for text, (a, b) in pairs.items()),
-        not_run,
-    )
+    (pair,) = pairs(sensitivity, ["sharpness"])
 
+    def rises(c: Curves) -> Verdict:
+        others = [c.trend(S, "training", on) for on in ("test", "train")]
+        return (c.trend(S, "I", "test") > 0).reporting(*(other.report() for other in others))
 
-def bounds_in_training(source: str, caption: str) -> Claims:
-    """About the figures of A, B, C and D of one perceptron: the seeds of lr 0.1, batch size 20."""
-
-    def looser(c: Curves, step: str, other: str) -> Estimate:
-        """How much larger one distance is than another at the end: "D-C" than "B-A"."""
-        names = [f"bound_{letter.lower()}" for letter in (*step.split("-"), *other.split("-"))]
-        return c.mean_of_ends(f"({step}) - ({other})", lambda a, b, x, y: (a - b) - (x - y), *names)
-
-    line = Lines(MLP, [CENTRAL])
+    judges: list[tuple[str, str, Callable[[Curves], Verdict]]] = [
+        (
+            "trend(sharpness on test samples) > 0 in I",
+            "this sharpness increased rather than diminished as a result of training",
+            rises,
+        ),
+        (
+            "sharpness on misclassified samples > on test samples, mean over I",
+            "the sharpness of misclassified test data was even greater than that of all test data",
+            lambda c: c.excess(S, "misclassified", over="test") > 0,
+        ),
+        (
+            f"rho_t({sensitivity}, sharpness) > 0 on test samples in I",
+            f"Again we see that {sensitivity} has the same trend as the sharpness",
+            lambda c: c.rhos(pair, window="I", samples="test")[0] > 0,
+        ),
+        (
+            "trend(log volume on test samples) < 0 in I",
+            "Despite this increase in sharpness, the volume followed the same pattern as the "
+            "training set",
+            lambda c: c.trend(VOLUME, "I", "test") < 0,
+        ),
+        (
+            "log volume on misclassified samples > on test samples, mean over I",
+            "the compression still is weaker for misclassified test samples",
+            lambda c: c.excess(VOLUME, "misclassified", over="test") > 0,
+        ),
+    ]
+    line = Lines(VGG, [CENTRAL])
     return {
-        "c1": line.each(
-            "A <= B <= C <= D at every checkpoint of every run of lr 0.1, batch size 20",
+        f"c{number}": line.each(
+            text,
             source,
-            lambda c: theorems(CHAIN, c.values),
-        ),
-        "c2": line.each(
-            "D - C > B - A and D - C > C - B at the end",
-            caption,
-            lambda c: (looser(c, "D-C", "B-A") > 0) & (looser(c, "D-C", "C-B") > 0),
-        ),
+            judge,
+            quote=quote,
+            repeats=f"{repeats}/c{number}" if repeats and number != 3 else "",
+        )
+        for number, (text, quote, judge) in enumerate(judges, start=1)
     }

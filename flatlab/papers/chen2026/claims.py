@@ -1,38 +1,31 @@
 """chen2026: what the paper says of its figures.
 
 Sharpness in the claims is sqrt(S), as in the paper's figures; the MLS bound is D of Eq. 59 and
-kappa is the relative flatness of the last layer. "Weak" means below 0.3. I is interpolation: from
+kappa is the relative flatness of the last layer. I is interpolation: from
 the first checkpoint with a training loss below 1e-2 to the end.
-
-The bounds of sensitivity, A <= B <= C <= D, MLS and NMLS, are theorems where no weights are shared,
-and proxies in convolutional networks: there the violations are counted and not judged.
 """
 
-from collections.abc import Iterator
-from functools import partial
 from itertools import permutations
-from typing import Any
 
 from flatlab.claims import Claim, Claims, Evidence, Judge, states
 from flatlab.claims.curves import Curves, Sweep, difference_of_ends, monotonic
 from flatlab.claims.evidence import Pair
+from flatlab.papers.chen2026 import _bounds
 from flatlab.papers.chen2026 import _shared as shared
+from flatlab.papers.chen2026._pairs import COMPRESSION, KAPPA_AND_GAP, pair_plot
 from flatlab.papers.chen2026._shared import MLP, VGG, S, pairs
 from flatlab.papers.chen2026._zoo import PRETRAINED
-from flatlab.stats import Verdict, every, some, violations
-from flatlab.tables.selection import end_of_training
+from flatlab.stats import Verdict, every, some
 
 LENET = "lenet-grid"
 GRIDS = (MLP, VGG, LENET)
-COMPRESSION = ("MLS", "NMLS", "log volume")
+PAIR_PLOTS = ("figH7", "figH8", "figH9")
 
-WEAK = 0.3
 RATES, BATCHES = shared.Lines(VGG, shared.LEARNING_RATES), shared.Lines(VGG, shared.BATCH_SIZES)
-MLS_AND_BOUND, KAPPA_AND_GAP = *pairs("MLS", ["MLS bound"]), *pairs("kappa", ["gap"])
-OF_NMLS = {"NMLS <= NMLS bound": ("nmls", "nmls_bound")}
-BOUNDED = {"MLS <= MLS bound": ("mls", "bound_d"), **OF_NMLS}
-BY_NORM = {"bound_d": "d", "nmls_bound": "nmls"}
-"""What these bounds are called in the quantity `bound_by_norm`."""
+(MLS_AND_BOUND,) = pairs("MLS", ["MLS bound"])
+
+NEGATIVE = "can exhibit a negative correlation between both sides of the bound in some cases"
+FOLLOWS = "MLS/NMLS closely follows the trend of sharpness during the training"
 
 
 def volume_is_followed_less(c: Curves) -> Verdict:
@@ -44,14 +37,19 @@ def volume_is_followed_less(c: Curves) -> Verdict:
 def dimension_is_followed_less(c: Curves) -> Verdict:
     """Sharpness says less about the dimension than about the sensitivity."""
     weak, strong = c.rhos(*pairs("sharpness", ["dimension", "MLS"]), window="I")
-    return abs(weak) < strong
+    return (strong > weak) & (strong > -weak)
 
 
-@states(f"test accuracy at the end does not rise with lr, on {VGG} or {MLP}", "Sec. 5")
+@states(
+    f"test accuracy falls at some step to a larger lr, on {VGG} or {MLP}",
+    "Sec. 5",
+    quote="lower sharpness does not always imply better test accuracy",
+)
 def not_always_better(e: Evidence) -> Verdict:
-    return some(
-        ~monotonic(e, grid, shared.LEARNING_RATES, "test_accuracy", True) for grid in (VGG, MLP)
+    rises = (
+        monotonic(e, grid, shared.LEARNING_RATES, "test_accuracy", True) for grid in (VGG, MLP)
     )
+    return some(~each for each in rises)
 
 
 def negative_somewhere(*pairs: Pair) -> Judge:
@@ -59,44 +57,13 @@ def negative_somewhere(*pairs: Pair) -> Judge:
     return lambda e: some(e.rho(grid, x, y) < 0 for grid in GRIDS for x, y in pairs)
 
 
-@states("A <= B <= C <= D and NMLS <= NMLS bound, for every network", "Eq. 59, Prop. 3.10")
-def of_perceptrons(e: Evidence) -> Verdict:
-    values = partial(e.values, MLP)
-    return shared.theorems(shared.CHAIN, values) & shared.theorems(OF_NMLS, values)
-
-
-@states(
-    "MLS <= MLS bound and NMLS <= NMLS bound for every perceptron (others are counted)",
-    "Prop. 3.8, 3.10",
-)
-def of_all_networks(e: Evidence) -> Verdict:
-    """MLS and NMLS within their bounds: a theorem on the MLP grid, a number on the others."""
-    verdict = shared.theorems(BOUNDED, partial(e.values, MLP))
-    others = [grid for grid in GRIDS if grid != MLP and grid in e.tables]
-    return verdict.reporting(*(entry for grid in others for entry in counted(e, grid)))
-
-
-def counted(e: Evidence, grid: str) -> Iterator[dict[str, Any]]:
-    """Networks of a grid that violate a bound at the end, for each norm of a kernel measured."""
-    table = end_of_training(e.table(grid))
-    for text, (name, bound) in BOUNDED.items():
-        if name not in table:
-            continue
-        found = {"kernel": table[bound]} if bound in table else {}
-        if "bound_by_norm" in table:
-            by_norm = table["bound_by_norm"].sel(bound=BY_NORM[bound])
-            found = {str(norm): by_norm.sel(norm=norm) for norm in table["norm"].values}
-        for norm, limits in found.items():
-            count = violations(f"{text}, {norm} norm; {grid}", table[name], limits)
-            if count["of"]:
-                yield count
-
-
 def perceptron(sweep: Sweep, caption: str) -> Claims:
     """The claims about both trend figures of the multilayer perceptron, I.10 and I.11."""
 
     @states(
-        "for some two settings the one of lower sharpness has the lower test accuracy", "Sec. 5"
+        "for some two settings the one of lower sharpness has the lower test accuracy",
+        "Sec. 5",
+        quote="lower sharpness does not always imply better test accuracy",
     )
     def flatter_but_worse(e: Evidence) -> Verdict:
         return some(
@@ -106,92 +73,135 @@ def perceptron(sweep: Sweep, caption: str) -> Claims:
 
     lines = shared.Lines(MLP, sweep)
     return {
-        "c1": lines.follows(("MLS", "NMLS"), caption),
-        "c2": lines.volume_falls_slower("Sec. 4.1"),
-        "c3": lines.at_the_end(("sharpness",), "Sec. 4.1"),
-        "c4": flatter_but_worse,
-    }
-
-
-def pair_plot(grid: str) -> Claims:
-    """The claims about each pair plot: H.7, H.8 and H.9."""
-
-    @states("|rho(sharpness, dimension)| < rho(sharpness, each of MLS, log volume)", "Sec. 4.4")
-    def sharpness_does_not_tell_dimension(e: Evidence) -> Verdict:
-        weak, *strong = e.rhos(grid, *pairs("sharpness", ["dimension", "MLS", "log volume"]))
-        return every(abs(weak) < rho for rho in strong)
-
-    return {
-        "c1": shared.rise_together(grid, "NMLS", ["NMLS bound"], "App. H.2, 4"),
-        "c2": shared.rise_together(grid, "sharpness", COMPRESSION, "Sec. 4.2"),
-        "c3": shared.rise_together(grid, "log volume", ["MLS"], "App. H.2, 2"),
-        "c4": shared.closer(grid, "sharpness", ["MLS"], ["log volume"], "Sec. 3.2"),
-        "c5": sharpness_does_not_tell_dimension,
-        "c6": shared.rise_together(grid, "sharpness", ["gap"], "App. H.2, 3"),
-        "c7": shared.rise_together(grid, "gap", ["NMLS bound", "MLS", "NMLS"], "App. H.2, 1"),
-        "c8": shared.closer(grid, "sharpness", COMPRESSION, ["gap"], "Sec. 5"),
-        "c9": Claim(
-            f"rho(kappa, gap) < {WEAK}: weak or negative",
-            "App. H.2, 6",
-            lambda e: e.rho(grid, *KAPPA_AND_GAP) < WEAK,
+        "c1": lines.follows(("MLS", "NMLS"), caption, FOLLOWS),
+        "c2": lines.volume_falls_slower(
+            "The volume continues to decrease after the sharpness plateaus, albeit at a much "
+            "slower rate"
         ),
+        "c3": lines.at_the_end(
+            ("sharpness",), "Sec. 4.1", "We repeated the experiments with an MLP [...]"
+        ),
+        "c4": flatter_but_worse,
+        "c5": lines.prefactor_is_stable(),
     }
 
 
 CLAIMS: dict[str, Claims] = {
     "fig2": {
-        "c1": RATES.at_the_end(("sharpness",), "caption of Fig. 2, Sec. 4.1"),
-        "c2": RATES.at_the_end(COMPRESSION, "caption of Fig. 2"),
-        "c3": RATES.falls(("sharpness", *COMPRESSION), "Sec. 4.1"),
+        "c1": RATES.at_the_end(
+            ("sharpness",),
+            "caption of Fig. 2, Sec. 4.1",
+            "Higher learning rates lead to lower sharpness and hence stronger compression",
+        ),
+        "c2": RATES.at_the_end(
+            COMPRESSION,
+            "caption of Fig. 2",
+            "Higher learning rates lead to lower sharpness and hence stronger compression",
+        ),
+        "c3": RATES.falls(
+            ("sharpness", *COMPRESSION),
+            "Sec. 4.1",
+            "when the network reaches the interpolation regime [...] the sharpness decreases with "
+            "compression metrics, including MLS, NMLS, and volume",
+        ),
         "c4": RATES.each(
             "rho_t(sharpness, each of MLS, NMLS) > rho_t(sharpness, log volume) in I, in each line",
             "Sec. 4.1",
             volume_is_followed_less,
+            quote="MLS and NMLS match better with the trend of sharpness",
         ),
-        "c5": RATES.dimension_falls("Sec. 3.2, 4.4"),
+        "c5": RATES.dimension_falls(
+            "Sec. 3.2, 4.4",
+            "the local dimensionality of the representation decreases as the loss decreases to "
+            "near 0",
+        ),
         "c6": RATES.each(
             "|rho_t(sharpness, dimension)| < rho_t(sharpness, MLS) in I, in each line",
             "Sec. 4.4",
             dimension_is_followed_less,
+            quote="the local dimensionality exhibits unpredictable behavior that cannot be "
+            "explained by the sharpness once the network finds an approximate interpolation "
+            "solution",
         ),
-        "c7": not_always_better,
+        "c8": RATES.prefactor_is_stable(),
     },
     "fig3": {
-        "c1": BATCHES.at_the_end(("sharpness",), "caption of Fig. 3"),
-        "c2": BATCHES.at_the_end(COMPRESSION, "caption of Fig. 3"),
-        "c3": BATCHES.falls(("sharpness", *COMPRESSION), "Sec. 4.1"),
-        "c4": shared.volume_falls_on_a_plateau("Sec. 4.1"),
+        "c1": BATCHES.at_the_end(
+            ("sharpness",),
+            "caption of Fig. 3",
+            "Smaller batch sizes lead to lower sharpness and hence stronger compression",
+        ),
+        "c2": BATCHES.at_the_end(
+            COMPRESSION,
+            "caption of Fig. 3",
+            "Smaller batch sizes lead to lower sharpness and hence stronger compression",
+        ),
+        "c3": BATCHES.falls(
+            ("sharpness", *COMPRESSION),
+            "Sec. 4.1",
+            "The same broadly consistent trends emerged, linking a decrease in the sharpness to a "
+            "compression in the neural representation",
+        ),
+        "c4": shared.volume_falls_on_a_plateau(
+            "while sharpness stops decreasing after about 5 10^4 iterations for a batch size of "
+            "32, the volume continues to decrease"
+        ),
+        "c8": BATCHES.prefactor_is_stable(),
     },
     "fig4": {
         "c1": Claim(
             "rho(NMLS, NMLS bound) > 0 in each of the three grids",
             "Sec. 4.2, App. H.2, 4",
             lambda e: every(e.rho(grid, "nmls", "nmls_bound") > 0 for grid in GRIDS),
+            quote="The bound derived in Equation (12) correlates positively with NMLS in all "
+            "experiments",
+            repeats=", ".join(f"chen2026_{figure}/c1" for figure in PAIR_PLOTS),
         ),
         "c2": Claim(
             "rho(MLS, MLS bound) < 0 in at least one of the three grids",
             "Sec. 4.2, App. H.2, 5",
             negative_somewhere(MLS_AND_BOUND),
+            quote=f"the bound on the MLS [...] {NEGATIVE}",
+            repeats="chen2026_figH8/c10",
         ),
-        "c3": of_all_networks,
-        # Said of Figures H.7 to H.9 together; the tables of the three grids are available here.
+        "c3": _bounds.of_all_networks,
+        # Said of figures 2, 3, I.10 and I.11, and of H.7 to H.9: here the tables are together.
+        "c7": not_always_better,
         "c13": Claim(
             "rho(MLS, MLS bound) or rho(kappa, gap) < 0 in at least one of the three grids",
             "Sec. 4.2",
             negative_somewhere(MLS_AND_BOUND, KAPPA_AND_GAP),
+            quote=f"the relative flatness [...] and the bound on the MLS [...] {NEGATIVE}",
         ),
     },
     "fig5": PRETRAINED,
-    "figH6": shared.bounds_in_training("App. H.1", "caption of Fig. H.6"),
+    "figH6": _bounds.in_training("App. H.1", "caption of Fig. H.6"),
     "figH7": pair_plot(VGG),
     "figH8": {
         **pair_plot(MLP),
         "c10": Claim(
-            "rho(MLS, MLS bound) < 0", "App. H.2, 5", lambda e: e.rho(MLP, *MLS_AND_BOUND) < 0
+            "rho(MLS, MLS bound) < 0",
+            "App. H.2, 5",
+            lambda e: e.rho(MLP, *MLS_AND_BOUND) < 0,
+            quote="MLS that only consider the first layer weights can sometimes negatively "
+            "correlate with the bound derived in Equation (11)",
         ),
-        "c11": shared.rise_together(MLP, "MLS", ["bound C"], "caption of Fig. H.6"),
-        "c12": shared.rise_together(MLP, "sharpness", ["MLS"], "Sec. 3.2"),
-        "theorem": of_perceptrons,
+        "c11": shared.rise_together(
+            MLP,
+            "MLS",
+            ["bound C"],
+            "caption of Fig. H.6",
+            quote="bound C is positively correlated with MLS",
+        ),
+        "c12": shared.rise_together(
+            MLP,
+            "sharpness",
+            ["MLS"],
+            "Sec. 3.3",
+            quote="MLS is still positively correlated with sharpness (Figure H.8)",
+            repeats="chen2026_figH8/c2",
+        ),
+        "theorem": _bounds.of_perceptrons,
     },
     "figH9": pair_plot(LENET),
     "figI10": perceptron(shared.BATCH_SIZES, "caption of Fig. I.10"),
