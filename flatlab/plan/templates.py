@@ -154,13 +154,14 @@ class Forest(Declaration, frozen=True, kw_only=True):
 class Heatmap(Declaration, frozen=True, kw_only=True):
     """The correlation matrix of some quantities of one experiment.
 
-    kind: over all runs, of their deviations from the means of the settings, or of these means.
+    kind: over all runs, of their deviations from the means of the settings, of these means, or
+    partial, given the training loss.
     """
 
     SIZE = (6.5, 6.0)
 
     quantities: Names
-    kind: Literal["pooled", "within", "between"] = "pooled"
+    kind: Literal["pooled", "within", "between", "adjusted"] = "pooled"
 
     @property
     def correlated(self) -> tuple[str, ...]:

@@ -40,8 +40,9 @@ CHAIN_OF_BOUNDS = (
 AT_THE_END = "One point per network at the end of training."
 FOUR_SEEDS = "One point per network at the end of training, seeds 0-3 of every setting."
 CORRELATION = (
-    "Pearson's correlation over the networks of a panel, with its 95 % interval in brackets (BCa "
-    "bootstrap, stratified by setting)."
+    "Pearson's correlation over the networks of a panel, with its 95 % interval in brackets "
+    "(jackknife over the seeds of each setting, on Fisher's z). Below it: the correlation within "
+    "settings, or adjusted for the training loss, where it has the other sign."
 )
 GAP = (
     "The gap is training minus test accuracy, in percentage points; relative sharpness is "

@@ -18,8 +18,8 @@ from flatlab.tables.selection import columns_of, end_of_training
 def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
     """One correlation per row, with its kind, its interval and the number of its networks.
 
-    kind: `pooled`, over all networks, or `within` settings.  A pair has no value where one of its
-    quantities was not measured in an experiment.
+    kind: `pooled`, over all networks, `within` settings, or `adjusted` for the training loss.  A
+    pair has no value where one of its quantities was not measured in an experiment.
     """
     rows = []
     used = {name for pair in figure["pairs"] for name in pair}
@@ -28,9 +28,10 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
     for table in tables.values():
         end = with_parts(end_of_training(table), figure["parts"])
         require(end, names)
-        found = Correlations(columns_of(end, names), list(end["setting"].values))
+        settings, loss = list(end["setting"].values), end["train_loss"].values
+        found = Correlations(columns_of(end, names), settings, loss)
         for kind in KINDS:
-            matrices = found.matrix(kind)[:3]
+            matrices = found.matrix(kind)
             for x, y in figure["pairs"]:
                 place = names.index(x), names.index(y)
                 values = [float(matrix[place]) for matrix in matrices]
@@ -48,8 +49,8 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     axes = fig.subplots(1, len(experiments), sharex=True, sharey=True, squeeze=False)[0]
     for experiment, ax in zip(experiments, axes, strict=True):
         rows = frame[frame["experiment"] == experiment]
-        # a point and a bar per correlation, its two kinds one above the other
-        for shift, (kind, (color, marker, _)) in zip((0.15, -0.15), KINDS.items(), strict=True):
+        # a point and a bar per correlation, its kinds one above the other
+        for shift, (kind, (color, marker, _)) in zip((0.25, 0, -0.25), KINDS.items(), strict=True):
             here, y = rows[rows["kind"] == kind], places + shift
             ax.plot(here["rho"], y, ms=5, **Look(color, marker, "").options)
             ax.hlines(y, here["low"], here["high"], color=color, lw=1.2)

@@ -13,6 +13,7 @@ WORDS = {
     "pooled": r"Pearson's $\rho$ over all networks",
     "within": r"Pearson's $\rho$ within settings",
     "between": r"Pearson's $\rho$ of the settings' means",
+    "adjusted": r"Pearson's partial $\rho$ given the training loss",
 }
 
 

@@ -11,14 +11,17 @@ import pandas as pd
 from flatlab.plotting import Settings, Tables, style
 from flatlab.plotting.quantities import require
 from flatlab.stats import Correlations
+from flatlab.stats.correlation import Kind
 from flatlab.tables.selection import columns_of, end_of_training, of_seeds
 
 MATRICES = ("rho", "low", "high")
+OTHERS: tuple[Kind, ...] = ("within", "adjusted")
 
 
 def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
     """Rows `run`: setting, hyper-parameters and quantities of a network.  Rows `rho`, `low` and
-    `high`: the correlation matrix and the ends of its intervals.
+    `high`: the correlation matrix and the ends of its intervals.  Rows of `OTHERS`: the
+    correlations within settings and adjusted for the training loss.
     """
     (table,) = tables.values()
     names = figure["quantities"]
@@ -26,25 +29,31 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
     chosen = end_of_training(table)
     if figure["seeds"]:
         chosen = of_seeds(chosen, figure["seeds"])
-        own = Correlations(columns_of(chosen, names), list(chosen["setting"].values))
-        matrices = [*own.matrix("pooled")[:3]]
+        settings, loss = list(chosen["setting"].values), chosen["train_loss"].values
+        own = Correlations(columns_of(chosen, names), settings, loss)
+        matrices = [*own.matrix("pooled"), *(own.matrix(kind)[0] for kind in OTHERS)]
     else:
         (matrix,) = correlations.values()
-        pooled = matrix.sel(kind="pooled", x=names, y=names)
-        matrices = [pooled[kind].values for kind in MATRICES]
+        of_these = matrix.sel(x=names, y=names)
+        matrices = [of_these[name].sel(kind="pooled").values for name in MATRICES]
+        matrices += [of_these["rho"].sel(kind=kind).values for kind in OTHERS]
     head = {"row": "run", "name": chosen["run"].values, "setting": style.in_words(chosen)}
     parts = [pd.DataFrame({**head, **columns_of(chosen, names)})]
-    for kind, values in zip(MATRICES, matrices, strict=True):
+    for kind, values in zip((*MATRICES, *OTHERS), matrices, strict=True):
         columns = dict(zip(names, values.T, strict=True))
         parts.append(pd.DataFrame({"row": kind, "name": names, **columns}))
     return pd.concat(parts, ignore_index=True)
 
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
-    """Scatter plots with Pearson's rho and its interval top-left, histograms on the diagonal."""
+    """Scatter plots with Pearson's rho and its interval top-left, histograms on the diagonal.
+
+    Below them those of the other kinds that have the other sign.
+    """
     names = figure["quantities"]
     runs = frame[frame["row"] == "run"]
-    matrices = [frame[frame["row"] == kind].set_index("name")[names] for kind in MATRICES]
+    rows = (*MATRICES, *OTHERS)
+    matrices = {kind: frame[frame["row"] == kind].set_index("name")[names] for kind in rows}
     axes = fig.subplots(len(names), len(names), sharex="col", sharey="row", squeeze=False)
     for (i, j), ax in np.ndenumerate(axes):
         x, y = names[j], names[i]
@@ -52,7 +61,9 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
             _histogram(ax, runs[x])
         else:
             style.points_of_settings(ax, runs, x, y)
-            text = style.correlation(*(float(matrix[x][y]) for matrix in matrices))
+            numbers = {kind: float(matrix[x][y]) for kind, matrix in matrices.items()}
+            others = {kind: numbers[kind] for kind in OTHERS}
+            text = style.correlation(*(numbers[kind] for kind in MATRICES), others=others)
             place = {"transform": ax.transAxes, "va": "top", "in_layout": False}
             ax.text(0.04, 0.96, text, fontsize=6.5, **place)
         ax.tick_params(width=0.5, length=2, pad=1.5)

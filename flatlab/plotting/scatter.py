@@ -6,12 +6,15 @@ import numpy as np
 import pandas as pd
 
 from flatlab.plotting import Settings, Tables, style
+from flatlab.plotting.pairs import OTHERS
 from flatlab.plotting.quantities import require
 from flatlab.tables.selection import columns_of, end_of_training
 
 
 def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
-    """Rows `run`: a network's two quantities.  Rows `rho`: their correlation and its interval."""
+    """Rows `run`: a network's two quantities.  Rows `rho`: their correlation and its interval, and
+    those within settings and adjusted for the training loss.
+    """
     parts = []
     for experiment, table in tables.items():
         require(table, [name for pair in figure["pairs"] for name in pair])
@@ -22,8 +25,9 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
             x_value, y_value = columns_of(chosen, [x, y]).values()
             runs = {"name": names, "setting": settings, "x_value": x_value, "y_value": y_value}
             parts.append(pd.DataFrame({"row": "run", **head, **runs}))
-            pair = correlations[experiment].sel(kind="pooled", x=x, y=y)
-            rho = {kind: [float(pair[kind])] for kind in ("rho", "low", "high")}
+            pair = correlations[experiment].sel(x=x, y=y)
+            rho = {name: [float(pair[name].sel(kind="pooled"))] for name in ("rho", "low", "high")}
+            rho |= {kind: [float(pair["rho"].sel(kind=kind))] for kind in OTHERS}
             parts.append(pd.DataFrame({"row": "rho", **head, **rho}))
     return pd.concat(parts, ignore_index=True)
 
@@ -38,7 +42,8 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         here = panels.get_group((x, y, experiment)).set_index("row")
         runs = here.loc[["run"]]
         style.points_of_settings(ax, runs, "x_value", "y_value", size=4)
-        text = style.correlation(*here.loc["rho", ["rho", "low", "high"]])
+        rho = here.loc["rho"]
+        text = style.correlation(*rho[["rho", "low", "high"]], others=rho[[*OTHERS]])
         ax.text(0.03, 0.97, text, transform=ax.transAxes, va="top", fontsize=8)
         style.limit(ax, "x", runs["x_value"], ticks=6)
         style.limit(ax, "y", runs["y_value"], headroom=style.HEADROOM / 2, ticks=6)

@@ -6,6 +6,7 @@ A setting has the same colour and marker in all figures.
 import itertools
 import re
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -62,11 +63,12 @@ BOUNDS = {
 HEADROOM = 0.5
 """The share of a panel's data range that is added above it, for the correlation."""
 
-KINDS: dict[Literal["pooled", "within"], tuple[str, str, str]] = {
+KINDS: dict[Literal["pooled", "within", "adjusted"], tuple[str, str, str]] = {
     "pooled": ("#222222", "o", "all networks"),
     "within": ("#c05621", "D", "within settings"),
+    "adjusted": ("#2b7bba", "^", "adjusted for the training loss"),
 }
-"""Colour, marker and name of the two kinds of correlation."""
+"""Colour, marker and name of the kinds of correlation; the papers show the first."""
 
 WORDS = {"lr": "learning rate", "batch_size": "batch size", "scale": "input scale"}
 NAMES = {
@@ -172,13 +174,28 @@ def legend(fig: Any, looks: Mapping[str, Look], ms: float = 5, **options: Any) -
             return
 
 
-def correlation(rho: float, low: float, high: float, *, symbol: str = r"\rho") -> str:
-    """A correlation and its interval, as printed in a panel."""
+def correlation(
+    rho: float,
+    low: float,
+    high: float,
+    *,
+    others: Mapping[str, float] = MappingProxyType({}),
+    symbol: str = r"\rho",
+) -> str:
+    """A correlation and its interval, as printed in a panel.
+
+    others: the same by other kinds; those with the other sign are printed below.
+    """
     if rho != rho:
         return rf"${symbol}$ undefined"
-    numbers = (f"{round(number, 2) + 0.0:.2f}" for number in (rho, low, high))  # no -0.00
-    value, *ends = (number.replace("-", "−") for number in numbers)
-    return rf"${symbol}$ = {value}" + f"\n[{', '.join(ends)}]"
+    value, *ends = map(_two_digits, (rho, low, high))
+    contrary = {kind: other for kind, other in others.items() if other * rho < 0}
+    lines = [rf"${symbol}$ = {value}", f"[{', '.join(ends)}]"]
+    return "\n".join([*lines, *(f"{kind} {_two_digits(r)}" for kind, r in contrary.items())])
+
+
+def _two_digits(number: float) -> str:
+    return f"{round(number, 2) + 0.0:.2f}".replace("-", "−")  # no -0.00
 
 
 def plain_numbers(ax: Any) -> None:

@@ -22,7 +22,7 @@ GREY = {"color": "0.45", "style": "italic"}
 def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
     """A row per quantity and column: mean, standard deviation and number of networks.
 
-    low, high: the 95 % percentile bootstrap interval of the mean.  paper_mean, paper_sd: printed.
+    low, high: Student's 95 % interval of the mean.  paper_mean, paper_sd: printed.
     """
     (table,) = tables.values()
     by = figure["by"]
@@ -35,9 +35,9 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
             found = values[(chosen[by].values == key) & np.isfinite(values)].astype(float)
             mean, sd, low, high = [np.nan] * 4
             if len(found):
-                mean, (low, high) = found.mean(), over_seeds("mean", lambda m: m, found).interval()
+                mean = found.mean()
             if len(found) > 1:
-                sd = found.std(ddof=1)
+                sd, (low, high) = found.std(ddof=1), over_seeds("", lambda m: m, found).interval()
             printed = figure["printed"].get(quantity, {}).get(key, (np.nan, np.nan))
             rows.append([quantity, key, mean, sd, low, high, len(found), *printed])
     numbers = ["mean", "sd", "low", "high", "networks", "paper_mean", "paper_sd"]

@@ -10,9 +10,6 @@ from flatlab.plotting.style import KINDS, Look, heading, legend
 from flatlab.stats import Correlations
 from flatlab.tables.selection import columns_of, measured, through_training
 
-RESAMPLES = 2000
-"""A fifth of the resamples of a single correlation: there are hundreds of them."""
-
 PAIRS = {
     ("root_sharpness", "mls"): r"$\sqrt{S}$ and MLS",
     ("root_sharpness", "log_volume"): r"$\sqrt{S}$ and log volume",
@@ -33,9 +30,10 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
         first = 1 if log_spaced(steps) else 0  # where a logarithmic axis can begin
         for step in steps[steps >= first]:
             at = runs.sel(checkpoint=step)
-            found = Correlations(columns_of(at, names), list(at["setting"].values), RESAMPLES)
+            settings, loss = list(at["setting"].values), at["train_loss"].values
+            found = Correlations(columns_of(at, names), settings, loss)
             for kind in KINDS:
-                matrices = found.matrix(kind)[:3]
+                matrices = found.matrix(kind)
                 for x, y in PAIRS:
                     place = found.names.index(x), found.names.index(y)
                     numbers = [*(matrix[place] for matrix in matrices), found.runs_used(x, y)]

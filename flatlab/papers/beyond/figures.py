@@ -30,9 +30,10 @@ CONVENTIONS = (
 """What is correlated: sharpness and the bound by other conventions."""
 
 CONVENTIONS_CAPTION = (
-    "Pearson's correlations at the end of training with their 95 % intervals (BCa "
-    "bootstrap, stratified by setting): over all networks of a grid, and within settings, "
-    "where each network enters as its deviation from the mean of its setting. Sharpness as "
+    "Pearson's correlations at the end of training with their 95 % intervals (jackknife over the "
+    "seeds of each setting, on Fisher's z): over all networks of a grid; within settings, "
+    "where each network enters as its deviation from the mean of its setting; and adjusted for "
+    "the training loss (partial correlations). Sharpness as "
     "S and as its square root; the log volume of all singular values and, as in the "
     "authors' code, of the three largest (networks with two outputs have two); the MLS "
     "bound D with each norm of a kernel: the largest singular value of its matrix, that of "
@@ -68,9 +69,10 @@ FIGURES = {
         title="correlations between networks through their training",
         caption=(
             "Pearson's correlation at each checkpoint, over the networks of seeds 0-4 of every "
-            "setting, and within settings, where each network enters as its deviation from the "
-            "mean of its setting; bands are 95 % intervals (BCa bootstrap of 2,000 resamples, "
-            "stratified by setting). All other figures show correlations at the end of training."
+            "setting, within settings, where each network enters as its deviation from the mean "
+            "of its setting, and adjusted for the training loss; bands are 95 % intervals "
+            "(jackknife over the seeds of each setting, on Fisher's z). All other figures show "
+            "correlations at the end of training."
         ),
         size_inches=(12.0, 6.4),
     ),

@@ -55,18 +55,15 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
 
 def _correlations(shown: xr.Dataset, x: str, y: str) -> Iterator[dict[str, Any]]:
     points = pd.DataFrame({"x": shown[x].values, "y": np.log(shown[y].values)})
-    by_family = points.groupby(shown["family"].values)
-    several = by_family["x"].transform("size") > 1
-    samples = {
-        "pooled": points,
-        "ranks": points.rank(),
-        "within": (points - by_family.transform("mean"))[several],
-        "between": by_family.mean(),
-    }
-    for kind, chosen in samples.items():
-        columns = {name: chosen[name].to_numpy() for name in ("x", "y")}
-        # one stratum: families have too few networks each to be resampled on their own
-        rho = Correlations(columns, ["all"] * len(chosen)).rho("x", "y")
+    families = [str(name) for name in shown["family"].values]
+    values, ranks = (
+        Correlations(
+            {name: part[name].to_numpy() for name in ("x", "y")}, families, clusters=families
+        )
+        for part in (points, points.rank())
+    )
+    found = {kind: values.rho("x", "y", kind) for kind in ("pooled", "within", "between")}
+    for kind, rho in {**found, "ranks": ranks.rho("x", "y")}.items():
         low, high = rho.interval()
         yield {"row": kind, "rho": rho.value, "low": low, "high": high}
 

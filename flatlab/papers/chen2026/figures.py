@@ -96,9 +96,8 @@ FIGURES = {
             "appended to each network. Left: elementwise-adaptive sharpness, logarithmic, against "
             "mean |x|² |J|² with the norm of the Jacobian by a Krylov iteration. Right: the same "
             "pair without normalization, S against MLS. Correlations with the logarithm of the "
-            "ordinate, with 95 % intervals in brackets (BCa bootstrap over networks; between "
-            "families, over families): over all networks (Pearson's and of ranks), within "
-            "families, and over the families' means."
+            "ordinate, with 95 % intervals in brackets (jackknife over families, on Fisher's z): "
+            "over all networks (Pearson's and of ranks), within families, and between families."
         ),
         size_inches=(11.0, 5.6),
     ),

@@ -77,8 +77,8 @@ def norms(grid: str, name: str, printed: Mapping[str, Sequence[tuple[float, floa
         parts={"first_layer_norm": {"of": "weight_norm", "layer": "fc1"}},
         title=f"norms of {name} networks fitted to eight points",
         caption=(
-            "Mean ± standard deviation over networks at the end of training, with the 95 % "
-            "percentile bootstrap interval of the mean in brackets. In italics: the paper's "
+            "Mean ± standard deviation over networks at the end of training, with Student's 95 % "
+            "interval of the mean in brackets. In italics: the paper's "
             "values, over 10 trials. Its points, the width of its networks and the scale of its "
             "loss are not known: compare which of two numbers is larger, not how large they are."
         ),
