@@ -54,10 +54,11 @@ def zoo(slope=1.0, noise=0.3, mobile=(0.1, 20), fast=(20, 0.1), plain=0.0, stand
         attrs={
             "scale": "paper",
             "experiment": "vision-zoo",
-            **dict.fromkeys(("name", "study"), "local-zoo" if stands_in else "timm-zoo"),
+            "name": "local-zoo" if stands_in else "timm-zoo",
             "data": "imagenet",
             "extent": "100 networks",
             "stands_in_for": stands_in,
+            "evidence": "stand-in" if stands_in else "own",
         },
     )
 
