@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from flatlab import plan, store, text
-from flatlab.tables.published import network_now
 
 JOB_S = 2.0
 """Seconds for starting the process of a job and importing torch, added to its computation."""
@@ -122,7 +121,7 @@ def as_records(times: Times) -> list[dict[str, Any]]:
 def from_records(records: Iterable[Mapping[str, Any]]) -> Times:
     """The inverse of `as_records`."""
     rows = ([record[name] for name in NAMES] for record in records)
-    return _added_up(((row[0], network_now(row[1]), row[2]), tuple(row[3:])) for row in rows)
+    return {(row[0], row[1], row[2]): tuple(row[3:]) for row in rows}
 
 
 def forecast(chosen: plan.Plan, times: Times) -> list[Forecast]:

@@ -7,7 +7,6 @@ from typing import Any
 
 from flatlab import __version__, plan, scoreboard, store, text
 from flatlab.cli import add_scale, load_plan
-from flatlab.tables.published import with_tables
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
                 print(f"\n{figure.target}: not built; snakemake {figure.target}")
                 missing += 1
             continue
-        built.append(content := with_tables(store.load_json(verdicts)))
+        built.append(content := store.load_json(verdicts))
         print(f"\n{figure.target}: {figure.title}")
         for about in content["tables"].values():
             more = f"; stands in for {about['stands_in_for']}" if about["stands_in_for"] else ""

@@ -8,7 +8,9 @@ A data set for regression has real inputs, and `train_targets`, `test_targets` (
 instead of labels; it has neither `maximum` nor `classes`.
 
 The literals SHAPE (of one input: features, or channels, height and width) and OUTPUTS (the number
-of classes, or of numbers in a target) let planning predict the sizes of networks and files.
+of classes, or of numbers in a target) let planning predict the sizes of networks and files. Where
+the images are those of another data set, but encoded with losses, REENCODED has its key and the
+encoding: such a data set reduces the evidence on a paper, and does not stand in for the paper's.
 """
 
 import os

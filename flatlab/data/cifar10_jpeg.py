@@ -11,6 +11,8 @@ from flatlab.data import image_folder
 
 SHAPE = (3, 32, 32)
 OUTPUTS = 10
+REENCODED = ("cifar10", "JPEG")
+"""The data set whose images these are, and their encoding."""
 
 
 def load(folder: Path) -> xr.Dataset:

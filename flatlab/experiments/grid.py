@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
+from flatlab.experiments._evidence import evidence, of_packs, of_samples
 from flatlab.experiments._packs import VARYING, Pack, packs_of
 from flatlab.experiments._sections import Checkpoints, Dense, LogUniform, Measure, Samples, Stop
 from flatlab.plan.experiments import Experiment, Find, Source, Stage
@@ -152,7 +153,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
         )
 
     def tabulating(self, published: Experiment) -> Stage:
-        """The job that joins the metric files.  published: names what this grid stands in for."""
+        """The job that joins the metric files.  published: the grid of the paper."""
         assert isinstance(published, Grid)
         ours, theirs = (
             [" and ".join(grid.networks), " and ".join(grid.data_sets)]
@@ -168,6 +169,10 @@ class Grid(Experiment, frozen=True, kw_only=True):
             "stands_in_for": " on ".join(replaced),
             "left_out": self.left_out,
             "hyperparameters": list(dict.fromkeys(varied)),
+            **evidence(
+                *of_packs(self.packs, published.packs),
+                *of_samples(self.measure_section.samples, published.measure_section.samples),
+            ),
         }
         settings = {"runs": self.runs, "diverged_below": self.measure_section.diverged_below}
         code = fingerprint("flatlab.tables.runs")

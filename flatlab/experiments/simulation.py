@@ -7,6 +7,7 @@ overrides some.
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from flatlab.experiments._evidence import evidence, of_values
 from flatlab.plan.experiments import Experiment, Find, Source, Stage
 from flatlab.plan.fingerprint import fingerprint
 from flatlab.plan.options import options_of, section
@@ -54,8 +55,13 @@ class Simulation(Experiment, frozen=True, kw_only=True):
         )
 
     def tabulating(self, published: Experiment) -> Stage:
-        """The job that describes the table."""
-        about = {**self.identity, "data": "synthetic data", "stands_in_for": ""}
+        """The job that describes the table.  published: the simulation of the paper."""
+        about = {
+            **self.identity,
+            "data": "synthetic data",
+            "stands_in_for": "",
+            **evidence(*of_values(self.packs[ALL], published.packs[ALL])),
+        }
         return Stage(inputs={}, settings={"about": about}, code="")
 
     @staticmethod

@@ -7,6 +7,7 @@ or on timm's hub. `jobs` says among how many jobs they are divided.
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
+from flatlab.experiments._evidence import evidence
 from flatlab.experiments._packs import Pack
 from flatlab.experiments.grid import Grid
 from flatlab.plan.experiments import Experiment, Find, Source, Stage
@@ -133,6 +134,10 @@ class Zoo(Experiment, frozen=True, kw_only=True):
         assert isinstance(published, Zoo)
         here, theirs = self.file.name, published.file.name
         pretrained = self.file.pretrained
+        images, all_images = self.file.samples, published.file.samples
+        differences = [("stand-in", f"{here} instead of {theirs}")] if here != theirs else []
+        if images < all_images:
+            differences.append(("reduced", f"{images:,} images instead of {all_images:,}"))
         about = {
             **self.identity,
             "name": here,
@@ -140,6 +145,7 @@ class Zoo(Experiment, frozen=True, kw_only=True):
             "training": self.grid.length if self.grid else "",
             "samples": self.file.samples,
             "stands_in_for": theirs if here != theirs else "",
+            **evidence(*differences),
         }
         return Stage(inputs={}, settings={"about": about}, code=fingerprint("flatlab.tables.zoo"))
 

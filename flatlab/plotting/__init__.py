@@ -69,8 +69,8 @@ def template_of(figure: Settings) -> Any:
 def about(table: xr.Dataset) -> str:
     """What a table holds, for the caption, so that no stand-in can pass for the paper's."""
     a = table.attrs
-    stands_in = f" It stands in for the paper's {a['stands_in_for']}." if a["stands_in_for"] else ""
-    return f"{a['name']}, {a['extent']}.{stands_in}"
+    instead = f"in place of the paper's {a['stands_in_for']}; " if a["stands_in_for"] else ""
+    return f"{a['name']}, {a['extent']} ({instead}evidence: {a['evidence']})."
 
 
 def _title_and_caption(fig: Any, figure: Settings, tables: Tables) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 
 from flatlab import estimate, plan, scoreboard, store
 from flatlab.publication.choice import choose, disagreements
-from flatlab.tables.published import with_tables
 
 BUDGET_BYTES = 60 * 10**6
 """The size limit of published files, which every clone of the repository downloads."""
@@ -105,8 +104,7 @@ def _rewrite(readme: Path) -> None:
     for scale in plan.published_scales():
         place, verdicts, row = plan.published_at(scale), [], [f"Scale {scale}:"]
         for figure in plan.published_figures(scale):
-            content = store.load_json(place.verdicts(figure.paper, figure.key))
-            verdicts.append(with_tables(content))
+            verdicts.append(store.load_json(place.verdicts(figure.paper, figure.key)))
             picture = place.figure(figure.paper, figure.key, "png")
             thumbnail = f'<img src="{picture}" width="270" alt="{figure.target}, {scale}">'
             row.append(f"[{thumbnail}]({picture})")

@@ -27,6 +27,7 @@ ABOUT = {
     "data": "made-up",
     "length": "a while",
     "stands_in_for": "",
+    "evidence": "own",
     "left_out": 0,
     "hyperparameters": ["initialization"],
 }

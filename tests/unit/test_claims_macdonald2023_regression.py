@@ -85,7 +85,7 @@ def table(grid: str, rows: dict[str, dict[str, float]], diverged: int | None = N
         "layer": ["fc1", "fc2"],
     }
     about = {key: grid for key in ("experiment", "name", "extent", "network", "data")}
-    about |= {"scale": "paper", "stands_in_for": "", "left_out": 0}
+    about |= {"scale": "paper", "stands_in_for": "", "evidence": "own", "left_out": 0}
     about |= {"hyperparameters": ["initialization"]}
     return xr.Dataset(variables, coords=coordinates, attrs=about)
 

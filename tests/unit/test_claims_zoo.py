@@ -12,7 +12,6 @@ import xarray as xr
 from flatlab import plan
 from flatlab.claims import verify
 from flatlab.plotting import make
-from flatlab.tables.published import with_current_names
 from flatlab.tables.zoo import kept
 
 FAMILIES = ["vit"] * 60 + ["mobilevit"] * 10 + ["fastvit"] * 4 + ["deit"] * 26
@@ -54,10 +53,11 @@ def zoo(slope=1.0, noise=0.3, mobile=(0.1, 20), fast=(20, 0.1), plain=0.0, stand
         attrs={
             "scale": "paper",
             "experiment": "vision-zoo",
-            **dict.fromkeys(("name", "study"), "local-zoo" if stands_in else "timm-zoo"),
+            "name": "local-zoo" if stands_in else "timm-zoo",
             "data": "imagenet",
             "extent": "100 networks",
             "stands_in_for": stands_in,
+            "evidence": "stand-in" if stands_in else "own",
         },
     )
 
@@ -114,7 +114,7 @@ def test_the_figure_says_what_it_shows_and_counts_what_it_lacks():
     table["dropped"][3] = 1
     table["adaptive_sharpness"][5] = -1.0  # has no logarithm
     settings = next(f.settings for f in plan.figures() if f.target == "chen2026_fig5")
-    files = make(settings, {"vision-zoo": with_current_names(table, "vision-zoo")}, {})
+    files = make(settings, {"vision-zoo": table}, {})
     csv = files["csv"].decode()
     assert "network3," not in csv
     accuracies = pd.read_csv(io.StringIO(csv)).set_index("name")["sample_accuracy"]

@@ -34,6 +34,7 @@ ABOUT = {
     "data": "digits",
     "length": "12,000 iterations",
     "stands_in_for": "mlp on fashion-mnist",
+    "evidence": "stand-in",
     "left_out": 0,
     "hyperparameters": ["lr", "batch_size"],
 }
@@ -164,9 +165,11 @@ def test_a_figure_is_made_in_every_format_and_repeats_bit_for_bit() -> None:
 
 def test_a_figure_says_on_what_it_was_computed_and_what_it_stands_in_for() -> None:
     text = plotting.about(table(NAMES))
-    for part in ("29 mlp (width 64) networks", "digits", "1 diverged", "mlp on fashion-mnist"):
+    for part in ("29 mlp (width 64) networks", "digits", "1 diverged and left out"):
         assert part in text
-    assert "stands in" not in plotting.about(table(NAMES).assign_attrs(stands_in_for=""))
+    assert text.endswith("(in place of the paper's mlp on fashion-mnist; evidence: stand-in).")
+    own = plotting.about(table(NAMES).assign_attrs(stands_in_for="", evidence="own"))
+    assert own.endswith("left out (evidence: own).")
 
 
 def test_title_and_caption_name_every_table_scale_and_data_set_once(

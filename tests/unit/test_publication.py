@@ -500,14 +500,3 @@ def test_a_figure_whose_tables_are_not_published_is_named_and_not_drawn_again(pu
     assert list(plan.outdated(chosen().experiment)) == [
         "results/published/demo lacks tables that these figures show: chen2026_figH8"
     ]
-
-
-def test_verdicts_of_older_versions_stay_on_the_scoreboard(published):
-    path = PUBLISHED / "verdicts/petzka2021/fig3.json"
-    content = json.loads(path.read_text())
-    about = {"study": "representativeness", "scale": "demo", "data": "", "extent": ""}
-    del content["tables"]
-    content |= {"grids": {}, "studies": {"representativeness": about}}
-    store.save_json(path, content)
-    publication.publish(chosen(), ["mlp-grid"])
-    assert "| petzka2021_fig3 (demo) | 1 |" in Path("README.md").read_text()

@@ -144,6 +144,7 @@ def table(
         "data": data,
         "length": f"{last:,} iterations",
         "stands_in_for": stands_in_for,
+        "evidence": "reduced",
         "left_out": 0,
         "hyperparameters": ["lr", "batch_size"],
     }

@@ -1,0 +1,136 @@
+"""The kind of evidence that an experiment gives on the paper's claims, and how it differs.
+
+own: the paper's networks and data.  reduced: its data and architecture, smaller, shorter or fewer.
+stand-in: other data or another architecture. The worst difference decides.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct, structs
+
+from flatlab.experiments._packs import ARCHITECTURE, Pack
+from flatlab.experiments._sections import Samples
+from flatlab.plan.registry import assignments, literal, path_of
+
+KINDS = ("own", "reduced", "stand-in")
+NAMES = {"lr": "learning rate"}
+
+Difference = tuple[str, str]
+"""A kind of evidence, and what differs from the paper's experiment in words."""
+
+
+def evidence(*differences: Difference) -> dict[str, Any]:
+    """The attributes `evidence`, the worst kind, and `differs`, all differences in words."""
+    worst = max((kind for kind, _ in differences), key=KINDS.index, default="own")
+    return {"evidence": worst, "differs": list(dict.fromkeys(words for _, words in differences))}
+
+
+def of_values(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[Difference]:
+    """Settings that differ from the paper's: {repeats: 4} -> "repeats: 4 instead of 100"."""
+    for key, there in theirs.items():
+        here, name = ours.get(key), key.replace("_", " ")
+        if here == there:
+            continue
+        if isinstance(here, Mapping) and isinstance(there, Mapping):
+            for _, words in of_values(here, there):
+                yield "reduced", f"{name}, {words}"
+        elif isinstance(here, list) and len(here) < len(there) and all(v in there for v in here):
+            yield "reduced", f"{len(here)} of {len(there)} {name}"
+        else:
+            yield "reduced", f"{name}: {_words(here)} instead of {_words(there)}"
+
+
+def of_packs(ours: Mapping[str, Pack], theirs: Mapping[str, Pack]) -> Iterator[Difference]:
+    """How the networks of a grid differ from the paper's: what they are, and how many."""
+    here, there = _by_setting(ours), _by_setting(theirs)
+    found: dict[str, tuple[list[Any], list[Any]]] = {}
+    for setting, values in here.items():
+        # A setting that the paper does not have may have the values of any of its settings.
+        comparable = [there[setting]] if setting in there else list(there.values())
+        for key, value in values.items():
+            allowed = [each[key] for each in comparable if key in each]
+            if allowed and value not in allowed:
+                now, then = found.setdefault(key, ([], []))
+                now.append(value)
+                then += allowed
+    for key, (now, then) in found.items():
+        yield _difference(key, now, then)
+    if lacking := there.keys() - here.keys():
+        yield "reduced", f"{len(there) - len(lacking)} of {len(there)} settings"
+    networks, all_networks = (sum(len(p.seeds) for p in each.values()) for each in (ours, theirs))
+    if networks < all_networks:
+        yield "reduced", f"{networks} of {all_networks} networks"
+
+
+def of_samples(ours: Mapping[str, Samples], theirs: Mapping[str, Samples]) -> Iterator[Difference]:
+    """How the samples that a grid is measured on differ from the paper's."""
+    for name, there in theirs.items():
+        here = ours.get(name)
+        if here is None:
+            yield "reduced", f"no {name} samples measured"
+        elif structs.replace(here, size=there.size) != there:
+            yield "reduced", f"other {name} samples measured"
+        elif here.size < there.size:
+            yield "reduced", f"{here.size:,} {name} samples measured instead of {there.size:,}"
+
+
+def _by_setting(packs: Mapping[str, Pack]) -> dict[str, dict[str, Any]]:
+    """All that the networks of each setting depend on, by key, but mode and precision."""
+    found = {}
+    for pack in packs.values():
+        network, training = structs.asdict(pack.network), structs.asdict(pack.training)
+        options, name = network.pop("options"), network.pop("name")
+        for key in ("mode", "precision", "iterations", "epochs"):
+            del training[key]
+        found[pack.setting] = {
+            **structs.asdict(pack.data),
+            ARCHITECTURE: name,
+            f"options of {name}": (pack.network.label, options),
+            **network,
+            "length": pack.training.length,
+            **training.pop("options"),
+            **training,
+        }
+    return found
+
+
+def _difference(key: str, now: list[Any], then: list[Any]) -> Difference:
+    """One key of data, network or training.  now, then: its values in settings that differ."""
+    if key == "set" and (formats := [_reencoded(name, then) for name in now]) and all(formats):
+        return "reduced", f"images of {_any(then)} re-encoded as {_any(formats)}"
+    if key.startswith("options of "):
+        now, then = ([label for label, _ in each] for each in (now, then))
+        if {*now} & {*then}:  # a label has only options with a default
+            return "reduced", f"other {key}"
+    here, there = _any(now), _any(then)
+    if key == "length":  # 60,000 iterations instead of 750,000
+        there = there.removesuffix(f" {here.split()[-1]}")
+    if key in ("set", ARCHITECTURE):
+        return "stand-in", f"{here} instead of {there}"
+    name = "" if key == "length" or key.startswith("options of ") else f"{NAMES.get(key, key)}: "
+    return "reduced", f"{name.replace('_', ' ')}{here} instead of {there}"
+
+
+def _reencoded(name: str, originals: list[str]) -> str:
+    """The format in which a data set has the images of one of `originals`; "" if it has others."""
+    if "REENCODED" not in assignments(path_of("data", name)):
+        return ""
+    original, encoding = literal("data", name, "REENCODED")
+    return encoding if original in originals else ""
+
+
+def _any(values: list[Any]) -> str:
+    return " or ".join(dict.fromkeys(map(_words, values)))
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, Struct):
+        value = {key: each for key, each in structs.asdict(value).items() if each is not None}
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_words(each)}" for key, each in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_words, value))
+    if type(value) is int:
+        return f"{value:,}"
+    return f"{value:g}" if isinstance(value, float) else str(value)

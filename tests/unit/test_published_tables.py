@@ -1,0 +1,44 @@
+"""The published tables say what they hold, and run times belong to networks of today."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flatlab import estimate, plan, plotting, store
+
+PUBLISHED = Path(plan.__file__).parents[2] / "results" / "published"
+TABLES = sorted(
+    path for path in PUBLISHED.glob("*/tables/*.zarr.zip") if "correlations" not in path.name
+)
+
+
+@pytest.mark.parametrize("path", TABLES, ids=lambda path: f"{path.parts[-3]}-{path.name}")
+def test_every_published_table_says_what_it_holds(path):
+    table = store.load_dataset(path)
+    about = table.attrs
+    assert (about["experiment"], about["scale"]) == (path.name.split(".")[0], path.parts[-3])
+    assert (about["evidence"] == "own") == (about["differs"] == [])
+    text = plotting.about(table)
+    assert f"evidence: {about['evidence']}" in text
+    assert about["stands_in_for"] in text
+    if "diverged" in table.coords:
+        diverged = int(table["diverged"].sum())
+        assert f"{table.sizes['run'] - diverged} {about['network']} networks" in text
+        assert f"{diverged} diverged and left out" in text
+
+
+@pytest.mark.parametrize("scale", plan.published_scales())
+def test_every_network_that_was_timed_is_one_of_its_scale_today(scale):
+    """So that `flatlab estimate` finds what is published, under today's labels."""
+    chosen = plan.Plan({"scale": scale}, PUBLISHED.parents[1] / "experiments")
+    grids = (each for each in chosen.experiments.values() if each.kind == "grid")
+    labels = {label for grid in grids for label in grid.networks}
+    records = store.load_json(PUBLISHED / scale / estimate.PUBLISHED)
+    timed = {network for _, network, _ in estimate.from_records(records) if network}
+    assert timed
+    assert timed <= labels
+    seconds = sum(record["seconds"] for record in records)
+    found = sum(seconds for seconds, _, _ in estimate.from_records(records).values())
+    assert found == pytest.approx(seconds)
