@@ -34,6 +34,6 @@ rule score:
     conda:
         "../envs/draw.yaml"
     params:
-        code=plan.fingerprint("flatlab.scoreboard"),
+        code=plan.fingerprint("flatlab.scoreboard.page"),
     script:
         "../scripts/score.py"

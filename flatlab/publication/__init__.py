@@ -108,7 +108,8 @@ def _rewrite(readme: Path) -> None:
             picture = place.figure(figure.paper, figure.key, "png")
             thumbnail = f'<img src="{picture}" width="270" alt="{figure.target}, {scale}">'
             row.append(f"[{thumbnail}]({picture})")
-        boards.append(scoreboard.as_markdown(scoreboard.collect(verdicts)))
+        board = scoreboard.as_markdown(scoreboard.collect(verdicts))
+        boards.append(f"### Scale {scale}\n\n{board}")
         galleries.append("\n".join(row))
     text = readme.read_text()
     for name, content in (("scoreboard", boards), ("gallery", galleries)):

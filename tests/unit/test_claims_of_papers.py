@@ -76,7 +76,7 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("claims/evidence.py", {*FIGURES}),
         ("papers/beyond/claims.py", {"beyond"}),  # there is none before
         ("plotting/__init__.py", set()),
-        ("scoreboard.py", set()),
+        ("scoreboard/__init__.py", set()),
     ],
 )
 def test_an_edit_re_runs_the_verdicts_that_it_can_change(

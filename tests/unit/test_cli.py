@@ -28,6 +28,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def built(project: Path) -> None:
     place = project / "results" / "demo"
     claim = {"id": "chen2026_figH8/c1", "text": "rho > 0", "verdict": "undecided", "reason": "why"}
+    claim |= {"nature": "finding", "repeats": "", "kind": "stand-in", "p": 0.3}
     about = {
         "name": "mlp-grid",
         "scale": "demo",

@@ -86,7 +86,8 @@ def draw(*targets, content=b"drawn"):
         stem = f"{each.paper}/{each.key}"
         for ending in ("pdf", "png", "csv", "svg"):
             write(f"results/demo/figures/{stem}.{ending}", content + ending.encode())
-        claims = [{"id": f"{each.target}/c1", "text": "", "verdict": "holds", "reason": ""}]
+        claim = {"id": f"{each.target}/c1", "nature": "finding", "repeats": "", "p": None}
+        claims = [{**claim, "kind": "stand-in", "verdict": "holds"}]
         about = {key: {"name": key, "scale": "demo", "extent": ""} for key in each.experiments}
         verdicts = {"target": each.target, "claims": claims, "tables": about}
         store.save_json(f"results/demo/verdicts/{stem}.json", verdicts)
@@ -184,7 +185,8 @@ def test_without_names_all_that_is_built_is_published(built):
         assert (PUBLISHED / name).read_bytes() == Path("results/demo", name).read_bytes()
     readme = Path("README.md").read_text()
     assert f'<img src="{PUBLISHED}/figures/chen2026/figH8.png"' in readme
-    assert "| chen2026_figH8 (demo) | 1 |" in readme
+    assert "### Scale demo" in readme
+    assert "| chen2026_figH8 (demo) | stand-in | 1 |" in readme
     assert readme.endswith("<!-- end of scoreboard -->\nthe end\n")
 
 
