@@ -28,6 +28,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def built(project: Path) -> None:
     place = project / "results" / "demo"
     claim = {"id": "chen2026_figH8/c1", "text": "rho > 0", "verdict": "undecided", "reason": "why"}
+    claim["evidence"] = []
     about = {
         "name": "mlp-grid",
         "scale": "demo",
@@ -185,7 +186,7 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])
     text = " ".join(capsys.readouterr().out.split())
-    for command in ("check", "experiments", "keep", "measure", "publish", "run", "summary"):
+    for command in COMMANDS:
         assert f"{command} " in text
     assert "Predict the number of jobs, hours and disk space of a run." in text
 
