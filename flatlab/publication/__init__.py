@@ -74,18 +74,24 @@ def _records(chosen: plan.Plan, folder: Path, keys: Sequence[str]) -> dict[Path,
     """The JSON files on the origins of tables and the run times of jobs, brought up to date."""
     origins, times = folder / "provenance.json", folder / estimate.PUBLISHED
     made = store.load_json(origins) if origins.is_file() else {}
-    made |= {key: _origin(chosen, key) for key in keys}
+    built = plan.built_at(chosen.config.scale).folder
+    made |= {key: origin(chosen, key, built) for key in keys}
     took = estimate.from_records(store.load_json(times) if times.is_file() else [])
     took |= estimate.recorded(chosen, [chosen.config.scale], keys)
     return {origins: made, times: estimate.as_records(took)}
 
 
-def _origin(chosen: plan.Plan, key: str) -> dict[str, Any]:
-    """Which code computed a table, where and how long, including the training of its networks."""
+def origin(chosen: plan.Plan, key: str, folder: Path) -> dict[str, Any]:
+    """Which code computed a table, where and how long, including the training of its networks.
+
+    folder: the built results at the scale of the configuration, here or in another copy.
+    """
+    built = plan.built_at(chosen.config.scale).folder
     found: dict[str, list[dict[str, Any]]] = {}
     for task in estimate.tasks(chosen, chosen.config.scale, [key]):
         done = found.setdefault(task.stage, [])
-        if (record := plan.record_of(task.file)).is_file():  # files from elsewhere may have none
+        record = plan.record_of(folder / task.file.relative_to(built))
+        if record.is_file():  # files from elsewhere may have none
             done.append(store.load_json(record))
     records = [record for done in found.values() for record in done]
     return {

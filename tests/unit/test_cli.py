@@ -28,12 +28,12 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def built(project: Path) -> None:
     place = project / "results" / "demo"
     claim = {"id": "chen2026_figH8/c1", "text": "rho > 0", "verdict": "undecided", "reason": "why"}
-    claim |= {"nature": "finding", "repeats": "", "kind": "stand-in", "p": 0.3}
+    claim |= {"nature": "finding", "repeats": "", "kind": "stand-in", "p": 0.3, "evidence": []}
     about = {
         "name": "mlp-grid",
         "scale": "demo",
         "extent": "99 mlp (width 64) networks on digits; 1 diverged and left out",
-        "stands_in_for": "mlp on fashion-mnist",
+        "evidence": "stand-in",
     }
     verdicts = {"target": "chen2026_figH8", "claims": [claim], "tables": {"mlp-grid": about}}
     store.save_json(place / "verdicts" / "chen2026" / "figH8.json", verdicts)
@@ -50,7 +50,7 @@ def test_the_summary_names_targets_verdicts_and_where_to_look(
     text = capsys.readouterr().out
     for part in (
         "chen2026_figH8",
-        "mlp-grid: 99 mlp (width 64) networks on digits; 1 diverged and left out; stands in for",
+        "mlp-grid: 99 mlp (width 64) networks on digits; 1 diverged and left out; evidence: stand-in",
         "undecided  c1",
         "why",
         "results/demo/figures/chen2026/figH8.pdf",
@@ -186,7 +186,7 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])
     text = " ".join(capsys.readouterr().out.split())
-    for command in ("check", "experiments", "keep", "measure", "publish", "run", "summary"):
+    for command in COMMANDS:
         assert f"{command} " in text
     assert "Predict the number of jobs, hours and disk space of a run." in text
 

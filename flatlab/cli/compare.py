@@ -1,0 +1,67 @@
+"""Compare the verdicts of two folders of results.
+
+Exit status: 0 if no verdict turns from holds to fails or back, 1 otherwise and for errors.
+"""
+
+import argparse
+import functools
+from pathlib import Path
+
+from flatlab import comparison, plan, text
+from flatlab.cli import load_plan
+
+PUBLISHED = "published"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("a", metavar="A", type=Path, help="a folder such as results/demo")
+    help_ = f"another one, or `{PUBLISHED}` (default): what is published at the scale of A"
+    parser.add_argument("b", metavar="B", nargs="?", default=PUBLISHED, help=help_)
+
+
+def run(options: argparse.Namespace) -> int:
+    a = comparison.load(options.a)
+    other = plan.published_at(a.scale).folder if options.b == PUBLISHED else Path(options.b)
+    b = comparison.load(other)
+    plan_of = functools.partial(load_plan, packs="all")
+    origins = [comparison.origins_of(each, plan_of) for each in (a, b)]
+    found = comparison.compare(a.verdicts.values(), b.verdicts.values())
+    print(f"A: {a.folder}, scale {a.scale}\nB: {b.folder}, scale {b.scale}")
+    _print_verdicts(found)
+    for side, ids in (("A", found.only_a), ("B", found.only_b)):
+        if ids:
+            print(f"\nclaims only in {side}: {len(ids)}\n{text.table('<<', *_by_figure(ids))}")
+    sentences = list(comparison.experiments_that_differ(a, b, *origins))
+    verb = "these experiments differ" if sentences else "no experiment differs"
+    print(f"\n{verb} in settings or, where both have records, in code")
+    if sentences:
+        print(text.table("<", *([sentence] for sentence in sentences)))
+    return int(found.reversal)
+
+
+def _print_verdicts(found: comparison.Comparison) -> None:
+    counted = ", ".join(f"{count} {verdict}" for count, verdict in found.counts)
+    print(f"\nverdicts that agree: {len(found.agreeing)}{f' ({counted})' if counted else ''}")
+    if pair := found.most_moved:
+        print(f"  the number that moved most: {' '.join(_moved(pair.moved))}, of {pair.a.id}")
+    print(f"verdicts that differ: {len(found.differing)}")
+    if found.differing:
+        rows = []
+        for pair in found.differing:
+            moved, quantity = _moved(pair.moved)
+            reworded = "" if pair.a.text == pair.b.text else "the claims read differently"
+            said = "; ".join(filter(None, (quantity, reworded)))
+            rows.append((pair.a.id, pair.a.verdict, pair.b.verdict, moved, said))
+        print(text.table("<<<><", ("claim", "A", "B", "moved", "quantity"), *rows))
+    print("moved: |value in B - value in A| over half the width of the interval in A")
+
+
+def _moved(movement: comparison.Movement | None) -> tuple[str, str]:
+    return (f"{movement.size:.2g}", movement.quantity) if movement else ("", "")
+
+
+def _by_figure(ids: list[str]) -> list[tuple[str, str]]:
+    found: dict[str, list[str]] = {}
+    for target, _, key in (each.partition("/") for each in ids):
+        found.setdefault(target, []).append(key)
+    return [(target, ", ".join(keys)) for target, keys in found.items()]
