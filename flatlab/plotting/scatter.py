@@ -43,7 +43,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         runs = here.loc[["run"]]
         style.points_of_settings(ax, runs, "x_value", "y_value", size=4)
         rho = here.loc["rho"]
-        text = style.correlation(*rho[["rho", "low", "high"]], others=rho[[*OTHERS]])
+        text = style.correlation(*rho[["rho", "low", "high"]], others={str(k): float(rho[k]) for k in OTHERS})
         ax.text(0.03, 0.97, text, transform=ax.transAxes, va="top", fontsize=8)
         style.limit(ax, "x", runs["x_value"], ticks=6)
         style.limit(ax, "y", runs["y_value"], headroom=style.HEADROOM / 2, ticks=6)

@@ -47,7 +47,7 @@ def write(folder: str | Path, *claims: Any, target: str = TARGET, **about: Any) 
     place = plan.Place(Path(folder))
     path = place.verdicts(*target.split("_"))
     attributes = {"experiment": "mlp-grid", "name": "mlp-grid", "scale": "demo", "extent": ""}
-    table = {**attributes, "stands_in_for": "", **about}
+    table = {**attributes, "evidence": "stand-in", "differs": [], **about}
     content = {"target": target, "claims": list(claims), "tables": {"mlp-grid": table}}
     store.save_json(path, content)
     return path
