@@ -1,0 +1,290 @@
+"""Look-ups in published tables, verdicts and the CSV files of published figures, for FINDINGS.md.
+
+They return numbers, so that a text can divide and subtract. A look-up that finds nothing raises
+`StoreError`, which says what there is.
+"""
+
+import functools
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from flatlab import plan, store
+from flatlab.stats import KINDS, Correlations, Estimate
+from flatlab.stats.bootstrap import Array
+from flatlab.stats.trends import difference
+from flatlab.tables import selection
+from flatlab.tables.zoo import kept
+
+
+class Interval(NamedTuple):
+    """A number with its 95 % interval; NaN where one is not defined."""
+
+    value: float
+    low: float
+    high: float
+
+
+@functools.cache
+def table(scale: str, experiment: str) -> "Networks":
+    """The networks of a published table."""
+    path = plan.published_at(scale).table(experiment)
+    known = (p.name.removesuffix("".join(path.suffixes)) for p in path.parent.glob("*-*.zarr.zip"))
+    _check(path, experiment, known)
+    return Networks(path, store.load_dataset(path))
+
+
+def verdict(scale: str, claim: str) -> str:
+    """The verdict on a claim, "chen2026_figH7/c6"."""
+    return _claim(scale, claim)["verdict"]
+
+
+def evidence(scale: str, claim: str, *words: str) -> Interval:
+    """The number in the evidence of a claim that has this name, or all these words in its name."""
+    entries = {entry["quantity"]: entry for entry in _claim(scale, claim)["evidence"]}
+    found = [name for name in entries if (name,) == words]
+    found = found or [name for name in entries if all(word in name for word in words)]
+    if len(found) != 1:
+        what = f"{len(found)} quantities contain {' and '.join(map(repr, words))}"
+        known = f"it has: {'; '.join(entries) or 'none'}"
+        raise store.StoreError(f"evidence of {claim} at scale {scale}: {what}; {known}")
+    ends = (entries[found[0]].get(key) for key in Interval._fields)
+    return Interval(*(math.nan if end is None else float(end) for end in ends))
+
+
+def cell(scale: str, target: str, column: str, **row: Any) -> Any:
+    """What stands in a column of a published figure's CSV, in the only row with these values."""
+    found = cells(scale, target, column, **row)
+    if len(found) != 1:
+        raise store.StoreError(f"{target} at scale {scale}: {len(found)} rows have {row}, not one")
+    return found[0]
+
+
+def cells(scale: str, target: str, column: str, **row: Any) -> list[Any]:
+    """What stands in a column of a published figure's CSV, in all rows with these values."""
+    paper, _, figure = target.partition("_")
+    path = plan.published_at(scale).figure(paper, figure, "csv")
+    _check(path, figure, (p.stem for p in path.parent.glob("*.csv")))
+    frame = _csv(path)
+    for name in (column, *row):
+        if name not in frame:
+            raise store.StoreError(
+                f"{path}: no column {name!r}; {plan.closest(name, map(str, frame))}"
+            )
+    for name, value in row.items():
+        frame = frame[frame[name] == value]
+    if frame.empty:
+        raise store.StoreError(f"{path}: no row has {row}")
+    return frame[column].tolist()
+
+
+def over(
+    larger: "Networks", smaller: "Networks", name: str, at: int | str = "end", **where: str
+) -> Interval:
+    """How much the mean of a quantity over some networks exceeds that over others."""
+    more, less = (networks.values(name, at, **where) for networks in (larger, smaller))
+    return _interval(difference(name, more, less))
+
+
+class Networks:
+    """The networks of a table that did not diverge.
+
+    Quantities are those of the table, `root_<name>` and `log <name>`.
+    at: "end" (of training), "most" (the largest value in training), "growth" (that over the value
+    at the first checkpoint), "increase" (that less it), or an iteration.
+    where: coordinates of a quantity with more dimensions, norm="kernel". Of a quantity per layer,
+    the last layer is taken if none is named.
+    """
+
+    def __init__(self, path: Path, dataset: xr.Dataset) -> None:
+        self.path, self.dataset = path, dataset
+        if "diverged" in dataset.coords:
+            self.runs = dataset.sel(run=~dataset["diverged"].values)
+        else:
+            self.runs = kept(dataset)
+
+    def where(self, **values: Any) -> "Networks":
+        """Those with these hyper-parameters, or of this family."""
+        chosen = self.dataset
+        for name, value in values.items():
+            self._check(name, chosen.coords)
+            chosen = chosen.sel(run=np.isin(chosen[name].values, value))
+        if not chosen.sizes["run"]:
+            raise store.StoreError(f"{self.path}: no network has {values}")
+        return Networks(self.path, chosen)
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self.runs.sizes["run"]
+
+    @property
+    def left_out(self) -> int:
+        """How many more have diverged, or could not be measured."""
+        return self.dataset.sizes["run"] - self.count
+
+    @property
+    def interpolates(self) -> int:
+        """The first checkpoint at which the mean training loss is below 1e-2."""
+        step = selection.interpolation_begins(selection.through_training(self.runs)["train_loss"])
+        if math.isnan(step):
+            raise store.StoreError(f"{self.path}: these networks do not interpolate")
+        return int(step)
+
+    @property
+    def layers(self) -> list[str]:
+        """The layers, from the first to the last."""
+        return [str(layer) for layer in self.runs["layer"].values]
+
+    def about(self, name: str) -> Any:
+        """An attribute of the table: data, length, ..."""
+        self._check(name, self.dataset.attrs)
+        return self.dataset.attrs[name]
+
+    def different(self, name: str) -> list[Any]:
+        """The different values of a coordinate, sorted."""
+        self._check(name, self.runs.coords)
+        return sorted(set(self.runs[name].values.tolist()))
+
+    def mean(self, name: str, at: int | str = "end", **where: str) -> float:
+        """The mean of a quantity over the networks."""
+        return float(np.nanmean(self.values(name, at, **where)))
+
+    def least(self, name: str, at: int | str = "end", **where: str) -> float:
+        """The least value of a quantity."""
+        return float(np.nanmin(self.values(name, at, **where)))
+
+    def most(self, name: str, at: int | str = "end", **where: str) -> float:
+        """The largest value of a quantity."""
+        return float(np.nanmax(self.values(name, at, **where)))
+
+    def zero(self, name: str) -> int:
+        """How many have a quantity of zero at the end."""
+        return int((self.values(name) == 0).sum())
+
+    def peak(self, name: str) -> int:
+        """The checkpoint at which the mean of a quantity is largest."""
+        curves = selection.through_training(self.runs)
+        self._check(name, curves)
+        means = curves[name].sel(samples="train").mean("run").values
+        return int(curves["checkpoint"].values[np.argmax(means)])
+
+    def rho(
+        self,
+        x: str,
+        y: str,
+        kind: str = "pooled",
+        at: int | str = "end",
+        minus: str = "",
+        **where: str,
+    ) -> Interval:
+        """Pearson's correlation; `kind` is one of `flatlab.stats.KINDS`, or "families".
+
+        With "families", each family of a zoo counts as one network, with the mean of its networks.
+        minus: another quantity, whose correlation with x is subtracted.
+        """
+        if kind not in (*KINDS, "families"):
+            raise store.StoreError(f"no kind of correlation {kind!r}; {plan.closest(kind, KINDS)}")
+        names = [x, y, *([minus] if minus else []), *(["train_loss"] if kind == "adjusted" else [])]
+        columns = {name: self.values(name, at, **where) for name in names}
+        grid = "setting" in self.runs.coords
+        strata = self.runs["setting" if grid else "family"].values
+        if kind == "families":
+            columns = {name: _means(values, strata) for name, values in columns.items()}
+        if kind in ("pooled", "families") and not grid:  # families have few networks each
+            kind, strata = "pooled", np.zeros(len(columns[x]))
+        return _correlation(columns, strata, (x, y), (x, minus) if minus else None, kind)
+
+    def values(
+        self, name: str, at: int | str = "end", samples: str = "train", **where: str
+    ) -> Array:
+        """A quantity of each network: (runs)."""
+        chosen = self._at(at, samples)
+        for prefix, function in (("root_", np.sqrt), ("log ", np.log)):
+            if name not in chosen and name.startswith(prefix):
+                return function(self.values(name.removeprefix(prefix), at, samples, **where))
+        self._check(name, chosen)
+        array = chosen[name]
+        for dim in array.dims[1:]:
+            label = where.get(str(dim), array[dim].values[-1] if dim == "layer" else "")
+            if label not in array[dim].values:
+                known = plan.closest(label, map(str, array[dim].values))
+                raise store.StoreError(f"{self.path}: {name} with {dim} {label!r}; {known}")
+            array = array.sel({dim: label})
+        return array.values.astype(float)
+
+    @functools.cache  # noqa: B019 - lives as long as the rendering
+    def _at(self, at: int | str, samples: str) -> xr.Dataset:
+        """The quantities of each network, without checkpoints and sample sets."""
+        if "checkpoint" not in self.runs.dims:
+            return self.runs
+        if samples not in self.runs["samples"].values:
+            raise store.StoreError(f"{self.path} has no {samples} samples")
+        if at == "end":
+            return selection.end_of_training(self.runs, samples).transpose("run", ...)
+        curves = self.runs.sel(samples=samples).transpose("run", ...)
+        if at in ("most", "growth", "increase"):
+            most, first = curves.max("checkpoint"), curves.isel(checkpoint=0)
+            return {"most": most, "growth": most / first, "increase": most - first}[at]
+        if at not in curves["checkpoint"].values:
+            steps = ", ".join(f"{step}" for step in curves["checkpoint"].values)
+            raise store.StoreError(f"{self.path} has no checkpoint {at!r}; there are {steps}")
+        return curves.sel(checkpoint=at)
+
+    def _check(self, name: str, known: Iterable[Any]) -> None:
+        if name not in known:
+            raise store.StoreError(f"{self.path} has no {name!r}; {plan.closest(name, known)}")
+
+
+def _correlation(
+    columns: dict[str, Array],
+    strata: Array,
+    pair: tuple[str, str],
+    other: tuple[str, str] | None,
+    kind: Any,
+) -> Interval:
+    """One correlation, or the difference of two, as claims judge it."""
+    correlations = Correlations(columns, list(strata))
+    if other is None:
+        return _interval(correlations.rho(*pair, kind))
+    larger, smaller = correlations.rhos(pair, other, kind=kind)
+    return _interval(larger - smaller)
+
+
+def _interval(estimate: Estimate) -> Interval:
+    return Interval(estimate.value, *estimate.interval())
+
+
+def _means(values: Array, groups: Array) -> Array:
+    """The mean of the values of each group."""
+    return np.array([values[groups == group].mean() for group in np.unique(groups)])
+
+
+def _claim(scale: str, claim: str) -> dict[str, Any]:
+    """The published record of a claim."""
+    paper, _, figure = claim.partition("/")[0].partition("_")
+    path = plan.published_at(scale).verdicts(paper, figure)
+    _check(path, figure, (p.stem for p in path.parent.glob("*.json")))
+    claims = {entry["id"]: entry for entry in _json(path)["claims"]}
+    if claim not in claims:
+        raise store.StoreError(f"{path} has no claim {claim!r}; {plan.closest(claim, claims)}")
+    return claims[claim]
+
+
+def _check(path: Path, name: str, known: Iterable[str]) -> None:
+    """Raise `StoreError` if a published file does not exist."""
+    if not path.is_file():
+        raise store.StoreError(f"{path} does not exist; {plan.closest(name, known)}")
+
+
+_json = functools.cache(store.load_json)
+
+
+@functools.cache
+def _csv(path: Path) -> pd.DataFrame:
+    return pd.read_csv(path)
