@@ -62,7 +62,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         else:
             style.points_of_settings(ax, runs, x, y)
             numbers = {kind: float(matrix[x][y]) for kind, matrix in matrices.items()}
-            others = {str(kind): numbers[kind] for kind in OTHERS}
+            others = {kind: numbers[kind] for kind in OTHERS}
             text = style.correlation(*(numbers[kind] for kind in MATRICES), others=others)
             place = {"transform": ax.transAxes, "va": "top", "in_layout": False}
             ax.text(0.04, 0.96, text, fontsize=6.5, **place)

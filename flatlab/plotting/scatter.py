@@ -42,8 +42,8 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         here = panels.get_group((x, y, experiment)).set_index("row")
         runs = here.loc[["run"]]
         style.points_of_settings(ax, runs, "x_value", "y_value", size=4)
-        rho = here.loc["rho"]
-        text = style.correlation(*rho[["rho", "low", "high"]], others={str(k): float(rho[k]) for k in OTHERS})
+        rho, low, high, *others = here.loc["rho", ["rho", "low", "high", *OTHERS]]
+        text = style.correlation(rho, low, high, others=dict(zip(OTHERS, others, strict=True)))
         ax.text(0.03, 0.97, text, transform=ax.transAxes, va="top", fontsize=8)
         style.limit(ax, "x", runs["x_value"], ticks=6)
         style.limit(ax, "y", runs["y_value"], headroom=style.HEADROOM / 2, ticks=6)

@@ -179,7 +179,7 @@ def correlation(
     low: float,
     high: float,
     *,
-    others: Mapping[str, float] = MappingProxyType({}),
+    others: Mapping[Any, float] = MappingProxyType({}),
     symbol: str = r"\rho",
 ) -> str:
     """A correlation and its interval, as printed in a panel.

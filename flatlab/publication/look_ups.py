@@ -16,7 +16,7 @@ import xarray as xr
 
 from flatlab import plan, store
 from flatlab.stats import KINDS, Correlations, Estimate
-from flatlab.stats.bootstrap import Array
+from flatlab.stats.estimate import Array
 from flatlab.stats.trends import difference
 from flatlab.tables import selection
 from flatlab.tables.zoo import kept
@@ -178,7 +178,7 @@ class Networks:
         self,
         x: str,
         y: str,
-        kind: str = "pooled",
+        kind: Any = "pooled",
         at: int | str = "end",
         minus: str = "",
         **where: str,
@@ -186,19 +186,24 @@ class Networks:
         """Pearson's correlation; `kind` is one of `flatlab.stats.KINDS`, or "families".
 
         With "families", each family of a zoo counts as one network, with the mean of its networks.
-        minus: another quantity, whose correlation with x is subtracted.
+        minus: another quantity, whose correlation with x is subtracted, on Fisher's z.
         """
         if kind not in (*KINDS, "families"):
             raise store.StoreError(f"no kind of correlation {kind!r}; {plan.closest(kind, KINDS)}")
         names = [x, y, *([minus] if minus else []), *(["train_loss"] if kind == "adjusted" else [])]
         columns = {name: self.values(name, at, **where) for name in names}
         grid = "setting" in self.runs.coords
-        strata = self.runs["setting" if grid else "family"].values
+        groups = [str(name) for name in self.runs["setting" if grid else "family"].values]
         if kind == "families":
-            columns = {name: _means(values, strata) for name, values in columns.items()}
-        if kind in ("pooled", "families") and not grid:  # families have few networks each
-            kind, strata = "pooled", np.zeros(len(columns[x]))
-        return _correlation(columns, strata, (x, y), (x, minus) if minus else None, kind)
+            columns = {name: _means(values, groups) for name, values in columns.items()}
+            kind, groups = "pooled", sorted(set(groups))
+        clusters = None if grid else groups  # networks of a family resemble each other
+        found = Correlations(
+            columns, groups, columns.get("train_loss") if kind == "adjusted" else None, clusters
+        )
+        pairs = [(x, name) for name in (y, minus) if name]
+        rho, *others = found.rhos(*pairs, kind=kind)
+        return _interval(rho - others[0] if others else rho)
 
     def values(
         self, name: str, at: int | str = "end", samples: str = "train", **where: str
@@ -241,28 +246,13 @@ class Networks:
             raise store.StoreError(f"{self.path} has no {name!r}; {plan.closest(name, known)}")
 
 
-def _correlation(
-    columns: dict[str, Array],
-    strata: Array,
-    pair: tuple[str, str],
-    other: tuple[str, str] | None,
-    kind: Any,
-) -> Interval:
-    """One correlation, or the difference of two, as claims judge it."""
-    correlations = Correlations(columns, list(strata))
-    if other is None:
-        return _interval(correlations.rho(*pair, kind))
-    larger, smaller = correlations.rhos(pair, other, kind=kind)
-    return _interval(larger - smaller)
-
-
 def _interval(estimate: Estimate) -> Interval:
     return Interval(estimate.value, *estimate.interval())
 
 
-def _means(values: Array, groups: Array) -> Array:
+def _means(values: Array, groups: list[str]) -> Array:
     """The mean of the values of each group."""
-    return np.array([values[groups == group].mean() for group in np.unique(groups)])
+    return np.array([values[np.array(groups) == group].mean() for group in sorted(set(groups))])
 
 
 def _claim(scale: str, claim: str) -> dict[str, Any]:
