@@ -10,6 +10,8 @@ from flatlab.plotting.pairs import OTHERS
 from flatlab.plotting.quantities import require
 from flatlab.tables.selection import columns_of, end_of_training
 
+NUMBERS = ["rho", "low", "high", *OTHERS]
+
 
 def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
     """Rows `run`: a network's two quantities.  Rows `rho`: their correlation and its interval, and
@@ -42,7 +44,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         here = panels.get_group((x, y, experiment)).set_index("row")
         runs = here.loc[["run"]]
         style.points_of_settings(ax, runs, "x_value", "y_value", size=4)
-        rho, low, high, *others = here.loc["rho", ["rho", "low", "high", *OTHERS]]
+        rho, low, high, *others = here.loc["rho", NUMBERS].astype(float).tolist()
         text = style.correlation(rho, low, high, others=dict(zip(OTHERS, others, strict=True)))
         ax.text(0.03, 0.97, text, transform=ax.transAxes, va="top", fontsize=8)
         style.limit(ax, "x", runs["x_value"], ticks=6)
