@@ -44,7 +44,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         here = panels.get_group((x, y, experiment)).set_index("row")
         runs = here.loc[["run"]]
         style.points_of_settings(ax, runs, "x_value", "y_value", size=4)
-        rho, low, high, *others = here.loc["rho", NUMBERS].astype(float).tolist()
+        rho, low, high, *others = map(float, here.loc["rho", NUMBERS])
         text = style.correlation(rho, low, high, others=dict(zip(OTHERS, others, strict=True)))
         ax.text(0.03, 0.97, text, transform=ax.transAxes, va="top", fontsize=8)
         style.limit(ax, "x", runs["x_value"], ticks=6)
