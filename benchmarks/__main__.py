@@ -15,7 +15,6 @@ from typing import Any
 os.environ["TQDM_DISABLE"] = "1"
 
 import numpy as np
-import scipy.stats
 import torch
 from torch import nn
 
@@ -27,7 +26,6 @@ from benchmarks.training import training
 from flatlab.derivatives import derivatives
 from flatlab.derivatives.guard import undisturbed
 from flatlab.networks import lenet5, mlp, vgg
-from flatlab.stats import Correlations
 
 
 def networks() -> dict[str, tuple[nn.Module, torch.Tensor]]:
@@ -93,33 +91,10 @@ def compare(
     report(what, *times, baseline.__name__)
 
 
-def correlating() -> None:
-    """Intervals for all pairs of 10 quantities of 100 runs, against scipy pair by pair."""
-    values = np.random.default_rng(0).normal(size=(100, 10))
-    columns = {f"q{number}": values[:, number] for number in range(10)}
-    settings = np.repeat(list("abcde"), 20)
-
-    def one_pair() -> None:
-        samples = [np.flatnonzero(settings == setting) for setting in "abcde"]
-
-        def rho(*index: np.ndarray, axis: int = -1) -> np.ndarray:
-            chosen = values[np.concatenate(index, axis=-1).astype(int)][..., :2]
-            centred = chosen - chosen.mean(-2, keepdims=True)
-            covariance = np.einsum("...ni,...nj->...ij", centred, centred)
-            return covariance[..., 0, 1] / np.sqrt(covariance[..., 0, 0] * covariance[..., 1, 1])
-
-        scipy.stats.bootstrap(samples, rho, n_resamples=10_000, rng=0)
-
-    ours, baseline = paired(lambda: Correlations(columns, settings).matrix("pooled"), one_pair)
-    report(
-        "intervals of 45 correlations", ours, 45 * baseline, "scipy.stats.bootstrap, 45 x one pair"
-    )
-
-
 def main() -> None:
     torch.set_num_threads(1)
     print(f"{'':34}{'ours':>10}     {'gain':>12}  over")
-    parts = {"training": training, "measuring": measuring, "correlating": correlating}
+    parts = {"training": training, "measuring": measuring}
     parts["adaptive"] = adaptive
     for name in sys.argv[1:] or parts:
         parts[name]()

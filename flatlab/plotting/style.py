@@ -60,7 +60,7 @@ BOUNDS = {
 }
 """In the order of the lines from top to bottom: D, C, B, A."""
 
-HEADROOM = 0.5
+HEADROOM = 0.75
 """The share of a panel's data range that is added above it, for the correlation."""
 
 KINDS: dict[Literal["pooled", "within", "adjusted"], tuple[str, str, str]] = {
