@@ -14,7 +14,6 @@ from typing import Any
 
 os.environ["TQDM_DISABLE"] = "1"
 
-import numpy as np
 import torch
 from torch import nn
 
