@@ -10,17 +10,16 @@ import pandas as pd
 
 from flatlab.plotting import Settings, Tables, style
 from flatlab.plotting.quantities import require
+from flatlab.plotting.style import OTHER_KINDS
 from flatlab.stats import Correlations
-from flatlab.stats.correlation import Kind
 from flatlab.tables.selection import columns_of, end_of_training, of_seeds
 
 MATRICES = ("rho", "low", "high")
-OTHERS: tuple[Kind, ...] = ("within", "adjusted")
 
 
 def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
     """Rows `run`: setting, hyper-parameters and quantities of a network.  Rows `rho`, `low` and
-    `high`: the correlation matrix and the ends of its intervals.  Rows of `OTHERS`: the
+    `high`: the correlation matrix and the ends of its intervals.  Rows of `style.OTHER_KINDS`: the
     correlations within settings and adjusted for the training loss.
     """
     (table,) = tables.values()
@@ -31,15 +30,15 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
         chosen = of_seeds(chosen, figure["seeds"])
         settings, loss = list(chosen["setting"].values), chosen["train_loss"].values
         own = Correlations(columns_of(chosen, names), settings, loss)
-        matrices = [*own.matrix("pooled"), *(own.matrix(kind)[0] for kind in OTHERS)]
+        matrices = [*own.matrix("pooled"), *(own.matrix(kind)[0] for kind in OTHER_KINDS)]
     else:
         (matrix,) = correlations.values()
         of_these = matrix.sel(x=names, y=names)
         matrices = [of_these[name].sel(kind="pooled").values for name in MATRICES]
-        matrices += [of_these["rho"].sel(kind=kind).values for kind in OTHERS]
+        matrices += [of_these["rho"].sel(kind=kind).values for kind in OTHER_KINDS]
     head = {"row": "run", "name": chosen["run"].values, "setting": style.in_words(chosen)}
     parts = [pd.DataFrame({**head, **columns_of(chosen, names)})]
-    for kind, values in zip((*MATRICES, *OTHERS), matrices, strict=True):
+    for kind, values in zip((*MATRICES, *OTHER_KINDS), matrices, strict=True):
         columns = dict(zip(names, values.T, strict=True))
         parts.append(pd.DataFrame({"row": kind, "name": names, **columns}))
     return pd.concat(parts, ignore_index=True)
@@ -52,7 +51,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """
     names = figure["quantities"]
     runs = frame[frame["row"] == "run"]
-    rows = (*MATRICES, *OTHERS)
+    rows = (*MATRICES, *OTHER_KINDS)
     matrices = {kind: frame[frame["row"] == kind].set_index("name")[names] for kind in rows}
     axes = fig.subplots(len(names), len(names), sharex="col", sharey="row", squeeze=False)
     for (i, j), ax in np.ndenumerate(axes):
@@ -62,7 +61,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         else:
             style.points_of_settings(ax, runs, x, y)
             numbers = {kind: float(matrix[x][y]) for kind, matrix in matrices.items()}
-            others = {kind: numbers[kind] for kind in OTHERS}
+            others = {kind: numbers[kind] for kind in OTHER_KINDS}
             text = style.correlation(*(numbers[kind] for kind in MATRICES), others=others)
             place = {"transform": ax.transAxes, "va": "top", "in_layout": False}
             ax.text(0.04, 0.96, text, fontsize=6.5, **place)

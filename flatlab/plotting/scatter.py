@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 
 from flatlab.plotting import Settings, Tables, style
-from flatlab.plotting.pairs import OTHERS
 from flatlab.plotting.quantities import require
+from flatlab.plotting.style import OTHER_KINDS
 from flatlab.tables.selection import columns_of, end_of_training
 
-NUMBERS = ["rho", "low", "high", *OTHERS]
+NUMBERS = ["rho", "low", "high", *OTHER_KINDS]
 
 
 def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
@@ -29,7 +29,7 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
             parts.append(pd.DataFrame({"row": "run", **head, **runs}))
             pair = correlations[experiment].sel(x=x, y=y)
             rho = {name: [float(pair[name].sel(kind="pooled"))] for name in ("rho", "low", "high")}
-            rho |= {kind: [float(pair["rho"].sel(kind=kind))] for kind in OTHERS}
+            rho |= {kind: [float(pair["rho"].sel(kind=kind))] for kind in OTHER_KINDS}
             parts.append(pd.DataFrame({"row": "rho", **head, **rho}))
     return pd.concat(parts, ignore_index=True)
 
@@ -45,7 +45,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         runs = here.loc[["run"]]
         style.points_of_settings(ax, runs, "x_value", "y_value", size=4)
         rho, low, high, *others = map(float, here.loc["rho", NUMBERS])
-        text = style.correlation(rho, low, high, others=dict(zip(OTHERS, others, strict=True)))
+        text = style.correlation(rho, low, high, others=dict(zip(OTHER_KINDS, others, strict=True)))
         ax.text(0.03, 0.97, text, transform=ax.transAxes, va="top", fontsize=8)
         style.limit(ax, "x", runs["x_value"], ticks=6)
         style.limit(ax, "y", runs["y_value"], headroom=style.HEADROOM / 2, ticks=6)

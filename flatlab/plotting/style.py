@@ -70,6 +70,8 @@ KINDS: dict[Literal["pooled", "within", "adjusted"], tuple[str, str, str]] = {
 }
 """Colour, marker and name of the kinds of correlation; the papers show the first."""
 
+OTHER_KINDS: tuple[Literal["within", "adjusted"], ...] = ("within", "adjusted")
+
 WORDS = {"lr": "learning rate", "batch_size": "batch size", "scale": "input scale"}
 NAMES = {
     "train": "training samples",

@@ -54,6 +54,7 @@ def table(names: list[str]) -> xr.Dataset:
     }
     common = generator.normal(size=(30, 1, 1))
     variables = {n: (shape, common + generator.normal(size=(30, 1, 1))) for n in names}
+    variables["train_loss"] = (shape[:2], generator.uniform(0.001, 0.009, size=(30, 1)))
     return xr.Dataset(variables, coords=coordinates, attrs=ABOUT)
 
 
