@@ -4,7 +4,7 @@ import numpy as np
 from scipy.special import bdtr, bdtrc
 
 from flatlab.stats.estimate import Array, Estimate, fisher
-from flatlab.stats.verdict import Verdict
+from flatlab.stats.verdict import TAIL, Verdict
 
 
 def mean(means: Array) -> Array:
@@ -41,12 +41,12 @@ def rise(name: str, groups: list[Array]) -> Estimate:
 def median_below(name: str, values: Array, limit: float) -> Verdict:
     """The claim that the median over networks (n) is below a number: the sign test.
 
-    The interval is that of the order statistics.
+    The interval is that of the order statistics; fewer than 6 networks have an unbounded one.
     """
-    ordered, n = np.sort(values), len(values)
-    below = int((values < limit).sum())
-    rank = int(np.flatnonzero(bdtr(np.arange(n), n, 0.5) > 0.025)[0])
-    ends = {"low": float(ordered[rank]), "high": float(ordered[n - 1 - rank])}
+    n, below = len(values), int((values < limit).sum())
+    ordered = np.array([-np.inf, *np.sort(values), np.inf])
+    rank = int((bdtr(np.arange(n), n, 0.5) <= TAIL).sum())
+    ends = {"low": float(ordered[rank]), "high": float(ordered[n + 1 - rank])}
     entry = {"quantity": name, "value": float(np.median(values)), **ends, "n": n}
     holds = float(bdtrc(below - 1, n, 0.5)) if below else 1.0
     return Verdict.tested(holds, float(bdtr(below, n, 0.5)), [{**entry, "claim": f"< {limit:g}"}])
