@@ -49,6 +49,7 @@ class Correlations:
         self.settings = np.unique(np.asarray(settings), return_inverse=True)[1].reshape(-1)
         self.adjusting = None if adjusting is None else np.asarray(adjusting, dtype=float)
         self.clusters = None if clusters is None else np.asarray(clusters)
+        self._parts: dict[tuple[int, ...], _Part] = {}
 
     def rho(self, x: str, y: str, kind: Kind = "pooled") -> Estimate:
         """One correlation with its interval."""
@@ -112,15 +113,17 @@ class Correlations:
             np.fill_diagonal(result, np.where(np.isnan(results[0].diagonal()), np.nan, 1))
         return results[0], results[1], results[2]
 
-    @functools.cache  # noqa: B019 - lives as long as the correlations of one table
     def _part(self, *columns: int) -> "_Part":
         """The runs that have all of these quantities, and what they are adjusted for."""
-        needed = self.values[:, columns]
-        if self.adjusting is not None:
-            needed = np.column_stack([needed, self.adjusting])
-        rows = np.isfinite(needed).all(axis=1)
-        clusters = None if self.clusters is None else self.clusters[rows]
-        return _Part(needed[rows], len(columns), self.settings[rows], clusters)
+        if columns not in self._parts:
+            needed = self.values[:, columns]
+            if self.adjusting is not None:
+                needed = np.column_stack([needed, self.adjusting])
+            rows = np.isfinite(needed).all(axis=1)
+            clusters = None if self.clusters is None else self.clusters[rows]
+            part = _Part(needed[rows], len(columns), self.settings[rows], clusters)
+            self._parts[columns] = part
+        return self._parts[columns]
 
 
 class _Part:
@@ -144,7 +147,6 @@ class _Part:
         without = units[None, :] != np.arange(len(self.strata))[:, None]
         self.weights = np.vstack([np.ones(len(values)), without])  # (1 + units, runs)
 
-    @functools.cache  # noqa: B019 - lives as long as the part
     def matrices(self, kind: Kind) -> Array:
         """Correlations (1 + units, quantities, quantities): first over all runs.
 
