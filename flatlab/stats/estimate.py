@@ -204,7 +204,7 @@ def over_seeds(
     """
     seeds = len(columns[0])
     keep = np.vstack([np.ones(seeds), 1 - np.eye(seeds)])
-    rows = keep / keep.sum(axis=1, keepdims=True)
+    rows = keep / np.maximum(keep.sum(axis=1, keepdims=True), 1)
     values = np.asarray(statistic(*(np.tensordot(rows, column, 1) for column in columns)), float)
     strata = np.zeros(seeds, np.int64)
     return Estimate(name, float(values[0]), values[1:], strata, seeds, on_z=on_z)
