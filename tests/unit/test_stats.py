@@ -387,6 +387,12 @@ def test_a_verdict_a_p_value_and_an_interval_say_the_same(limit) -> None:
     assert verdict.holds + verdict.fails == pytest.approx(1)
 
 
+def test_no_correlation_exceeds_one() -> None:
+    rho = correlations(columns()).rho("x", "y")
+    assert ((rho > 1.2).outcome, (rho > -1.2).outcome) == ("fails", "holds")
+    assert ((rho < 1.2).outcome, (rho < -1.2).outcome) == ("holds", "fails")
+
+
 def test_within_a_limit_both_sides_must_hold() -> None:
     q = over_seeds("q", mean, 0.3 + np.linspace(-0.05, 0.05, 5))
     assert q.within(0.5).outcome == "holds"
@@ -467,6 +473,19 @@ def test_a_negation_exchanges_the_sides_and_keeps_the_rest() -> None:
         assert (~~part) == part
         assert (~part).p == part.p
     assert (~not_run("why")).outcome == "not run"
+
+
+def test_a_claim_is_not_run_where_its_condition_does_not_hold() -> None:
+    verdict = claimed(0.001)
+    met = verdict.provided(claimed(0.01), "too short")
+    assert (met.outcome, met.holds, len(met.evidence)) == ("holds", 0.001, 2)
+    for condition in (claimed(0.5), claimed(0.999), not_run("no table")):
+        unmet = verdict.provided(condition, "too short")
+        assert unmet.outcome == "not run"
+        assert unmet.p is None
+        assert unmet.reason.startswith("too short")
+        assert unmet.evidence[-1]["claim"] == "reported, not judged"
+    assert unmet.reason == "too short; no table"
 
 
 def test_theorems_are_checked_for_every_value_and_have_no_p_value() -> None:
