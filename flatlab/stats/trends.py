@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import bdtr, bdtrc
 
-from flatlab.stats.estimate import Array, Estimate, fisher
+from flatlab.stats.estimate import Array, Estimate, fisher, undefined
 from flatlab.stats.verdict import Verdict
 
 
@@ -28,14 +28,34 @@ def contrast(name: str, groups: list[Array], weights: list[float]) -> Estimate:
     return Estimate(name, float(sum(parts)), np.concatenate(left_out), strata, len(strata))
 
 
+def contrast_of(name: str, estimates: list[Estimate], weights: list[float]) -> Estimate:
+    """A weighted sum of estimates, each of units of its own; of correlations, of Fisher's z."""
+    for estimate in estimates:
+        if estimate.reason:
+            return undefined(name, estimate.reason)
+    parts = [weight * e.point for weight, e in zip(weights, estimates, strict=True)]
+    left_out = [
+        sum(parts) - part + weight * e.left_out
+        for part, weight, e in zip(parts, weights, estimates, strict=True)
+    ]
+    labels = [(k, stratum) for k, e in enumerate(estimates) for stratum in e.strata]
+    strata = np.unique(labels, axis=0, return_inverse=True)[1].reshape(-1)
+    n, inflated = sum(e.n for e in estimates), any(e.inflated for e in estimates)
+    return Estimate(name, float(sum(parts)), np.concatenate(left_out), strata, n, inflated=inflated)
+
+
 def rise(name: str, groups: list[Array]) -> Estimate:
     """How much larger the mean of a later setting is than that of an earlier one, over all pairs.
 
     groups: (seeds) each, in order. Like Kendall's tau it depends on the order of the settings
     alone; unlike tau it varies smoothly with the values, so that it has an interval.
     """
-    n = len(groups)
-    return contrast(name, groups, [2 * (2 * i - n + 1) / (n * (n - 1)) for i in range(n)])
+    return contrast(name, groups, over_pairs(len(groups)))
+
+
+def over_pairs(n: int) -> list[float]:
+    """Weights whose sum with n values is the mean of later minus earlier over all their pairs."""
+    return [2 * (2 * i - n + 1) / (n * (n - 1)) for i in range(n)]
 
 
 def median_below(name: str, values: Array, limit: float) -> Verdict:
