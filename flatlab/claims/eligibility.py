@@ -2,7 +2,8 @@
 
 - A mean over seeds, and a difference of two, needs 5 networks of each setting.
 - A correlation over networks needs 10 networks with two distinct combinations of hyper-parameters;
-  values that are drawn for each run count.
+  values that are drawn for each run count. A rank correlation needs 25: the jackknife of fewer
+  breaks down near perfect order.
 - A claim about interpolating networks is judged on those whose training loss is below 1e-2.
 - A correlation that is undefined in more than 1 % of the samples that could be drawn from the same
   networks, because one of its quantities hardly varies, is `undecided`.
@@ -12,10 +13,12 @@
 import numpy as np
 import xarray as xr
 
+from flatlab.stats import Estimate, undefined
 from flatlab.tables.selection import INTERPOLATES
 
 FEWEST_FOR_MEAN = 5
 FEWEST_FOR_CORRELATION = 10
+FEWEST_FOR_RANKS = 25
 FEWEST_COMBINATIONS = 2
 FEWEST_CHECKPOINTS = 3
 UNDEFINED_AT_MOST = 0.01
@@ -33,6 +36,13 @@ def enough(count: int, of: object, what: str = "networks", because: str = "") ->
     if count < FEWEST_FOR_MEAN:
         why = f" ({because})" if because else ""
         raise NotThere(f"{of} has {count} {what}{why}, a mean needs {FEWEST_FOR_MEAN}")
+
+
+def enough_ranked(tau: Estimate) -> Estimate:
+    """A rank correlation, or why it is not eligible."""
+    if tau.reason or tau.n >= FEWEST_FOR_RANKS:
+        return tau
+    return undefined(tau.name, f"{tau.name}: {tau.n} networks, it needs {FEWEST_FOR_RANKS}")
 
 
 def check_correlated(table: xr.Dataset, chosen: xr.Dataset, interpolating: bool) -> None:

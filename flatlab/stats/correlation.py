@@ -84,8 +84,10 @@ class Correlations:
         return len(self._part(self.names.index(x), self.names.index(y)).values)
 
     def constant_share(self, x: str, y: str) -> float:
-        """The probability that, in runs drawn anew with replacement from each setting, one of two
-        quantities is the same everywhere: how much their correlation rests on a few runs.
+        """How much a correlation rests on a few runs: its being undefined, in runs drawn anew.
+
+        The probability, at most, that one of the two quantities is the same in all of as many runs
+        drawn with replacement from each setting.
         """
         part = self._part(self.names.index(x), self.names.index(y))
         settings = part.settings if self.clusters is None else np.zeros_like(part.settings)

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import bdtr, bdtrc
 
-from flatlab.stats.estimate import Array, Estimate, fisher
+from flatlab.stats.estimate import Array, Estimate, fisher, over_seeds, undefined
 from flatlab.stats.verdict import TAIL, Verdict
 
 
@@ -19,13 +19,23 @@ def difference(name: str, larger: Array, smaller: Array) -> Estimate:
 
 def contrast(name: str, groups: list[Array], weights: list[float]) -> Estimate:
     """A weighted sum of the means of settings, (seeds) each, with the interval of Welch."""
-    strata = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
-    parts = [weight * group.mean() for weight, group in zip(weights, groups, strict=True)]
+    return contrast_of(name, [over_seeds(name, mean, group) for group in groups], weights)
+
+
+def contrast_of(name: str, estimates: list[Estimate], weights: list[float]) -> Estimate:
+    """A weighted sum of estimates, each of units of its own; of correlations, of Fisher's z."""
+    for estimate in estimates:
+        if estimate.reason:
+            return undefined(name, estimate.reason)
+    parts = [weight * e.point for weight, e in zip(weights, estimates, strict=True)]
     left_out = [
-        sum(parts) - part + weight * (group.sum() - group) / max(len(group) - 1, 1)
-        for part, weight, group in zip(parts, weights, groups, strict=True)
+        sum(parts) - part + weight * e.left_out
+        for part, weight, e in zip(parts, weights, estimates, strict=True)
     ]
-    return Estimate(name, float(sum(parts)), np.concatenate(left_out), strata, len(strata))
+    labels = [(k, stratum) for k, e in enumerate(estimates) for stratum in e.strata]
+    strata = np.unique(labels, axis=0, return_inverse=True)[1].reshape(-1)
+    n, inflated = sum(e.n for e in estimates), any(e.inflated for e in estimates)
+    return Estimate(name, float(sum(parts)), np.concatenate(left_out), strata, n, inflated=inflated)
 
 
 def rise(name: str, groups: list[Array]) -> Estimate:
@@ -34,8 +44,12 @@ def rise(name: str, groups: list[Array]) -> Estimate:
     groups: (seeds) each, in order. Like Kendall's tau it depends on the order of the settings
     alone; unlike tau it varies smoothly with the values, so that it has an interval.
     """
-    n = len(groups)
-    return contrast(name, groups, [2 * (2 * i - n + 1) / (n * (n - 1)) for i in range(n)])
+    return contrast(name, groups, over_pairs(len(groups)))
+
+
+def over_pairs(n: int) -> list[float]:
+    """Weights whose sum with n values is the mean of later minus earlier over all their pairs."""
+    return [2 * (2 * i - n + 1) / (n * (n - 1)) for i in range(n)]
 
 
 def median_below(name: str, values: Array, limit: float) -> Verdict:
@@ -61,7 +75,7 @@ def tau(name: str, x: Array, y: Array) -> Estimate:
     agree = (np.sign(x[:, None] - x) * np.sign(y[:, None] - y)).sum(axis=1)
     whole, without = agree.sum() / (n * (n - 1)), (agree.sum() - 2 * agree) / ((n - 1) * (n - 2))
     z = fisher(whole, n * (n - 1) / 2), fisher(without, (n - 1) * (n - 2) / 2)
-    return Estimate(name, float(z[0]), z[1], np.zeros(n, np.int64), n, on_z=True, inflated=True)
+    return Estimate(name, float(z[0]), z[1], np.zeros(n, np.int64), n, on_z=True)
 
 
 def tau_in_order(curves: Array) -> Array:

@@ -104,7 +104,7 @@ def test_experiments_lists_what_each_has_at_a_scale(
         "100 mlp (width 64) networks on digits",
         "lr0.1-b20-s5-19",
         "representativeness (simulation, demo): ",
-        "repeats: 4",
+        "repeats: 8",
     ):
         assert part in text
     assert main(["experiments", "mlp-grid", "--scale", "paper"]) == 0

@@ -17,7 +17,8 @@ TYPED = {
     "|f − y|²/2": "a definition",
     "S = 0 and MLS > 0": "a statement about exact zeros",
     "the factor 2/ρ² of": "a factor in an equation",
-    "Table 1 c1": "the name of a claim",
+    "Figure 32 c1": "the name of a claim",
+    "Table 1 c2": "the name of a claim",
     "Table 2 c2": "the name of a claim",
 }
 """What may be typed, and why. Numbers of figures, equations and sections are found below."""

@@ -54,7 +54,7 @@ def test_every_simulation_is_an_experiment_and_says_what_its_settings_mean(name:
         ("representativeness", "alpha: 1.0", "alpha: -1.0", "settings.alpha: .* > 0"),
         ("representativeness", "alpha: 1.0", "alpah: 1.0", "unknown key 'alpah'; did you mean"),
         ("representativeness", "  seed: 0\n", "", "settings.seed is missing"),
-        ("representativeness", "{repeats: 4}", "{repeats: 0}", "demo.settings.repeats: .* >= 1"),
+        ("representativeness", "{repeats: 8}", "{repeats: 0}", "demo.settings.repeats: .* >= 1"),
         ("locally-constant-labels", "{exact: 3", "{exakt: 3", "batches: unknown name 'exakt'"),
     ],
 )

@@ -12,7 +12,7 @@ GRID = "dln-grid"
 NETWORKS = 200
 """How many are shown: the first, by seed, that reach the training loss."""
 
-FEWEST = 10
+FEWEST = 3
 """The fewest networks that have a rank correlation."""
 
 
@@ -45,6 +45,15 @@ def relative_error(networks: pd.DataFrame, scales: str) -> np.ndarray:
     return np.abs(half - norm) / norm
 
 
+def with_thirds(networks: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """All networks, and thirds of them by learning rate and by initialization, by their names."""
+    groups = {"": networks}
+    for column in ("lr", "initial_trace"):
+        thirds = pd.qcut(networks[column].rank(method="first"), 3, labels=False)
+        groups |= {f", {n + 1}. third by {column}": networks[thirds == n] for n in range(3)}
+    return groups
+
+
 def rank_correlations(
     networks: pd.DataFrame, *pairs: tuple[str, str], where: str = ""
 ) -> list[Estimate]:
@@ -54,5 +63,4 @@ def rank_correlations(
     named = {f"tau({x}, {y}){where}": (x, y) for x, y in pairs}
     if len(kept) < FEWEST:
         return [undefined(name, f"{name}: {len(kept)} networks have both") for name in named]
-    strata = np.zeros(len(kept), np.int64)
-    return [tau(n, kept[x].to_numpy(), kept[y].to_numpy(), strata) for n, (x, y) in named.items()]
+    return [tau(name, kept[x].to_numpy(), kept[y].to_numpy()) for name, (x, y) in named.items()]

@@ -42,7 +42,7 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
         parts.append(points.assign(row="run", panel=panel))
         (tau,) = rank_correlations(points, ("x", "y"))
         low, high = tau.interval()
-        row = {"row": "tau", "panel": panel, "networks": len(tau.strata), "tau": tau.value}
+        row = {"row": "tau", "panel": panel, "networks": tau.n, "tau": tau.value}
         row |= {"low": low, "high": high, "not_fitted": not_fitted(tables[GRID])}
         parts.append(pd.DataFrame([row]))
     return pd.concat(parts, ignore_index=True)

@@ -7,6 +7,7 @@ import xarray as xr
 from flatlab.tables.selection import end_of_training
 
 GAUSSIAN, RELU = "regression-gaussian-grid", "regression-relu-grid"
+ACTIVATIONS = {GAUSSIAN: "Gaussian", RELU: "ReLU"}
 FREQUENCIES = {
     GAUSSIAN: {"framework": "high", "low-frequency": "low"},
     RELU: {"high-frequency": "high", "framework": "low"},

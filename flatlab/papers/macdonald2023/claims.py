@@ -1,15 +1,21 @@
 """macdonald2023: what the paper says of its figures and tables."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
-from flatlab.claims import Claims, Evidence, numbered, states
-from flatlab.claims.evidence import Array, attempt, enough, estimate, estimates, series
-from flatlab.papers.macdonald2023._frequencies import GAUSSIAN, RELU, by_frequency
+from flatlab.claims import Claim, Claims, Evidence, numbered, states
+from flatlab.claims.eligibility import enough
+from flatlab.claims.evidence import attempt, estimate, estimates, series
+from flatlab.papers.macdonald2023._frequencies import ACTIVATIONS, GAUSSIAN, RELU, by_frequency
 from flatlab.stats import Estimate, Verdict, every, violations
+from flatlab.stats.estimate import Array
 from flatlab.stats.trends import difference
+
+Statistic = Callable[[Array], Array]
 
 GRID = "input-scale-grid"
 SCALES = (0.5, 1.0, 1.5)
@@ -20,7 +26,7 @@ NARROW = 0.1
 ALIKE = 0.1
 """The norms of two similar first layers differ by at most this share."""
 
-SHARPNESS = "hessian_lambda_max"
+JACOBIAN, SHARPNESS = "softmax_jacobian_norm", "hessian_lambda_max"
 NORMS = {"J": "jacobian_norm", "sharpness": SHARPNESS, "|W_1|": "first_layer_norm"}
 """The paper's words for the quantities of the regressions."""
 
@@ -30,54 +36,92 @@ def growth(curves: Array) -> Array:
     return curves.max(axis=1) / curves[:, 0]
 
 
+def increase(curves: Array) -> Array:
+    """The largest value in training less the value at the start: (runs, checkpoints) -> (runs)."""
+    return curves.max(axis=1) - curves[:, 0]
+
+
 def highest(curves: Array) -> Array:
     """The largest value in training: (runs, checkpoints, ...) -> (runs)."""
     return curves.reshape(len(curves), -1).max(axis=1)
 
 
-def input_scales(activation: str, source: str) -> Claims:
-    """On inputs of three scales: which grows more, sharpness or the Jacobian norm."""
+@dataclass(frozen=True)
+class Steps:
+    """How much larger a quantity is at each scale of the inputs than at the next smaller one.
 
-    scales = "at scale 0.5, 1, 1.5"
+    label: what the quantity is called.
+    """
 
-    def steps(
-        e: Evidence, name: str, statistic: Callable[[Array], Array], label: str
-    ) -> list[Estimate]:
-        """How much larger a statistic is at each scale than at the next smaller one."""
-        at = [f"{label}(scale {scale:g})" for scale in SCALES]
-        names = [f"{larger} - {smaller}; {activation}" for smaller, larger in pairwise(at)]
+    activation: str
+    quantity: str
+    label: str
+
+    def of(self, e: Evidence, what: str, statistic: Statistic) -> list[Estimate]:
+        """The steps of a statistic of its curves, which is called `what` of the quantity."""
+        at = [f"{what} {self.label}(scale {scale:g})" for scale in SCALES]
+        names = [f"{larger} - {smaller}; {self.activation}" for smaller, larger in pairwise(at)]
 
         def found() -> list[Estimate]:
             values = []
             for scale in SCALES:
-                runs = e.runs(GRID, {"activation": activation, "scale": scale})
-                enough(runs.sizes["run"], GRID, f"networks of {activation} at scale {scale:g}")
-                values.append(statistic(series(GRID, runs, name)))
+                runs = e.runs(GRID, {"activation": self.activation, "scale": scale})
+                enough(runs.sizes["run"], GRID, f"networks of {self.activation} at scale {scale:g}")
+                values.append(statistic(series(GRID, runs, self.quantity)))
             return [difference(n, b, a) for n, (a, b) in zip(names, pairwise(values), strict=True)]
 
         return estimates(names, found)
 
-    @states(f"growth of the Jacobian norm falls: {scales}", source)
-    def jacobian(e: Evidence) -> Verdict:
-        return every(s < 0 for s in steps(e, "softmax_jacobian_norm", growth, "growth of J"))
+    def beside_growth(self, e: Evidence) -> list[dict[str, Any]]:
+        """The other statistics of how much the quantity grows."""
+        others = {"increase of": increase, "max": highest}
+        return [step.report() for what, of in others.items() for step in self.of(e, what, of)]
 
-    @states(f"growth or maximum of lambda_max(H) rises: {scales}", source)
+
+def input_scales(activation: str, figure: int) -> Claims:
+    """On inputs of three scales: which grows more, sharpness or the Jacobian norm.
+
+    App. C.2 compares the growth of both: each is judged by the ratio of the largest value to the
+    one at the start. The difference of the two and the largest value are reported.
+    """
+    source, scales = f"App. C.2, caption of Fig. {figure}", "at scale 0.5, 1, 1.5"
+    of_jacobian = Steps(activation, JACOBIAN, "J")
+    of_sharpness = Steps(activation, SHARPNESS, "lambda_max")
+    of_features = Steps(activation, "feature_norm", "|X|")
+
+    @states(
+        f"growth of the Jacobian norm, its maximum over its start, falls: {scales}",
+        source,
+        quote="Scaling data closer together does cause more severe increase in Jacobian norm [...]",
+    )
+    def jacobian(e: Evidence) -> Verdict:
+        verdict = every(step < 0 for step in of_jacobian.of(e, "growth of", growth))
+        return verdict.reporting(*of_jacobian.beside_growth(e))
+
+    @states(
+        f"growth of lambda_max(H), its maximum over its start, rises: {scales}",
+        source,
+        quote="Surprisingly, we find that while Jacobian growth is more severe for the smaller "
+        "scalings, the sharpness growth is less.",
+    )
     def sharpness(e: Evidence) -> Verdict:
-        # "less severe increase" may mean the ratio or the height; the start differs too
-        grown = steps(e, SHARPNESS, growth, "growth of lambda_max")
-        largest = steps(e, SHARPNESS, highest, "max lambda_max")
-        verdict = every(s > 0 for s in grown) | every(s > 0 for s in largest)
+        verdict = every(step > 0 for step in of_sharpness.of(e, "growth of", growth))
+        verdict = verdict.reporting(*of_sharpness.beside_growth(e))
         label = f"the iteration for an eigenvalue converged; {GRID}"
         return attempt(
             lambda: verdict.reporting(violations(label, 1, e.values(GRID, "hessian_converged"))),
             lambda _: verdict,
         )
 
-    @states(f"spectral norm of the hidden features rises: {scales}", source)
+    @states(
+        f"spectral norm of the hidden features, its maximum, rises: {scales}",
+        source,
+        quote="This is due to the data scaling increasing the spectral norm of the feature maps.",
+    )
     def features(e: Evidence) -> Verdict:
         # of hidden layers: the features of the first layer are the inputs
-        largest = steps(e, "feature_norm", lambda c: highest(c[:, :, 1:]), "max |X|")
-        return every(s > 0 for s in largest)
+        largest = of_features.of(e, "max", lambda curves: highest(curves[:, :, 1:]))
+        return every(step > 0 for step in largest)
 
     return numbered(jacobian, sharpness, features)
 
@@ -99,36 +143,65 @@ def excess(e: Evidence, grid: str, norm: str, factor: float = 1.0) -> Estimate:
     return estimate(label, found)
 
 
-@states("J(low) < J(high), Gaussian and ReLU", "caption of Fig. 32")
-def smoother(e: Evidence) -> Verdict:
-    return every(excess(e, grid, "J") > 0 for grid in (GAUSSIAN, RELU))
+def smoother(grid: str, **about: Any) -> Claim:
+    """The claim that networks that begin smooth end smoother."""
+
+    @states(
+        f"J(low) < J(high), {ACTIVATIONS[grid]}",
+        "caption of Fig. 32",
+        quote="The smoother interpolations have lower Jacobian norm over the training data.",
+        **about,
+    )
+    def claim(e: Evidence) -> Verdict:
+        return excess(e, grid, "J") > 0
+
+    return claim
+
+
+IN_FLATTER_MINIMA = (
+    "[...] we find that while the smoothly interpolating ReLU models on average land in flatter "
+    "minima than the non-smoothly interpolating models, the opposite is true for the Gaussian "
+    "networks."
+)
+FIRST_LAYERS = (
+    "Note now the discrepancy between the first layer weight norms in the low frequency versus "
+    "high frequency fits with the Gaussian networks, which does not occur for the ReLU networks."
+)
+
+
+@states("sharpness(low) > sharpness(high), Gaussian", "App. C.3", quote=IN_FLATTER_MINIMA)
+def sharper(e: Evidence) -> Verdict:
+    return excess(e, GAUSSIAN, "sharpness") < 0
+
+
+@states("sharpness(low) < sharpness(high), ReLU", "App. C.3", quote=IN_FLATTER_MINIMA)
+def flatter(e: Evidence) -> Verdict:
+    return excess(e, RELU, "sharpness") > 0
 
 
 @states(
-    "J(low) < J(high), sharpness(low) > sharpness(high), |W_1|(low) < 0.1 |W_1|(high)", "App. C.3"
+    f"|W_1|(low) < {NARROW} |W_1|(high), Gaussian", "App. C.3", quote=FIRST_LAYERS, threshold=NARROW
 )
-def gaussian(e: Evidence) -> Verdict:
-    return (
-        (excess(e, GAUSSIAN, "J") > 0)
-        & (excess(e, GAUSSIAN, "sharpness") < 0)
-        & (excess(e, GAUSSIAN, "|W_1|", NARROW) > 0)
-    )
+def narrow(e: Evidence, share: float) -> Verdict:
+    return excess(e, GAUSSIAN, "|W_1|", share) > 0
 
 
-@states("J(low) < J(high), sharpness(low) < sharpness(high), |W_1| within 10 %", "App. C.3")
-def relu(e: Evidence) -> Verdict:
-    return (
-        (excess(e, RELU, "J") > 0)
-        & (excess(e, RELU, "sharpness") > 0)
-        & (excess(e, RELU, "|W_1|", 1 + ALIKE) > 0)
-        & (excess(e, RELU, "|W_1|", 1 - ALIKE) < 0)
-    )
+@states(
+    f"|W_1|(low) is within {ALIKE:.0%} of |W_1|(high), ReLU",
+    "App. C.3",
+    quote=FIRST_LAYERS,
+    threshold=ALIKE,
+)
+def alike(e: Evidence, share: float) -> Verdict:
+    return (excess(e, RELU, "|W_1|", 1 + share) > 0) & (excess(e, RELU, "|W_1|", 1 - share) < 0)
 
 
+FIG32 = "macdonald2023_fig32"
 CLAIMS: dict[str, Claims] = {
-    "fig30": input_scales("relu", "App. C.2, caption of Fig. 30"),
-    "fig31": input_scales("tanh", "App. C.2, caption of Fig. 31"),
-    "fig32": {"c1": smoother},
-    "table1": {"c1": gaussian},
-    "table2": {"c2": relu},
+    "fig30": input_scales("relu", 30),
+    "fig31": input_scales("tanh", 31),
+    "fig32": numbered(smoother(GAUSSIAN), smoother(RELU)),
+    "table1": numbered(smoother(GAUSSIAN, repeats=f"{FIG32}/c1"), sharper, narrow),
+    "table2": numbered(smoother(RELU, repeats=f"{FIG32}/c2"), flatter, alike),
 }
+"""macdonald2023: On progressive sharpening, flat minima and generalisation."""

@@ -4,11 +4,10 @@ from typing import Any
 
 import pandas as pd
 
-from flatlab.papers.macdonald2023._frequencies import GAUSSIAN, JACOBIAN, RELU, by_frequency
+from flatlab.papers.macdonald2023._frequencies import ACTIVATIONS, JACOBIAN, by_frequency
 from flatlab.plotting import Settings, Tables
 from flatlab.tables.selection import end_of_training
 
-ACTIVATIONS = {GAUSSIAN: "Gaussian", RELU: "ReLU"}
 COLORS = {"high": "#d55e00", "low": "#0173b2"}
 COLUMNS = ["row", "activation", "frequency", "run", "x", "y"]
 
