@@ -61,7 +61,7 @@ def designs() -> Iterator[Design]:
     for tails in TAILS:
         yield from means(tails)
         yield from trends(tails)
-        for networks, rho in product((10, 25, 200), RHOS):
+        for networks, rho in product((25, 50, 200), RHOS):
             yield tau_of_networks(networks, rho, tails)
         for (families, size), icc, rho in product(((16, 4), (13, 2)), (0.0, 0.5, 0.9), RHOS):
             yield zoo(families, size, icc, rho, tails)
