@@ -183,16 +183,16 @@ class Curves:
         label = f"{'relative ' if relative else ''}change of {name} since iteration {iteration:,}"
         return self.over_runs(label, of_runs)
 
-    def mean_of_ends(self, what: str, of: Callable[..., Array], *names: str) -> Estimate:
-        """Mean over seeds of a function of quantities at the end of training: (runs) each."""
-        return self.over_runs(
-            f"{what} at the end", lambda: of(*self.ends(*names, interpolating=False))
-        )
-
     def over_runs(self, what: str, of_runs: Callable[[], Array], on_z: bool = False) -> Estimate:
         """The mean over runs of a number that each has; on_z: of Fisher's z, shown as itself."""
         name = f"{what}; {self}"
-        return estimate(name, lambda: over_seeds(name, mean, of_runs(), on_z=on_z))
+
+        def found() -> Estimate:
+            values = of_runs()
+            enough(len(values), self)
+            return over_seeds(name, mean, values, on_z=on_z)
+
+        return estimate(name, found)
 
     def _interpolating(self) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
         """Whether each run interpolates, and at which checkpoint it begins to: (runs) each."""

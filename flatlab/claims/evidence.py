@@ -74,10 +74,8 @@ class Evidence:
     @property
     def differs(self) -> list[str]:
         """What differs from the paper's experiments in the tables that were used."""
-        return [f"{key}: {what}" for key in sorted(self.used) for what in self._differs(key)]
-
-    def _differs(self, key: str) -> list[str]:
-        return list(self.tables[key].attrs["differs"])
+        by_key = {key: self.tables[key].attrs["differs"] for key in sorted(self.used)}
+        return [f"{key}: {what}" for key, differs in by_key.items() for what in differs]
 
     def runs(
         self, grid: str, where: Setting | None = None, seeds: Iterable[int] | None = None

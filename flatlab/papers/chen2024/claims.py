@@ -16,15 +16,14 @@ WITH_BOUNDS = ("bound_c", "mls"), ("bound_d", "mls"), ("bound_d", "test_loss")
 RATES = shared.Lines(shared.VGG, shared.LEARNING_RATES)
 
 
-def perceptron(sweep: Sweep, caption: str, what: str, repeats: str) -> Claims:
-    """The claims about both trend figures of the multilayer perceptron, E.7 and E.8."""
+def perceptron(sweep: Sweep, caption: str, quote: str, repeats: str) -> Claims:
+    """The claims about both trend figures of the multilayer perceptron, E.7 and E.8.
+
+    quote: what the caption says of the end of training.
+    """
     lines = shared.Lines(shared.MLP, sweep)
     return {
-        "c1": lines.at_the_end(
-            ("sharpness", "log volume"),
-            caption,
-            f"After minimizing the loss, {what} lead to lower sharpness and stronger compression",
-        ),
+        "c1": lines.at_the_end(("sharpness", "log volume"), caption, quote),
         "c2": lines.follows(
             ("G",), caption, "G closely follows the trend of sharpness during the training"
         ),
@@ -76,7 +75,7 @@ def pair_plot(grid: str, same: str) -> Claims:
     "rho(C, MLS) > 0, rho(D, MLS) < 0 and rho(D, test loss) < 0",
     "caption of Fig. D.4, App. D.3",
     quote="bound C is positively correlated with MLS while bound D, perhaps surprisingly, is "
-    "negatively correlated with MLS",
+    "negatively correlated with MLS [...] can even be negatively correlated with MLS and test loss",
 )
 def bounds_split(e: Evidence) -> Verdict:
     c, d, d_and_loss = e.rhos(shared.MLP, *WITH_BOUNDS, seeds=SEEDS)
@@ -110,19 +109,27 @@ CLAIMS: dict[str, Claims] = {
             "lower batch sizes lead to lower sharpness and hence stronger compression",
         ),
         "c2": shared.volume_falls_on_a_plateau(
-            "while sharpness stops decreasing after about 50 10^3 iterations for a batch size of "
+            "while sharpness stops decreasing after about [...] iterations for a batch size of "
             "32, the volume continues to decrease",
             repeats="chen2026_fig3/c4",
         ),
     },
     "fig3": shared.misclassified("G", "Sec. 4.2", repeats="chen2026_figJ12"),
-    "figD4": in_training("App. D.1", "caption of Fig. D.4", "chen2026_figH6"),
+    "figD4": in_training("caption of Fig. D.4", "chen2026_figH6"),
     "figD5": pair_plot(shared.VGG, "chen2026_figH7"),
     "figD6": {**pair_plot(shared.MLP, "chen2026_figH8"), "c5": bounds_split},
     "figE7": perceptron(
-        shared.BATCH_SIZES, "caption of Fig. E.7", "lower batch sizes", "chen2026_figI10/c2"
+        shared.BATCH_SIZES,
+        "caption of Fig. E.7",
+        "After minimizing the loss, lower batch sizes lead to lower sharpness and stronger "
+        "compression",
+        "chen2026_figI10/c2",
     ),
     "figE8": perceptron(
-        shared.LEARNING_RATES, "caption of Fig. E.8", "higher learning rates", "chen2026_figI11/c2"
+        shared.LEARNING_RATES,
+        "caption of Fig. E.8",
+        "After the loss is minimized, higher learning rates lead to lower sharpness and hence "
+        "stronger compression",
+        "chen2026_figI11/c2",
     ),
 }

@@ -101,7 +101,7 @@ class Lines(NamedTuple):
 
         return Claim(text, source, predicate, **about)
 
-    def at_the_end(self, words: Words, source: str, quote: str, repeats: str = "") -> Claim:
+    def at_the_end(self, words: Words, source: str, quote: str) -> Claim:
         """Higher learning rates lower each of the quantities, larger batches raise it."""
         rising = self.sweep is BATCH_SIZES
         what = "rises with the batch size" if rising else "falls with lr"
@@ -111,7 +111,6 @@ class Lines(NamedTuple):
             source,
             lambda e: every(monotonic(e, self.grid, self.sweep, name, rising) for name in names),
             quote=quote,
-            repeats=repeats,
         )
 
     def falls(self, words: Words, source: str, quote: str) -> Claim:
@@ -157,7 +156,9 @@ class Lines(NamedTuple):
         def judge(c: Curves, threshold: float) -> Verdict:
             change = c.change_in_last_half(S)
             falls = (c.trend(VOLUME, "last half of I") < 0) & (c.slowing(VOLUME) < 0)
-            return falls.provided(change.within(threshold), f"sharpness has no plateau in {c}")
+            return falls.provided(
+                change.within(threshold), f"no plateau of sharpness is seen in {c}"
+            )
 
         return self.each(
             "where sharpness is on a plateau in the last half of I (it changes by less than "

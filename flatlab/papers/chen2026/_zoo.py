@@ -58,7 +58,7 @@ def place(e: Evidence, family: str, *where: tuple[str, float, bool]) -> Verdict:
 PRETRAINED: Claims = {
     "c1": Claim(
         "rho(normalized MLS, log adaptive sharpness) > 0",
-        "Sec. 4.3",
+        "caption of Fig. 5, Sec. 4.3",
         lambda e: rho(e, NORM, SHARPNESS) > 0,
         quote="For most models, there is a positive correlation between Sharpness and MLS",
         admits=(OWN,),
