@@ -1,112 +1,83 @@
 """The claims of chen2026 Figure 5 on synthetic tables: one that holds, fails, is undecided."""
 
-from __future__ import annotations
-
 import io
 
-import numpy as np
 import pandas as pd
 import pytest
-import xarray as xr
 
 from flatlab import plan
-from flatlab.claims import verify
+from flatlab.papers.chen2026.claims import CLAIMS
 from flatlab.plotting import make
 from flatlab.tables.zoo import kept
-
-FAMILIES = ["vit"] * 60 + ["mobilevit"] * 10 + ["fastvit"] * 4 + ["deit"] * 26
-
-
-def zoo(slope=1.0, noise=0.3, mobile=(0.1, 20), fast=(20, 0.1), plain=0.0, stands_in=""):
-    """Networks whose log sharpness follows normalized MLS; two families are put elsewhere.
-
-    mobile, fast: normalized MLS and sharpness of these, as factors.  plain: correlation without
-    normalization.
-    """
-    generator = np.random.default_rng(0)
-    count = len(FAMILIES)
-    norm = generator.uniform(1, 5, count)
-    sharpness = np.exp(slope * norm / 2 + noise * generator.normal(size=count))
-    for family, (of_norm, of_sharpness) in (("mobilevit", mobile), ("fastvit", fast)):
-        inside = np.array(FAMILIES) == family
-        norm[inside] *= of_norm
-        sharpness[inside] *= of_sharpness
-    common, own = generator.normal(size=(2, count))
-    values = {
-        "normalized_norm": norm,
-        "adaptive_sharpness": sharpness,
-        "mean_norm": common,
-        "plain_trace": np.exp(plain * common + (1 - abs(plain)) * own),
-        "finite": np.ones(count),
-        "dropped": np.zeros(count),
-        **dict.fromkeys(("train_accuracy", "test_accuracy"), np.full(count, np.nan)),
-        "sample_accuracy": np.linspace(70, 90, count),
-    }
-    values |= {f"{name}_error": 0.01 * abs(value) for name, value in values.items()}
-    return xr.Dataset(
-        {name: ("run", value) for name, value in values.items()},
-        coords={
-            "run": [f"network{number}" for number in range(count)],
-            "family": ("run", np.array(FAMILIES, dtype=object)),
-            "failure": ("run", np.array([""] * count, dtype=object)),
-        },
-        attrs={
-            "scale": "paper",
-            "experiment": "vision-zoo",
-            "name": "local-zoo" if stands_in else "timm-zoo",
-            "data": "imagenet",
-            "extent": "100 networks",
-            "stands_in_for": stands_in,
-            "evidence": "stand-in" if stands_in else "own",
-        },
-    )
-
-
-def claims(table):
-    found = verify("chen2026_fig5", {"vision-zoo": table})["claims"]
-    return {claim["id"].split("/")[1]: claim for claim in found}
-
+from tests.claim_tables import FAMILIES, judged, outcomes, zoo
 
 NEAR = {"mobile": (1, 1), "fast": (1, 1)}
+ZOO = CLAIMS["fig5"]
+CASES: dict[str, list[dict]] = {
+    "c1": [NEAR, {**NEAR, "slope": -1}, {**NEAR, "slope": 0.02}],
+    "c2": [{}, {"mobile": (30, 0.01)}],
+    "c3": [{}, {"fast": (0.1, 30)}],
+    "c4": [{}, {"plain": 0.8}, {"plain": 0.3}],
+}
+"""c2 and c3 are about all the networks that there are, and cannot be undecided."""
 
 
-@pytest.mark.parametrize(
-    ("key", "holds", "fails", "undecided"),
-    [
-        ("c1", NEAR, {**NEAR, "slope": -1}, {**NEAR, "slope": 0.02}),
-        ("c2", {}, {"mobile": (30, 0.01)}, {"mobile": (0.1, 3)}),
-        ("c3", {}, {"fast": (0.1, 30)}, {"fast": (1.45, 0.1)}),
-        ("c4", {}, {"plain": 0.8}, {"plain": 0.25}),
-    ],
-)
-def test_claims_on_three_tables(key, holds, fails, undecided):
-    outcomes = [claims(zoo(**changes))[key]["verdict"] for changes in (holds, fails, undecided)]
-    assert outcomes == ["holds", "fails", "undecided"]
+@pytest.mark.parametrize("key", ZOO)
+def test_a_claim_holds_fails_or_is_undecided_as_the_networks_say(key):
+    found = outcomes(ZOO[key], lambda case: [zoo(**case)], tuple(CASES[key]))
+    assert found == ["holds", "fails", "undecided"][: len(found)]
 
 
-def test_of_a_stand_in_nothing_is_judged_and_all_is_told():
-    for key, claim in claims(zoo(stands_in="timm-zoo")).items():
-        assert claim["verdict"] == "not run", key
-        assert "local-zoo stands in" in claim["reason"]
-        assert {entry["claim"] for entry in claim["evidence"]} == {"reported, not judged"}
-        values = [entry["value"] for entry in claims(zoo())[key]["evidence"]]
-        assert [entry["value"] for entry in claim["evidence"]] == values
+@pytest.mark.parametrize("key", ZOO)
+@pytest.mark.parametrize("kind", ["reduced", "stand-in"])
+def test_of_other_networks_nothing_is_judged_and_all_is_told(key, kind):
+    table, own = zoo(), judged(ZOO[key], zoo())
+    table.attrs["evidence"] = kind
+    verdict = judged(ZOO[key], table)
+    assert verdict.outcome == "not run"
+    assert verdict.reason == f"the evidence is {kind}, and this claim admits own alone"
+    assert {entry["claim"] for entry in verdict.evidence} == {"reported, not judged"}
+    values = [[entry["value"] for entry in found.evidence] for found in (verdict, own)]
+    assert values[0] == values[1]
+
+
+def test_families_are_the_units_that_vary():
+    """Networks that are counted three times say no more, and three families say less."""
+    once, thrice = zoo(**NEAR), zoo(**NEAR)
+    thrice = thrice.isel(run=[*range(len(FAMILIES))] * 3)
+    (one,), (many,) = (judged(ZOO["c1"], table).evidence for table in (once, thrice))
+    assert many["n"] == 3 * one["n"] == 300
+    assert [many[end] for end in ("low", "high")] == pytest.approx([one["low"], one["high"]])
+    few = once.sel(run=[family in ("vit", "mobilevit", "fastvit") for family in FAMILIES])
+    (entry,) = judged(ZOO["c1"], few).evidence
+    assert entry["high"] - entry["low"] > 1.5 * (one["high"] - one["low"])
 
 
 def test_a_family_that_is_missing_is_not_judged():
     table = zoo().sel(run=[family != "fastvit" for family in FAMILIES])
-    assert claims(table)["c3"]["verdict"] == "not run"
-    assert "no fastvit" in claims(table)["c3"]["reason"]
+    verdict = judged(ZOO["c3"], table)
+    assert (verdict.outcome, verdict.reason) == (
+        "not run",
+        "there is no fastvit among the networks",
+    )
+
+
+def test_nine_networks_are_too_few():
+    verdict = judged(ZOO["c1"], zoo().isel(run=slice(56, 65)))
+    assert verdict.outcome == "not run"
+    assert verdict.reason == "vision-zoo has 9 networks, 10 are needed"
 
 
 def test_networks_that_were_dropped_or_failed_do_not_count():
     table = zoo()
     table["dropped"][3] = 1
     table["finite"][7] = 0
-    table["finite"][9] = np.nan
+    table["finite"][9] = float("nan")
     assert {*table["run"].values} - {*kept(table)["run"].values} == {
         f"network{number}" for number in (3, 7, 9)
     }
+    table["adaptive_sharpness"][5] = -1.0  # has no logarithm
+    assert judged(ZOO["c1"], table).evidence[0]["n"] == 96
 
 
 def test_the_figure_says_what_it_shows_and_counts_what_it_lacks():

@@ -1,0 +1,231 @@
+"""Synthetic tables that claims are judged by: training curves, networks at their end, a zoo.
+
+They are made like real ones: five settings of 5 to 20 seeds, with noise and a spread of the seeds.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from flatlab.claims import Claim, Evidence
+from flatlab.stats import Verdict
+
+S, MLS, NMLS, VOLUME, G = "root_sharpness", "mls", "nmls", "log_volume", "g"
+DIMENSION, GAP, KAPPA, NORM = "local_dimension", "generalization_gap", "relative_flatness", "norm"
+A, B, C, D = (f"bound_{letter}" for letter in "abcd")
+BOUND, ACCURACY, LOSS, WEIGHTS = "nmls_bound", "test_accuracy", "train_loss", "weight_norm"
+TEST_LOSS = "test_loss"
+GRIDS = ("mlp-grid", "vgg-grid", "lenet-grid")
+SETTINGS = [(0.05, 20), (0.1, 20), (0.2, 20), (0.1, 8), (0.1, 32)]
+SAMPLES = ["train", "test", "misclassified"]
+STEPS = np.arange(24) * 5_000
+BEGINS = 4  # the number of the checkpoint at which interpolation begins
+Tables = Mapping[str, xr.Dataset]
+
+
+def _about(grid: str, seeds: int) -> dict[str, Any]:
+    """The coordinates of the runs of a grid, and the table's attributes."""
+    lr, batch_size = (np.repeat(column, seeds) for column in zip(*SETTINGS, strict=True))
+    names = [f"lr{a:g}-b{b}" for a, b in zip(lr, batch_size, strict=True)]
+    seed = np.tile(np.arange(seeds), len(SETTINGS))
+    coordinates = {
+        "run": [f"{name}-s{n}" for name, n in zip(names, seed, strict=True)],
+        "diverged": np.zeros(len(names), dtype=bool),
+        **{"setting": names, "seed": seed, "lr": lr, "batch_size": batch_size},
+    }
+    return {
+        "coords": {name: ("run", values) for name, values in coordinates.items()},
+        "attrs": {
+            **{"experiment": grid, "scale": "demo", "evidence": "own", "differs": []},
+            **{"hyperparameters": ["lr", "batch_size"], "left_out": 0},
+        },
+    }
+
+
+@dataclass(frozen=True)
+class Curve:
+    """level + lr, batch (per step of the setting) + offset, mixed, ... (times the seed's spread).
+
+    Of time in [0, 1]: ramp t, wave sin(10 pi t), decay exp(-4 t); mixed spreads the ramp, blurred
+    the wave; first is added before interpolation begins, and first_mixed spreads it.
+    """
+
+    level: float = 20.0
+    lr: float = 0.0
+    batch: float = 0.0
+    offset: float = 0.2
+    ramp: float = 0.0
+    mixed: float = 0.0
+    wave: float = 0.0
+    blurred: float = 0.0
+    decay: float = 0.0
+    first: float = 0.0
+    first_mixed: float = 0.0
+    noise: float = 0.02
+
+    def values(self, lr: float, batch_size: int, seeds: int, of: np.random.Generator) -> np.ndarray:
+        """(seeds, checkpoints)."""
+        d, time = np.linspace(-1, 1, seeds)[:, None], STEPS / STEPS[-1]
+        level = self.level + self.lr * np.log2(lr / 0.1) + self.offset * d
+        level = level + self.batch * {8: -1, 20: 0, 32: 1}[batch_size]
+        curves = level + (self.ramp + self.mixed * d) * time + self.decay * np.exp(-4 * time)
+        curves = curves + (self.wave + self.blurred * d) * np.sin(10 * np.pi * time)
+        curves[:, :BEGINS] += self.first + self.first_mixed * d
+        return curves + self.noise * of.normal(size=curves.shape)
+
+
+FALLS = Curve(lr=-1, batch=1, ramp=-2)
+PLATEAU = Curve(lr=-1, batch=1, decay=3, wave=0.6)
+RISES = Curve(ramp=2)
+COMMON = {
+    DIMENSION: Curve(wave=1, first=5),
+    ACCURACY: Curve(level=90, lr=-1, batch=1),
+    LOSS: Curve(level=0.005, offset=0, noise=1e-4),  # and 1 before interpolation
+    WEIGHTS: Curve(level=2, offset=0.05, ramp=0.2),
+    **{name: Curve(level=level) for name, level in ((A, 1), (B, 2), (C, 3))},
+    **{(name, "test"): RISES for name in (S, MLS, NMLS, G)},
+    **{(name, "misclassified"): replace(RISES, level=25) for name in (S, MLS, NMLS, G)},
+    (VOLUME, "test"): Curve(ramp=-2),
+    (VOLUME, "misclassified"): Curve(level=25, ramp=-2),
+}
+AS_PUBLISHED: dict[str, dict[Any, Curve]] = {
+    "vgg-grid": {
+        **dict.fromkeys((S, MLS, NMLS, G), FALLS),
+        VOLUME: replace(FALLS, wave=0.3),
+        D: replace(FALLS, level=60, ramp=-6),
+        **COMMON,
+    },
+    "mlp-grid": {
+        **dict.fromkeys((S, MLS, NMLS, G), PLATEAU),
+        VOLUME: replace(PLATEAU, wave=0),
+        D: replace(PLATEAU, level=60, decay=9, wave=1.8),
+        **COMMON,
+    },
+}
+"""The curves with which every claim about training holds."""
+
+
+def trends(
+    grid: str, changes: Mapping[Any, Mapping[str, float]] | None = None, seeds: int = 5
+) -> xr.Dataset:
+    """Training curves.  changes: quantity, or (quantity, samples) -> fields of its curve."""
+    noise = np.random.default_rng(0)
+    curves = dict(AS_PUBLISHED.get(grid, AS_PUBLISHED["vgg-grid"]))
+    for name, change in (changes or {}).items():
+        curves[name] = replace(curves[name], **change)
+
+    def of(curve: Curve) -> np.ndarray:
+        return np.concatenate([curve.values(*setting, seeds, noise) for setting in SETTINGS])
+
+    variables: dict[str, Any] = {}
+    for name in sorted({key if isinstance(key, str) else key[0] for key in curves}):
+        if name in (ACCURACY, LOSS):
+            variables[name] = (("run", "checkpoint"), of(curves[name]))
+            continue
+        stack = np.stack([of(curves.get((name, on), curves[name])) for on in SAMPLES], axis=2)
+        variables[name] = (("run", "checkpoint", "samples"), stack)
+    variables[WEIGHTS] = ((*variables[S][0], "layer"), variables[WEIGHTS][1][..., None])
+    variables[LOSS][1][:, :BEGINS] = 1.0
+    about = _about(grid, seeds)
+    about["coords"] |= {"checkpoint": STEPS, "samples": SAMPLES}
+    return xr.Dataset(variables, **about)
+
+
+PER_NETWORK = (S, MLS, NMLS, VOLUME, DIMENSION, GAP, KAPPA, D, BOUND, C, G, TEST_LOSS)
+UP, DOWN, WEAK, NONE = 0.95, -0.95, 0.35, 0.0
+
+
+def networks(grid: str = "mlp-grid", seeds: int = 20, **loadings: float) -> xr.Dataset:
+    """Networks at the end of training; each quantity follows one factor as its loading says.
+
+    The factor differs between settings and within them; without a loading the correlation is zero.
+    """
+    generator = np.random.default_rng(2)
+    count = seeds * len(SETTINGS)
+
+    def standard(values: np.ndarray) -> np.ndarray:
+        return (values - values.mean()) / values.std()
+
+    between = np.repeat(np.linspace(-1, 1, len(SETTINGS)), seeds)
+    factor = standard(between + generator.normal(size=count))
+    values = {}
+    for name in PER_NETWORK:
+        own = standard(generator.normal(size=count))
+        own = standard(own - factor * (own @ factor) / count)
+        loading = loadings.get(name, NONE)
+        values[name] = 10 + loading * factor + np.sqrt(1 - loading**2) * own
+    values |= {A: np.full(count, 1.0), B: np.full(count, 2.0)}
+    shape = ("run", "checkpoint", "samples")
+    variables: dict[str, Any] = {name: (shape, v[:, None, None]) for name, v in values.items()}
+    last = values[KAPPA][:, None, None, None]
+    variables[KAPPA] = ((*shape, "layer"), np.concatenate([0 * last, last], -1))
+    loss = 0.005 + 0.001 * generator.normal(size=count)
+    variables[LOSS] = (("run", "checkpoint"), loss[:, None])
+    about = _about(grid, seeds)
+    about["coords"] |= {"checkpoint": [100_000], "samples": ["train"]}
+    return xr.Dataset(variables, **about)
+
+
+FAMILIES = ["vit"] * 60 + ["mobilevit"] * 10 + ["fastvit"] * 4
+FAMILIES += [f"family{number:02d}" for number in range(13) for _ in (0, 1)]
+
+
+def zoo(
+    slope: float = 1.0,
+    noise: float = 0.3,
+    mobile: tuple[float, float] = (0.1, 20),
+    fast: tuple[float, float] = (20, 0.1),
+    plain: float = 0.0,
+) -> xr.Dataset:
+    """Networks whose log sharpness follows normalized MLS; two families are put elsewhere.
+
+    mobile, fast: normalized MLS and sharpness of these, as factors.  plain: correlation without
+    normalization.
+    """
+    generator = np.random.default_rng(0)
+    count = len(FAMILIES)
+    norm = generator.uniform(1, 5, count)
+    sharpness = np.exp(slope * norm / 2 + noise * generator.normal(size=count))
+    for family, (of_norm, of_sharpness) in (("mobilevit", mobile), ("fastvit", fast)):
+        inside = np.array(FAMILIES) == family
+        norm[inside] *= of_norm
+        sharpness[inside] *= of_sharpness
+    common, own = generator.normal(size=(2, count))
+    own -= common * (own @ common) / (common @ common)
+    values = {
+        "normalized_norm": norm,
+        "adaptive_sharpness": sharpness,
+        "mean_norm": common,
+        "plain_trace": np.exp(plain * common + np.sqrt(1 - plain**2) * own),
+        "finite": np.ones(count),
+        "dropped": np.zeros(count),
+        **dict.fromkeys(("train_accuracy", "test_accuracy"), np.full(count, np.nan)),
+        "sample_accuracy": np.linspace(70, 90, count),
+    }
+    values |= {f"{name}_error": 0.01 * abs(value) for name, value in values.items()}
+    return xr.Dataset(
+        {name: ("run", value) for name, value in values.items()},
+        coords={
+            "run": [f"network{number}" for number in range(count)],
+            "family": ("run", np.array(FAMILIES, dtype=object)),
+            "failure": ("run", np.array([""] * count, dtype=object)),
+        },
+        attrs={
+            **{"scale": "paper", "experiment": "vision-zoo", "name": "timm-zoo"},
+            **{"data": "imagenet", "extent": f"{count} networks", "stands_in_for": ""},
+            **{"evidence": "own", "differs": []},
+        },
+    )
+
+
+def judged(claim: Claim, *tables: xr.Dataset) -> Verdict:
+    """The verdict on a claim."""
+    return claim.judge(Evidence({table.attrs["experiment"]: table for table in tables}))
+
+
+def outcomes(claim: Claim, make: Callable[..., list[xr.Dataset]], cases: tuple) -> list[str]:
+    """The verdicts on a claim, for the tables that `make` gives for each case."""
+    return [judged(claim, *make(case)).outcome for case in cases]
