@@ -5,7 +5,6 @@ says why. It is caught in `attempt` and nowhere else, as close to the missing nu
 if one part of a claim is missing, another part may still decide it.
 """
 
-import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -57,6 +56,7 @@ class Evidence:
     def __init__(self, tables: Mapping[str, xr.Dataset]) -> None:
         self.tables = tables
         self.used: set[str] = set()
+        self._correlations: dict[tuple[str, int | None], Correlations] = {}
 
     def table(self, key: str) -> xr.Dataset:
         """The table of an experiment."""
@@ -90,14 +90,15 @@ class Evidence:
         """
         return series(grid, self.runs(grid), name)
 
-    @functools.cache  # noqa: B019 - lives as long as the verdicts of one figure
     def correlations(self, grid: str, seeds: int | None = None) -> Correlations:
         """Correlations over the networks that interpolate, at the end of training.
 
         seeds: only the first ones of each setting. The square root of each quantity is a column
         too, root_<name>.
         """
-        table = self.table(grid)
+        table = self.table(grid)  # used, although its correlations may be known already
+        if (grid, seeds) in self._correlations:
+            return self._correlations[grid, seeds]
         chosen = selection.end_of_training(table)
         chosen = chosen.sel(run=interpolates(table).sel(run=chosen["run"].values).values)
         if seeds is not None:
@@ -107,7 +108,9 @@ class Evidence:
         with np.errstate(invalid="ignore"):
             roots = {f"root_{name}": np.sqrt(values) for name, values in columns.items()}
         settings = list(chosen["setting"].values)
-        return Correlations(columns | roots | columns, settings, chosen["train_loss"].values)
+        found = Correlations(columns | roots | columns, settings, chosen["train_loss"].values)
+        self._correlations[grid, seeds] = found
+        return found
 
     def rho(self, grid: str, x: str, y: str, seeds: int | None = None) -> Estimate:
         """Pearson's correlation over the networks of a grid that interpolate, when they end."""
@@ -120,7 +123,6 @@ class Evidence:
         """
 
         def found() -> list[Estimate]:
-            self.table(grid)  # used, although its correlations may be known already
             known = self.correlations(grid, seeds)
             for name in (name for pair in pairs for name in pair):
                 if name not in known.names:

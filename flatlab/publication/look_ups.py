@@ -223,7 +223,7 @@ class Networks:
             array = array.sel({dim: label})
         return array.values.astype(float)
 
-    @functools.cache  # noqa: B019 - lives as long as the rendering
+    @functools.cache  # noqa: B019 - rendering ends the process
     def _at(self, at: int | str, samples: str) -> xr.Dataset:
         """The quantities of each network, without checkpoints and sample sets."""
         if "checkpoint" not in self.runs.dims:

@@ -110,7 +110,9 @@ def test_verdicts_are_given_at_half_and_at_twice_a_threshold_that_is_ours() -> N
             {"threshold": 0.15, "verdict": "fails"},
             {"threshold": 0.6, "verdict": "holds"},
         ]
-    assert {found["verdict"] for found in well["thresholds"]} == {"fails"}
+    # how far from 1 a correlation may be, of quantities that are not correlated with sharpness
+    assert [found["threshold"] for found in well["thresholds"]] == [0.25, 1]
+    assert well["thresholds"][0]["verdict"] == "fails"
 
 
 def test_the_worst_kind_of_the_tables_that_were_used_is_named() -> None:

@@ -38,6 +38,8 @@ BATCH_SIZES = ({**CENTRAL, "batch_size": 8}, CENTRAL, {**CENTRAL, "batch_size": 
 SETTINGS = (*LEARNING_RATES, BATCH_SIZES[0], BATCH_SIZES[-1])
 
 STRONG = 0.5
+"""How far from 1 a strong correlation may be."""
+
 PLATEAU, PLATEAU_BEGINS = 0.1, 50_000
 
 Words = Sequence[str]
@@ -130,11 +132,11 @@ class Lines(NamedTuple):
         """
         compared = pairs("sharpness", words)
 
-        def judge(c: Curves, threshold: float) -> Verdict:
-            inside = every(rho > threshold for rho in c.rhos(*compared, window="I"))
+        def judge(c: Curves, distance: float) -> Verdict:
+            inside = every(rho > 1 - distance for rho in c.rhos(*compared, window="I"))
             return inside.reporting(*(r.report() for r in c.rhos(*compared, window="training")))
 
-        text = f"rho_t(sharpness, {listed(words)}) > {STRONG} in I, in each line"
+        text = f"rho_t(sharpness, {listed(words)}) > 1 - {STRONG} in I, in each line"
         return self.each(text, source, judge, quote=quote, threshold=STRONG)
 
     def dimension_falls(self, source: str, quote: str, repeats: str = "") -> Claim:

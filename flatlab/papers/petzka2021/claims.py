@@ -103,14 +103,14 @@ def locally_constant(variant: str, ending: str = "") -> Claims:
         return listed(found)[0].within(limit).reporting(*others(found))
 
     @states(
-        f"rho(kappa, gap) > {STRONG} at the largest class separation",
+        f"rho(kappa, gap) > 1 - {STRONG} at the largest class separation",
         "Sec. 6, caption of Fig. 3",
         quote="The correlation between flatness and generalization increases with the degree of "
         "locally constant labels.",
         threshold=STRONG,
     )
-    def strong(e: Evidence, limit: float) -> Verdict:
-        return listed(rhos(e, variant))[-1] > limit
+    def strong(e: Evidence, distance: float) -> Verdict:
+        return listed(rhos(e, variant))[-1] > 1 - distance
 
     return numbered(rises, weak, strong, ending=ending)
 
