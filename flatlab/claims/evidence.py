@@ -56,7 +56,7 @@ class Evidence:
     def __init__(self, tables: Mapping[str, xr.Dataset]) -> None:
         self.tables = tables
         self.used: set[str] = set()
-        self._correlations: dict[tuple[str, int | None], Correlations] = {}
+        self._correlations: dict[tuple[str, int | None, bool], Correlations] = {}
 
     def table(self, key: str) -> xr.Dataset:
         """The table of an experiment."""
@@ -90,40 +90,44 @@ class Evidence:
         """
         return series(grid, self.runs(grid), name)
 
-    def correlations(self, grid: str, seeds: int | None = None) -> Correlations:
-        """Correlations over the networks that interpolate, at the end of training.
+    def correlations(
+        self, grid: str, seeds: int | None = None, interpolating: bool = True
+    ) -> Correlations:
+        """Correlations over the networks that did not diverge, at the end of training.
 
-        seeds: only the first ones of each setting. The square root of each quantity is a column
+        seeds: only the first ones of each setting.  interpolating: only those that interpolate. The square root of each quantity is a column
         too, root_<name>.
         """
         table = self.table(grid)  # used, although its correlations may be known already
-        if (grid, seeds) in self._correlations:
-            return self._correlations[grid, seeds]
+        key = grid, seeds, interpolating
+        if key in self._correlations:
+            return self._correlations[key]
         chosen = selection.end_of_training(table)
-        chosen = chosen.sel(run=interpolates(table).sel(run=chosen["run"].values).values)
+        if interpolating:
+            chosen = chosen.sel(run=interpolates(table).sel(run=chosen["run"].values).values)
         if seeds is not None:
             chosen = selection.of_seeds(chosen, range(seeds))
-        check_correlated(table, chosen, interpolating=True)
+        check_correlated(table, chosen, interpolating)
         columns = selection.columns_of(chosen, selection.one_per_run(chosen))
         with np.errstate(invalid="ignore"):
             roots = {f"root_{name}": np.sqrt(values) for name, values in columns.items()}
         settings = list(chosen["setting"].values)
         found = Correlations(columns | roots | columns, settings, chosen["train_loss"].values)
-        self._correlations[grid, seeds] = found
+        self._correlations[key] = found
         return found
 
-    def rho(self, grid: str, x: str, y: str, seeds: int | None = None) -> Estimate:
-        """Pearson's correlation over the networks of a grid that interpolate, when they end."""
-        return self.rhos(grid, (x, y), seeds=seeds)[0]
+    def rho(self, grid: str, x: str, y: str, **which: Any) -> Estimate:
+        """Pearson's correlation over networks of a grid; which: options of `correlations`."""
+        return self.rhos(grid, (x, y), **which)[0]
 
-    def rhos(self, grid: str, *pairs: Pair, seeds: int | None = None) -> list[Estimate]:
+    def rhos(self, grid: str, *pairs: Pair, **which: Any) -> list[Estimate]:
         """Correlations to be compared, over the same networks: over all of them, as in the paper.
 
-        Beside each are those within settings and adjusted for the training loss.
+        which: options of `correlations`. Beside each are those within settings and adjusted for the training loss.
         """
 
         def found() -> list[Estimate]:
-            known = self.correlations(grid, seeds)
+            known = self.correlations(grid, **which)
             for name in (name for pair in pairs for name in pair):
                 if name not in known.names:
                     raise NotThere(f"{grid} has no {name}")

@@ -16,7 +16,7 @@ EXAMPLE = re.compile(
     r"^([^\n]*)`([^`\n]+\.(?:py|yaml))`:\n\n```(?:python|yaml)\n(.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
-PACKS = ("lr0.1-b10-s0-2", "lr0.1-b20-s0-2", "lr0.2-b20-s0-2")
+PACKS = ("lr0.1-b10-s0-3", "lr0.1-b20-s0-3", "lr0.2-b20-s0-3")
 FAMILIES = "accuracy+geometry+weight-norms"
 
 
@@ -47,7 +47,7 @@ def test_every_example_of_the_page_is_carried_out_and_built(fresh):
         ]
     )
     table = store.load_dataset(fresh / "results/demo/tables/halves-grid.zarr.zip")
-    assert table.sizes["run"] == 9
+    assert table.sizes["run"] == 12
     assert (table["parameters_norm_1"] > table["parameters_norm_2"]).all()
     assert float(table["test_accuracy"].isel(checkpoint=-1).mean()) > 90
     for ending in ("pdf", "svg", "png", "csv"):
