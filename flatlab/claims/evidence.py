@@ -95,8 +95,8 @@ class Evidence:
     ) -> Correlations:
         """Correlations over the networks that did not diverge, at the end of training.
 
-        seeds: only the first ones of each setting.  interpolating: only those that interpolate. The square root of each quantity is a column
-        too, root_<name>.
+        seeds: only the first ones of each setting.  interpolating: only those that interpolate. The
+        square root of each quantity is a column too, root_<name>.
         """
         table = self.table(grid)  # used, although its correlations may be known already
         key = grid, seeds, interpolating
@@ -123,7 +123,8 @@ class Evidence:
     def rhos(self, grid: str, *pairs: Pair, **which: Any) -> list[Estimate]:
         """Correlations to be compared, over the same networks: over all of them, as in the paper.
 
-        which: options of `correlations`. Beside each are those within settings and adjusted for the training loss.
+        which: options of `correlations`. Beside each are those within settings and adjusted for
+        the training loss.
         """
 
         def found() -> list[Estimate]:
