@@ -39,6 +39,8 @@ class Figure:
     experiments: list[str]
     correlated: list[str] = field(default_factory=list)
     title: str = "made-up"
+    code: str = "drawing"
+    settings: dict[str, str] = field(default_factory=lambda: {"title": "made-up"})
 
     @property
     def paper(self) -> str:
@@ -59,6 +61,9 @@ FIGURES = [
 EXPERIMENTS = ("mlp-grid", "lenet-grid", "representativeness", "small-zoo")
 
 
+OTHERS = [each.target for each in FIGURES if "representativeness" not in each.experiments]
+
+
 def figure(target):
     return next(each for each in FIGURES if each.target == target)
 
@@ -72,25 +77,22 @@ def write(path, content):
     Path(path).write_bytes(content)
 
 
-def make_table(key, value=0.0, correlations=None):
-    """A made-up table and, of grids, its correlations."""
+def make_table(key, value=0.0, place="results/demo"):
+    """A made-up table."""
     values = xr.Dataset({"x": ("run", np.full(3, value))}, attrs={"experiment": key})
-    place = Path("results/demo/tables")
-    store.save_dataset(place / f"{key}.zarr.zip", values)
-    if correlations is not False and key.endswith("-grid"):
-        store.save_dataset(place / f"{key}.correlations.zarr.zip", values + 1)
+    store.save_dataset(f"{place}/tables/{key}.zarr.zip", values)
 
 
-def draw(*targets, content=b"drawn"):
+def draw(*targets, content=b"drawn", place="results/demo", verdict="holds"):
     for each in map(figure, targets):
         stem = f"{each.paper}/{each.key}"
         for ending in ("pdf", "png", "csv", "svg"):
-            write(f"results/demo/figures/{stem}.{ending}", content + ending.encode())
+            write(f"{place}/figures/{stem}.{ending}", content + ending.encode())
         claim = {"id": f"{each.target}/c1", "nature": "finding", "repeats": "", "p": None}
-        claims = [{**claim, "kind": "stand-in", "verdict": "holds"}]
+        claims = [{**claim, "kind": "stand-in", "verdict": verdict}]
         about = {key: {"name": key, "scale": "demo", "extent": ""} for key in each.experiments}
         verdicts = {"target": each.target, "claims": claims, "tables": about}
-        store.save_json(f"results/demo/verdicts/{stem}.json", verdicts)
+        store.save_json(f"{place}/verdicts/{stem}.json", verdicts)
 
 
 def record(path, code, seconds=2.0, **more):
@@ -168,8 +170,7 @@ def names_of(*targets):
 
 
 def tables_of(*keys):
-    tables = {f"tables/{key}.zarr.zip" for key in keys}
-    return tables | {f"tables/{key}.correlations.zarr.zip" for key in keys if "grid" in key}
+    return {f"tables/{key}.zarr.zip" for key in keys}
 
 
 RECORDS = {"provenance.json", "benchmarks.json"}
@@ -248,18 +249,6 @@ def test_a_figure_needs_no_table_that_is_published_as_it_is(published):
     assert changed_since(before) == pictures
 
 
-def test_correlations_do_not_outlive_their_table(published, monkeypatch):
-    plain = [Figure(each.target, each.experiments) for each in FIGURES]
-    monkeypatch.setattr("flatlab.plan.figures", lambda: plain)
-    monkeypatch.setattr("flatlab.plan.published.figures", lambda: plain)
-    make_table("lenet-grid", value=1.0, correlations=False)
-    Path("results/demo/tables/lenet-grid.correlations.zarr.zip").unlink()
-    publication.publish(chosen(), ["lenet-grid", "chen2026_figH9", "chen2024_fig1"])
-    there = {path.name for path in (PUBLISHED / "tables").iterdir()}
-    assert "lenet-grid.correlations.zarr.zip" not in there
-    assert {"lenet-grid.zarr.zip", "mlp-grid.correlations.zarr.zip"} <= there
-
-
 # What is done after everything was published -> what is given, and the sentences of the refusal.
 
 
@@ -274,11 +263,6 @@ def _other_table():
 def _other_tables():
     make_table("mlp-grid", value=1.0)
     make_table("lenet-grid", value=1.0)
-
-
-def _other_correlations():
-    path = Path("results/demo/tables/mlp-grid.correlations.zarr.zip")
-    store.save_dataset(path, xr.Dataset({"x": ("run", np.arange(5.0))}))
 
 
 def _no_table():
@@ -333,11 +317,6 @@ REFUSED = {
     ),
     "a figure without its table": (_unpublished_table, ["chen2026_figH8"], [f"{UNLIKE}mlp-grid"]),
     "a figure of another table": (_other_table, ["chen2026_figH8"], [f"{UNLIKE}mlp-grid"]),
-    "a figure of other correlations": (
-        _other_correlations,
-        ["chen2026_figH8"],
-        [f"{UNLIKE}mlp-grid"],
-    ),
     "a figure whose table is gone": (
         _no_table,
         ["chen2026_figH8"],
@@ -497,8 +476,8 @@ def test_an_experiment_that_is_gone_is_a_sentence_until_its_table_is_removed(pub
 
 def test_a_figure_whose_tables_are_not_published_is_named_and_not_drawn_again(published):
     assert plan.published_figures("demo") == FIGURES
-    (PUBLISHED / "tables/mlp-grid.correlations.zarr.zip").unlink()
-    assert plan.published_figures("demo") == FIGURES[1:]
+    (PUBLISHED / "tables/representativeness.zarr.zip").unlink()
+    assert [each.target for each in plan.published_figures("demo")] == OTHERS
     assert list(plan.outdated(chosen().experiment)) == [
-        "results/published/demo lacks tables that these figures show: chen2026_figH8"
+        "results/published/demo lacks tables that these figures show: petzka2021_fig3"
     ]
