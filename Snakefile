@@ -42,6 +42,7 @@ localrules:  # too light for a cluster's nodes, or (prepare) in need of the inte
     draw,
     redraw,
     verify,
+    reverify,
     score,
     explain,
 

@@ -107,6 +107,15 @@ def load_dataset(path: str | Path) -> xr.Dataset:
     return dataset[sorted(map(str, dataset.data_vars))]  # archives list them in no fixed order
 
 
+def hash_of(path: str | Path) -> str:
+    """The hash that a `.zarr.zip` carries, without checking it; "" if there is none."""
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        file.seek(-_COMMENT, os.SEEK_END)
+        if (mark := file.read()).startswith(_MARK):
+            return mark.removeprefix(_MARK).decode(errors="replace")
+    return ""
+
+
 def save_weights(
     path: str | Path, tensors: dict[str, np.ndarray], about: dict[str, Any] | None = None
 ) -> None:

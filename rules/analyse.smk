@@ -30,6 +30,6 @@ rule correlate:
     conda:
         "../envs/draw.yaml"
     params:
-        code=plan.fingerprint("flatlab.tables.correlations"),
+        code=plan.correlations_code(),
     script:
         "../scripts/correlate.py"

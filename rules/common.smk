@@ -104,22 +104,20 @@ def correlations_of_figure(wildcards, place=plan.built_at):
     return [place(wildcards.scale).correlations(key) for key in keys]
 
 
-def verdicts_of_figure(figure):
-    return plan.built_at(PLAN.config.scale).verdicts(figure.paper, figure.key)
+def verdicts_of_figure(figure, place=plan.built_at(PLAN.config.scale)):
+    return place.verdicts(figure.paper, figure.key)
 
 
-def files_of_figure(figure):
-    place = plan.built_at(PLAN.config.scale)
+def files_of_figure(figure, place=plan.built_at(PLAN.config.scale)):
     endings = ("pdf", "svg", "png", "csv")
     pictures = [place.figure(figure.paper, figure.key, ending) for ending in endings]
-    return [*pictures, verdicts_of_figure(figure)]
+    return [*pictures, verdicts_of_figure(figure, place)]
 
 
-def published(tables):
+def published_tables(wildcards):
     """The published tables of a figure. `local`: they are no rule's output."""
-    return lambda wildcards: [
-        local(str(path)) for path in tables(wildcards, plan.published_at)
-    ]
+    paths = tables_of_figure(wildcards, plan.published_at)
+    return [local(str(path)) for path in paths]
 
 
 @in_a_sentence

@@ -21,7 +21,7 @@ rule draw:
     conda:
         "../envs/draw.yaml"
     params:
-        figure=lambda wildcards: figure_of(wildcards).settings,
+        settings=lambda wildcards: figure_of(wildcards).settings,
         code=lambda wildcards: figure_of(wildcards).code,
     script:
         "../scripts/draw.py"

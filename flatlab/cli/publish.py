@@ -1,19 +1,32 @@
-"""Copy built results to results/published/ and show them in README.md."""
+"""Copy built results to results/published/ and show them in README.md.
+
+`--again` publishes the figures and verdicts that `snakemake published` has computed anew from the
+published tables, after statistics, claims or drawing have changed.
+"""
 
 import argparse
 
 from flatlab import plan, publication
 from flatlab.cli import add_scale, load_plan
+from flatlab.publication import again
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     help_ = "experiments, figures or papers; by default everything that is built"
     parser.add_argument("name", nargs="*", help=help_)
+    help_ = "what is computed anew from published tables, at all scales or at --scale"
+    parser.add_argument("--again", action="store_true", help=help_)
     add_scale(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    files = publication.publish(load_plan(options.scale), options.name)
+    if options.again:
+        if options.name:
+            raise plan.PlanError("--again takes no names: it publishes all figures anew")
+        files = again.publish(options.scale)
+    else:
+        files = publication.publish(load_plan(options.scale), options.name)
     size = sum(path.stat().st_size for path in files)
     print(f"{len(files)} files, {size / 1e6:.1f} MB, in {plan.PUBLISHED}; README.md shows them")
+    print("FINDINGS.md looks numbers up in them; render it with: flatlab findings")
     return 0

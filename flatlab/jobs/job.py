@@ -17,7 +17,7 @@ import xarray as xr
 from flatlab.jobs.gpus import own_gpu
 from flatlab.jobs.lock import Guard
 from flatlab.plan import record_of
-from flatlab.store import replace, save_dataset, save_json, save_weights
+from flatlab.store import hash_of, replace, save_dataset, save_json, save_weights
 
 
 class Job:
@@ -93,11 +93,13 @@ def task(about: Any) -> Iterator[Job]:
         guards = [stack.enter_context(Guard(output)) for output in about.output]
         _single_thread()
         _touch_if_in_future(about.input)
+        # Before they are read: what changes meanwhile does not count as used.
+        inputs = {path: hash_of(path) for path in about.input if path.endswith(".zarr.zip")}
         this = Job(about, guards)
         if this.device == "cuda" and getattr(about.resources, "gpu", 0):
             stack.enter_context(own_gpu())
         yield this
-        provenance = _provenance(about, start)
+        provenance = {**_provenance(about, start), "inputs": inputs}
         for output in about.output:
             save_json(record_of(output), provenance)
         shutil.rmtree(this.unfinished, ignore_errors=True)

@@ -12,9 +12,25 @@ from pathlib import Path
 from typing import Any
 
 from flatlab.plan.experiments import Experiment, Stage, kind_of, kinds, load_experiment
-from flatlab.plan.figures import Figure, claims_code, figures, papers, targets, why_not
+from flatlab.plan.figures import (
+    Figure,
+    claims_code,
+    correlations_code,
+    figures,
+    papers,
+    targets,
+    why_not,
+)
 from flatlab.plan.fingerprint import fingerprint
-from flatlab.plan.places import PUBLISHED, RESULTS, Place, built_at, published_at, record_of
+from flatlab.plan.places import (
+    PUBLISHED,
+    RESULTS,
+    Place,
+    built_at,
+    published_at,
+    record_of,
+    redrawn_at,
+)
 from flatlab.plan.published import outdated, published_figures, published_scales
 from flatlab.plan.registry import OWN_IMAGES, check_known, experiment_keys, keys_of, module_of
 from flatlab.plan.schema import SCALES, Config, PlanError, closest, convert, describe

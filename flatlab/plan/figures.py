@@ -98,6 +98,11 @@ def why_not(target: str) -> str:
     return f"{target} is not part of this version{f'; it needs {needs}' if needs else ''}"
 
 
+def correlations_code() -> str:
+    """The fingerprint of the code that correlates the quantities of a table."""
+    return fingerprint("flatlab.tables.correlations")
+
+
 def claims_code(paper: str) -> str:
     """The fingerprint of the code that judges the claims of a paper, which may have none."""
     own = [f"flatlab.papers.{paper}.claims"]

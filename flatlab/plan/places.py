@@ -1,6 +1,7 @@
-"""Where results lie: in `results/<scale>/` and, once published, in `results/published/<scale>/`.
+"""Where results lie: `results/<scale>/`, and `results/published/<scale>/` once they are published.
 
-The rules of the workflow spell out the same patterns, with wildcards in the place of names.
+What is computed anew from published tables lies in `results/redrawn/<scale>/`. The rules of the
+workflow spell out the same patterns, with wildcards in the place of names.
 """
 
 from dataclasses import dataclass
@@ -54,6 +55,11 @@ def published_at(scale: str) -> Place:
     return Place(PUBLISHED / scale)
 
 
+def redrawn_at(scale: str) -> Place:
+    """What is computed anew from the published tables of one scale."""
+    return Place(RESULTS / "redrawn" / scale)
+
+
 def record_of(path: Path | str) -> Path:
-    """The record of the job that made a file: code, settings, run time, machine and versions."""
+    """The record of the job that made a file: tables, code, settings, run time, machine."""
     return Path(f"{path}.provenance.json")

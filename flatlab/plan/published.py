@@ -48,9 +48,7 @@ def _with_verdicts(scale: str) -> list[Figure]:
 
 
 def _lacks(figure: Figure, scale: str) -> bool:
-    place = published_at(scale)
-    tables = [*map(place.table, figure.experiments), *map(place.correlations, figure.correlated)]
-    return not all(path.is_file() for path in tables)
+    return not all(published_at(scale).table(key).is_file() for key in figure.experiments)
 
 
 def _code(

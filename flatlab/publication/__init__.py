@@ -1,7 +1,7 @@
 """Publishing: tables, figures and verdicts of real runs are copied to `results/published/<scale>/`.
 
-These copies are under version control, and no rule makes them. `snakemake published` redraws the
-figures from their tables.
+These copies are under version control, and no rule makes them. `snakemake published` computes the
+figures and verdicts anew from their tables.
 """
 
 import tempfile
@@ -32,13 +32,22 @@ def publish(
     choice = choose(chosen, names)
     if found := disagreements(choice):
         raise store.StoreError("\n".join(found))
+    files = {choice.published / name: choice.built / name for name in choice.files}
+    return copy(files, readme, _records(chosen, choice.published, choice.experiments))
+
+
+def copy(files: Mapping[Path, Path], readme: Path, records: Mapping[Path, Any] = {}) -> list[Path]:
+    """Copy files to the published results and rewrite the README; returns the new files.
+
+    files: source by target.  records: content by target, to be written as JSON.
+    """
     if not readme.is_file():
         raise store.StoreError(f"{readme} does not exist; run flatlab in the project's folder")
-    files = {choice.published / name: choice.built / name for name in choice.files}
     check_budget(files)
+    files = dict(files)
     with tempfile.TemporaryDirectory(dir=plan.PUBLISHED.parent, prefix="publish-") as folder:
         # All is written here first, so that a full disk leaves what is published as it was.
-        for target, content in _records(chosen, choice.published, choice.experiments).items():
+        for target, content in records.items():
             store.save_json(files.setdefault(target, Path(folder, target.name)), content)
         aside = {target: Path(folder, str(number)) for number, target in enumerate(files)}
         for target, source in files.items():
@@ -46,8 +55,6 @@ def publish(
         for target, written in aside.items():
             store.make_folder(target.parent)
             written.replace(target)
-    for name in choice.stale:
-        (choice.published / name).unlink()
     _rewrite(readme)
     return list(files)
 

@@ -10,19 +10,13 @@ NAMES = plan.Place(Path())
 """Files as they are named in `results/<scale>/` and in `results/published/<scale>/` alike."""
 
 ENDINGS = ("pdf", "png", "csv")
-"""Published files of a figure. Its SVG is large, and `snakemake published` redraws it."""
+"""Published files of a figure. Its SVG is large, and `snakemake published` draws it."""
 
 
 def files_of(figure: plan.Figure) -> list[Path]:
     """The verdicts of a figure and the figure itself."""
     pictures = [NAMES.figure(figure.paper, figure.key, ending) for ending in ENDINGS]
     return [NAMES.verdicts(figure.paper, figure.key), *pictures]
-
-
-def shown_by(figure: plan.Figure) -> list[tuple[str, Path]]:
-    """The tables and correlations that a figure is drawn from, each with its experiment."""
-    tables = [(key, NAMES.table(key)) for key in figure.experiments]
-    return tables + [(key, NAMES.correlations(key)) for key in figure.correlated]
 
 
 def content(path: Path) -> bytes | None:
@@ -34,42 +28,32 @@ class Choice:
     """What to publish at a scale: keys of experiments, and figures.
 
     built, published: the folders to copy from and to.  files: the names of the files to copy.
-    stale: published correlations to delete, because their new tables come without correlations.
     """
 
     def __init__(self, scale: str, experiments: list[str], figures: list[plan.Figure]) -> None:
         self.scale, self.experiments, self.figures = scale, experiments, figures
         self.built, self.published = plan.built_at(scale).folder, plan.published_at(scale).folder
-        names = [name(key) for key in experiments for name in (NAMES.table, NAMES.correlations)]
-        names += [name for figure in figures for name in files_of(figure)]
-        self.files = [name for name in names if (self.built / name).is_file()]
-        changed = [key for key in experiments if self.changes(NAMES.table(key))]
-        lost = {NAMES.correlations(key) for key in changed} - {*self.files}
-        self.stale = [name for name in lost if (self.published / name).is_file()]
+        self.files = [NAMES.table(key) for key in experiments]
+        self.files += [name for figure in figures for name in files_of(figure)]
 
-    def changes(self, name: Path) -> bool:
-        """Whether the built file differs from the published one."""
-        return content(self.built / name) != content(self.published / name)
-
-    def after(self, name: Path) -> bytes | None:
-        """The content of a published file after publishing this choice; None if there is none."""
-        if name in self.stale:
-            return None
-        return content((self.built if name in self.files else self.published) / name)
+    def after(self, key: str) -> bytes | None:
+        """The content of a published table after publishing this choice; None if there is none."""
+        folder = self.built if key in self.experiments else self.published
+        return content(folder / NAMES.table(key))
 
 
 def disagreements(choice: Choice) -> list[str]:
     """Sentences on figures that would not show the published tables, with what else to publish."""
     gone, unlike, former = (defaultdict[object, list[str]](list) for _ in range(3))
     for figure in choice.figures:
-        for key, name in shown_by(figure):
-            if not (path := choice.built / name).is_file():
+        for key in figure.experiments:
+            if not (path := choice.built / NAMES.table(key)).is_file():
                 gone[path].append(figure.target)
-            elif content(path) != choice.after(name):
+            elif content(path) != choice.after(key):
                 unlike[key].append(figure.target)
     for figure in plan.published_figures(choice.scale):
-        for key, name in shown_by(figure) if figure not in choice.figures else []:
-            if content(choice.published / name) != choice.after(name):
+        for key in figure.experiments if figure not in choice.figures else []:
+            if content(choice.published / NAMES.table(key)) != choice.after(key):
                 former[key].append(figure.target)
     return [
         *(
@@ -77,13 +61,13 @@ def disagreements(choice: Choice) -> list[str]:
             for path, targets in gone.items()
         ),
         *(
-            f"the published table of {key} is not the one of {', '.join(dict.fromkeys(targets))}; "
+            f"the published table of {key} is not the one of {', '.join(targets)}; "
             f"publish this as well: {key}"
             for key, targets in unlike.items()
         ),
         *(
             f"published figures show the former table of {key}; "
-            f"publish these as well: {' '.join(dict.fromkeys(targets))}"
+            f"publish these as well: {' '.join(targets)}"
             for key, targets in former.items()
         ),
     ]

@@ -10,7 +10,9 @@ from flatlab import plan
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = "".join(path.read_text() for path in sorted((ROOT / "rules").glob("*.smk")))
-PLACE = plan.built_at("{scale}")
+PLACE, PUBLISHED, REDRAWN = (
+    place("{scale}") for place in (plan.built_at, plan.published_at, plan.redrawn_at)
+)
 PATTERNS = [
     PLACE.data("{dataset}"),
     *PLACE.models("{experiment}", "{pack}").values(),
@@ -19,6 +21,10 @@ PATTERNS = [
     PLACE.correlations("{experiment}"),
     *(PLACE.figure("{paper}", "{figure}", ending) for ending in ("pdf", "svg", "png", "csv")),
     PLACE.verdicts("{paper}", "{figure}"),
+    PUBLISHED.table("{experiment}"),
+    REDRAWN.correlations("{experiment}"),
+    *(REDRAWN.figure("{paper}", "{figure}", ending) for ending in ("pdf", "svg", "png", "csv")),
+    REDRAWN.verdicts("{paper}", "{figure}"),
 ]
 
 

@@ -1,4 +1,7 @@
-"""Publishing replaces what it is given alone, and never parts a figure from its tables."""
+"""Publishing replaces what it is given alone, and never parts a figure from its tables.
+
+Publishing again replaces figures and verdicts by those computed anew from the published tables.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ import yaml
 
 from flatlab import estimate, plan, publication, store
 from flatlab.cli import main
+from flatlab.publication import again
 
 ROOT = Path(__file__).resolve().parents[2]
 PUBLISHED = Path("results/published/demo")
@@ -39,6 +43,8 @@ class Figure:
     experiments: list[str]
     correlated: list[str] = field(default_factory=list)
     title: str = "made-up"
+    code: str = "drawing"
+    settings: dict[str, str] = field(default_factory=lambda: {"title": "made-up"})
 
     @property
     def paper(self) -> str:
@@ -59,6 +65,9 @@ FIGURES = [
 EXPERIMENTS = ("mlp-grid", "lenet-grid", "representativeness", "small-zoo")
 
 
+OTHERS = [each.target for each in FIGURES if "representativeness" not in each.experiments]
+
+
 def figure(target):
     return next(each for each in FIGURES if each.target == target)
 
@@ -72,25 +81,22 @@ def write(path, content):
     Path(path).write_bytes(content)
 
 
-def make_table(key, value=0.0, correlations=None):
-    """A made-up table and, of grids, its correlations."""
+def make_table(key, value=0.0, place="results/demo"):
+    """A made-up table."""
     values = xr.Dataset({"x": ("run", np.full(3, value))}, attrs={"experiment": key})
-    place = Path("results/demo/tables")
-    store.save_dataset(place / f"{key}.zarr.zip", values)
-    if correlations is not False and key.endswith("-grid"):
-        store.save_dataset(place / f"{key}.correlations.zarr.zip", values + 1)
+    store.save_dataset(f"{place}/tables/{key}.zarr.zip", values)
 
 
-def draw(*targets, content=b"drawn"):
+def draw(*targets, content=b"drawn", place="results/demo", verdict="holds"):
     for each in map(figure, targets):
         stem = f"{each.paper}/{each.key}"
         for ending in ("pdf", "png", "csv", "svg"):
-            write(f"results/demo/figures/{stem}.{ending}", content + ending.encode())
+            write(f"{place}/figures/{stem}.{ending}", content + ending.encode())
         claim = {"id": f"{each.target}/c1", "nature": "finding", "repeats": "", "p": None}
-        claims = [{**claim, "kind": "stand-in", "verdict": "holds"}]
+        claims = [{**claim, "kind": "stand-in", "verdict": verdict}]
         about = {key: {"name": key, "scale": "demo", "extent": ""} for key in each.experiments}
         verdicts = {"target": each.target, "claims": claims, "tables": about}
-        store.save_json(f"results/demo/verdicts/{stem}.json", verdicts)
+        store.save_json(f"{place}/verdicts/{stem}.json", verdicts)
 
 
 def record(path, code, seconds=2.0, **more):
@@ -168,8 +174,7 @@ def names_of(*targets):
 
 
 def tables_of(*keys):
-    tables = {f"tables/{key}.zarr.zip" for key in keys}
-    return tables | {f"tables/{key}.correlations.zarr.zip" for key in keys if "grid" in key}
+    return {f"tables/{key}.zarr.zip" for key in keys}
 
 
 RECORDS = {"provenance.json", "benchmarks.json"}
@@ -248,18 +253,6 @@ def test_a_figure_needs_no_table_that_is_published_as_it_is(published):
     assert changed_since(before) == pictures
 
 
-def test_correlations_do_not_outlive_their_table(published, monkeypatch):
-    plain = [Figure(each.target, each.experiments) for each in FIGURES]
-    monkeypatch.setattr("flatlab.plan.figures", lambda: plain)
-    monkeypatch.setattr("flatlab.plan.published.figures", lambda: plain)
-    make_table("lenet-grid", value=1.0, correlations=False)
-    Path("results/demo/tables/lenet-grid.correlations.zarr.zip").unlink()
-    publication.publish(chosen(), ["lenet-grid", "chen2026_figH9", "chen2024_fig1"])
-    there = {path.name for path in (PUBLISHED / "tables").iterdir()}
-    assert "lenet-grid.correlations.zarr.zip" not in there
-    assert {"lenet-grid.zarr.zip", "mlp-grid.correlations.zarr.zip"} <= there
-
-
 # What is done after everything was published -> what is given, and the sentences of the refusal.
 
 
@@ -274,11 +267,6 @@ def _other_table():
 def _other_tables():
     make_table("mlp-grid", value=1.0)
     make_table("lenet-grid", value=1.0)
-
-
-def _other_correlations():
-    path = Path("results/demo/tables/mlp-grid.correlations.zarr.zip")
-    store.save_dataset(path, xr.Dataset({"x": ("run", np.arange(5.0))}))
 
 
 def _no_table():
@@ -333,11 +321,6 @@ REFUSED = {
     ),
     "a figure without its table": (_unpublished_table, ["chen2026_figH8"], [f"{UNLIKE}mlp-grid"]),
     "a figure of another table": (_other_table, ["chen2026_figH8"], [f"{UNLIKE}mlp-grid"]),
-    "a figure of other correlations": (
-        _other_correlations,
-        ["chen2026_figH8"],
-        [f"{UNLIKE}mlp-grid"],
-    ),
     "a figure whose table is gone": (
         _no_table,
         ["chen2026_figH8"],
@@ -497,8 +480,155 @@ def test_an_experiment_that_is_gone_is_a_sentence_until_its_table_is_removed(pub
 
 def test_a_figure_whose_tables_are_not_published_is_named_and_not_drawn_again(published):
     assert plan.published_figures("demo") == FIGURES
-    (PUBLISHED / "tables/mlp-grid.correlations.zarr.zip").unlink()
-    assert plan.published_figures("demo") == FIGURES[1:]
+    (PUBLISHED / "tables/representativeness.zarr.zip").unlink()
+    assert [each.target for each in plan.published_figures("demo")] == OTHERS
     assert list(plan.outdated(chosen().experiment)) == [
-        "results/published/demo lacks tables that these figures show: chen2026_figH8"
+        "results/published/demo lacks tables that these figures show: petzka2021_fig3"
     ]
+
+
+REDRAWN = "results/redrawn/demo"
+
+
+def _record(path, inputs, code, settings=None):
+    made = {str(each): store.hash_of(each) for each in inputs}
+    store.save_json(f"{path}.provenance.json", {"code": code, "settings": settings, "inputs": made})
+
+
+def compute_anew(*targets, place=PUBLISHED, redrawn=REDRAWN):
+    """What `snakemake published` does, with other pictures and verdicts."""
+    draw(*targets, content=b"anew", place=redrawn, verdict="fails")
+    for each in map(figure, targets):
+        tables = [place / f"tables/{key}.zarr.zip" for key in each.experiments]
+        matrices = []
+        for key in each.correlated:
+            matrices.append(Path(redrawn, f"tables/{key}.correlations.zarr.zip"))
+            store.save_dataset(matrices[-1], xr.Dataset({"rho": 0.5}))
+            _record(matrices[-1], tables, plan.correlations_code())
+        for ending in ("pdf", "png", "csv"):
+            path = f"{redrawn}/figures/{each.paper}/{each.key}.{ending}"
+            _record(path, [*tables, *matrices], each.code, each.settings)
+        _record(
+            f"{redrawn}/verdicts/{each.paper}/{each.key}.json", tables, plan.claims_code(each.paper)
+        )
+
+
+@pytest.fixture
+def anew(published):
+    """Everything published, and computed anew."""
+    compute_anew(*(each.target for each in FIGURES))
+
+
+def test_figures_and_verdicts_are_published_again_and_nothing_else(anew, capsys):
+    shutil.rmtree("results/demo")
+    for path in PUBLISHED.glob("verdicts/*/*.json"):
+        path.write_text("{}")  # of another version
+    before = snapshot()
+    assert main(["publish", "--again"]) == 0
+    assert f"{4 * len(FIGURES)} files" in capsys.readouterr().out
+    assert changed_since(before) == names_of(*(each.target for each in FIGURES)) | {"README.md"}
+    for name in names_of("chen2026_figH8"):
+        assert (PUBLISHED / name).read_bytes() == Path(REDRAWN, name).read_bytes()
+    assert "| chen2026_figH8 (demo) | stand-in |  | 1 |" in Path("README.md").read_text()
+
+
+def test_all_scales_are_published_again_or_one(anew):
+    shutil.copytree(PUBLISHED, "results/published/short")
+    compute_anew(
+        "chen2024_fig1", place=Path("results/published/short"), redrawn="results/redrawn/short"
+    )
+    before = snapshot()
+    with pytest.raises(store.StoreError, match="results/redrawn/short"):
+        again.publish()
+    assert not changed_since(before)
+    assert len(again.publish("demo")) == 4 * len(FIGURES)
+    for name in names_of(*(each.target for each in FIGURES)) - names_of("chen2024_fig1"):
+        Path("results/published/short", name).unlink()
+    assert len(again.publish()) == 4 * len(FIGURES) + 4
+    files = again.publish("short")
+    assert {str(path) for path in files} == {
+        f"results/published/short/{name}" for name in names_of("chen2024_fig1")
+    }
+
+
+def test_a_figure_that_is_not_published_yet_does_not_matter(anew):
+    for name in names_of("petzka2021_fig3"):
+        (PUBLISHED / name).unlink()
+    shutil.rmtree(f"{REDRAWN}/verdicts/petzka2021")
+    again.publish()
+    assert not (PUBLISHED / "figures/petzka2021/fig3.pdf").exists()
+
+
+def _unfinished():
+    Path(REDRAWN, "figures/chen2026/figH9.csv").unlink()
+
+
+def _unrecorded():
+    Path(REDRAWN, "figures/chen2026/figH9.csv.provenance.json").unlink()
+
+
+def _other_published_table():
+    make_table("lenet-grid", value=1.0, place=PUBLISHED)
+
+
+def _other_matrix():
+    path = f"{REDRAWN}/tables/lenet-grid.correlations.zarr.zip"
+    store.save_dataset(path, xr.Dataset({"rho": 0.6}))
+
+
+def _with_other(file, **changes):
+    path = plan.record_of(f"{REDRAWN}/{file}")
+    store.save_json(path, store.load_json(path) | changes)
+
+
+STALE = {
+    "a missing file": (_unfinished, 1, "figures/chen2026/figH9.csv"),
+    "a file without a record": (_unrecorded, 1, "figures/chen2026/figH9.csv"),
+    "another table": (_other_published_table, 9, "tables/lenet-grid.correlations.zarr.zip"),
+    "other correlations": (_other_matrix, 3, "figures/chen2026/figH9.pdf"),
+    "correlations of other code": (
+        lambda: _with_other("tables/lenet-grid.correlations.zarr.zip", code="0"),
+        1,
+        "tables/lenet-grid.correlations.zarr.zip",
+    ),
+    "verdicts of other code": (
+        lambda: _with_other("verdicts/chen2026/figH9.json", code="0"),
+        1,
+        "verdicts/chen2026/figH9.json",
+    ),
+    "a figure of other code": (
+        lambda: _with_other("figures/chen2026/figH9.png", code="0"),
+        1,
+        "figures/chen2026/figH9.png",
+    ),
+    "a figure of another declaration": (
+        lambda: _with_other("figures/chen2026/figH9.pdf", settings={"title": "former"}),
+        1,
+        "figures/chen2026/figH9.pdf",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", STALE)
+def test_what_is_not_made_from_the_published_tables_by_this_code_is_refused(case, anew, capsys):
+    spoil, count, first = STALE[case]
+    spoil()
+    before = snapshot()
+    assert main(["publish", "--again"]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"flatlab: {count} files, the first of them {REDRAWN}/{first}, are ")
+    assert "make them with: snakemake published" in error
+    assert error.count("\n") == 1
+    assert not changed_since(before)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--scale", "short"], "no figure is published at scale short; publish first"),
+        (["chen2026"], "--again takes no names"),
+    ],
+)
+def test_again_is_for_what_is_published(options, sentence, anew, capsys):
+    assert main(["publish", "--again", *options]) == 1
+    assert sentence in capsys.readouterr().err

@@ -311,6 +311,31 @@ def test_a_job_leaves_its_output_a_log_and_its_provenance(tmp_path: Path) -> Non
     assert {"host", "runtime_s", "versions", "code", "started"} <= set(about)
 
 
+def test_a_record_has_the_hashes_of_tables_as_they_were_when_the_job_began(tmp_path: Path) -> None:
+    table, other, gone = (str(tmp_path / name) for name in ("a.zarr.zip", "b.json", "c.zarr.zip"))
+    store.save_dataset(table, example())
+    store.save_json(other, {})
+    about, before = fake_snakemake(tmp_path), store.hash_of(table)
+    about.input += [table, other, gone]
+    with run_job(about) as job:
+        store.save_dataset(table, example().isel(run=[0]))
+        job.save({})
+    record = store.load_json(tmp_path / "out" / "a.json.provenance.json")
+    assert record["inputs"] == {table: before, gone: ""}
+    assert store.hash_of(table) not in ("", before)
+
+
+def test_the_hash_that_a_file_carries_is_read_alone(tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr.zip"
+    store.save_dataset(path, example())
+    content = path.read_bytes()
+    assert store.hash_of(path).encode() == content[-64:]
+    path.write_bytes(content[:-1])
+    assert store.hash_of(path) == ""
+    path.write_bytes(b"short")
+    assert store.hash_of(path) == ""
+
+
 def test_a_job_that_fails_says_one_sentence_and_logs_the_rest(
     tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:

@@ -1,7 +1,8 @@
-"""What is published or kept is drawn again without training."""
+"""What is published or kept is computed anew without training."""
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import pytest
@@ -9,28 +10,61 @@ import pytest
 pytestmark = pytest.mark.workflow
 
 
-def test_published_figures_are_drawn_again_from_their_tables(lab):
-    published = lab / "results/published/demo"
+ANEW = ("published", "recorrelate", "redraw figH8", "reverify figH8")
+
+
+def test_figures_and_verdicts_are_computed_anew_from_published_tables(lab):
+    published, redrawn = lab / "results/published/demo", lab / "results/redrawn/demo"
     lab.finish(lab.start("publish", program="flatlab"))
-    figures = {path.name: path.read_bytes() for path in (published / "figures").rglob("figH8.*")}
-    assert set(figures) == {f"figH8.{ending}" for ending in ("pdf", "png", "csv")}
+    names = [f"figures/chen2026/figH8.{ending}" for ending in ("pdf", "png", "csv")]
+    names.append("verdicts/chen2026/figH8.json")
+    results = {name: (published / name).read_bytes() for name in names}
+    there = {path.relative_to(published).as_posix() for path in published.rglob("*.*")}
+    records = {"benchmarks.json", "provenance.json"}
+    assert there == {*names, *records, "tables/mlp-grid.zarr.zip"}
     readme = (lab / "README.md").read_text()
     assert "results/published/demo/figures/chen2026/figH8.png" in readme
     assert "| chen2026_figH8 (demo) |" in readme
     shutil.rmtree(lab / "results/demo")
     run = lab.snakemake("--cores", "1", "published")
-    assert run.jobs == ["published", "redraw figH8"]
+    assert run.jobs == sorted(ANEW)
     assert "other code" not in run.output
-    redrawn = lab / "results/redrawn/demo/chen2026"
-    for name, content in figures.items():
-        assert (redrawn / name).read_bytes() == content, name
+    assert {name: (redrawn / name).read_bytes() for name in names} == results
+    lab.finish(lab.start("publish", "--again", program="flatlab"))
+    assert {name: (published / name).read_bytes() for name in names} == results
+    assert (lab / "README.md").read_text() == readme
     assert not (lab / "results/demo/models").exists()
     # What computes the numbers has changed since: said, and drawn all the same.
     lab.append("flatlab/metrics/accuracy.py", "CHANGED = 1")
-    output = lab.snakemake("--cores", "1", "--force", "published").output
+    output = lab.snakemake("--cores", "1", "--forceall", "published").output
     [line] = [line for line in output.splitlines() if "other code" in line]
     assert line.startswith("results/published/demo was made with other code")
     assert line.endswith(": mlp-grid")
+
+
+def test_what_is_published_follows_a_claim_and_a_figure_without_training(lab):
+    published = lab / "results/published/demo"
+    lab.finish(lab.start("publish", program="flatlab"))
+    table = (published / "tables/mlp-grid.zarr.zip").read_bytes()
+    shutil.rmtree(lab / "results/demo")
+    lab.snakemake("--cores", "1", "published")
+    claims = "CLAIMS['figH8'] = {'c1': dataclasses.replace(CLAIMS['figH8']['c1'], text='anew')}"
+    lab.append("flatlab/papers/chen2026/claims.py", f"import dataclasses\n{claims}")
+    path = lab / "flatlab/papers/chen2026/figures.py"
+    path.write_text(path.read_text().replace("two quantities", "two of them"))
+    run = lab.finish(lab.start("publish", "--again", program="flatlab"), succeeds=False)
+    assert "make them with: snakemake published" in run.output
+    run = lab.snakemake("--cores", "1", "published")
+    assert run.jobs == ["published", "redraw figH8", "reverify figH8"]
+    compared = lab.finish(lab.start("compare", "results/redrawn/demo", program="flatlab"))
+    assert "claims only in B" in compared.output
+    pdf = (published / "figures/chen2026/figH8.pdf").read_bytes()
+    lab.finish(lab.start("publish", "--again", program="flatlab"))
+    verdicts = json.loads((published / "verdicts/chen2026/figH8.json").read_text())
+    assert [claim["text"] for claim in verdicts["claims"]] == ["anew"]
+    assert (published / "figures/chen2026/figH8.pdf").read_bytes() != pdf
+    assert (published / "tables/mlp-grid.zarr.zip").read_bytes() == table
+    assert not lab.snakemake("--cores", "1", "published").jobs
 
 
 def test_nothing_is_published_where_nothing_is_built(fresh):

@@ -50,8 +50,9 @@ def test_a_figure_of_a_simulation_needs_its_table_and_no_network(with_simulation
     published = lab / "results/published/demo"
     about = json.loads((published / "provenance.json").read_text())["representativeness"]
     assert [len(codes) for codes in about["code"].values()] == [1]
-    assert lab.snakemake("--cores", "1", "published").jobs == ["published", "redraw fig4"]
-    redrawn = lab / "results/redrawn/demo/petzka2021/fig4.png"
+    jobs = ["published", "redraw fig4", "reverify fig4"]
+    assert lab.snakemake("--cores", "1", "published").jobs == jobs
+    redrawn = lab / "results/redrawn/demo/figures/petzka2021/fig4.png"
     assert redrawn.read_bytes() == (published / "figures/petzka2021/fig4.png").read_bytes()
 
 
