@@ -6,7 +6,7 @@ This folder holds what any paper can use. The claims of a paper are in its own f
 
 import importlib
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any, Literal
 
@@ -28,8 +28,8 @@ class Claim:
     where.  predicate: the judge of `Evidence` and, if there is one, of a threshold.  threshold: a
     number in the predicate that is ours; the verdicts at half and at twice of it are reported.
     nature: `finding`; `theorem`, which can fail by rounding alone; `check` of code or set-up.
-    repeats: the claim of another figure that says the same of the same networks.  admits: the kinds
-    of evidence that can decide it; on others it is `not run`, with its numbers reported.
+    repeats: the claim that says the same of the same networks, or of which this is another reading.
+    admits: the kinds of evidence that can decide it; on others it is `not run`, with its numbers.
     """
 
     text: str
@@ -84,9 +84,16 @@ def states(text: str, source: str, **about: Any) -> Callable[[Judge], Claim]:
     return lambda predicate: Claim(text, source, predicate, **about)
 
 
-def numbered(*claims: Claim, ending: str = "") -> Claims:
-    """Claims by the keys c1, c2, ..., each with the ending of its variant."""
-    return {f"c{number}{ending}": claim for number, claim in enumerate(claims, start=1)}
+def numbered(*claims: Claim, reading: str = "", of: str = "") -> Claims:
+    """Claims by the keys c1, c2, ...
+
+    reading: the ending of the keys where these are another reading of the claims of the figure
+    `of`, which they then repeat: c1-code is another reading of c1.
+    """
+    return {
+        f"c{number}{reading}": replace(claim, repeats=f"{of}/c{number}") if reading else claim
+        for number, claim in enumerate(claims, start=1)
+    }
 
 
 def verify(target: str, tables: Mapping[str, xr.Dataset]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ GROUPS = {
     "not run": "findings, not run",
     "theorem": "theorems",
     "check": "checks of the code or the set-up",
-    "repetition": "repetitions of other claims",
+    "repetition": "repetitions and other readings of claims",
 }
 """What a claim is counted among; each claim is in one of these."""
 

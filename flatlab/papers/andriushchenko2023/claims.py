@@ -241,7 +241,11 @@ def diagonal_networks(scales: str, ending: str = "") -> Claims:
         near = (found > PRINTED - distance) & (found < PRINTED + distance)
         return near.reporting(printed)
 
-    return numbered(is_the_norm, is_better, can_be_reverse, as_printed, ending=ending)
+    return numbered(
+        *(is_the_norm, is_better, can_be_reverse, as_printed),
+        reading=ending,
+        of="andriushchenko2023_fig7",
+    )
 
 
 CLAIMS: dict[str, Claims] = {

@@ -112,7 +112,7 @@ def locally_constant(variant: str, ending: str = "") -> Claims:
     def strong(e: Evidence, distance: float) -> Verdict:
         return listed(rhos(e, variant))[-1] > 1 - distance
 
-    return numbered(rises, weak, strong, ending=ending)
+    return numbered(rises, weak, strong, reading=ending, of="petzka2021_fig3")
 
 
 def samples(e: Evidence, variant: str, name: str) -> dict[float, Array]:
@@ -197,7 +197,7 @@ def approximated_bound(variant: str, ending: str = "") -> Claims:
         # the quantity is that of the bound: it is the larger, the less representative the sample
         return falling(e, variant, "representativeness")
 
-    return numbered(holds, is_tight, falls, is_representative, ending=ending)
+    return numbered(holds, is_tight, falls, is_representative, reading=ending, of="petzka2021_fig4")
 
 
 CLAIMS: dict[str, Claims] = {
