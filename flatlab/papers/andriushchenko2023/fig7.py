@@ -21,7 +21,7 @@ PANELS = {
 PRINTED = {"rescaled trace": "; the paper: about 0.8"}
 LABELS = {
     "norm_1": r"$\|u \odot v\|_1$",
-    "test_loss": r"test loss $\|u \odot v - \beta^*\|^2/(2d)$",
+    "test_loss": r"test loss $\|u \odot v - \beta^*\|^2/d$",
     "half_trace_balanced": r"Tr($H$ rescaled)/2",
     "trace_none": r"Tr $H$",
     "trace_balanced": r"Tr($H$ rescaled)",

@@ -39,8 +39,8 @@ FIGURES = {
             "loss of 1e-5; learning rate and scale of the initialization are drawn at random, and "
             "the colour shows the latter. H is the Hessian of |X(u * v) - y|²/2; rescaled it is "
             "H_ij c_i c_j with c = sqrt(|u|/|v|) on u and its inverse on v; the paper prints the "
-            "two interchanged (last panel). tau is Kendall's tau-a with its 95 % interval (BCa "
-            "bootstrap over networks). The line in the first panel marks equality."
+            "two interchanged (last panel). tau is Kendall's tau-a with its 95 % interval "
+            "(jackknife over networks, on Fisher's z). The line in the first panel marks equality."
         ),
         size_inches=(11.0, 7.2),
     ),
