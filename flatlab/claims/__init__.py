@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 import xarray as xr
 
-from flatlab.claims.evidence import EVIDENCE, Evidence, attempt
+from flatlab.claims.evidence import Evidence, attempt
+from flatlab.plan.schema import EVIDENCE
 from flatlab.stats import Verdict, not_run
 from flatlab.tables.selection import counts
 

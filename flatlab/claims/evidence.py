@@ -13,6 +13,7 @@ import numpy as np
 import xarray as xr
 
 from flatlab.claims.eligibility import NotThere, check_correlated, doubt, interpolates
+from flatlab.plan.schema import EVIDENCE
 from flatlab.stats import KINDS, Correlations, Estimate, undefined
 from flatlab.stats.correlation import Kind
 from flatlab.stats.estimate import Array
@@ -23,10 +24,6 @@ BESIDE: tuple[Kind, ...] = ("within", "adjusted")
 Pair = tuple[str, str]
 Setting = Mapping[str, Any]
 """Hyper-parameters and their values, {"lr": 0.1, "batch_size": 20}: a line in a figure."""
-
-OWN, REDUCED, STAND_IN = EVIDENCE = ("own", "reduced", "stand-in")
-"""The kinds of evidence, the best first: the networks and data of the paper; its data, with smaller
-or fewer networks, fewer steps, or images encoded anew; others."""
 
 
 def attempt(make: Callable[[], T], otherwise: Callable[[str], T]) -> T:

@@ -1,7 +1,6 @@
 """The kind of evidence that an experiment gives on the paper's claims, and how it differs.
 
-own: the paper's networks and data.  reduced: its data and architecture, smaller, shorter or fewer.
-stand-in: other data or another architecture. The worst difference decides.
+`flatlab.plan.schema.EVIDENCE` says what the kinds are. The worst difference decides.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,8 +11,8 @@ from msgspec import Struct, structs
 from flatlab.experiments._packs import ARCHITECTURE, Pack
 from flatlab.experiments._sections import Samples
 from flatlab.plan.registry import assignments, literal, path_of
+from flatlab.plan.schema import EVIDENCE, OWN, REDUCED, STAND_IN
 
-KINDS = ("own", "reduced", "stand-in")
 NAMES = {"lr": "learning rate"}
 
 Difference = tuple[str, str]
@@ -22,7 +21,7 @@ Difference = tuple[str, str]
 
 def evidence(*differences: Difference) -> dict[str, Any]:
     """The attributes `evidence`, the worst kind, and `differs`, all differences in words."""
-    worst = max((kind for kind, _ in differences), key=KINDS.index, default="own")
+    worst = max((kind for kind, _ in differences), key=EVIDENCE.index, default=OWN)
     return {"evidence": worst, "differs": list(dict.fromkeys(words for _, words in differences))}
 
 
@@ -34,11 +33,11 @@ def of_values(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[Di
             continue
         if isinstance(here, Mapping) and isinstance(there, Mapping):
             for _, words in of_values(here, there):
-                yield "reduced", f"{name}, {words}"
+                yield REDUCED, f"{name}, {words}"
         elif isinstance(here, list) and len(here) < len(there) and all(v in there for v in here):
-            yield "reduced", f"{len(here)} of {len(there)} {name}"
+            yield REDUCED, f"{len(here)} of {len(there)} {name}"
         else:
-            yield "reduced", f"{name}: {_words(here)} instead of {_words(there)}"
+            yield REDUCED, f"{name}: {_words(here)} instead of {_words(there)}"
 
 
 def of_packs(ours: Mapping[str, Pack], theirs: Mapping[str, Pack]) -> Iterator[Difference]:
@@ -57,10 +56,10 @@ def of_packs(ours: Mapping[str, Pack], theirs: Mapping[str, Pack]) -> Iterator[D
     for key, (now, then) in found.items():
         yield _difference(key, now, then)
     if lacking := there.keys() - here.keys():
-        yield "reduced", f"{len(there) - len(lacking)} of {len(there)} settings"
+        yield REDUCED, f"{len(there) - len(lacking)} of {len(there)} settings"
     networks, all_networks = (sum(len(p.seeds) for p in each.values()) for each in (ours, theirs))
     if networks < all_networks:
-        yield "reduced", f"{networks} of {all_networks} networks"
+        yield REDUCED, f"{networks} of {all_networks} networks"
 
 
 def of_samples(ours: Mapping[str, Samples], theirs: Mapping[str, Samples]) -> Iterator[Difference]:
@@ -68,11 +67,11 @@ def of_samples(ours: Mapping[str, Samples], theirs: Mapping[str, Samples]) -> It
     for name, there in theirs.items():
         here = ours.get(name)
         if here is None:
-            yield "reduced", f"no {name} samples measured"
+            yield REDUCED, f"no {name} samples measured"
         elif structs.replace(here, size=there.size) != there:
-            yield "reduced", f"other {name} samples measured"
+            yield REDUCED, f"other {name} samples measured"
         elif here.size < there.size:
-            yield "reduced", f"{here.size:,} {name} samples measured instead of {there.size:,}"
+            yield REDUCED, f"{here.size:,} {name} samples measured instead of {there.size:,}"
 
 
 def _by_setting(packs: Mapping[str, Pack]) -> dict[str, dict[str, Any]]:
@@ -98,18 +97,18 @@ def _by_setting(packs: Mapping[str, Pack]) -> dict[str, dict[str, Any]]:
 def _difference(key: str, now: list[Any], then: list[Any]) -> Difference:
     """One key of data, network or training.  now, then: its values in settings that differ."""
     if key == "set" and (formats := [_reencoded(name, then) for name in now]) and all(formats):
-        return "reduced", f"images of {_any(then)} re-encoded as {_any(formats)}"
+        return REDUCED, f"images of {_any(then)} re-encoded as {_any(formats)}"
     if key.startswith("options of "):
         now, then = ([label for label, _ in each] for each in (now, then))
         if {*now} & {*then}:  # a label has only options with a default
-            return "reduced", f"other {key}"
+            return REDUCED, f"other {key}"
     here, there = _any(now), _any(then)
     if key == "length":  # 60,000 iterations instead of 750,000
         there = there.removesuffix(f" {here.split()[-1]}")
     if key in ("set", ARCHITECTURE):
-        return "stand-in", f"{here} instead of {there}"
+        return STAND_IN, f"{here} instead of {there}"
     name = "" if key == "length" or key.startswith("options of ") else f"{NAMES.get(key, key)}: "
-    return "reduced", f"{name.replace('_', ' ')}{here} instead of {there}"
+    return REDUCED, f"{name.replace('_', ' ')}{here} instead of {there}"
 
 
 def _reencoded(name: str, originals: list[str]) -> str:

@@ -14,7 +14,7 @@ from flatlab.plan.experiments import Experiment, Find, Source, Stage
 from flatlab.plan.fingerprint import fingerprint
 from flatlab.plan.options import options_of, section
 from flatlab.plan.registry import module_of
-from flatlab.plan.schema import Key, PlanError, Strict, convert, means, plain
+from flatlab.plan.schema import REDUCED, STAND_IN, Key, PlanError, Strict, convert, means, plain
 
 FAMILY = "adaptive"
 """The family of quantities that a zoo is measured by."""
@@ -135,9 +135,9 @@ class Zoo(Experiment, frozen=True, kw_only=True):
         here, theirs = self.file.name, published.file.name
         pretrained = self.file.pretrained
         images, all_images = self.file.samples, published.file.samples
-        differences = [("stand-in", f"{here} instead of {theirs}")] if here != theirs else []
+        differences = [(STAND_IN, f"{here} instead of {theirs}")] if here != theirs else []
         if images < all_images:
-            differences.append(("reduced", f"{images:,} images instead of {all_images:,}"))
+            differences.append((REDUCED, f"{images:,} images instead of {all_images:,}"))
         about = {
             **self.identity,
             "name": here,

@@ -20,6 +20,10 @@ def means(description: str, **limits: Any) -> Meta:
 
 Scale = Literal["demo", "short", "paper"]
 SCALES: tuple[str, ...] = get_args(Scale)
+
+OWN, REDUCED, STAND_IN = EVIDENCE = ("own", "reduced", "stand-in")
+"""The kinds of evidence, the best first: the networks and data of the paper; its data, with smaller
+or fewer networks, fewer steps, or images encoded anew; others. The worst difference decides."""
 Key = Annotated[str, means("lower case, digits, hyphens", pattern=r"^[a-z][a-z0-9-]*$")]
 
 

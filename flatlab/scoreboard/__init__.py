@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, get_args
 
 from flatlab import text
+from flatlab.plan.schema import EVIDENCE
 from flatlab.stats.verdict import Outcome
 
 OUTCOMES = get_args(Outcome)
-KINDS = ("own", "reduced", "stand-in")
 GROUPS = {
     "own": "findings, own: the paper's networks and data",
     "reduced": "findings, reduced: its data; fewer, smaller or shorter",
@@ -45,7 +45,7 @@ def collect(verdicts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
             {
                 "target": content["target"],
                 "scale": "/".join(sorted({about["scale"] for about in content["tables"].values()})),
-                "evidence": [kind for kind in KINDS if kind in used],
+                "evidence": [kind for kind in EVIDENCE if kind in used],
                 "counts": _counts(content["claims"]),
             }
         )
@@ -62,7 +62,7 @@ def discoveries(claims: Claims) -> list[dict[str, Any]]:
 
     tested: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for claim in claims:
-        if (kind := _group(claim)) in KINDS:
+        if (kind := _group(claim)) in EVIDENCE:
             tested.setdefault((kind, claim["id"].partition("_")[0]), []).append(claim)
     found = []
     for (kind, paper), findings in sorted(tested.items()):  # the kinds' order is alphabetical

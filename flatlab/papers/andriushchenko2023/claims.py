@@ -13,8 +13,8 @@ import xarray as xr
 
 from flatlab.claims import Claims, Evidence, Judge, numbered, states
 from flatlab.claims.eligibility import FEWEST_FOR_RANKS, NotThere, enough, enough_ranked
-from flatlab.claims.evidence import OWN, REDUCED
 from flatlab.papers.andriushchenko2023 import _networks as diagonal
+from flatlab.plan.schema import OWN, REDUCED
 from flatlab.stats import Estimate, Verdict, every, over_seeds, some, theorem
 from flatlab.stats.estimate import Array
 from flatlab.stats.trends import mean, median_below

@@ -9,7 +9,7 @@ import xarray as xr
 
 from flatlab.claims import Claim, Claims, Evidence
 from flatlab.claims.eligibility import FEWEST_FOR_CORRELATION, NotThere
-from flatlab.claims.evidence import OWN
+from flatlab.plan.schema import OWN
 from flatlab.stats import Correlations, Estimate, Verdict, not_run
 from flatlab.tables.zoo import kept
 
