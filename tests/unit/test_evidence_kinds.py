@@ -211,7 +211,7 @@ def test_the_demo_has_all_three_kinds() -> None:
         "mlp (width 64) instead of mlp (width 256)",
         "initialization steps: 3,000 instead of 10,000",
         "5,000 epochs instead of 100,000",
-        "6 of 20 networks",
+        "10 of 20 networks",
     ]
     assert found["vision-zoo"][1] == ["local-zoo instead of timm-zoo", "60 images instead of 100"]
     assert all(bool(differs) == (kind != "own") for kind, differs in found.values())
