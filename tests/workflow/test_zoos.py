@@ -130,4 +130,4 @@ def test_weights_of_members_are_kept_and_published_is_their_table(with_members):
     code = json.loads((published / "provenance.json").read_text())["vision-zoo"]["code"]
     assert len(code["adaptive"]) == 1
     shutil.rmtree(lab / "results/demo")
-    lab.plans_exactly("published", "redraw fig5", targets=("published",))
+    lab.plans_exactly("published", "redraw fig5", "reverify fig5", targets=("published",))
