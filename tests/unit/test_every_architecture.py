@@ -116,7 +116,8 @@ def frozen() -> nn.Module:
 def package(name: str, shape: tuple[int, ...], outputs: int, **options: Any) -> nn.Module:
     from flatlab.networks import build
 
-    return build({"name": name, "options": {"activation": "relu", **options}}, shape, outputs)
+    activation = {} if name == "simple-vit" else {"activation": "relu"}
+    return build({"name": name, "options": {**activation, **options}}, shape, outputs)
 
 
 NARROW = {
@@ -124,6 +125,8 @@ NARROW = {
     "hidden": [128],
     "padding": 2,
 }
+PLAIN = {"normalization": "none", "widths": [5, 6]}
+SMALL_VIT = {"patch": 2, "width": 8, "depth": 2, "heads": 2, "head_width": 3, "mlp_width": 5}
 THIRTY_SECOND = {
     "widths": [2, "pool", 4, "pool", 8, 8, "pool", 16, 16, "pool", 16, 16, "pool"],
     "hidden": [6, 6],
@@ -143,7 +146,22 @@ ZOO: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "lenet5": (lambda: package("lenet5", (1, 16, 16), 2), (1, 16, 16)),
     "vgg-narrow": (lambda: package("vgg", (3, 8, 8), 2, **NARROW), (3, 8, 8)),
     "vgg11, narrow": (lambda: package("vgg", (3, 32, 32), 2, **THIRTY_SECOND), (3, 32, 32)),
+    "vgg, batch norm": (
+        lambda: package("vgg", (2, 4, 4), 2, widths=[3, "pool", 4], normalization="batch"),
+        (2, 4, 4),
+    ),
     "residual, batch norm": (Residual, (2, 6, 6)),
+    "resnet": (lambda: package("resnet", (2, 4, 4), 2, widths=[5, 6]), (2, 4, 4)),
+    "resnet, plain": (lambda: package("resnet", (2, 4, 4), 2, **PLAIN), (2, 4, 4)),
+    "preactivation": (
+        lambda: package("resnet", (2, 4, 4), 2, order="pre", widths=[5, 6]),
+        (2, 4, 4),
+    ),
+    "preactivation, plain": (
+        lambda: package("resnet", (2, 4, 4), 2, order="pre", **PLAIN),
+        (2, 4, 4),
+    ),
+    "simple vit": (lambda: package("simple-vit", (2, 4, 6), 3, **SMALL_VIT), (2, 4, 6)),
     "transformer": (transformer, (3, 4, 4)),
     "linear twice": (lambda: Twice(nn.Linear(4, 4), 4), (4,)),
     "convolution twice": (lambda: Twice(nn.Conv2d(2, 2, 3, padding=1), 18), (2, 3, 3)),

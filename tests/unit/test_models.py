@@ -54,6 +54,29 @@ NETWORKS = {
     "ResNet-18": ("resnet", RELU, WIDE, 10, 11_173_962),
     "ResNet-18, plain": ("resnet", {**RELU, "normalization": "none"}, WIDE, 10, 11_169_162),
     "ResNet, small": ("resnet", {**RELU, "widths": [8, 16, 32]}, (1, 8, 8), 10, 44_226),
+    "preactivation ResNet-18": ("resnet", {**RELU, "order": "pre"}, WIDE, 10, 11_172_170),
+    "preactivation ResNet-18, plain": (
+        "resnet",
+        {**RELU, "order": "pre", "normalization": "none"},
+        WIDE,
+        10,
+        11_169_162,
+    ),
+    "preactivation ResNet, small": (
+        "resnet",
+        {**RELU, "order": "pre", "widths": [8, 16, 32]},
+        (1, 8, 8),
+        10,
+        44_130,
+    ),
+    "SimpleViT": ("simple-vit", {}, WIDE, 10, 18_927_114),
+    "SimpleViT, small": (
+        "simple-vit",
+        {"patch": 2, "width": 16, "depth": 2, "heads": 3, "head_width": 5, "mlp_width": 7},
+        (1, 8, 12),
+        10,
+        2_824,
+    ),
     "linear": ("linear", {}, (100,), 1, 100),
     "diagonal linear": ("diagonal-linear", {}, (200,), 1, 400),
 }
@@ -177,14 +200,29 @@ def test_the_scale_of_a_diagonal_network_is_drawn_log_uniformly_by_its_seed():
     assert abs(np.mean(products)) < 4 / (200 * 400) ** 0.5
 
 
-def test_blocks_without_normalization_start_as_their_shortcuts():
-    model = build({"name": "resnet", "options": {**RELU, "normalization": "none"}}, WIDE, 2)
+@pytest.mark.parametrize("order", ["post", "pre"])
+def test_blocks_without_normalization_start_as_their_shortcuts(order):
+    options = {**RELU, "normalization": "none", "order": order}
+    model = build({"name": "resnet", "options": options}, WIDE, 2)
     x = torch.randn(2, 64, 32, 32, generator=torch.Generator().manual_seed(0))
+    *before, changing = [model.block3] if order == "post" else model.block3
     for scheme in ("framework", "he-normal", "xavier-normal"):
         draw(model, scheme, 0)
         assert torch.equal(model.block1(x), x)
-        assert not model.block3.body[-1].bias.any()
-        assert torch.equal(model.block3(x), model.block3.shortcut(x))
+        assert not changing.body[-1].bias.any()
+        assert torch.equal(model.block3(x), changing.shortcut(nn.Sequential(*before)(x)))
+
+
+@pytest.mark.parametrize("shape", [(9,), (8, 8), (1, 10, 8), (1, 8, 10)])
+def test_images_that_cannot_be_cut_into_patches_are_refused_in_words(shape):
+    with pytest.raises(ValueError, match=r"\(.*\) do not fit the network: patch is 4"):
+        build({"name": "simple-vit"}, shape, 10)
+
+
+@pytest.mark.parametrize("width", [4, 18])
+def test_a_width_that_positions_cannot_have_is_refused_in_words(width):
+    with pytest.raises(ValueError, match=r"options\.width"):
+        build({"name": "simple-vit", "options": {"width": width}}, WIDE, 10)
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (1, 8, 8)])

@@ -93,6 +93,12 @@ NETWORKS = {
     "ResNet-18": ("resnet", {"widths": [2, 4, 4, 6]}, LARGE),
     "ResNet of small images": ("resnet", {}, (8, 8)),
     "ResNet without normalization": ("resnet", {"normalization": "none"}, (8, 8)),
+    "preactivation ResNet": ("resnet", {"order": "pre"}, (8, 8)),
+    "preactivation ResNet without normalization": (
+        "resnet",
+        {"order": "pre", "normalization": "none"},
+        (8, 8),
+    ),
 }
 """Every architecture, with few channels: the layers of large ones, seconds instead of hours."""
 
@@ -110,10 +116,10 @@ def assert_equal(found, expected, exact=EXACT):
 
 @pytest.mark.parametrize(("network", "options", "shape"), NETWORKS.values(), ids=NETWORKS)
 def test_every_mode_trains_every_architecture_as_the_loop_does(network, options, shape):
-    raw = images(shape)
-    expected = weights(raw, network, mode="loop", options=options, iterations=25)
+    raw, steps = images(shape), 25 if shape == LARGE else 60
+    expected = weights(raw, network, mode="loop", options=options, iterations=steps)
     for mode in ("batched", "graphs"):
-        found = weights(raw, network, mode=mode, options=options, iterations=25)
+        found = weights(raw, network, mode=mode, options=options, iterations=steps)
         assert_equal(found, expected)
 
 
