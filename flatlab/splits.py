@@ -155,16 +155,19 @@ def _of_classes(raw: xr.Dataset, split: str, classes: list[int]) -> tuple[np.nda
 def _moments(inputs: np.ndarray, scaling: str, maximum: float) -> tuple[Any, Any]:
     """What is subtracted from inputs, and what they are then divided by.
 
-    Both come from all training inputs of the chosen classes. The divisor of a component that never
-    varies is infinite, so that it becomes 0.
+    Both come from all training inputs of the chosen classes. The divisor of a component or channel
+    that never varies is infinite, so that it becomes 0.
     """
     if scaling == "unit":
         return 0.0, maximum
     numbers = inputs.astype(np.float64)
-    if scaling == "standardized":
+    if scaling == "standardized" or (scaling == "channels" and numbers.ndim == 3):  # grey: only one
         return numbers.mean(), numbers.std()
-    spread = numbers.std(axis=0)
-    return numbers.mean(axis=0), np.where(spread > 0, spread, np.inf)
+    if scaling == "channels" and numbers.ndim != 4:
+        raise DataError("data.scaling is channels, but these data are not images")
+    axes = (0, 2, 3) if scaling == "channels" else 0
+    spread = numbers.std(axis=axes, keepdims=True)
+    return numbers.mean(axis=axes, keepdims=True), np.where(spread > 0, spread, np.inf)
 
 
 def _first(labels: np.ndarray, samples: str | int) -> np.ndarray | slice:

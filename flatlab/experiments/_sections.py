@@ -24,10 +24,11 @@ class Data(Strict, frozen=True, kw_only=True, omit_defaults=True):
         means("labels to keep, renumbered in this order"),
     ]
     scaling: Annotated[
-        Literal["unit", "standardized", "components", "none"],
+        Literal["unit", "standardized", "channels", "components", "none"],
         means(
-            "unit: in [0, 1]; standardized: zero mean and unit variance over all "
-            "numbers; components: the same per component; none: unchanged, for regressions"
+            "unit: in [0, 1]; standardized: zero mean and unit variance over all numbers; "
+            "channels, components: the same per channel of images, or per component; "
+            "none: unchanged, for regressions"
         ),
     ]
     scale: Annotated[float, means("factor on the scaled inputs", gt=0)] = 1.0
