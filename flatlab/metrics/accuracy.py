@@ -1,7 +1,7 @@
 """Losses and accuracies on the whole training and test sets, and what a grid asks for beyond them.
 
-Samples are clean, also where training changes them at random, and batch norm uses its running
-statistics. The loss is the one that was trained, label smoothing included and weight decay not.
+Training samples are clean, also where training changes them at random, and batch norm uses its
+running statistics. The loss is that of training, with label smoothing and without weight decay.
 """
 
 import math
@@ -55,6 +55,12 @@ QUANTITIES = {
     "gradient_norm": Quantity(
         "norm of the gradient of the training loss, all parameters", "loss/parameter", ""
     ),
+    "test_set_loss": Quantity(
+        "loss on each test set", "loss", "andriushchenko2023 Sec. 5.1", ("test_set",)
+    ),
+    "test_set_error": Quantity(
+        "error on each test set", "%", "andriushchenko2023 Sec. 5.1", ("test_set",)
+    ),
 }
 
 
@@ -98,7 +104,12 @@ def measure_splits(model: nn.Module, splits: Splits, settings: Settings) -> Meas
         values |= {"train_excess_loss": train.excess, "test_excess_loss": test.excess}
     if "gradient-norm" in options.more:
         values["gradient_norm"] = gradient_norm(model, splits.train, settings.loss)
-    return Measured(values)
+    if not splits.further:
+        return Measured(values)
+    more = [evaluated(model, each, settings.loss) for each in splits.further.values()]
+    values["test_set_loss"] = [each.loss for each in (test, *more)]
+    values["test_set_error"] = [100 * each.wrong for each in (test, *more)]
+    return Measured(values, {"test_set": ["test", *splits.further]})
 
 
 def evaluated(model: nn.Module, split: Split, loss: Loss) -> Evaluated:
