@@ -1,7 +1,8 @@
 """What the networks of a grid are trained and tested on: inputs, labels and targets as tensors."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import torch
 import xarray as xr
 from torch import Tensor, nn
 
-from flatlab.data import DataError
+from flatlab.data import Arrays, DataError
 
 PARTS = ("train", "test")
 EVALUATED = 256
@@ -72,10 +73,11 @@ class Split:
 
 @dataclass(frozen=True)
 class Splits:
-    """The training and test samples of a grid's networks."""
+    """The training and test samples of a grid's networks.  further: more test sets, by name."""
 
     train: Split
     test: Split
+    further: Mapping[str, Split] = field(default_factory=dict)
 
     @property
     def outputs(self) -> int:
@@ -88,10 +90,12 @@ def prepare(
     outputs: int | None = None,
     dtype: torch.dtype = torch.float64,
     device: str = "cpu",
+    further: Mapping[str, Arrays] = MappingProxyType({}),
 ) -> Splits:
     """Inputs and targets from a data file.
 
     settings: the `data` section of a grid.  outputs: the network's; None: one per class or target.
+    further: the inputs and labels of more test sets, as if they were in the file.
     Raises `DataError` if the data cannot satisfy the settings.
     """
     if device != "cpu" and not torch.cuda.is_available():
@@ -99,8 +103,12 @@ def prepare(
     form = "given" if "train_targets" in raw else "one-hot"
     if settings.get("targets", form) != form:
         raise DataError(f"data.targets must be {form} with {raw.attrs['title']}")
-    splits = (_regression if form == "given" else _classification)(raw, settings, outputs)
-    return Splits(*(split.to(device, dtype) for split in splits))
+    if form == "given":
+        splits = _regression(raw, settings, outputs)
+    else:
+        splits = _classification(raw, settings, outputs, further.values())
+    train, test, *more = (split.to(device, dtype) for split in splits)
+    return Splits(train, test, dict(zip(further, more, strict=True)))
 
 
 def _regression(raw: xr.Dataset, settings: Mapping[str, Any], outputs: int | None) -> list[Split]:
@@ -116,7 +124,7 @@ def _regression(raw: xr.Dataset, settings: Mapping[str, Any], outputs: int | Non
 
 
 def _classification(
-    raw: xr.Dataset, settings: Mapping[str, Any], outputs: int | None
+    raw: xr.Dataset, settings: Mapping[str, Any], outputs: int | None, further: Iterable[Arrays]
 ) -> list[Split]:
     if settings["scaling"] == "none":
         raise DataError("data.scaling: none is for regressions; set unit or standardized")
@@ -129,7 +137,8 @@ def _classification(
     width = len(classes) if outputs is None else outputs
     if width < len(classes):
         raise DataError(f"{width} outputs cannot represent {len(classes)} classes")
-    train, test = (_of_classes(raw, part, classes) for part in PARTS)
+    published = [(raw[f"{part}_inputs"].values, raw[f"{part}_labels"].values) for part in PARTS]
+    train, *tests = (_of_classes(*part, classes, count) for part in (*published, *further))
     shift, spread = _moments(train[0], settings["scaling"], float(raw.attrs["maximum"]))
     first = _first(train[1], settings.get("samples", "all"))
 
@@ -140,31 +149,33 @@ def _classification(
         y = torch.from_numpy(labels)
         return Split(_resized(x, settings.get("pixels", "all")), y, nn.functional.one_hot(y, width))
 
-    return [split(train[0][first], train[1][first]), split(*test)]
+    return [split(train[0][first], train[1][first]), *(split(*test) for test in tests)]
 
 
-def _of_classes(raw: xr.Dataset, split: str, classes: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    """The samples of some classes, in their order; labels renumbered in the order of `classes`."""
-    labels = raw[f"{split}_labels"].values
-    number = np.full(len(raw.attrs["classes"]), -1)
+def _of_classes(inputs: np.ndarray, labels: np.ndarray, classes: list[int], count: int) -> Arrays:
+    """The samples of some of `count` classes, their labels renumbered in the order of `classes`."""
+    number = np.full(count, -1)
     number[classes] = np.arange(len(classes))
     kept = number[labels] >= 0
-    return raw[f"{split}_inputs"].values[kept], number[labels[kept]]
+    return inputs[kept], number[labels[kept]]
 
 
 def _moments(inputs: np.ndarray, scaling: str, maximum: float) -> tuple[Any, Any]:
     """What is subtracted from inputs, and what they are then divided by.
 
-    Both come from all training inputs of the chosen classes. The divisor of a component that never
-    varies is infinite, so that it becomes 0.
+    Both come from all training inputs of the chosen classes. The divisor of a component or channel
+    that never varies is infinite, so that it becomes 0.
     """
     if scaling == "unit":
         return 0.0, maximum
     numbers = inputs.astype(np.float64)
-    if scaling == "standardized":
+    if scaling == "standardized" or (scaling == "channels" and numbers.ndim == 3):  # grey: only one
         return numbers.mean(), numbers.std()
-    spread = numbers.std(axis=0)
-    return numbers.mean(axis=0), np.where(spread > 0, spread, np.inf)
+    if scaling == "channels" and numbers.ndim != 4:
+        raise DataError("data.scaling is channels, but these data are not images")
+    axes = (0, 2, 3) if scaling == "channels" else 0
+    spread = numbers.std(axis=axes, keepdims=True)
+    return numbers.mean(axis=axes, keepdims=True), np.where(spread > 0, spread, np.inf)
 
 
 def _first(labels: np.ndarray, samples: str | int) -> np.ndarray | slice:

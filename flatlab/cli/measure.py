@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--split", choices=["train", "test"], default="train", help=help_)
     add("--samples", type=_count, default=100, help=f"number of samples, or `all` {DEFAULT}")
     add("--sample-seed", type=int, default=0, help=f"seed that draws the samples {DEFAULT}")
-    scalings, help_ = ["unit", "standardized", "none"], f"scaling of inputs {DEFAULT}"
+    scalings, help_ = ["unit", "standardized", "channels", "none"], f"scaling of inputs {DEFAULT}"
     add("--scaling", choices=scalings, default="unit", help=help_)
     help_ = "families of quantities; geometry by default, adaptive with --timm"
     add("--family", nargs="+", metavar="NAME", help=help_)

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from flatlab.experiments._packs import ARCHITECTURE, Pack
-from flatlab.experiments._sections import Samples
+from flatlab.experiments._sections import Corrupted, Samples
 from flatlab.plan.registry import assignments, literal, path_of
 from flatlab.plan.schema import EVIDENCE, OWN, REDUCED, STAND_IN
 
@@ -72,6 +72,18 @@ def of_samples(ours: Mapping[str, Samples], theirs: Mapping[str, Samples]) -> It
             yield REDUCED, f"other {name} samples measured"
         elif here.size < there.size:
             yield REDUCED, f"{here.size:,} {name} samples measured instead of {there.size:,}"
+
+
+def of_test_sets(
+    ours: Mapping[str, Corrupted], theirs: Mapping[str, Corrupted]
+) -> Iterator[Difference]:
+    """How the further test sets of a grid differ from the paper's."""
+    for name, there in theirs.items():
+        if name not in ours:
+            yield "reduced", f"no {name} test set"
+            continue
+        for kind, words in of_values(structs.asdict(ours[name]), structs.asdict(there)):
+            yield kind, f"{name} test set, {words}"
 
 
 def _by_setting(packs: Mapping[str, Pack]) -> dict[str, dict[str, Any]]:

@@ -1,11 +1,20 @@
 """The sections of a grid's file: every key with its type, range and meaning."""
 
-from typing import Annotated, Any, ClassVar, Literal
+import ast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, field
 
 from flatlab.plan.options import Architecture
+from flatlab.plan.registry import PACKAGE, assignments, joined
 from flatlab.plan.schema import Key, Strict, means
+
+if TYPE_CHECKING:
+    Corruption = str
+else:
+    _MADE = assignments(PACKAGE / "data/corruptions/__init__.py")["MADE"].keys
+    Corruption = Literal[(*map(ast.literal_eval, _MADE), "frost")]
+"""One of CIFAR-10-C's corruptions."""
 
 Precision = Literal["float32", "float64"]
 Step = Annotated[int, Meta(ge=0)]
@@ -24,10 +33,11 @@ class Data(Strict, frozen=True, kw_only=True, omit_defaults=True):
         means("labels to keep, renumbered in this order"),
     ]
     scaling: Annotated[
-        Literal["unit", "standardized", "components", "none"],
+        Literal["unit", "standardized", "channels", "components", "none"],
         means(
-            "unit: in [0, 1]; standardized: zero mean and unit variance over all "
-            "numbers; components: the same per component; none: unchanged, for regressions"
+            "unit: in [0, 1]; standardized: zero mean and unit variance over all numbers; "
+            "channels, components: the same per channel of images, or per component; "
+            "none: unchanged, for regressions"
         ),
     ]
     scale: Annotated[float, means("factor on the scaled inputs", gt=0)] = 1.0
@@ -209,6 +219,22 @@ class Samples(Strict, frozen=True):
     ] = "all"
 
 
+class Corrupted(Strict, frozen=True, kw_only=True):
+    """A further test set: corrupted images (Hendrycks & Dietterich 2019)."""
+
+    corruptions: Annotated[
+        Literal["all"] | Annotated[list[Corruption], Meta(min_length=1)],
+        means("which; all: those that can be made, or all of the published ones"),
+    ] = "all"
+    severity: Annotated[int, means("how strong they are", ge=1, le=5)]
+    size: Annotated[int, means("number of images, of all corruptions together", ge=1)]
+    source: Annotated[
+        Literal["made", "published"],
+        means("made: from the test images; published: files of CIFAR-10-C in the data folder"),
+    ] = "made"
+    seed: Annotated[int, means("seed of the draws", ge=0)] = 0
+
+
 class Measure(Strict, frozen=True, kw_only=True):
     """The measurements on each checkpoint of each run; the options of the families are keys too."""
 
@@ -218,8 +244,22 @@ class Measure(Strict, frozen=True, kw_only=True):
         list[str], means("files of flatlab/metrics; those joined by + are measured by one job")
     ]
     samples: Annotated[dict[Key, Samples], means("named sample sets", min_length=1)]
+    test_sets: Annotated[
+        dict[Key, Corrupted], means("further test sets by name, for the family accuracy")
+    ] = field(default_factory=dict)
     precision: Annotated[Precision, means("of the arithmetic")]
     diverged_below: Annotated[
         Annotated[float, Meta(ge=0, le=100)] | None,
         means("flag runs with a lower final training accuracy (%), or a non-finite loss"),
     ]
+
+    def contradiction(self) -> tuple[str, str] | None:
+        if self.test_sets and "accuracy" not in joined(self.families):
+            return "test_sets", "needs the family accuracy"
+        for name, chosen in self.test_sets.items():
+            if name == "test":
+                return "test_sets.test", "is the name of the clean test set; choose another one"
+            if chosen.source == "made" and "frost" in chosen.corruptions:
+                sentence = "frost needs photographs; leave it out, or set source: published"
+                return f"test_sets.{name}", sentence
+        return None

@@ -9,9 +9,17 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
-from flatlab.experiments._evidence import evidence, of_packs, of_samples
+from flatlab.experiments._evidence import evidence, of_packs, of_samples, of_test_sets
 from flatlab.experiments._packs import VARYING, Pack, packs_of
-from flatlab.experiments._sections import Checkpoints, Dense, LogUniform, Measure, Samples, Stop
+from flatlab.experiments._sections import (
+    Checkpoints,
+    Corrupted,
+    Dense,
+    LogUniform,
+    Measure,
+    Samples,
+    Stop,
+)
 from flatlab.plan.experiments import Experiment, Find, Source, Stage
 from flatlab.plan.fingerprint import fingerprint
 from flatlab.plan.options import options_of, section
@@ -48,6 +56,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
         "training.stop": Stop,
         "checkpoints.dense": Dense,
         "measure.samples.<name>": Samples,
+        "measure.test_sets.<name>": Corrupted,
     }
 
     @classmethod
@@ -138,6 +147,10 @@ class Grid(Experiment, frozen=True, kw_only=True):
         }
         if any(map(measures_samples, joined(family))):
             settings["samples"] = plain(self.measure_section.samples)
+        roots = measure_roots(chosen, family, self.options)
+        if (test_sets := self.measure_section.test_sets) and "accuracy" in joined(family):
+            settings["test_sets"] = plain(test_sets)
+            roots.append(module_of("data", "corruptions"))
         return Stage(
             inputs={
                 "weights": trained["weights"],
@@ -145,7 +158,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
                 "data": self.data_file(chosen),
             },
             settings=settings,
-            code=fingerprint(*measure_roots(chosen, family, self.options)),
+            code=fingerprint(*roots),
             gpu=True,
             kind=family,
             network=chosen.network.label,
@@ -172,6 +185,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
             **evidence(
                 *of_packs(self.packs, published.packs),
                 *of_samples(self.measure_section.samples, published.measure_section.samples),
+                *of_test_sets(self.measure_section.test_sets, published.measure_section.test_sets),
             ),
         }
         settings = {"runs": self.runs, "diverged_below": self.measure_section.diverged_below}
@@ -180,12 +194,13 @@ class Grid(Experiment, frozen=True, kw_only=True):
 
     @staticmethod
     def measure(job: Any) -> Any:
-        from flatlab import store
+        from flatlab import data, store
         from flatlab.metrics._pack import measure_pack
 
         weights = [store.load_weights(path) for path in (job.input.weights, job.input.dense)]
         raw = store.load_dataset(job.input.data)
-        return measure_pack(weights, raw, job.params.settings, job.device)
+        folder = data.folder_of(job.config.get("data_folder"))
+        return measure_pack(weights, raw, job.params.settings, job.device, folder)
 
     @staticmethod
     def tabulate(parts: list[Any], settings: Mapping[str, Any]) -> Any:

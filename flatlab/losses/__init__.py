@@ -38,6 +38,10 @@ class Loss(ABC):
         outputs, directions: (..., outputs). It does not depend on the targets of any loss here.
         """
 
+    def least(self, targets: Tensor) -> Tensor:
+        """The infimum of each sample's loss over all outputs: (..., samples)."""
+        return targets.new_zeros(targets.shape[:-1])
+
     @abstractmethod
     def reference(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """The loss of one batch as torch computes it."""

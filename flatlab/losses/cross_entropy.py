@@ -34,6 +34,10 @@ class Loss(Base):
         p = outputs.softmax(-1)
         return p * (directions - (p * directions).sum(-1, keepdim=True))
 
+    def least(self, targets: Tensor) -> Tensor:
+        """The entropy of the smoothed targets."""
+        return torch.special.entr(self._smoothed(targets)).sum(-1)
+
     def reference(self, outputs: Tensor, targets: Tensor) -> Tensor:
         return cross_entropy(outputs, targets, label_smoothing=self.label_smoothing)
 

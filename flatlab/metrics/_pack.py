@@ -1,6 +1,7 @@
 """The metric file of one pack: families of quantities on every checkpoint of every run."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -22,20 +23,29 @@ Weights = tuple[Mapping[str, np.ndarray], Mapping[str, Any]]
 
 
 def measure_pack(
-    weights: Sequence[Weights], raw: xr.Dataset, settings: Mapping[str, Any], device: str = "cpu"
+    weights: Sequence[Weights],
+    raw: xr.Dataset,
+    settings: Mapping[str, Any],
+    device: str = "cpu",
+    folder: Path = Path("data"),
 ) -> xr.Dataset:
     """Evaluate a family, or several, on every checkpoint of every run of a pack.
 
     weights: files of one pack, at the end and at other steps: arrays (run, checkpoint, ...) and
     their description each.  raw: a data file.
     settings: `family` (several are joined by +), `data`, `network`, `outputs`, `precision`,
-    `samples`, `options` by family, `loss`, `setting`, `hyperparameters`, `seeds`.
+    `samples`, `options` by family, `loss`, `setting`, `hyperparameters`, `seeds`; and `test_sets`
+    where there are any, whose published files are in `folder`.
     Returns a dataset with dimensions run, checkpoint, `samples` (the sample sets of the grid) and
     those of the quantities; quantities of single samples are left out. A network with weights
     that are not finite has NaN everywhere.
     """
-    precision = getattr(torch, settings["precision"])
-    splits = prepare(raw, settings["data"], settings["outputs"], precision, device)
+    precision, classes = getattr(torch, settings["precision"]), settings["data"]["classes"]
+    further = {
+        name: imported("data", "corruptions").test_set(raw, chosen, classes, folder)
+        for name, chosen in settings.get("test_sets", {}).items()
+    }
+    splits = prepare(raw, settings["data"], settings["outputs"], precision, device, further)
     shape = tuple(splits.train.inputs.shape[1:])
     model = build(settings["network"], shape, splits.outputs).to(device, precision).eval()
     arrays_at = {

@@ -63,6 +63,21 @@ def test_the_loss_of_a_batch_is_the_one_of_torch(batch):
     assert torch.allclose(ours, torch.stack(theirs), rtol=1e-12)
 
 
+@given(batches())
+def test_the_least_loss_is_a_bound_that_the_best_outputs_reach(batch):
+    """The best outputs are the targets, or the logarithms of the smoothed ones; else, far away."""
+    settings, outputs, targets = batch
+    loss = loss_of(settings)
+    least = loss.least(targets)
+    assert least.shape == outputs.shape[:-1]
+    assert (loss.values(outputs, targets) >= least - 1e-14).all()
+    smoothing = settings.get("label_smoothing", 0.0)
+    smoothed = (1 - smoothing) * targets + smoothing / outputs.shape[-1]
+    far = {"logistic": 100 * targets, "cross-entropy": (smoothed + 1e-30).log()}
+    best = loss.values(far.get(settings["loss"], targets), targets)
+    assert torch.allclose(best, least, rtol=0, atol=1e-14)
+
+
 @given(batches(), st.data())
 def test_a_batch_is_the_sum_of_its_parts_by_their_shares(batch, data):
     settings, outputs, targets = batch

@@ -6,6 +6,7 @@ import torch
 
 from flatlab.data import DataError, dataset, load
 from flatlab.splits import prepare
+from tests.packs import images
 
 UNIT = {"classes": "all", "scaling": "unit"}
 
@@ -111,7 +112,43 @@ def test_components_have_mean_0_and_variance_1_by_themselves(classes, digits):
     np.testing.assert_allclose(splits.test.inputs.flatten(1)[:, columns], expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("scaling", ["unit", "standardized", "components"])
+def test_channels_have_mean_0_and_variance_1_over_all_training_images():
+    """With the moments of the training images in the test images too; a constant channel is 0."""
+    from torchvision.transforms.functional import normalize
+
+    raw = images((3, 5, 4), 40)
+    raw["train_inputs"][:, 2] = 7
+    splits = prepare(raw, {"classes": "all", "scaling": "channels"})
+    numbers = torch.from_numpy(raw["train_inputs"].values).double()
+    means = [float(numbers[:, channel].mean()) for channel in range(2)]
+    deviations = [float(numbers[:, channel].std(correction=0)) for channel in range(2)]
+    for part in ("train", "test"):
+        inputs, before = getattr(splits, part).inputs, raw[f"{part}_inputs"].values
+        expected = normalize(torch.from_numpy(before[:, :2]).double(), means, deviations)
+        torch.testing.assert_close(inputs[:, :2], expected, rtol=1e-13, atol=1e-13)
+        assert not inputs[:, 2].any()
+    for channel in range(2):
+        assert float(splits.train.inputs[:, channel].mean()) == pytest.approx(0, abs=1e-13)
+        spread = splits.train.inputs[:, channel].std(correction=0)
+        assert float(spread) == pytest.approx(1, rel=1e-13)
+
+
+def test_grey_images_have_one_channel(digits):
+    channels, all_ = (
+        prepare(digits, {"classes": [3, 8], "scaling": scaling})
+        for scaling in ("channels", "standardized")
+    )
+    assert torch.equal(channels.train.inputs, all_.train.inputs)
+    assert torch.equal(channels.test.inputs, all_.test.inputs)
+
+
+def test_channels_of_what_are_no_images_are_refused(points):
+    with pytest.raises(DataError) as error:
+        prepare(points, {"classes": "all", "scaling": "channels"})
+    assert "data.scaling is channels, but these data are not images" in sentence(error)
+
+
+@pytest.mark.parametrize("scaling", ["unit", "standardized", "channels", "components"])
 def test_a_scale_is_a_factor_on_the_inputs_of_both_splits(scaling, digits):
     plain = prepare(digits, {"classes": "all", "scaling": scaling})
     larger = prepare(digits, {"classes": "all", "scaling": scaling, "scale": 1.5})
@@ -119,7 +156,7 @@ def test_a_scale_is_a_factor_on_the_inputs_of_both_splits(scaling, digits):
         torch.testing.assert_close(getattr(larger, part).inputs, 1.5 * getattr(plain, part).inputs)
 
 
-@pytest.mark.parametrize("scaling", ["unit", "standardized", "components"])
+@pytest.mark.parametrize("scaling", ["unit", "standardized", "channels", "components"])
 def test_the_first_samples_are_scaled_by_the_moments_of_all(scaling, digits):
     settings = {"classes": "all", "scaling": scaling}
     whole, part = prepare(digits, settings), prepare(digits, settings | {"samples": 40})

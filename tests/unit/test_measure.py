@@ -846,7 +846,7 @@ def test_the_page_names_every_setting_and_nothing_that_does_not_exist():
         assert f"`{word}`" in text or f'"{word}"' in text, word
     quantities = {name for family in FAMILIES.values() for name in family.QUANTITIES}
     underscored = set(re.findall(r"`([a-z]+(?:_[a-z0-9]+)+)`", text))
-    settings = {"singular_values", "batch_size", "batch_norm"}
+    settings = {"singular_values", "batch_size", "batch_norm", "test_set", "test_sets"}
     functions = {"approximated_bound", "loss_nearby"}
     assert all(callable(getattr(features, name)) for name in functions)
     notes = {"layers_left_out", "parameters_by_generic_gradient", "parameters_unused"}
