@@ -183,14 +183,14 @@ class TestData:
     def test_the_mean_over_unit_vectors_is_the_expected_loss_but_for_a_factor(self):
         """Fresh samples x ~ N(0, I/n) have d/n times as much; by many of them."""
         from flatlab.losses import half_mse
-        from flatlab.metrics.accuracy import loss_and_accuracy
+        from flatlab.metrics.accuracy import evaluated
         from flatlab.splits import prepare
 
         raw = load("sparse-regression")
         splits = prepare(raw, {"classes": "all", "scaling": "none", "targets": "given"})
         model = network(width=200)
         with torch.no_grad():
-            found, _ = loss_and_accuracy(model, splits.test, half_mse.Loss())
+            found = evaluated(model, splits.test, half_mse.Loss()).loss
         u, v = weights(model)
         error = (u * v).numpy() - raw["test_targets"].values[:, 0]
         fresh = np.random.default_rng(0).normal(scale=60**-0.5, size=(200_000, 200))
