@@ -49,7 +49,8 @@ class Kind:
 
     packs, runs: number of packs, and of networks in each.  ours, baseline: steps of each network
     in one timing. On a GPU, `ours` is a multiple of the interval at which the engine looks for
-    diverged networks, so that every timing includes this check.
+    diverged networks, so that every timing includes this check.  modes: those that are timed;
+    by default that of the architecture.
     """
 
     shape: tuple[int, ...]
@@ -58,6 +59,7 @@ class Kind:
     runs: int
     ours: int
     baseline: int
+    modes: tuple[str | None, ...] = (None,)
 
 
 IMAGE = (3, 32, 32)
@@ -70,12 +72,15 @@ NETWORKS: dict[str, Settings] = {
         "name": "vgg",
         "options": {**RELU, "widths": NARROW, "hidden": [128], "padding": 2},
     },
+    "resnet, narrow": {"name": "resnet", "options": {**RELU, "widths": (8, 16, 32)}},
     "vgg": {"name": "vgg", "options": RELU},
 }
+BOTH = ("graphs", "batched")
 ON_CPU = {
     "mlp": Kind((1, 28, 28), 10, 1, 5, ours=100, baseline=40),
-    "lenet5": Kind(IMAGE, 2, 1, 5, ours=30, baseline=20),
-    "vgg, narrow": Kind(IMAGE, 2, 1, 5, ours=12, baseline=8),
+    "lenet5": Kind(IMAGE, 2, 1, 5, ours=30, baseline=20, modes=BOTH),
+    "vgg, narrow": Kind(IMAGE, 2, 1, 5, ours=12, baseline=8, modes=BOTH),
+    "resnet, narrow": Kind((3, 16, 16), 10, 1, 5, ours=12, baseline=8, modes=BOTH),
     "vgg": Kind(IMAGE, 2, 1, 2, ours=2, baseline=2),
 }
 ON_GPU = {
@@ -169,14 +174,15 @@ def by_architecture(base: Settings, kinds: dict[str, Kind], device: str) -> dict
     """Time per step and network, by architecture: the engine against the loops, and against
     itself with non-deterministic algorithms.
 
-    Returns the engine's seconds.
+    Returns the engine's seconds, in the last mode.
     """
     training = {"lr": 0.01, "batch_size": BATCH, "iterations": 10**9}  # more than are ever taken
     training["precision"] = "float32" if device == "cpu" else "tf32"
     found = {}
-    for name, kind in kinds.items():
+    for name, mode in [(name, mode) for name, kind in kinds.items() for mode in kind.modes]:
+        kind, chosen = kinds[name], {"mode": mode} if mode else {}
         blocks = [range(n * kind.runs, (n + 1) * kind.runs) for n in range(kind.packs)]
-        packs = [changed(base, NETWORKS[name], seeds, {}, **training) for seeds in blocks]
+        packs = [changed(base, NETWORKS[name], seeds, {}, **training, **chosen) for seeds in blocks]
         why_not = check(packs[0], random_split(kind, device, BATCH))
         split = random_split(kind, device)
         models = [model for settings in packs for model in networks(settings, split)]
@@ -201,7 +207,7 @@ def by_architecture(base: Settings, kinds: dict[str, Kind], device: str) -> dict
             named = f"{way} ({1e3 * baseline[way]:.3f} ms)"
             report(what, found[name], baseline[way], named, "/step")
         if why_not:
-            print(f"{what:<34}vmap_loop is not possible: {why_not}")
+            print(f"{what:<34}  vmap_loop is not possible: {why_not}")
         always, seldom = (
             each / kind.ours / len(models)
             for each in paired(ours, functools.partial(free.steps, kind.ours))

@@ -1,6 +1,7 @@
 """Stacks several networks of one architecture into one chain of layers."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -20,11 +21,35 @@ def stack(models: Sequence[nn.Module], rules: Sequence[str]) -> tuple[Layer, dic
     rules: the files of `flatlab.train.layers` that stack them, by key. The layers compute with
     these tensors: what is written into them takes effect. Raises `NotStackable`.
     """
+    keep_freed_memory()
     builder = Builder(models, rules)
     layers = builder.chain(models[0], "")
     if unused := sorted(set(builder.tensors) - builder.used):
         raise NotStackable(f"{unused[0]} belongs to no layer that can be stacked")
     return layers, builder.tensors
+
+
+def keep_freed_memory() -> None:
+    """Let the C library keep freed memory, up to 64 MB, instead of returning it to the system.
+
+    Otherwise each step fetches the pages of its large tensors anew, which takes a third of the time
+    of a small VGG. glibc does so once a block of up to 32 MB was freed (mallopt(3), on
+    M_MMAP_THRESHOLD); where the C library is another one this has no effect.
+    """
+    torch.empty(2**25 - 2**16, dtype=torch.uint8)
+
+
+def ordered(modules: nn.Module) -> list[tuple[str, nn.Module]]:
+    """The children of a sequence, ReLU behind the max pooling that follows it.
+
+    They commute, at ties and zeros too, in values and gradients: ReLU is monotone, and no gradient
+    passes where the maximum is not positive. So ReLU need only see the maxima.
+    """
+    children = list(modules.named_children())
+    for place, pair in enumerate(pairwise(modules.named_children())):
+        if [type(module) for _, module in pair] == [nn.ReLU, nn.MaxPool2d]:
+            children[place : place + 2] = reversed(pair)
+    return children
 
 
 class Builder:
@@ -47,7 +72,7 @@ class Builder:
 
     def chain(self, modules: nn.Module, prefix: str) -> Layer:
         """The layers of a sequence.  prefix: of their names in the tensors."""
-        parts = (self._layers(module, prefix + name) for name, module in modules.named_children())
+        parts = (self._layers(module, prefix + name) for name, module in ordered(modules))
         return chain([layer for layers in parts for layer in layers])
 
     def _layers(self, module: nn.Module, name: str) -> list[Layer]:

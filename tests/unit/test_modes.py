@@ -14,7 +14,7 @@ from flatlab.plan import keys_of
 from flatlab.plan.registry import imported, literal
 from flatlab.splits import Split, prepare
 from flatlab.train import train_packs
-from flatlab.train.builder import NotStackable, stack
+from flatlab.train.builder import NotStackable, ordered, stack
 from flatlab.train.initializations import draw
 from flatlab.train.layers.max_pool import max_pool, max_pool_by_windows
 from flatlab.train.modes import MODES
@@ -139,6 +139,20 @@ def test_every_mode_follows_every_rule_as_the_loop_does(network, rule):
     expected = weights(raw, network, mode="loop", **rule)
     for mode in ("batched", "graphs"):
         assert_equal(weights(raw, network, mode=mode, **rule), expected)
+
+
+@pytest.mark.parametrize("rule", ["momentum and decay", "adam with rates of their own"])
+@pytest.mark.parametrize(
+    ("network", "options"),
+    [("lenet5", {}), ("vgg", {"padding": 2}), ("resnet", {"normalization": "none"})],
+)
+def test_every_mode_trains_images_in_single_precision_as_the_loop_does(network, options, rule):
+    """Whose layout in memory is another one than in double precision."""
+    raw, rule = images((8, 8)), {"precision": "float32", "iterations": 10, **RULES[rule]}
+    expected = weights(raw, network, mode="loop", options=options, **rule)
+    for mode in ("batched", "graphs"):
+        found = weights(raw, network, mode=mode, options=options, **rule)
+        assert_equal(found, expected, exact=1e-5)
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh", "gaussian"])
@@ -386,6 +400,24 @@ def test_pooling_by_windows_is_pooling(shape, size, normal):
         assert torch.equal(backward(gradient), through)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_relu_may_follow_pooling_instead_of_preceding_it(dtype):
+    """Small integers have many ties and zeros; the rest is what a diverged network has."""
+    network = nn.Sequential(nn.ReLU(), nn.MaxPool2d(2), nn.ReLU(), nn.MaxPool2d(3))
+    assert [name for name, _ in ordered(network)] == ["1", "0", "3", "2"]
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randint(-3, 3, (50, 4, 13, 12), generator=generator).to(dtype)
+    x[::10, 0, 2:4, :3], x[5::10, 1, 5, 5:8] = torch.nan, torch.inf
+    expected = network(x.requires_grad_())
+    gradient = torch.randn(expected.shape, generator=generator, dtype=dtype)
+    (through,) = torch.autograd.grad(expected, x, gradient)
+    layers, _ = stack([network], RULES_OF_LAYERS)
+    y, backward = layers.forward(x.detach()[None], True)
+    exactly = {"rtol": 0, "atol": 0, "equal_nan": True}
+    torch.testing.assert_close(y, expected.detach(), **exactly)
+    torch.testing.assert_close(backward(gradient, True)[0][0], through, **exactly)
+
+
 @pytest.mark.parametrize(
     ("name", "momentum"), [("sgd", 0.0), ("sgd", 0.9), ("adam", 0.0)], ids=["sgd", "heavy", "adam"]
 )
@@ -432,6 +464,8 @@ def test_what_has_no_stacked_form_is_refused_by_name(layer):
 STACKABLE = {
     "groups, strides, dilation": nn.Conv2d(2, 4, 3, 2, 1, dilation=2, groups=2),
     "uneven kernel without bias": nn.Conv2d(2, 3, (3, 1), padding=(1, 0), bias=False),
+    "padding beyond half a kernel": nn.Conv2d(2, 3, 3, padding=2),
+    "uneven padding beyond it": nn.Conv2d(2, 3, (3, 2), 2, padding=(4, 1), dilation=(3, 1)),
     "batch norm without parameters": nn.BatchNorm2d(2, affine=False),
     "batch norm": nn.BatchNorm2d(2),
     "pooling of three": nn.MaxPool2d(3),
@@ -444,8 +478,12 @@ STACKABLE = {
 }
 
 
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
 @pytest.mark.parametrize("layer", STACKABLE.values(), ids=STACKABLE)
-def test_gradients_of_a_stack_are_those_of_autograd(layer, normal):
+def test_gradients_of_a_stack_are_those_of_autograd(layer, layout, normal, monkeypatch):
+    """In the layouts of both precisions, to the digits of float64."""
+    for module in ("chain", "builder"):
+        monkeypatch.setattr(f"flatlab.train.{module}.image_format", lambda x: layout)
     torch.manual_seed(0)
     probe = nn.Sequential(layer, nn.Flatten()).double()
     size = probe(normal(2, 2, 8, 8)).shape[1]

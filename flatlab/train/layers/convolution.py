@@ -1,5 +1,7 @@
 """Convolutions of images, padded with zeros."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -17,24 +19,37 @@ def stacked(module: nn.Module, name: str, builder: Builder) -> list[Layer] | Non
     if module.padding_mode != "zeros" or isinstance(module.padding, str):
         return None
     weight, bias = (builder.tensor(f"{name}.{part}", folded=True) for part in ("weight", "bias"))
-    geometry = module.stride, module.padding, module.dilation
+    stride, padding, dilation = module.stride, module.padding, module.dilation
     groups, biased = builder.runs * module.groups, bias is not None
+    # The fast kernels for the gradient of the weights pad by half a kernel at most: the rest of the
+    # padding is made part of the images.
+    half = [(size - 1) * step // 2 for size, step in zip(module.kernel_size, dilation, strict=True)]
+    within = [*map(min, padding, half)]
+    beyond = [pad - part for pad, part in zip(padding, within, strict=True)]
 
     def forward(x: Tensor, training: bool) -> Passed:
         def backward(gradient: Tensor, wanted: bool) -> Gradients:
-            through, *of_parameters = aten.convolution_backward(
-                gradient,
-                x,
-                weight,
-                [len(weight)] if biased else None,
-                *geometry,
-                False,  # not transposed, which would use the next argument
-                [0, 0],
-                groups,
-                [wanted, True, biased],
-            )
+            def of(images: Tensor, padding: Any, mask: list[bool]) -> list[Tensor]:
+                return aten.convolution_backward(
+                    gradient,
+                    images,
+                    weight,
+                    [len(weight)] if biased else None,
+                    stride,
+                    padding,
+                    dilation,
+                    False,  # not transposed, which would use the next argument
+                    [0, 0],
+                    groups,
+                    mask,
+                )
+
+            height, width = beyond
+            padded = nn.functional.pad(x, [width, width, height, height]) if any(beyond) else x
+            through = of(x, padding, [True, False, False])[0] if wanted else None
+            _, *of_parameters = of(padded, within, [False, True, biased])
             return through, of_parameters[: 1 + biased]
 
-        return torch.conv2d(x, weight, bias, *geometry, groups), backward
+        return torch.conv2d(x, weight, bias, stride, padding, dilation, groups), backward
 
     return [*builder.fold(), Layer(forward, weight, bias)]
