@@ -113,7 +113,7 @@ class Training(Strict, frozen=True, kw_only=True):
         int, means("samples per step; with minibatches: full, samples at a time", ge=1)
     ]
     loss: Annotated[Key, means("a file of flatlab/losses: half-mse, cross-entropy, ...")]
-    optimizer: Annotated[Key, means("a file of flatlab/train/optimizers: sgd, adam")]
+    optimizer: Annotated[Key, means("a file of flatlab/train/optimizers: sgd, adam, rmsprop")]
     schedule: Annotated[
         Literal["constant", "step", "warmup-linear", "cosine"],
         means("of the learning rate; warmup-linear and cosine end at zero"),

@@ -36,6 +36,13 @@ RULES = {
     "cosine": {"schedule": "cosine", "lr": 0.05},
     "adam": {"optimizer": "adam", "lr": 0.002, "weight_decay": 1e-3},
     "adam with rates of their own": {"optimizer": "adam", "lr": {"low": 0.0005, "high": 0.004}},
+    "rmsprop": {"optimizer": "rmsprop", "lr": 0.001, "alpha": 0.9, "weight_decay": 1e-3},
+    "rmsprop with rates of their own": {
+        "optimizer": "rmsprop",
+        "alpha": 0.99,
+        "momentum": 0.5,
+        "lr": {"low": 0.0002, "high": 0.001},
+    },
     "warm-up": {"schedule": "warmup-linear", "warmup": 0.4, "loss": "mean-mse"},
     "smoothed cross-entropy": {"loss": "cross-entropy", "label_smoothing": 0.2},
     "full batch in ghost batches": {"minibatches": "full", "batch_size": 9, "iterations": 40},
@@ -119,7 +126,12 @@ def test_every_mode_trains_every_architecture_as_the_loop_does(network, options,
 
 def with_rules():
     """Each rule with a network; with one that costs more than perceptrons only the different."""
-    some = ("momentum and decay", "adam with rates of their own", "full batch in ghost batches")
+    some = (
+        "momentum and decay",
+        "adam with rates of their own",
+        "rmsprop",
+        "full batch in ghost batches",
+    )
     for network in ("mlp", "lenet5", "resnet"):
         for name, rule in RULES.items():
             short = network == "mlp" or (network == "resnet" and name in some)
@@ -167,6 +179,14 @@ def test_the_loop_is_what_one_writes_with_the_framework(rule):
     decay = training["weight_decay"]
     if training["optimizer"] == "adam":
         update = torch.optim.Adam(model.parameters(), lr=training["lr"], weight_decay=decay)
+    elif training["optimizer"] == "rmsprop":
+        update = torch.optim.RMSprop(
+            model.parameters(),
+            lr=training["lr"],
+            alpha=training["alpha"],
+            momentum=training["momentum"],
+            weight_decay=decay,
+        )
     else:
         update = torch.optim.SGD(
             model.parameters(), lr=training["lr"], momentum=training["momentum"], weight_decay=decay
@@ -381,12 +401,13 @@ def test_pooling_by_windows_is_pooling(shape, size, normal):
 
 
 @pytest.mark.parametrize(
-    ("name", "momentum"), [("sgd", 0.0), ("sgd", 0.9), ("adam", 0.0)], ids=["sgd", "heavy", "adam"]
+    ("name", "momentum"),
+    [("sgd", 0.0), ("sgd", 0.9), ("adam", 0.0), ("rmsprop", 0.0), ("rmsprop", 0.9)],
 )
 @pytest.mark.parametrize("decay", [0.0, 0.1])
 @pytest.mark.parametrize("recorded", [False, True])
 def test_the_update_is_that_of_the_framework(name, momentum, decay, recorded, normal):
-    training = {"optimizer": name, "momentum": momentum, "weight_decay": decay}
+    training = {"optimizer": name, "momentum": momentum, "weight_decay": decay, "alpha": 0.9}
     optimizer = imported("train/optimizers", training["optimizer"])
     start = [normal(3, 2), normal(4, seed=1)]
     ours = [tensor.clone() for tensor in start]
