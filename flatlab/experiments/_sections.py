@@ -101,9 +101,13 @@ class Stop(Strict, frozen=True):
 
 
 class Training(Strict, frozen=True, kw_only=True):
-    """How each network of a grid is trained; options are those of the loss and the optimizer."""
+    """How each network is trained; options are those of loss, optimizer and regularizers."""
 
-    FOLDERS: ClassVar[dict[str, str]] = {"loss": "losses", "optimizer": "train/optimizers"}
+    FOLDERS: ClassVar[dict[str, str]] = {
+        "loss": "losses",
+        "optimizer": "train/optimizers",
+        "regularizer": "train/regularizers",
+    }
 
     lr: Annotated[
         Annotated[float, Meta(gt=0)] | LogUniform,
@@ -114,6 +118,9 @@ class Training(Strict, frozen=True, kw_only=True):
     ]
     loss: Annotated[Key, means("a file of flatlab/losses: half-mse, cross-entropy, ...")]
     optimizer: Annotated[Key, means("a file of flatlab/train/optimizers: sgd, adam, rmsprop")]
+    regularizer: Annotated[
+        str, means("files of flatlab/train/regularizers, joined by +: none, sam")
+    ] = "none"
     schedule: Annotated[
         Literal["constant", "step", "warmup-linear", "cosine"],
         means("of the learning rate; warmup-linear and cosine end at zero"),

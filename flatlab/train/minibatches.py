@@ -6,6 +6,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
+
+Chunk = dict[str, Tensor]
+"""What some steps use, (steps, runs, ...) each: `order`, the indices of the samples; `rates`."""
 
 DATA_STREAM = 1
 """Separates the order of the data from other uses of a run's seed."""

@@ -7,7 +7,9 @@ A mode is constructed from the models, the samples and the settings of a pack, a
 of `Loop`, where `run` is the number of a network, from 0.
 """
 
+import copy
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -17,7 +19,9 @@ from flatlab.losses import loss_of
 from flatlab.networks import options_of
 from flatlab.plan.registry import imported
 from flatlab.splits import Split
+from flatlab.train.minibatches import Chunk
 from flatlab.train.optimizers import tensors_of
+from flatlab.train.regularizers import regularizers_of
 from flatlab.train.stacks import Group
 
 
@@ -32,6 +36,9 @@ class Loop:
         self.models, self.split, self.training = models, split, settings["training"]
         self.optimizer = imported("train/optimizers", self.training["optimizer"])
         self.loss = loss_of(self.training)
+        self.regularizers = regularizers_of(self.training)
+        # Where a step takes its gradients. A twin leaves statistics of batch norm as they are.
+        self.uphill = copy.deepcopy(models[0])
         parameters = [list(model.parameters()) for model in models]
         self.updates = [self.optimizer.reference(each, self.training) for each in parameters]
         self.left = list(range(len(models)))
@@ -41,12 +48,10 @@ class Loop:
         seeded = (torch.Generator(split.device).manual_seed(seed) for seed in settings["seeds"])
         self.drawn = [generator.get_state() for generator in seeded]
 
-    def load(self, order: Tensor, rates: Tensor) -> None:
-        """Set what the next steps use.
-
-        order: sample indices (steps, runs, batch).  rates: (steps, runs).
-        """
-        self.steps = zip(order.to(self.split.device), rates.tolist(), strict=True)
+    def load(self, chunk: Chunk) -> None:
+        """Set what the next steps use."""
+        order = chunk["order"].to(self.split.device)
+        self.steps = zip(order, chunk["rates"].tolist(), strict=True)
         for model in self.models:
             model.train()
 
@@ -63,12 +68,35 @@ class Loop:
     def _step(self, run: int, samples: Tensor, rate: float) -> None:
         model, update = self.models[run], self.updates[run]
         update.param_groups[0]["lr"] = rate
-        update.zero_grad()
+        self._differentiate(model, samples)
+        for rule in self.regularizers:
+            self._climb(rule, model)
+            self._differentiate(self.uphill, samples)
+            for parameter, there in zip(model.parameters(), self.uphill.parameters(), strict=True):
+                parameter.grad = there.grad
+        update.step()
+
+    @torch.no_grad()
+    def _climb(self, rule: ModuleType, model: nn.Module) -> None:
+        """Set the parameters at which the step takes its gradients."""
+        for there, here in zip(self.uphill.buffers(), model.buffers(), strict=True):
+            there.copy_(here)
+        pairs = [*zip(self.uphill.parameters(), model.parameters(), strict=True)]
+        gradients = [here.grad[None] for _, here in pairs if here.grad is not None]
+        factors = rule.uphill(gradients, self.training, 1)
+        for there, here in pairs:
+            if here.grad is None:
+                there.copy_(here)
+            else:
+                torch.addcmul(here, here.grad, factors[0], out=there)
+
+    def _differentiate(self, model: nn.Module, samples: Tensor) -> None:
+        """Set the gradients of the parameters to those of the loss on some samples."""
+        model.zero_grad()
         for index in samples.split(self.training["batch_size"]):
             outputs = model(self.split.inputs[index])
             loss = self.loss.reference(outputs, self.split.targets[index])
             (loss * self.loss.share(len(index), len(samples))).backward()
-        update.step()
 
     def leave_out(self, run: int) -> None:
         """Let a run stand still: it no longer changes, whatever steps the others take."""
@@ -116,10 +144,10 @@ class Stacks:
         self.groups = [Group(part, split, settings["training"], rules) for part in parts]
         self.runs, self.width = len(models), len(parts[0])
 
-    def load(self, order: Tensor, rates: Tensor) -> None:
-        parts = order.split(self.width, 1), rates.split(self.width, 1)
-        for group, *part in zip(self.groups, *parts, strict=True):
-            group.load(*part)
+    def load(self, chunk: Chunk) -> None:
+        for number, group in enumerate(self.groups):
+            runs = slice(number * self.width, (number + 1) * self.width)
+            group.load({name: tensor[:, runs] for name, tensor in chunk.items()})
 
     def step(self) -> None:
         for group in self.groups:

@@ -59,7 +59,7 @@ class PackTraining:
         seeds = list(settings["seeds"])
         self.order = minibatches(seeds, len(split), self.training, start=self.iteration)
         self.most = chunk_steps(len(seeds), len(split), self.training)
-        self._loaded = np.empty((0, len(seeds), 0), np.int64), np.empty(0)
+        self._loaded: dict[str, np.ndarray] = {"order": np.empty((0, len(seeds), 0), np.int64)}
         self._start = self.iteration
         self._before: dict[int, dict[str, Tensor]] = {}
 
@@ -76,18 +76,22 @@ class PackTraining:
             if event <= self.handled:
                 continue
             while self.iteration < event and self.active:
-                if not len(self._loaded[0]):
-                    count = min(self.most, event - self.iteration)
-                    order = np.stack([*itertools.islice(self.order, count)])
-                    steps = range(self.iteration, self.iteration + count)
-                    seeds = self.settings["seeds"]
-                    self._load(order, learning_rates(self.training, seeds, self.total, steps))
+                if not len(self._loaded["order"]):
+                    self._load(self._next(min(self.most, event - self.iteration)))
                 self.networks.step()
                 self.iteration += 1
                 yield
-                if self.iteration - self._start == len(self._loaded[0]):
+                if self.iteration - self._start == len(self._loaded["order"]):
                     self._settle()
             yield from self._handle(event)
+
+    def _next(self, count: int) -> dict[str, np.ndarray]:
+        """The chunk of the next steps."""
+        steps, seeds = range(self.iteration, self.iteration + count), self.settings["seeds"]
+        return {
+            "order": np.stack([*itertools.islice(self.order, count)]),
+            "rates": learning_rates(self.training, seeds, self.total, steps),
+        }
 
     def _handle(self, event: int) -> Iterator[None]:
         stop = self.training["stop"]
@@ -112,15 +116,17 @@ class PackTraining:
         last = [tested[0, run] for tested in self.tested[-stop["mean_of"] :]]
         return len(last) == stop["mean_of"] and bool(np.mean(last) < stop["loss"])
 
-    def _load(self, order: np.ndarray, rates: np.ndarray) -> None:
-        self._loaded, self._start = (order, rates), self.iteration
-        if len(order):
+    def _load(self, chunk: dict[str, np.ndarray]) -> None:
+        self._loaded, self._start = chunk, self.iteration
+        if len(chunk["order"]):
             self._before = {run: self.networks.read(run) for run in self.active}
-            self.networks.load(torch.from_numpy(order), torch.from_numpy(rates))
+            self._reload()
+
+    def _reload(self) -> None:
+        self.networks.load({name: torch.from_numpy(each) for name, each in self._loaded.items()})
 
     def _settle(self) -> None:
         """Find out which networks have diverged in this chunk, and at which step."""
-        order, rates = self._loaded
         done = self.iteration - self._start
         if not done:
             return
@@ -128,12 +134,12 @@ class PackTraining:
             # Repeat the chunk, at whose start everything was finite, and check every step.
             for run, state in self._before.items():
                 self.networks.write(run, state)
-            self.networks.load(torch.from_numpy(order), torch.from_numpy(rates))
+            self._reload()
             for step in range(self._start + 1, self.iteration + 1):
                 self.networks.step()
                 for run in self._diverged():
                     self._stand(run, step, "diverged")
-        self._load(order[done:], rates[done:])
+        self._load({name: each[done:] for name, each in self._loaded.items()})
 
     def _diverged(self) -> list[int]:
         finite = self.networks.finite()
@@ -164,7 +170,8 @@ class PackTraining:
 
     def losses(self) -> np.ndarray:
         """The loss of each run on its next minibatch, for the progress display."""
-        following = self._loaded[0][0] if len(self._loaded[0]) else np.zeros((1, 1), int)
+        order = self._loaded["order"]
+        following = order[0] if len(order) else np.zeros((1, 1), int)
         index = torch.from_numpy(following)[:, :EVALUATED].to(self.split.device)
         outputs = self.networks.forward(self.split.inputs[index])
         losses = self.loss.values(outputs, self.split.targets[index])

@@ -1,6 +1,7 @@
 """Networks of one architecture that advance together: one kernel serves the same layer of all."""
 
 from collections.abc import Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -10,7 +11,10 @@ from flatlab.losses import loss_of
 from flatlab.plan.registry import imported
 from flatlab.splits import Split
 from flatlab.train.builder import stack
+from flatlab.train.chain import Layer
+from flatlab.train.minibatches import Chunk
 from flatlab.train.recorded import Recorded
+from flatlab.train.regularizers import regularizers_of
 
 TRIED = 30
 """The steps in which a narrower stack must give the same bits before it takes over."""
@@ -34,28 +38,30 @@ class Group:
         self._tried_for = 0  # how many runs were resting at the last trial
         self._outdated = False  # whether `working` is ahead of `_all`
 
-    def load(self, order: Tensor, rates: Tensor) -> None:
+    def load(self, chunk: Chunk) -> None:
         whole = self.whole()
         if self._tried_for < len(self.resting) < len(whole):
-            self.working, self.members = self._narrowed(order[:TRIED], rates[:TRIED])
+            first = {name: tensor[:TRIED] for name, tensor in chunk.items()}
+            self.working, self.members = self._narrowed(first)
             self._tried_for = len(self.resting)
         if self.working is not whole:
             for number, member in enumerate(self.members):
                 self.working.write(number, whole.read(member))
-        self.working.load(order[:, self.members], rates[:, self.members])
+        self.working.load({name: tensor[:, self.members] for name, tensor in chunk.items()})
 
-    def _narrowed(self, order: Tensor, rates: Tensor) -> tuple["Stack", list[int]]:
+    def _narrowed(self, chunk: Chunk) -> tuple["Stack", list[int]]:
         """The narrowest stack that takes these steps to the same bits, and its members."""
         states = [self._all.read(run) for run in range(len(self._all))]
         moving = [run for run in range(len(states)) if run not in self.resting]
+        steps = len(chunk["order"])
 
         def trial(stack: Stack, members: list[int]) -> list[dict[str, Tensor]]:
             """The moving runs after the trial."""
             for number, member in enumerate(members):
                 stack.write(number, states[member])
-            for _ in range(0, TRIED, len(order)):  # a short chunk is repeated
-                stack.load(order[:, members], rates[:, members])
-                for _ in order:
+            for _ in range(0, TRIED, steps):  # a short chunk is repeated
+                stack.load({name: tensor[:, members] for name, tensor in chunk.items()})
+                for _ in range(steps):
                     stack.step()
             return [stack.read(members.index(run)) for run in moving]
 
@@ -107,6 +113,9 @@ class Stack:
         self.split, self.training, self.runs = split, training, len(models)
         self.chain, self.tensors = stack(models, rules)
         self.loss = loss_of(training)
+        self.regularizers = regularizers_of(training)
+        # Where a step takes its gradients. A twin leaves statistics of batch norm as they are.
+        self.uphill = stack(models, rules)[0] if self.regularizers else self.chain
         optimizer = imported("train/optimizers", training["optimizer"])
         self.update = optimizer.Stacked(self.chain.parameters, training, self.runs)
         on_gpu = split.device.type == "cuda"
@@ -115,35 +124,55 @@ class Stack:
     def __len__(self) -> int:
         return self.runs
 
-    def load(self, order: Tensor, rates: Tensor) -> None:
-        if not isinstance(self.training["lr"], Mapping):
-            rates = rates[:, 0]
+    def load(self, chunk: Chunk) -> None:
+        alike = not isinstance(self.training["lr"], Mapping)
+        chunk = {**chunk, "rates": chunk["rates"][:, 0] if alike else chunk["rates"]}
         if self.recorded:
-            self.recorded.load(order, rates)
+            self.recorded.load(chunk)
         else:
-            given = rates.tolist() if rates.ndim == 1 else rates.to(self.split.inputs)
-            self.steps = zip(order, given, strict=True)
+            floats = {name: tensor for name, tensor in chunk.items() if tensor.is_floating_point()}
+            given: dict[str, Any] = chunk | {
+                name: t.to(self.split.inputs) for name, t in floats.items()
+            }
+            if alike:
+                given["rates"] = chunk["rates"].tolist()
+            steps = zip(*given.values(), strict=True)
+            self.steps = (dict(zip(given, step, strict=True)) for step in steps)
 
     def step(self) -> None:
         if self.recorded:
             self.recorded.step()
         else:
-            self.advance(*next(self.steps))
+            self.advance(next(self.steps))
 
     @torch.no_grad()
-    def advance(self, order: Tensor, rate: float | Tensor) -> None:
-        """One step on the samples `order` (runs, batch)."""
-        size = self.training["batch_size"]
+    def advance(self, now: Mapping[str, Tensor]) -> None:
+        """One step.  now: what it uses of a chunk, (runs, ...)."""
+        for rule in self.regularizers:
+            self._climb(rule, self._of_batch(now, self.chain))
+        self.update.step(self._of_batch(now, self.uphill), now["rates"])
+
+    def _climb(self, rule: ModuleType, gradients: list[Tensor]) -> None:
+        """Set the parameters at which the step takes its gradients."""
+        factors = rule.uphill(gradients, self.training, self.runs)
+        tensors = zip(self.uphill.parameters, self.chain.parameters, gradients, strict=True)
+        for each in tensors:
+            there, here, gradient = (tensor.unflatten(0, (self.runs, -1)) for tensor in each)
+            torch.addcmul(here, gradient, factors.view(-1, *[1] * (here.ndim - 1)), out=there)
+
+    def _of_batch(self, now: Mapping[str, Tensor], chain: Layer) -> list[Tensor]:
+        """Gradients of each run's loss on its minibatch, in parameter order."""
+        order, size = now["order"], self.training["batch_size"]
         pieces = order.split(size, 1)
-        gradients = self._gradients(pieces[0])
+        gradients = self._gradients(pieces[0], chain)
         if len(pieces) > 1:
             shares = [self.loss.share(piece.shape[1], order.shape[1]) for piece in pieces]
             torch._foreach_mul_(gradients, shares[0])
             for piece, weight in zip(pieces[1:], shares[1:], strict=True):
-                torch._foreach_add_(gradients, self._gradients(piece), alpha=weight)
-        self.update.step(gradients, rate)
+                torch._foreach_add_(gradients, self._gradients(piece, chain), alpha=weight)
+        return gradients
 
-    def _gradients(self, index: Tensor) -> list[Tensor]:
+    def _gradients(self, index: Tensor, chain: Layer) -> list[Tensor]:
         """Gradients of each run's loss on its samples (runs, batch), in parameter order."""
         if self.training["minibatches"] == "full":
             index = index[:1]  # all runs see the same samples: they are gathered once
@@ -154,7 +183,7 @@ class Stack:
             .expand(self.runs, *[-1] * tensor.ndim)
             for tensor in (self.split.inputs, self.split.targets)
         )
-        outputs, backward = self.chain.forward(inputs, True)
+        outputs, backward = chain.forward(inputs, True)
         return backward(self.loss.gradient(outputs, targets), False)[1]
 
     @torch.no_grad()

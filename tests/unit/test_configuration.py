@@ -158,6 +158,21 @@ BAD_GRIDS = {
         {**GRID["training"], "optimizer": "adam", "momentum": 0.9},
         ["training: unknown key 'momentum'", "weight_decay"],
     ),
+    "unknown regularizer": (
+        ("training", "regularizer"),
+        "smm",
+        ["training.regularizer", "did you mean 'sam'"],
+    ),
+    "regularizer without its strength": (
+        ("training", "regularizer"),
+        "sam",
+        ["training.sam_radius is missing"],
+    ),
+    "strength without its regularizer": (
+        ("training", "sam_radius"),
+        0.1,
+        ["training: unknown key 'sam_radius'"],
+    ),
     "unknown initialization": (
         ("network", "initialization"),
         "he-norma",
@@ -330,7 +345,7 @@ def test_a_scale_overrides_only_what_it_names() -> None:
 def test_a_key_stands_in_one_of_the_sections_that_may_vary() -> None:
     """So that a setting needs no sections."""
     keys = [key for kind in VARYING.values() for key in kind.__struct_fields__ if key != "options"]
-    folders = ("networks", "losses", "train/optimizers")
+    folders = ("networks", "losses", "train/optimizers", "train/regularizers")
     files = [(folder, key) for folder in folders for key in plan.keys_of(folder)]
     options = {option for file in files for option in options_of(*file).__struct_fields__}
     assert len(sections()) == len(keys) + len(options)
@@ -391,6 +406,25 @@ def test_a_scale_may_have_another_loss_and_another_optimizer(tmp_path: Path) -> 
     assert (of_demo["label_smoothing"], of_demo["weight_decay"]) == (0.2, 0.1)
     assert not {"momentum", "options"} & {*of_demo}
     assert "label_smoothing" not in of_paper
+
+
+def test_the_strength_of_a_regularizer_varies(tmp_path: Path) -> None:
+    """A grid without one has the settings that it had before there were any."""
+    content = changed(("training", "regularizer"), "sam")
+    content["settings"] = {"lr": [0.1], "batch_size": [20], "sam_radius": [0, 0.05]}
+    content["seeds"] = ["0-4"]
+    grid = load_grid(written(tmp_path, content), "demo")
+    trained = [train_settings(pack)["training"] for pack in grid.packs.values()]
+    assert [(each["regularizer"], each["sam_radius"]) for each in trained] == [
+        ("sam", 0.0),
+        ("sam", 0.05),
+    ]
+    assert [pack.setting for pack in grid.packs.values()] == [
+        "lr0.1-b20-samradius0",
+        "lr0.1-b20-samradius0.05",
+    ]
+    [pack, *_] = load_grid(EXPERIMENTS / "mlp-grid.yaml", "demo").packs.values()
+    assert "regularizer" not in train_settings(pack)["training"]
 
 
 def test_a_width_sweep_is_a_grid(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ class TestResume:
         ("mlp", {"momentum": 0.9, "schedule": "step", "milestones": [0.5]}),
         ("resnet", {"momentum": 0.9}),
         ("mlp", {"optimizer": "rmsprop", "alpha": 0.9, "momentum": 0.5, "lr": 0.001}),
+        ("resnet", {"regularizer": "sam", "sam_radius": 0.1}),
         ("mlp", {"lr": 3.0}),  # one of the networks diverges, at another step than the other
         ("mlp", {"stop": {"every": 7, "loss": 0.2, "mean_of": 2, "accuracy": None}, "lr": 0.1}),
     )

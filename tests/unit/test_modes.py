@@ -374,8 +374,8 @@ def test_the_step_that_a_gpu_records_is_the_step_of_the_cpu(rule):
         of_runs = isinstance(lr := training["lr"], dict)
         rates = torch.linspace(0.5, 1, 4 + chunk, dtype=torch.float64)
         rates = rates[:, None] * torch.tensor(list(lr.values()) if of_runs else [lr, lr])
-        plain.load(order, rates)
-        record.load(order, rates if of_runs else rates[:, 0])
+        plain.load({"order": order, "rates": rates})
+        record.load({"order": order, "rates": rates if of_runs else rates[:, 0]})
         for _ in order:
             plain.step()
             record.advance()
@@ -475,7 +475,7 @@ def test_gradients_of_a_stack_are_those_of_autograd(layer, normal):
     split = Split(normal(6, 1, 8, 8, seed=4), torch.arange(6) % 3, targets)
     part = Stack(models, split, training, RULES_OF_LAYERS)
     index = torch.tensor([[0, 1, 2, 5], [3, 4, 5, 0]])
-    found = part._gradients(index)
+    found = part._gradients(index, part.chain)
     for run, model in enumerate(models):
         outputs = model.train()(split.inputs[index[run]])
         loss = loss_of(training).reference(outputs, split.targets[index[run]])

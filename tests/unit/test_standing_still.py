@@ -79,8 +79,8 @@ class TestDivergence:
         given = settings("mlp", range(5), mode="batched", iterations=500)
         [expected], original = train_packs(raw, [given]), stacks.Stack.advance
 
-        def advance(self, order, rate):
-            original(self, order, rate)
+        def advance(self, now):
+            original(self, now)
             if len(self) == 3:
                 list(self.tensors.values())[-1].mul_(1 + 1e-15)
 
