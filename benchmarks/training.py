@@ -211,7 +211,10 @@ def by_architecture(base: Settings, kinds: dict[str, Kind], device: str) -> dict
     return found
 
 
-RULES: dict[str, Settings] = {"sam": {"regularizer": "sam", "sam_radius": 0.05}}
+RULES: dict[str, Settings] = {
+    "sam": {"regularizer": "sam", "sam_radius": 0.05},
+    "mixup": {"regularizer": "mixup", "mixup_alpha": 0.5},
+}
 
 
 def by_rule(base: Settings, kinds: dict[str, Kind]) -> None:

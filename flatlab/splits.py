@@ -24,11 +24,13 @@ class Split:
     """inputs: (samples, channels, height, width) or (samples, features).  labels: (samples).
 
     targets: (samples, outputs), one-hot. A regression has real targets and no labels.
+    black: the input of an image of zeros, (channels, height, width), of a training set.
     """
 
     inputs: Tensor
     labels: Tensor | None
     targets: Tensor
+    black: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -40,7 +42,8 @@ class Split:
     def to(self, device: str, dtype: torch.dtype) -> "Split":
         """The same samples on a device, with inputs and targets of a given type."""
         labels = None if self.labels is None else self.labels.to(device)
-        return Split(self.inputs.to(device, dtype), labels, self.targets.to(device, dtype))
+        black = None if self.black is None else self.black.to(device, dtype)
+        return Split(self.inputs.to(device, dtype), labels, self.targets.to(device, dtype), black)
 
     @torch.no_grad()
     def outputs(self, model: nn.Module) -> Tensor:
@@ -133,12 +136,15 @@ def _classification(
     shift, spread = _moments(train[0], settings["scaling"], float(raw.attrs["maximum"]))
     first = _first(train[1], settings.get("samples", "all"))
 
-    def split(inputs: np.ndarray, labels: np.ndarray) -> Split:
+    def scaled(inputs: np.ndarray) -> Tensor:
         x = torch.from_numpy((inputs.astype(np.float64) - shift) / spread)
         x *= settings.get("scale", 1.0)
         x = x.unsqueeze(1) if x.ndim == 3 else x  # grey images have one channel
-        y = torch.from_numpy(labels)
-        return Split(_resized(x, settings.get("pixels", "all")), y, nn.functional.one_hot(y, width))
+        return _resized(x, settings.get("pixels", "all"))
+
+    def split(inputs: np.ndarray, labels: np.ndarray) -> Split:
+        y, [black] = torch.from_numpy(labels), scaled(np.zeros_like(inputs[:1]))
+        return Split(scaled(inputs), y, nn.functional.one_hot(y, width), black)
 
     return [split(train[0][first], train[1][first]), split(*test)]
 

@@ -81,10 +81,12 @@ def _by_setting(packs: Mapping[str, Pack]) -> dict[str, dict[str, Any]]:
     for pack in packs.values():
         network, training = structs.asdict(pack.network), structs.asdict(pack.training)
         options, name = network.pop("options"), network.pop("name")
+        data = structs.asdict(pack.data)
         for key in ("mode", "precision", "iterations", "epochs"):
             del training[key]
         found[pack.setting] = {
-            **structs.asdict(pack.data),
+            **data.pop("options"),
+            **data,
             ARCHITECTURE: name,
             f"options of {name}": (pack.network.label, options),
             **network,

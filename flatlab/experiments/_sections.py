@@ -16,7 +16,7 @@ Fraction = Annotated[float, Meta(gt=0, lt=1)]
 class Data(Strict, frozen=True, kw_only=True, omit_defaults=True):
     """The data set of a grid, and how it is turned into inputs and targets."""
 
-    FOLDERS: ClassVar[dict[str, str]] = {"set": "data"}
+    FOLDERS: ClassVar[dict[str, str]] = {"set": "data", "augmentation": "train/augmentations"}
 
     set: Annotated[Key, means("a file of flatlab/data")]
     classes: Annotated[
@@ -42,7 +42,13 @@ class Data(Strict, frozen=True, kw_only=True, omit_defaults=True):
         Literal["one-hot", "given"],
         means("what the outputs are fitted to; given: the numbers of a regression"),
     ]
-    augmentation: Annotated[Literal["none"], means("random changes of the inputs")]
+    augmentation: Annotated[
+        str,
+        means(
+            "random changes of the inputs in training, files of flatlab/train/augmentations, "
+            "joined by +: none, crop-flip"
+        ),
+    ]
     pixels: Annotated[
         Literal["all"] | Count,
         means(
@@ -50,6 +56,7 @@ class Data(Strict, frozen=True, kw_only=True, omit_defaults=True):
             "smaller: mean over an area"
         ),
     ] = "all"
+    options: dict[str, Any] = field(default_factory=dict)
 
 
 class Network(Strict, frozen=True, kw_only=True):
@@ -119,7 +126,7 @@ class Training(Strict, frozen=True, kw_only=True):
     loss: Annotated[Key, means("a file of flatlab/losses: half-mse, cross-entropy, ...")]
     optimizer: Annotated[Key, means("a file of flatlab/train/optimizers: sgd, adam, rmsprop")]
     regularizer: Annotated[
-        str, means("files of flatlab/train/regularizers, joined by +: none, sam")
+        str, means("files of flatlab/train/regularizers, joined by +: none, sam, mixup")
     ] = "none"
     schedule: Annotated[
         Literal["constant", "step", "warmup-linear", "cosine"],

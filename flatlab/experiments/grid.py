@@ -265,6 +265,7 @@ def train_roots(pack: Pack) -> list[str]:
         module_of("train/optimizers", training.optimizer),
         module_of("train/initializations", network.initialization),
         *(module_of("train/regularizers", key) for key in joined(training.regularizer)),
+        *(module_of("train/augmentations", key) for key in joined(pack.data.augmentation)),
         *(module_of("train/layers", key) for key in layers),
     ]
 

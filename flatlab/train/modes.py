@@ -19,9 +19,10 @@ from flatlab.losses import loss_of
 from flatlab.networks import options_of
 from flatlab.plan.registry import imported
 from flatlab.splits import Split
-from flatlab.train.minibatches import Chunk
+from flatlab.train.changes import changed, changes_of
+from flatlab.train.minibatches import Chunk, each_step
 from flatlab.train.optimizers import tensors_of
-from flatlab.train.regularizers import regularizers_of
+from flatlab.train.regularizers import climbs_of
 from flatlab.train.stacks import Group
 
 
@@ -36,7 +37,8 @@ class Loop:
         self.models, self.split, self.training = models, split, settings["training"]
         self.optimizer = imported("train/optimizers", self.training["optimizer"])
         self.loss = loss_of(self.training)
-        self.regularizers = regularizers_of(self.training)
+        self.changes = changes_of(settings, split)
+        self.climbs = climbs_of(self.training)
         # Where a step takes its gradients. A twin leaves statistics of batch norm as they are.
         self.uphill = copy.deepcopy(models[0])
         parameters = [list(model.parameters()) for model in models]
@@ -50,28 +52,27 @@ class Loop:
 
     def load(self, chunk: Chunk) -> None:
         """Set what the next steps use."""
-        order = chunk["order"].to(self.split.device)
-        self.steps = zip(order, chunk["rates"].tolist(), strict=True)
+        self.steps = each_step(chunk, self.split.inputs, numbers=True)
         for model in self.models:
             model.train()
 
     def step(self) -> None:
         """Take one step of all runs that are not left out."""
-        order, rates = next(self.steps)
+        now = next(self.steps)
         before = self.random.get_state()
         for run in self.left:
             self.random.set_state(self.drawn[run])
-            self._step(run, order[run], rates[run])
+            self._step(run, {name: each[run] for name, each in now.items()})
             self.drawn[run] = self.random.get_state()
         self.random.set_state(before)
 
-    def _step(self, run: int, samples: Tensor, rate: float) -> None:
+    def _step(self, run: int, now: Mapping[str, Any]) -> None:
         model, update = self.models[run], self.updates[run]
-        update.param_groups[0]["lr"] = rate
-        self._differentiate(model, samples)
-        for rule in self.regularizers:
+        update.param_groups[0]["lr"] = now["rates"]
+        self._differentiate(model, now)
+        for rule in self.climbs:
             self._climb(rule, model)
-            self._differentiate(self.uphill, samples)
+            self._differentiate(self.uphill, now)
             for parameter, there in zip(model.parameters(), self.uphill.parameters(), strict=True):
                 parameter.grad = there.grad
         update.step()
@@ -90,13 +91,15 @@ class Loop:
             else:
                 torch.addcmul(here, here.grad, factors[0], out=there)
 
-    def _differentiate(self, model: nn.Module, samples: Tensor) -> None:
-        """Set the gradients of the parameters to those of the loss on some samples."""
+    def _differentiate(self, model: nn.Module, now: Mapping[str, Any]) -> None:
+        """Set the gradients of the parameters to those of the loss on the samples of a step."""
         model.zero_grad()
-        for index in samples.split(self.training["batch_size"]):
-            outputs = model(self.split.inputs[index])
-            loss = self.loss.reference(outputs, self.split.targets[index])
-            (loss * self.loss.share(len(index), len(samples))).backward()
+        drawn = {name: each[None] for name, each in now.items() if name != "rates"}
+        for index in now["order"].split(self.training["batch_size"]):
+            batch = self.split.inputs[index][None], self.split.targets[index][None]
+            [inputs], [targets] = changed(self.changes, *batch, drawn)
+            loss = self.loss.reference(model(inputs), targets)
+            (loss * self.loss.share(len(index), len(now["order"]))).backward()
 
     def leave_out(self, run: int) -> None:
         """Let a run stand still: it no longer changes, whatever steps the others take."""
@@ -141,7 +144,8 @@ class Stacks:
         together = settings["training"]["mode"] == "batched"
         parts = [models] if together else [[model] for model in models]
         rules = options_of(settings["network"]).layers()
-        self.groups = [Group(part, split, settings["training"], rules) for part in parts]
+        given = split, settings["training"], rules, changes_of(settings, split)
+        self.groups = [Group(part, *given) for part in parts]
         self.runs, self.width = len(models), len(parts[0])
 
     def load(self, chunk: Chunk) -> None:

@@ -14,6 +14,7 @@ from flatlab.jobs import Content, Unfinished
 from flatlab.losses import loss_of
 from flatlab.splits import EVALUATED, Split
 from flatlab.store import as_strings
+from flatlab.train.changes import changes_of, draws
 from flatlab.train.minibatches import chunk_steps, minibatches, steps_per_epoch
 from flatlab.train.modes import MODES, Networks
 from flatlab.train.schedules import drawn_rates, learning_rates, steps_of
@@ -58,6 +59,9 @@ class PackTraining:
         self.resume()
         seeds = list(settings["seeds"])
         self.order = minibatches(seeds, len(split), self.training, start=self.iteration)
+        self.drawn = draws(
+            changes_of(settings, split), seeds, self.training["batch_size"], start=self.iteration
+        )
         self.most = chunk_steps(len(seeds), len(split), self.training)
         self._loaded: dict[str, np.ndarray] = {"order": np.empty((0, len(seeds), 0), np.int64)}
         self._start = self.iteration
@@ -88,9 +92,11 @@ class PackTraining:
     def _next(self, count: int) -> dict[str, np.ndarray]:
         """The chunk of the next steps."""
         steps, seeds = range(self.iteration, self.iteration + count), self.settings["seeds"]
+        drawn = [*itertools.islice(self.drawn, count)]
         return {
             "order": np.stack([*itertools.islice(self.order, count)]),
             "rates": learning_rates(self.training, seeds, self.total, steps),
+            **{name: np.stack([step[name] for step in drawn]) for name in drawn[0]},
         }
 
     def _handle(self, event: int) -> Iterator[None]:

@@ -12,9 +12,10 @@ from flatlab.plan.registry import imported
 from flatlab.splits import Split
 from flatlab.train.builder import stack
 from flatlab.train.chain import Layer
-from flatlab.train.minibatches import Chunk
+from flatlab.train.changes import Changes, changed
+from flatlab.train.minibatches import Chunk, each_step
 from flatlab.train.recorded import Recorded
-from flatlab.train.regularizers import regularizers_of
+from flatlab.train.regularizers import climbs_of
 
 TRIED = 30
 """The steps in which a narrower stack must give the same bits before it takes over."""
@@ -109,13 +110,15 @@ class Stack:
         split: Split,
         training: Mapping[str, Any],
         rules: Sequence[str],
+        changes: Changes,
     ) -> None:
         self.split, self.training, self.runs = split, training, len(models)
+        self.changes = changes
         self.chain, self.tensors = stack(models, rules)
         self.loss = loss_of(training)
-        self.regularizers = regularizers_of(training)
+        self.climbs = climbs_of(training)
         # Where a step takes its gradients. A twin leaves statistics of batch norm as they are.
-        self.uphill = stack(models, rules)[0] if self.regularizers else self.chain
+        self.uphill = stack(models, rules)[0] if self.climbs else self.chain
         optimizer = imported("train/optimizers", training["optimizer"])
         self.update = optimizer.Stacked(self.chain.parameters, training, self.runs)
         on_gpu = split.device.type == "cuda"
@@ -130,14 +133,7 @@ class Stack:
         if self.recorded:
             self.recorded.load(chunk)
         else:
-            floats = {name: tensor for name, tensor in chunk.items() if tensor.is_floating_point()}
-            given: dict[str, Any] = chunk | {
-                name: t.to(self.split.inputs) for name, t in floats.items()
-            }
-            if alike:
-                given["rates"] = chunk["rates"].tolist()
-            steps = zip(*given.values(), strict=True)
-            self.steps = (dict(zip(given, step, strict=True)) for step in steps)
+            self.steps = each_step(chunk, self.split.inputs, alike)
 
     def step(self) -> None:
         if self.recorded:
@@ -148,7 +144,7 @@ class Stack:
     @torch.no_grad()
     def advance(self, now: Mapping[str, Tensor]) -> None:
         """One step.  now: what it uses of a chunk, (runs, ...)."""
-        for rule in self.regularizers:
+        for rule in self.climbs:
             self._climb(rule, self._of_batch(now, self.chain))
         self.update.step(self._of_batch(now, self.uphill), now["rates"])
 
@@ -164,15 +160,15 @@ class Stack:
         """Gradients of each run's loss on its minibatch, in parameter order."""
         order, size = now["order"], self.training["batch_size"]
         pieces = order.split(size, 1)
-        gradients = self._gradients(pieces[0], chain)
+        gradients = self._gradients(pieces[0], chain, now)
         if len(pieces) > 1:
             shares = [self.loss.share(piece.shape[1], order.shape[1]) for piece in pieces]
             torch._foreach_mul_(gradients, shares[0])
             for piece, weight in zip(pieces[1:], shares[1:], strict=True):
-                torch._foreach_add_(gradients, self._gradients(piece, chain), alpha=weight)
+                torch._foreach_add_(gradients, self._gradients(piece, chain, now), alpha=weight)
         return gradients
 
-    def _gradients(self, index: Tensor, chain: Layer) -> list[Tensor]:
+    def _gradients(self, index: Tensor, chain: Layer, now: Mapping[str, Tensor]) -> list[Tensor]:
         """Gradients of each run's loss on its samples (runs, batch), in parameter order."""
         if self.training["minibatches"] == "full":
             index = index[:1]  # all runs see the same samples: they are gathered once
@@ -183,6 +179,7 @@ class Stack:
             .expand(self.runs, *[-1] * tensor.ndim)
             for tensor in (self.split.inputs, self.split.targets)
         )
+        inputs, targets = changed(self.changes, inputs, targets, now)
         outputs, backward = chain.forward(inputs, True)
         return backward(self.loss.gradient(outputs, targets), False)[1]
 

@@ -365,7 +365,7 @@ def test_the_step_that_a_gpu_records_is_the_step_of_the_cpu(rule):
             draw(model, "framework", seed)
         return [model.double() for model in made]
 
-    plain, recorded = (Stack(models(), split, training, RULES_OF_LAYERS) for _ in range(2))
+    plain, recorded = (Stack(models(), split, training, RULES_OF_LAYERS, {}) for _ in range(2))
     record = Recorded(recorded, torch.device("cpu"))
     batch = 22 if training["minibatches"] == "full" else training["batch_size"]
     generator = torch.Generator().manual_seed(0)
@@ -473,9 +473,9 @@ def test_gradients_of_a_stack_are_those_of_autograd(layer, normal):
     training = {**TRAINING, "loss": "cross-entropy"}
     targets = nn.functional.one_hot(torch.arange(6) % 3, 3).double()
     split = Split(normal(6, 1, 8, 8, seed=4), torch.arange(6) % 3, targets)
-    part = Stack(models, split, training, RULES_OF_LAYERS)
+    part = Stack(models, split, training, RULES_OF_LAYERS, {})
     index = torch.tensor([[0, 1, 2, 5], [3, 4, 5, 0]])
-    found = part._gradients(index, part.chain)
+    found = part._gradients(index, part.chain, {})
     for run, model in enumerate(models):
         outputs = model.train()(split.inputs[index[run]])
         loss = loss_of(training).reference(outputs, split.targets[index[run]])

@@ -1,14 +1,19 @@
 """Regularizers: every mode does what their papers write, written out here."""
 
+from itertools import islice
+
 import numpy as np
 import pytest
 import torch
+from torchvision.transforms import functional
 
+from flatlab.data import DataError
 from flatlab.losses import loss_of
 from flatlab.networks import build
 from flatlab.plan import keys_of
 from flatlab.splits import prepare
-from flatlab.train import train_packs
+from flatlab.train import TrainError, train_packs
+from flatlab.train.changes import changes_of, draws
 from flatlab.train.initializations import draw
 from flatlab.train.modes import MODES
 from flatlab.train.recorded import Recorded
@@ -25,6 +30,8 @@ NETWORKS = {
     "resnet": ("resnet", {}),
     "resnet without batch norm": ("resnet", {"normalization": "none"}),
 }
+STRENGTHS = {"sam_radius": 0.1, "mixup_alpha": 0.5}
+MIXUP = {"regularizer": "mixup", "mixup_alpha": 0.5}
 SAM = {"regularizer": "sam", "sam_radius": 0.1}
 RULES = {
     "sam": SAM,
@@ -34,12 +41,35 @@ RULES = {
     },
     "sam with adam": {**SAM, "optimizer": "adam", "lr": 0.001},
     "sam with rates of their own": {**SAM, "lr": {"low": 0.002, "high": 0.04}},
+    "mixup": MIXUP,
+    "mixup, sam and adam": {
+        "regularizer": "mixup+sam",
+        **STRENGTHS,
+        "optimizer": "adam",
+        "lr": 1e-3,
+    },
+    "mixup with cross-entropy": {**MIXUP, "loss": "cross-entropy", "minibatches": "replacement"},
+    "crops and flips": {"augmented": 1.0},
+    "crops and flips of some": {"augmented": 0.4, "momentum": 0.9, "lr": 0.005},
+    "everything": {"regularizer": "mixup+sam", **STRENGTHS, "augmented": 0.7},
     "sam on all samples in pieces": {**SAM, "minibatches": "full", "batch_size": 9},
 }
 
 
+def data_of(augmented):
+    """The section `data` with crops and flips of a share of the images, or without."""
+    if augmented is None:
+        return DATA
+    options = {"augmentation_probability": augmented, "crop_padding": 2}
+    return {**DATA, "augmentation": "crop-flip", "options": options}
+
+
+def pack(network, seeds=(0, SEED), augmented=None, **given):
+    return settings(network, seeds, data=data_of(augmented), **given)
+
+
 def trained(network, seeds=(0, SEED), **given):
-    [found] = train_packs(images((8, 8)), [settings(network, seeds, **given)])
+    [found] = train_packs(images((8, 8)), [pack(network, seeds, **given)])
     return found
 
 
@@ -59,8 +89,40 @@ def ascend(parameters, radius):
     return back
 
 
+def mixed(inputs, targets, alpha, step):
+    """Mixup as published, with the run's stream of random numbers."""
+    generator, size = np.random.default_rng([SEED, 0, *b"mixup"]), len(inputs)
+    share = generator.beta(alpha, alpha, size=100)[step]
+    partner = generator.permuted(np.tile(np.arange(size), (100, 1)), axis=1)[step]
+    return (
+        (1 - share) * inputs + share * inputs[partner],
+        (1 - share) * targets + share * targets[partner],
+    )
+
+
+def cropped(batch, probability, step):
+    """The images as torchvision crops and flips them, then scaled by their moments."""
+    raw = images((8, 8))["train_inputs"].values
+    generator, size = np.random.default_rng([SEED, 0, *b"crop-flip"]), len(batch)
+    corners = generator.integers(5, size=(100, size, 2))[step].tolist()
+    flips = generator.integers(2, size=(100, size, 1))[step]
+    augmented = generator.random((100, size, 1))[step] < probability
+    found = []
+    for image, (top, left), flip, change in zip(raw[batch], corners, flips, augmented, strict=True):
+        x = torch.from_numpy(image).to(torch.uint8)[None]
+        if change:
+            x = functional.crop(functional.pad(x, [2]), top, left, 8, 8)
+            x = functional.hflip(x) if flip else x
+        found.append((x.double() - raw.mean()) / raw.std())
+    return torch.stack(found)
+
+
 def batches(training, steps):
     """The samples of each step, from numpy's generator of (seed, 1)."""
+    if training["minibatches"] == "replacement":
+        generator = np.random.default_rng([SEED, 1])
+        epochs = (generator.integers(SAMPLES, size=(5, 4)) for _ in range(steps))
+        return [part for part, _ in zip((b for e in epochs for b in e), range(steps), strict=False)]
     if training["minibatches"] == "full":
         return [np.arange(SAMPLES)] * steps
     generator, size = np.random.default_rng([SEED, 1]), training["batch_size"]
@@ -88,20 +150,25 @@ def by_hand(network, options, training, steps):
     )
     loss = loss_of(training)
 
-    def differentiate(batch):
+    def differentiate(batch, step):
         update.zero_grad()
         for piece in np.split(
             batch, range(training["batch_size"], len(batch), training["batch_size"])
         ):
-            value = loss.reference(model(split.inputs[piece]), split.targets[piece])
+            inputs, targets = split.inputs[piece], split.targets[piece]
+            if probability := training.get("augmented"):
+                inputs = cropped(piece, probability, step)
+            if alpha := training.get("mixup_alpha"):
+                inputs, targets = mixed(inputs, targets, alpha, step)
+            value = loss.reference(model(inputs), targets)
             (value * len(piece) / len(batch)).backward()
 
-    for batch in batches(training, steps):
-        differentiate(batch)
+    for step, batch in enumerate(batches(training, steps)):
+        differentiate(batch, step)
         if radius := training.get("sam_radius"):
             averages = [tensor.clone() for tensor in model.buffers()]
             back = ascend(parameters, radius)
-            differentiate(batch)
+            differentiate(batch, step)
             back()
             for tensor, value in zip(model.buffers(), averages, strict=True):
                 tensor.copy_(value)
@@ -115,6 +182,7 @@ def by_hand(network, options, training, steps):
         *((network, "sam") for network in NETWORKS),
         *(("mlp", rule) for rule in RULES if rule != "sam"),
         ("resnet", "sam with momentum, decay and cross-entropy"),
+        *((network, "everything") for network in ("lenet5", "vgg with batch norm", "resnet")),
     ],
 )
 def test_every_mode_does_what_the_papers_write(network, rule):
@@ -130,11 +198,12 @@ def test_every_mode_does_what_the_papers_write(network, rule):
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 def test_the_step_that_a_gpu_records_is_the_step_of_the_cpu(rule):
     """The recorded step reads all that changes from the device; here it is called."""
-    given = settings("resnet", (0, SEED), mode="batched", **rule)
+    given = pack("resnet", mode="batched", **rule)
     split = prepare(images((8, 8)), DATA).train
+    changes = changes_of(given, split)
     model = build(given["network"], (1, 8, 8), CLASSES).double()
     plain, recorded = (
-        Stack([model] * 2, split, given["training"], keys_of("train/layers")) for _ in "ab"
+        Stack([model] * 2, split, given["training"], keys_of("train/layers"), changes) for _ in "ab"
     )
     record = Recorded(recorded, torch.device("cpu"))
     size = (
@@ -142,6 +211,9 @@ def test_the_step_that_a_gpu_records_is_the_step_of_the_cpu(rule):
     )
     order = torch.randint(SAMPLES, (7, 2, size), generator=torch.Generator().manual_seed(0))
     chunk = {"order": order, "rates": torch.linspace(0.01, 0.02, 7)[:, None].expand(7, 2).double()}
+    numbers = [*islice(draws(changes, (0, SEED), size, 3), 7)]
+    drawn = {name: np.stack([step[name] for step in numbers]) for name in numbers[0]}
+    chunk |= {name: torch.from_numpy(array) for name, array in drawn.items()}
     plain.load(chunk)
     each = isinstance(given["training"]["lr"], dict)
     record.load({**chunk, "rates": chunk["rates"] if each else chunk["rates"][:, 0]})
@@ -153,7 +225,9 @@ def test_the_step_that_a_gpu_records_is_the_step_of_the_cpu(rule):
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("rule", [{**SAM, "sam_radius": 0.0}])
+@pytest.mark.parametrize(
+    "rule", [{**SAM, "sam_radius": 0.0}, {**MIXUP, "mixup_alpha": 0.0}, {"augmented": 0.0}]
+)
 def test_a_regularizer_of_strength_zero_changes_no_bit(rule, mode):
     plain, off = (trained("resnet", mode=mode, iterations=20, **r) for r in ({}, rule))
     same(off, plain)
@@ -172,3 +246,46 @@ def test_a_run_that_diverges_uphill_leaves_its_companions_alone(mode):
         other = trained("mlp", (seeds[alone],), mode=mode, **rule)
         for name, array in other.weights[0].items():
             assert array[0].tobytes() == found.weights[0][name][alone].tobytes(), name
+
+
+@pytest.mark.parametrize("start", [0, 1, 99, 100, 250])
+def test_random_numbers_depend_on_seed_and_step_alone(start):
+    """They can be entered anywhere, in whichever pack the run is."""
+    changes = changes_of(pack("mlp", **RULES["everything"]), prepare(images((8, 8)), DATA).train)
+    whole = [*islice(draws(changes, (2, 7), 4, 0), 300)]
+    rest = [*islice(draws(changes, (7,), 4, start), 300 - start)]
+    for one, other in zip(whole[start:], rest, strict=True):
+        for name, numbers in one.items():
+            assert np.array_equal(numbers[1], other[name][0])
+    shares = np.array([step["mixup.share"] for step in whole])
+    assert len(np.unique(shares)) == shares.size
+    assert 0.3 < shares.mean() < 0.7
+    places = np.stack([step["crop-flip.place"] for step in whole]).reshape(-1, 3)
+    changed = (places != [2, 2, 0]).any(1)
+    assert abs(changed.mean() - 0.7 * (1 - 1 / 50)) < 0.03
+    assert {*places[:, 0], *places[:, 1]} == {0, 1, 2, 3, 4}
+    assert abs(places[:, 2].mean() - 0.7 / 2) < 0.03
+
+
+def test_what_changes_minibatches_needs_minibatches():
+    with pytest.raises(TrainError, match=r"training\.minibatches: full .* without mixup"):
+        trained("mlp", **MIXUP, minibatches="full")
+
+
+def test_what_is_cropped_is_an_image_with_one_black():
+    given = pack("mlp", augmented=1.0)
+    given["data"] = {**given["data"], "scaling": "components"}
+    with pytest.raises(DataError, match=r"data\.scaling must not be components"):
+        train_packs(images((8, 8)), [given])
+    given["data"]["scaling"] = "unit"
+    with pytest.raises(DataError, match="these data are not images"):
+        train_packs(images((64,)), [given])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_curves_are_those_of_the_samples_themselves(mode):
+    """At the start nothing has been trained: what changes minibatches leaves no trace."""
+    plain = trained("mlp", mode=mode, iterations=1)
+    other = trained("mlp", mode=mode, iterations=1, **RULES["everything"])
+    start = {"iteration": 0}
+    assert plain.curves.isel(start).equals(other.curves.isel(start))

@@ -47,7 +47,9 @@ def packs():
     options = replace(some.network.options, normalization="batch")
     normalized = replace(some, network=replace(some.network, options=options))
     uphill = replace(some, training=replace(some.training, regularizer="sam"))
-    return {**found, "loop": plain, "normalized": normalized, "sam": uphill}
+    cropped = replace(some, data=replace(some.data, augmentation="crop-flip"))
+    more = {"regularizers/sam": uphill, "augmentations/crop-flip": cropped}
+    return {**found, "loop": plain, "normalized": normalized, **more}
 
 
 @pytest.fixture
@@ -133,9 +135,9 @@ def test_an_optimizer_belongs_to_the_packs_that_name_it(name, packs, changed):
     assert changed(f"train/optimizers/{name}.py") == expected
 
 
-@pytest.mark.parametrize("name", ["sam"])
-def test_a_regularizer_belongs_to_the_packs_that_name_it(name, changed):
-    assert changed(f"train/regularizers/{name}.py") == {name}
+@pytest.mark.parametrize("name", ["regularizers/sam", "augmentations/crop-flip"])
+def test_what_changes_a_step_belongs_to_the_packs_that_name_it(name, changed):
+    assert changed(f"train/{name.replace('-', '_')}.py") == {name}
 
 
 @pytest.mark.parametrize("name", ["half-mse", "cross-entropy", "logistic", "sum-of-squares"])
@@ -170,8 +172,8 @@ def test_what_trains_nothing_belongs_to_none(path, changed):
 
 
 FOLDERS = (
-    *("train/layers", "train/optimizers", "train/regularizers", "train/initializations"),
-    *("networks", "train"),
+    *("train/layers", "train/optimizers", "train/regularizers", "train/augmentations"),
+    *("train/initializations", "networks", "train"),
 )
 
 
@@ -221,7 +223,7 @@ def test_measuring_a_pack_has_its_architecture_and_nothing_of_the_training(packs
 
 def test_an_added_rule_is_known_and_a_rule_that_is_not_there_is_refused(edit, tmp_path, packs):
     """To add an optimizer, an initialization or a layer is to add a file."""
-    for folder in ("optimizers", "regularizers", "initializations", "layers"):
+    for folder in ("optimizers", "regularizers", "augmentations", "initializations", "layers"):
         (tmp_path / f"flatlab/train/{folder}/new_one.py").write_text("")
         assert "new-one" in keys_of(f"train/{folder}")
     pack = packs["demo/mlp-grid/lr0.1-b20"]

@@ -1,7 +1,7 @@
 """Regularizers: one file each, whose stem stands in `training.regularizer`; + joins several.
 
 Each file has a class `Options`, keys of `training`; `STRENGTH`, the name of the option that
-switches the regularizer off where it is 0; and
+switches the regularizer off where it is 0; and a class `Change` (see `flatlab.train.changes`), or
 
     uphill(gradients, training, runs)    where a step takes its gradients
 
@@ -17,8 +17,13 @@ from typing import Any
 from flatlab.plan.registry import imported, joined
 
 
-def regularizers_of(training: Mapping[str, Any]) -> list[ModuleType]:
-    """The regularizers of a training that are not switched off."""
+def regularizers_of(training: Mapping[str, Any]) -> dict[str, ModuleType]:
+    """The regularizers of a training by key, but those that are switched off."""
     keys = joined(training.get("regularizer", "none"))
-    rules = [imported("train/regularizers", key) for key in keys]
-    return [rule for rule in rules if training[rule.STRENGTH]]
+    files = {key: imported("train/regularizers", key) for key in keys}
+    return {key: file for key, file in files.items() if training[file.STRENGTH]}
+
+
+def climbs_of(training: Mapping[str, Any]) -> list[ModuleType]:
+    """Those of them that say where a step takes its gradients."""
+    return [file for file in regularizers_of(training).values() if hasattr(file, "uphill")]
