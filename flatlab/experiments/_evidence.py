@@ -7,7 +7,7 @@ stand-in: other data or another architecture. The worst difference decides.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, structs
 
 from flatlab.experiments._packs import ARCHITECTURE, Pack
 from flatlab.experiments._sections import Samples
@@ -128,7 +128,8 @@ def _any(values: list[Any]) -> str:
 
 def _words(value: Any) -> str:
     if isinstance(value, Struct):
-        value = {key: each for key, each in structs.asdict(value).items() if each is not None}
+        fields = structs.asdict(value).items()
+        value = {key: each for key, each in fields if each not in (None, UNSET)}
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {_words(each)}" for key, each in value.items())
     if isinstance(value, list | tuple):

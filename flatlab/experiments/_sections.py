@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from msgspec import Meta, field
+from msgspec import UNSET, Meta, UnsetType, field
 
 from flatlab.plan.options import Architecture
 from flatlab.plan.schema import Key, Strict, means
@@ -99,12 +99,26 @@ class LogUniform(Strict, frozen=True):
 
 
 class Stop(Strict, frozen=True):
-    """When training stops early: at a `loss` or an `accuracy` on the training set."""
+    """When training stops early: at a `loss` or an `accuracy` on the training set.
 
-    every: Annotated[int, means("steps between evaluations", ge=1)]
+    `epoch_loss` is compared at the end of each epoch, and evaluates nothing.
+    """
+
+    every: Annotated[Count | None, means("steps between evaluations; not with epoch_loss")] = None
     loss: Annotated[float | None, means("stop below this loss")] = None
     mean_of: Annotated[int, means("number of evaluations whose mean is compared with it", ge=1)] = 1
     accuracy: Annotated[float | None, means("stop at this accuracy (%)")] = None
+    epoch_loss: Annotated[
+        float | UnsetType, means("stop below this mean of the losses of an epoch's minibatches")
+    ] = UNSET
+
+    def contradiction(self) -> tuple[str, str] | None:
+        at_ends = self.epoch_loss is not UNSET
+        if (self.loss is not None) + (self.accuracy is not None) + at_ends != 1:
+            return "", "give one of loss or accuracy, or epoch_loss"
+        if (self.every is None) != at_ends:
+            return "every", "loss and accuracy need it, epoch_loss is compared after each epoch"
+        return None
 
 
 class Training(Strict, frozen=True, kw_only=True):
@@ -178,8 +192,8 @@ class Training(Strict, frozen=True, kw_only=True):
             return "milestones", "must be in order"
         if isinstance(self.lr, LogUniform) and self.lr.low > self.lr.high:
             return "lr", "low must not be above high"
-        if self.stop and (self.stop.loss is None) == (self.stop.accuracy is None):
-            return "stop", "give either loss or accuracy"
+        if self.stop and (wrong := self.stop.contradiction()):
+            return ".".join(filter(None, ("stop", wrong[0]))), wrong[1]
         return None
 
 

@@ -41,6 +41,8 @@ class Loop:
         self.climbs = climbs_of(self.training)
         # Where a step takes its gradients. A twin leaves statistics of batch norm as they are.
         self.uphill = copy.deepcopy(models[0])
+        self.watched = "epoch_loss" in (self.training.get("stop") or {})
+        self.losses = torch.zeros(len(models), dtype=torch.float64, device=split.device)
         parameters = [list(model.parameters()) for model in models]
         self.updates = [self.optimizer.reference(each, self.training) for each in parameters]
         self.left = list(range(len(models)))
@@ -69,7 +71,9 @@ class Loop:
     def _step(self, run: int, now: Mapping[str, Any]) -> None:
         model, update = self.models[run], self.updates[run]
         update.param_groups[0]["lr"] = now["rates"]
-        self._differentiate(model, now)
+        loss = self._differentiate(model, now)
+        if self.watched:
+            self.losses[run] += loss
         for rule in self.climbs:
             self._climb(rule, model)
             self._differentiate(self.uphill, now)
@@ -91,15 +95,18 @@ class Loop:
             else:
                 torch.addcmul(here, here.grad, factors[0], out=there)
 
-    def _differentiate(self, model: nn.Module, now: Mapping[str, Any]) -> None:
-        """Set the gradients of the parameters to those of the loss on the samples of a step."""
+    def _differentiate(self, model: nn.Module, now: Mapping[str, Any]) -> Tensor:
+        """Set the gradients to those of the loss on the samples of a step; returns that loss."""
         model.zero_grad()
+        losses = []
         drawn = {name: each[None] for name, each in now.items() if name != "rates"}
         for index in now["order"].split(self.training["batch_size"]):
             batch = self.split.inputs[index][None], self.split.targets[index][None]
             [inputs], [targets] = changed(self.changes, *batch, drawn)
             loss = self.loss.reference(model(inputs), targets)
-            (loss * self.loss.share(len(index), len(now["order"]))).backward()
+            losses.append(loss * self.loss.share(len(index), len(now["order"])))
+            losses[-1].backward()
+        return torch.stack(losses).detach().sum()
 
     def leave_out(self, run: int) -> None:
         """Let a run stand still: it no longer changes, whatever steps the others take."""
@@ -116,12 +123,14 @@ class Loop:
 
     def _tensors(self, run: int) -> dict[str, Tensor]:
         tensors = tensors_of(self.models[run], self.updates[run], self.optimizer)
-        return {**tensors, "drawn": self.drawn[run]}
+        watched = {"losses": self.losses[run]} if self.watched else {}
+        return {**tensors, **watched, "drawn": self.drawn[run]}
 
     def read(self, run: int) -> dict[str, Tensor]:
         """A copy of the whole state of one run: `model.<name>`, `update.<...>` of the optimizer.
 
-        In mode `loop` also `drawn`, the state of the random generator.
+        In mode `loop` also `drawn`, the state of the random generator. `losses`, if they are asked
+        for: the sum of those of the minibatches since the epoch began.
         """
         return {name: tensor.detach().clone() for name, tensor in self._tensors(run).items()}
 
@@ -130,6 +139,12 @@ class Loop:
         """Set one run to a state that `read` returned."""
         for name, tensor in self._tensors(run).items():
             tensor.copy_(state[name])
+
+    def epoch(self) -> Tensor:
+        """The sum of the losses of each run's minibatches, (runs), of an epoch that ends here."""
+        losses = self.losses.cpu().clone()
+        self.losses.zero_()
+        return losses
 
     def finite(self) -> list[bool]:
         """Whether all numbers of each run's model are finite."""
@@ -170,6 +185,9 @@ class Stacks:
 
     def write(self, run: int, state: Mapping[str, Tensor]) -> None:
         self.groups[run // self.width].whole().write(run % self.width, state)
+
+    def epoch(self) -> Tensor:
+        return torch.cat([group.whole().epoch() for group in self.groups])
 
     def finite(self) -> list[bool]:
         return [good for group in self.groups for good in group.whole().finite()]

@@ -45,8 +45,8 @@ class PackTraining:
         self.training: Mapping[str, Any] = settings["training"]
         self.loss = loss_of(self.training)
         epochs = self.training["epochs"]
-        per_epoch = steps_per_epoch(len(split), self.training)
-        self.total: int = epochs * per_epoch if epochs else self.training["iterations"]
+        self.per_epoch = steps_per_epoch(len(split), self.training)
+        self.total: int = epochs * self.per_epoch if epochs else self.training["iterations"]
         self.networks: Networks = MODES[self.training["mode"]](models, split, settings)
         self.checkpoints = steps_of(settings["checkpoints"], self.total)
         curves = steps_of(settings["curves"], self.total)
@@ -72,10 +72,15 @@ class PackTraining:
         """The runs that still take steps."""
         return [run for run in range(len(self.settings["runs"])) if run not in self.standing]
 
+    @property
+    def _every(self) -> int:
+        """The steps between tests of the rule to stop."""
+        return self.training["stop"]["every"] or self.per_epoch
+
     def run(self) -> Iterator[None]:
         """Train to the end. Yields about once a step; there it can be saved or abandoned."""
         stop = self.training["stop"]
-        tests = range(stop["every"], self.total, stop["every"]) if stop else ()
+        tests = range(self._every, self.total, self._every) if stop else ()
         for event in sorted({0, self.total, *self.shown, *tests}):
             if event <= self.handled:
                 continue
@@ -101,14 +106,17 @@ class PackTraining:
 
     def _handle(self, event: int) -> Iterator[None]:
         stop = self.training["stop"]
-        tested = bool(stop and self.active and event and event % stop["every"] == 0)
-        if event in self.shown or tested:
+        tested = bool(stop and self.active and event and event % self._every == 0)
+        of_epoch = tested and "epoch_loss" in stop
+        if event in self.shown or (tested and not of_epoch):
             values = yield from self._evaluate()
         # From here until `handled` is set nothing may be saved: an event is handled as a whole.
         if event in self.shown:
             self.curves.append(values)
         if event in self.checkpoints:
             self.keeper.save(f"checkpoint-{event}", self.weights(), {})
+        if of_epoch:
+            values = (self.networks.epoch() / self.per_epoch).numpy()[None]
         if tested:
             self.tested.append(values)
             for run in self.active:
@@ -117,6 +125,8 @@ class PackTraining:
         self.handled = event
 
     def _reached(self, stop: Mapping[str, Any], run: int) -> bool:
+        if "epoch_loss" in stop:
+            return bool(self.tested[-1][0, run] < stop["epoch_loss"])
         if stop["accuracy"] is not None:
             return bool(self.tested[-1][1, run] >= stop["accuracy"])
         last = [tested[0, run] for tested in self.tested[-stop["mean_of"] :]]

@@ -117,6 +117,10 @@ class Stack:
         self.chain, self.tensors = stack(models, rules)
         self.loss = loss_of(training)
         self.climbs = climbs_of(training)
+        watched = "epoch_loss" in (training.get("stop") or {})
+        # The sum of the losses of each run's minibatches since the epoch began.
+        self.losses = torch.zeros(self.runs, dtype=torch.float64, device=split.device)
+        self.state = {"losses": self.losses} if watched else {}
         # Where a step takes its gradients. A twin leaves statistics of batch norm as they are.
         self.uphill = stack(models, rules)[0] if self.climbs else self.chain
         optimizer = imported("train/optimizers", training["optimizer"])
@@ -181,6 +185,9 @@ class Stack:
         )
         inputs, targets = changed(self.changes, inputs, targets, now)
         outputs, backward = chain.forward(inputs, True)
+        if self.state and chain is self.chain:
+            losses = self.loss.of_batch(self.loss.values(outputs, targets)).double()
+            self.losses.add_(losses, alpha=self.loss.share(index.shape[1], now["order"].shape[1]))
         return backward(self.loss.gradient(outputs, targets), False)[1]
 
     @torch.no_grad()
@@ -198,11 +205,18 @@ class Stack:
     def views(self) -> dict[str, Tensor]:
         """The whole state of the runs, (runs, ...) each; the stack computes with these tensors."""
         self._wait()
-        views = {f"model.{name}": tensor for name, tensor in self.tensors.items()}
+        views = {f"model.{name}": tensor for name, tensor in self.tensors.items()} | self.state
         for number, tensor in enumerate(self.update.state):
             flat = tensor.ndim == 4 or len(tensor) != self.runs  # a layer of images
             views[f"update.{number}"] = tensor.unflatten(0, (self.runs, -1)) if flat else tensor
         return views
+
+    def epoch(self) -> Tensor:
+        """The sum of the losses of each run's minibatches, (runs), of an epoch that ends here."""
+        self._wait()
+        losses = self.losses.cpu().clone()
+        self.losses.zero_()
+        return losses
 
     def finite(self) -> list[bool]:
         self._wait()

@@ -222,6 +222,11 @@ BAD_GRIDS = {
     "steps without milestones": (("training", "schedule"), "step", ["milestones", "[0.5, 0.75]"]),
     "milestones out of order": (("training", "milestones"), [0.8, 0.5], ["in order"]),
     "milestone behind the end": (("training", "milestones"), [1.5], ["milestones", "< 1"]),
+    "stop at the loss of an epoch at other times": (
+        ("training", "stop"),
+        {"every": 5, "epoch_loss": 0.1},
+        ["training.stop.every", "after each epoch"],
+    ),
     "stop at nothing": (("training", "stop"), {"every": 5}, ["training.stop", "loss or accuracy"]),
     "stop that never looks": (("training", "stop"), {"loss": 0.1, "every": 0}, ["stop", ">= 1"]),
     "stop with a misspelt key": (

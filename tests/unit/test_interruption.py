@@ -26,6 +26,9 @@ from tests.packs import GIVEN, RANDOM, images, interrupt_after, same, settings
 ROOT = Path(__file__).resolve().parents[2]
 
 
+STOP = {"every": None, "loss": None, "mean_of": 1, "accuracy": None}
+
+
 class TestResume:
     KINDS = (
         ("mlp", {}),
@@ -33,6 +36,7 @@ class TestResume:
         ("resnet", {"momentum": 0.9}),
         ("mlp", {"optimizer": "rmsprop", "alpha": 0.9, "momentum": 0.5, "lr": 0.001}),
         ("resnet", RANDOM),
+        ("mlp", {"stop": {**STOP, "epoch_loss": 0.15}, "lr": 0.1}),
         ("mlp", {"lr": 3.0}),  # one of the networks diverges, at another step than the other
         ("mlp", {"stop": {"every": 7, "loss": 0.2, "mean_of": 2, "accuracy": None}, "lr": 0.1}),
     )
