@@ -24,13 +24,14 @@ class Split:
     """inputs: (samples, channels, height, width) or (samples, features).  labels: (samples).
 
     targets: (samples, outputs), one-hot. A regression has real targets and no labels.
-    black: the input of an image of zeros, (channels, height, width), of a training set.
+    black, white: the inputs that an image of zeros, and one of the largest value, becomes.
     """
 
     inputs: Tensor
     labels: Tensor | None
     targets: Tensor
     black: Tensor | None = None
+    white: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -42,8 +43,8 @@ class Split:
     def to(self, device: str, dtype: torch.dtype) -> "Split":
         """The same samples on a device, with inputs and targets of a given type."""
         labels = None if self.labels is None else self.labels.to(device)
-        black = None if self.black is None else self.black.to(device, dtype)
-        return Split(self.inputs.to(device, dtype), labels, self.targets.to(device, dtype), black)
+        ends = (None if end is None else end.to(device, dtype) for end in (self.black, self.white))
+        return Split(self.inputs.to(device, dtype), labels, self.targets.to(device, dtype), *ends)
 
     @torch.no_grad()
     def outputs(self, model: nn.Module) -> Tensor:
@@ -143,8 +144,10 @@ def _classification(
         return _resized(x, settings.get("pixels", "all"))
 
     def split(inputs: np.ndarray, labels: np.ndarray) -> Split:
-        y, [black] = torch.from_numpy(labels), scaled(np.zeros_like(inputs[:1]))
-        return Split(scaled(inputs), y, nn.functional.one_hot(y, width), black)
+        y = torch.from_numpy(labels)
+        values = (0, raw.attrs["maximum"])
+        ends = (scaled(np.full((1, *inputs.shape[1:]), value))[0] for value in values)
+        return Split(scaled(inputs), y, nn.functional.one_hot(y, width), *ends)
 
     return [split(train[0][first], train[1][first]), split(*test)]
 

@@ -46,7 +46,7 @@ class Data(Strict, frozen=True, kw_only=True, omit_defaults=True):
         str,
         means(
             "random changes of the inputs in training, files of flatlab/train/augmentations, "
-            "joined by +: none, crop-flip"
+            "joined by +: none, crop-flip, rand-augment"
         ),
     ]
     pixels: Annotated[

@@ -5,7 +5,7 @@ from itertools import islice
 import numpy as np
 import pytest
 import torch
-from torchvision.transforms import functional
+from torchvision.transforms import RandAugment, functional
 
 from flatlab.data import DataError
 from flatlab.losses import loss_of
@@ -289,3 +289,60 @@ def test_curves_are_those_of_the_samples_themselves(mode):
     other = trained("mlp", mode=mode, iterations=1, **RULES["everything"])
     start = {"iteration": 0}
     assert plain.curves.isel(start).equals(other.curves.isel(start))
+
+
+AUGMENTED = {
+    **DATA,
+    "augmentation": "rand-augment+crop-flip",
+    "options": {
+        **{"randaugment_operations": 2, "randaugment_magnitude": 14},
+        **{"augmentation_probability": 1.0, "crop_padding": 2},
+    },
+}
+
+
+@pytest.mark.parametrize("scaling", ["unit", "standardized"])
+def test_randaugment_is_that_of_torchvision(scaling):
+    """On the images of 8 bits, image by image, with the seed of the step."""
+    raw = images((3, 8, 8))
+    data = {**AUGMENTED, "scaling": scaling}
+    split = prepare(raw, data).train
+    changes = changes_of(settings("mlp", data=data), split)
+    numbers = next(draws(changes, (SEED,), 5, 7))
+    seed = np.random.default_rng([SEED, 0, *b"rand-augment"]).integers(2**62, size=100)[7]
+    assert numbers["rand-augment.seed"] == [seed]
+    before = torch.get_rng_state()
+    found, _ = changes["rand-augment"].apply(
+        split.inputs[None, :5], split.targets[None, :5], torch.tensor([seed])
+    )
+    assert torch.equal(torch.get_rng_state(), before)
+    pixels = raw["train_inputs"].values
+    expected = []
+    torch.manual_seed(seed)
+    for image in pixels[:5]:
+        expected.append(RandAugment(2, 14)(torch.from_numpy(image).to(torch.uint8)).double())
+    moments = (0, 255) if scaling == "unit" else (pixels.mean(), pixels.std())
+    scaled = (torch.stack(expected) - moments[0]) / moments[1]
+    assert torch.allclose(found[0], scaled, rtol=0, atol=1e-13)
+    assert not torch.allclose(found[0], split.inputs[:5], rtol=0, atol=0.1)
+
+
+def test_every_mode_augments_at_random_as_the_loop_does():
+    rule = {"data": AUGMENTED, "regularizer": "mixup+sam", **STRENGTHS, "iterations": STEPS}
+    raw = images((3, 8, 8))
+    [loop], *others = (
+        train_packs(raw, [settings("lenet5", mode=mode, **rule)])
+        for mode in ("loop", "batched", "graphs")
+    )
+    for [other] in others:
+        for name, array in loop.weights[0].items():
+            assert other.weights[0][name] == pytest.approx(array, rel=0, abs=EXACT), name
+
+
+@pytest.mark.parametrize(
+    ("shape", "data", "sentence"),
+    [((64,), {}, "are not images"), ((8, 8), {"pixels": 4}, "no images of 8 bits; data.pixels")],
+)
+def test_randaugment_needs_images_of_eight_bits(shape, data, sentence):
+    with pytest.raises(DataError, match=sentence):
+        train_packs(images(shape), [settings("mlp", data={**AUGMENTED, **data})])
