@@ -217,6 +217,29 @@ def by_architecture(base: Settings, kinds: dict[str, Kind], device: str) -> dict
     return found
 
 
+RULES: dict[str, Settings] = {
+    "sam": {"regularizer": "sam", "sam_radius": 0.05},
+    "mixup": {"regularizer": "mixup", "mixup_alpha": 0.5},
+}
+
+
+def by_rule(base: Settings, kinds: dict[str, Kind]) -> None:
+    """Time per step and network of what changes a step, against the plain step."""
+    training = {"lr": 0.01, "batch_size": BATCH, "iterations": 10**9, "precision": "float32"}
+    for name, kind in kinds.items():
+        split = random_split(kind, "cpu")
+        for mode in ("batched", "loop"):
+            given = base, NETWORKS[name], range(kind.runs), {}
+            packs = [changed(*given, **training, **rule) for rule in ({}, *RULES.values())]
+            for pack in packs:
+                pack["training"]["mode"] = mode
+            steps = [functools.partial(Engine([pack], split).steps, kind.ours) for pack in packs]
+            plain, *others = (each / kind.ours / kind.runs for each in paired(*steps))
+            for rule, seconds in zip(RULES, others, strict=True):
+                what = f"{name}, {mode}, {rule}: {seconds / plain:.2f} plain steps"
+                report(what, seconds, plain, "the plain step", "/step")
+
+
 def check(settings: Settings, split: Split) -> str:
     """Check that engine and baselines take the same step if one minibatch contains all data.
 
@@ -340,6 +363,7 @@ def training() -> None:
     grid = plan.Plan({"scale": "demo"}, Path("experiments")).experiment("mlp-grid")
     demo = [stage.settings for stage in map(grid.training, grid.packs) if stage]
     by_architecture(demo[0], ON_CPU, "cpu")
+    by_rule(demo[0], ON_CPU)
     on_two_cores(demo[0], demo)
     if torch.cuda.is_available():
         on_a_gpu(demo[0])

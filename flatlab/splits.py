@@ -25,11 +25,14 @@ class Split:
     """inputs: (samples, channels, height, width) or (samples, features).  labels: (samples).
 
     targets: (samples, outputs), one-hot. A regression has real targets and no labels.
+    black, white: the inputs that an image of zeros, and one of the largest value, becomes.
     """
 
     inputs: Tensor
     labels: Tensor | None
     targets: Tensor
+    black: Tensor | None = None
+    white: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -41,7 +44,8 @@ class Split:
     def to(self, device: str, dtype: torch.dtype) -> "Split":
         """The same samples on a device, with inputs and targets of a given type."""
         labels = None if self.labels is None else self.labels.to(device)
-        return Split(self.inputs.to(device, dtype), labels, self.targets.to(device, dtype))
+        ends = (None if end is None else end.to(device, dtype) for end in (self.black, self.white))
+        return Split(self.inputs.to(device, dtype), labels, self.targets.to(device, dtype), *ends)
 
     @torch.no_grad()
     def outputs(self, model: nn.Module) -> Tensor:
@@ -142,12 +146,17 @@ def _classification(
     shift, spread = _moments(train[0], settings["scaling"], float(raw.attrs["maximum"]))
     first = _first(train[1], settings.get("samples", "all"))
 
-    def split(inputs: np.ndarray, labels: np.ndarray) -> Split:
+    def scaled(inputs: np.ndarray) -> Tensor:
         x = torch.from_numpy((inputs.astype(np.float64) - shift) / spread)
         x *= settings.get("scale", 1.0)
         x = x.unsqueeze(1) if x.ndim == 3 else x  # grey images have one channel
+        return _resized(x, settings.get("pixels", "all"))
+
+    def split(inputs: np.ndarray, labels: np.ndarray) -> Split:
         y = torch.from_numpy(labels)
-        return Split(_resized(x, settings.get("pixels", "all")), y, nn.functional.one_hot(y, width))
+        values = (0, raw.attrs["maximum"])
+        ends = (scaled(np.full((1, *inputs.shape[1:]), value))[0] for value in values)
+        return Split(scaled(inputs), y, nn.functional.one_hot(y, width), *ends)
 
     return [split(train[0][first], train[1][first]), *(split(*test) for test in tests)]
 

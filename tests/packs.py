@@ -32,6 +32,17 @@ TRAINING = {
     "precision": "float64",
     "mode": "loop",
 }
+RANDOM = {
+    "data": {
+        **DATA,
+        "augmentation": "crop-flip",
+        "options": {"augmentation_probability": 0.7, "crop_padding": 2},
+    },
+    "regularizer": "mixup+sam",
+    "mixup_alpha": 0.5,
+    "sam_radius": 0.1,
+}
+"""Everything that changes a step, with streams of random numbers of its own."""
 
 
 SMALL = {

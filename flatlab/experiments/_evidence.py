@@ -6,7 +6,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, structs
 
 from flatlab.experiments._packs import ARCHITECTURE, Pack
 from flatlab.experiments._sections import Corrupted, Samples
@@ -92,10 +92,12 @@ def _by_setting(packs: Mapping[str, Pack]) -> dict[str, dict[str, Any]]:
     for pack in packs.values():
         network, training = structs.asdict(pack.network), structs.asdict(pack.training)
         options, name = network.pop("options"), network.pop("name")
+        data = structs.asdict(pack.data)
         for key in ("mode", "precision", "iterations", "epochs"):
             del training[key]
         found[pack.setting] = {
-            **structs.asdict(pack.data),
+            **data.pop("options"),
+            **data,
             ARCHITECTURE: name,
             f"options of {name}": (pack.network.label, options),
             **network,
@@ -137,7 +139,8 @@ def _any(values: list[Any]) -> str:
 
 def _words(value: Any) -> str:
     if isinstance(value, Struct):
-        value = {key: each for key, each in structs.asdict(value).items() if each is not None}
+        fields = structs.asdict(value).items()
+        value = {key: each for key, each in fields if each not in (None, UNSET)}
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {_words(each)}" for key, each in value.items())
     if isinstance(value, list | tuple):

@@ -154,17 +154,24 @@ def _sections_of(
         }
         return section([*source.parts(name), (where, changes)], VARYING[name])
 
-    (data, _), (network, chosen), (training, options) = of("data"), of("network"), of("training")
+    (data, changes), (network, chosen), (training, options) = map(
+        of, ("data", "network", "training")
+    )
     mode = training.mode
     return (
-        data,
+        structs.replace(data, options=_joined(changes)),
         structs.replace(network, options=chosen["networks", network.name]),
         structs.replace(
             training,
             mode=literal("networks", network.name, "MODE") if mode == "default" else mode,
-            options={key: value for each in options.values() for key, value in plain(each).items()},
+            options=_joined(options),
         ),
     )
+
+
+def _joined(options: Mapping[Any, Strict]) -> dict[str, Any]:
+    """The options of several files as one section has them."""
+    return {key: value for each in options.values() for key, value in plain(each).items()}
 
 
 def _settings(source: Source) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -3,7 +3,7 @@
 import ast
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from msgspec import Meta, field
+from msgspec import UNSET, Meta, UnsetType, field
 
 from flatlab.plan.options import Architecture
 from flatlab.plan.registry import PACKAGE, assignments, joined
@@ -25,7 +25,7 @@ Fraction = Annotated[float, Meta(gt=0, lt=1)]
 class Data(Strict, frozen=True, kw_only=True, omit_defaults=True):
     """The data set of a grid, and how it is turned into inputs and targets."""
 
-    FOLDERS: ClassVar[dict[str, str]] = {"set": "data"}
+    FOLDERS: ClassVar[dict[str, str]] = {"set": "data", "augmentation": "train/augmentations"}
 
     set: Annotated[Key, means("a file of flatlab/data")]
     classes: Annotated[
@@ -52,7 +52,13 @@ class Data(Strict, frozen=True, kw_only=True, omit_defaults=True):
         Literal["one-hot", "given"],
         means("what the outputs are fitted to; given: the numbers of a regression"),
     ]
-    augmentation: Annotated[Literal["none"], means("random changes of the inputs")]
+    augmentation: Annotated[
+        str,
+        means(
+            "random changes of the inputs in training, files of flatlab/train/augmentations, "
+            "joined by +: none, crop-flip, rand-augment"
+        ),
+    ]
     pixels: Annotated[
         Literal["all"] | Count,
         means(
@@ -60,6 +66,7 @@ class Data(Strict, frozen=True, kw_only=True, omit_defaults=True):
             "smaller: mean over an area"
         ),
     ] = "all"
+    options: dict[str, Any] = field(default_factory=dict)
 
 
 class Network(Strict, frozen=True, kw_only=True):
@@ -102,18 +109,36 @@ class LogUniform(Strict, frozen=True):
 
 
 class Stop(Strict, frozen=True):
-    """When training stops early: at a `loss` or an `accuracy` on the training set."""
+    """When training stops early: at a `loss` or an `accuracy` on the training set.
 
-    every: Annotated[int, means("steps between evaluations", ge=1)]
+    `epoch_loss` is compared at the end of each epoch, and evaluates nothing.
+    """
+
+    every: Annotated[Count | None, means("steps between evaluations; not with epoch_loss")] = None
     loss: Annotated[float | None, means("stop below this loss")] = None
     mean_of: Annotated[int, means("number of evaluations whose mean is compared with it", ge=1)] = 1
     accuracy: Annotated[float | None, means("stop at this accuracy (%)")] = None
+    epoch_loss: Annotated[
+        float | UnsetType, means("stop below this mean of the losses of an epoch's minibatches")
+    ] = UNSET
+
+    def contradiction(self) -> tuple[str, str] | None:
+        at_ends = self.epoch_loss is not UNSET
+        if (self.loss is not None) + (self.accuracy is not None) + at_ends != 1:
+            return "", "give one of loss or accuracy, or epoch_loss"
+        if (self.every is None) != at_ends:
+            return "every", "loss and accuracy need it, epoch_loss is compared after each epoch"
+        return None
 
 
 class Training(Strict, frozen=True, kw_only=True):
-    """How each network of a grid is trained; options are those of the loss and the optimizer."""
+    """How each network is trained; options are those of loss, optimizer and regularizers."""
 
-    FOLDERS: ClassVar[dict[str, str]] = {"loss": "losses", "optimizer": "train/optimizers"}
+    FOLDERS: ClassVar[dict[str, str]] = {
+        "loss": "losses",
+        "optimizer": "train/optimizers",
+        "regularizer": "train/regularizers",
+    }
 
     lr: Annotated[
         Annotated[float, Meta(gt=0)] | LogUniform,
@@ -123,7 +148,10 @@ class Training(Strict, frozen=True, kw_only=True):
         int, means("samples per step; with minibatches: full, samples at a time", ge=1)
     ]
     loss: Annotated[Key, means("a file of flatlab/losses: half-mse, cross-entropy, ...")]
-    optimizer: Annotated[Key, means("a file of flatlab/train/optimizers: sgd, adam")]
+    optimizer: Annotated[Key, means("a file of flatlab/train/optimizers: sgd, adam, rmsprop")]
+    regularizer: Annotated[
+        str, means("files of flatlab/train/regularizers, joined by +: none, sam, mixup")
+    ] = "none"
     schedule: Annotated[
         Literal["constant", "step", "warmup-linear", "cosine"],
         means("of the learning rate; warmup-linear and cosine end at zero"),
@@ -174,8 +202,8 @@ class Training(Strict, frozen=True, kw_only=True):
             return "milestones", "must be in order"
         if isinstance(self.lr, LogUniform) and self.lr.low > self.lr.high:
             return "lr", "low must not be above high"
-        if self.stop and (self.stop.loss is None) == (self.stop.accuracy is None):
-            return "stop", "give either loss or accuracy"
+        if self.stop and (wrong := self.stop.contradiction()):
+            return ".".join(filter(None, ("stop", wrong[0]))), wrong[1]
         return None
 
 

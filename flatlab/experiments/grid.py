@@ -253,6 +253,8 @@ def train_settings(pack: Pack) -> dict[str, Any]:
     """The settings of a training job; besides its code and data, it depends on nothing else."""
     training = plain(pack.training)
     options = training.pop("options")
+    if training["regularizer"] == "none":
+        del training["regularizer"]
     return {
         **{key: plain(getattr(pack, key)) for key in ("data", "network", "curves", "seeds")},
         "training": {**training, **options},
@@ -277,6 +279,8 @@ def train_roots(pack: Pack) -> list[str]:
         module_of("losses", training.loss),
         module_of("train/optimizers", training.optimizer),
         module_of("train/initializations", network.initialization),
+        *(module_of("train/regularizers", key) for key in joined(training.regularizer)),
+        *(module_of("train/augmentations", key) for key in joined(pack.data.augmentation)),
         *(module_of("train/layers", key) for key in layers),
     ]
 

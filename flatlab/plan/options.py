@@ -129,7 +129,8 @@ def section(
     Returns a record of `kind`, and one of options by folder and key of each file.
     """
     own = [key for key in kind.__struct_fields__ if key != "options"]
-    whole = {key: value for _, part in parts for key, value in part.items()}
+    whole = {each.name: each.default for each in fields(kind) if each.default is not NODEFAULT}
+    whole |= {key: value for _, part in parts for key, value in part.items()}
     for key in kind.FOLDERS:
         if key not in whole:
             raise PlanError(f"{parts[0][0]}.{key} is missing")

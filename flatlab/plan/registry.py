@@ -44,9 +44,12 @@ def check_known(folder: str, key: str, where: str) -> None:
 
 
 def joined(keys: object) -> list[str]:
-    """The keys in one key or several: `accuracy+geometry` are two families measured by one job."""
+    """The keys in one key or several; `none` is no key.
+
+    `accuracy+geometry` are two families measured by one job.
+    """
     each = keys if isinstance(keys, list | tuple) else [keys]
-    return [key for several in each for key in str(several).split("+")]
+    return [key for several in each for key in str(several).split("+") if key != "none"]
 
 
 def measures_samples(family: str) -> bool:

@@ -6,6 +6,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
+
+Chunk = dict[str, Tensor]
+"""What some steps use, (steps, runs, ...) each.
+
+`order`: the indices of the samples; `rates`; and the random numbers of `flatlab.train.changes`.
+"""
 
 DATA_STREAM = 1
 """Separates the order of the data from other uses of a run's seed."""
@@ -60,3 +67,17 @@ def chunk_steps(runs: int, samples: int, training: Mapping[str, Any]) -> int:
     """How many steps are loaded at a time."""
     batch = samples if training["minibatches"] == "full" else training["batch_size"]
     return max(1, min(CHUNK_STEPS, CHUNK_INDICES // (runs * batch)))
+
+
+def each_step(chunk: Chunk, like: Tensor, numbers: bool) -> Iterator[dict[str, Any]]:
+    """What each step of a chunk uses, on the device and in the precision of `like`.
+
+    numbers: give the rates as numbers instead.
+    """
+    given: dict[str, Any] = {
+        name: each.to(like) if each.is_floating_point() else each.to(like.device)
+        for name, each in chunk.items()
+    }
+    if numbers:
+        given["rates"] = chunk["rates"].tolist()
+    return (dict(zip(given, step, strict=True)) for step in zip(*given.values(), strict=True))

@@ -7,7 +7,9 @@ A mode is constructed from the models, the samples and the settings of a pack, a
 of `Loop`, where `run` is the number of a network, from 0.
 """
 
+import copy
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -17,7 +19,10 @@ from flatlab.losses import loss_of
 from flatlab.networks import options_of
 from flatlab.plan.registry import imported
 from flatlab.splits import Split
+from flatlab.train.changes import changed, changes_of
+from flatlab.train.minibatches import Chunk, each_step
 from flatlab.train.optimizers import tensors_of
+from flatlab.train.regularizers import climbs_of
 from flatlab.train.stacks import Group
 
 
@@ -32,6 +37,12 @@ class Loop:
         self.models, self.split, self.training = models, split, settings["training"]
         self.optimizer = imported("train/optimizers", self.training["optimizer"])
         self.loss = loss_of(self.training)
+        self.changes = changes_of(settings, split)
+        self.climbs = climbs_of(self.training)
+        # Where a step takes its gradients. A twin leaves statistics of batch norm as they are.
+        self.uphill = copy.deepcopy(models[0])
+        self.watched = "epoch_loss" in (self.training.get("stop") or {})
+        self.losses = torch.zeros(len(models), dtype=torch.float64, device=split.device)
         parameters = [list(model.parameters()) for model in models]
         self.updates = [self.optimizer.reference(each, self.training) for each in parameters]
         self.left = list(range(len(models)))
@@ -41,34 +52,61 @@ class Loop:
         seeded = (torch.Generator(split.device).manual_seed(seed) for seed in settings["seeds"])
         self.drawn = [generator.get_state() for generator in seeded]
 
-    def load(self, order: Tensor, rates: Tensor) -> None:
-        """Set what the next steps use.
-
-        order: sample indices (steps, runs, batch).  rates: (steps, runs).
-        """
-        self.steps = zip(order.to(self.split.device), rates.tolist(), strict=True)
+    def load(self, chunk: Chunk) -> None:
+        """Set what the next steps use."""
+        self.steps = each_step(chunk, self.split.inputs, numbers=True)
         for model in self.models:
             model.train()
 
     def step(self) -> None:
         """Take one step of all runs that are not left out."""
-        order, rates = next(self.steps)
+        now = next(self.steps)
         before = self.random.get_state()
         for run in self.left:
             self.random.set_state(self.drawn[run])
-            self._step(run, order[run], rates[run])
+            self._step(run, {name: each[run] for name, each in now.items()})
             self.drawn[run] = self.random.get_state()
         self.random.set_state(before)
 
-    def _step(self, run: int, samples: Tensor, rate: float) -> None:
+    def _step(self, run: int, now: Mapping[str, Any]) -> None:
         model, update = self.models[run], self.updates[run]
-        update.param_groups[0]["lr"] = rate
-        update.zero_grad()
-        for index in samples.split(self.training["batch_size"]):
-            outputs = model(self.split.inputs[index])
-            loss = self.loss.reference(outputs, self.split.targets[index])
-            (loss * self.loss.share(len(index), len(samples))).backward()
+        update.param_groups[0]["lr"] = now["rates"]
+        loss = self._differentiate(model, now)
+        if self.watched:
+            self.losses[run] += loss
+        for rule in self.climbs:
+            self._climb(rule, model)
+            self._differentiate(self.uphill, now)
+            for parameter, there in zip(model.parameters(), self.uphill.parameters(), strict=True):
+                parameter.grad = there.grad
         update.step()
+
+    @torch.no_grad()
+    def _climb(self, rule: ModuleType, model: nn.Module) -> None:
+        """Set the parameters at which the step takes its gradients."""
+        for there, here in zip(self.uphill.buffers(), model.buffers(), strict=True):
+            there.copy_(here)
+        pairs = [*zip(self.uphill.parameters(), model.parameters(), strict=True)]
+        gradients = [here.grad[None] for _, here in pairs if here.grad is not None]
+        factors = rule.uphill(gradients, self.training, 1)
+        for there, here in pairs:
+            if here.grad is None:
+                there.copy_(here)
+            else:
+                torch.addcmul(here, here.grad, factors[0], out=there)
+
+    def _differentiate(self, model: nn.Module, now: Mapping[str, Any]) -> Tensor:
+        """Set the gradients to those of the loss on the samples of a step; returns that loss."""
+        model.zero_grad()
+        losses = []
+        drawn = {name: each[None] for name, each in now.items() if name != "rates"}
+        for index in now["order"].split(self.training["batch_size"]):
+            batch = self.split.inputs[index][None], self.split.targets[index][None]
+            [inputs], [targets] = changed(self.changes, *batch, drawn)
+            loss = self.loss.reference(model(inputs), targets)
+            losses.append(loss * self.loss.share(len(index), len(now["order"])))
+            losses[-1].backward()
+        return torch.stack(losses).detach().sum()
 
     def leave_out(self, run: int) -> None:
         """Let a run stand still: it no longer changes, whatever steps the others take."""
@@ -85,12 +123,14 @@ class Loop:
 
     def _tensors(self, run: int) -> dict[str, Tensor]:
         tensors = tensors_of(self.models[run], self.updates[run], self.optimizer)
-        return {**tensors, "drawn": self.drawn[run]}
+        watched = {"losses": self.losses[run]} if self.watched else {}
+        return {**tensors, **watched, "drawn": self.drawn[run]}
 
     def read(self, run: int) -> dict[str, Tensor]:
         """A copy of the whole state of one run: `model.<name>`, `update.<...>` of the optimizer.
 
-        In mode `loop` also `drawn`, the state of the random generator.
+        In mode `loop` also `drawn`, the state of the random generator. `losses`, if they are asked
+        for: the sum of those of the minibatches since the epoch began.
         """
         return {name: tensor.detach().clone() for name, tensor in self._tensors(run).items()}
 
@@ -99,6 +139,12 @@ class Loop:
         """Set one run to a state that `read` returned."""
         for name, tensor in self._tensors(run).items():
             tensor.copy_(state[name])
+
+    def epoch(self) -> Tensor:
+        """The sum of the losses of each run's minibatches, (runs), of an epoch that ends here."""
+        losses = self.losses.cpu().clone()
+        self.losses.zero_()
+        return losses
 
     def finite(self) -> list[bool]:
         """Whether all numbers of each run's model are finite."""
@@ -113,13 +159,14 @@ class Stacks:
         together = settings["training"]["mode"] == "batched"
         parts = [models] if together else [[model] for model in models]
         rules = options_of(settings["network"]).layers()
-        self.groups = [Group(part, split, settings["training"], rules) for part in parts]
+        given = split, settings["training"], rules, changes_of(settings, split)
+        self.groups = [Group(part, *given) for part in parts]
         self.runs, self.width = len(models), len(parts[0])
 
-    def load(self, order: Tensor, rates: Tensor) -> None:
-        parts = order.split(self.width, 1), rates.split(self.width, 1)
-        for group, *part in zip(self.groups, *parts, strict=True):
-            group.load(*part)
+    def load(self, chunk: Chunk) -> None:
+        for number, group in enumerate(self.groups):
+            runs = slice(number * self.width, (number + 1) * self.width)
+            group.load({name: tensor[:, runs] for name, tensor in chunk.items()})
 
     def step(self) -> None:
         for group in self.groups:
@@ -138,6 +185,9 @@ class Stacks:
 
     def write(self, run: int, state: Mapping[str, Tensor]) -> None:
         self.groups[run // self.width].whole().write(run % self.width, state)
+
+    def epoch(self) -> Tensor:
+        return torch.cat([group.whole().epoch() for group in self.groups])
 
     def finite(self) -> list[bool]:
         return [good for group in self.groups for good in group.whole().finite()]

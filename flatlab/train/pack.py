@@ -14,6 +14,7 @@ from flatlab.jobs import Content, Unfinished
 from flatlab.losses import loss_of
 from flatlab.splits import EVALUATED, Split
 from flatlab.store import as_strings
+from flatlab.train.changes import changes_of, draws
 from flatlab.train.minibatches import chunk_steps, minibatches, steps_per_epoch
 from flatlab.train.modes import MODES, Networks
 from flatlab.train.schedules import drawn_rates, learning_rates, steps_of
@@ -44,8 +45,8 @@ class PackTraining:
         self.training: Mapping[str, Any] = settings["training"]
         self.loss = loss_of(self.training)
         epochs = self.training["epochs"]
-        per_epoch = steps_per_epoch(len(split), self.training)
-        self.total: int = epochs * per_epoch if epochs else self.training["iterations"]
+        self.per_epoch = steps_per_epoch(len(split), self.training)
+        self.total: int = epochs * self.per_epoch if epochs else self.training["iterations"]
         self.networks: Networks = MODES[self.training["mode"]](models, split, settings)
         self.checkpoints = steps_of(settings["checkpoints"], self.total)
         curves = steps_of(settings["curves"], self.total)
@@ -58,8 +59,11 @@ class PackTraining:
         self.resume()
         seeds = list(settings["seeds"])
         self.order = minibatches(seeds, len(split), self.training, start=self.iteration)
+        self.drawn = draws(
+            changes_of(settings, split), seeds, self.training["batch_size"], start=self.iteration
+        )
         self.most = chunk_steps(len(seeds), len(split), self.training)
-        self._loaded = np.empty((0, len(seeds), 0), np.int64), np.empty(0)
+        self._loaded: dict[str, np.ndarray] = {"order": np.empty((0, len(seeds), 0), np.int64)}
         self._start = self.iteration
         self._before: dict[int, dict[str, Tensor]] = {}
 
@@ -68,37 +72,51 @@ class PackTraining:
         """The runs that still take steps."""
         return [run for run in range(len(self.settings["runs"])) if run not in self.standing]
 
+    @property
+    def _every(self) -> int:
+        """The steps between tests of the rule to stop."""
+        return self.training["stop"]["every"] or self.per_epoch
+
     def run(self) -> Iterator[None]:
         """Train to the end. Yields about once a step; there it can be saved or abandoned."""
         stop = self.training["stop"]
-        tests = range(stop["every"], self.total, stop["every"]) if stop else ()
+        tests = range(self._every, self.total, self._every) if stop else ()
         for event in sorted({0, self.total, *self.shown, *tests}):
             if event <= self.handled:
                 continue
             while self.iteration < event and self.active:
-                if not len(self._loaded[0]):
-                    count = min(self.most, event - self.iteration)
-                    order = np.stack([*itertools.islice(self.order, count)])
-                    steps = range(self.iteration, self.iteration + count)
-                    seeds = self.settings["seeds"]
-                    self._load(order, learning_rates(self.training, seeds, self.total, steps))
+                if not len(self._loaded["order"]):
+                    self._load(self._next(min(self.most, event - self.iteration)))
                 self.networks.step()
                 self.iteration += 1
                 yield
-                if self.iteration - self._start == len(self._loaded[0]):
+                if self.iteration - self._start == len(self._loaded["order"]):
                     self._settle()
             yield from self._handle(event)
 
+    def _next(self, count: int) -> dict[str, np.ndarray]:
+        """The chunk of the next steps."""
+        steps, seeds = range(self.iteration, self.iteration + count), self.settings["seeds"]
+        drawn = [*itertools.islice(self.drawn, count)]
+        return {
+            "order": np.stack([*itertools.islice(self.order, count)]),
+            "rates": learning_rates(self.training, seeds, self.total, steps),
+            **{name: np.stack([step[name] for step in drawn]) for name in drawn[0]},
+        }
+
     def _handle(self, event: int) -> Iterator[None]:
         stop = self.training["stop"]
-        tested = bool(stop and self.active and event and event % stop["every"] == 0)
-        if event in self.shown or tested:
+        tested = bool(stop and self.active and event and event % self._every == 0)
+        of_epoch = tested and "epoch_loss" in stop
+        if event in self.shown or (tested and not of_epoch):
             values = yield from self._evaluate()
         # From here until `handled` is set nothing may be saved: an event is handled as a whole.
         if event in self.shown:
             self.curves.append(values)
         if event in self.checkpoints:
             self.keeper.save(f"checkpoint-{event}", self.weights(), {})
+        if of_epoch:
+            values = (self.networks.epoch() / self.per_epoch).numpy()[None]
         if tested:
             self.tested.append(values)
             for run in self.active:
@@ -107,20 +125,24 @@ class PackTraining:
         self.handled = event
 
     def _reached(self, stop: Mapping[str, Any], run: int) -> bool:
+        if "epoch_loss" in stop:
+            return bool(self.tested[-1][0, run] < stop["epoch_loss"])
         if stop["accuracy"] is not None:
             return bool(self.tested[-1][1, run] >= stop["accuracy"])
         last = [tested[0, run] for tested in self.tested[-stop["mean_of"] :]]
         return len(last) == stop["mean_of"] and bool(np.mean(last) < stop["loss"])
 
-    def _load(self, order: np.ndarray, rates: np.ndarray) -> None:
-        self._loaded, self._start = (order, rates), self.iteration
-        if len(order):
+    def _load(self, chunk: dict[str, np.ndarray]) -> None:
+        self._loaded, self._start = chunk, self.iteration
+        if len(chunk["order"]):
             self._before = {run: self.networks.read(run) for run in self.active}
-            self.networks.load(torch.from_numpy(order), torch.from_numpy(rates))
+            self._reload()
+
+    def _reload(self) -> None:
+        self.networks.load({name: torch.from_numpy(each) for name, each in self._loaded.items()})
 
     def _settle(self) -> None:
         """Find out which networks have diverged in this chunk, and at which step."""
-        order, rates = self._loaded
         done = self.iteration - self._start
         if not done:
             return
@@ -128,12 +150,12 @@ class PackTraining:
             # Repeat the chunk, at whose start everything was finite, and check every step.
             for run, state in self._before.items():
                 self.networks.write(run, state)
-            self.networks.load(torch.from_numpy(order), torch.from_numpy(rates))
+            self._reload()
             for step in range(self._start + 1, self.iteration + 1):
                 self.networks.step()
                 for run in self._diverged():
                     self._stand(run, step, "diverged")
-        self._load(order[done:], rates[done:])
+        self._load({name: each[done:] for name, each in self._loaded.items()})
 
     def _diverged(self) -> list[int]:
         finite = self.networks.finite()
@@ -164,7 +186,8 @@ class PackTraining:
 
     def losses(self) -> np.ndarray:
         """The loss of each run on its next minibatch, for the progress display."""
-        following = self._loaded[0][0] if len(self._loaded[0]) else np.zeros((1, 1), int)
+        order = self._loaded["order"]
+        following = order[0] if len(order) else np.zeros((1, 1), int)
         index = torch.from_numpy(following)[:, :EVALUATED].to(self.split.device)
         outputs = self.networks.forward(self.split.inputs[index])
         losses = self.loss.values(outputs, self.split.targets[index])

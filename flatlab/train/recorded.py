@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from flatlab.train.minibatches import chunk_steps
+from flatlab.train.minibatches import Chunk, chunk_steps
 
 if TYPE_CHECKING:
     from flatlab.train.stacks import Stack
@@ -27,21 +26,26 @@ class Recorded:
     """
 
     def __init__(self, stack: Stack, device: torch.device) -> None:
-        self.stack, split, training = stack, stack.split, stack.training
-        steps = chunk_steps(len(stack), len(split), training)
-        batch = len(split) if training["minibatches"] == "full" else training["batch_size"]
-        self.order = torch.zeros(steps, len(stack), batch, dtype=torch.int64, device=device)
-        each = [len(stack)] if isinstance(training["lr"], Mapping) else []
-        self.rates = torch.zeros(steps, *each, dtype=split.inputs.dtype, device=device)
+        self.stack = stack
+        self.chunk: Chunk = {}
         self.position = torch.zeros(1, dtype=torch.int64, device=device)
         self.stream = next(_streams()) if device.type == "cuda" else None
         self.graph: torch.cuda.CUDAGraph | None = None
 
-    def load(self, order: Tensor, rates: Tensor) -> None:
+    def load(self, chunk: Chunk) -> None:
         with torch.cuda.stream(self.stream):
-            self.order[: len(order)].copy_(order)
-            self.rates[: len(rates)].copy_(rates)
+            for name, tensor in chunk.items():
+                if name not in self.chunk:
+                    self.chunk[name] = self._reserved(tensor)
+                self.chunk[name][: len(tensor)].copy_(tensor)
             self.position.zero_()
+
+    def _reserved(self, tensor: Tensor) -> Tensor:
+        """Space on the device for the longest chunk."""
+        split, training = self.stack.split, self.stack.training
+        steps = chunk_steps(len(self.stack), len(split), training)
+        dtype = split.inputs.dtype if tensor.is_floating_point() else tensor.dtype
+        return torch.zeros(steps, *tensor.shape[1:], dtype=dtype, device=self.position.device)
 
     def step(self) -> None:
         if self.graph is None:
@@ -51,8 +55,8 @@ class Recorded:
 
     def advance(self) -> None:
         """The step that is recorded."""
-        order = self.order.index_select(0, self.position)[0]
-        self.stack.advance(order, self.rates.index_select(0, self.position)[0])
+        now = {name: each.index_select(0, self.position)[0] for name, each in self.chunk.items()}
+        self.stack.advance(now)
         self.position.add_(1)
 
     def _record(self) -> torch.cuda.CUDAGraph:

@@ -1,6 +1,7 @@
 """Networks of one architecture that advance together: one kernel serves the same layer of all."""
 
 from collections.abc import Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -10,7 +11,11 @@ from flatlab.losses import loss_of
 from flatlab.plan.registry import imported
 from flatlab.splits import Split
 from flatlab.train.builder import stack
+from flatlab.train.chain import Layer
+from flatlab.train.changes import Changes, changed
+from flatlab.train.minibatches import Chunk, each_step
 from flatlab.train.recorded import Recorded
+from flatlab.train.regularizers import climbs_of
 
 TRIED = 30
 """The steps in which a narrower stack must give the same bits before it takes over."""
@@ -34,28 +39,30 @@ class Group:
         self._tried_for = 0  # how many runs were resting at the last trial
         self._outdated = False  # whether `working` is ahead of `_all`
 
-    def load(self, order: Tensor, rates: Tensor) -> None:
+    def load(self, chunk: Chunk) -> None:
         whole = self.whole()
         if self._tried_for < len(self.resting) < len(whole):
-            self.working, self.members = self._narrowed(order[:TRIED], rates[:TRIED])
+            first = {name: tensor[:TRIED] for name, tensor in chunk.items()}
+            self.working, self.members = self._narrowed(first)
             self._tried_for = len(self.resting)
         if self.working is not whole:
             for number, member in enumerate(self.members):
                 self.working.write(number, whole.read(member))
-        self.working.load(order[:, self.members], rates[:, self.members])
+        self.working.load({name: tensor[:, self.members] for name, tensor in chunk.items()})
 
-    def _narrowed(self, order: Tensor, rates: Tensor) -> tuple["Stack", list[int]]:
+    def _narrowed(self, chunk: Chunk) -> tuple["Stack", list[int]]:
         """The narrowest stack that takes these steps to the same bits, and its members."""
         states = [self._all.read(run) for run in range(len(self._all))]
         moving = [run for run in range(len(states)) if run not in self.resting]
+        steps = len(chunk["order"])
 
         def trial(stack: Stack, members: list[int]) -> list[dict[str, Tensor]]:
             """The moving runs after the trial."""
             for number, member in enumerate(members):
                 stack.write(number, states[member])
-            for _ in range(0, TRIED, len(order)):  # a short chunk is repeated
-                stack.load(order[:, members], rates[:, members])
-                for _ in order:
+            for _ in range(0, TRIED, steps):  # a short chunk is repeated
+                stack.load({name: tensor[:, members] for name, tensor in chunk.items()})
+                for _ in range(steps):
                     stack.step()
             return [stack.read(members.index(run)) for run in moving]
 
@@ -103,10 +110,19 @@ class Stack:
         split: Split,
         training: Mapping[str, Any],
         rules: Sequence[str],
+        changes: Changes,
     ) -> None:
         self.split, self.training, self.runs = split, training, len(models)
+        self.changes = changes
         self.chain, self.tensors = stack(models, rules)
         self.loss = loss_of(training)
+        self.climbs = climbs_of(training)
+        watched = "epoch_loss" in (training.get("stop") or {})
+        # The sum of the losses of each run's minibatches since the epoch began.
+        self.losses = torch.zeros(self.runs, dtype=torch.float64, device=split.device)
+        self.state = {"losses": self.losses} if watched else {}
+        # Where a step takes its gradients. A twin leaves statistics of batch norm as they are.
+        self.uphill = stack(models, rules)[0] if self.climbs else self.chain
         optimizer = imported("train/optimizers", training["optimizer"])
         self.update = optimizer.Stacked(self.chain.parameters, training, self.runs)
         on_gpu = split.device.type == "cuda"
@@ -115,35 +131,48 @@ class Stack:
     def __len__(self) -> int:
         return self.runs
 
-    def load(self, order: Tensor, rates: Tensor) -> None:
-        if not isinstance(self.training["lr"], Mapping):
-            rates = rates[:, 0]
+    def load(self, chunk: Chunk) -> None:
+        alike = not isinstance(self.training["lr"], Mapping)
+        chunk = {**chunk, "rates": chunk["rates"][:, 0] if alike else chunk["rates"]}
         if self.recorded:
-            self.recorded.load(order, rates)
+            self.recorded.load(chunk)
         else:
-            given = rates.tolist() if rates.ndim == 1 else rates.to(self.split.inputs)
-            self.steps = zip(order, given, strict=True)
+            self.steps = each_step(chunk, self.split.inputs, alike)
 
     def step(self) -> None:
         if self.recorded:
             self.recorded.step()
         else:
-            self.advance(*next(self.steps))
+            self.advance(next(self.steps))
 
     @torch.no_grad()
-    def advance(self, order: Tensor, rate: float | Tensor) -> None:
-        """One step on the samples `order` (runs, batch)."""
-        size = self.training["batch_size"]
+    def advance(self, now: Mapping[str, Tensor]) -> None:
+        """One step.  now: what it uses of a chunk, (runs, ...)."""
+        for rule in self.climbs:
+            self._climb(rule, self._of_batch(now, self.chain))
+        self.update.step(self._of_batch(now, self.uphill), now["rates"])
+
+    def _climb(self, rule: ModuleType, gradients: list[Tensor]) -> None:
+        """Set the parameters at which the step takes its gradients."""
+        factors = rule.uphill(gradients, self.training, self.runs)
+        tensors = zip(self.uphill.parameters, self.chain.parameters, gradients, strict=True)
+        for each in tensors:
+            there, here, gradient = (tensor.unflatten(0, (self.runs, -1)) for tensor in each)
+            torch.addcmul(here, gradient, factors.view(-1, *[1] * (here.ndim - 1)), out=there)
+
+    def _of_batch(self, now: Mapping[str, Tensor], chain: Layer) -> list[Tensor]:
+        """Gradients of each run's loss on its minibatch, in parameter order."""
+        order, size = now["order"], self.training["batch_size"]
         pieces = order.split(size, 1)
-        gradients = self._gradients(pieces[0])
+        gradients = self._gradients(pieces[0], chain, now)
         if len(pieces) > 1:
             shares = [self.loss.share(piece.shape[1], order.shape[1]) for piece in pieces]
             torch._foreach_mul_(gradients, shares[0])
             for piece, weight in zip(pieces[1:], shares[1:], strict=True):
-                torch._foreach_add_(gradients, self._gradients(piece), alpha=weight)
-        self.update.step(gradients, rate)
+                torch._foreach_add_(gradients, self._gradients(piece, chain, now), alpha=weight)
+        return gradients
 
-    def _gradients(self, index: Tensor) -> list[Tensor]:
+    def _gradients(self, index: Tensor, chain: Layer, now: Mapping[str, Tensor]) -> list[Tensor]:
         """Gradients of each run's loss on its samples (runs, batch), in parameter order."""
         if self.training["minibatches"] == "full":
             index = index[:1]  # all runs see the same samples: they are gathered once
@@ -154,7 +183,11 @@ class Stack:
             .expand(self.runs, *[-1] * tensor.ndim)
             for tensor in (self.split.inputs, self.split.targets)
         )
-        outputs, backward = self.chain.forward(inputs, True)
+        inputs, targets = changed(self.changes, inputs, targets, now)
+        outputs, backward = chain.forward(inputs, True)
+        if self.state and chain is self.chain:
+            losses = self.loss.of_batch(self.loss.values(outputs, targets)).double()
+            self.losses.add_(losses, alpha=self.loss.share(index.shape[1], now["order"].shape[1]))
         return backward(self.loss.gradient(outputs, targets), False)[1]
 
     @torch.no_grad()
@@ -172,11 +205,18 @@ class Stack:
     def views(self) -> dict[str, Tensor]:
         """The whole state of the runs, (runs, ...) each; the stack computes with these tensors."""
         self._wait()
-        views = {f"model.{name}": tensor for name, tensor in self.tensors.items()}
+        views = {f"model.{name}": tensor for name, tensor in self.tensors.items()} | self.state
         for number, tensor in enumerate(self.update.state):
             flat = tensor.ndim == 4 or len(tensor) != self.runs  # a layer of images
             views[f"update.{number}"] = tensor.unflatten(0, (self.runs, -1)) if flat else tensor
         return views
+
+    def epoch(self) -> Tensor:
+        """The sum of the losses of each run's minibatches, (runs), of an epoch that ends here."""
+        self._wait()
+        losses = self.losses.cpu().clone()
+        self.losses.zero_()
+        return losses
 
     def finite(self) -> list[bool]:
         self._wait()

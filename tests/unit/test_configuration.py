@@ -12,7 +12,7 @@ import yaml
 from flatlab import plan
 from flatlab.data import load
 from flatlab.experiments._packs import VARYING, sections
-from flatlab.experiments.grid import Grid, train_settings
+from flatlab.experiments.grid import Grid, train_roots, train_settings
 from flatlab.metrics._pack import measure_pack
 from flatlab.plan.options import options_of
 from flatlab.tables.runs import collect
@@ -158,6 +158,31 @@ BAD_GRIDS = {
         {**GRID["training"], "optimizer": "adam", "momentum": 0.9},
         ["training: unknown key 'momentum'", "weight_decay"],
     ),
+    "unknown regularizer": (
+        ("training", "regularizer"),
+        "smm",
+        ["training.regularizer", "did you mean 'sam'"],
+    ),
+    "unknown augmentation": (
+        ("data", "augmentation"),
+        "crop-flap",
+        ["data.augmentation", "did you mean 'crop-flip'"],
+    ),
+    "option of an augmentation that is not there": (
+        ("data", "crop_padding"),
+        4,
+        ["data: unknown key 'crop_padding'"],
+    ),
+    "regularizer without its strength": (
+        ("training", "regularizer"),
+        "sam",
+        ["training.sam_radius is missing"],
+    ),
+    "strength without its regularizer": (
+        ("training", "sam_radius"),
+        0.1,
+        ["training: unknown key 'sam_radius'"],
+    ),
     "unknown initialization": (
         ("network", "initialization"),
         "he-norma",
@@ -197,6 +222,11 @@ BAD_GRIDS = {
     "steps without milestones": (("training", "schedule"), "step", ["milestones", "[0.5, 0.75]"]),
     "milestones out of order": (("training", "milestones"), [0.8, 0.5], ["in order"]),
     "milestone behind the end": (("training", "milestones"), [1.5], ["milestones", "< 1"]),
+    "stop at the loss of an epoch at other times": (
+        ("training", "stop"),
+        {"every": 5, "epoch_loss": 0.1},
+        ["training.stop.every", "after each epoch"],
+    ),
     "stop at nothing": (("training", "stop"), {"every": 5}, ["training.stop", "loss or accuracy"]),
     "stop that never looks": (("training", "stop"), {"loss": 0.1, "every": 0}, ["stop", ">= 1"]),
     "stop with a misspelt key": (
@@ -330,7 +360,13 @@ def test_a_scale_overrides_only_what_it_names() -> None:
 def test_a_key_stands_in_one_of_the_sections_that_may_vary() -> None:
     """So that a setting needs no sections."""
     keys = [key for kind in VARYING.values() for key in kind.__struct_fields__ if key != "options"]
-    folders = ("networks", "losses", "train/optimizers")
+    folders = (
+        "networks",
+        "losses",
+        "train/optimizers",
+        "train/regularizers",
+        "train/augmentations",
+    )
     files = [(folder, key) for folder in folders for key in plan.keys_of(folder)]
     options = {option for file in files for option in options_of(*file).__struct_fields__}
     assert len(sections()) == len(keys) + len(options)
@@ -391,6 +427,46 @@ def test_a_scale_may_have_another_loss_and_another_optimizer(tmp_path: Path) -> 
     assert (of_demo["label_smoothing"], of_demo["weight_decay"]) == (0.2, 0.1)
     assert not {"momentum", "options"} & {*of_demo}
     assert "label_smoothing" not in of_paper
+
+
+def test_the_strength_of_a_regularizer_varies(tmp_path: Path) -> None:
+    """A grid without one has the settings that it had before there were any."""
+    content = changed(("training", "regularizer"), "sam")
+    content["settings"] = {"lr": [0.1], "batch_size": [20], "sam_radius": [0, 0.05]}
+    content["seeds"] = ["0-4"]
+    grid = load_grid(written(tmp_path, content), "demo")
+    trained = [train_settings(pack)["training"] for pack in grid.packs.values()]
+    assert [(each["regularizer"], each["sam_radius"]) for each in trained] == [
+        ("sam", 0.0),
+        ("sam", 0.05),
+    ]
+    assert [pack.setting for pack in grid.packs.values()] == [
+        "lr0.1-b20-samradius0",
+        "lr0.1-b20-samradius0.05",
+    ]
+    [pack, *_] = load_grid(EXPERIMENTS / "mlp-grid.yaml", "demo").packs.values()
+    assert "regularizer" not in train_settings(pack)["training"]
+    assert "options" not in train_settings(pack)["data"]
+
+
+def test_several_regularizers_and_an_augmentation_go_together(tmp_path: Path) -> None:
+    content = changed(("training", "regularizer"), "mixup+sam")
+    content["data"] |= {"augmentation": "crop-flip", "crop_padding": 2}
+    content["settings"] = [
+        {"lr": 0.1, "batch_size": 20, "sam_radius": 0.1, "mixup_alpha": 0},
+        {"lr": 0.1, "batch_size": 20, "sam_radius": 0, "mixup_alpha": 0.5},
+        {"lr": 0.1, "batch_size": 20, "sam_radius": 0, "mixup_alpha": 0}
+        | {"augmentation_probability": 0.25},
+    ]
+    content["seeds"] = ["0-4"]
+    packs = load_grid(written(tmp_path, content), "demo").packs.values()
+    found = [train_settings(pack) for pack in packs]
+    assert [each["training"]["mixup_alpha"] for each in found] == [0, 0.5, 0]
+    assert [each["data"]["options"]["augmentation_probability"] for each in found] == [1, 1, 0.25]
+    assert found[0]["data"]["options"]["crop_padding"] == 2
+    roots = {*train_roots(next(iter(packs)))}
+    named = ("regularizers.sam", "regularizers.mixup", "augmentations.crop_flip")
+    assert {f"flatlab.train.{name}" for name in named} <= roots
 
 
 def test_a_width_sweep_is_a_grid(tmp_path: Path) -> None:

@@ -21,9 +21,12 @@ from flatlab.train import Interrupted, train_packs
 from flatlab.train.initializations.high_frequency import Fit
 from flatlab.train.modes import MODES
 from flatlab.train.pack import PackTraining
-from tests.packs import GIVEN, images, interrupt_after, same, settings
+from tests.packs import GIVEN, RANDOM, images, interrupt_after, same, settings
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+STOP = {"every": None, "loss": None, "mean_of": 1, "accuracy": None}
 
 
 class TestResume:
@@ -31,6 +34,9 @@ class TestResume:
         ("mlp", {}),
         ("mlp", {"momentum": 0.9, "schedule": "step", "milestones": [0.5]}),
         ("resnet", {"momentum": 0.9}),
+        ("mlp", {"optimizer": "rmsprop", "alpha": 0.9, "momentum": 0.5, "lr": 0.001}),
+        ("resnet", RANDOM),
+        ("mlp", {"stop": {**STOP, "epoch_loss": 0.15}, "lr": 0.1}),
         ("mlp", {"lr": 3.0}),  # one of the networks diverges, at another step than the other
         ("mlp", {"stop": {"every": 7, "loss": 0.2, "mean_of": 2, "accuracy": None}, "lr": 0.1}),
     )
@@ -182,7 +188,7 @@ sys.path.insert(0, {root!r})
 from flatlab import store as files
 from flatlab.train import train_packs
 from flatlab import store
-from tests.packs import images, settings
+from tests.packs import RANDOM, images, settings
 
 steps = int(os.environ["STEPS"])
 save_every_s = float(os.environ.get("SAVE_S", "0.3"))
@@ -205,7 +211,7 @@ def job(life, kind, out, folder):
     elif life:
         threading.Timer(life, die).start()
     pack = settings("resnet", seeds=(0, 1, 2), mode="batched", precision="float32",
-                    momentum=0.9, iterations=steps,
+                    momentum=0.9, iterations=steps, **RANDOM,
                     checkpoints={{"every": steps // 12, "log_spaced": None}})
     [trained] = train_packs(images((8, 8)), [pack], folders=[folder], save_every_s=save_every_s)
     for name, value in vars(trained).items():
@@ -238,7 +244,7 @@ def test_kills_at_random_moments_change_nothing(fewest, seconds, longest, tmp_pa
 
     # As many steps as take about `seconds` here.
     begun = time.monotonic()
-    given = settings("resnet", seeds=(0, 1, 2), mode="batched", precision="float32")
+    given = settings("resnet", (0, 1, 2), mode="batched", precision="float32", **RANDOM)
     train_packs(images((8, 8)), [given])
     steps = max(100 * fewest, round(200 * seconds / (time.monotonic() - begun)))
     jobs = subprocess.Popen(

@@ -36,6 +36,13 @@ RULES = {
     "cosine": {"schedule": "cosine", "lr": 0.05},
     "adam": {"optimizer": "adam", "lr": 0.002, "weight_decay": 1e-3},
     "adam with rates of their own": {"optimizer": "adam", "lr": {"low": 0.0005, "high": 0.004}},
+    "rmsprop": {"optimizer": "rmsprop", "lr": 0.001, "alpha": 0.9, "weight_decay": 1e-3},
+    "rmsprop with rates of their own": {
+        "optimizer": "rmsprop",
+        "alpha": 0.99,
+        "momentum": 0.5,
+        "lr": {"low": 0.0002, "high": 0.001},
+    },
     "warm-up": {"schedule": "warmup-linear", "warmup": 0.4, "loss": "mean-mse"},
     "smoothed cross-entropy": {"loss": "cross-entropy", "label_smoothing": 0.2},
     "full batch in ghost batches": {"minibatches": "full", "batch_size": 9, "iterations": 40},
@@ -125,7 +132,12 @@ def test_every_mode_trains_every_architecture_as_the_loop_does(network, options,
 
 def with_rules():
     """Each rule with a network; with one that costs more than perceptrons only the different."""
-    some = ("momentum and decay", "adam with rates of their own", "full batch in ghost batches")
+    some = (
+        "momentum and decay",
+        "adam with rates of their own",
+        "rmsprop",
+        "full batch in ghost batches",
+    )
     for network in ("mlp", "lenet5", "resnet"):
         for name, rule in RULES.items():
             short = network == "mlp" or (network == "resnet" and name in some)
@@ -187,6 +199,14 @@ def test_the_loop_is_what_one_writes_with_the_framework(rule):
     decay = training["weight_decay"]
     if training["optimizer"] == "adam":
         update = torch.optim.Adam(model.parameters(), lr=training["lr"], weight_decay=decay)
+    elif training["optimizer"] == "rmsprop":
+        update = torch.optim.RMSprop(
+            model.parameters(),
+            lr=training["lr"],
+            alpha=training["alpha"],
+            momentum=training["momentum"],
+            weight_decay=decay,
+        )
     else:
         update = torch.optim.SGD(
             model.parameters(), lr=training["lr"], momentum=training["momentum"], weight_decay=decay
@@ -365,7 +385,7 @@ def test_the_step_that_a_gpu_records_is_the_step_of_the_cpu(rule):
             draw(model, "framework", seed)
         return [model.double() for model in made]
 
-    plain, recorded = (Stack(models(), split, training, RULES_OF_LAYERS) for _ in range(2))
+    plain, recorded = (Stack(models(), split, training, RULES_OF_LAYERS, {}) for _ in range(2))
     record = Recorded(recorded, torch.device("cpu"))
     batch = 22 if training["minibatches"] == "full" else training["batch_size"]
     generator = torch.Generator().manual_seed(0)
@@ -374,8 +394,8 @@ def test_the_step_that_a_gpu_records_is_the_step_of_the_cpu(rule):
         of_runs = isinstance(lr := training["lr"], dict)
         rates = torch.linspace(0.5, 1, 4 + chunk, dtype=torch.float64)
         rates = rates[:, None] * torch.tensor(list(lr.values()) if of_runs else [lr, lr])
-        plain.load(order, rates)
-        record.load(order, rates if of_runs else rates[:, 0])
+        plain.load({"order": order, "rates": rates})
+        record.load({"order": order, "rates": rates if of_runs else rates[:, 0]})
         for _ in order:
             plain.step()
             record.advance()
@@ -419,12 +439,13 @@ def test_relu_may_follow_pooling_instead_of_preceding_it(dtype):
 
 
 @pytest.mark.parametrize(
-    ("name", "momentum"), [("sgd", 0.0), ("sgd", 0.9), ("adam", 0.0)], ids=["sgd", "heavy", "adam"]
+    ("name", "momentum"),
+    [("sgd", 0.0), ("sgd", 0.9), ("adam", 0.0), ("rmsprop", 0.0), ("rmsprop", 0.9)],
 )
 @pytest.mark.parametrize("decay", [0.0, 0.1])
 @pytest.mark.parametrize("recorded", [False, True])
 def test_the_update_is_that_of_the_framework(name, momentum, decay, recorded, normal):
-    training = {"optimizer": name, "momentum": momentum, "weight_decay": decay}
+    training = {"optimizer": name, "momentum": momentum, "weight_decay": decay, "alpha": 0.9}
     optimizer = imported("train/optimizers", training["optimizer"])
     start = [normal(3, 2), normal(4, seed=1)]
     ours = [tensor.clone() for tensor in start]
@@ -496,9 +517,9 @@ def test_gradients_of_a_stack_are_those_of_autograd(layer, layout, normal, monke
     training = {**TRAINING, "loss": "cross-entropy"}
     targets = nn.functional.one_hot(torch.arange(6) % 3, 3).double()
     split = Split(normal(6, 1, 8, 8, seed=4), torch.arange(6) % 3, targets)
-    part = Stack(models, split, training, RULES_OF_LAYERS)
+    part = Stack(models, split, training, RULES_OF_LAYERS, {})
     index = torch.tensor([[0, 1, 2, 5], [3, 4, 5, 0]])
-    found = part._gradients(index)
+    found = part._gradients(index, part.chain, {})
     for run, model in enumerate(models):
         outputs = model.train()(split.inputs[index[run]])
         loss = loss_of(training).reference(outputs, split.targets[index[run]])

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from flatlab import train
+from flatlab.losses import loss_of
+from flatlab.networks import build
+from flatlab.splits import prepare
 from flatlab.train import stacks, train_packs
+from flatlab.train.minibatches import minibatches as minibatches_of
 from flatlab.train.modes import MODES
 from flatlab.train.pack import PackTraining
-from tests.packs import images, same, settings
+from tests.packs import DATA, TRAINING, images, same, settings, small
 
 
 class TestDivergence:
@@ -79,8 +84,8 @@ class TestDivergence:
         given = settings("mlp", range(5), mode="batched", iterations=500)
         [expected], original = train_packs(raw, [given]), stacks.Stack.advance
 
-        def advance(self, order, rate):
-            original(self, order, rate)
+        def advance(self, now):
+            original(self, now)
             if len(self) == 3:
                 list(self.tensors.values())[-1].mul_(1 + 1e-15)
 
@@ -167,6 +172,33 @@ class TestStopping:
         looks = range(30, 200, 10)
         expected = next(s for s in looks if loss[[s - 20, s - 10, s]].mean() < 0.2)
         assert trained.weights[1]["steps"] == [expected]
+
+    @pytest.mark.parametrize("mode", MODES)
+    @pytest.mark.parametrize("minibatches", ["reshuffled", "full"])
+    def test_the_mean_of_the_losses_of_an_epoch_can_be_asked_for(self, mode, minibatches):
+        """Of the minibatches as they were trained on, before each step; with `full` one a step."""
+        raw, seeds = images((8, 8)), (0, 1, 2, 3)
+        given = {"mode": mode, "minibatches": minibatches, "lr": 0.1, "iterations": 60}
+        [dense] = train_packs(raw, [settings("mlp", seeds, checkpoints=[*range(60)], **given)])
+        split, order = prepare(raw, DATA).train, minibatches_of([*seeds], 22, {**TRAINING, **given})
+        model, losses = build(small("mlp"), (1, 8, 8), 3).double(), np.empty((60, 4))
+        for step, batch in zip(range(60), order, strict=False):
+            for run, index in enumerate(batch.tolist()):
+                state = {key: torch.tensor(a[run, step]) for key, a in dense.dense[0].items()}
+                model.load_state_dict(state)
+                loss = loss_of(TRAINING).reference(model(split.inputs[index]), split.targets[index])
+                losses[step, run] = loss.item()
+        per_epoch = 1 if minibatches == "full" else 5
+        means = losses.reshape(-1, per_epoch, 4).mean(1)
+        below = np.sort(means.min(0))[1:3].mean()  # which some reach
+        first = [np.flatnonzero(mean < below) for mean in means.T]
+        expected = [(at[0] + 1) * per_epoch if len(at) else 60 for at in first]
+        assert {len(at) > 0 for at in first} == {False, True}
+        rule = {**dict.fromkeys(("every", "loss", "accuracy")), "mean_of": 1, "epoch_loss": below}
+        [trained] = train_packs(raw, [settings("mlp", seeds, stop=rule, **given)])
+        assert trained.weights[1]["steps"] == expected
+        ended = ["stopped" if len(at) else "finished" for at in first]
+        assert trained.weights[1]["ended"] == ended
 
     def test_epochs_are_counted_in_steps_of_the_data(self):
         given = settings("mlp", mode="batched", iterations=None, epochs=3)

@@ -46,7 +46,10 @@ def packs():
     plain = replace(some, training=replace(some.training, mode="loop"))
     options = replace(some.network.options, normalization="batch")
     normalized = replace(some, network=replace(some.network, options=options))
-    return {**found, "loop": plain, "normalized": normalized}
+    uphill = replace(some, training=replace(some.training, regularizer="sam"))
+    cropped = replace(some, data=replace(some.data, augmentation="crop-flip"))
+    more = {"regularizers/sam": uphill, "augmentations/crop-flip": cropped}
+    return {**found, "loop": plain, "normalized": normalized, **more}
 
 
 @pytest.fixture
@@ -132,6 +135,11 @@ def test_an_optimizer_belongs_to_the_packs_that_name_it(name, packs, changed):
     assert changed(f"train/optimizers/{name}.py") == expected
 
 
+@pytest.mark.parametrize("name", ["regularizers/sam", "augmentations/crop-flip"])
+def test_what_changes_a_step_belongs_to_the_packs_that_name_it(name, changed):
+    assert changed(f"train/{name.replace('-', '_')}.py") == {name}
+
+
 @pytest.mark.parametrize("name", ["half-mse", "cross-entropy", "logistic", "sum-of-squares"])
 def test_a_loss_belongs_to_the_packs_that_name_it(name, packs, changed):
     expected = users(packs, lambda pack: pack.training.loss == name)
@@ -163,7 +171,10 @@ def test_what_trains_nothing_belongs_to_none(path, changed):
     assert changed(path) == set()
 
 
-FOLDERS = ("train/layers", "train/optimizers", "train/initializations", "networks", "train")
+FOLDERS = (
+    *("train/layers", "train/optimizers", "train/regularizers", "train/augmentations"),
+    *("train/initializations", "networks", "train"),
+)
 
 
 def test_comments_and_docstrings_belong_to_none(packs, before, edit, tmp_path):
@@ -212,7 +223,7 @@ def test_measuring_a_pack_has_its_architecture_and_nothing_of_the_training(packs
 
 def test_an_added_rule_is_known_and_a_rule_that_is_not_there_is_refused(edit, tmp_path, packs):
     """To add an optimizer, an initialization or a layer is to add a file."""
-    for folder in ("optimizers", "initializations", "layers"):
+    for folder in ("optimizers", "regularizers", "augmentations", "initializations", "layers"):
         (tmp_path / f"flatlab/train/{folder}/new_one.py").write_text("")
         assert "new-one" in keys_of(f"train/{folder}")
     pack = packs["demo/mlp-grid/lr0.1-b20"]

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -39,3 +40,13 @@ def by_run(tensor: Tensor, factors: Tensor) -> Tensor:
     """A tensor (runs, ...) or (runs * channels, ...) times one factor for each run, (runs)."""
     runs = tensor.unflatten(0, (len(factors), -1))
     return (runs * factors.view(-1, *[1] * tensor.ndim)).flatten(0, 1)
+
+
+def descend(parameters: list[Tensor], directions: list[Tensor], rate: float | Tensor) -> None:
+    """parameters -= rate * directions.  rate: as for `Stacked.step`."""
+    if isinstance(rate, Tensor) and rate.ndim:
+        torch._foreach_sub_(parameters, [by_run(each, rate) for each in directions])
+    elif isinstance(rate, Tensor):
+        torch._foreach_sub_(parameters, torch._foreach_mul(directions, rate))
+    else:
+        torch._foreach_add_(parameters, directions, alpha=-rate)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from flatlab.plan.schema import Strict, means
-from flatlab.train.optimizers import by_run
+from flatlab.train.optimizers import descend
 
 
 class Options(Strict, frozen=True):
@@ -31,12 +31,7 @@ class Stacked:
             torch._foreach_mul_(self.state, self.momentum)
             torch._foreach_add_(self.state, gradients)
             gradients = self.state
-        if isinstance(rate, Tensor) and rate.ndim:
-            torch._foreach_sub_(self.parameters, [by_run(g, rate) for g in gradients])
-        elif isinstance(rate, Tensor):
-            torch._foreach_sub_(self.parameters, torch._foreach_mul(gradients, rate))
-        else:
-            torch._foreach_add_(self.parameters, gradients, alpha=-rate)
+        descend(self.parameters, gradients, rate)
 
 
 def reference(parameters: list[nn.Parameter], training: Mapping[str, Any]) -> Optimizer:
