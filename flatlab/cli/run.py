@@ -92,6 +92,7 @@ def _train(
                 store.load_dataset(data),
                 [task.params.settings for task in tasks],
                 tasks[0].device,
+                starts=[[*map(store.load_weights, t.input.get("start", []))] for t in tasks],
                 folders=[task.unfinished for task in tasks],
                 code=code,
                 save_every_s=chosen.config.save_every_s,

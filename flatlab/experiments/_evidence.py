@@ -62,6 +62,16 @@ def of_packs(ours: Mapping[str, Pack], theirs: Mapping[str, Pack]) -> Iterator[D
         yield REDUCED, f"{networks} of {all_networks} networks"
 
 
+def of_starts(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[Difference]:
+    """How the grids whose networks are fine-tuned differ from the paper's."""
+    for key in ours.keys() & theirs.keys():
+        yield from (
+            (kind, f"{key}: {words}")
+            for kind, words in of_packs(ours[key].packs, theirs[key].packs)
+        )
+        yield from of_starts(ours[key].sources, theirs[key].sources)
+
+
 def of_samples(ours: Mapping[str, Samples], theirs: Mapping[str, Samples]) -> Iterator[Difference]:
     """How the samples that a grid is measured on differ from the paper's."""
     for name, there in theirs.items():
@@ -145,6 +155,8 @@ def _words(value: Any) -> str:
         return ", ".join(f"{key} {_words(each)}" for key, each in value.items())
     if isinstance(value, list | tuple):
         return ", ".join(map(_words, value))
+    if value is UNSET:
+        return "none"
     if type(value) is int:
         return f"{value:,}"
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -8,7 +8,8 @@ from typing import Any
 
 from msgspec import structs
 
-from flatlab.experiments._sections import Checkpoints, Data, Dense, Network, Training
+from flatlab.experiments._sections import Checkpoints, Data, Dense, Network
+from flatlab.experiments._training import Training
 from flatlab.plan.experiments import Source
 from flatlab.plan.options import options_of, section
 from flatlab.plan.registry import check_known, keys_of, literal

@@ -4,27 +4,23 @@
 block of `seeds` are a pack. A scale overrides keys of the sections, `settings`, `exclude`, `seeds`.
 """
 
+import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
-from flatlab.experiments._evidence import evidence, of_packs, of_samples, of_test_sets
+from flatlab.experiments._evidence import evidence, of_packs, of_samples, of_starts, of_test_sets
+from flatlab.experiments._jobs import measure_roots, train_roots, train_settings
 from flatlab.experiments._packs import VARYING, Pack, packs_of
-from flatlab.experiments._sections import (
-    Checkpoints,
-    Corrupted,
-    Dense,
-    LogUniform,
-    Measure,
-    Samples,
-    Stop,
-)
+from flatlab.experiments._sections import Checkpoints, Corrupted, Dense, Measure, Samples
+from flatlab.experiments._starts import sources_of, start_of
+from flatlab.experiments._training import LogUniform, Start, Stop
 from flatlab.plan.experiments import Experiment, Find, Source, Stage
 from flatlab.plan.fingerprint import fingerprint
 from flatlab.plan.options import options_of, section
 from flatlab.plan.places import built_at
-from flatlab.plan.registry import check_known, joined, keys_of, measures_samples, module_of
+from flatlab.plan.registry import joined, keys_of, measures_samples, module_of
 from flatlab.plan.schema import PlanError, Strict, plain
 
 BUDGET_BYTES = 20 * 10**9
@@ -44,16 +40,21 @@ def _documented() -> Iterator[tuple[str, type[Strict]]]:
 
 
 class Grid(Experiment, frozen=True, kw_only=True):
-    """A set of networks to train, at one scale.  options: those of each family, by its key."""
+    """A set of networks to train, at one scale.
+
+    options: those of each family, by its key.  sources: the grids that networks start from.
+    """
 
     measure_section: Measure
     options: dict[str, dict[str, Any]]
+    sources: dict[str, "Grid"]
 
     kind: ClassVar[str] = "grid"
     sections: ClassVar[dict[str, type[Strict]]] = {
         **dict(_documented()),
         "training.lr": LogUniform,
         "training.stop": Stop,
+        "training.start": Start,
         "checkpoints.dense": Dense,
         "measure.samples.<name>": Samples,
         "measure.test_sets.<name>": Corrupted,
@@ -66,14 +67,16 @@ class Grid(Experiment, frozen=True, kw_only=True):
         if not isinstance(source.content.get("title"), str):
             raise PlanError(f"{source.name}: title is missing, or no text")
         measure, options = section(source.parts("measure"), Measure)
+        packs = packs_of(source)
         return cls(
             key=source.key,
             scale=source.scale,
             title=source.content["title"],
-            packs=packs_of(source),
+            packs=packs,
             families=measure.families,
             measure_section=measure,
             options={family: plain(chosen) for (_, family), chosen in options.items()},
+            sources=sources_of(packs.values(), source, find),
         )
 
     def with_stand_ins(self, stand_ins: Mapping[str, str]) -> "Grid":
@@ -99,6 +102,10 @@ class Grid(Experiment, frozen=True, kw_only=True):
     def data_sets(self) -> list[str]:
         return list(dict.fromkeys(pack.data.set for pack in self.packs.values()))
 
+    def needs(self) -> list[str]:
+        sources = ([*grid.needs(), key] for key, grid in self.sources.items())
+        return list(dict.fromkeys(itertools.chain(*sources)))
+
     @property
     def length(self) -> str:
         """The length of the training, in words."""
@@ -116,9 +123,10 @@ class Grid(Experiment, frozen=True, kw_only=True):
         chosen: Pack = self.pack(pack)
         training = chosen.training
         steps = training.iterations or training.epochs or 0
+        files, start = start_of(chosen, self.sources)
         return Stage(
-            inputs={"data": self.data_file(chosen)},
-            settings=train_settings(chosen),
+            inputs={"data": self.data_file(chosen), **({"start": files} if files else {})},
+            settings={**train_settings(chosen), **start},
             code=fingerprint(*train_roots(chosen)),
             gpu=True,
             kind="train",
@@ -184,6 +192,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
             "hyperparameters": list(dict.fromkeys(varied)),
             **evidence(
                 *of_packs(self.packs, published.packs),
+                *of_starts(self.sources, published.sources),
                 *of_samples(self.measure_section.samples, published.measure_section.samples),
                 *of_test_sets(self.measure_section.test_sets, published.measure_section.test_sets),
             ),
@@ -247,53 +256,3 @@ class Grid(Experiment, frozen=True, kw_only=True):
 def _size(count: int) -> str:
     power = min(len(f"{count:,}".split(",")) - 1, 3)
     return f"{count / 1000**power:,.3g} {('B', 'kB', 'MB', 'GB')[power]}"
-
-
-def train_settings(pack: Pack) -> dict[str, Any]:
-    """The settings of a training job; besides its code and data, it depends on nothing else."""
-    training = plain(pack.training)
-    options = training.pop("options")
-    if training["regularizer"] == "none":
-        del training["regularizer"]
-    return {
-        **{key: plain(getattr(pack, key)) for key in ("data", "network", "curves", "seeds")},
-        "training": {**training, **options},
-        "checkpoints": plain(pack.dense),
-        "outputs": pack.outputs,
-        "runs": pack.runs,
-    }
-
-
-def train_roots(pack: Pack) -> list[str]:
-    """The modules that train a pack: the engine, and what the pack names of each registry.
-
-    The mode `loop` trains by torch's own modules, without stacked layers.
-    """
-    network, training = pack.network, pack.training
-    layers = network.options.layers() if training.mode != "loop" else []
-    for key in layers:
-        check_known("train/layers", key, f"networks/{network.name}: layers")
-    return [
-        "flatlab.train",
-        module_of("networks", network.name),
-        module_of("losses", training.loss),
-        module_of("train/optimizers", training.optimizer),
-        module_of("train/initializations", network.initialization),
-        *(module_of("train/regularizers", key) for key in joined(training.regularizer)),
-        *(module_of("train/augmentations", key) for key in joined(pack.data.augmentation)),
-        *(module_of("train/layers", key) for key in layers),
-    ]
-
-
-def measure_roots(pack: Pack, family: str, options: Mapping[str, Any]) -> list[str]:
-    """The modules that measure a pack: the families, the architecture and the losses.
-
-    options: those of each family, by its key.
-    """
-    roots = [module_of("networks", pack.network.name), module_of("losses", pack.training.loss)]
-    for name in joined(family):
-        roots.append(module_of("metrics", name))
-        for option, folder in options_of("metrics", name).FOLDERS.items():
-            if key := options[name][option]:
-                roots.append(module_of(folder, key))
-    return ["flatlab.metrics._pack", *roots]

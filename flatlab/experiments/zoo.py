@@ -90,7 +90,7 @@ class Zoo(Experiment, frozen=True, kw_only=True):
         return len(self._networks(self.packs[pack]))
 
     def needs(self) -> list[str]:
-        return [self.grid.key] if self.grid else []
+        return [*self.grid.needs(), self.grid.key] if self.grid else []
 
     def _networks(self, number: int) -> list[tuple[Pack, str]]:
         """The networks of a grid that a job measures: each `jobs`-th, from the given one on."""

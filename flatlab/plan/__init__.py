@@ -120,9 +120,18 @@ class Plan:
         partly = self.config.packs == "measured" and scale in (None, ours)
         return experiment.measured() if partly else experiment
 
-    def _load(self, key: str, scale: str, where: str = "") -> Experiment:
+    def _load(
+        self, key: str, scale: str, where: str = "", within: tuple[str, ...] = ()
+    ) -> Experiment:
+        """within: the experiments that need it, the first one first."""
+        needed_by = (*within, key)
+
         def find(other: str, where: str) -> Experiment:
-            return self._load(other, scale, where).with_stand_ins(self.config.stand_ins)
+            if other in needed_by:
+                circle = " needs ".join([*needed_by[needed_by.index(other) :], other])
+                raise PlanError(f"{where}experiments need each other: {circle}")
+            found = self._load(other, scale, where, needed_by)
+            return found.with_stand_ins(self.config.stand_ins)
 
         return load_experiment(self.folder, key, scale, find, where)
 

@@ -115,7 +115,7 @@ class Experiment(Strict, frozen=True, kw_only=True):
         return True
 
     def needs(self) -> list[str]:
-        """The experiments whose weights it measures."""
+        """The experiments whose weights it uses, each behind those that it needs itself."""
         return []
 
     def pack(self, key: str) -> Any:

@@ -17,7 +17,7 @@ import xarray as xr
 from torch import nn
 
 from flatlab.data import DataError
-from flatlab.jobs import Unfinished
+from flatlab.jobs import Content, Unfinished
 from flatlab.jobs.progress import Progress
 from flatlab.networks import seeded
 from flatlab.plan.registry import imported
@@ -26,6 +26,7 @@ from flatlab.train.builder import NotStackable
 from flatlab.train.conditions import Interrupted, TrainError, Watch, arithmetic, memory
 from flatlab.train.initializations import draw
 from flatlab.train.pack import PackTraining, Trained
+from flatlab.train.start import start_from
 
 
 def train_packs(
@@ -33,6 +34,7 @@ def train_packs(
     packs: Sequence[Mapping[str, Any]],
     device: str = "cpu",
     *,
+    starts: Sequence[Sequence[Content]] = (),
     folders: Sequence[str | Path] | None = None,
     code: str = "",
     save_every_s: float = 60.0,
@@ -40,27 +42,35 @@ def train_packs(
     """Train some packs: all of them at once on a GPU, one after the other on a CPU.
 
     raw: a data file.  packs: the settings of each, with `data`, `network`, `training`, `outputs`,
-    `checkpoints`, `curves`, `seeds`, `runs`.  folders: where the state of each pack is saved every
+    `checkpoints`, `curves`, `seeds`, `runs`; and `start`, if it starts from trained networks, whose
+    files `starts` has for each pack.  folders: where the state of each pack is saved every
     `save_every_s` seconds, and from where an interrupted training resumes, to the same bits.
     code: a fingerprint of the code; a state saved by other code is ignored.
 
     With folders, SIGTERM and SIGINT save the states and raise `Interrupted`. Raises `DataError` and
     `TrainError` if the settings cannot be satisfied.
     """
-    shared = {"code": code, "data": _digest(raw), "device": device, "torch": torch.__version__}
+    data = _digest({str(n): a.values for n, a in raw.items() if str(n).startswith("train_")})
+    shared = {"code": code, "data": data, "device": device, "torch": torch.__version__}
     watch = Watch(save_every_s if folders is not None else None)
     with tempfile.TemporaryDirectory() as lost, arithmetic(packs), memory(packs), watch:
         kept = folders or [Path(lost, str(number)) for number in range(len(packs))]
-        trainings = [
-            _training(raw, pack, Unfinished(folder, {**shared, "settings": pack}), device, watch)
-            for pack, folder in zip(packs, kept, strict=True)
-        ]
+        trainings = []
+        for pack, folder, start in zip(packs, kept, starts or [()] * len(packs), strict=True):
+            weights = [_digest(arrays) for arrays, _ in start]
+            keeper = Unfinished(folder, {**shared, "settings": pack, "start": weights})
+            trainings.append(_training(raw, start, pack, keeper, device, watch))
         _run(trainings, device, watch)
         return [training.results() for training in trainings]
 
 
 def _training(
-    raw: xr.Dataset, settings: Mapping[str, Any], keeper: Unfinished, device: str, watch: Watch
+    raw: xr.Dataset,
+    start: Sequence[Content],
+    settings: Mapping[str, Any],
+    keeper: Unfinished,
+    device: str,
+    watch: Watch,
 ) -> PackTraining:
     training, network, seeds = settings["training"], settings["network"], settings["seeds"]
     dtype = torch.float64 if training["precision"] == "float64" else torch.float32
@@ -79,6 +89,8 @@ def _training(
         draw(model, network["initialization"], seed)
     _fit(models, settings, keeper, watch)
     models = [model.to(device, dtype) for model in models]
+    if start:
+        start_from(start, models, settings["start"])
     try:
         return PackTraining(models, split, settings, keeper)
     except NotStackable as error:
@@ -153,8 +165,8 @@ def _run(trainings: list[PackTraining], device: str, watch: Watch) -> None:
     progress.close(done())
 
 
-def _digest(raw: xr.Dataset) -> str:
+def _digest(arrays: Mapping[str, np.ndarray]) -> str:
     digest = hashlib.sha256()
-    for name in sorted(name for name in map(str, raw) if name.startswith("train_")):
-        digest.update(raw[name].values.tobytes())
+    for name in sorted(arrays):
+        digest.update(arrays[name].tobytes())
     return digest.hexdigest()

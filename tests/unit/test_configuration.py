@@ -11,8 +11,9 @@ import yaml
 
 from flatlab import plan
 from flatlab.data import load
+from flatlab.experiments._jobs import train_roots, train_settings
 from flatlab.experiments._packs import VARYING, sections
-from flatlab.experiments.grid import Grid, train_roots, train_settings
+from flatlab.experiments.grid import Grid
 from flatlab.metrics._pack import measure_pack
 from flatlab.plan.options import options_of
 from flatlab.tables.runs import collect

@@ -1,0 +1,49 @@
+"""Fine-tuning: the initial weights are those with which networks of another grid ended."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from flatlab.jobs import Content
+from flatlab.plan.schema import closest
+from flatlab.train.conditions import TrainError
+
+
+def start_from(
+    trained: Sequence[Content], models: Sequence[nn.Module], start: Mapping[str, Any]
+) -> None:
+    """Copy trained weights, and statistics of batch norm, into models.
+
+    trained: files of final weights.  start: `grid`, which trained them; `runs`, of each model the
+    number of its file and the run in it; `anew`, the names of modules that keep what they have.
+    Raises `TrainError` for a tensor that has no counterpart of its shape.
+    """
+    known = [name for name, _ in models[0].named_modules() if name]
+    for name in start["anew"]:
+        if name not in known:
+            where = f"training.start.anew: the network has no module {name!r}"
+            raise TrainError(f"{where}; {closest(name, known)}")
+    for model, (number, run) in zip(models, start["runs"], strict=True):
+        arrays, about = trained[number]
+        row = about["runs"].index(run)
+        given = {name: array[row, -1] for name, array in arrays.items()}
+        _copy(given, model, start)
+
+
+def _copy(given: Mapping[str, np.ndarray], model: nn.Module, start: Mapping[str, Any]) -> None:
+    kept = tuple(f"{name}." for name in start["anew"])
+    here = {n: t for n, t in model.state_dict().items() if not n.startswith(kept)}
+    there = {n: torch.as_tensor(a) for n, a in given.items() if not n.startswith(kept)}
+    for name in here | there:
+        shapes = [tuple(t[name].shape) if name in t else "absent" for t in (there, here)]
+        if shapes[0] != shapes[1]:
+            raise TrainError(
+                f"training.start: {name} is {shapes[0]} in {start['grid']} and {shapes[1]} here; "
+                "list its module in training.start.anew, or choose the same network"
+            )
+    with torch.no_grad():
+        for name, tensor in here.items():
+            tensor.copy_(there[name])
