@@ -8,7 +8,7 @@ the number of runs that remain.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
@@ -167,15 +167,28 @@ class Curves:
         label = f"{_on(name, samples)} - {_on(name, over)}, mean over I"
         return self.over_runs(label, of_runs)
 
+    def near(self, iteration: float) -> int:
+        """The position of the checkpoint nearest to an iteration."""
+        steps = self.runs["checkpoint"].values
+        nearest = int(np.abs(steps - iteration).argmin())
+        if abs(steps[nearest] - iteration) > NEAR * iteration:
+            raise NotThere(f"{self.grid} has no checkpoint near iteration {iteration:,.0f}")
+        return nearest
+
+    def at(self, iteration: float, name: str) -> Array:
+        """A quantity near an iteration, of the runs that interpolate there: (runs)."""
+        nearest = self.near(iteration)
+        runs = self.values("train_loss")[:, nearest] < INTERPOLATES
+        enough(runs.sum(), self, f"networks that interpolate near iteration {iteration:,.0f}")
+        return self._enough(self.values(name)[runs, nearest], name)
+
     def since(self, iteration: int, name: str, relative: bool = False) -> Estimate:
         """Change of a quantity from an iteration to the end, mean over the runs."""
 
         def of_runs() -> Array:
-            steps = self.runs["checkpoint"].values
-            nearest = int(np.abs(steps - iteration).argmin())
-            if abs(steps[nearest] - iteration) > NEAR * iteration or nearest == len(steps) - 1:
-                absent = f"no checkpoint near iteration {iteration:,} before the end"
-                raise NotThere(f"{self.grid} has {absent}")
+            nearest = self.near(iteration)
+            if nearest == self.runs.sizes["checkpoint"] - 1:
+                raise NotThere(f"{self.grid} has no checkpoint behind iteration {iteration:,}")
             ends = np.stack([self.values(name)[:, nearest], self._end(name)], axis=1)
             then, now = self._enough(ends, name).T
             return now / then - 1 if relative else now - then
@@ -233,6 +246,26 @@ def difference_of_ends(a: Curves, b: Curves, name: str) -> Estimate:
     """Q(b) - Q(a), where Q is the mean over seeds at the end of training."""
     label = f"Q({name}; {in_words(b.setting)}) - Q({name}; {in_words(a.setting)}); {a.grid}"
     return estimate(label, lambda: difference(label, *b.ends(name), *a.ends(name)))
+
+
+def differences_at_equal_epochs(
+    e: Evidence, grid: str, sweep: Sweep, name: str
+) -> Iterator[Estimate]:
+    """As `difference_of_ends` from each batch size to the next, when all have seen as many samples.
+
+    That is as many as the smallest batches have shown at the end of training.
+    """
+    curves = [Curves(e, grid, setting) for setting in sweep]
+    smallest = min(float(setting["batch_size"]) for setting in sweep)
+    for a, b in pairwise(curves):
+        label = f"{name} at {in_words(b.setting)} - at {in_words(a.setting)}, equal epochs; {grid}"
+
+        def found(pair: tuple[Curves, Curves] = (b, a), label: str = label) -> Estimate:
+            seen = smallest * max(pair[0].runs["checkpoint"].values)
+            at = (c.at(seen / float(c.setting["batch_size"]), name) for c in pair)
+            return difference(label, *at)
+
+        yield estimate(label, found)
 
 
 def monotonic(e: Evidence, grid: str, sweep: Sweep, name: str, rising: bool) -> Verdict:

@@ -129,6 +129,8 @@ def _difference(key: str, now: list[Any], then: list[Any]) -> Difference:
     here, there = _any(now), _any(then)
     if key == "length":  # 60,000 iterations instead of 750,000
         there = there.removesuffix(f" {here.split()[-1]}")
+    if key == "samples":
+        return REDUCED, f"{here} training samples instead of {there}"
     if key in ("set", ARCHITECTURE):
         return STAND_IN, f"{here} instead of {there}"
     name = "" if key == "length" or key.startswith("options of ") else f"{NAMES.get(key, key)}: "

@@ -1,6 +1,7 @@
 """Claims about training curves: tables as the paper says, against it, and undecided."""
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from tests.claim_tables import (
     LOSS,
     MLS,
     NMLS,
+    STEPS,
     VOLUME,
     WEIGHTS,
     B,
@@ -257,3 +259,23 @@ def test_the_end_is_compared_between_networks_that_interpolate() -> None:
     assert verdict.outcome == "not run"
     assert "lr 0.05, batch size 20 has 4 networks that interpolate" in verdict.reason
     assert "of 25 networks 1 do not interpolate" in verdict.reason
+
+
+def test_batch_sizes_are_also_compared_after_equally_many_epochs() -> None:
+    """Larger batches end higher; when all have seen as many samples they are higher by more."""
+    last, noise = STEPS[-1], 0.05
+    batches = judged(CLAIMS["chen2026_fig3"]["c1"], trends("vgg-grid"))
+    assert batches.outcome == "holds"
+    beside = [e for e in batches.evidence if "equal epochs" in e["quantity"]]
+    assert {e["claim"] for e in beside} == {"reported, not judged"}
+    of_sharpness = [e["value"] for e in beside if e["quantity"].startswith(S)]
+    steps = [last, 45_000, 30_000]  # of batches of 8, 20 and 32
+    falls = [-2 * step / last for step in steps]
+    expected = [1 + after - before for before, after in pairwise(falls)]
+    assert of_sharpness == pytest.approx(expected, abs=noise)
+    late = trends("vgg-grid")
+    late[LOSS][late["batch_size"].values == 32, :10] = 1.0  # until iteration 50,000
+    batches = judged(CLAIMS["chen2026_fig3"]["c1"], late)
+    assert batches.outcome == "holds"
+    beside = [e for e in batches.evidence if "equal epochs" in e["quantity"]]
+    assert [np.isfinite(e["value"]) for e in beside[:2]] == [True, False]

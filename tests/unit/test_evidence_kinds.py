@@ -54,7 +54,7 @@ def changed(folder: Path, key: str, **changes: Any) -> tuple[str, list[str]]:
         ),
         ({"network": {"outputs": 10}}, "reduced", ["outputs: 10 instead of classes"]),
         ({"data": {"classes": "all"}}, "reduced", ["classes: all instead of 0, 1"]),
-        ({"data": {"samples": 5000}}, "reduced", ["samples: 5,000 instead of all"]),
+        ({"data": {"samples": 5000}}, "reduced", ["5,000 training samples instead of all"]),
         ({"training": {"iterations": 60000}}, "reduced", ["60,000 iterations instead of 750,000"]),
         (
             {"training": {"iterations": None, "epochs": 5}},
@@ -221,10 +221,11 @@ def test_the_short_scale_reduces_the_papers_experiments() -> None:
     found = kinds_at("short", stand_ins={"cifar10": "cifar10-jpeg"})
     jpeg, fewer = "images of cifar10 re-encoded as JPEG", "60,000 iterations instead of 750,000"
     assert found["input-scale-grid"] == ("reduced", [jpeg])
-    assert found["lenet-grid"] == ("reduced", [jpeg, fewer])
-    assert found["mlp-grid"] == ("reduced", [fewer])
-    kind, [*words, narrow, length] = found["vgg-grid"]
-    assert (kind, words, length) == ("reduced", [jpeg], fewer)
+    assert found["lenet-grid"] == ("reduced", [jpeg, fewer, "50 of 100 networks"])
+    samples, longer = "10,000 training samples instead of all", fewer.replace("60,", "120,")
+    assert found["mlp-grid"] == ("reduced", [samples, longer, "50 of 100 networks"])
+    kind, [first, narrow, *rest] = found["vgg-grid"]
+    assert (kind, first, rest) == ("reduced", jpeg, [fewer, "25 of 100 networks"])
     assert narrow.startswith("vgg (widths 16-pool-16-pool-32-")
     assert narrow.endswith(" instead of vgg")
     assert found["dln-grid"] == ("own", [])

@@ -216,7 +216,7 @@ def test_a_start_that_is_not_there_is_refused_with_the_key(kind, folder):
 
 def test_grids_that_start_from_each_other_are_refused(folder):
     with pytest.raises(
-        plan.PlanError, match="need each other: (a needs b needs a|b needs a needs b)"
+        plan.PlanError, match=r"need each other: (a needs b needs a|b needs a needs b)"
     ):
         loaded(
             folder, a=tuned(grid="b", setting="lr0.1-b20"), b=tuned(grid="a", setting="lr0.1-b20")

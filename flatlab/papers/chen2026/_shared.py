@@ -4,12 +4,13 @@ Quantities are given in the papers' words.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from flatlab.claims import Claim, Claims, Evidence
-from flatlab.claims.curves import Curves, Sweep, monotonic
+from flatlab.claims.curves import Curves, Sweep, differences_at_equal_epochs, monotonic
 from flatlab.claims.evidence import Array, Pair
 from flatlab.stats import Verdict, every
 
@@ -104,16 +105,24 @@ class Lines(NamedTuple):
         return Claim(text, source, predicate, **about)
 
     def at_the_end(self, words: Words, source: str, quote: str) -> Claim:
-        """Higher learning rates lower each of the quantities, larger batches raise it."""
+        """Higher learning rates lower each of the quantities, larger batches raise it.
+
+        Batch sizes are compared after equally many iterations, as in the paper; the differences
+        after equally many epochs are reported beside it.
+        """
         rising = self.sweep is BATCH_SIZES
         what = "rises with the batch size" if rising else "falls with lr"
         names = [QUANTITIES[word] for word in words]
-        return Claim(
-            f"{listed(words)} at the end {what}, at each step",
-            source,
-            lambda e: every(monotonic(e, self.grid, self.sweep, name, rising) for name in names),
-            quote=quote,
-        )
+
+        def judge(e: Evidence) -> Verdict:
+            here = e, self.grid, self.sweep
+            verdict = every(monotonic(*here, name, rising) for name in names)
+            if rising:  # small batches have seen fewer samples after equally many iterations
+                beside = (differences_at_equal_epochs(*here, name) for name in names)
+                return verdict.reporting(*(each.report() for each in chain(*beside)))
+            return verdict
+
+        return Claim(f"{listed(words)} at the end {what}, at each step", source, judge, quote=quote)
 
     def falls(self, words: Words, source: str, quote: str) -> Claim:
         """The quantities decrease during interpolation."""
