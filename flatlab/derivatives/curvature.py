@@ -120,14 +120,16 @@ def _split(vector: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
 class Largest:
     """value: the algebraically largest eigenvalue, not the one with the largest modulus.
 
-    residual: ||A v - value v|| / |value| for the unit vector v that was found.  products: how many
-    were computed.  converged: whether the residual is small enough or the space is exhausted.
+    residual: ||A v - value v|| / |value| for the unit vector v that was found, `vector`, (n).
+    products: how many were computed.  converged: whether the residual is small enough or the space
+    is exhausted.
     """
 
     value: float
     residual: float
     products: int
     converged: bool
+    vector: Tensor
 
 
 def largest_eigenvalue(
@@ -140,8 +142,9 @@ def largest_eigenvalue(
     vectors = [start / torch.linalg.vector_norm(start)]
     diagonal: list[float] = []
     beside: list[float] = []
-    found = Largest(math.nan, math.nan, 0, False)
-    for step in range(1, min(most, len(start)) + 1):
+    most = min(most, len(start))
+    while True:
+        step = len(vectors)
         image = product(vectors[-1]).clone()
         diagonal.append(float(image @ vectors[-1]))
         for _ in range(2):  # the second pass removes what rounding has left
@@ -149,16 +152,16 @@ def largest_eigenvalue(
                 image -= (image @ vector) * vector
         rest = float(torch.linalg.vector_norm(image))
         if not math.isfinite(diagonal[-1] + rest):
-            return Largest(math.nan, math.nan, step, False)
+            return Largest(math.nan, math.nan, step, False, torch.full_like(start, math.nan))
         values, rotation = scipy.linalg.eigh_tridiagonal(np.array(diagonal), np.array(beside))
         value, left = float(values[-1]), rest * abs(float(rotation[-1, -1]))
         relative = left / abs(value) if value else math.inf
         # Exhausted: the vectors span everything that the map can reach from the start.
         exhausted = rest <= 10 * torch.finfo(start.dtype).eps * np.abs(values).max()
         converged = bool(exhausted or (step >= FEWEST and relative <= residual))
-        found = Largest(value, relative if left else 0.0, step, converged)
-        if converged:
-            return found
+        if converged or step == most:
+            weights = torch.from_numpy(rotation[:, -1]).to(start)
+            vector = torch.stack(vectors, 1) @ weights
+            return Largest(value, relative if left else 0.0, step, converged, vector)
         beside.append(rest)
         vectors.append(image / rest)
-    return found

@@ -42,6 +42,14 @@ class Loss(ABC):
         """The infimum of each sample's loss over all outputs: (..., samples)."""
         return targets.new_zeros(targets.shape[:-1])
 
+    def within(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Predictions F, their targets y, and the distance e that the loss allows between them.
+
+        l - inf l >= c |F - y|^2 for some c, and e = sqrt((l - inf l)/c) >= |F - y|.
+        F, y: (samples, outputs).  e: (samples). Raises `NotImplementedError` without such a c.
+        """
+        raise NotImplementedError
+
     @abstractmethod
     def reference(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """The loss of one batch as torch computes it."""

@@ -25,6 +25,11 @@ class SquaredError(Loss):
     def hessian_product(self, outputs: Tensor, directions: Tensor) -> Tensor:
         return directions * (2 / self.divisor(outputs.shape[-1]))
 
+    def within(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The outputs and the targets; e is their distance."""
+        distance = (self.values(outputs, targets) * self.divisor(outputs.shape[-1])).sqrt()
+        return outputs, targets, distance
+
     def reference(self, outputs: Tensor, targets: Tensor) -> Tensor:
         samples, width = outputs.shape
         squares = mse_loss(outputs, targets, reduction="sum")

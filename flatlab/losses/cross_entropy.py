@@ -38,6 +38,11 @@ class Loss(Base):
         """The entropy of the smoothed targets."""
         return torch.special.entr(self._smoothed(targets)).sum(-1)
 
+    def within(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """softmax(f) and the smoothed targets; c = 1/2 by Pinsker's inequality."""
+        excess = self.values(outputs, targets) - self.least(targets)
+        return outputs.softmax(-1), self._smoothed(targets), (2 * excess.clamp(min=0)).sqrt()
+
     def reference(self, outputs: Tensor, targets: Tensor) -> Tensor:
         return cross_entropy(outputs, targets, label_smoothing=self.label_smoothing)
 

@@ -84,7 +84,8 @@ class Settings:
 
     options: an instance of its class `Options`.  loss: the loss that the network was trained with.
     batch_size: samples at a time; None: as many as fit.  seed: of families that draw at random.
-    progress: show a bar.
+    progress: show a bar.  memory: what a family keeps from one checkpoint of a run to the next, for
+    the same samples; it may save time, but must not be needed.
     """
 
     options: Any
@@ -92,6 +93,7 @@ class Settings:
     batch_size: int | None = None
     seed: int = 0
     progress: bool = False
+    memory: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass

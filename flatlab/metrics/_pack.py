@@ -1,6 +1,7 @@
 """The metric file of one pack: families of quantities on every checkpoint of every run."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -77,6 +78,8 @@ def _on_all_weights(
     found: dict[str, np.ndarray] = {}
     coordinates: dict[str, Any] = {}
     for place in tqdm(list(np.ndindex(*size)), mininterval=5):
+        if place[1] == 0:
+            how = replace(how, memory={})
         arrays = arrays_at[about["iterations"][place[1]]]
         model.load_state_dict({name: torch.from_numpy(a[place[0]]) for name, a in arrays.items()})
         with undisturbed(model):
@@ -110,12 +113,13 @@ def _on_all_sets(
     are left out.
     """
     sets: list[Measured | None] = []
-    for chosen in sample_sets.values():
+    for name, chosen in sample_sets.items():
         split = splits.train if chosen["split"] == "train" else splits.test
         draw, wrong = (chosen["size"], chosen["seed"]), chosen["only"] == "misclassified"
         subset = split.misclassified(model, *draw) if wrong else split.subset(*draw)
         samples = Samples(subset.inputs, subset.targets, subset.labels)
-        sets.append(family.measure(model, samples, settings) if len(subset) else None)
+        kept = replace(settings, memory=settings.memory.setdefault(name, {}))
+        sets.append(family.measure(model, samples, kept) if len(subset) else None)
     some = next(filter(None, sets), Measured({}))
     values = {
         name: np.stack(

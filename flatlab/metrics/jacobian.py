@@ -3,9 +3,16 @@
 J is the derivative of a sample's outputs f (the logits) with respect to its input. With
 p = softmax(f) and P = diag(p) - p p^T = dp/df, the network with softmax has the Jacobian P J. Both
 are exact. Inputs are those that the network sees: scaled if the grid scales its inputs.
+
+The pair bound: a network that fits two samples with different targets has a slope between them,
+|F(x1) - F(x2)| >= |y1 - y2| - e1 - e2, where F are the outputs, or their softmax for cross-entropy,
+and e = sqrt((l - inf l)/c) >= |F(x) - y| follows from the loss of a sample. Somewhere on the
+segment between x1 and x2 the Jacobian norm of F is at least that over |x1 - x2|: not necessarily at
+the samples. Source: macdonald2023, Eq. 11, with the two losses in place of the larger one.
 """
 
 from collections.abc import Mapping
+from typing import Annotated
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +22,8 @@ from flatlab.derivatives.norms import spectral_norm
 from flatlab.derivatives.probe import run
 from flatlab.derivatives.record import recorded
 from flatlab.derivatives.spectra import singular_values
-from flatlab.metrics import Measured, Quantity, Samples, Settings
+from flatlab.metrics import Measured, MeasureError, Quantity, Samples, Settings
+from flatlab.plan.schema import Strict, means
 
 BATCH = 1000
 """Samples at a time, for the features."""
@@ -42,7 +50,27 @@ QUANTITIES = {
         "macdonald2023 App. C.2",
         LAYER,
     ),
+    "pair_bound": Quantity(
+        "lower bound of the Lipschitz norm, max over pairs of (|y1 - y2| - e1 - e2) / |x1 - x2|",
+        "target/input",
+        "macdonald2023 Eq. 11",
+    ),
+    "pairs_below": Quantity("pairs with |F(x1) - F(x2)| < |y1 - y2| - e1 - e2", "1", ""),
+    "segment_norm": Quantity(
+        "max of the Jacobian norm of F on the segment of the pair with the largest bound",
+        "target/input",
+        "macdonald2023 Sec. 5",
+    ),
+    "segments_below": Quantity("segments on which it stays below the pair's bound", "1", ""),
 }
+
+
+class Options(Strict, frozen=True):
+    pairs: Annotated[
+        int,
+        means("pairs with the largest bound whose segments are examined; 0: no pair bound", ge=0),
+    ] = 0
+    points: Annotated[int, means("equally spaced on each segment, ends included", ge=2)] = 33
 
 
 def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
@@ -60,7 +88,54 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
         "output_norm": torch.linalg.vector_norm(found.outputs.double()),
         "feature_norm": torch.tensor(largest, dtype=torch.float64),
     }
+    if settings.options.pairs:
+        values |= _pair_bound(model, samples, settings, found.outputs)
     return Measured(values, {"layer": names})
+
+
+def _pair_bound(
+    model: nn.Module, samples: Samples, settings: Settings, outputs: Tensor
+) -> dict[str, Tensor]:
+    """Over all pairs of samples with different targets; zero pairs have a bound of -inf."""
+    options: Options = settings.options
+    outputs = outputs.double()
+    targets = samples.targets_for(outputs.shape[1]).double()
+    try:
+        predicted, wanted, allowed = settings.loss.within(outputs, targets)
+    except NotImplementedError:
+        name = type(settings.loss).__module__.rpartition(".")[2].replace("_", "-")
+        raise MeasureError(f"the pair bound has no form for the loss {name}; set pairs=0") from None
+    x = samples.inputs.flatten(1).double()
+    first, second = torch.triu_indices(len(x), len(x), 1, device=x.device)
+    apart = torch.pdist(wanted) > 0
+    first, second = first[apart], second[apart]
+    least = torch.pdist(wanted)[apart] - allowed[first] - allowed[second]
+    slack = 1e-9 * torch.pdist(wanted)[apart]  # for rounding
+    below = torch.pdist(predicted)[apart] < least - slack
+    bounds = least / torch.pdist(x)[apart]
+    chosen = bounds.argsort(descending=True)[: options.pairs]
+    softmaxed = predicted is not outputs
+    ends = torch.stack([first, second], 1)[chosen]
+    norms = [
+        _norm_on_segment(model, samples.inputs[pair], options.points, softmaxed) for pair in ends
+    ]
+    largest = torch.stack(norms) if norms else bounds.new_full((1,), torch.nan)
+    return {
+        "pair_bound": bounds.max() if len(bounds) else bounds.new_tensor(-torch.inf),
+        "pairs_below": below.sum(),
+        "segment_norm": largest[0],
+        "segments_below": (largest < bounds[chosen]).sum() if norms else bounds.new_zeros(()),
+    }
+
+
+def _norm_on_segment(model: nn.Module, ends: Tensor, points: int, softmaxed: bool) -> Tensor:
+    """The largest Jacobian norm at some points between two samples, (2, ...)."""
+    shares = torch.linspace(0, 1, points).to(ends).view(-1, *[1] * (ends.ndim - 1))
+    found = derivatives(model, torch.lerp(ends[:1], ends[1:], shares), adaptive=False)
+    if softmaxed:
+        with torch.no_grad():
+            return softmax_norms(found.outputs, found.gram).max()
+    return found.singular[:, 0].max()
 
 
 def softmax_norms(outputs: Tensor, gram: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+import xarray as xr
 from torch import nn
 
 import flatlab
@@ -17,6 +18,11 @@ from flatlab.derivatives.curvature import (
 )
 from flatlab.derivatives.guard import MeasureError
 from flatlab.losses import loss_of
+from flatlab.metrics import Samples, Settings
+from flatlab.metrics._pack import measure_pack
+from flatlab.metrics.hessian import Options, measure
+from flatlab.train import train_packs
+from tests.packs import images, settings
 
 # torch warns of itself when it first differentiates forward, which torch.func.hessian does
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script")
@@ -233,3 +239,67 @@ def test_what_has_no_loss_or_draws_at_random_is_refused(mlp, normal):
         )
     with pytest.raises(MeasureError, match="curvature"):
         flatlab.measure(mlp(WIDTHS), x, one_hot(), families=["hessian"], curvature=["fisher"])
+
+
+def test_a_warm_start_saves_products_and_changes_no_eigenvalue(mlp, normal):
+    """Of the checkpoints of a training, in their order; each run starts anew."""
+    model, x = mlp((4, 30, 30, 3), seed=4), normal(40, 4)
+    samples = Samples(x, one_hot(40))
+    memory, found = {}, {True: [], False: []}
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    for _ in range(8):
+        for warm in found:
+            options = Options(warm_start=warm)
+            settings = Settings(options, loss_of(LOSSES["half-mse"]), memory=memory)
+            found[warm].append(measure(model, samples, settings).values)
+        optimizer.zero_grad()
+        (model(x) - one_hot(40)).square().sum(1).mean().backward()
+        optimizer.step()
+    assert not {*memory} - {"hessian", "gauss-newton"}
+    for name in ("hessian", "gauss_newton"):
+        warm, cold = (
+            np.array([each[f"{name}_lambda_max"] for each in found[way]]) for way in (True, False)
+        )
+        np.testing.assert_allclose(warm, cold, rtol=2 * RESIDUAL)
+        assert all(each[f"{name}_residual"] <= RESIDUAL for each in found[True])
+    warm, cold = (sum(e["hessian_products"] for e in found[way][1:]) for way in (True, False))
+    assert warm < cold
+
+
+def test_a_warm_start_finds_an_eigenvalue_that_has_overtaken_the_largest(normal):
+    """At the eigenvector of the one that was largest, whose product has nothing of the new one."""
+    before = torch.zeros(50, dtype=torch.float64)
+    before[0] = 1.0
+    start = normal(50)
+    start = start / start.norm()
+    for largest in (1.01, 1.1, 3.0):
+        values = torch.linspace(-1, 0.5, 50, dtype=torch.float64)
+        values[0], values[1] = 1.0, largest
+        found = largest_eigenvalue(lambda v, values=values: values * v, start + before)
+        assert found.value == pytest.approx(largest, rel=RESIDUAL)
+
+
+def test_a_grid_measures_with_warm_starts():
+    """The memory is that of one run and one sample set."""
+    raw = images((8, 8))
+    given = settings("mlp", mode="batched", checkpoints=[0, 20, 40, 60], iterations=80)
+    [trained] = train_packs(raw, [given])
+    sets = {
+        name: {"split": name, "size": 6, "seed": 0, "only": "all"} for name in ("train", "test")
+    }
+    asked = {
+        **{key: given[key] for key in ("data", "network", "outputs", "seeds")},
+        **{"family": "hessian", "precision": "float64", "loss": LOSSES["half-mse"]},
+        **{"samples": sets, "setting": "s", "hyperparameters": {}},
+    }
+
+    def measured(warm):
+        options = {"curvature": "all", "batch_norm": "eval", "warm_start": warm}
+        pack = {**asked, "options": {"hessian": options}}
+        return measure_pack([trained.weights, trained.dense], raw, pack)
+
+    warm, cold = measured(True), measured(False)
+    np.testing.assert_allclose(warm.hessian_lambda_max, cold.hessian_lambda_max, rtol=2 * RESIDUAL)
+    assert warm.hessian_products.values.sum() < cold.hessian_products.values.sum()
+    first = {"checkpoint": 0}
+    xr.testing.assert_identical(warm.isel(first), cold.isel(first))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import flatlab
+from flatlab.losses import loss_of
 from flatlab.metrics.jacobian import softmax_norms
 
 # torch warns of itself when it first differentiates forward, which torch.func.jacfwd does
@@ -96,3 +97,79 @@ def test_scaled_inputs_divide_the_jacobian_of_the_same_function(seed, factor, ml
     expected = before.feature_norm.values * [factor, 1, 1]
     np.testing.assert_allclose(after.feature_norm, expected, rtol=1e-9)
     np.testing.assert_allclose(after.output_norm, before.output_norm, rtol=1e-9)
+
+
+LOSSES = {
+    "half-mse": (lambda f: f, lambda f, y: ((f - y) ** 2).sum(1).sqrt()),
+    "mean-mse": (lambda f: f, lambda f, y: ((f - y) ** 2).sum(1).sqrt()),
+    "cross-entropy": (
+        lambda f: f.softmax(1),
+        lambda f, y: (2 * nn.functional.cross_entropy(f, y.argmax(1), reduction="none")).sqrt(),
+    ),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_pair_bound_is_that_of_all_pairs(loss, mlp, normal):
+    model, x = mlp(WIDTHS, seed=5, activation="tanh"), normal(8, WIDTHS[0])
+    labels = torch.tensor([0, 1, 2, 0, 1, 2, 0, 0])
+    y = nn.functional.one_hot(labels, WIDTHS[-1]).double()
+    shown, distance = LOSSES[loss]
+    with torch.no_grad():
+        outputs = model(x)
+        predicted, allowed = shown(outputs), distance(outputs, y)
+    bounds = {
+        (i, j): ((y[i] - y[j]).norm() - allowed[i] - allowed[j]) / (x[i] - x[j]).norm()
+        for i in range(8)
+        for j in range(i)
+        if labels[i] != labels[j]
+    }
+    found = flatlab.measure(model, x, labels, families=["jacobian"], loss=loss, pairs=3, points=200)
+    assert found.pair_bound.item() == pytest.approx(float(max(bounds.values())), rel=1e-12)
+    assert found.pairs_below.item() == found.segments_below.item() == 0
+    i, j = max(bounds, key=bounds.get)
+    path = torch.stack([x[i].lerp(x[j], k / 199) for k in range(200)])
+    largest = norms_of(lambda x: shown(model(x)), path).max().item()
+    assert found.segment_norm.item() == pytest.approx(largest, rel=1e-9)
+    slope = (predicted[i] - predicted[j]).norm() / (x[i] - x[j]).norm()
+    assert found.segment_norm.item() > slope.item() * (1 - 1e-3)
+
+
+def test_what_a_loss_allows_is_at_least_the_distance_to_the_targets(normal):
+    outputs, labels = 3 * normal(200, 5), torch.arange(200) % 5
+    y = nn.functional.one_hot(labels, 5).double()
+    for named in (
+        *({"loss": name} for name in ("half-mse", "mean-mse", "sum-of-squares", "cross-entropy")),
+        {"loss": "cross-entropy", "label_smoothing": 0.5},
+    ):
+        predicted, targets, allowed = loss_of(named).within(outputs, y)
+        distance = (predicted - targets).norm(dim=1)
+        assert (allowed >= distance * (1 - 1e-12)).all()
+        if "mse" in named["loss"] or "squares" in named["loss"]:
+            torch.testing.assert_close(allowed, distance)
+
+
+def test_a_network_that_fits_has_a_bound_near_the_distance_of_the_targets(normal):
+    """Two samples, fitted exactly: the bound is |y1 - y2| / |x1 - x2|, and a line attains it."""
+    x = torch.tensor([[0.0, 0.0], [3.0, 4.0]], dtype=torch.float64)
+    line = nn.Linear(2, 1, dtype=torch.float64)
+    with torch.no_grad():
+        line.weight.copy_(torch.tensor([[0.12, 0.16]]))  # along x2 - x1, 0.2 long
+        line.bias.zero_()
+    y = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+    found = flatlab.measure(line, x, y, families=["jacobian"], pairs=1)
+    assert found.pair_bound.item() == pytest.approx(0.2)
+    assert found.segment_norm.item() == pytest.approx(0.2)
+
+
+def test_pairs_need_different_targets_and_a_loss_that_has_the_form(mlp, normal):
+    model, x = mlp(WIDTHS), normal(4, WIDTHS[0])
+    same = flatlab.measure(model, x, torch.zeros(4, dtype=int), families=["jacobian"], pairs=2)
+    assert same.pair_bound.item() == -np.inf
+    assert np.isnan(same.segment_norm.item())
+    assert same.segments_below.item() == 0
+    with pytest.raises(flatlab.MeasureError, match="needs targets"):
+        flatlab.measure(model, x, families=["jacobian"], pairs=2)
+    signs = torch.ones(4, WIDTHS[-1], dtype=torch.float64)
+    with pytest.raises(flatlab.MeasureError, match="no form for the loss logistic"):
+        flatlab.measure(model, x, signs, families=["jacobian"], loss="logistic", pairs=2)
