@@ -10,8 +10,7 @@ from typing import Any
 
 import torch
 import xarray as xr
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file
+from safetensors import safe_open
 from torch import Tensor, nn
 
 from flatlab import data, store
@@ -20,6 +19,7 @@ from flatlab.data._images import Images
 from flatlab.metrics import MeasureError, measure
 from flatlab.networks import _timm as timm
 from flatlab.networks import build
+from flatlab.networks._files import load_state
 from flatlab.plan.options import options_of
 from flatlab.plan.registry import check_known, keys_of
 from flatlab.splits import prepare
@@ -133,15 +133,11 @@ def _state(
 
     run, checkpoint: which network of a pack; by default its only run and its last checkpoint.
     """
-    try:
-        with safe_open(path, "pt") as file:
-            is_pack = "flatlab" in (file.metadata() or {})
-        if not is_pack and (run, checkpoint) == (None, None):
-            return load_file(path), {}
-    except (SafetensorError, OSError) as error:
-        raise MeasureError(f"{path} cannot be read as .safetensors: {error}") from None
-    if not is_pack:
-        raise MeasureError(f"{path} holds one network; leave out --run and --checkpoint")
+    state = load_state(path)
+    if not _is_pack(path):
+        if (run, checkpoint) != (None, None):
+            raise MeasureError(f"{path} holds one network; leave out --run and --checkpoint")
+        return state, {}
     arrays, about = store.load_weights(path)
     if "runs" not in about:
         raise MeasureError(f"{path} holds no trained networks; packs are in results/<scale>/models")
@@ -157,3 +153,10 @@ def _state(
     place = runs.index(run), iterations.index(checkpoint)
     state = {name: torch.from_numpy(array[place]) for name, array in arrays.items()}
     return state, {"run": run, "checkpoint": checkpoint}
+
+
+def _is_pack(path: Path) -> bool:
+    if path.suffix != ".safetensors":
+        return False
+    with safe_open(path, "pt") as file:
+        return "flatlab" in (file.metadata() or {})

@@ -1,4 +1,4 @@
-"""Measure the network in a .safetensors file."""
+"""Measure the network in a file of weights."""
 
 import argparse
 import importlib
@@ -20,7 +20,8 @@ DEFAULT = "(default: %(default)s)"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("weights", type=Path, nargs="?", help="a state dictionary, or a pack that flatlab trained")
+    help_ = ".safetensors, .pt or .pth: a state dictionary, or a pack that flatlab trained"
+    add("weights", type=Path, nargs="?", help=help_)
     help_ = f"an architecture ({_known('networks')}), or a function that returns a torch module"
     add("--model", metavar="NAME|MODULE:FUNCTION", help=help_)
     add("--timm", metavar="NAME", help="instead of --model, with --images: a network of timm")
@@ -40,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--sample-seed", type=int, default=0, help=f"seed that draws the samples {DEFAULT}")
     scalings, help_ = ["unit", "standardized", "channels", "none"], f"scaling of inputs {DEFAULT}"
     add("--scaling", choices=scalings, default="unit", help=help_)
-    help_ = "families of quantities; geometry by default, adaptive with --timm"
+    help_ = "families of quantities, or all; geometry by default, adaptive with --timm"
     add("--family", nargs="+", metavar="NAME", help=help_)
     add("--loss", default="half-mse", help=f"loss of Hessians ({_known('losses')}) {DEFAULT}")
     add("--dtype", help="float64 or float32; that of the weights by default")

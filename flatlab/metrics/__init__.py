@@ -27,10 +27,12 @@ from flatlab.derivatives.guard import MeasureError, undisturbed
 from flatlab.losses import Loss, loss_of
 from flatlab.plan import module_of
 from flatlab.plan.options import checked, options_of
-from flatlab.plan.registry import check_known, imported
+from flatlab.plan.registry import check_known, imported, keys_of, measures_samples
 from flatlab.plan.schema import PlanError, plain, refuse_unknown
 from flatlab.store import as_strings
 from flatlab.version import __version__
+
+ALL = "all"
 
 
 @dataclass(frozen=True)
@@ -132,8 +134,9 @@ def measure(
     model: maps (batch, ...) to (batch, N), each sample on its own: in evaluation mode where it
     has batch norm or dropout. It is left exactly as it was.  inputs: (n, ...), numbers.
     targets: (n,) classes or (n, N) values, for the families that need them.
-    families: files of flatlab/metrics.  loss: a file of flatlab/losses, for quantities that have
-    the Hessian of a loss.  batch_size: samples at a time; None: as many as fit.
+    families: files of flatlab/metrics, or "all": those that can be had of this network with these
+    samples; the attribute `left_out` says why others cannot.  loss: a file of flatlab/losses, for
+    quantities of a loss.  batch_size: samples at a time; None: as many as fit.
     dtype: of the arithmetic, "float64" or "float32"; None: that of the model. Gram matrices and
     logarithms are in float64 always.  seed: of families that draw at random.  progress: show a bar.
     options: those of the families and of the loss, for example costly=["operator-norm"] of
@@ -147,28 +150,42 @@ def measure(
     model = _ready(model, dtype)
     weight = next(p for p in model.parameters() if p.is_floating_point())
     families = [families] if isinstance(families, str) else list(families)
+    every = families == [ALL]
+    if every:
+        families = [name for name in keys_of("metrics") if measures_samples(name)]
     samples = _samples(inputs, targets, weight, batch_size)
     variables: dict[str, Any] = {}
     coordinates: dict[str, Any] = {}
     notes: dict[str, Any] = {}
+    left_out: dict[str, str] = {}
     chosen, chosen_loss = _checked(families, loss, options)
     for name, of_family in chosen.items():
         family = imported("metrics", name)
         if not hasattr(family, "measure"):
             raise MeasureError(f"{name} compares training with test samples; see the workflow")
         settings = settings_of(name, of_family, chosen_loss, batch_size, seed, progress)
-        with undisturbed(model):
-            found = family.measure(model, samples, settings)
+        try:
+            with undisturbed(model):
+                found = family.measure(model, samples, settings)
+        except MeasureError as error:
+            if not every:
+                raise
+            left_out[name] = str(error)
+            continue
         notes |= found.notes
         for variable, quantity in family.QUANTITIES.items():
             if (values := found.values.get(variable)) is not None:
                 variables[variable] = (quantity.dims, values, attributes(quantity, weight.dtype))
                 known = [dim for dim in quantity.dims if dim in found.coordinates]
                 coordinates |= {dim: as_strings(found.coordinates[dim]) for dim in known}
+    if not variables:
+        raise MeasureError("; ".join(dict.fromkeys(left_out.values())))
+    if left_out:
+        notes["left_out"] = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
     about = {
         "title": f"{type(model).__name__} on {len(inputs)} samples",
         "flatlab_version": __version__,
-        "families": families,
+        "families": [name for name in families if name not in left_out],
         "precision": str(weight.dtype).removeprefix("torch."),
         "loss": loss,
         **notes,

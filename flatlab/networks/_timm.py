@@ -12,6 +12,7 @@ from typing import Any
 from torch import nn
 
 from flatlab.data import DataError
+from flatlab.networks._files import load_state
 
 ENDING = ".safetensors"
 
@@ -60,15 +61,9 @@ def load(name: str, folder: Path) -> nn.Module:
 
 def with_weights(model: nn.Module, path: Path) -> nn.Module:
     """The same network with the weights of a file; `DataError` if they do not fit."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
+    state = load_state(path)
     try:
-        model.load_state_dict(load_file(path))
-    except FileNotFoundError:
-        raise DataError(f"{path} does not exist") from None
-    except (SafetensorError, OSError, ValueError) as error:
-        raise DataError(f"{path} cannot be read as {ENDING}: {first_line(error)}") from None
+        model.load_state_dict(state)
     except RuntimeError as error:
         raise DataError(f"{path} does not fit the network: {first_line(error)}") from None
     return model

@@ -1,0 +1,59 @@
+"""Weights of one network in a file, as it is saved by torch or as safetensors."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from flatlab.data import DataError
+
+ENDINGS = (".safetensors", ".pt", ".pth")
+WRAPPED = "module."
+"""What DataParallel puts in front of every name."""
+
+
+def load_state(path: Path) -> dict[str, Tensor]:
+    """A state dictionary; `DataError` if the file holds none.
+
+    Files of torch are read with `weights_only`, so that they can run no code. A training's
+    checkpoint may have the state dictionary as one of its entries, such as `state_dict` or `model`.
+    """
+    if path.suffix not in ENDINGS:
+        raise DataError(f"{path}: weights are in a file {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}")
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise DataError(f"{path} does not exist") from None
+    except UnpicklingError:
+        raise DataError(
+            f"{path} holds more than tensors, which could run code; save model.state_dict() instead"
+        ) from None
+    except (SafetensorError, OSError, ValueError, EOFError, RuntimeError) as error:
+        raise DataError(f"{path} cannot be read as {path.suffix}: {_first(error)}") from None
+    found = [content, *(content.values() if isinstance(content, Mapping) else ())]
+    states = [each for each in found if _is_state(each)]
+    if len(states) != 1:
+        what = "several state dictionaries" if states else "no state dictionary"
+        raise DataError(f"{path} holds {what}; save model.state_dict()")
+    (state,) = states
+    wrapped = all(name.startswith(WRAPPED) for name in state)
+    return {name.removeprefix(WRAPPED) if wrapped else name: t for name, t in state.items()}
+
+
+def _is_state(content: Any) -> bool:
+    return (
+        isinstance(content, Mapping)
+        and bool(content)
+        and all(isinstance(each, Tensor) for each in content.values())
+    )
+
+
+def _first(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
