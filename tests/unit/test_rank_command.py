@@ -54,7 +54,7 @@ def test_they_are_ordered_by_a_quantity_and_kept_as_a_table(three, capsys, tmp_p
         == 0
     )
     assert lines(capsys)[0] == ["quantity", "(rank)", "b", "c", "a"]
-    rows = list(csv.DictReader(out.open()))
+    rows = list(csv.DictReader(out.read_text().splitlines()))
     found = [(row["network"], float(row["value"]), float(row["rank"])) for row in rows]
     assert found == [("b", 1.0, 1.0), ("c", 2.0, 2.0), ("a", 3.0, 3.0)]
 

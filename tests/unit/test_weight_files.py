@@ -53,9 +53,7 @@ class Hostile:
 def test_a_file_that_would_run_code_is_refused_and_does_not(content, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     torch.save(content, "a.pt")
-    with pytest.raises(
-        DataError, match="more than tensors, which could run code; save model.state"
-    ):
+    with pytest.raises(DataError, match="more than tensors, which could run code; save"):
         load_state(tmp_path / "a.pt")
     assert not (tmp_path / "made-by-a-weights-file").exists()
 
