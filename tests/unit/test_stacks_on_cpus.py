@@ -16,9 +16,9 @@ def pack(network, runs, **training):
     return settings(network, range(runs), mode="batched", **training)
 
 
-def widths(network, runs):
+def widths(network, runs, **training):
     """How many networks each stack has."""
-    given = pack(network, runs)
+    given = pack(network, runs, **training)
     models = [build(given["network"], (1, 8, 8), 3).double() for _ in range(runs)]
     return [len(group.members) for group in Stacks(models, prepare(RAW, DATA).train, given).groups]
 
@@ -37,6 +37,14 @@ def test_many_convolutional_networks_are_cut_into_stacks_of_about_one_width(
     network, runs, expected
 ):
     assert widths(network, runs) == expected
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "expected"),
+    [(8, [6, 6]), (32, [6, 6]), (64, [3] * 4), (128, [2] * 6), (1000, [2] * 6)],
+)
+def test_larger_minibatches_make_narrower_stacks(batch_size, expected):
+    assert widths("lenet5", 12, batch_size=batch_size) == expected
 
 
 STOP = {"stop": {"every": None, "epoch_loss": 0.25}, "lr": 0.05}
