@@ -20,6 +20,7 @@ from torch import nn
 import flatlab
 from benchmarks import baselines
 from benchmarks.adaptive import adaptive
+from benchmarks.since import since
 from benchmarks.timing import paired, report
 from benchmarks.training import training
 from flatlab.derivatives import derivatives
@@ -93,7 +94,7 @@ def compare(
 def main() -> None:
     torch.set_num_threads(1)
     print(f"{'':34}{'ours':>10}     {'gain':>12}  over")
-    parts = {"training": training, "measuring": measuring}
+    parts = {"training": training, "since": since, "measuring": measuring}
     parts["adaptive"] = adaptive
     for name in sys.argv[1:] or parts:
         parts[name]()

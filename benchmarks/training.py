@@ -25,7 +25,7 @@ from benchmarks import baselines
 from benchmarks.timing import paired, report
 from flatlab import data, plan
 from flatlab.jobs import Unfinished
-from flatlab.networks import build
+from flatlab.networks import build, options_of
 from flatlab.plan.registry import literal
 from flatlab.splits import Split, prepare
 from flatlab.train.conditions import arithmetic
@@ -135,14 +135,16 @@ def changed(
         "data": {**base["data"], **data},
         "network": {**base["network"], **network},
         "outputs": None,
-        "training": {
-            **base["training"],
-            "mode": literal("networks", network["name"], "MODE"),
-            **training,
-        },
+        "training": {**base["training"], "mode": default_mode(network), **training},
         "seeds": list(seeds),
         "runs": [f"s{seed}" for seed in seeds],
     }
+
+
+def default_mode(network: Settings) -> str:
+    """The mode of a network in a grid that names none."""
+    narrow = options_of(network).narrow
+    return "batched" if narrow else str(literal("networks", network["name"], "MODE"))
 
 
 def eager(

@@ -158,15 +158,13 @@ def _sections_of(
     (data, changes), (network, chosen), (training, options) = map(
         of, ("data", "network", "training")
     )
-    mode = training.mode
+    mode, architecture = training.mode, chosen["networks", network.name]
+    if mode == "default":
+        mode = "batched" if architecture.narrow else literal("networks", network.name, "MODE")
     return (
         structs.replace(data, options=_joined(changes)),
-        structs.replace(network, options=chosen["networks", network.name]),
-        structs.replace(
-            training,
-            mode=literal("networks", network.name, "MODE") if mode == "default" else mode,
-            options=_joined(options),
-        ),
+        structs.replace(network, options=architecture),
+        structs.replace(training, mode=mode, options=_joined(options)),
     )
 
 

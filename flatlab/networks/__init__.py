@@ -2,7 +2,8 @@
 
 Each file has
 
-    MODE        how the training engine advances many such networks, a literal (see `flatlab.train`)
+    MODE        a literal: how the training engine advances many such networks (`flatlab.train`);
+                those whose options say that they are `narrow` are `batched`
     Options     a subclass of `flatlab.plan.options.Architecture`: what a grid may set in `network`
     build       `build(inputs, outputs, options)`, which returns the torch module
 

@@ -9,7 +9,7 @@ from flatlab.networks import convolutional
 from flatlab.plan.options import Activation, Convolutional
 from flatlab.plan.schema import means
 
-MODE = "graphs"
+MODE = "batched"
 
 
 class Options(Convolutional, frozen=True):

@@ -51,6 +51,10 @@ class Options(Architecture, frozen=True):
         beside = {"post": 2 * made, "pre": 2 * (seen + before)}[self.order]
         return weights + (made if self.normalization == "none" else beside) + (before + 1) * outputs
 
+    @property
+    def narrow(self) -> bool:
+        return max(self.widths) <= 32
+
 
 def build(inputs: tuple[int, ...], outputs: int, options: Options) -> nn.Sequential:
     """Layers stem, stem_act, block1, act1, ..., pool, flatten, fc; or stem, block1, ..., end, pool.

@@ -40,6 +40,11 @@ class Architecture(Strict, frozen=True):
         raise NotImplementedError
 
     @property
+    def narrow(self) -> bool:
+        """Whether such networks are trained as one stack by default, whatever `MODE` says."""
+        return False
+
+    @property
     def differences(self) -> str:
         """The options that differ from their defaults, in words; those without one are left out."""
         given = [(each.name, getattr(self, each.name), each.default) for each in fields(self)]
@@ -75,6 +80,10 @@ class Convolutional(Architecture, frozen=True):
             pixels = [size + 2 * self.padding - self.kernel + 1 for size in pixels]
             before = width
         return count + of_linear_layers([before * prod(pixels), *self.hidden, outputs])
+
+    @property
+    def narrow(self: Any) -> bool:
+        return max(width for width in (0, *self.widths) if width != "pool") <= 64
 
 
 def of_linear_layers(sizes: Sequence[int]) -> int:

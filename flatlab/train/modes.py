@@ -1,6 +1,7 @@
 """The networks of a pack during training, in one of three modes.
 
-batched: all of them as one stack, a few kernels for each layer.
+batched: all of them as one stack, a few kernels for each layer; on a CPU convolutional networks
+    in several (`widest`).
 graphs: each of them as a stack of its own; on a GPU they run side by side on several streams.
 loop: one after the other, by the framework's own modules, autograd and optimizer: the reference.
 A mode is constructed from the models, the samples and the settings of a pack, and has the methods
@@ -8,6 +9,7 @@ of `Loop`, where `run` is the number of a network, from 0.
 """
 
 import copy
+import math
 from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
@@ -24,6 +26,18 @@ from flatlab.train.minibatches import Chunk, each_step
 from flatlab.train.optimizers import tensors_of
 from flatlab.train.regularizers import climbs_of
 from flatlab.train.stacks import Group
+
+MOST, IMAGES = 6, 192
+"""The most convolutional networks in a stack on a CPU, and the most images in one of its steps."""
+
+
+def widest(batch_size: int) -> int:
+    """How many convolutional networks a stack has at most on a CPU.
+
+    Where channels are few, kernels for several groups are faster; the images of many networks
+    leave the caches.
+    """
+    return min(MOST, max(2, IMAGES // batch_size))
 
 
 class Loop:
@@ -153,15 +167,18 @@ class Loop:
 
 
 class Stacks:
-    """Networks in stacks: all of them in one, or each in its own."""
+    """Networks in stacks: all of them in one or a few, or each in its own."""
 
     def __init__(self, models: list[nn.Module], split: Split, settings: Mapping[str, Any]) -> None:
-        together = settings["training"]["mode"] == "batched"
-        parts = [models] if together else [[model] for model in models]
         rules = options_of(settings["network"]).layers()
+        stacks = 1 if settings["training"]["mode"] == "batched" else len(models)
+        if "convolution" in rules and split.device.type == "cpu":
+            at_most = widest(settings["training"]["batch_size"])
+            stacks = max(stacks, math.ceil(len(models) / at_most))
+        self.runs, self.width = len(models), math.ceil(len(models) / stacks)
+        parts = [models[start : start + self.width] for start in range(0, self.runs, self.width)]
         given = split, settings["training"], rules, changes_of(settings, split)
         self.groups = [Group(part, *given) for part in parts]
-        self.runs, self.width = len(models), len(parts[0])
 
     def load(self, chunk: Chunk) -> None:
         for number, group in enumerate(self.groups):

@@ -555,10 +555,24 @@ def with_training(folder: Path, checkpoints: object = "none", **training: object
     return load_grid(written(folder, grid), "demo")
 
 
-@pytest.mark.parametrize(("network", "mode"), [("mlp", "batched"), ("vgg", "graphs")])
-def test_the_default_mode_is_that_of_the_network(network: str, mode: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("network", "mode"),
+    [
+        ({"name": "mlp"}, "batched"),
+        ({"name": "lenet5"}, "batched"),
+        ({"name": "vgg"}, "graphs"),
+        ({"name": "vgg", "widths": [64, "pool", 64]}, "batched"),
+        ({"name": "vgg", "widths": [16, "pool", 65]}, "graphs"),
+        ({"name": "resnet"}, "graphs"),
+        ({"name": "resnet", "widths": [8, 16, 32]}, "batched"),
+        ({"name": "resnet", "widths": [8, 33]}, "graphs"),
+        ({"name": "simple-vit"}, "loop"),
+    ],
+)
+def test_the_default_mode_is_that_of_the_network(network: dict, mode: str, tmp_path: Path) -> None:
+    """Narrow convolutional networks are trained as one stack."""
     grid = copy.deepcopy(GRID)
-    grid["scales"]["demo"]["network"] = {"name": network}
+    grid["scales"]["demo"]["network"] = network
     packs = load_grid(written(tmp_path, grid), "demo").packs.values()
     assert {pack.training.mode for pack in packs} == {mode}
     grid["training"]["mode"] = "loop"
