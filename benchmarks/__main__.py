@@ -20,6 +20,7 @@ from torch import nn
 import flatlab
 from benchmarks import baselines
 from benchmarks.adaptive import adaptive
+from benchmarks.eigenvalues import eigenvalues
 from benchmarks.since import since
 from benchmarks.timing import paired, report
 from benchmarks.training import training
@@ -95,7 +96,7 @@ def main() -> None:
     torch.set_num_threads(1)
     print(f"{'':34}{'ours':>10}     {'gain':>12}  over")
     parts = {"training": training, "since": since, "measuring": measuring}
-    parts["adaptive"] = adaptive
+    parts |= {"eigenvalues": eigenvalues, "adaptive": adaptive}
     for name in sys.argv[1:] or parts:
         parts[name]()
 
