@@ -8,7 +8,7 @@ import pytest
 import torch
 from torchvision.transforms import RandAugment
 
-from flatlab.data import DataError
+from flatlab.data import DataError, load
 from flatlab.networks import build
 from flatlab.plan import keys_of
 from flatlab.splits import prepare
@@ -19,7 +19,7 @@ from flatlab.train.recorded import Recorded
 from flatlab.train.stacks import Stack
 from tests import by_hand
 from tests.by_hand import CLASSES, SAMPLES, SEED
-from tests.packs import DATA, images, same, settings
+from tests.packs import DATA, GIVEN, images, same, settings
 
 EXACT, STEPS = 1e-10, 60
 NARROW = {"widths": [4, "pool", 6, "pool"], "hidden": [8]}
@@ -184,6 +184,17 @@ def test_random_numbers_depend_on_seed_and_step_alone(start):
 def test_what_changes_minibatches_needs_minibatches():
     with pytest.raises(TrainError, match=r"training\.minibatches: full .* without mixup"):
         trained("mlp", **MIXUP, minibatches="full")
+
+
+def test_signs_are_not_mixed_nor_are_classes_signs():
+    """The logistic loss of a target between -1 and 1 is no mixture of two losses."""
+    given = settings("linear", data=GIVEN, loss="logistic", iterations=2)
+    train_packs(load("gaussian-pair"), [given])
+    given["training"] |= MIXUP
+    with pytest.raises(TrainError, match="logistic has no mixed targets, as mixup needs"):
+        train_packs(load("gaussian-pair"), [given])
+    with pytest.raises(TrainError, match=r"loss: logistic needs targets of \+-1"):
+        trained("mlp", loss="logistic")
 
 
 def test_what_is_cropped_is_an_image_with_one_black():
