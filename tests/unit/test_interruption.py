@@ -234,12 +234,16 @@ for line in sys.stdin if len(sys.argv) == 1 else ():  # a process for each, that
 """
 
 
-@pytest.mark.parametrize("mode", ["batched", "loop"])
 @pytest.mark.parametrize(
-    ("fewest", "seconds", "longest"),
-    [(4, 5, 0.6), pytest.param(20, 30, 1.0, marks=pytest.mark.long)],
+    ("mode", "fewest", "seconds", "longest"),
+    [
+        ("batched", 4, 4, 0.5),
+        ("loop", 2, 2, 0.6),
+        pytest.param("batched", 20, 30, 1.0, marks=pytest.mark.long),
+        pytest.param("loop", 20, 30, 1.0, marks=pytest.mark.long),
+    ],
 )
-def test_kills_at_random_moments_change_nothing(fewest, seconds, longest, mode, tmp_path):
+def test_kills_at_random_moments_change_nothing(mode, fewest, seconds, longest, tmp_path):
     """SIGKILL, every third time in the middle of a write; the job outlasts all its lives."""
     script = tmp_path / "job.py"
     script.write_text(textwrap.dedent(JOB.format(root=str(ROOT))))
