@@ -35,8 +35,11 @@ TRAINING = {
 RANDOM = {
     "data": {
         **DATA,
-        "augmentation": "crop-flip",
-        "options": {"augmentation_probability": 0.7, "crop_padding": 2},
+        "augmentation": "rand-augment+crop-flip",
+        "options": {
+            **{"randaugment_operations": 2, "randaugment_magnitude": 14},
+            **{"augmentation_probability": 0.7, "crop_padding": 2},
+        },
     },
     "regularizer": "mixup+sam",
     "mixup_alpha": 0.5,

@@ -35,6 +35,8 @@ class Stop(Strict, frozen=True):
             return "", "give one of loss or accuracy, or epoch_loss"
         if (self.every is None) != at_ends:
             return "every", "loss and accuracy need it, epoch_loss is compared after each epoch"
+        if self.mean_of > 1 and self.loss is None:
+            return "mean_of", "is for loss; leave it out"
         return None
 
 
@@ -126,6 +128,9 @@ class Training(Strict, frozen=True, kw_only=True):
             return "milestones", "schedule step needs them, for example [0.5, 0.75]"
         if self.milestones != sorted(self.milestones):
             return "milestones", "must be in order"
+        for key, schedule in {"milestones": "step", "warmup": "warmup-linear"}.items():
+            if getattr(self, key) and self.schedule != schedule:
+                return key, f"is for schedule {schedule}, not {self.schedule}; leave it out"
         if isinstance(self.lr, LogUniform) and self.lr.low > self.lr.high:
             return "lr", "low must not be above high"
         if self.stop and (wrong := self.stop.contradiction()):

@@ -22,6 +22,8 @@ class Loss(ABC):
     """
 
     summed: ClassVar[bool] = False
+    signs: ClassVar[bool] = False
+    """Whether targets are +-1, so that a mixture of two targets is none."""
 
     @abstractmethod
     def values(self, outputs: Tensor, targets: Tensor) -> Tensor:

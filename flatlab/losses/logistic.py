@@ -7,6 +7,8 @@ from flatlab.losses import Loss as Base
 
 
 class Loss(Base):
+    signs = True
+
     def values(self, outputs: Tensor, targets: Tensor) -> Tensor:
         return -logsigmoid(targets * outputs).sum(-1)
 

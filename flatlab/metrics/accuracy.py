@@ -61,6 +61,9 @@ QUANTITIES = {
     "test_set_error": Quantity(
         "error on each test set", "%", "andriushchenko2023 Sec. 5.1", ("test_set",)
     ),
+    "test_set_error_gap": Quantity(
+        "error on each test set - training error", "1", "andriushchenko2023 App. B", ("test_set",)
+    ),
 }
 
 
@@ -109,6 +112,8 @@ def measure_splits(model: nn.Module, splits: Splits, settings: Settings) -> Meas
     more = [evaluated(model, each, settings.loss) for each in splits.further.values()]
     values["test_set_loss"] = [each.loss for each in (test, *more)]
     values["test_set_error"] = [100 * each.wrong for each in (test, *more)]
+    if "gaps" in options.more:
+        values["test_set_error_gap"] = [each.wrong - train.wrong for each in (test, *more)]
     return Measured(values, {"test_set": ["test", *splits.further]})
 
 

@@ -147,9 +147,12 @@ def section(
     for where, part in parts:
         kinds: dict[tuple[str, str], type[Strict]] = {}
         for key, folder in kind.FOLDERS.items():
-            for name in joined(part.get(key, given.get(key, whole[key]))):
+            names = joined(part.get(key, given.get(key, whole[key])))
+            for name in names:
                 if key in part:
                     check_known(folder, name, f"{where}.{key}")
+                if names.count(name) > 1:
+                    raise PlanError(f"{where}.{key}: {name} stands there twice")
                 kinds[folder, name] = options_of(folder, name)
         known = [*own, *(option for each in kinds.values() for option in each.__struct_fields__)]
         refuse_unknown(part, known, where)

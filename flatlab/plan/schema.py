@@ -5,6 +5,7 @@ into an instance, or raises a `PlanError` of one sentence that names the file an
 """
 
 import difflib
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Literal, get_args
@@ -92,6 +93,9 @@ def convert(mapping: object, kind: type[Strict], where: str | Callable[[str], st
         whole = place("").rstrip(": .")
         raise PlanError(f"{whole}: expected keys and values, found {mapping!r}")
     refuse_unknown(mapping, kind.__struct_fields__, place("").rstrip(": ."))
+    for key, value in mapping.items():
+        if not _finite(value):
+            raise PlanError(f"{place(key)}: must be finite, found {value!r}")
     try:
         record = msgspec.convert(mapping, kind)
     except msgspec.ValidationError as error:
@@ -99,6 +103,15 @@ def convert(mapping: object, kind: type[Strict], where: str | Callable[[str], st
     if wrong := record.contradiction():
         raise PlanError(f"{place(wrong[0])}: {wrong[1]}")
     return record
+
+
+def _finite(value: object) -> bool:
+    """Whether all numbers in a value are finite; JSON, which jobs are given, has no others."""
+    if isinstance(value, Mapping):
+        return all(map(_finite, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_finite, value))
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 def _sentence(

@@ -19,6 +19,7 @@ from torch import nn
 from flatlab.data import DataError
 from flatlab.jobs import Content, Unfinished
 from flatlab.jobs.progress import Progress
+from flatlab.losses import loss_of
 from flatlab.networks import seeded
 from flatlab.plan.registry import imported
 from flatlab.splits import prepare
@@ -80,6 +81,8 @@ def _training(
         raise DataError(f"{size}, the training set has {len(split)} samples")
     if split.labels is None and training["stop"] and training["stop"]["accuracy"] is not None:
         raise TrainError("training.stop.accuracy: data without labels have none; stop at a loss")
+    if loss_of(training).signs and not bool((split.targets.abs() == 1).all()):
+        raise TrainError(f"training.loss: {training['loss']} needs targets of +-1")
     shape, outputs = tuple(split.inputs.shape[1:]), split.targets.shape[1]
     try:
         models = [seeded(network, shape, outputs, seed) for seed in seeds]

@@ -54,7 +54,7 @@ class Loop:
         self.changes = changes_of(settings, split)
         self.climbs = climbs_of(self.training)
         # Where a step takes its gradients. A twin leaves statistics of batch norm as they are.
-        self.uphill = copy.deepcopy(models[0])
+        self.uphill = copy.deepcopy(models[0]) if self.climbs else models[0]
         self.watched = "epoch_loss" in (self.training.get("stop") or {})
         self.losses = torch.zeros(len(models), dtype=torch.float64, device=split.device)
         parameters = [list(model.parameters()) for model in models]

@@ -33,6 +33,8 @@ class Recorded:
         self.graph: torch.cuda.CUDAGraph | None = None
 
     def load(self, chunk: Chunk) -> None:
+        if self.stream:  # states may just have been written, on the stream of all else
+            self.stream.wait_stream(torch.cuda.default_stream(self.position.device))
         with torch.cuda.stream(self.stream):
             for name, tensor in chunk.items():
                 if name not in self.chunk:

@@ -1,9 +1,7 @@
 """Schedules: the learning rate of each step, and the steps at which something is recorded."""
 
 import functools
-import itertools
 import math
-import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -35,19 +33,21 @@ def learning_rates(
     if rates is None:
         rates = np.full(len(seeds), float(training["lr"]))
     if training["schedule"] == "cosine":
-        return np.stack([_cosine(rate, total)[step] for rate in rates.tolist()], axis=1)
+        distinct, of_run = np.unique(rates, return_inverse=True)
+        falls = _falls(total)[: steps.stop]
+        courses = [np.multiply.accumulate(np.append(rate, falls))[step] for rate in distinct]
+        return np.stack(courses, axis=1)[:, of_run]
     return np.multiply.outer(_factors(training, total, step), rates)
 
 
-@functools.lru_cache(maxsize=64)
-def _cosine(lr: float, total: int) -> np.ndarray:
-    """The rates lr (1 + cos(pi t / total)) / 2 of the steps t, each computed from the one before.
+@functools.lru_cache(maxsize=4)
+def _falls(total: int) -> np.ndarray:
+    """The factors from each rate of lr (1 + cos(pi t / total)) / 2, of the steps t, to the next.
 
-    That is how torch's CosineAnnealingLR computes them, to the same bits.
+    torch's CosineAnnealingLR computes each rate from the one before: so do we, to the same bits.
     """
-    heights = (1 + math.cos(math.pi * step / total) for step in range(total))
-    falls = (now / before for before, now in itertools.pairwise(heights))
-    return np.array([*itertools.accumulate(falls, operator.mul, initial=lr)])
+    heights = np.array([1 + math.cos(math.pi * step / total) for step in range(total)])
+    return heights[1:] / heights[:-1]
 
 
 def _factors(training: Mapping[str, Any], total: int, step: np.ndarray) -> np.ndarray:

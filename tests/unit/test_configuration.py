@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from pathlib import Path
 
 import numpy as np
@@ -184,6 +185,21 @@ BAD_GRIDS = {
         0.1,
         ["training: unknown key 'sam_radius'"],
     ),
+    "strength below zero": (
+        ("training",),
+        {**GRID["training"], "regularizer": "sam", "sam_radius": -0.1},
+        ["training.sam_radius", ">= 0"],
+    ),
+    "infinite strength": (
+        ("training",),
+        {**GRID["training"], "regularizer": "sam", "sam_radius": math.inf},
+        ["training.sam_radius: must be finite, found inf"],
+    ),
+    "regularizer twice": (
+        ("training",),
+        {**GRID["training"], "regularizer": "sam+mixup+sam", "sam_radius": 0.1},
+        ["training.regularizer: sam stands there twice"],
+    ),
     "unknown initialization": (
         ("network", "initialization"),
         "he-norma",
@@ -223,6 +239,21 @@ BAD_GRIDS = {
     "steps without milestones": (("training", "schedule"), "step", ["milestones", "[0.5, 0.75]"]),
     "milestones out of order": (("training", "milestones"), [0.8, 0.5], ["in order"]),
     "milestone behind the end": (("training", "milestones"), [1.5], ["milestones", "< 1"]),
+    "warm-up without its schedule": (
+        ("training", "warmup"),
+        0.1,
+        ["training.warmup", "schedule warmup-linear, not constant"],
+    ),
+    "milestones without their schedule": (
+        ("training", "milestones"),
+        [0.5],
+        ["training.milestones", "schedule step, not constant"],
+    ),
+    "mean of accuracies": (
+        ("training", "stop"),
+        {"every": 5, "accuracy": 99, "mean_of": 3},
+        ["training.stop.mean_of", "is for loss"],
+    ),
     "stop at the loss of an epoch at other times": (
         ("training", "stop"),
         {"every": 5, "epoch_loss": 0.1},
@@ -636,6 +667,7 @@ def test_dense_checkpoints_beyond_the_budget_are_not_kept(tmp_path: Path) -> Non
         ({"low": -0.2, "high": 0.1}, "training.lr.low: expected `float` > 0.0"),
         ({"low": 0.1, "hihg": 0.2}, "training.lr: object contains unknown field `hihg`"),
         ({"low": 0.1}, "training.lr.high is missing"),
+        ({"low": 0.1, "high": math.inf}, "training.lr: must be finite"),
         ("fast", "allowed: number > 0 or keys low, high"),
     ],
 )

@@ -35,7 +35,7 @@ class TestResume:
         ("mlp", {"momentum": 0.9, "schedule": "step", "milestones": [0.5]}),
         ("resnet", {"momentum": 0.9}),
         ("mlp", {"optimizer": "rmsprop", "alpha": 0.9, "momentum": 0.5, "lr": 0.001}),
-        ("resnet", RANDOM),
+        ("resnet", {"options": {"widths": [4, 6]}, "iterations": 60, **RANDOM}),
         ("mlp", {"stop": {**STOP, "epoch_loss": 0.15}, "lr": 0.1}),
         ("mlp", {"lr": 3.0}),  # one of the networks diverges, at another step than the other
         ("mlp", {"stop": {"every": 7, "loss": 0.2, "mean_of": 2, "accuracy": None}, "lr": 0.1}),
@@ -187,6 +187,7 @@ torch.set_num_threads(1)
 sys.path.insert(0, {root!r})
 from flatlab import store as files
 from flatlab.train import train_packs
+from flatlab.train.augmentations import rand_augment  # slow to import: before the lives begin
 from flatlab import store
 from tests.packs import RANDOM, images, settings
 
@@ -196,7 +197,7 @@ save_every_s = float(os.environ.get("SAVE_S", "0.3"))
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
-def job(life, kind, out, folder):
+def job(life, kind, out, folder, mode):
     life = float(life)
     print("ready", flush=True)
     if kind == "write":
@@ -210,8 +211,8 @@ def job(life, kind, out, folder):
         files.os.replace = replace
     elif life:
         threading.Timer(life, die).start()
-    pack = settings("resnet", seeds=(0, 1, 2), mode="batched", precision="float32",
-                    momentum=0.9, iterations=steps, **RANDOM,
+    pack = settings("resnet", seeds=(0, 1, 2), mode=mode, precision="float32",
+                    options={{"widths": [4, 6]}}, momentum=0.9, iterations=steps, **RANDOM,
                     checkpoints={{"every": steps // 12, "log_spaced": None}})
     [trained] = train_packs(images((8, 8)), [pack], folders=[folder], save_every_s=save_every_s)
     for name, value in vars(trained).items():
@@ -234,19 +235,26 @@ for line in sys.stdin if len(sys.argv) == 1 else ():  # a process for each, that
 
 
 @pytest.mark.parametrize(
-    ("fewest", "seconds", "longest"),
-    [(4, 5, 0.6), pytest.param(20, 30, 1.0, marks=pytest.mark.long)],
+    ("mode", "fewest", "seconds", "longest"),
+    [
+        ("batched", 4, 4, 0.5),
+        ("loop", 2, 2, 0.6),
+        pytest.param("batched", 20, 30, 1.0, marks=pytest.mark.long),
+        pytest.param("loop", 20, 30, 1.0, marks=pytest.mark.long),
+    ],
 )
-def test_kills_at_random_moments_change_nothing(fewest, seconds, longest, tmp_path):
+def test_kills_at_random_moments_change_nothing(mode, fewest, seconds, longest, tmp_path):
     """SIGKILL, every third time in the middle of a write; the job outlasts all its lives."""
     script = tmp_path / "job.py"
     script.write_text(textwrap.dedent(JOB.format(root=str(ROOT))))
 
     # As many steps as take about `seconds` here.
     begun = time.monotonic()
-    given = settings("resnet", (0, 1, 2), mode="batched", precision="float32", **RANDOM)
-    train_packs(images((8, 8)), [given])
-    steps = max(100 * fewest, round(200 * seconds / (time.monotonic() - begun)))
+    given = settings(
+        "resnet", (0, 1, 2), options={"widths": [4, 6]}, mode=mode, precision="float32", **RANDOM
+    )
+    train_packs(images((8, 8)), [{**given, "training": {**given["training"], "iterations": 40}}])
+    steps = max(20 * fewest, round(40 * seconds / (time.monotonic() - begun)))
     jobs = subprocess.Popen(
         [sys.executable, script],
         env={**os.environ, "STEPS": str(steps), "SAVE_S": str(0.3 * longest)},
@@ -258,7 +266,7 @@ def test_kills_at_random_moments_change_nothing(fewest, seconds, longest, tmp_pa
     assert jobs.stdout is not None
 
     def status(*arguments):
-        print(*arguments, file=jobs.stdin, flush=True)
+        print(*arguments, mode, file=jobs.stdin, flush=True)
         ended = next(line for line in jobs.stdout if line.startswith("ended"))
         return int(ended.split()[1])
 
@@ -295,7 +303,7 @@ def test_a_request_to_stop_is_heard_within_ten_seconds(tmp_path):
     environment = {**os.environ, "STEPS": "10000000"}
     for request in (signal.SIGTERM, signal.SIGINT):
         process = subprocess.Popen(
-            [sys.executable, script, "0", "none", tmp_path, tmp_path / "folder"],
+            [sys.executable, script, "0", "none", tmp_path, tmp_path / "folder", "batched"],
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

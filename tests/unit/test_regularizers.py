@@ -1,71 +1,85 @@
 """Regularizers: every mode does what their papers write, written out here."""
 
+import itertools
 from itertools import islice
 
 import numpy as np
 import pytest
 import torch
-from torchvision.transforms import RandAugment, functional
+from torchvision.transforms import RandAugment
 
-from flatlab.data import DataError
-from flatlab.losses import loss_of
+from flatlab.data import DataError, load
 from flatlab.networks import build
 from flatlab.plan import keys_of
 from flatlab.splits import prepare
 from flatlab.train import TrainError, train_packs
 from flatlab.train.changes import changes_of, draws
-from flatlab.train.initializations import draw
 from flatlab.train.modes import MODES
 from flatlab.train.recorded import Recorded
 from flatlab.train.stacks import Stack
-from tests.packs import DATA, TRAINING, images, same, settings, small
+from tests import by_hand
+from tests.by_hand import CLASSES, SAMPLES, SEED
+from tests.packs import DATA, GIVEN, images, same, settings
 
 EXACT, STEPS = 1e-10, 60
-SEED, SAMPLES, CLASSES = 3, 22, 3
+NARROW = {"widths": [4, "pool", 6, "pool"], "hidden": [8]}
 NETWORKS = {
-    "mlp": ("mlp", {}),
+    "mlp": ("mlp", {"width": 16}),
     "lenet5": ("lenet5", {}),
-    "vgg": ("vgg", {}),
-    "vgg with batch norm": ("vgg", {"normalization": "batch"}),
-    "resnet": ("resnet", {}),
-    "resnet without batch norm": ("resnet", {"normalization": "none"}),
+    "vgg": ("vgg", NARROW),
+    "vgg with batch norm": ("vgg", {**NARROW, "normalization": "batch"}),
+    "resnet": ("resnet", {"widths": [4, 6]}),
+    "resnet without batch norm": ("resnet", {"widths": [4, 6], "normalization": "none"}),
+    "preactivation resnet": ("resnet", {"widths": [4, 6], "order": "pre"}),
+    "preactivation resnet without batch norm": (
+        "resnet",
+        {"widths": [4, 6], "order": "pre", "normalization": "none"},
+    ),
+    "simple-vit": (
+        "simple-vit",
+        {"patch": 4, "width": 8, "depth": 2, "heads": 2, "head_width": 4, "mlp_width": 12},
+    ),
 }
 STRENGTHS = {"sam_radius": 0.1, "mixup_alpha": 0.5}
+BOTH = {"regularizer": "mixup+sam", **STRENGTHS}
 MIXUP = {"regularizer": "mixup", "mixup_alpha": 0.5}
 SAM = {"regularizer": "sam", "sam_radius": 0.1}
+SMOOTHED = {"loss": "cross-entropy", "label_smoothing": 0.3}
+RMSPROP = {"optimizer": "rmsprop", "alpha": 0.9, "lr": 0.001}
 RULES = {
     "sam": SAM,
     "sam with momentum, decay and cross-entropy": {
         **SAM,
         **{"momentum": 0.9, "weight_decay": 1e-3, "lr": 0.005, "loss": "cross-entropy"},
     },
-    "sam with adam": {**SAM, "optimizer": "adam", "lr": 0.001},
+    "sam with adam": {**SAM, "optimizer": "adam", "lr": 0.001, "weight_decay": 1e-3},
+    "sam with rmsprop": {**SAM, **RMSPROP, "momentum": 0.5, "weight_decay": 1e-3},
     "sam with rates of their own": {**SAM, "lr": {"low": 0.002, "high": 0.04}},
     "mixup": MIXUP,
-    "mixup, sam and adam": {
-        "regularizer": "mixup+sam",
-        **STRENGTHS,
-        "optimizer": "adam",
-        "lr": 1e-3,
-    },
-    "mixup with cross-entropy": {**MIXUP, "loss": "cross-entropy", "minibatches": "replacement"},
+    "mixup, sam and adam": {**BOTH, "optimizer": "adam", "lr": 1e-3},
+    "mixup with smoothed cross-entropy": {**MIXUP, **SMOOTHED, "minibatches": "replacement"},
     "crops and flips": {"augmented": 1.0},
     "crops and flips of some": {"augmented": 0.4, "momentum": 0.9, "lr": 0.005},
-    "everything": {"regularizer": "mixup+sam", **STRENGTHS, "augmented": 0.7},
+    "randaugment": {"operations": 2},
+    "everything": {**BOTH, **SMOOTHED, "momentum": 0.9, "augmented": 0.7, "operations": 2},
+    "everything with rmsprop": {**BOTH, **RMSPROP, "augmented": 0.7, "operations": 2},
     "sam on all samples in pieces": {**SAM, "minibatches": "full", "batch_size": 9},
 }
 
 
-def data_of(augmented):
-    """The section `data` with crops and flips of a share of the images, or without."""
-    if augmented is None:
-        return DATA
-    options = {"augmentation_probability": augmented, "crop_padding": 2}
-    return {**DATA, "augmentation": "crop-flip", "options": options}
+def cases():
+    """Every network and every rule at least twice; all pairs in the long suite."""
+    often = "sam with adam", "everything"
+    for network, rule in itertools.product(NETWORKS, RULES):
+        quick = (
+            network == "mlp" or rule in often or (network, rule) == ("resnet", "sam with rmsprop")
+        )
+        marks = [] if quick else [pytest.mark.long]
+        yield pytest.param(network, rule, marks=marks, id=f"{network}-{rule}")
 
 
-def pack(network, seeds=(0, SEED), augmented=None, **given):
-    return settings(network, seeds, data=data_of(augmented), **given)
+def pack(network, seeds=(0, SEED), augmented=None, operations=None, **given):
+    return settings(network, seeds, data=by_hand.data_of(augmented, operations), **given)
 
 
 def trained(network, seeds=(0, SEED), **given):
@@ -73,123 +87,13 @@ def trained(network, seeds=(0, SEED), **given):
     return found
 
 
-def ascend(parameters, radius):
-    """The step of SAM as published: to w + rho g / |g|; returns the way back."""
-    before = [p.detach().clone() for p in parameters]
-    norm = sum(float(p.grad.square().sum()) for p in parameters) ** 0.5
-    with torch.no_grad():
-        for p in parameters:
-            p += radius * p.grad / norm
-
-    def back():
-        with torch.no_grad():
-            for p, value in zip(parameters, before, strict=True):
-                p.copy_(value)
-
-    return back
-
-
-def mixed(inputs, targets, alpha, step):
-    """Mixup as published, with the run's stream of random numbers."""
-    generator, size = np.random.default_rng([SEED, 0, *b"mixup"]), len(inputs)
-    share = generator.beta(alpha, alpha, size=100)[step]
-    partner = generator.permuted(np.tile(np.arange(size), (100, 1)), axis=1)[step]
-    return (
-        (1 - share) * inputs + share * inputs[partner],
-        (1 - share) * targets + share * targets[partner],
-    )
-
-
-def cropped(batch, probability, step):
-    """The images as torchvision crops and flips them, then scaled by their moments."""
-    raw = images((8, 8))["train_inputs"].values
-    generator, size = np.random.default_rng([SEED, 0, *b"crop-flip"]), len(batch)
-    corners = generator.integers(5, size=(100, size, 2))[step].tolist()
-    flips = generator.integers(2, size=(100, size, 1))[step]
-    augmented = generator.random((100, size, 1))[step] < probability
-    found = []
-    for image, (top, left), flip, change in zip(raw[batch], corners, flips, augmented, strict=True):
-        x = torch.from_numpy(image).to(torch.uint8)[None]
-        if change:
-            x = functional.crop(functional.pad(x, [2]), top, left, 8, 8)
-            x = functional.hflip(x) if flip else x
-        found.append((x.double() - raw.mean()) / raw.std())
-    return torch.stack(found)
-
-
-def batches(training, steps):
-    """The samples of each step, from numpy's generator of (seed, 1)."""
-    if training["minibatches"] == "replacement":
-        generator = np.random.default_rng([SEED, 1])
-        epochs = (generator.integers(SAMPLES, size=(5, 4)) for _ in range(steps))
-        return [part for part, _ in zip((b for e in epochs for b in e), range(steps), strict=False)]
-    if training["minibatches"] == "full":
-        return [np.arange(SAMPLES)] * steps
-    generator, size = np.random.default_rng([SEED, 1]), training["batch_size"]
-    epochs = (generator.permutation(SAMPLES) for _ in range(steps))
-    parts = (epoch[start : start + size] for epoch in epochs for start in range(0, 20, size))
-    return [part for part, _ in zip(parts, range(steps), strict=False)]
-
-
-def by_hand(network, options, training, steps):
-    """The weights of a run that is trained by torch and the formulas of the papers."""
-    training = {**TRAINING, **training}
-    if isinstance(lr := training["lr"], dict):
-        share = np.random.default_rng([SEED, 2]).uniform()
-        training["lr"] = lr["low"] * (lr["high"] / lr["low"]) ** share
-    split = prepare(images((8, 8)), DATA).train
-    model = build(small(network, **options), (1, 8, 8), CLASSES)
-    draw(model, "framework", SEED)
-    model = model.double().train()
-    parameters = list(model.parameters())
-    given = {"lr": training["lr"], "weight_decay": training["weight_decay"]}
-    update = (
-        torch.optim.Adam(parameters, **given)
-        if training["optimizer"] == "adam"
-        else torch.optim.SGD(parameters, momentum=training["momentum"], **given)
-    )
-    loss = loss_of(training)
-
-    def differentiate(batch, step):
-        update.zero_grad()
-        for piece in np.split(
-            batch, range(training["batch_size"], len(batch), training["batch_size"])
-        ):
-            inputs, targets = split.inputs[piece], split.targets[piece]
-            if probability := training.get("augmented"):
-                inputs = cropped(piece, probability, step)
-            if alpha := training.get("mixup_alpha"):
-                inputs, targets = mixed(inputs, targets, alpha, step)
-            value = loss.reference(model(inputs), targets)
-            (value * len(piece) / len(batch)).backward()
-
-    for step, batch in enumerate(batches(training, steps)):
-        differentiate(batch, step)
-        if radius := training.get("sam_radius"):
-            averages = [tensor.clone() for tensor in model.buffers()]
-            back = ascend(parameters, radius)
-            differentiate(batch, step)
-            back()
-            for tensor, value in zip(model.buffers(), averages, strict=True):
-                tensor.copy_(value)
-        update.step()
-    return model.state_dict()
-
-
-@pytest.mark.parametrize(
-    ("network", "rule"),
-    [
-        *((network, "sam") for network in NETWORKS),
-        *(("mlp", rule) for rule in RULES if rule != "sam"),
-        ("resnet", "sam with momentum, decay and cross-entropy"),
-        *((network, "everything") for network in ("lenet5", "vgg with batch norm", "resnet")),
-    ],
-)
+@pytest.mark.parametrize(("network", "rule"), [*cases()])
 def test_every_mode_does_what_the_papers_write(network, rule):
     (name, options), training = NETWORKS[network], RULES[rule]
-    expected = by_hand(name, options, training, STEPS)
-    for mode in MODES:
+    expected = by_hand.weights(name, options, STEPS, **training)
+    for mode in ("loop",) if name == "simple-vit" else MODES:
         found = trained(name, options=options, mode=mode, iterations=STEPS, **training)
+        assert set(found.weights[0]) == set(expected)
         for key, tensor in expected.items():
             array = found.weights[0][key][1, 0]
             assert array == pytest.approx(tensor.numpy(), rel=0, abs=EXACT), (mode, key)
@@ -226,11 +130,21 @@ def test_the_step_that_a_gpu_records_is_the_step_of_the_cpu(rule):
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
-    "rule", [{**SAM, "sam_radius": 0.0}, {**MIXUP, "mixup_alpha": 0.0}, {"augmented": 0.0}]
+    "rule",
+    [
+        {**SAM, "sam_radius": 0.0},
+        {**MIXUP, "mixup_alpha": 0.0},
+        {"augmented": 0.0},
+        {"operations": 0},
+        {**BOTH, "sam_radius": 0.0, "mixup_alpha": 0.0, "augmented": 0.0, "operations": 0},
+    ],
 )
-def test_a_regularizer_of_strength_zero_changes_no_bit(rule, mode):
-    plain, off = (trained("resnet", mode=mode, iterations=20, **r) for r in ({}, rule))
+def test_what_has_strength_zero_changes_no_bit(rule, mode):
+    given = {"options": NETWORKS["resnet"][1], "mode": mode, "iterations": 20}
+    plain, off = (trained("resnet", **given, **r) for r in ({}, rule))
     same(off, plain)
+    off = trained("mlp", mode=mode, iterations=2, minibatches="full", **rule)
+    same(off, trained("mlp", mode=mode, iterations=2, minibatches="full"))
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -246,6 +160,19 @@ def test_a_run_that_diverges_uphill_leaves_its_companions_alone(mode):
         other = trained("mlp", (seeds[alone],), mode=mode, **rule)
         for name, array in other.weights[0].items():
             assert array[0].tobytes() == found.weights[0][name][alone].tobytes(), name
+
+
+def test_runs_that_stop_take_their_random_numbers_with_them():
+    """Others leave the stack, and each that stays keeps its own, and the sum of its losses."""
+    stop = {**dict.fromkeys(("every", "loss", "accuracy")), "mean_of": 1, "epoch_loss": 0.2}
+    rule = {**BOTH, "lr": 0.05, "augmented": 0.2, "iterations": 200, "stop": stop}
+    found = [trained("mlp", range(5), mode=mode, **rule) for mode in ("loop", "batched", "graphs")]
+    steps = found[0].weights[1]["steps"]
+    assert len({*steps}) > 2, steps
+    for other in found[1:]:
+        assert other.weights[1]["steps"] == steps
+        for name, array in found[0].weights[0].items():
+            assert other.weights[0][name] == pytest.approx(array, rel=0, abs=1e-7), name
 
 
 @pytest.mark.parametrize("start", [0, 1, 99, 100, 250])
@@ -272,6 +199,17 @@ def test_what_changes_minibatches_needs_minibatches():
         trained("mlp", **MIXUP, minibatches="full")
 
 
+def test_signs_are_not_mixed_nor_are_classes_signs():
+    """The logistic loss of a target between -1 and 1 is no mixture of two losses."""
+    given = settings("linear", data=GIVEN, loss="logistic", iterations=2)
+    train_packs(load("gaussian-pair"), [given])
+    given["training"] |= MIXUP
+    with pytest.raises(TrainError, match="logistic has no mixed targets, as mixup needs"):
+        train_packs(load("gaussian-pair"), [given])
+    with pytest.raises(TrainError, match=r"loss: logistic needs targets of \+-1"):
+        trained("mlp", loss="logistic")
+
+
 def test_what_is_cropped_is_an_image_with_one_black():
     given = pack("mlp", augmented=1.0)
     given["data"] = {**given["data"], "scaling": "components"}
@@ -286,19 +224,12 @@ def test_what_is_cropped_is_an_image_with_one_black():
 def test_curves_are_those_of_the_samples_themselves(mode):
     """At the start nothing has been trained: what changes minibatches leaves no trace."""
     plain = trained("mlp", mode=mode, iterations=1)
-    other = trained("mlp", mode=mode, iterations=1, **RULES["everything"])
+    other = trained("mlp", mode=mode, iterations=1, **RULES["everything with rmsprop"])
     start = {"iteration": 0}
     assert plain.curves.isel(start).equals(other.curves.isel(start))
 
 
-AUGMENTED = {
-    **DATA,
-    "augmentation": "rand-augment+crop-flip",
-    "options": {
-        **{"randaugment_operations": 2, "randaugment_magnitude": 14},
-        **{"augmentation_probability": 1.0, "crop_padding": 2},
-    },
-}
+AUGMENTED = by_hand.data_of(1.0, 2)
 
 
 @pytest.mark.parametrize("scaling", ["unit", "standardized"])
@@ -325,18 +256,6 @@ def test_randaugment_is_that_of_torchvision(scaling):
     scaled = (torch.stack(expected) - moments[0]) / moments[1]
     assert torch.allclose(found[0], scaled, rtol=0, atol=1e-13)
     assert not torch.allclose(found[0], split.inputs[:5], rtol=0, atol=0.1)
-
-
-def test_every_mode_augments_at_random_as_the_loop_does():
-    rule = {"data": AUGMENTED, "regularizer": "mixup+sam", **STRENGTHS, "iterations": STEPS}
-    raw = images((3, 8, 8))
-    [loop], *others = (
-        train_packs(raw, [settings("lenet5", mode=mode, **rule)])
-        for mode in ("loop", "batched", "graphs")
-    )
-    for [other] in others:
-        for name, array in loop.weights[0].items():
-            assert other.weights[0][name] == pytest.approx(array, rel=0, abs=EXACT), name
 
 
 @pytest.mark.parametrize(

@@ -174,11 +174,18 @@ class TestStopping:
         assert trained.weights[1]["steps"] == [expected]
 
     @pytest.mark.parametrize("mode", MODES)
-    @pytest.mark.parametrize("minibatches", ["reshuffled", "full"])
-    def test_the_mean_of_the_losses_of_an_epoch_can_be_asked_for(self, mode, minibatches):
+    @pytest.mark.parametrize(
+        ("minibatches", "more"),
+        [
+            ("reshuffled", {}),
+            ("full", {}),
+            ("reshuffled", {"regularizer": "sam", "sam_radius": 0.2, "lr": 0.05}),
+        ],
+    )
+    def test_the_mean_of_the_losses_of_an_epoch_can_be_asked_for(self, mode, minibatches, more):
         """Of the minibatches as they were trained on, before each step; with `full` one a step."""
         raw, seeds = images((8, 8)), (0, 1, 2, 3)
-        given = {"mode": mode, "minibatches": minibatches, "lr": 0.1, "iterations": 60}
+        given = {"mode": mode, "minibatches": minibatches, "lr": 0.1, "iterations": 60, **more}
         [dense] = train_packs(raw, [settings("mlp", seeds, checkpoints=[*range(60)], **given)])
         split, order = prepare(raw, DATA).train, minibatches_of([*seeds], 22, {**TRAINING, **given})
         model, losses = build(small("mlp"), (1, 8, 8), 3).double(), np.empty((60, 4))

@@ -45,7 +45,7 @@ def grid_of(folder, scale="demo", **measure):
 def grids(tmp_path_factory):
     """The same grid with further test sets and without."""
     plain, more = (tmp_path_factory.mktemp(name) for name in ("plain", "more"))
-    return grid_of(plain), grid_of(more, test_sets=SETS)
+    return grid_of(plain, more=["gaps"]), grid_of(more, more=["gaps"], test_sets=SETS)
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +84,12 @@ def test_the_table_has_the_losses_and_errors_of_each_test_set(results):
             found = here.sel(test_set=name)
             assert float(found["test_set_loss"]) == pytest.approx(float(loss), rel=1e-12)
             assert float(found["test_set_error"]) == pytest.approx(100 * wrong, rel=1e-12)
+            outputs = model(splits.train.inputs).detach()
+            of_training = float((outputs.argmax(1) != splits.train.labels).double().mean())
+            gap = wrong - of_training
+            assert float(found["test_set_error_gap"]) == pytest.approx(gap, rel=0, abs=1e-12)
+    of_test = table["test_set_error_gap"].sel(test_set="test")
+    assert np.array_equal(of_test, table["error_gap"])
     errors = table["test_set_error"].isel(checkpoint=-1)
     assert (errors.sel(test_set="hard") > errors.sel(test_set="test")).all()
     clean = table.isel(checkpoint=-1)["test_accuracy"]
@@ -92,7 +98,8 @@ def test_the_table_has_the_losses_and_errors_of_each_test_set(results):
 
 def test_everything_else_is_as_without_them(results):
     _, plain, table = results
-    assert set(table.data_vars) - set(plain.data_vars) == {"test_set_loss", "test_set_error"}
+    further = {"test_set_loss", "test_set_error", "test_set_error_gap"}
+    assert set(table.data_vars) - set(plain.data_vars) == further
     for name, array in plain.data_vars.items():
         assert table[name].drop_vars("test_set", errors="ignore").identical(array), name
 

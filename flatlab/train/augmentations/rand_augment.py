@@ -42,16 +42,21 @@ class Change:
                     "data.pixels must not average them"
                 )
         self.rule = RandAugment(options[STRENGTH], options["randaugment_magnitude"])
+        self.last: tuple[Tensor, ...] | None = None
 
     def draw(self, generator: np.random.Generator, steps: int, batch: int) -> dict[str, np.ndarray]:
         """seed: of torch's generator, from which torchvision draws, (steps)."""
         return {"seed": generator.integers(2**62, size=steps)}
 
     def apply(self, inputs: Tensor, targets: Tensor, seed: Tensor) -> tuple[Tensor, Tensor]:
+        # Where a step takes its gradients uphill, it asks twice for the same images.
+        if self.last and all(map(torch.equal, self.last, (seed, inputs))):
+            return self.last[2], targets
         levels = ((inputs - self.black) / self.step).round().to(torch.uint8)
         with torch.random.fork_rng(devices=[]):
             for run, images in zip(seed.tolist(), levels, strict=True):
                 torch.manual_seed(run)
                 for image in images:
                     image.copy_(self.rule(image))
-        return self.black + levels.to(inputs.dtype) * self.step, targets
+        self.last = seed, inputs, self.black + levels.to(inputs.dtype) * self.step
+        return self.last[2], targets

@@ -12,8 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from flatlab.losses import loss_of
 from flatlab.plan.schema import Strict, means
 from flatlab.splits import Split
+from flatlab.train.conditions import TrainError
 
 STRENGTH = "mixup_alpha"
 
@@ -23,7 +25,13 @@ class Options(Strict, frozen=True):
 
 
 class Change:
+    """Raises `TrainError` if targets cannot be mixed."""
+
     def __init__(self, options: Mapping[str, Any], split: Split) -> None:
+        if loss_of(options).signs:
+            raise TrainError(
+                f"training.loss {options['loss']} has no mixed targets, as mixup needs"
+            )
         self.alpha = options[STRENGTH]
 
     def draw(self, generator: np.random.Generator, steps: int, batch: int) -> dict[str, np.ndarray]:
