@@ -171,20 +171,20 @@ def tuned(**start):
 def test_a_run_starts_from_that_of_its_seed_or_from_one_for_all(folder):
     setting = "lr0.1-b20"
     found = loaded(folder, "short", own=tuned(setting=setting), one=tuned(setting=setting, seed=7))
-    own, one = (found[key].training(f"{setting}-s5-19") for key in ("own", "one"))
+    own, one = (found[key].training(f"{setting}-s5-9") for key in ("own", "one"))
     weights = f"results/short/models/lenet-grid/{setting}"
-    assert own.inputs["start"] == [f"{weights}-s5-19.safetensors"]
-    assert own.settings["start"]["runs"] == [[0, f"{setting}-s{seed}"] for seed in range(5, 20)]
-    assert one.inputs["start"] == [f"{weights}-s5-19.safetensors"]
-    assert one.settings["start"]["runs"] == [[0, f"{setting}-s7"]] * 15
+    assert own.inputs["start"] == [f"{weights}-s5-9.safetensors"]
+    assert own.settings["start"]["runs"] == [[0, f"{setting}-s{seed}"] for seed in range(5, 10)]
+    assert one.inputs["start"] == [f"{weights}-s5-9.safetensors"]
+    assert one.settings["start"]["runs"] == [[0, f"{setting}-s7"]] * 5
     assert "start" not in own.settings["training"]
     assert found["own"].needs() == ["lenet-grid"]
-    plain = found["lenet-grid"].training(f"{setting}-s5-19")
+    plain = found["lenet-grid"].training(f"{setting}-s5-9")
     assert "start" not in plain.settings
     assert "start" not in plain.inputs
     assert {key: own.settings[key] for key in plain.settings} == plain.settings
     measured = [
-        found[key].measuring(f"{setting}-s5-19", "geometry") for key in ("own", "lenet-grid")
+        found[key].measuring(f"{setting}-s5-9", "geometry") for key in ("own", "lenet-grid")
     ]
     assert measured[0].settings == measured[1].settings
 
