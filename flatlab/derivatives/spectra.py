@@ -58,12 +58,21 @@ def _of_finite(matrices: Tensor, values_of: Callable[[Tensor], Tensor]) -> Tenso
 def refine(singular: Tensor, jacobians: Tensor) -> Tensor:
     """Replace the values of ill-conditioned Gram matrices by those of J itself.
 
-    singular: (samples, N).  jacobians: (samples, N, M). If N > M the remaining values are zero.
+    singular: (samples, N).  jacobians: (samples, N, M).
     """
     poor = singular[:, -1] * CONDITION < singular[:, 0]
     if not poor.any():
         return singular
-    exact = safe_svdvals(jacobians[poor].double())
     singular = singular.clone()
-    singular[poor] = torch.nn.functional.pad(exact, (0, singular.shape[1] - exact.shape[1]))
+    singular[poor] = exact_values(jacobians[poor])
     return singular
+
+
+def exact_values(jacobians: Tensor) -> Tensor:
+    """Singular values, descending, from the matrices themselves: (..., N, M) -> (..., N).
+
+    If N > M the remaining values are zero.
+    """
+    values = safe_svdvals(jacobians.double())
+    rest = jacobians.shape[-2] - values.shape[-1]
+    return torch.cat([values, (values[..., :1] * 0).expand(*values.shape[:-1], rest)], -1)

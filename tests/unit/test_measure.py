@@ -383,7 +383,6 @@ REFUSED = {
         lambda: sequence()().requires_grad_(False),
         ["no parameter", "requires_grad_(True)"],
     ),
-    "no layers": (lambda: nn.PReLU(), ["no linear or convolution layer"]),
     "no parameters": (lambda: nn.Tanh(), ["no parameters"]),
 }
 
