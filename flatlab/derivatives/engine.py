@@ -132,7 +132,8 @@ def _fitting(found: Findings, inputs: Tensor) -> int:
         available = torch.cuda.mem_get_info(inputs.device)[0]
     else:
         available = psutil.virtual_memory().available
-    held = each + 8 * found.outputs**2 * (2 * len(found.layers) + 4)  # with Gram matrices
+    grams = 8 * found.outputs * min(found.outputs, found.numbers) * (2 * len(found.layers) + 4)
+    held = each + grams
     remedy = "measure a part of the outputs: wrap the network in a module that returns them"
     if held > available:
         raise MeasureError(
@@ -170,9 +171,10 @@ def _of_record(
             jacobians.append(by_sample(record.whole, samples))
             x.append(record.inputs.flatten(1))
         whole = 0 if found.direct else len(jacobians) - 1  # where J is
-        maps, along2 = _maps(jacobians, x, whole)
+        maps, along2 = _maps(jacobians, x, whole, loss is None)
         grams = [of_map.pop("gram") for of_map in maps]
-        traces = _hessian_traces(loss, record.outputs, grams[: len(by_layer)])
+        own_maps = jacobians[: len(by_layer)]
+        traces = _hessian_traces(loss, record.outputs, own_maps, grams[: len(by_layer)])
         layers = [
             Layer(
                 name=name,
@@ -199,12 +201,18 @@ def _of_record(
 
 
 def _maps(
-    jacobians: list[Tensor], x: list[Tensor], whole: int
+    jacobians: list[Tensor], x: list[Tensor], whole: int, needs_gram: bool
 ) -> tuple[list[dict[str, Any]], Tensor]:
-    """The common fields of both records for each Jacobian, and ||J x||^2 for one of them."""
-    found = [products(each, x[k], k == whole) for k, each in enumerate(jacobians)]
-    grams, scaled2, along2 = zip(*found, strict=True)
+    """The common fields of both records for each Jacobian, and ||J x||^2 for one of them.
+
+    needs_gram: also for this one where it has more outputs than inputs. The others need none then.
+    """
     wide = [k for k, each in enumerate(jacobians) if each.shape[1] <= each.shape[2]]
+    found = [
+        products(each, x[k], k == whole, k in wide or (needs_gram and k == whole))
+        for k, each in enumerate(jacobians)
+    ]
+    grams, scaled2, along2 = zip(*found, strict=True)
     of_wide = singular_values(torch.stack([grams[k] for k in wide])) if wide else ()
     refined = {k: refine(values, jacobians[k]) for k, values in zip(wide, of_wide, strict=True)}
     singular = (
@@ -212,19 +220,28 @@ def _maps(
     )
     x2 = (squared_norm(each.double()) for each in x)
     names, numbers = ("x2", "singular", "gram", "scaled2"), (x2, singular, grams, scaled2)
-    return [dict(zip(names, each, strict=True)) for each in zip(*numbers, strict=True)], along2[
-        whole
-    ]
+    maps = [dict(zip(names, each, strict=True)) for each in zip(*numbers, strict=True)]
+    return maps, along2[whole]
 
 
-def _hessian_traces(loss: Loss | None, outputs: Tensor, grams: list[Tensor]) -> list[Tensor]:
-    """Tr(A J J^T) of each sample, A the Hessian of the loss in the outputs; NaN without a loss."""
-    if loss is None or not grams:
-        return [torch.full_like(gram[:, 0, 0], torch.nan) for gram in grams]
+def _hessian_traces(
+    loss: Loss | None, outputs: Tensor, jacobians: list[Tensor], grams: list[Tensor]
+) -> list[Tensor]:
+    """Tr(J^T A J) of each sample, A the Hessian of the loss in the outputs; NaN without a loss."""
+    if loss is None:
+        return [torch.full_like(outputs[:, 0], torch.nan, dtype=torch.float64) for _ in jacobians]
     of_outputs = outputs.double()[:, None]
-    unit = torch.eye(outputs.shape[1]).to(of_outputs).expand_as(grams[0])
-    hessian = loss.hessian_product(of_outputs, unit)
-    return list(torch.einsum("nij,nlij->nl", hessian, torch.stack(grams, 1)).unbind(1))
+    traces: dict[int, Tensor] = {}
+    wide = [k for k, gram in enumerate(grams) if len(gram)]
+    if wide:
+        unit = torch.eye(outputs.shape[1]).to(of_outputs).expand_as(grams[wide[0]])
+        hessian = loss.hessian_product(of_outputs, unit)
+        of_wide = torch.einsum("nij,nlij->nl", hessian, torch.stack([grams[k] for k in wide], 1))
+        traces = dict(zip(wide, of_wide.unbind(1), strict=True))
+    for k in set(range(len(jacobians))) - set(wide):
+        columns = jacobians[k].double().mT
+        traces[k] = (columns * loss.hessian_product(of_outputs, columns)).sum((1, 2))
+    return [traces[k] for k in range(len(jacobians))]
 
 
 def _joined(parts: list[Derivatives]) -> Derivatives:

@@ -88,12 +88,12 @@ def probe(model: nn.Module, inputs: Tensor) -> Findings:
     }
     with recorded(modules) as uses:
         outputs = run(model, two)
-    alone = _checked(model, two, outputs)
+    known = _checked(model, two, outputs)
     parameters = dict(model.named_parameters())
     finite = all(is_finite(tensor) for tensor in (outputs, *parameters.values()))
     reasons = [""] * len(uses)
-    if alone is not None and finite:
-        reasons = _check_samples(outputs, two, alone, uses)
+    if finite and not known:
+        reasons = _check_samples(model, two, outputs, uses)
     own = ["" if _follows_its_rule(use) else MORE_THAN_ITS_TYPE for use in uses]
     found = zip(uses, reasons, own, strict=True)
     excluded = {use.name: first or second for use, first, second in found if first or second}
@@ -132,9 +132,8 @@ def check(model: nn.Module, inputs: Tensor) -> None:
     check_mode(model)
     two = _two(inputs)
     outputs = run(model, two.clone())
-    alone = _checked(model, two.clone(), outputs)
-    if alone is not None and is_finite(outputs):
-        _check_samples(outputs, two, alone, [])
+    if not _checked(model, two.clone(), outputs) and is_finite(outputs):
+        _check_samples(model, two, outputs, [])
 
 
 def is_finite(tensor: Tensor) -> bool:
@@ -158,8 +157,8 @@ def _two(inputs: Tensor) -> Tensor:
     return two.detach().clone().requires_grad_()
 
 
-def _checked(model: nn.Module, inputs: Tensor, outputs: object) -> Tensor | None:
-    """The outputs of the first of two samples alone; None if it is known that it makes no odds.
+def _checked(model: nn.Module, inputs: Tensor, outputs: object) -> bool:
+    """Whether all modules are known to keep samples apart.
 
     Refuses outputs of no use, and outputs that are drawn at random.
     """
@@ -173,14 +172,13 @@ def _checked(model: nn.Module, inputs: Tensor, outputs: object) -> Tensor | None
         raise MeasureError("the network has no outputs: it maps each sample to no numbers")
     if not outputs.requires_grad:
         raise MeasureError(NOT_CONNECTED)
-    if all(map(_keeps_samples_apart, model.modules())):
-        return None
-    if not _equal(outputs, run(model, inputs)):
+    known = all(map(_keeps_samples_apart, model.modules()))
+    if not known and not _equal(outputs, run(model, inputs)):
         raise MeasureError(
             "two passes of the network differ: it draws at random; call model.eval(), and pass "
             "training=self.training to functional dropout"
         )
-    return run(model, inputs[:1]).detach()
+    return known
 
 
 def _equal(first: Tensor, second: Tensor) -> bool:
@@ -208,11 +206,11 @@ def _is_untouched(module: nn.Module) -> bool:
     return not (any(hooks) or module._forward_hooks or "forward" in vars(module))
 
 
-def _check_samples(outputs: Tensor, inputs: Tensor, alone: Tensor, uses: list[Use]) -> list[str]:
+def _check_samples(model: nn.Module, inputs: Tensor, outputs: Tensor, uses: list[Use]) -> list[str]:
     """For each use, why the first half of its rows is not the first sample's; "" if it is.
 
-    outputs: of two samples.  alone: of the first without the other. Refuses a network in which the
-    outputs of one sample depend on the other sample.
+    inputs, outputs: of two samples. Refuses a network in which the outputs of one depend on the
+    other, by their derivatives or by their values.
     """
     generator = torch.Generator().manual_seed(0)
     direction = torch.randn(outputs.shape[1], generator=generator).to(outputs)
@@ -227,7 +225,9 @@ def _check_samples(outputs: Tensor, inputs: Tensor, alone: Tensor, uses: list[Us
         raise MeasureError(f"autograd cannot differentiate the network: {why}") from error
     if of_input is None or of_other is None:
         raise MeasureError(NOT_CONNECTED)
-    if of_input[1].any() or of_other[0].any() or far_apart(alone[0], outputs[0]):
+    if of_input[1].any() or of_other[0].any():
+        raise MeasureError(MIXES)
+    if far_apart(run(model, inputs[:1].detach().clone())[0], outputs[0]):
         raise MeasureError(MIXES)
     return list(map(_why_not_apart, uses, first, second))
 
