@@ -33,6 +33,8 @@ def report(options: Namespace) -> xr.Dataset:
 
     Raises `MeasureError`, `DataError` or `StoreError` with the reason.
     """
+    if options.device == "cuda" and not torch.cuda.is_available():
+        raise MeasureError("--device cuda: torch sees no GPU; leave it out to measure on the CPU")
     network, inputs, targets, about = (_from_timm if options.timm else _from_file)(options)
     return measure(
         network.to(options.device),

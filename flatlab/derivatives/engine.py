@@ -1,25 +1,29 @@
 """One forward and one backward pass, and all derivatives of each sample and layer from them."""
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import psutil
 import torch
 from torch import Tensor, nn
-from torch.autograd.graph import get_gradient_edge
 from tqdm import tqdm
 
+from flatlab.derivatives.check import Record, checked_record, record_of
 from flatlab.derivatives.guard import MeasureError, check_mode
-from flatlab.derivatives.layers import MATRICES
 from flatlab.derivatives.parameters import ParameterSquares, by_sample, cat, squared_norm
-from flatlab.derivatives.probe import Findings, probe, run
-from flatlab.derivatives.record import recorded, rows_of_jacobian
-from flatlab.derivatives.spectra import products, refine, singular_values
+from flatlab.derivatives.probe import Findings, probe
+from flatlab.derivatives.spectra import exact_values, products, refine, singular_values
+from flatlab.losses import Loss
 
 CHUNK_BYTES = {"cpu": 2**25, "cuda": 2**33}
 """Derivatives held at a time: larger batches are no faster, and on a CPU slower."""
 CHUNK_SAMPLES = 5
-"""The fewest samples at a time if memory allows: smaller products are slow."""
+"""The fewest samples at a time if `LARGE` allows: smaller products are slow."""
+LARGE = 2**30
+"""Bytes of derivatives that are held at a time for that reason alone."""
+MANY_OUTPUTS = 1000
+"""With more, a warning comes before the measurement."""
 
 
 @dataclass(frozen=True)
@@ -27,10 +31,11 @@ class Layer:
     """The derivatives at one layer. Tensors are (samples,) unless said otherwise.
 
     x2: ||x^l||^2.  gamma2: ||Gamma^l||_F^2.  weight2, bias2: ||df/dW_l||_F^2, ||df/db_l||_F^2.
-    singular: singular values of J^l, (samples, N), float64.  gram: J^l J^l^T, (samples, N, N).
-    scaled2: ||J^l diag(x^l)||_F^2.  smallest2: the smallest eigenvalue of U^T U; zero if its
-    columns are dependent, or if it was not asked for.  positions: columns of U, 1 if weights are
-    not shared.  output_positions: of one use.  elsewhere: the weight is also used outside layers.
+    singular: singular values of J^l, (samples, N), float64.  hessian_trace: Tr(A J^l J^l^T), A the
+    Hessian of a loss in the outputs.  scaled2: ||J^l diag(x^l)||_F^2.  smallest2: the smallest
+    eigenvalue of U^T U; zero if its columns are dependent, or if it was not asked for.
+    positions: columns of U, 1 if weights are not shared.  output_positions: of one use.
+    elsewhere: the weight is also used outside layers.
     """
 
     name: str
@@ -40,7 +45,7 @@ class Layer:
     weight2: Tensor
     bias2: Tensor
     singular: Tensor
-    gram: Tensor
+    hessian_trace: Tensor
     scaled2: Tensor
     smallest2: Tensor
     positions: int
@@ -63,8 +68,9 @@ class Derivatives:
     """The derivatives of a network on some samples. Tensors are (samples,) unless said otherwise.
 
     outputs: (samples, N).  sharpness: ||df/dtheta||_F^2.  adaptive: the sum over the parameters
-    of theta_j^2 ||df/dtheta_j||^2, or None.  x2, singular, gram, scaled2: as for a layer, with J.
-    along2: ||J x||^2.  findings: what the rules cover.
+    of theta_j^2 ||df/dtheta_j||^2, or None.  x2, singular, scaled2: as for a layer, with J.
+    gram: J J^T, (samples, N, N), or no numbers.  along2: ||J x||^2.  findings: what the rules
+    cover.
     """
 
     outputs: Tensor
@@ -87,6 +93,7 @@ def derivatives(
     total: bool = False,
     batch_size: int | None = None,
     corrected: bool = False,
+    loss: Loss | None = None,
     progress: bool = False,
 ) -> Derivatives:
     """Everything at once, in as many batches as memory requires.
@@ -95,6 +102,7 @@ def derivatives(
     adaptive: also the sums weighted by theta^2, for which convolutions cost twice as much.
     total: J^l through everything that reads x^l, not through layer l alone.
     corrected: also `smallest2`, an eigenproblem of size `positions` for each sample.
+    loss: of `hessian_trace`; None: `gram` instead, N^2 numbers for each sample.
     Raises `MeasureError` if no exact result is possible.
     """
     if not len(inputs):
@@ -103,91 +111,137 @@ def derivatives(
         number = int((~inputs.isfinite()).flatten(1).any(1).nonzero()[0])
         raise MeasureError(f"sample {number} has values that are not finite")
     check_mode(model)
-    findings = probe(model, inputs)
-    parts = []
+    found = probe(model, inputs)
+    parts: list[Derivatives] = []
     with tqdm(total=len(inputs), unit="sample", disable=not progress, leave=False) as bar:
-        for chunk in inputs.split(batch_size or _fitting(findings, inputs)):
-            parts.append(_chunk(model, chunk, findings, adaptive, total, corrected))
+        for chunk in inputs.split(batch_size or _fitting(found, inputs)):
+            if parts:
+                record = record_of(model, chunk, found, total)
+            else:
+                found, record = checked_record(model, chunk, found, total)
+            parts.append(_of_record(model, record, found, adaptive, corrected, loss))
+            del record
             bar.update(len(chunk))
     return parts[0] if len(parts) == 1 else _joined(parts)
 
 
-def _fitting(findings: Findings, inputs: Tensor) -> int:
+def _fitting(found: Findings, inputs: Tensor) -> int:
     """How many samples fit at a time; refuses if a single one exceeds the memory."""
-    each = 2 * findings.outputs * findings.numbers * inputs.element_size()
+    each = 2 * found.outputs * found.numbers * inputs.element_size()
     if inputs.device.type == "cuda":
         available = torch.cuda.mem_get_info(inputs.device)[0]
     else:
         available = psutil.virtual_memory().available
-    if each > available:
+    grams = 8 * found.outputs * min(found.outputs, found.numbers) * (2 * len(found.layers) + 4)
+    held = each + grams
+    remedy = "measure a part of the outputs: wrap the network in a module that returns them"
+    if held > available:
         raise MeasureError(
-            f"{findings.outputs} outputs need {each / 1e9:.1f} GB for one sample, there are "
-            f"{available / 1e9:.1f}; measure a part of the outputs: wrap the network in a module "
-            "that returns them"
+            f"{found.outputs} outputs need {held / 1e9:.1f} GB for one sample, there are "
+            f"{available / 1e9:.1f}; {remedy}"
         )
-    wanted = max(CHUNK_SAMPLES, CHUNK_BYTES.get(inputs.device.type, CHUNK_BYTES["cuda"]) // each)
-    most = max(1, min(len(inputs), wanted, available // 2 // each))
+    if found.outputs > MANY_OUTPUTS:
+        warnings.warn(
+            f"{found.outputs} outputs need {held / 1e9:.1f} GB, and time that grows with at least "
+            f"the square of their number; to be faster, {remedy}",
+            stacklevel=2,
+        )
+    fewest = CHUNK_SAMPLES if CHUNK_SAMPLES * held <= LARGE else 1
+    wanted = max(fewest, CHUNK_BYTES.get(inputs.device.type, CHUNK_BYTES["cuda"]) // each)
+    most = max(1, min(len(inputs), wanted, available // 2 // held))
     return -(-len(inputs) // -(-len(inputs) // most))  # batches of equal size
 
 
-def _chunk(
-    model: nn.Module, inputs: Tensor, found: Findings, adaptive: bool, total: bool, corrected: bool
+def _of_record(
+    model: nn.Module,
+    record: Record,
+    found: Findings,
+    adaptive: bool,
+    corrected: bool,
+    loss: Loss | None,
 ) -> Derivatives:
-    samples = len(inputs)
-    inputs = inputs.detach().clone().requires_grad_()
-    with recorded(found.modules, total=total, graft_inputs=True) as uses:
-        outputs = run(model, inputs)
-    matrices = [use for use in uses if isinstance(use.module, MATRICES)]
-    edges = [*(use.out for use in uses), *(use.into for use in matrices)]
-    edges += [] if found.direct else [get_gradient_edge(inputs)]
-    rows = rows_of_jacobian(outputs, edges)
-    out, rows = dict(zip(uses, rows, strict=False)), rows[len(uses) :]
+    samples = len(record.inputs)
     with torch.no_grad():
-        squares = ParameterSquares(model, inputs.detach(), found, out, adaptive, corrected)
-        into = {use: by_sample(row, samples) for use, row in zip(matrices, rows, strict=False)}
-        by_layer = [[use for use in matrices if use.name == name] for name in found.layers]
+        squares = ParameterSquares(model, record.inputs, found, record.out, adaptive, corrected)
+        into = {use: by_sample(row, samples) for use, row in record.into.items()}
+        by_layer = [[use for use in into if use.name == name] for name in found.layers]
         jacobians = [cat([into[use] for use in own], 2) for own in by_layer]
         x = [cat([use.x.reshape(samples, -1) for use in own], 1) for own in by_layer]
         if not found.direct:
-            jacobians.append(by_sample(rows[-1], samples))
-            x.append(inputs.detach().flatten(1))
+            jacobians.append(by_sample(record.whole, samples))
+            x.append(record.inputs.flatten(1))
         whole = 0 if found.direct else len(jacobians) - 1  # where J is
-        maps, along2 = _maps(jacobians, x, whole)
+        maps, along2 = _maps(jacobians, x, whole, loss is None)
+        grams = [of_map.pop("gram") for of_map in maps]
+        own_maps = jacobians[: len(by_layer)]
+        traces = _hessian_traces(loss, record.outputs, own_maps, grams[: len(by_layer)])
         layers = [
             Layer(
                 name=name,
                 module=own[0].module,
+                hessian_trace=trace,
                 output_positions=own[0].numbers // (samples * len(own[0].module.weight)),
                 elsewhere=f"{name}.weight" in found.generic,
                 input_shape=tuple(own[0].x.shape[1:]),
                 **of_map,
                 **squares.layers[name],
             )
-            for name, own, of_map in zip(found.layers, by_layer, maps, strict=False)
+            for name, own, of_map, trace in zip(found.layers, by_layer, maps, traces, strict=False)
         ]
     return Derivatives(
-        outputs=outputs.detach(),
+        outputs=record.outputs,
         sharpness=squares.plain,
         adaptive=squares.adaptive,
         along2=along2,
         layers=layers,
         findings=found,
+        gram=grams[whole][: 0 if loss else samples],
         **maps[whole],
     )
 
 
 def _maps(
-    jacobians: list[Tensor], x: list[Tensor], whole: int
+    jacobians: list[Tensor], x: list[Tensor], whole: int, needs_gram: bool
 ) -> tuple[list[dict[str, Any]], Tensor]:
-    """The common fields of both records for each Jacobian, and ||J x||^2 for one of them."""
-    found = [products(each, x[k], k == whole) for k, each in enumerate(jacobians)]
+    """The common fields of both records for each Jacobian, and ||J x||^2 for one of them.
+
+    needs_gram: also for this one where it has more outputs than inputs. The others need none then.
+    """
+    wide = [k for k, each in enumerate(jacobians) if each.shape[1] <= each.shape[2]]
+    found = [
+        products(each, x[k], k == whole, k in wide or (needs_gram and k == whole))
+        for k, each in enumerate(jacobians)
+    ]
     grams, scaled2, along2 = zip(*found, strict=True)
-    singular = map(refine, singular_values(torch.stack(grams)), jacobians)
+    of_wide = singular_values(torch.stack([grams[k] for k in wide])) if wide else ()
+    refined = {k: refine(values, jacobians[k]) for k, values in zip(wide, of_wide, strict=True)}
+    singular = (
+        refined[k] if k in refined else exact_values(each) for k, each in enumerate(jacobians)
+    )
     x2 = (squared_norm(each.double()) for each in x)
     names, numbers = ("x2", "singular", "gram", "scaled2"), (x2, singular, grams, scaled2)
-    return [dict(zip(names, each, strict=True)) for each in zip(*numbers, strict=True)], along2[
-        whole
-    ]
+    maps = [dict(zip(names, each, strict=True)) for each in zip(*numbers, strict=True)]
+    return maps, along2[whole]
+
+
+def _hessian_traces(
+    loss: Loss | None, outputs: Tensor, jacobians: list[Tensor], grams: list[Tensor]
+) -> list[Tensor]:
+    """Tr(J^T A J) of each sample, A the Hessian of the loss in the outputs; NaN without a loss."""
+    if loss is None:
+        return [torch.full_like(outputs[:, 0], torch.nan, dtype=torch.float64) for _ in jacobians]
+    of_outputs = outputs.double()[:, None]
+    traces: dict[int, Tensor] = {}
+    wide = [k for k, gram in enumerate(grams) if len(gram)]
+    if wide:
+        unit = torch.eye(outputs.shape[1]).to(of_outputs).expand_as(grams[wide[0]])
+        hessian = loss.hessian_product(of_outputs, unit)
+        of_wide = torch.einsum("nij,nlij->nl", hessian, torch.stack([grams[k] for k in wide], 1))
+        traces = dict(zip(wide, of_wide.unbind(1), strict=True))
+    for k in set(range(len(jacobians))) - set(wide):
+        columns = jacobians[k].double().mT
+        traces[k] = (columns * loss.hessian_product(of_outputs, columns)).sum((1, 2))
+    return [traces[k] for k in range(len(jacobians))]
 
 
 def _joined(parts: list[Derivatives]) -> Derivatives:

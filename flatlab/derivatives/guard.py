@@ -7,9 +7,24 @@ from typing import Any
 import torch
 from torch import nn
 
+MIXES = (
+    "the outputs of one sample depend on another sample of the batch; nothing per sample is "
+    "defined. If a layer uses statistics of the batch, call model.eval()"
+)
+
 
 class MeasureError(RuntimeError):
     """The network cannot be measured exactly; the message says why and what to do."""
+
+
+def first_line(error: Exception) -> str:
+    """What an error of torch says, without its hints."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def is_of_memory(error: Exception) -> bool:
+    """Whether an error of torch says that memory does not suffice."""
+    return "out of memory" in str(error) or "DefaultCPUAllocator" in str(error)
 
 
 @contextmanager

@@ -35,12 +35,14 @@ class ParameterSquares:
         self.plain = inputs.new_zeros(self.samples)
         self.adaptive = self.plain.clone() if adaptive else None
         self._rows: dict[Use, Tensor] = {}  # squares of Gamma, of uses with one position
-        generic = {id(model.get_parameter(name)) for name in findings.generic}
+        named = dict(model.named_parameters())
+        generic = {id(named[name]) for name in findings.generic}
         trainable = {id(p) for p in model.parameters() if p.requires_grad}
         self._counted = trainable - generic
         self._add_matrices()
         self._add_vectors()
-        for name, (total, weighted) in generic_squares(model, inputs, findings.generic).items():
+        rest = generic_squares(model, inputs, findings.generic, findings.modules)
+        for name, (total, weighted) in rest.items():
             self._add(total, weighted)
             layer, _, kind = name.rpartition(".")  # a layer's parameter used elsewhere, too
             if layer in self.layers and kind in ("weight", "bias"):
@@ -52,11 +54,13 @@ class ParameterSquares:
             self.adaptive += adaptive
 
     def _add_matrices(self) -> None:
-        by_weight: defaultdict[int, list[Use]] = defaultdict(list)
+        by_weight: defaultdict[Any, list[Use]] = defaultdict(list)
         for use in self.out:
-            if isinstance(use.module, MATRICES):
-                by_weight[id(use.module.weight)].append(use)
-        for identity, group in by_weight.items():
+            if isinstance(use.module, MATRICES):  # a weight that is computed is another each time
+                weight = use.module._parameters.get("weight")
+                by_weight[use.module if weight is None else weight].append(use)
+        for key, group in by_weight.items():
+            identity = id(key)
             parts = [columns(use, self.out[use], self.samples) for use in group]
             u, g = (cat(same, -1) for same in zip(*parts, strict=True))
             counted = identity in self._counted

@@ -1,18 +1,19 @@
 """Finds out on two samples, before anything is measured, what the rules cover in a network."""
 
-from collections import Counter, defaultdict
-from dataclasses import dataclass
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.graph import Node, get_gradient_edge
+from torch.autograd.graph import get_gradient_edge
+from torch.nn.modules import module as of_all_modules
 
-from flatlab.derivatives.guard import MeasureError, check_mode
+from flatlab.derivatives.graph import graph_of, leads_to
+from flatlab.derivatives.guard import MIXES, MeasureError, check_mode, first_line, is_of_memory
 from flatlab.derivatives.layers import MATRICES, RULED, base_of
 from flatlab.derivatives.record import Use, recorded
-
-VIEWS = ("CloneBackward0", "ViewBackward0", "UnsafeViewBackward0")
-"""Nodes of the graph that change neither the numbers nor their order."""
 
 POINTWISE = (
     *(nn.Identity, nn.ReLU, nn.LeakyReLU, nn.Tanh, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Softplus),
@@ -20,10 +21,15 @@ POINTWISE = (
 )
 """Modules without parameters that are known to keep samples apart."""
 
+MORE_THAN_ITS_TYPE = "its forward is not that of its base class, or a hook changes what it returns"
 NOT_CONNECTED = (
     "the outputs are not connected to the inputs by gradients; remove detach and no_grad from the "
     "network's forward"
 )
+
+
+Call = tuple[str, tuple[int, ...], float]
+"""A use of a layer: its name, the shape of a row of its input, rows for each sample."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,7 @@ class Findings:
     finite: whether all weights and the outputs of these samples are finite.
     direct: whether only the first layer reads the inputs, unchanged, so that J = J^1.
     outputs: N.  input_numbers: M.  numbers: of inputs and outputs of all layers for one sample.
+    calls: `calls_of` the uses.
     """
 
     layers: list[str]
@@ -48,6 +55,27 @@ class Findings:
     outputs: int
     input_numbers: int
     numbers: int
+    calls: list[Call]
+
+    def without(self, model: nn.Module, names: Sequence[str], reason: str) -> "Findings":
+        """The same without these modules, whose parameters no rule covers then."""
+        theirs = {id(p) for n in names for p in self.modules[n].parameters(recurse=False)}
+        known = {*self.unused, *self.frozen}
+        generic = [
+            name
+            for name, parameter in model.named_parameters()
+            if name in self.generic or (id(parameter) in theirs and name not in known)
+        ]
+        layers = [name for name in names if name in self.layers]
+        return replace(
+            self,
+            layers=[name for name in self.layers if name not in names],
+            modules={name: module for name, module in self.modules.items() if name not in names},
+            generic=generic,
+            excluded=self.excluded | dict.fromkeys(layers, reason),
+            direct=self.direct and self.layers[0] not in names,
+            calls=[call for call in self.calls if call[0] not in names],
+        )
 
 
 def probe(model: nn.Module, inputs: Tensor) -> Findings:
@@ -58,25 +86,25 @@ def probe(model: nn.Module, inputs: Tensor) -> Findings:
         for name, module in model.named_modules()
         if isinstance(module, RULED) and isinstance(getattr(module, "weight", None), Tensor)
     }
-    with recorded(modules, check=_follows_its_rule) as uses:
+    with recorded(modules) as uses:
         outputs = run(model, two)
     known = _checked(model, two, outputs)
     parameters = dict(model.named_parameters())
     finite = all(is_finite(tensor) for tensor in (outputs, *parameters.values()))
-    reasons = [""] * len(uses) if known or not finite else _first_sample_alone(outputs, two, uses)
-    own = ["" if use.plain else "its forward is not that of its base class" for use in uses]
+    reasons = [""] * len(uses)
+    if finite and not known:
+        reasons = _check_samples(model, two, outputs, uses)
+    own = ["" if _follows_its_rule(use) else MORE_THAN_ITS_TYPE for use in uses]
     found = zip(uses, reasons, own, strict=True)
     excluded = {use.name: first or second for use, first, second in found if first or second}
     kept = [use for use in uses if use.name not in excluded]
     layers = list(dict.fromkeys(use.name for use in kept if isinstance(use.module, MATRICES)))
-    if not layers:
-        raise MeasureError("the network has no linear or convolution layer that could be measured")
-    first, *again = (use for use in kept if use.name == layers[0])
-    in_graph = _uses_in_graph(outputs)
+    first = [use for use in kept if use.name in layers[:1]]
+    in_graph, _ = graph_of(outputs)
     covered = _covered(kept, in_graph)
     unused = {name for name, p in parameters.items() if not in_graph[id(p)]}
     uncalled = [name for name in modules if name not in {*layers, *excluded}]
-    excluded |= dict.fromkeys(uncalled, "it is not called as a module")
+    excluded |= dict.fromkeys(uncalled, "it is not called as a module that maps tensor to tensor")
     trainable = [name for name, parameter in parameters.items() if parameter.requires_grad]
     return Findings(
         layers=layers,
@@ -86,11 +114,17 @@ def probe(model: nn.Module, inputs: Tensor) -> Findings:
         frozen=[name for name in parameters if name not in trainable],
         excluded={n: r for n, r in excluded.items() if isinstance(modules[n], MATRICES)},
         finite=finite,
-        direct=in_graph[id(two)] == 1 and not again and _leads_to(first, two),
+        direct=in_graph[id(two)] == 1 and len(first) == 1 and leads_to(first[0], two),
         outputs=outputs.shape[1],
         input_numbers=two[0].numel(),
         numbers=two[0].numel() + sum(use.x.numel() + use.numbers for use in kept) // 2,
+        calls=calls_of(kept, len(two)),
     )
+
+
+def calls_of(uses: Sequence[Use], samples: int) -> list[Call]:
+    """What must be the same for all samples."""
+    return [(use.name, tuple(use.x.shape[1:]), len(use.x) / samples) for use in uses]
 
 
 def check(model: nn.Module, inputs: Tensor) -> None:
@@ -99,7 +133,7 @@ def check(model: nn.Module, inputs: Tensor) -> None:
     two = _two(inputs)
     outputs = run(model, two.clone())
     if not _checked(model, two.clone(), outputs) and is_finite(outputs):
-        _first_sample_alone(outputs, two, [])
+        _check_samples(model, two, outputs, [])
 
 
 def is_finite(tensor: Tensor) -> bool:
@@ -111,26 +145,31 @@ def run(model: nn.Module, inputs: Tensor) -> Tensor:
     """The outputs; a `MeasureError` if the inputs do not fit the network."""
     try:
         return model(inputs)
-    except (RuntimeError, ValueError, TypeError) as error:
-        if "out of memory" in str(error) or "DefaultCPUAllocator" in str(error):
+    except Exception as error:
+        if isinstance(error, MeasureError | MemoryError) or is_of_memory(error):
             raise
-        shape = tuple(inputs.shape[1:])
-        raise MeasureError(f"the network does not accept inputs {shape}: {error}") from error
+        shape, why = tuple(inputs.shape[1:]), first_line(error)
+        raise MeasureError(f"the network does not accept inputs {shape}: {why}") from error
 
 
 def _two(inputs: Tensor) -> Tensor:
-    two = inputs[:2] if len(inputs) > 1 else torch.cat([inputs, inputs])
+    two = inputs[:2] if len(inputs) > 1 else torch.cat([inputs, inputs.roll(1, -1)])
     return two.detach().clone().requires_grad_()
 
 
 def _checked(model: nn.Module, inputs: Tensor, outputs: object) -> bool:
-    """Whether all modules are known to keep samples apart; refuses outputs of no use."""
+    """Whether all modules are known to keep samples apart.
+
+    Refuses outputs of no use, and outputs that are drawn at random.
+    """
     shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
     if not isinstance(outputs, Tensor) or outputs.ndim != 2 or len(outputs) != len(inputs):
         raise MeasureError(
             f"the network maps {len(inputs)} samples to {shape}, not to ({len(inputs)}, outputs); "
             "wrap it in a module that returns one vector per sample"
         )
+    if not outputs.shape[1]:
+        raise MeasureError("the network has no outputs: it maps each sample to no numbers")
     if not outputs.requires_grad:
         raise MeasureError(NOT_CONNECTED)
     known = all(map(_keeps_samples_apart, model.modules()))
@@ -146,79 +185,96 @@ def _equal(first: Tensor, second: Tensor) -> bool:
     return bool(torch.isclose(first, second, rtol=1e-5, atol=1e-6, equal_nan=True).all())
 
 
+def far_apart(alone: Tensor, in_batch: Tensor) -> bool:
+    """Whether the outputs of a sample differ by more than rounding. What is not finite does not."""
+    share = 1e-9 if alone.dtype == torch.float64 else 1e-3
+    return bool((alone - in_batch).abs().max() > share * in_batch.abs().max())
+
+
 def _keeps_samples_apart(module: nn.Module) -> bool:
     """Whether a module is known to treat each sample on its own, in evaluation mode."""
+    if module._forward_pre_hooks or not _is_untouched(module):
+        return False
     if type(module) is nn.Flatten:
         return module.start_dim == 1
     return type(module) in (nn.Sequential, *RULED, *POINTWISE)
 
 
-def _first_sample_alone(outputs: Tensor, inputs: Tensor, uses: list[Use]) -> list[str]:
+def _is_untouched(module: nn.Module) -> bool:
+    """Whether what a module returns is what its class computes."""
+    hooks = of_all_modules._global_forward_hooks, of_all_modules._global_forward_pre_hooks
+    return not (any(hooks) or module._forward_hooks or "forward" in vars(module))
+
+
+def _check_samples(model: nn.Module, inputs: Tensor, outputs: Tensor, uses: list[Use]) -> list[str]:
     """For each use, why the first half of its rows is not the first sample's; "" if it is.
 
-    Refuses a network in which the outputs of one sample depend on the other sample.
+    inputs, outputs: of two samples. Refuses a network in which the outputs of one depend on the
+    other, by their derivatives or by their values.
     """
     generator = torch.Generator().manual_seed(0)
     direction = torch.randn(outputs.shape[1], generator=generator).to(outputs)
     edges = [get_gradient_edge(inputs), *(use.out for use in uses)]
-    of_input, *of_uses = torch.autograd.grad(
-        outputs[0] @ direction, edges, allow_unused=True, retain_graph=True
-    )
-    if of_input is None:
-        raise MeasureError(NOT_CONNECTED)
-    (of_other,) = torch.autograd.grad(outputs[1] @ direction, edges[:1], retain_graph=True)
-    if of_input[1].any() or of_other[0].any():
-        raise MeasureError(
-            "the outputs of one sample depend on another sample of the batch; nothing per sample "
-            "is defined. If a layer uses statistics of the batch, call model.eval()"
+    try:
+        (of_input, *first), (of_other, *second) = (
+            torch.autograd.grad(row @ direction, edges, allow_unused=True, retain_graph=True)
+            for row in outputs
         )
-    return [_why_not_apart(use, gradient) for use, gradient in zip(uses, of_uses, strict=True)]
+    except RuntimeError as error:
+        why = first_line(error)
+        raise MeasureError(f"autograd cannot differentiate the network: {why}") from error
+    if of_input is None or of_other is None:
+        raise MeasureError(NOT_CONNECTED)
+    if of_input[1].any() or of_other[0].any():
+        raise MeasureError(MIXES)
+    if far_apart(run(model, inputs[:1].detach().clone())[0], outputs[0]):
+        raise MeasureError(MIXES)
+    return list(map(_why_not_apart, uses, first, second))
 
 
-def _why_not_apart(use: Use, gradient: Tensor | None) -> str:
-    if gradient is None:
+def _why_not_apart(use: Use, first: Tensor | None, second: Tensor | None) -> str:
+    """first, second: derivatives of the outputs of each sample with respect to the output."""
+    if first is None or second is None:
         return "the outputs do not depend on it"
-    half, odd = divmod(len(gradient), 2)
-    rows = len(use.x) == len(gradient) and use.x.ndim > 1 and not odd
-    return "" if rows and not gradient[half:].any() else "its rows do not belong to one sample each"
+    half, odd = divmod(len(first), 2)
+    rows = len(use.x) == len(first) and use.x.ndim > 1 and not odd
+    apart = rows and not first[half:].any() and not second[:half].any()
+    return "" if apart else "its rows do not belong to one sample each"
 
 
-def _follows_its_rule(module: nn.Module, x: Tensor, output: Tensor) -> bool:
-    base = base_of(module)
-    if type(module).forward is base.forward:
+def _follows_its_rule(use: Use) -> bool:
+    """Whether a layer computes what its base class does, whatever its own class and hooks are.
+
+    Where they are others, they are tried on what it saw and on noise, small and large: what an
+    activation does need not show in a single sample.
+    """
+    module, base = use.module, base_of(use.module)
+    if type(module).forward is base.forward and _is_untouched(module):
         return True
-    with torch.no_grad():
-        expected = base.forward(module, x)
-    return expected.shape == output.shape and _equal(expected, output)
+    generator = torch.Generator().manual_seed(0)
+    noise = torch.randn(use.x.shape, generator=generator).to(use.x)
+    trials = [use.x, -use.x, *(scale * noise for scale in (1e-2, 1.0, 1e2, 1e4))]
+    before, module._forward_pre_hooks = module._forward_pre_hooks, OrderedDict()  # x is behind them
+    try:
+        with torch.no_grad():
+            return all(_same(base.forward(module, x.clone()), module(x.clone())) for x in trials)
+    except Exception:  # of whatever the module does with inputs that are not its own
+        return False
+    finally:
+        module._forward_pre_hooks = before
 
 
-def _uses_in_graph(outputs: Tensor) -> Counter[int]:
-    """How often the computation of the outputs uses each leaf, by identity."""
-    uses: Counter[int] = Counter()
-    seen: set[Node] = set()
-    todo = [get_gradient_edge(outputs).node]
-    while todo:
-        for node, _ in todo.pop().next_functions:
-            if (leaf := getattr(node, "variable", None)) is not None:
-                uses[id(leaf)] += 1
-            elif node is not None and node not in seen:
-                seen.add(node)
-                todo.append(node)
-    return uses
+def _same(expected: Tensor, found: Any) -> bool:
+    if not isinstance(found, Tensor) or found.shape != expected.shape:
+        return False
+    return _equal(expected, found)
 
 
 def _covered(uses: list[Use], in_graph: Counter[int]) -> set[int]:
     """Identities of the parameters that the graph uses just as often as layers with rules do."""
     roles: defaultdict[int, list[bool]] = defaultdict(list)  # of each use: is it a matrix?
     for use in uses:
-        for name, parameter in use.module.named_parameters(recurse=False):
-            roles[id(parameter)].append(name == "weight" and isinstance(use.module, MATRICES))
+        for name in ("weight", "bias"):
+            if (parameter := use.module._parameters.get(name)) is not None:
+                roles[id(parameter)].append(name == "weight" and isinstance(use.module, MATRICES))
     return {key for key, of in roles.items() if len(of) == in_graph[key] and len(set(of)) == 1}
-
-
-def _leads_to(use: Use, inputs: Tensor) -> bool:
-    """Whether a layer reads the inputs themselves, possibly flattened."""
-    node: Node | None = use.into.node
-    while node is not None and node.name() in VIEWS:
-        node = node.next_functions[0][0]
-    return getattr(node, "variable", None) is inputs

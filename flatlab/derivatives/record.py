@@ -1,7 +1,7 @@
 """Records the input and output of each layer, and where derivatives with respect to them arrive."""
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +12,10 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from flatlab.derivatives.convolution import graft
+from flatlab.derivatives.guard import MeasureError, first_line, is_of_memory
+
+GENERIC_BYTES = 2**28
+"""Gradients with respect to parameters that are held at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +24,7 @@ class Use:
 
     x: its input, (rows, ...), rows a multiple of the samples.  into, out: where the derivatives
     with respect to its input (through this layer alone) and its output arrive.  numbers: of its
-    output.  plain: whether its forward follows its rule.
+    output.
     """
 
     name: str
@@ -29,43 +33,41 @@ class Use:
     into: GradientEdge
     out: GradientEdge
     numbers: int
-    plain: bool
 
 
 @contextmanager
 def recorded(
-    modules: Mapping[str, nn.Module],
-    *,
-    total: bool = False,
-    graft_inputs: bool = False,
-    check: Callable[[nn.Module, Tensor, Tensor], bool] | None = None,
+    modules: Mapping[str, nn.Module], *, total: bool = False, graft_inputs: bool = False
 ) -> Iterator[list[Use]]:
     """A list to which each use of these modules is appended while the context lasts.
 
+    A use maps a dense tensor to a tensor; calls of other kinds, which no rule covers, are not.
     A layer is given a copy of its input: derivatives with respect to the copy are those through
     this layer alone, and later in-place changes of the original do not matter. The edge of the
     output is taken before it can be changed in place.
     total: derivatives with respect to the input itself, through everything that reads it.
     graft_inputs: use our own input gradient of convolutions if there is one.
-    check: from a module, its input and its output to whether its forward is the expected one.
     """
     uses: list[Use] = []
     copies: dict[nn.Module, tuple[Tensor, GradientEdge]] = {}
 
     def before(module: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        x, *rest = arguments or (named["input"],)
+        x, *rest = arguments or (named.get("input"),)
+        if not isinstance(x, Tensor) or x.layout != torch.strided or not x.is_floating_point():
+            return None
         source = x if x.requires_grad else x.detach().requires_grad_()
         copy = source.clone()
         copies[module] = copy, get_gradient_edge(source if total else copy)
         return (copy, *rest), ({} if not arguments else named)
 
-    def after(name: str, module: nn.Module, arguments: Any, output: Tensor) -> Tensor | None:
-        copy, into = copies.pop(module)
+    def after(name: str, module: nn.Module, arguments: Any, output: Any) -> Tensor | None:
+        copy, into = copies.pop(module, (None, None))
+        if copy is None or into is None or not isinstance(output, Tensor):
+            return None
         grafted = graft(module, copy, output) if graft_inputs else None
         output = output if grafted is None else grafted
-        x, out = copy.detach(), get_gradient_edge(output)
-        plain = check(module, x, output) if check else True
-        uses.append(Use(name, module, x, into, out, output.numel(), plain))
+        out = get_gradient_edge(output)
+        uses.append(Use(name, module, copy.detach(), into, out, output.numel()))
         return grafted
 
     with ExitStack() as handles:
@@ -75,13 +77,15 @@ def recorded(
         yield uses
 
 
-def rows_of_jacobian(outputs: Tensor, edges: list[GradientEdge]) -> list[Tensor]:
+def rows_of_jacobian(
+    outputs: Tensor, edges: list[GradientEdge], which: slice = slice(None)
+) -> list[Tensor]:
     """Derivatives of each output with respect to what lies at the edges: (N, ...) each.
 
-    outputs: (samples, N), each row a function of its own sample. All N at once if every operation
-    can be batched, otherwise one after the other.
+    outputs: (samples, N), each row a function of its own sample.  which: of the N outputs. All at
+    once if every operation can be batched, otherwise one after the other.
     """
-    unit = torch.eye(outputs.shape[1], dtype=outputs.dtype, device=outputs.device)
+    unit = torch.eye(outputs.shape[1], dtype=outputs.dtype, device=outputs.device)[which]
 
     def row(k: Tensor) -> tuple[Tensor, ...]:
         return torch.autograd.grad(
@@ -93,26 +97,44 @@ def rows_of_jacobian(outputs: Tensor, edges: list[GradientEdge]) -> list[Tensor]
             warnings.filterwarnings("ignore", message="There is a performance drop")
             return list(torch.func.vmap(row, randomness="same")(unit))
     except RuntimeError as error:
-        if "out of memory" in str(error) or "DefaultCPUAllocator" in str(error):
+        if is_of_memory(error):
             raise
+    try:
         return [torch.stack(rows) for rows in zip(*map(row, unit), strict=True)]
+    except RuntimeError as error:
+        if is_of_memory(error):
+            raise
+        raise MeasureError(
+            f"autograd cannot differentiate the network: {first_line(error)}"
+        ) from error
 
 
-def generic_squares(model: nn.Module, inputs: Tensor, names: list[str]) -> dict[str, Tensor]:
+def generic_squares(
+    model: nn.Module,
+    inputs: Tensor,
+    names: list[str],
+    modules: Mapping[str, nn.Module] | None = None,
+) -> dict[str, Tensor]:
     """By name: the sums of (df_k/dtheta_j)^2, plain and weighted by theta_j^2, (2, samples).
 
-    The sums are over the outputs k and the numbers j of a parameter.
+    The sums are over the outputs k, as many at a time as fit `GENERIC_BYTES`, and the numbers j of
+    a parameter.  modules: layers that are given copies of their inputs, as where they are recorded.
     """
     if not names:
         return {}
-    parameters = [model.get_parameter(name) for name in names]
+    named = dict(model.named_parameters())
+    parameters = [named[name] for name in names]
     edges = [get_gradient_edge(parameter) for parameter in parameters]
     result = {name: inputs.new_zeros(2, len(inputs)) for name in names}
+    step = max(1, GENERIC_BYTES // sum(p.numel() * p.element_size() for p in parameters))
     with torch.enable_grad():
         for number, sample in enumerate(inputs.split(1)):
-            rows = rows_of_jacobian(model(sample), edges)
-            for name, row, parameter in zip(names, rows, parameters, strict=True):
-                squares = row.square().sum(0)
-                result[name][0, number] = squares.sum()
-                result[name][1, number] = (squares * parameter.detach().square()).sum()
+            with recorded(modules or {}):
+                outputs = model(sample)
+            for start in range(0, outputs.shape[1], step):
+                rows = rows_of_jacobian(outputs, edges, slice(start, start + step))
+                for name, row, parameter in zip(names, rows, parameters, strict=True):
+                    squares = row.square().sum(0)
+                    result[name][0, number] += squares.sum()
+                    result[name][1, number] += (squares * parameter.detach().square()).sum()
     return result

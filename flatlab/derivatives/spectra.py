@@ -18,20 +18,24 @@ def block(tensor: Tensor, numbers: int) -> int:
     return max(1, size // (numbers * tensor.element_size()))
 
 
-def products(jacobians: Tensor, x: Tensor, along_x: bool) -> tuple[Tensor, Tensor, Tensor]:
+def products(
+    jacobians: Tensor, x: Tensor, along_x: bool, gram: bool
+) -> tuple[Tensor, Tensor, Tensor]:
     """J J^T, (samples, N, N), ||J diag(x)||_F^2 and ||J x||^2, (samples,), in float64.
 
     jacobians: (samples, N, M).  x: (samples, M).  along_x: whether to compute ||J x||^2, else 0.
+    gram: whether to compute J J^T, else it has no samples.
     """
     samples, outputs, width = jacobians.shape
-    grams = jacobians.new_empty(samples, outputs, outputs, dtype=torch.float64)
+    grams = jacobians.new_empty(samples if gram else 0, outputs, outputs, dtype=torch.float64)
     scaled, along = grams.new_zeros(2, samples)
     step = min(samples, block(jacobians, 2 * outputs * width))
     buffer = grams.new_empty(step, outputs, width)
     for start in range(0, samples, step):
         here = slice(start, start + step)
         double = buffer[: len(jacobians[here])].copy_(jacobians[here])
-        torch.bmm(double, double.mT, out=grams[here])
+        if gram:
+            torch.bmm(double, double.mT, out=grams[here])
         double.mul_(x[here, None])
         scaled[here] = torch.linalg.vector_norm(double, dim=(1, 2)).square()
         if along_x:
@@ -58,12 +62,21 @@ def _of_finite(matrices: Tensor, values_of: Callable[[Tensor], Tensor]) -> Tenso
 def refine(singular: Tensor, jacobians: Tensor) -> Tensor:
     """Replace the values of ill-conditioned Gram matrices by those of J itself.
 
-    singular: (samples, N).  jacobians: (samples, N, M). If N > M the remaining values are zero.
+    singular: (samples, N).  jacobians: (samples, N, M).
     """
     poor = singular[:, -1] * CONDITION < singular[:, 0]
     if not poor.any():
         return singular
-    exact = safe_svdvals(jacobians[poor].double())
     singular = singular.clone()
-    singular[poor] = torch.nn.functional.pad(exact, (0, singular.shape[1] - exact.shape[1]))
+    singular[poor] = exact_values(jacobians[poor])
     return singular
+
+
+def exact_values(jacobians: Tensor) -> Tensor:
+    """Singular values, descending, from the matrices themselves: (..., N, M) -> (..., N).
+
+    If N > M the remaining values are zero.
+    """
+    values = safe_svdvals(jacobians.double())
+    rest = jacobians.shape[-2] - values.shape[-1]
+    return torch.cat([values, (values[..., :1] * 0).expand(*values.shape[:-1], rest)], -1)

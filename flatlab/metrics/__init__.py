@@ -236,9 +236,16 @@ def _checked(
 
 def _ready(model: nn.Module, dtype: str | torch.dtype | None) -> nn.Module:
     """The network in the precision of the measurement, a copy where it has another."""
+    if not isinstance(model, nn.Module):
+        raise MeasureError(f"the network is {type(model).__name__}, not a torch Module")
     first = next((p for p in model.parameters() if p.is_floating_point()), None)
     if first is None:
         raise MeasureError("the network has no parameters")
+    if any(tensor.is_meta for tensor in (*model.parameters(), *model.buffers())):
+        raise MeasureError(
+            "the network is on the meta device, where tensors have no numbers; call "
+            "model.to_empty(device='cpu') and load its weights"
+        )
     precisions = {"float64": torch.float64, "float32": torch.float32}
     wanted = first.dtype if dtype is None else precisions.get(str(dtype).removeprefix("torch."))
     if wanted not in precisions.values():
@@ -258,6 +265,8 @@ def _samples(
         raise MeasureError(f"batch_size={batch_size} is not a positive number")
     if not isinstance(inputs, Tensor) or inputs.ndim < 1:
         raise MeasureError("inputs must be a tensor (samples, ...)")
+    if inputs.layout != torch.strided:
+        raise MeasureError("inputs are sparse; pass inputs.to_dense()")
     if not inputs.is_floating_point():
         raise MeasureError(
             f"inputs are {inputs.dtype}: derivatives with respect to them need real numbers; "

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from flatlab.metrics import Measured, Quantity, Samples, Settings, geometry
+from flatlab.metrics import Measured, MeasureError, Quantity, Samples, Settings, geometry
 from flatlab.plan.schema import Key, Strict, means
 
 LAYER = ("layer",)
@@ -68,6 +68,8 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     loss = settings.options.relative_flatness_loss
     chosen = geometry.Options(relative_flatness_loss=loss, costly=())
     found = geometry.measure(rescaled, samples, replace(settings, options=chosen))
+    if "layer" not in found.coordinates:
+        raise MeasureError("relative flatness needs a linear layer that is called as a module")
     flatness = dict(zip(found.coordinates["layer"], found.values["relative_flatness"], strict=True))
     places = {name: ".".join(filter(None, ["0", name, "1"])) for name in seen}
     names = [name for name, place in places.items() if place in flatness]

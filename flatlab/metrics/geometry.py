@@ -28,6 +28,9 @@ from flatlab.plan.schema import Key, Strict, means
 __all__ = ["BOUNDS", "NORMS", "QUANTITIES", "Options", "measure"]
 
 
+NO_LAYERS = "no linear or convolution layer is called as such a layer; see layers_left_out"
+
+
 class Options(Strict, frozen=True):
     """The options of this family.
 
@@ -56,30 +59,31 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     """All quantities on one sample set."""
     options: Options = settings.options
     authors, costly = options.conventions == "chen-code", options.costly
+    loss = settings.loss
+    if authors:
+        loss = mean_mse.Loss()
+    elif options.relative_flatness_loss:
+        loss = loss_of({"loss": options.relative_flatness_loss})
     found = derivatives(
         model,
         samples.inputs,
         adaptive="elementwise-adaptive-trace" in costly,
         total=authors,
         corrected="corrected-bound" in costly,
+        loss=loss,
         batch_size=settings.batch_size,
         progress=settings.progress,
     )
-    loss = settings.loss
-    if authors:
-        loss = mean_mse.Loss()
-    elif options.relative_flatness_loss:
-        loss = loss_of({"loss": options.relative_flatness_loss})
     with torch.no_grad():
         geometry = Values(found, options, loss)
         values = geometry.by_name()
-        parts = (found.outputs, found.sharpness, found.gram, *(la.gram for la in found.layers))
+        singular = (layer.singular for layer in found.layers)
+        parts = found.outputs, found.sharpness, found.singular, *singular
         finite = found.findings.finite and all(bool(part.isfinite().all()) for part in parts)
     values["finite"] = torch.tensor(float(finite), dtype=torch.float64)
     if not finite:
         for name in values.keys() - {"finite", "samples_measured", "shared", "layers_left_out"}:
             values[name] = torch.full_like(values[name], torch.nan)
-    layers = [layer.name for layer in found.layers]
     findings = found.findings
     notes = {
         "singular_values": geometry.largest,
@@ -89,4 +93,8 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
         "parameters_unused": findings.unused,
         "parameters_frozen": findings.frozen,
     }
-    return Measured(values, {"layer": layers, "norm": list(NORMS), "bound": list(BOUNDS)}, notes)
+    if not findings.layers:
+        notes["quantities_left_out"] = f"those of layers: {NO_LAYERS}"
+        return Measured(values, {}, notes)
+    coordinates = {"layer": findings.layers, "norm": list(NORMS), "bound": list(BOUNDS)}
+    return Measured(values, coordinates, notes)

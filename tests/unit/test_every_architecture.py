@@ -235,7 +235,11 @@ GENERIC = {
     "transposed convolution": ["0.weight", "0.bias"],
     "leaky": ["1.weight"],
 }
-LEFT_OUT = {"another forward": ["2: its forward is not that of its base class"]}
+LEFT_OUT = {
+    "another forward": [
+        "2: its forward is not that of its base class, or a hook changes what it returns"
+    ]
+}
 SAMPLES = 3
 
 

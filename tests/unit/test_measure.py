@@ -383,7 +383,6 @@ REFUSED = {
         lambda: sequence()().requires_grad_(False),
         ["no parameter", "requires_grad_(True)"],
     ),
-    "no layers": (lambda: nn.PReLU(), ["no linear or convolution layer"]),
     "no parameters": (lambda: nn.Tanh(), ["no parameters"]),
 }
 
@@ -850,5 +849,5 @@ def test_the_page_names_every_setting_and_nothing_that_does_not_exist():
     functions = {"approximated_bound", "loss_nearby"}
     assert all(callable(getattr(features, name)) for name in functions)
     notes = {"layers_left_out", "parameters_by_generic_gradient", "parameters_unused"}
-    notes |= {"parameters_frozen", "named_modules"}
+    notes |= {"parameters_frozen", "named_modules", "quantities_left_out"}
     assert underscored <= quantities | functions | settings | notes

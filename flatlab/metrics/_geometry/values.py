@@ -25,49 +25,41 @@ class Values:
         self.found, self.layers, self.costly, self.loss = found, found.layers, options.costly, loss
         self.authors = options.conventions == "chen-code"
         self.largest = 3 if self.authors else options.singular_values
+        self.sharpness = found.sharpness.double().mean()
+        if self.layers:
+            self._of_all_layers()
+
+    def _of_all_layers(self) -> None:
+        """What the quantities of layers share."""
         self.x2, self.gamma2, self.weight2, self.bias2, self.smallest2 = (
-            torch.stack([getattr(layer, name).double() for layer in found.layers], dim=1)
+            torch.stack([getattr(layer, name).double() for layer in self.layers], dim=1)
             for name in ("x2", "gamma2", "weight2", "bias2", "smallest2")
         )
-        self.singular = torch.stack([layer.singular for layer in found.layers], dim=1)
+        self.singular = torch.stack([layer.singular for layer in self.layers], dim=1)
         """(samples, layers, N)"""
-        self.shared = self._of_layers([layer.shared for layer in found.layers])
+        self.shared = self._of_layers([layer.shared for layer in self.layers])
         self.norms = self._norms()
-        convolutional = any(isinstance(layer.module, CONVOLUTIONS) for layer in found.layers)
+        convolutional = any(isinstance(layer.module, CONVOLUTIONS) for layer in self.layers)
         self.kind = "frobenius" if self.authors and convolutional else "kernel"
         self.norm = self.norms[self.kind]
-        self.sharpness = found.sharpness.double().mean()
         self.reciprocal = self.x2.reciprocal().mean(0).sqrt()
 
     def by_name(self) -> dict[str, Tensor]:
-        subjects = (
-            self.flatness(),
-            self.sensitivities(),
-            self.volumes(),
-            self.bounds(),
-            self.checks(),
-        )
+        """Those of the network, and those of layers if it has layers that could be measured."""
+        subjects = [self.network(), self.volumes()]
+        if self.layers:
+            subjects += [
+                self.flatness(),
+                self.sensitivities(),
+                self.layer_volumes(),
+                self.bounds(),
+                self.checks(),
+            ]
         return {name: value.double() for subject in subjects for name, value in subject.items()}
 
-    def flatness(self) -> dict[str, Tensor]:
-        """Sharpness, and variants of it that include the size of the weights."""
-        weights = self.weight2.mean(0)
-        values = {
-            "sharpness": self.sharpness,
-            "root_sharpness": self.sharpness.sqrt(),
-            "sharpness_per_sample": self.found.sharpness,
-            "sharpness_per_layer": weights,
-            "bias_sharpness_per_layer": self.bias2.mean(0),
-            "matrix_normalized_sharpness": (self.norm * weights.sqrt()).sum(),
-            "relative_flatness": self._relative_flatness().masked_fill(self.shared, torch.nan),
-        }
-        if self.found.adaptive is not None:
-            values["elementwise_adaptive_trace"] = self.found.adaptive.double().mean()
-        return values
-
-    def sensitivities(self) -> dict[str, Tensor]:
-        """Norms of Jacobians."""
-        found, per_layer = self.found, self.singular[..., 0].mean(0)
+    def network(self) -> dict[str, Tensor]:
+        """Sharpness and norms of the Jacobian of the whole network."""
+        found = self.found
         frobenius = torch.linalg.vector_norm(found.singular, dim=1)
         largest = found.singular[:, 0]
         normalized = (
@@ -75,45 +67,74 @@ class Values:
             if self.authors
             else found.x2.double() * largest.square()
         )
-        scaled = [layer.scaled2.mean() / len(layer.weight) for layer in self.layers]
-        return {
+        values = {
+            "sharpness": self.sharpness,
+            "root_sharpness": self.sharpness.sqrt(),
+            "sharpness_per_sample": found.sharpness,
             "jacobian_frobenius": frobenius,
             "g": frobenius.square().mean(),
             "mls": largest.mean(),
             "mls_per_sample": largest,
-            "sensitivity": self.singular[..., 0],
-            "mls_per_layer": per_layer,
-            "nmls": per_layer.sum(),
-            "weighted_mls": (per_layer / self.reciprocal).sum(),
             "normalized_mls": normalized.mean(),
             "input_invariant_mls": found.scaled2.mean(),
-            "network_input_invariant_mls": sum(scaled[1:], start=scaled[0]),
+            "samples_measured": torch.tensor(len(largest)),
+            "layers_left_out": torch.tensor(len(found.findings.excluded)),
         }
+        if found.adaptive is not None:
+            values["elementwise_adaptive_trace"] = found.adaptive.double().mean()
+        return values
 
     def volumes(self) -> dict[str, Tensor]:
-        """Volumes, their bounds, and dimensions."""
-        singular, (samples, outputs) = self.found.singular, self.found.outputs.shape
+        """Volumes and dimensions of the whole network."""
+        singular = self.found.singular
         eps = torch.finfo(self.found.outputs.dtype).eps
         volume, full = log_volumes(singular, self.largest, eps)
         of_three, full_of_three = log_volumes(singular, 3, eps)
-        whole, *of_layers = (
-            log_volumes(each, "all", eps)[0] for each in (singular, *self.singular.unbind(1))
-        )
         dimension = participation(singular)
-        logs = outputs * (2 * self.norm.log() - self.x2.log())  # of (||W_l|| / ||x^l||)^2N
-        scale = outputs / 2 * (samples * self.sharpness / outputs).log() - math.log(samples)
         return {
             "log_volume": volume[full].mean(),
             "log_volume_per_sample": volume,
             "log_volume_of_three": of_three[full_of_three].mean(),
-            "log_mean_volume": _log_mean(whole),
-            "network_log_volume": torch.logsumexp(_log_mean(torch.stack(of_layers)), 0),
-            "log_volume_bound": _plus(torch.logsumexp(logs[:, 0], 0) / 2, scale),
-            "network_log_volume_bound": _plus(torch.logsumexp(logs.flatten(), 0) / 2, scale),
+            "log_mean_volume": _log_mean(log_volumes(singular, "all", eps)[0]),
             "local_dimension": dimension[~dimension.isnan()].mean(),
             "local_dimension_per_sample": dimension,
             "samples_rank_deficient": (~full).sum(),
             "samples_zero_jacobian": (singular[:, 0] == 0).sum(),
+        }
+
+    def flatness(self) -> dict[str, Tensor]:
+        """Parts of sharpness, and variants of it that include the size of the weights."""
+        weights = self.weight2.mean(0)
+        return {
+            "sharpness_per_layer": weights,
+            "bias_sharpness_per_layer": self.bias2.mean(0),
+            "matrix_normalized_sharpness": (self.norm * weights.sqrt()).sum(),
+            "relative_flatness": self._relative_flatness().masked_fill(self.shared, torch.nan),
+        }
+
+    def sensitivities(self) -> dict[str, Tensor]:
+        """Norms of the Jacobians of layers."""
+        per_layer = self.singular[..., 0].mean(0)
+        scaled = [layer.scaled2.mean() / len(layer.weight) for layer in self.layers]
+        return {
+            "sensitivity": self.singular[..., 0],
+            "mls_per_layer": per_layer,
+            "nmls": per_layer.sum(),
+            "weighted_mls": (per_layer / self.reciprocal).sum(),
+            "network_input_invariant_mls": sum(scaled[1:], start=scaled[0]),
+        }
+
+    def layer_volumes(self) -> dict[str, Tensor]:
+        """Volumes of the maps from the inputs of layers, and bounds of volumes."""
+        samples, outputs = self.found.outputs.shape
+        eps = torch.finfo(self.found.outputs.dtype).eps
+        of_layers = [log_volumes(each, "all", eps)[0] for each in self.singular.unbind(1)]
+        logs = outputs * (2 * self.norm.log() - self.x2.log())  # of (||W_l|| / ||x^l||)^2N
+        scale = outputs / 2 * (samples * self.sharpness / outputs).log() - math.log(samples)
+        return {
+            "network_log_volume": torch.logsumexp(_log_mean(torch.stack(of_layers)), 0),
+            "log_volume_bound": _plus(torch.logsumexp(logs[:, 0], 0) / 2, scale),
+            "network_log_volume_bound": _plus(torch.logsumexp(logs.flatten(), 0) / 2, scale),
         }
 
     def bounds(self) -> dict[str, Tensor]:
@@ -141,7 +162,7 @@ class Values:
         return values
 
     def checks(self) -> dict[str, Tensor]:
-        """Whether the premises of the bounds hold, and what was measured."""
+        """Whether the premises of the bounds hold."""
         slope = self.singular[..., 0] * self.x2.sqrt()
         root = self.weight2.sqrt()
         tolerance = 1 + (1e-6 if self.found.outputs.dtype == torch.float64 else 1e-4)
@@ -157,9 +178,7 @@ class Values:
             "stability_trick_ratio": (self.weight2 / (self.gamma2 * self.x2)).sqrt(),
             "linear_stability_ratio": slope / (self.norm * root),
             "shared": self.shared,
-            "samples_measured": torch.tensor(len(self.x2)),
             "samples_zero_input": (self.x2 == 0).sum(0),
-            "layers_left_out": torch.tensor(len(self.found.findings.excluded)),
         }
 
     def _of_layers(self, values: list[Any]) -> Tensor:
@@ -201,10 +220,7 @@ class Values:
 
     def _relative_flatness(self) -> Tensor:
         """||x^l||^2 Tr(J^l^T A J^l), A the Hessian of a sample's loss in its outputs: (layers,)."""
-        grams = torch.stack([layer.gram for layer in self.layers], dim=1)
-        outputs = self.found.outputs.double()[:, None]
-        unit = torch.eye(outputs.shape[-1]).to(outputs).expand(len(outputs), -1, -1)
-        traces = torch.einsum("nij,nlij->nl", self.loss.hessian_product(outputs, unit), grams)
+        traces = torch.stack([layer.hessian_trace for layer in self.layers], dim=1)
         return self.loss.of_batch((self.x2 * traces).T)
 
 
