@@ -1,6 +1,7 @@
 """The metric file of one pack: families of quantities on every checkpoint of every run."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -78,7 +79,8 @@ def _on_all_weights(
     coordinates: dict[str, Any] = {}
     for place in tqdm(list(np.ndindex(*size)), mininterval=5):
         arrays = arrays_at[about["iterations"][place[1]]]
-        model.load_state_dict({name: torch.from_numpy(a[place[0]]) for name, a in arrays.items()})
+        model.load_state_dict(_state(arrays, place[0]))
+        how = replace(how, initial=_state(arrays_at[0], place[0]) if 0 in arrays_at else None)
         with undisturbed(model):
             if per_set:
                 measured = _on_all_sets(family, model, splits, settings["samples"], how)
@@ -95,6 +97,10 @@ def _on_all_weights(
     used = {dim for dims, *_ in variables.values() for dim in dims}
     coordinates = {dim: as_strings(names) for dim, names in coordinates.items() if dim in used}
     return xr.Dataset(variables, coords=coordinates | _run_coordinates(about, settings))
+
+
+def _state(arrays: Mapping[str, np.ndarray], run: int) -> dict[str, torch.Tensor]:
+    return {name: torch.from_numpy(array[run]) for name, array in arrays.items()}
 
 
 def _on_all_sets(
