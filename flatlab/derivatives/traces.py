@@ -25,6 +25,8 @@ from flatlab.losses import Loss
 
 FEW = 1000
 """Parameters up to which one product for each of them is cheaper than it is worth estimating."""
+PART = 200
+"""Samples whose derivatives are summed before the next: many small results fragment the memory."""
 BATCH = 500
 """Samples at a time in products with the Hessian, unless a batch size is given."""
 
@@ -98,15 +100,17 @@ def hessian_traces(
 def _gauss_newton(
     model: nn.Module, inputs: Tensor, loss: Loss, layers: Sequence[str], size: int | None
 ) -> Traces:
-    found = derivatives(Curved(model, loss), inputs, adaptive=False, batch_size=size)
-    frozen = {*found.findings.frozen}
-    of_layers = {
-        layer.name: layer.weight2 + (torch.nan if f"{layer.name}.weight" in frozen else 0.0)
-        for layer in found.layers
-    }
+    curved = Curved(model, loss)
     names = [".".join(filter(None, ["model", name])) for name in layers]
-    parts = [found.sharpness, *(of_layers[name] for name in names)]
-    values = loss.of_batch(torch.stack(parts).double())
+    values = torch.zeros(1 + len(layers), dtype=torch.float64, device=inputs.device)
+    for part in inputs.split(PART):
+        found = derivatives(curved, part, adaptive=False, batch_size=size)
+        of_layers = {layer.name: layer.weight2 for layer in found.layers}
+        sums = [found.sharpness, *(of_layers[name] for name in names)]
+        values += loss.share(1, len(inputs)) * torch.stack(sums).double().sum(1)
+    for place, name in enumerate(names, start=1):
+        if f"{name}.weight" in found.findings.frozen:
+            values[place] = torch.nan
     return Traces(values, torch.zeros_like(values), 0)
 
 

@@ -103,8 +103,8 @@ class Options(Strict, frozen=True):
 
 CONSTANT = 1e-12
 """A feature counts as constant if its deviation is at most this share of its largest value."""
-BATCH = 1000
-"""Samples at a time for the features."""
+BATCH = 500
+"""Samples at a time for the features, and for the family `geometry`."""
 
 
 class Divided(nn.Module):
@@ -140,7 +140,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     }
     if "gauss-newton" in options.flatness:
         of_layers["normalized_relative_flatness"] = _gauss_newton(
-            model, samples, settings, features, scales
+            model, samples, settings, loss, features, scales
         )
     if chosen and {"exact", "maximal"} & {*options.flatness}:
         targets = None
@@ -266,18 +266,24 @@ def _gauss_newton(
     model: nn.Module,
     samples: Samples,
     settings: Settings,
+    loss: Loss,
     features: Mapping[str, Tensor],
     scales: Mapping[str, Tensor],
 ) -> dict[str, float]:
     """The quantity `relative_flatness` of `geometry`, of the network with normalized features."""
+    options: Options = settings.options
     rescaled = nn.Sequential(copy.deepcopy(model))
     for name in features:
         _normalize(rescaled, f"0.{name}" if name else "0", features[name], scales[name])
-    loss = settings.options.relative_flatness_loss
-    chosen = geometry.Options(relative_flatness_loss=loss, costly=())
-    found = geometry.measure(rescaled, samples, replace(settings, options=chosen))
-    flatness = dict(zip(found.coordinates["layer"], found.values["relative_flatness"], strict=True))
-    return {name: flatness[".".join(filter(None, ["0", name, "1"]))] for name in features}
+    chosen = geometry.Options(relative_flatness_loss=options.relative_flatness_loss, costly=())
+    sums = dict.fromkeys(features, 0.0)
+    for part in samples.inputs.split(BATCH):
+        found = geometry.measure(rescaled, Samples(part), replace(settings, options=chosen))
+        by_layer = zip(found.coordinates["layer"], found.values["relative_flatness"], strict=True)
+        flatness, share = dict(by_layer), loss.share(len(part), len(samples.inputs))
+        for name in features:
+            sums[name] += share * flatness[".".join(filter(None, ["0", name, "1"]))]
+    return sums
 
 
 @torch.no_grad()
