@@ -27,7 +27,7 @@ from flatlab.derivatives.guard import MeasureError, undisturbed
 from flatlab.losses import Loss, logistic, loss_of
 from flatlab.plan import module_of
 from flatlab.plan.options import checked, options_of
-from flatlab.plan.registry import check_known, imported
+from flatlab.plan.registry import check_known, imported, measures_samples
 from flatlab.plan.schema import PlanError, plain, refuse_unknown
 from flatlab.store import as_strings
 from flatlab.version import __version__
@@ -86,7 +86,7 @@ class Settings:
 
     options: an instance of its class `Options`.  loss: the loss that the network was trained with.
     batch_size: samples at a time; None: as many as fit.  seed: of families that draw at random.
-    progress: show a bar.  initial: the state dictionary before training, where it is known.
+    progress: show a bar.  initial: the network before training or its state dictionary, if known.
     """
 
     options: Any
@@ -94,7 +94,7 @@ class Settings:
     batch_size: int | None = None
     seed: int = 0
     progress: bool = False
-    initial: Mapping[str, Tensor] | None = None
+    initial: nn.Module | Mapping[str, Tensor] | None = None
 
 
 @dataclass
@@ -155,12 +155,8 @@ def measure(
     coordinates: dict[str, Any] = {}
     notes: dict[str, Any] = {}
     chosen, chosen_loss = _checked(families, loss, options)
-    if isinstance(initial, nn.Module):
-        initial = initial.state_dict()
     for name, of_family in chosen.items():
         family = imported("metrics", name)
-        if not hasattr(family, "measure"):
-            raise MeasureError(f"{name} compares training with test samples; see the workflow")
         settings = settings_of(name, of_family, chosen_loss, batch_size, seed, progress, initial)
         with undisturbed(model):
             found = family.measure(model, samples, settings)
@@ -211,6 +207,8 @@ def _checked(
     try:
         for name in families:
             check_known("metrics", name, "families")
+            if not measures_samples(name):
+                raise MeasureError(f"{name} compares training with test samples; see the workflow")
         check_known("losses", loss, "loss")
         kinds = {name: options_of("metrics", name) for name in families}
         of_loss = options_of("losses", loss)

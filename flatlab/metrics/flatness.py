@@ -138,7 +138,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
         "features": {name: of_layer.shape[1] for name, of_layer in features.items()},
         "features_constant": {name: int((scale == 0).sum()) for name, scale in scales.items()},
     }
-    if "gauss-newton" in options.flatness:
+    if chosen and "gauss-newton" in options.flatness:
         of_layers["normalized_relative_flatness"] = _gauss_newton(
             model, samples, settings, loss, features, scales
         )

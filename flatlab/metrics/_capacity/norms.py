@@ -55,8 +55,9 @@ class Weights:
             "layers_frobenius": self.frobenius2.sum(),
         }
 
-    def distances(self, initial: Mapping[str, Tensor]) -> dict[str, Any]:
+    def distances(self, initial: nn.Module | Mapping[str, Tensor]) -> dict[str, Any]:
         """From the initial weights; `log_ratio`: ln of sum ||W_l - W_l^0||_F^2 / ||W_l||_2^2."""
+        initial = initial.state_dict() if isinstance(initial, nn.Module) else initial
         states = self.model.state_dict()
         for name, tensor in states.items():
             if name not in initial or initial[name].shape != tensor.shape:
