@@ -93,23 +93,27 @@ def _hessian(use: Use, outputs: Tensor, targets: Tensor | None, loss: Loss) -> T
         if get_gradient_edge(outputs).node is use.out.node:
             return curved
         (gamma,) = rows_of_jacobian(outputs, [use.out])
-        gamma = gamma.transpose(0, 1)
+        gamma = gamma.transpose(0, 1).double()
         return gamma.mT @ curved @ gamma
     if targets is None:
         raise MeasureError(
             f"the network behind layer {use.name!r} is not piecewise linear, so the curvature of "
             "the loss there depends on the targets; pass classes, or output values"
         )
-    total = loss.values(outputs, targets).sum()
+    total = loss.values(outputs.double(), targets.double()).sum()
     (slope,) = torch.autograd.grad(total, [use.out], create_graph=True)
     return rows_of_jacobian(slope, [use.out])[0].transpose(0, 1)
 
 
 @torch.no_grad()
 def output_curvature(outputs: Tensor, loss: Loss) -> Tensor:
-    """d^2 l / df^2 of each sample: (samples, N) -> (samples, N, N)."""
+    """d^2 l / df^2 of each sample: (samples, N) -> (samples, N, N), in float64.
+
+    In float32 a probability close to 1 would leave no digits of p (1 - p).
+    """
+    outputs = outputs.detach().double()
     unit = torch.eye(outputs.shape[1]).to(outputs).expand(len(outputs), -1, -1)
-    return loss.hessian_product(outputs.detach()[:, None], unit)
+    return loss.hessian_product(outputs[:, None], unit)
 
 
 def largest_of_blocks(x: Tensor, curvature: Tensor) -> Tensor:

@@ -27,6 +27,8 @@ FEW = 1000
 """Parameters up to which one product for each of them is cheaper than it is worth estimating."""
 PART = 200
 """Samples whose derivatives are summed before the next: many small results fragment the memory."""
+ROUNDING = 1e-9
+"""How far below zero, absolutely and relatively, an eigenvalue of a convex loss may come out."""
 BATCH = 500
 """Samples at a time in products with the Hessian, unless a batch size is given."""
 
@@ -53,9 +55,8 @@ class Curved(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         outputs = self.model(x)
-        curvature = output_curvature(outputs, self.loss).double().nan_to_num()
-        values, vectors = torch.linalg.eigh(curvature)
-        if bool((values[:, 0] < -1e-9 * values[:, -1].abs()).any()):
+        values, vectors = torch.linalg.eigh(output_curvature(outputs, self.loss).nan_to_num())
+        if bool((values[:, 0] < -ROUNDING * (1 + values[:, -1])).any()):
             raise MeasureError("the loss is not convex in the outputs; set hessian_traces: random")
         root = vectors * values.clamp(min=0).sqrt()[:, None]
         return (outputs[:, None] @ root.to(outputs))[:, 0]

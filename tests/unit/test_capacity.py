@@ -236,10 +236,10 @@ def test_a_grid_measures_distances_from_checkpoint_zero(stripes):
         for key, value in models[0].state_dict().items()
     }
     settings = {
-        **{"family": "capacity+accuracy", "network": network, "outputs": None},
+        **{"family": "capacity+flatness+accuracy", "network": network, "outputs": None},
         **{"data": {"classes": "all", "scaling": "unit"}, "precision": "float64"},
         "samples": {"train": {"split": "train", "size": 9, "seed": 0, "only": "all"}},
-        "options": {"capacity": {"capacity": []}, "accuracy": {}},
+        "options": {"capacity": {"capacity": []}, "flatness": {}, "accuracy": {}},
         **{
             "loss": {"loss": "cross-entropy"},
             "setting": "a",

@@ -30,8 +30,9 @@ def endured_noise(
     """The deviation of normal noise on all trainable parameters that lowers the accuracy by 0.1.
 
     By bisection on [0, 2]. batches: inputs and classes.  draws: of the noise, over which accuracies
-    are averaged; every step has the same draws, times its deviation.  squared: the noise has the
-    standard deviation sigma^2, as in public code. The network is never written to.
+    are averaged; every step has the same draws, times its deviation, in every precision.
+    squared: the noise has the standard deviation sigma^2, as in public code. The network is never
+    written to.
     """
     theta = {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
     device = next(iter(theta.values())).device
@@ -47,8 +48,8 @@ def endured_noise(
         generator = torch.Generator(device).manual_seed(1_000_003 * seed + draw)
         moved = {}
         for name, p in theta.items():
-            noise = torch.randn(p.shape, generator=generator, dtype=p.dtype, device=device)
-            moved[name] = noise.mul_(deviation).add_(p)
+            noise = torch.randn(p.shape, generator=generator, dtype=torch.float32, device=device)
+            moved[name] = noise.to(p).mul_(deviation).add_(p)
         return accuracy(moved)
 
     count = sum(len(classes) for _, classes in batches)
