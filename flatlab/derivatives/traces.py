@@ -20,7 +20,7 @@ from flatlab.derivatives.engine import derivatives
 from flatlab.derivatives.guard import MeasureError
 from flatlab.derivatives.layer_curvature import output_curvature
 from flatlab.derivatives.piecewise import piecewise_linear
-from flatlab.derivatives.probe import run
+from flatlab.derivatives.probe import Findings, run
 from flatlab.losses import Loss
 
 FEW = 1000
@@ -29,8 +29,8 @@ PART = 200
 """Samples whose derivatives are summed before the next: many small results fragment the memory."""
 ROUNDING = 1e-9
 """How far below zero, absolutely and relatively, an eigenvalue of a convex loss may come out."""
-BATCH = 500
-"""Samples at a time in products with the Hessian, unless a batch size is given."""
+BYTES = 2**26
+"""Of the graphs of second derivatives held at a time, unless a batch size is given."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def hessian_traces(
     inputs: Tensor,
     targets: Tensor,
     loss: Loss,
-    layers: Sequence[str],
+    findings: Findings,
     how: str = "auto",
     probes: int = 100,
     seed: int = 0,
@@ -75,22 +75,23 @@ def hessian_traces(
 ) -> Traces:
     """Of the mean loss (the sum for a loss that is one) of a network in evaluation mode.
 
-    layers: names of linear and convolution layers.  how: `exact`, `random`, or `auto`: exact where
+    findings: of `probe`, whose layers have traces.  how: `exact`, `random`, or `auto`: exact where
     the network is piecewise linear or has few parameters.  size: samples at a time.
     """
     with sdpa_kernel(SDPBackend.MATH):  # fused attention has no second derivative
         if how != "random" and piecewise_linear(run(model, inputs[:2].clone())):
-            return _gauss_newton(model, inputs, loss, layers, size)
+            return _gauss_newton(model, inputs, loss, findings.layers, size)
         theta = trainable(model)
         count = sum(parameter.numel() for parameter in theta)
         exact = how == "exact" or (how == "auto" and count <= FEW)
         of = partial(_unit, count) if exact else partial(_signs, count, seed)
         vectors = [partial(of, number) for number in range(count if exact else probes)]
-        sums = _products(model, inputs, targets, loss, vectors, size or BATCH)
+        fitting = max(1, BYTES // (4 * findings.numbers * inputs.element_size()))
+        sums = _products(model, inputs, targets, loss, vectors, size or fitting)
     if exact:
         sums = sums.sum(0, keepdim=True)
     places = {id(parameter): place for place, parameter in enumerate(theta)}
-    own = [places.get(id(model.get_submodule(name).weight)) for name in layers]
+    own = [places.get(id(model.get_submodule(name).weight)) for name in findings.layers]
     missing = torch.full_like(sums[:, 0], torch.nan)
     parts = [sums.sum(1), *(missing if place is None else sums[:, place] for place in own)]
     table = torch.stack(parts, 1)

@@ -27,8 +27,8 @@ from flatlab.plan.schema import Strict, means
 
 __all__ = ["QUANTITIES", "Options", "measure"]
 
-BATCH = 500
-"""Samples at a time, unless a batch size is given."""
+BYTES = 2**26
+"""Of what a forward pass keeps at a time, unless a batch size is given."""
 PERCENTILE = 0.1
 
 
@@ -60,7 +60,8 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     wanted = options.capacity
     check_mode(model)
     findings = probe(model, samples.inputs)
-    size = settings.batch_size or BATCH
+    fitting = max(1, BYTES // (findings.numbers * samples.inputs.element_size()))
+    size = settings.batch_size or fitting
     outputs, features, shapes = _forward(model, samples.inputs, findings, size)
     left_out = []
     weights = Weights(model, shapes, options.capacity_norm == "operator")

@@ -158,7 +158,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
             samples.inputs,
             samples.targets_for(findings.outputs, loss),
             loss,
-            findings.layers,
+            findings,
             options.hessian_traces,
             options.hessian_probes,
             settings.seed,
