@@ -21,6 +21,7 @@ import flatlab
 from benchmarks import baselines
 from benchmarks.adaptive import adaptive
 from benchmarks.eigenvalues import eigenvalues
+from benchmarks.flatness import flatness
 from benchmarks.since import since
 from benchmarks.timing import paired, report
 from benchmarks.training import training
@@ -96,7 +97,7 @@ def main() -> None:
     torch.set_num_threads(1)
     print(f"{'':34}{'ours':>10}     {'gain':>12}  over")
     parts = {"training": training, "since": since, "measuring": measuring}
-    parts |= {"eigenvalues": eigenvalues, "adaptive": adaptive}
+    parts |= {"eigenvalues": eigenvalues, "adaptive": adaptive, "flatness": flatness}
     for name in sys.argv[1:] or parts:
         parts[name]()
 

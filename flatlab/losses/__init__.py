@@ -8,11 +8,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
 
 from flatlab.plan import module_of
 from flatlab.plan.options import options_of
 from flatlab.plan.registry import check_known, imported
+
+ROUNDING = 1e-9
+"""Of eigenvalues of second derivatives, relative to one plus the largest."""
 
 
 class Loss(ABC):
@@ -39,6 +43,19 @@ class Loss(ABC):
 
         outputs, directions: (..., outputs). It does not depend on the targets of any loss here.
         """
+
+    def hessian_root(self, outputs: Tensor) -> Tensor:
+        """C with C C^T = d^2 l/df^2, in float64: (samples, outputs) -> (samples, outputs, outputs).
+
+        Here the symmetric root, which depends on an output continuously. Raises `ValueError` if the
+        loss is not convex.
+        """
+        unit = torch.eye(outputs.shape[1]).to(outputs).expand(len(outputs), -1, -1)
+        curvature = self.hessian_product(outputs[:, None], unit)
+        values, vectors = torch.linalg.eigh(curvature.double().nan_to_num())
+        if bool((values[:, 0] < -ROUNDING * (1 + values[:, -1])).any()):
+            raise ValueError("the loss is not convex in the outputs")
+        return (vectors * values.clamp(min=0).sqrt()[:, None]) @ vectors.mT
 
     def least(self, targets: Tensor) -> Tensor:
         """The infimum of each sample's loss over all outputs: (..., samples)."""

@@ -34,6 +34,12 @@ class Loss(Base):
         p = outputs.softmax(-1)
         return p * (directions - (p * directions).sum(-1, keepdim=True))
 
+    def hessian_root(self, outputs: Tensor) -> Tensor:
+        """diag(sqrt p) - p sqrt(p)^T, which has all digits where a class is almost certain."""
+        p = outputs.double().softmax(-1).nan_to_num()
+        root = p.sqrt()
+        return root.diag_embed() - p[..., :, None] * root[..., None, :]
+
     def least(self, targets: Tensor) -> Tensor:
         """The entropy of the smoothed targets."""
         return torch.special.entr(self._smoothed(targets)).sum(-1)

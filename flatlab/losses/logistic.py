@@ -19,5 +19,9 @@ class Loss(Base):
         """With s(f) s(-f), s the sigmoid."""
         return directions * outputs.sigmoid() * (-outputs).sigmoid()
 
+    def hessian_root(self, outputs: Tensor) -> Tensor:
+        f = outputs.double().nan_to_num()
+        return (f.sigmoid() * (-f).sigmoid()).sqrt().diag_embed()
+
     def reference(self, outputs: Tensor, targets: Tensor) -> Tensor:
         return soft_margin_loss(outputs, targets, reduction="sum") / len(outputs)

@@ -24,7 +24,7 @@ import xarray as xr
 from torch import Tensor, nn
 
 from flatlab.derivatives.guard import MeasureError, undisturbed
-from flatlab.losses import Loss, loss_of
+from flatlab.losses import Loss, logistic, loss_of
 from flatlab.plan import module_of
 from flatlab.plan.options import checked, options_of
 from flatlab.plan.registry import check_known, imported, keys_of, measures_samples
@@ -62,10 +62,10 @@ class Samples:
     targets: Tensor | None = None
     labels: Tensor | None = None
 
-    def targets_for(self, outputs: int) -> Tensor:
+    def targets_for(self, outputs: int, loss: Loss | None = None) -> Tensor:
         """Targets (samples, outputs): as given, or one-hot vectors of the labels.
 
-        Raises `MeasureError` where there are none, or they do not fit the outputs.
+        Raises `MeasureError` where there are none, or they do not fit the outputs or the loss.
         """
         if self.targets is not None:
             targets = self.targets
@@ -77,6 +77,8 @@ class Samples:
             targets = nn.functional.one_hot(self.labels, outputs).to(self.inputs)
         if tuple(targets.shape) != (len(self.inputs), outputs):
             raise MeasureError(f"targets are {tuple(targets.shape)}, outputs {outputs} per sample")
+        if isinstance(loss, logistic.Loss) and not bool((targets.abs() == 1).all()):
+            raise MeasureError("the logistic loss has targets +1 and -1; pass these, not classes")
         return targets
 
 
@@ -86,8 +88,9 @@ class Settings:
 
     options: an instance of its class `Options`.  loss: the loss that the network was trained with.
     batch_size: samples at a time; None: as many as fit.  seed: of families that draw at random.
-    progress: show a bar.  memory: what a family keeps from one checkpoint of a run to the next, for
-    the same samples; it may save time, but must not be needed.
+    progress: show a bar.  initial: the network before training or its state dictionary, if known.
+    memory: what a family keeps from one checkpoint of a run to the next, for the same samples; it
+    may save time, but must not be needed.
     """
 
     options: Any
@@ -95,6 +98,7 @@ class Settings:
     batch_size: int | None = None
     seed: int = 0
     progress: bool = False
+    initial: nn.Module | Mapping[str, Tensor] | None = None
     memory: dict[str, Any] = field(default_factory=dict)
 
 
@@ -127,6 +131,7 @@ def measure(
     dtype: str | torch.dtype | None = None,
     seed: int = 0,
     progress: bool = False,
+    initial: nn.Module | Mapping[str, Tensor] | None = None,
     **options: Any,
 ) -> xr.Dataset:
     """Measure a network on some samples.
@@ -139,6 +144,7 @@ def measure(
     quantities of a loss.  batch_size: samples at a time; None: as many as fit.
     dtype: of the arithmetic, "float64" or "float32"; None: that of the model. Gram matrices and
     logarithms are in float64 always.  seed: of families that draw at random.  progress: show a bar.
+    initial: the network before training, or its state dictionary, for distances from it.
     options: those of the families and of the loss, for example costly=["operator-norm"] of
     `geometry`, rho=0.01 of `adaptive`, label_smoothing=0.1 of the loss "cross-entropy". The class
     `Options` in the file of a family or loss lists them, and so does `flatlab measure --help`.
@@ -161,9 +167,7 @@ def measure(
     chosen, chosen_loss = _checked(families, loss, options)
     for name, of_family in chosen.items():
         family = imported("metrics", name)
-        if not hasattr(family, "measure"):
-            raise MeasureError(f"{name} compares training with test samples; see the workflow")
-        settings = settings_of(name, of_family, chosen_loss, batch_size, seed, progress)
+        settings = settings_of(name, of_family, chosen_loss, batch_size, seed, progress, initial)
         try:
             with undisturbed(model):
                 found = family.measure(model, samples, settings)
@@ -223,6 +227,8 @@ def _checked(
     try:
         for name in families:
             check_known("metrics", name, "families")
+            if not measures_samples(name):
+                raise MeasureError(f"{name} compares training with test samples; see the workflow")
         check_known("losses", loss, "loss")
         kinds = {name: options_of("metrics", name) for name in families}
         of_loss = options_of("losses", loss)

@@ -81,7 +81,8 @@ def _on_all_weights(
         if place[1] == 0:
             how = replace(how, memory={})
         arrays = arrays_at[about["iterations"][place[1]]]
-        model.load_state_dict({name: torch.from_numpy(a[place[0]]) for name, a in arrays.items()})
+        model.load_state_dict(_state(arrays, place[0]))
+        how = replace(how, initial=_state(arrays_at[0], place[0]) if 0 in arrays_at else None)
         with undisturbed(model):
             if per_set:
                 measured = _on_all_sets(family, model, splits, settings["samples"], how)
@@ -98,6 +99,10 @@ def _on_all_weights(
     used = {dim for dims, *_ in variables.values() for dim in dims}
     coordinates = {dim: as_strings(names) for dim, names in coordinates.items() if dim in used}
     return xr.Dataset(variables, coords=coordinates | _run_coordinates(about, settings))
+
+
+def _state(arrays: Mapping[str, np.ndarray], run: int) -> dict[str, torch.Tensor]:
+    return {name: torch.from_numpy(array[run]) for name, array in arrays.items()}
 
 
 def _on_all_sets(

@@ -1,33 +1,81 @@
-"""Relative flatness of a network whose features have standard deviation 1: petzka2021, Theorem 4.
+"""Relative flatness of the linear layers of a network, for any loss, and traces of its Hessian.
 
-The features of a layer (its inputs) are divided by their standard deviation over the samples, and
-the columns of its weight are multiplied by it. The function stays the same, and the result does not
-change when neurons are rescaled. (With the variance that the theorem prints, it does.) A feature
-that is constant on the samples has no deviation: its contribution moves into the bias, and its
-column is left out.
+Of a layer z = w phi + b that sees one vector phi of each sample, with the Hessian of the loss in
+the rows s and t of w, H_{s,t} = mean (H^z)_{s,t} phi phi^T, where H^z = d^2 loss / dz^2:
+
+    kappa_Tr = sum_{s,t} <w_s, w_t> Tr H_{s,t} = mean |phi|^2 Tr(w^T H^z w)    petzka2021 Def. 3
+    kappa    = sum_s |w_s|^2 lambda_max(H_{s,s})                               Def. 13
+
+They do not change when layers or neurons are rescaled, except the neurons of phi. Therefore the
+features phi are also divided by their standard deviation over the samples, and the columns of w
+multiplied by it: that changes nothing in the function, and removes this exception (Theorem 4; with
+the variance that it prints, it does not). A feature that is constant on the samples has no
+deviation: its contribution moves into the bias, and its column is left out. Large means sharp.
 """
 
 import copy
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from flatlab.metrics import Measured, MeasureError, Quantity, Samples, Settings, geometry
-from flatlab.plan.schema import Key, Strict, means
+from flatlab.derivatives.guard import MeasureError, check_mode
+from flatlab.derivatives.layer_curvature import (
+    largest_of_blocks,
+    layer_curvatures,
+    reasons_against,
+    samples_at_a_time,
+)
+from flatlab.derivatives.probe import Findings, probe
+from flatlab.derivatives.traces import hessian_traces
+from flatlab.losses import Loss, loss_of
+from flatlab.metrics import Measured, Quantity, Samples, Settings, geometry
+from flatlab.plan.schema import Key, Strict, closest, means
 
 LAYER = ("layer",)
+FLATNESS, TRACE = "output^2, or loss", "loss/parameter^2"
+NORMALIZED = "of a layer whose features have standard deviation 1; large means sharp"
 QUANTITIES = {
     "normalized_relative_flatness": Quantity(
-        "kappa_Tr of a layer whose features have standard deviation 1; large means sharp",
-        "output^2, or loss",
+        "kappa_Tr of a layer whose features have standard deviation 1, of the Gauss-Newton part "
+        "of the Hessian; large means sharp",
+        FLATNESS,
         "petzka2021 Thm. 4, corrected",
         LAYER,
     ),
     "features": Quantity("number of inputs of the layer", "1", "", LAYER),
     "features_constant": Quantity(
         "number of inputs that are constant on the samples", "1", "", LAYER
+    ),
+    "kappa_trace": Quantity(
+        "relative flatness kappa_Tr = sum <w_s, w_t> Tr H_st of a layer; large means sharp",
+        FLATNESS,
+        "petzka2021 Def. 3",
+        LAYER,
+    ),
+    "normalized_kappa_trace": Quantity(
+        f"kappa_Tr {NORMALIZED}", FLATNESS, "petzka2021 Thm. 4, corrected", LAYER
+    ),
+    "kappa_max": Quantity(
+        "maximal relative flatness, sum |w_s|^2 lambda_max(H_ss) of a layer; large means sharp",
+        FLATNESS,
+        "petzka2021 Def. 13",
+        LAYER,
+    ),
+    "normalized_kappa_max": Quantity(
+        f"maximal relative flatness {NORMALIZED}", FLATNESS, "petzka2021 Def. 13", LAYER
+    ),
+    "hessian_trace": Quantity("trace of the Hessian in all parameters", TRACE, "petzka2021 Sec. 6"),
+    "hessian_trace_error": Quantity(
+        "standard error of hessian_trace; 0 where it is exact", TRACE, ""
+    ),
+    "hessian_trace_per_layer": Quantity(
+        "trace of the Hessian in the weights of a layer", TRACE, "petzka2021 Sec. 6", LAYER
+    ),
+    "hessian_trace_per_layer_error": Quantity(
+        "standard error of hessian_trace_per_layer; 0 where it is exact", TRACE, "", LAYER
     ),
 }
 
@@ -38,10 +86,25 @@ class Options(Strict, frozen=True):
     relative_flatness_loss: Annotated[
         Key | None, means("whose Hessian it uses; null: the loss of training")
     ] = None
+    flatness_layers: Annotated[
+        Literal["all"] | tuple[str, ...],
+        means("names of linear layers; all: those that see one vector per sample"),
+    ] = "all"
+    flatness: Annotated[
+        tuple[Literal["gauss-newton", "exact", "maximal", "traces"], ...],
+        means("gauss-newton: normalized_relative_flatness; exact: kappa_trace; traces: of H"),
+    ] = ("gauss-newton", "exact")
+    hessian_traces: Annotated[
+        Literal["auto", "exact", "random"],
+        means("auto: random signs only where the network is curved and has over 1000 parameters"),
+    ] = "auto"
+    hessian_probes: Annotated[int, means("random signs for traces", ge=2)] = 100
 
 
 CONSTANT = 1e-12
 """A feature counts as constant if its deviation is at most this share of its largest value."""
+BATCH = 500
+"""Samples at a time for the features, and for the family `geometry`."""
 
 
 class Divided(nn.Module):
@@ -56,64 +119,187 @@ class Divided(nn.Module):
 
 
 def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
-    """Relative flatness of each linear layer that is used once, on one vector per sample.
+    """Every layer that `geometry` has; NaN for one that is left out or for which it is undefined.
 
-    The family `geometry` measures the rescaled network.
+    Raises `MeasureError` for a layer asked for by name that is not linear, is used several times
+    or sees several positions, and where targets are needed but missing.
     """
-    seen = _features(model, samples.inputs)
-    rescaled = nn.Sequential(copy.deepcopy(model))
-    counts = {}
-    for name, features in seen.items():
-        counts[name] = _normalize(rescaled, f"0.{name}" if name else "0", features)
-    loss = settings.options.relative_flatness_loss
-    chosen = geometry.Options(relative_flatness_loss=loss, costly=())
-    found = geometry.measure(rescaled, samples, replace(settings, options=chosen))
-    if "layer" not in found.coordinates:
-        raise MeasureError("relative flatness needs a linear layer that is called as a module")
-    flatness = dict(zip(found.coordinates["layer"], found.values["relative_flatness"], strict=True))
-    places = {name: ".".join(filter(None, ["0", name, "1"])) for name in seen}
-    names = [name for name, place in places.items() if place in flatness]
-    values = {
-        "normalized_relative_flatness": [flatness[places[name]] for name in names],
-        "features": [seen[name].shape[1] for name in names],
-        "features_constant": [counts[name] for name in names],
+    options: Options = settings.options
+    loss = settings.loss
+    if options.relative_flatness_loss:
+        loss = loss_of({"loss": options.relative_flatness_loss})
+    check_mode(model)
+    findings = probe(model, samples.inputs)
+    against = reasons_against(model, samples.inputs, findings)
+    chosen = _chosen(options.flatness_layers, against)
+    if not chosen and "traces" not in options.flatness:
+        raise MeasureError(
+            "relative flatness needs a linear layer that is called as a module and sees one vector "
+            "per sample; flatness=[traces] needs none"
+        )
+    features = _features(model, samples.inputs, chosen)
+    scales = {name: _deviation(of_layer) for name, of_layer in features.items()}
+    of_layers: dict[str, Mapping[str, Any]] = {
+        "features": {name: of_layer.shape[1] for name, of_layer in features.items()},
+        "features_constant": {name: int((scale == 0).sum()) for name, scale in scales.items()},
     }
-    return Measured(values, {"layer": names})
+    if chosen and "gauss-newton" in options.flatness:
+        of_layers["normalized_relative_flatness"] = _gauss_newton(
+            model, samples, settings, loss, features, scales
+        )
+    if chosen and {"exact", "maximal"} & {*options.flatness}:
+        targets = None
+        if samples.targets is not None or samples.labels is not None:
+            targets = samples.targets_for(findings.outputs, loss)
+        of_layers |= _exact(model, samples.inputs, targets, settings, loss, findings, features)
+    values: dict[str, Any] = {
+        name: [by_layer.get(layer, torch.nan) for layer in findings.layers]
+        for name, by_layer in of_layers.items()
+    }
+    notes: dict[str, Any] = {"flatness_left_out": [f"{k}: {v}" for k, v in against.items() if v]}
+    if "traces" in options.flatness:
+        traced = hessian_traces(
+            model,
+            samples.inputs,
+            samples.targets_for(findings.outputs, loss),
+            loss,
+            findings,
+            options.hessian_traces,
+            options.hessian_probes,
+            settings.seed,
+            settings.batch_size,
+        )
+        for end, part in (("", traced.values), ("_error", traced.errors)):
+            values |= {f"hessian_trace{end}": part[0], f"hessian_trace_per_layer{end}": part[1:]}
+        notes["hessian_probes"] = traced.probes
+    return Measured(values, {"layer": findings.layers}, notes)
+
+
+def _chosen(wanted: str | Sequence[str], against: Mapping[str, str]) -> list[str]:
+    """The layers to be measured.  against: for each layer, why it cannot be; "" if it can."""
+    if wanted == "all":
+        return [name for name, reason in against.items() if not reason]
+    for name in wanted:
+        if name not in against:
+            raise MeasureError(f"flatness_layers: unknown layer {name!r}; {closest(name, against)}")
+        if against[name]:
+            raise MeasureError(
+                f"flatness_layers: relative flatness of layer {name!r} is not defined, because "
+                f"{against[name]}; it is for linear layers that see one vector per sample"
+            )
+    return [name for name in against if name in wanted]
 
 
 @torch.no_grad()
-def _features(model: nn.Module, inputs: Tensor) -> dict[str, Tensor]:
-    """The features (samples, features) of each linear layer, in the order of use."""
-    found: dict[str, list[Tensor]] = {}
+def _features(model: nn.Module, inputs: Tensor, names: Sequence[str]) -> dict[str, Tensor]:
+    """The inputs (samples, features) of layers that see one vector per sample."""
+    found: dict[str, list[Tensor]] = {name: [] for name in names}
 
     def keep(name: str) -> Any:
-        return lambda module, given: found.setdefault(name, []).append(given[0].detach().clone())
+        return lambda module, given: found[name].append(given[0].detach().clone())
 
-    handles = [
-        module.register_forward_pre_hook(keep(name))
-        for name, module in model.named_modules()
-        if type(module).forward is nn.Linear.forward
-    ]
+    handles = [model.get_submodule(name).register_forward_pre_hook(keep(name)) for name in names]
     try:
-        model(inputs)
+        for chunk in inputs.split(BATCH):
+            model(chunk)
     finally:
         for handle in handles:
             handle.remove()
-    once = {name: xs[0] for name, xs in found.items() if len(xs) == 1}
-    return {name: x for name, x in once.items() if x.ndim == 2 and len(x) == len(inputs)}
+    return {name: torch.cat(parts) for name, parts in found.items()}
+
+
+def _deviation(features: Tensor) -> Tensor:
+    """The standard deviation of each feature; 0 where it is constant up to rounding."""
+    deviation = features.std(0, correction=0)
+    return deviation.masked_fill(deviation <= CONSTANT * features.abs().amax(0), 0.0)
+
+
+def _exact(
+    model: nn.Module,
+    inputs: Tensor,
+    targets: Tensor | None,
+    settings: Settings,
+    loss: Loss,
+    findings: Findings,
+    features: Mapping[str, Tensor],
+) -> dict[str, dict[str, float]]:
+    """kappa_Tr and kappa of each layer, as it is and normalized, by quantity and layer."""
+    wanted = settings.options.flatness
+    modules = {name: findings.modules[name] for name in features}
+    size = settings.batch_size or samples_at_a_time(findings, modules, inputs)
+    forms = {name: _forms(modules[name], features[name]) for name in features}
+    sums = {name: inputs.new_zeros(2, dtype=torch.float64) for name in features}
+    diagonals: dict[str, list[Tensor]] = {name: [] for name in features}
+    for found in layer_curvatures(model, inputs, targets, loss, modules, size):
+        for name, (x, hessian) in found.items():
+            hessian = hessian.detach().double()
+            diagonals[name].append(hessian.diagonal(dim1=1, dim2=2).clone())
+            for number, (weight, scale) in enumerate(forms[name]):
+                squares = (x.double() * scale).square().sum(1)
+                curved = (hessian * (weight @ weight.T)).sum((1, 2))
+                sums[name][number] += (squares * curved).sum()
+    share = loss.share(1, len(inputs))
+    result: dict[str, dict[str, float]] = {}
+    for number, head in enumerate(("", "normalized_")):
+        if "exact" in wanted:
+            totals = {name: float(share * sums[name][number]) for name in features}
+            result[f"{head}kappa_trace"] = totals
+        if "maximal" in wanted:
+            result[f"{head}kappa_max"] = {
+                name: _maximal(*forms[name][number], features[name], share * torch.cat(of_layer))
+                for name, of_layer in diagonals.items()
+            }
+    return result
+
+
+def _forms(layer: Any, features: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """The weight (d, m) and what its features are multiplied by, as it is and normalized."""
+    weight, deviation = layer.weight.detach().double(), _deviation(features).double()
+    inverse = torch.where(deviation > 0, deviation, torch.inf).reciprocal()
+    return [(weight, torch.ones_like(deviation)), (weight * deviation, inverse)]
+
+
+def _maximal(weight: Tensor, scale: Tensor, features: Tensor, curvature: Tensor) -> float:
+    """sum_s |w_s|^2 lambda_max(H_ss); NaN where something is not finite."""
+    x = features.double() * scale
+    if not (x.isfinite().all() and curvature.isfinite().all()):
+        return torch.nan
+    return float(weight.square().sum(1) @ largest_of_blocks(x, curvature))
+
+
+def _gauss_newton(
+    model: nn.Module,
+    samples: Samples,
+    settings: Settings,
+    loss: Loss,
+    features: Mapping[str, Tensor],
+    scales: Mapping[str, Tensor],
+) -> dict[str, float]:
+    """The quantity `relative_flatness` of `geometry`, of the network with normalized features."""
+    options: Options = settings.options
+    rescaled = nn.Sequential(copy.deepcopy(model))
+    for name in features:
+        _normalize(rescaled, f"0.{name}" if name else "0", features[name], scales[name])
+    chosen = geometry.Options(relative_flatness_loss=options.relative_flatness_loss, costly=())
+    sums = dict.fromkeys(features, 0.0)
+    for part in samples.inputs.split(BATCH):
+        found = geometry.measure(rescaled, Samples(part), replace(settings, options=chosen))
+        by_layer = zip(found.coordinates["layer"], found.values["relative_flatness"], strict=True)
+        flatness, share = dict(by_layer), loss.share(len(part), len(samples.inputs))
+        for name in features:
+            sums[name] += share * flatness[".".join(filter(None, ["0", name, "1"]))]
+    return sums
 
 
 @torch.no_grad()
-def _normalize(model: nn.Module, name: str, features: Tensor) -> int:
-    """Rescale a layer in place; returns the number of its constant features."""
+def _normalize(model: nn.Module, name: str, features: Tensor, deviation: Tensor) -> None:
+    """Divide the features of a layer by their deviation, in place, and rescale its weight."""
     layer = model.get_submodule(name)
     assert isinstance(layer, nn.Linear)
-    deviation = features.std(0, correction=0)
-    constant = deviation <= CONSTANT * features.abs().amax(0)
+    constant = deviation == 0
     rest = layer.weight[:, constant] @ features[0, constant]
     layer.bias = nn.Parameter(rest if layer.bias is None else layer.bias + rest)
-    layer.weight.mul_(deviation.masked_fill(constant, 0.0))
+    layer.weight.mul_(deviation)
     divided = Divided(deviation.masked_fill(constant, torch.inf))
     parent, _, last = name.rpartition(".")
     setattr(model.get_submodule(parent), last, nn.Sequential(divided, layer))
-    return int(constant.sum())

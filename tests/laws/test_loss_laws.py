@@ -105,6 +105,18 @@ def test_gradient_and_hessian_product_are_the_derivatives(batch):
     assert torch.allclose(product, curved, atol=1e-13)
 
 
+@given(batches())
+def test_the_root_of_the_second_derivative_squares_to_it(batch):
+    settings, outputs, _ = batch
+    loss, f = loss_of(settings), 8 * outputs[0]  # some classes almost certain
+    unit = torch.eye(f.shape[1], dtype=torch.float64).expand(len(f), -1, -1)
+    expected = loss.hessian_product(f[:, None], unit)
+    root = loss.hessian_root(f)
+    torch.testing.assert_close(root @ root.mT, expected, rtol=1e-9, atol=1e-15)
+    alone = torch.cat([loss.hessian_root(x[None]) for x in f])
+    torch.testing.assert_close(alone, root, rtol=1e-12, atol=1e-14)
+
+
 def test_the_logistic_loss_neither_overflows_nor_vanishes_early():
     outputs = torch.tensor([[800.0], [-800.0], [40.0]], dtype=torch.float64)
     values = loss_of({"loss": "logistic"}).values(outputs, torch.ones(3, 1).double())

@@ -20,6 +20,7 @@ from flatlab import MeasureError, store
 from flatlab.metrics import (
     accuracy,
     adaptive,
+    capacity,
     diagonal,
     flatness,
     geometry,
@@ -821,7 +822,9 @@ def test_the_first_example_of_the_page_runs(capsys):
 
 FAMILIES = {
     family.__name__.rpartition(".")[2]: family
-    for family in (geometry, accuracy, hessian, jacobian, adaptive, linear, diagonal, flatness)
+    for family in (
+        *(geometry, accuracy, hessian, jacobian, adaptive, linear, diagonal, flatness, capacity),
+    )
 }
 
 
@@ -846,6 +849,7 @@ def test_the_page_names_every_setting_and_nothing_that_does_not_exist():
     quantities = {name for family in FAMILIES.values() for name in family.QUANTITIES}
     underscored = set(re.findall(r"`([a-z]+(?:_[a-z0-9]+)+)`", text))
     settings = {"singular_values", "batch_size", "batch_norm", "test_set", "test_sets"}
+    settings |= {*flatness.Options.__struct_fields__, *capacity.Options.__struct_fields__}
     functions = {"approximated_bound", "loss_nearby"}
     assert all(callable(getattr(features, name)) for name in functions)
     notes = {"layers_left_out", "parameters_by_generic_gradient", "parameters_unused"}

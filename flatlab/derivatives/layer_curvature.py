@@ -1,0 +1,138 @@
+"""Second derivatives of each sample's loss with respect to the output of a linear layer.
+
+A linear layer z = W x + b that sees one vector x of each sample has, with H^z = d^2 l / dz^2, the
+Hessian of the mean loss in its weights with blocks, for rows s and t of W,
+
+    H_{s,t} = mean_i (H^z_i)_{s,t} x_i x_i^T.
+
+H^z is d^2 l / df^2 for the last layer, Gamma^T (d^2 l / df^2) Gamma with Gamma = df/dz if all that
+follows the layer is piecewise linear, and otherwise the second derivative by two backward passes.
+Source: petzka2021 Def. 3 and 13, in the form of docs/measures.md.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import get_gradient_edge
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from flatlab.derivatives.curvature import largest_eigenvalue
+from flatlab.derivatives.guard import MeasureError
+from flatlab.derivatives.piecewise import piecewise_linear
+from flatlab.derivatives.probe import Findings, run
+from flatlab.derivatives.record import Use, recorded, rows_of_jacobian
+from flatlab.losses import Loss
+
+BYTES = 2**27
+"""Of graphs and second derivatives held at a time."""
+DENSE = 512
+"""The size up to which all eigenvalues are as fast as an iteration for the largest one."""
+RESIDUAL = 1e-7
+"""Of that iteration; the error is about its square."""
+
+
+def reasons_against(model: nn.Module, inputs: Tensor, findings: Findings) -> dict[str, str]:
+    """For each layer why it is no linear layer that sees one vector per sample; "" if it is."""
+    modules = {name: findings.modules[name] for name in findings.layers}
+    two = inputs[:2]
+    with recorded(modules) as uses:
+        run(model, two.clone())
+    times = Counter(use.name for use in uses)
+    weights = Counter(id(module.weight) for module in modules.values())
+    found = {}
+    for use in uses:
+        reason = ""
+        if not isinstance(use.module, nn.Linear):
+            reason = f"it is a {type(use.module).__name__}"
+        elif times[use.name] > 1:
+            reason = f"it is used {times[use.name]} times"
+        elif use.x.ndim != 2 or len(use.x) != len(two):
+            reason = "it sees several positions of a sample"
+        elif weights[id(use.module.weight)] > 1 or f"{use.name}.weight" in findings.generic:
+            reason = "its weight is also used elsewhere"
+        found[use.name] = reason
+    return found
+
+
+def layer_curvatures(
+    model: nn.Module,
+    inputs: Tensor,
+    targets: Tensor | None,
+    loss: Loss,
+    modules: Mapping[str, nn.Module],
+    size: int,
+) -> Iterator[dict[str, tuple[Tensor, Tensor]]]:
+    """For a few samples at a time: x (samples, m) and H^z (samples, d, d) of each layer.
+
+    modules: linear layers by name, for which `reasons_against` has none.  targets: needed where
+    the network behind a layer is curved; None: `MeasureError` there.  size: samples at a time.
+    """
+    for start in range(0, len(inputs), size):
+        here = slice(start, start + size)
+        with sdpa_kernel(SDPBackend.MATH), recorded(modules) as uses:
+            outputs = run(model, inputs[here].clone())
+        here_targets = None if targets is None else targets[here]
+        yield {use.name: (use.x, _hessian(use, outputs, here_targets, loss)) for use in uses}
+
+
+def samples_at_a_time(findings: Findings, modules: Mapping[str, Any], inputs: Tensor) -> int:
+    """How many samples keep graphs and second derivatives within `BYTES`; at least one."""
+    widths = [findings.outputs, *(len(module.weight) for module in modules.values())]
+    # The graph is held once for each row of the widest second derivative.
+    each = sum(width**2 for width in widths) + findings.numbers * (1 + findings.outputs)
+    return max(1, BYTES // (inputs.element_size() * each))
+
+
+def _hessian(use: Use, outputs: Tensor, targets: Tensor | None, loss: Loss) -> Tensor:
+    """H^z of one layer: (samples, d, d)."""
+    if piecewise_linear(outputs, use.out):
+        curved = output_curvature(outputs, loss)
+        if get_gradient_edge(outputs).node is use.out.node:
+            return curved
+        (gamma,) = rows_of_jacobian(outputs, [use.out])
+        gamma = gamma.transpose(0, 1).double()
+        return gamma.mT @ curved @ gamma
+    if targets is None:
+        raise MeasureError(
+            f"the network behind layer {use.name!r} is not piecewise linear, so the curvature of "
+            "the loss there depends on the targets; pass classes, or output values"
+        )
+    total = loss.values(outputs.double(), targets.double()).sum()
+    (slope,) = torch.autograd.grad(total, [use.out], create_graph=True)
+    return rows_of_jacobian(slope, [use.out])[0].transpose(0, 1)
+
+
+@torch.no_grad()
+def output_curvature(outputs: Tensor, loss: Loss) -> Tensor:
+    """d^2 l / df^2 of each sample: (samples, N) -> (samples, N, N), in float64.
+
+    In float32 a probability close to 1 would leave no digits of p (1 - p).
+    """
+    outputs = outputs.detach().double()
+    unit = torch.eye(outputs.shape[1]).to(outputs).expand(len(outputs), -1, -1)
+    return loss.hessian_product(outputs[:, None], unit)
+
+
+def largest_of_blocks(x: Tensor, curvature: Tensor) -> Tensor:
+    """The largest eigenvalue of sum_i c_is x_i x_i^T for each s: (d,).
+
+    x: (samples, m).  curvature: c, (samples, d), of any sign. In the space that the x span.
+    """
+    samples, features = x.shape
+    if samples < features:
+        x = torch.linalg.qr(x.T, mode="r").R.T
+    size = x.shape[1]
+    if size <= DENSE:
+        values = [torch.linalg.eigvalsh(x.T @ (c[:, None] * x))[-1].item() for c in curvature.T]
+    else:
+        start = torch.randn(size, generator=torch.Generator().manual_seed(0)).to(x)
+        values = [_iterated(x, c, start) for c in curvature.T]
+    largest = x.new_tensor(values)
+    return largest if size == features else largest.clamp(min=0)  # the rest of the space
+
+
+def _iterated(x: Tensor, c: Tensor, start: Tensor) -> float:
+    return largest_eigenvalue(lambda v: x.T @ (c * (x @ v)), start, RESIDUAL).value

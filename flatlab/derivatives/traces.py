@@ -1,0 +1,148 @@
+"""Traces of the Hessian of a loss in the parameters: exact where that is feasible, or estimated.
+
+If a network is piecewise linear and uses each parameter once, second derivatives of its outputs in
+one parameter are zero, and the trace is that of the Gauss-Newton matrix J^T (d^2 l / df^2) J at
+every theta. With d^2 l / df^2 = C C^T that is ||d(C^T f)/dtheta||_F^2, from one backward pass.
+Otherwise it is the sum of one product with the Hessian for each parameter, or the mean of
+s^T H s over random signs s (Hutchinson), which is unbiased.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from flatlab.derivatives.curvature import hessian_product, trainable
+from flatlab.derivatives.engine import derivatives
+from flatlab.derivatives.guard import MeasureError
+from flatlab.derivatives.piecewise import piecewise_linear
+from flatlab.derivatives.probe import Findings, run
+from flatlab.losses import Loss
+
+FEW = 1000
+"""Parameters up to which one product for each of them is cheaper than it is worth estimating."""
+PART = 200
+"""Samples whose derivatives are summed before the next: many small results fragment the memory."""
+BYTES = 2**26
+"""Of the graphs of second derivatives held at a time, unless a batch size is given."""
+
+
+@dataclass(frozen=True)
+class Traces:
+    """total, layers: of all trainable parameters, and of the weights of each layer: (1 + layers).
+
+    values, errors: in this order; a standard error is 0 where the trace is exact. A layer that is
+    frozen has no trace, NaN.  probes: random signs, 0 where it is exact.
+    """
+
+    values: Tensor
+    errors: Tensor
+    probes: int
+
+
+class Curved(nn.Module):
+    """C^T f, where C is constant and d^2 l / df^2 = C C^T, for a loss that is convex in f."""
+
+    def __init__(self, model: nn.Module, loss: Loss) -> None:
+        super().__init__()
+        self.model, self.loss = model, loss
+
+    def forward(self, x: Tensor) -> Tensor:
+        outputs = self.model(x)
+        try:
+            root = self.loss.hessian_root(outputs.detach())
+        except ValueError as error:
+            raise MeasureError(f"{error}; set hessian_traces: random") from None
+        return (outputs[:, None] @ root.to(outputs))[:, 0]
+
+
+def hessian_traces(
+    model: nn.Module,
+    inputs: Tensor,
+    targets: Tensor,
+    loss: Loss,
+    findings: Findings,
+    how: str = "auto",
+    probes: int = 100,
+    seed: int = 0,
+    size: int | None = None,
+) -> Traces:
+    """Of the mean loss (the sum for a loss that is one) of a network in evaluation mode.
+
+    findings: of `probe`, whose layers have traces.  how: `exact`, `random`, or `auto`: exact where
+    the network is piecewise linear or has few parameters.  size: samples at a time.
+    """
+    with sdpa_kernel(SDPBackend.MATH):  # fused attention has no second derivative
+        if how != "random" and piecewise_linear(run(model, inputs[:2].clone())):
+            return _gauss_newton(model, inputs, loss, findings.layers, size)
+        theta = trainable(model)
+        count = sum(parameter.numel() for parameter in theta)
+        exact = how == "exact" or (how == "auto" and count <= FEW)
+        of = partial(_unit, count) if exact else partial(_signs, count, seed)
+        vectors = [partial(of, number) for number in range(count if exact else probes)]
+        fitting = max(1, BYTES // (4 * findings.numbers * inputs.element_size()))
+        sums = _products(model, inputs, targets, loss, vectors, size or fitting)
+    if exact:
+        sums = sums.sum(0, keepdim=True)
+    places = {id(parameter): place for place, parameter in enumerate(theta)}
+    own = [places.get(id(model.get_submodule(name).weight)) for name in findings.layers]
+    missing = torch.full_like(sums[:, 0], torch.nan)
+    parts = [sums.sum(1), *(missing if place is None else sums[:, place] for place in own)]
+    table = torch.stack(parts, 1)
+    errors = torch.zeros_like(table[0]) if exact else table.std(0) / probes**0.5
+    return Traces(table.mean(0), errors, 0 if exact else probes)
+
+
+def _gauss_newton(
+    model: nn.Module, inputs: Tensor, loss: Loss, layers: Sequence[str], size: int | None
+) -> Traces:
+    curved = Curved(model, loss)
+    names = [".".join(filter(None, ["model", name])) for name in layers]
+    values = torch.zeros(1 + len(layers), dtype=torch.float64, device=inputs.device)
+    for part in inputs.split(PART):
+        found = derivatives(curved, part, adaptive=False, batch_size=size)
+        of_layers = {layer.name: layer.weight2 for layer in found.layers}
+        sums = [found.sharpness, *(of_layers[name] for name in names)]
+        values += loss.share(1, len(inputs)) * torch.stack(sums).double().sum(1)
+    for place, name in enumerate(names, start=1):
+        if f"{name}.weight" in found.findings.frozen:
+            values[place] = torch.nan
+    return Traces(values, torch.zeros_like(values), 0)
+
+
+def _unit(count: int, number: int) -> Tensor:
+    vector = torch.zeros(count)
+    vector[number] = 1
+    return vector
+
+
+def _signs(count: int, seed: int, number: int) -> Tensor:
+    generator = torch.Generator().manual_seed(1_000_003 * seed + number)
+    return 2.0 * torch.randint(2, (count,), generator=generator) - 1
+
+
+def _products(
+    model: nn.Module,
+    inputs: Tensor,
+    targets: Tensor,
+    loss: Loss,
+    vectors: Sequence[Callable[[], Tensor]],
+    size: int,
+) -> Tensor:
+    """The part of each parameter in v^T H v of each vector: (vectors, parameters), float64.
+
+    vectors: functions that make them, because all at once may not fit.
+    """
+    sizes = [parameter.numel() for parameter in trainable(model)]
+    sums = torch.zeros(len(vectors), len(sizes), dtype=torch.float64, device=inputs.device)
+    for batch in zip(inputs.split(size), targets.split(size), strict=True):
+        product = hessian_product(model, [batch], loss)
+        share = loss.share(len(batch[0]), len(inputs))
+        for number, make in enumerate(vectors):
+            vector = make().to(inputs)
+            parts = (vector * product(vector)).double().split(sizes)
+            sums[number] += share * torch.stack([part.sum() for part in parts])
+    return sums

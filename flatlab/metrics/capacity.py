@@ -1,0 +1,173 @@
+"""Measures of capacity: norms of weights, margins, Fisher-Rao norm, PAC-Bayes.
+
+W_l, l = 1 ... L, are the weights of the linear and convolution layers in the order of their first
+use, f the outputs, l the loss of a sample, means over the samples. Source: Jiang et al. (2019),
+"Fantastic generalization measures and where to find them", arXiv 1912.02178, and petzka2021 Sec. 6.
+Public code for these measures divides by the number of samples and takes roots; here they are as
+defined in the text.
+"""
+
+import math
+from typing import Annotated, Literal
+
+import torch
+from torch import Tensor, nn
+
+from flatlab.derivatives.curvature import Batches
+from flatlab.derivatives.guard import MeasureError, check_mode
+from flatlab.derivatives.piecewise import piecewise_linear
+from flatlab.derivatives.probe import Findings, probe, run
+from flatlab.derivatives.record import recorded
+from flatlab.losses import Loss
+from flatlab.metrics import Measured, Samples, Settings
+from flatlab.metrics._capacity.norms import Weights, over_margin, path_norm
+from flatlab.metrics._capacity.pac_bayes import endured_noise
+from flatlab.metrics._capacity.table import PAC_BAYES, QUANTITIES
+from flatlab.plan.schema import Strict, means
+
+__all__ = ["QUANTITIES", "Options", "measure"]
+
+BYTES = 2**26
+"""Of what a forward pass keeps at a time, unless a batch size is given."""
+PERCENTILE = 0.1
+
+
+class Options(Strict, frozen=True):
+    capacity: Annotated[
+        tuple[Literal["path-norm", "margin", "fisher-rao", "pac-bayes", "distances"], ...],
+        means("beside norms; distances: from initial weights, added wherever these are known"),
+    ] = ("path-norm", "margin", "fisher-rao", "pac-bayes")
+    capacity_norm: Annotated[
+        Literal["kernel", "operator"],
+        means("spectral norm of a convolution: of its matrix, or as a map of feature maps"),
+    ] = "kernel"
+    fisher_rao_factor: Annotated[
+        Literal["layers", "layers+1"], means("in front of the root; layers+1: public code")
+    ] = "layers"
+    pac_bayes_noise: Annotated[
+        Literal["sigma", "sigma-squared"],
+        means("standard deviation of the noise; sigma-squared: public code"),
+    ] = "sigma"
+    pac_bayes_draws: Annotated[int, means("of the noise, for each sigma", ge=1)] = 3
+
+
+def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
+    """All quantities on one sample set; NaN everywhere if weights or outputs are not finite.
+
+    Raises `MeasureError` where classes, targets or initial weights are needed but missing.
+    """
+    options: Options = settings.options
+    wanted = options.capacity
+    check_mode(model)
+    findings = probe(model, samples.inputs)
+    fitting = max(1, BYTES // (findings.numbers * samples.inputs.element_size()))
+    size = settings.batch_size or fitting
+    outputs, features, shapes = _forward(model, samples.inputs, findings, size)
+    left_out = []
+    weights = Weights(model, shapes, options.capacity_norm == "operator")
+    values = {"output_frobenius": torch.linalg.vector_norm(outputs), "feature_frobenius": features}
+    values |= weights.norms()
+    if settings.initial is not None:
+        values |= weights.distances(settings.initial)
+    elif "distances" in wanted:
+        raise MeasureError(
+            "distances need the weights before training: pass initial=, that network or its state "
+            "dictionary; a grid keeps them where step 0 is among its dense checkpoints"
+        )
+    else:
+        left_out.append("distances: there are no initial weights")
+    if "path-norm" in wanted:
+        if reason := _against_paths(model, samples.inputs):
+            left_out.append(f"path_norm: {reason}")
+        else:
+            values["path_norm"] = path_norm(model, tuple(samples.inputs.shape[1:]))
+    if "fisher-rao" in wanted:
+        targets = samples.targets_for(findings.outputs, settings.loss).double()
+        factor = len(shapes) + (options.fisher_rao_factor == "layers+1")
+        values["fisher_rao"] = factor * fisher_rao(outputs, targets, settings.loss)
+    if "margin" in wanted:
+        classes = _classes(samples, outputs, "margin")
+        values |= over_margin(values, float(margins(outputs, classes).quantile(PERCENTILE)))
+    finite = findings.finite and bool(outputs.isfinite().all())
+    if "pac-bayes" in wanted:
+        classes = _classes(samples, outputs, "pac-bayes")
+        batches = list(zip(samples.inputs.split(size), classes.split(size), strict=True))
+        values |= _pac_bayes(
+            model, batches if finite else [], float(values["squared_norm"]), settings
+        )
+    values.pop("log_ratio", None)
+    if not finite:
+        values = {
+            name: torch.full_like(torch.as_tensor(v), torch.nan, dtype=torch.float64)
+            for name, v in values.items()
+        }
+    return Measured(values, {"layer": findings.layers}, {"capacity_left_out": left_out})
+
+
+def _forward(
+    model: nn.Module, inputs: Tensor, findings: Findings, size: int
+) -> tuple[Tensor, Tensor, dict[str, tuple[int, ...]]]:
+    """The outputs, the Frobenius norm of each layer's inputs, and the shape of one such input."""
+    modules = {name: findings.modules[name] for name in findings.layers}
+    squares = dict.fromkeys(modules, torch.zeros((), dtype=torch.float64))
+    shapes: dict[str, tuple[int, ...]] = {}
+    parts = []
+    for chunk in inputs.split(size):
+        with recorded(modules) as uses:
+            parts.append(run(model, chunk.clone()).detach().double())
+        for use in uses:
+            squares[use.name] = squares[use.name] + use.x.double().square().sum().cpu()
+            shapes[use.name] = tuple(use.x.shape[1:])
+    shapes = {name: shapes[name] for name in modules}
+    return torch.cat(parts), torch.stack([*squares.values()]).sqrt(), shapes
+
+
+def fisher_rao(outputs: Tensor, targets: Tensor, loss: Loss) -> Tensor:
+    """sqrt(mean <dl/df, f>^2), without the factor in front.  outputs, targets: (samples, N)."""
+    slopes = loss.gradient(outputs[:, None], targets[:, None])[:, 0]  # of each sample alone
+    return (slopes * outputs).sum(1).square().mean().sqrt()
+
+
+def margins(outputs: Tensor, classes: Tensor) -> Tensor:
+    """The output of the right class minus the largest other output of each sample."""
+    right = outputs.gather(1, classes[:, None])[:, 0]
+    return right - outputs.scatter(1, classes[:, None], -torch.inf).amax(1)
+
+
+def _classes(samples: Samples, outputs: Tensor, what: str) -> Tensor:
+    """The classes of the samples; `MeasureError` where there are none, or they do not fit."""
+    if samples.labels is None or outputs.shape[1] < 2:
+        found = "there are no classes" if samples.labels is None else "there is one output"
+        raise MeasureError(
+            f"{what} is for classifiers, but {found}; pass targets (samples,) of classes, or leave "
+            f"{what} out of the option capacity"
+        )
+    samples.targets_for(outputs.shape[1])  # whether they fit
+    return samples.labels
+
+
+def _against_paths(model: nn.Module, inputs: Tensor) -> str:
+    """Why a network has no path norm; "" if it has."""
+    if any(map(nn.utils.parametrize.is_parametrized, model.modules())):
+        return "weights are computed from other parameters"
+    linear = piecewise_linear(run(model, inputs[:2].clone()))
+    return "" if linear else "the network is not piecewise linear, or uses a parameter twice"
+
+
+def _pac_bayes(
+    model: nn.Module, batches: Batches, squared_norm: float, settings: Settings
+) -> dict[str, float]:
+    """batches: empty where outputs are not finite."""
+    if not batches:
+        return dict.fromkeys(PAC_BAYES, math.nan)
+    options: Options = settings.options
+    squared = options.pac_bayes_noise == "sigma-squared"
+    found = endured_noise(model, batches, options.pac_bayes_draws, settings.seed, squared)
+    count = sum(len(classes) for _, classes in batches)
+    return {
+        "pac_bayes": squared_norm / (4 * found.sigma**2) + math.log(count / found.sigma) + 10,
+        "pac_bayes_sigma": found.sigma,
+        "pac_bayes_flatness": found.sigma**-2,
+        "pac_bayes_drop": found.drop,
+        "pac_bayes_converged": float(found.converged),
+    }

@@ -1,0 +1,196 @@
+"""Laws of relative flatness and of the capacity measures, on random networks."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import flatlab
+from flatlab.metrics._capacity.table import MARGINS
+from flatlab.metrics._capacity.table import QUANTITIES as CAPACITY
+from flatlab.metrics.flatness import QUANTITIES as FLATNESS
+from flatlab.networks._transformations import pairs, transformed
+from tests.small_networks import LOSSES, hessian, small, targets_for, total_loss
+
+LAW = settings(max_examples=25, deadline=None, derandomize=True)
+seeds = st.integers(0, 10_000)
+SAME = 1e-6
+
+COUNTS = {"features", "features_constant", "weight_layers"}
+ERRORS = {"hessian_trace_error", "hessian_trace_per_layer_error"}  # 0 where it is exact
+DRAWN = {name for name in CAPACITY if name.startswith("pac_bayes")}
+OF_THE_FUNCTION = {"margin", "inverse_margin", "fisher_rao", "output_frobenius"}
+OF_PATHS = {"path_norm", "path_norm_over_margin"}
+NORMALIZED = {name for name in FLATNESS if name.startswith("normalized")}
+KAPPAS = {"kappa_trace", "kappa_max"}
+DISTANCES = {"frobenius_distance", "spectral_distance", "parameter_distance"}
+OF_PRODUCTS = {
+    *{name for name in MARGINS if name.startswith(("log_spectral_p", "log_frob", "spec", "frob"))},
+    *("log_spectral_product", "log_frobenius_product", "spectral_sum", "frobenius_sum"),
+    *("frobenius_over_spectral", "log_spectral_complexity"),
+}
+INITIAL = {*DISTANCES, "log_spectral_complexity_from_initial"}
+ALWAYS = {*COUNTS, *ERRORS, *OF_THE_FUNCTION}
+KEPT = {
+    # by transformation: what it leaves alone; all other quantities change
+    "layers": {*ALWAYS, *OF_PATHS, *NORMALIZED, *KAPPAS, *OF_PRODUCTS},
+    "neurons": {*ALWAYS, *OF_PATHS, *NORMALIZED},
+    "batch-norm": {*ALWAYS, *OF_PATHS, *NORMALIZED, *KAPPAS, "feature_frobenius"},
+    "permutation": {*FLATNESS, *CAPACITY} - INITIAL - DRAWN,
+}
+
+
+def measured(model, x, labels, initial, loss="cross-entropy"):
+    return flatlab.measure(
+        model,
+        x,
+        labels,
+        families=["flatness", "capacity"],
+        loss=loss,
+        flatness=["gauss-newton", "exact", "maximal", "traces"],
+        initial=initial,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        *itertools.product(["mlp-relu", "lenet"], ["layers", "neurons", "permutation"]),
+        *itertools.product(["vgg", "resnet"], ["layers", "permutation", "batch-norm"]),
+        ("preact-resnet", "batch-norm"),
+        ("mlp-tanh", "permutation"),
+    ],
+)
+@settings(max_examples=4, deadline=None, derandomize=True)
+@given(seed=seeds)
+def test_what_claims_to_be_invariant_is_and_nothing_else(name, kind, seed):
+    """Under changes of the parameters that leave the function as it is."""
+    model, x, _ = small(name, seed)
+    labels = model(x).argmax(1)
+    other = transformed(model, kind, seed)
+    torch.testing.assert_close(other(x), model(x), rtol=1e-9, atol=1e-9)
+    initial = small(name, seed + 1)[0]
+    before, after = (measured(net, x, labels, initial) for net in (model, other))
+    kept = KEPT[kind] & {*before}
+    if name in ("vgg", "resnet") and kind == "layers":
+        kept -= OF_PRODUCTS - {"frobenius_over_spectral"}  # the scale of the norm takes the factor
+    for key in kept:
+        np.testing.assert_allclose(after[key], before[key], SAME, 1e-9, err_msg=key)
+    for key in {*before} - kept - DRAWN:
+        assert not np.allclose(after[key], before[key], SAME, 0, equal_nan=True), key
+
+
+@LAW
+@given(seed=seeds, neuron=st.integers(0, 5), factor=st.floats(0.1, 0.6) | st.floats(1.7, 10))
+def test_only_a_layers_own_features_matter_and_deviations_remove_that(seed, neuron, factor):
+    """Multiplying a neuron of fc1 changes kappa of fc2, whose feature it is, and of no other."""
+    model, x, labels = small("mlp-relu", seed)
+    before = measured(model, x, labels, None)
+    factors = torch.ones(6, dtype=torch.float64)
+    factors[neuron] = factor
+    pairs(model)[0].scale(factors)
+    after = measured(model, x, labels, None)
+    alive = before.features_constant[1] == 0 or bool(torch.relu(model.fc1(x))[:, neuron].std() > 0)
+    for key in ("kappa_trace", "kappa_max"):
+        changed = after[key].values / before[key].values
+        assert changed[[0, 2]] == pytest.approx(1, rel=SAME)
+        assert not alive or changed[1] != pytest.approx(1, rel=1e-9)
+    for key in NORMALIZED:
+        assert after[key].values == pytest.approx(before[key].values, rel=SAME)
+
+
+@pytest.mark.parametrize("loss", ["half-mse", "cross-entropy", "logistic"])
+@pytest.mark.parametrize("name", ["mlp-relu", "mlp-tanh"])
+def test_the_mean_over_rotations_of_the_features_is_kappa_over_their_number(name, loss):
+    """E_A sum <w_s A, H_st (w_t A)^T> = kappa_Tr / m over the signed permutations A.
+
+    These have the second moments of all orthogonal matrices.
+    """
+    model, x, labels = small(name)
+    model.fc2 = torch.nn.Linear(6, 3).double()
+    model.fc3 = torch.nn.Linear(3, 3).double()
+    targets = targets_for(loss, labels)
+    found = flatlab.measure(model, x, targets, families=["flatness"], **LOSSES[loss])
+    function = total_loss(model, x, targets, loss)
+    blocks = hessian(model, "fc3.weight", function)
+    weight, values = model.fc3.weight.detach().numpy(), []
+    for order in itertools.permutations(range(3)):
+        for signs in itertools.product([-1, 1], repeat=3):
+            turned = weight @ (np.eye(3)[list(order)] * signs)
+            values.append(np.einsum("sa,satb,tb", turned, blocks, turned))
+    assert np.mean(values) == pytest.approx(found.kappa_trace[2].item() / 3, rel=1e-10)
+
+
+@settings(LAW, max_examples=6)
+@given(seed=seeds)
+def test_losses_that_differ_by_a_factor_have_flatness_that_does(seed):
+    """|f - y|^2 / 2, its mean over the outputs, and its sum over the samples."""
+    model, x, labels = small("mlp-tanh", seed)
+    found = {
+        loss: measured(model, x, labels, None, loss)
+        for loss in ("half-mse", "mean-mse", "sum-of-squares")
+    }
+    for key in (*KAPPAS, *NORMALIZED, "hessian_trace"):
+        half = found["half-mse"][key].values
+        assert found["mean-mse"][key].values == pytest.approx(2 / 3 * half, rel=1e-9)
+        assert found["sum-of-squares"][key].values == pytest.approx(2 * len(x) * half, rel=1e-9)
+
+
+@LAW
+@given(seed=seeds)
+def test_linear_models_have_the_closed_forms(seed):
+    """Squared error, and the trace of softmax regression."""
+    model, x, labels = small("linear", seed)
+    weight, squares = model.fc.weight.detach(), x.square().sum(1)
+    found = measured(model, x, labels, None, "half-mse")
+    assert found.kappa_trace[0].item() == pytest.approx(
+        float(squares.mean() * weight.square().sum()), rel=1e-10
+    )
+    largest = float(torch.linalg.eigvalsh(x.T @ x / len(x))[-1])
+    assert found.kappa_max[0].item() == pytest.approx(
+        float(weight.square().sum()) * largest, rel=1e-10
+    )
+    assert found.hessian_trace.item() == pytest.approx(3 * float(squares.mean()), rel=1e-10)
+    p = model(x).detach().softmax(1)
+    found = measured(model, x, labels, None)
+    assert found.hessian_trace.item() == pytest.approx(
+        float((squares * (1 - p.square().sum(1))).mean()), rel=1e-10
+    )
+    means = p @ weight
+    expected = squares * (p @ weight.square().sum(1) - means.square().sum(1))
+    assert found.kappa_trace[0].item() == pytest.approx(float(expected.mean()), rel=1e-10)
+
+
+@LAW
+@given(seed=seeds)
+def test_flatness_of_convex_losses_is_not_negative_and_exceeds_its_part(seed):
+    """kappa, with the largest of m eigenvalues of each block, is at most sum |w_s|^2 Tr H_ss."""
+    model, x, labels = small("lenet", seed)
+    found = measured(model, x, labels, None)
+    linear = slice(2, None)
+    assert (found.kappa_trace[linear] >= -1e-12).all()
+    assert (found.kappa_max[linear] >= -1e-12).all()
+    largest = torch.stack([model[place].weight.detach().square().sum(1).max() for place in (6, 8)])
+    bound = found.hessian_trace_per_layer[linear].values * largest.numpy()
+    assert (found.kappa_max[linear].values <= bound * (1 + 1e-9)).all()
+
+
+@LAW
+@given(seed=seeds, name=st.sampled_from(["mlp-relu", "lenet"]))
+def test_fisher_rao_is_the_derivative_along_the_weights_without_biases(seed, name):
+    """sqrt(mean <theta, dl/dtheta>^2): outputs are homogeneous in the weights of each layer."""
+    model, x, labels = small(name, seed)
+    for key, parameter in model.named_parameters():
+        if key.endswith("bias"):
+            parameter.data.zero_()
+    squares = []
+    for sample, label in zip(x, labels, strict=True):
+        model.zero_grad()
+        torch.nn.functional.cross_entropy(model(sample[None]), label[None]).backward()
+        along = sum(float((p.detach() * p.grad).sum()) for p in model.parameters())
+        squares.append(along**2)
+    found = measured(model, x, labels, None)
+    assert found.fisher_rao.item() == pytest.approx(np.sqrt(np.mean(squares)), rel=1e-9)
