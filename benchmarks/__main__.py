@@ -20,6 +20,7 @@ from torch import nn
 import flatlab
 from benchmarks import baselines
 from benchmarks.adaptive import adaptive
+from benchmarks.sharpness import sharpness
 from benchmarks.timing import paired, report
 from benchmarks.training import training
 from flatlab.derivatives import derivatives
@@ -94,7 +95,7 @@ def main() -> None:
     torch.set_num_threads(1)
     print(f"{'':34}{'ours':>10}     {'gain':>12}  over")
     parts = {"training": training, "measuring": measuring}
-    parts["adaptive"] = adaptive
+    parts |= {"adaptive": adaptive, "sharpness": sharpness}
     for name in sys.argv[1:] or parts:
         parts[name]()
 

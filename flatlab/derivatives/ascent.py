@@ -118,7 +118,7 @@ def ascend(
         if value > largest:
             largest, best, best_slope = value, there, slope
     history, values, size = [largest], [value], 2 * field.radius
-    last, largest_then, halved = 0, largest, False
+    marks, last, largest_then, halved = checkpoints(steps)[1:], 0, largest, False
     for k in range(steps):
         new = field.step(there, slope(), size)
         if averaged:
@@ -132,7 +132,7 @@ def ascend(
             largest, best, best_slope = value, there, slope
         history.append(largest)
         values.append(value)
-        if k not in checkpoints(steps)[1:]:
+        if k not in marks:
             continue
         if averaged:
             rises = sum(history[i + 1] > history[i] for i in range(last + (last > 0), k + 1))

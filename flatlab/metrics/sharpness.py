@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from flatlab.derivatives.ascent import Neighbourhood, ascend, once
-from flatlab.derivatives.perturbation import BatchLoss, Transform, laid_out
+from flatlab.derivatives.batch_loss import BatchLoss, Transform, laid_out
 from flatlab.derivatives.probe import check, run
 from flatlab.losses import Loss, cross_entropy, logistic, loss_of
 from flatlab.metrics import Measured, MeasureError, Quantity, Samples, Settings

@@ -186,12 +186,37 @@ def by_hand(value, radius, scale, steps):
     return f_max
 
 
+def authors_code(value, radius, scale, steps):
+    """The updates of the authors' public code in a box, in changes d."""
+    d = before = at = best = torch.zeros_like(scale)
+    size, f_max = 2 * radius, float(value(d))
+    size_then, f_max_then, last, improved = size, f_max, 0, 0
+    for i in range(steps):
+        point = at.clone().requires_grad_()
+        (slope,) = torch.autograd.grad(value(point), point)
+        end = d + size * scale * slope.sign()
+        end = torch.minimum(torch.maximum(end, -radius * scale), radius * scale)
+        d, before = 0.75 * end + 0.25 * before, d
+        at = d
+        if float(value(d)) > f_max:
+            best, f_max, improved = d, float(value(d)), improved + 1
+        if i in checkpoints(steps)[1:]:
+            few = improved < 0.75 * (i - last)
+            stuck = size_then == size and f_max_then == f_max
+            size_then, f_max_then, last, improved = size, f_max, i, 0
+            if few or stuck:
+                size, at = size / 2, best
+    return f_max
+
+
+@pytest.mark.parametrize("averaged", [False, True])
 @pytest.mark.parametrize("seed", range(5))
-def test_it_is_algorithm_1_line_by_line(seed):
+def test_it_is_algorithm_1_or_the_authors_code_line_by_line(seed, averaged):
     center, scale = normal(8, seed=seed), 2 * normal(8, seed=seed + 100).abs()
 
     def value(d):
         return (4 * d + center).sin().sum() + d.square().sum() / 4
 
-    found = Watched(value).ascended(Neighbourhood("linf", 0.9, scale))[-1]
-    assert found == pytest.approx(by_hand(value, 0.9, scale, 20), rel=1e-12)
+    found = Watched(value).ascended(Neighbourhood("linf", 0.9, scale), averaged=averaged)[-1]
+    expected = (authors_code if averaged else by_hand)(value, 0.9, scale, 20)
+    assert found == pytest.approx(expected, rel=1e-12)
