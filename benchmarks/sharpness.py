@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 
 import flatlab
 from benchmarks.timing import paired, report
-from flatlab.metrics.sharpness import Cell, _cells, normalized
+from flatlab.metrics.sharpness import Cell, cells_of, normalized
 from flatlab.networks import lenet5, mlp, resnet
 
 BATCH, DRAWS, STEPS, CLASSES = 128, 20, 20, 10
@@ -45,7 +45,7 @@ def networks() -> dict[str, tuple[nn.Module, Tensor, Tensor]]:
 def sharpness() -> None:
     """All definitions and radii at once against perturbed copies of the network, one by one."""
     for name, (network, inputs, labels) in networks().items():
-        _, cells = _cells("resnet")
+        _, cells = cells_of("resnet")
 
         def ours(network: Any = network, inputs: Any = inputs, labels: Any = labels) -> Any:
             return flatlab.measure(network, inputs, labels, families=["sharpness"])

@@ -119,7 +119,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     targets = samples.targets_for(outputs)
     loss = loss_of({"loss": options.sharpness_loss}) if options.sharpness_loss else settings.loss
     _check_targets(loss, targets)
-    names, cells = _cells(options.sharpness_radii)
+    names, cells = cells_of(options.sharpness_radii)
     measured = [cell for cell in cells if cell.scale != "normalized" or outputs > 1]
     shape = (len(names), 1 + max(cell.place[1] for cell in cells))
     radius, value, variance, half = np.full((4, *shape), np.nan)
@@ -146,7 +146,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     return Measured(dict(zip(QUANTITIES, found, strict=True)), places)
 
 
-def _cells(radii: str | Mapping[str, Sequence[float]]) -> tuple[list[str], list[Cell]]:
+def cells_of(radii: str | Mapping[str, Sequence[float]]) -> tuple[list[str], list[Cell]]:
     """The definitions to measure, and each at each of its radii."""
     if isinstance(radii, str):
         column = NETWORKS.index(radii)

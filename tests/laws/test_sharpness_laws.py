@@ -17,7 +17,7 @@ import flatlab
 from flatlab.metrics.sharpness import SMALLEST_RADII
 from tests.packs import small
 
-LAW = settings(max_examples=8, deadline=None, derandomize=True)
+LAW = settings(max_examples=5, deadline=None, derandomize=True)
 SCALE_FREE = [name for name in SMALLEST_RADII if "standard" not in name]
 
 
