@@ -22,6 +22,7 @@ from benchmarks import baselines
 from benchmarks.adaptive import adaptive
 from benchmarks.eigenvalues import eigenvalues
 from benchmarks.flatness import flatness
+from benchmarks.sharpness import sharpness
 from benchmarks.since import since
 from benchmarks.timing import paired, report
 from benchmarks.training import training
@@ -98,6 +99,7 @@ def main() -> None:
     print(f"{'':34}{'ours':>10}     {'gain':>12}  over")
     parts = {"training": training, "since": since, "measuring": measuring}
     parts |= {"eigenvalues": eigenvalues, "adaptive": adaptive, "flatness": flatness}
+    parts["sharpness"] = sharpness
     for name in sys.argv[1:] or parts:
         parts[name]()
 

@@ -27,6 +27,7 @@ from flatlab.metrics import (
     hessian,
     jacobian,
     linear,
+    sharpness,
 )
 from flatlab.simulations import _ridge as features
 
@@ -823,7 +824,8 @@ def test_the_first_example_of_the_page_runs(capsys):
 FAMILIES = {
     family.__name__.rpartition(".")[2]: family
     for family in (
-        *(geometry, accuracy, hessian, jacobian, adaptive, linear, diagonal, flatness, capacity),
+        *(geometry, accuracy, hessian, jacobian, adaptive),
+        *(linear, diagonal, flatness, capacity, sharpness),
     )
 }
 

@@ -1,0 +1,252 @@
+"""Average-case and worst-case sharpness of andriushchenko2023, Eq. 1: all definitions and radii.
+
+L is the mean loss of a batch of m samples and w the vector of all trainable parameters. With a
+scale c for each, which is 1 (standard) or |w| (adaptive),
+
+    average: E[L(w + d) - L(w)], d = rho c e, where e is normal (l2) or uniform in [-1, 1] (linf),
+    worst: max L(w + d) - L(w) over |d / c|_p <= rho, p = 2 (l2) or infinity (linf),
+
+averaged over the batches. `normalized` is `adaptive` with normalized logits, Eq. 5. Average cases
+may be negative. Worst cases are found by Auto-PGD: lower bounds, and never negative.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, partial
+from typing import Annotated, ClassVar, Literal, NamedTuple
+
+import numpy as np
+import torch
+from msgspec import Meta
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from flatlab.derivatives.ascent import Neighbourhood, ascend, once
+from flatlab.derivatives.batch_loss import BatchLoss, Transform, laid_out
+from flatlab.derivatives.probe import check, run
+from flatlab.losses import Loss, cross_entropy, logistic, loss_of
+from flatlab.metrics import Measured, MeasureError, Quantity, Samples, Settings
+from flatlab.plan.schema import Key, Strict, means
+
+SOURCE = "andriushchenko2023 Eq. 1, App. H"
+DIMS = ("definition", "radius_index")
+QUANTITIES = {
+    "sharpness_at_radius": Quantity(
+        "mean over batches of the average or largest L(theta + d) - L(theta)", "loss", SOURCE, DIMS
+    ),
+    "sharpness_at_radius_error": Quantity(
+        "standard error of an average case over draws, for these batches", "loss", "", DIMS
+    ),
+    "sharpness_radius": Quantity(
+        "rho, of d or of d / |theta|", "parameter, or 1", "andriushchenko2023 Tables 3, 4", DIMS
+    ),
+    "sharpness_settled": Quantity(
+        "share of a worst case that half of the steps reach", "1", "", DIMS
+    ),
+}
+
+SMALLEST_RADII = {
+    "average-standard-l2": (0.05, 0.005),
+    "average-standard-linf": (0.1, 0.01),
+    "average-adaptive-l2": (0.05, 0.1),
+    "average-adaptive-linf": (0.1, 0.1),
+    "average-normalized-l2": (0.05, 0.1),
+    "average-normalized-linf": (0.1, 0.1),
+    "worst-standard-l2": (0.25, 0.025),
+    "worst-standard-linf": (0.0005, 0.00001),
+    "worst-adaptive-l2": (0.25, 0.5),
+    "worst-adaptive-linf": (0.001, 0.0005),
+    "worst-normalized-l2": (0.25, 0.25),
+    "worst-normalized-linf": (0.001, 0.0005),
+}
+"""By definition, in Tables 3 (ResNets) and 4 (ViTs); the others are 2, 4 and 8 times as large."""
+NETWORKS = ("resnet", "vit")
+LEAST = 1e-10
+"""Normalized logits are divided by at least this, for outputs that are all the same."""
+
+
+class Cell(NamedTuple):
+    """One definition at one radius.  place: in the results.  case, scale, norm: of its name."""
+
+    place: tuple[int, int]
+    case: str
+    scale: str
+    norm: str
+    radius: float
+
+
+class Options(Strict, frozen=True):
+    """The defaults are those of the paper's networks on CIFAR-10; in part the authors' code."""
+
+    FOLDERS: ClassVar[dict[str, str]] = {"sharpness_loss": "losses"}
+
+    sharpness_radii: Annotated[
+        Literal["resnet", "vit"]
+        | dict[str, Annotated[list[Annotated[float, Meta(gt=0)]], Meta(min_length=1)]],
+        means("of the paper's networks, or lists by definition, such as worst-adaptive-linf"),
+    ] = "resnet"
+    sharpness_loss: Annotated[Key | None, means("null: the loss of training")] = "cross-entropy"
+    sharpness_batch: Annotated[
+        Annotated[int, Meta(ge=1)] | None, means("samples m of a batch; null: all in one")
+    ] = 128
+    sharpness_draws: Annotated[int, means("changes of the weights for each batch", ge=2)] = 20
+    sharpness_steps: Annotated[int, means("of Auto-PGD", ge=1)] = 20
+    sharpness_start: Annotated[
+        Literal["zero", "random"], means("change of the weights at which Auto-PGD starts")
+    ] = "zero"
+    sharpness_ascent: Annotated[
+        Literal["steepest", "printed", "code"],
+        means("Auto-PGD in the coordinates d / c, with the l2 step of the text, or as the code"),
+    ] = "steepest"
+    logit_norm: Annotated[
+        Literal["std", "l2"],
+        means("normalized logits: f / std(f) by Eq. 5, or (f - mean f) / |f - mean f| as the code"),
+    ] = "std"
+
+    def contradiction(self) -> tuple[str, str] | None:
+        known = ", ".join(SMALLEST_RADII)
+        for name in self.sharpness_radii if isinstance(self.sharpness_radii, dict) else ():
+            if name not in SMALLEST_RADII:
+                return "sharpness_radii", f"{name!r} is no definition; known: {known}"
+        return None
+
+
+def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
+    """All definitions on one sample set; NaN for normalized logits of a network with one output."""
+    options: Options = settings.options
+    check(model, samples.inputs)
+    with torch.no_grad():
+        outputs = run(model, samples.inputs[:2].clone()).shape[1]
+    targets = samples.targets_for(outputs)
+    loss = loss_of({"loss": options.sharpness_loss}) if options.sharpness_loss else settings.loss
+    _check_targets(loss, targets)
+    names, cells = cells_of(options.sharpness_radii)
+    measured = [cell for cell in cells if cell.scale != "normalized" or outputs > 1]
+    shape = (len(names), 1 + max(cell.place[1] for cell in cells))
+    radius, value, variance, half = np.full((4, *shape), np.nan)
+    for cell in cells:
+        radius[cell.place] = cell.radius
+    for cell in measured:
+        value[cell.place] = (variance if cell.case == "average" else half)[cell.place] = 0.0
+    generator = torch.Generator(samples.inputs.device).manual_seed(settings.seed)
+    size = options.sharpness_batch or len(targets)
+    inputs = laid_out(model, samples.inputs)
+    batches = list(zip(inputs.split(size), targets.split(size), strict=True))
+    for x, y in tqdm(batches, unit="batch", disable=not settings.progress, leave=False):
+        batch, share = BatchLoss(model, x, y, loss, settings.batch_size), len(x) / len(targets)
+        seed = int(torch.randint(2**62, (), generator=generator, device=generator.device))
+        for place, changes in _averages(batch, measured, options, seed):
+            value[place] += share * changes.mean()
+            variance[place] += share**2 * changes.var(ddof=1) / len(changes)
+        for place, history in _ascents(batch, measured, options, seed):
+            value[place] += share * history[-1]
+            half[place] += share * history[len(history) // 2]
+    with np.errstate(invalid="ignore"):  # a worst case may be 0
+        found = (value, np.sqrt(variance), radius, half / value)
+    places = {"definition": names, "radius_index": [str(index) for index in range(shape[1])]}
+    return Measured(dict(zip(QUANTITIES, found, strict=True)), places)
+
+
+def cells_of(radii: str | Mapping[str, Sequence[float]]) -> tuple[list[str], list[Cell]]:
+    """The definitions to measure, and each at each of its radii."""
+    if isinstance(radii, str):
+        column = NETWORKS.index(radii)
+        radii = {name: [2**k * r[column] for k in range(4)] for name, r in SMALLEST_RADII.items()}
+    cells = []
+    for row, (name, given) in enumerate(radii.items()):
+        case, scale, norm = name.split("-")
+        cells += [Cell((row, k), case, scale, norm, radius) for k, radius in enumerate(given)]
+    return list(radii), cells
+
+
+def _averages(
+    batch: BatchLoss, cells: Sequence[Cell], options: Options, seed: int
+) -> Iterator[tuple[tuple[int, int], np.ndarray]]:
+    """The changes of the loss, (draws,), in each average case.
+
+    Radii and scales share their draws, and the two kinds of logits the outputs.
+    """
+    generator, zero = torch.Generator(batch.weights.device), torch.zeros_like(batch.weights)
+    before = cache(lambda transform: batch.values(zero, [transform]))
+    noise = torch.empty_like(zero)
+    for norm in ("l2", "linf"):
+        together: dict[tuple[bool, float], list[Cell]] = {}
+        for cell in cells:
+            if (cell.case, cell.norm) == ("average", norm):
+                together.setdefault((cell.scale == "standard", cell.radius), []).append(cell)
+        generator.manual_seed(seed)
+        changes: dict[tuple[int, int], list[Tensor]] = {}
+        for _ in range(options.sharpness_draws if together else 0):
+            if norm == "l2":
+                noise.normal_(generator=generator)
+            else:
+                noise.uniform_(-1, 1, generator=generator)
+            for (standard, radius), own in together.items():
+                # w in place of |w|: the distribution is the same, and the draws follow the signs
+                change = radius * noise if standard else radius * batch.weights * noise
+                found = batch.values(change, [_logits(cell, options) for cell in own])
+                for cell, value in zip(own, found, strict=True):
+                    changes.setdefault(cell.place, []).append(value)
+        for cell in (cell for own in together.values() for cell in own):
+            of_draws = torch.stack(changes[cell.place]) - before(_logits(cell, options))
+            yield cell.place, of_draws.cpu().numpy()
+
+
+def _ascents(
+    batch: BatchLoss, cells: Sequence[Cell], options: Options, seed: int
+) -> Iterator[tuple[tuple[int, int], np.ndarray]]:
+    """The largest increase of the loss after each step, (1 + steps,), in each worst case."""
+    generator, zero = torch.Generator(batch.weights.device), torch.zeros_like(batch.weights)
+    origins = cache(lambda transform: once(batch.found(zero, transform)))
+    random, steepest = options.sharpness_start == "random", options.sharpness_ascent == "steepest"
+    for cell in (cell for cell in cells if cell.case == "worst"):
+        transform = _logits(cell, options)
+        origin = origins(transform)
+        scale = torch.ones_like(zero) if cell.scale == "standard" else batch.weights.abs()
+        field = Neighbourhood(cell.norm, cell.radius, scale, steepest)
+        history = ascend(
+            partial(batch.found, transform=transform),
+            field,
+            options.sharpness_steps,
+            origin,
+            field.draw(generator.manual_seed(seed)) if random else None,
+            averaged=options.sharpness_ascent == "code",
+        )
+        yield cell.place, np.array(history) - origin[0]
+
+
+def _logits(cell: Cell, options: Options) -> Transform:
+    """What is done to the outputs before the loss."""
+    plain = cell.scale != "normalized"
+    return as_they_are if plain else {"std": normalized, "l2": centred}[options.logit_norm]
+
+
+def as_they_are(outputs: Tensor) -> Tensor:
+    return outputs
+
+
+def normalized(outputs: Tensor) -> Tensor:
+    """Logits (samples, N) divided by their standard deviation: andriushchenko2023, Eq. 5."""
+    return outputs / outputs.var(1, correction=0, keepdim=True).clamp(min=LEAST**2).sqrt()
+
+
+def centred(outputs: Tensor) -> Tensor:
+    """Logits less their mean, divided by the norm of what is left, as in the authors' code.
+
+    Inside a softmax they are those of Eq. 5 divided by sqrt(N).
+    """
+    rest = outputs - outputs.mean(1, keepdim=True)
+    return rest / rest.square().sum(1, keepdim=True).clamp(min=LEAST**2).sqrt()
+
+
+def _check_targets(loss: Loss, targets: Tensor) -> None:
+    """Refuse targets for which a loss means nothing."""
+    if isinstance(loss, cross_entropy.Loss):
+        if targets.shape[1] == 1:
+            raise MeasureError("the cross-entropy of one output is 0; name another sharpness_loss")
+        if targets.min() < 0 or not torch.allclose(targets.sum(1), torch.ones_like(targets[:, 0])):
+            raise MeasureError(
+                "targets are neither classes nor probabilities, so they have no cross-entropy; "
+                "name another sharpness_loss, or null for the loss of training"
+            )
+    if isinstance(loss, logistic.Loss) and not bool((targets.abs() == 1).all()):
+        raise MeasureError("the targets of the logistic loss are +1 and -1")

@@ -1,0 +1,208 @@
+"""Laws of average-case and worst-case sharpness, and what measuring leaves as it was."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.func import functional_call
+from torch.nn.functional import cross_entropy
+
+import flatlab
+from flatlab.metrics.sharpness import SMALLEST_RADII
+from tests.packs import small
+
+LAW = settings(max_examples=5, deadline=None, derandomize=True)
+SCALE_FREE = [name for name in SMALLEST_RADII if "standard" not in name]
+
+
+def measured(model, x, y, radii, **options):
+    report = flatlab.measure(model, x, y, families=["sharpness"], sharpness_radii=radii, **options)
+    return report["sharpness_at_radius"]
+
+
+def everywhere(*radii, among=SMALLEST_RADII):
+    return {name: list(radii) for name in among}
+
+
+@pytest.fixture(scope="session")
+def case(mlp, normal):
+    """Draw a perceptron, inputs and classes from a seed."""
+
+    def build(seed, activation="relu", widths=(4, 6, 5, 3)):
+        return (
+            mlp(widths, seed=seed, activation=activation),
+            normal(9, 4, seed=seed),
+            torch.arange(9) % 3,
+        )
+
+    return build
+
+
+@LAW
+@given(seed=st.integers(0, 10**6))
+def test_worst_cases_are_not_negative_grow_with_the_radius_and_with_the_norm(case, seed):
+    model, x, y = case(seed)
+    found = measured(model, x, y, everywhere(0.003, 0.01, 0.03), sharpness_draws=4)
+    worst = found.sel(definition=[name for name in SMALLEST_RADII if name.startswith("worst")])
+    assert (worst >= 0).all()
+    slack = 1 + 1e-3  # of Auto-PGD, which finds lower bounds
+    assert (worst.diff("radius_index") > 0).all()
+    for scale in ("standard", "adaptive", "normalized"):
+        box = found.sel(definition=f"worst-{scale}-linf")
+        assert (found.sel(definition=f"worst-{scale}-l2") <= box * slack).all()
+        assert (found.sel(definition=f"average-{scale}-linf") <= box * slack).all()
+
+
+@LAW
+@given(seed=st.integers(0, 10**6))
+def test_larger_batches_do_not_have_a_larger_worst_case(case, seed):
+    model, x, y = case(seed)
+    radii = everywhere(0.01, among=["worst-adaptive-linf", "worst-standard-l2"])
+    sizes = [measured(model, x, y, radii, sharpness_batch=m) for m in (1, 3, None)]
+    assert (sizes[0] * (1 + 1e-3) >= sizes[1]).all()
+    assert (sizes[1] * (1 + 1e-3) >= sizes[2]).all()
+
+
+def derivatives(model, x, y):
+    """The weights as one vector, and gradient and Hessian of the loss there."""
+    names, shapes = zip(*((n, p.shape) for n, p in model.named_parameters()), strict=True)
+    weights = torch.cat([p.detach().flatten() for p in model.parameters()])
+
+    def loss(vector):
+        parts = vector.split([shape.numel() for shape in shapes])
+        theta = {n: p.view(s) for n, p, s in zip(names, parts, shapes, strict=True)}
+        return cross_entropy(functional_call(model, theta, (x,)), y)
+
+    jacobian, hessian = torch.autograd.functional.jacobian, torch.autograd.functional.hessian
+    return weights, jacobian(loss, weights), hessian(loss, weights)
+
+
+@pytest.mark.parametrize("scale", ["standard", "adaptive"])
+def test_small_radii_give_the_dual_norm_of_the_gradient(case, scale):
+    model, x, y = case(0, "tanh")
+    weights, gradient, _ = derivatives(model, x, y)
+    slope = gradient * (weights.abs() if scale == "adaptive" else 1)
+    for norm, dual in (("l2", 2), ("linf", 1)):
+        found = measured(model, x, y, {f"worst-{scale}-{norm}": [1e-6]}).item() / 1e-6
+        assert found == pytest.approx(float(slope.norm(p=dual)), rel=1e-4)
+
+
+@pytest.mark.parametrize("scale", ["standard", "adaptive"])
+@pytest.mark.parametrize(("norm", "factor"), [("l2", 1 / 2), ("linf", 1 / 6)])
+def test_small_radii_give_the_trace_of_the_hessian(case, scale, norm, factor):
+    """Of targets that the network predicts itself, so that draws differ in the second order."""
+    model, x, _ = case(0, "tanh", (4, 4, 3))
+    y = model(x).softmax(1).detach()
+    weights, gradient, hessian = derivatives(model, x, y)
+    assert gradient.abs().max() < 1e-12
+    c = weights if scale == "adaptive" else torch.ones_like(weights)
+    exact = factor * 0.01**2 * float((hessian.diagonal() * c.square()).sum())
+    report = flatlab.measure(
+        model,
+        x,
+        y,
+        families=["sharpness"],
+        sharpness_draws=2000,
+        sharpness_radii={f"average-{scale}-{norm}": [0.01]},
+    )
+    error = report.sharpness_at_radius_error.item()
+    assert abs(report.sharpness_at_radius.item() - exact) < 4 * error
+    assert error < 0.05 * exact
+
+
+def rescaled(model, factor):
+    """The same function: a hidden layer is multiplied by a factor, the next weights divided."""
+    other = copy.deepcopy(model)
+    with torch.no_grad():
+        other[0].weight *= factor
+        other[0].bias *= factor
+        other[2].weight /= factor
+    return other
+
+
+@LAW
+@given(seed=st.integers(0, 10**6), factor=st.floats(0.05, 20))
+def test_rescaling_layers_changes_standard_sharpness_alone(case, seed, factor):
+    model, x, y = case(seed)
+    radii = everywhere(0.003, 0.03)
+    before, after = (measured(m, x, y, radii) for m in (model, rescaled(model, factor)))
+    scale_free = before.sel(definition=SCALE_FREE)
+    np.testing.assert_allclose(
+        after.sel(definition=SCALE_FREE), scale_free, rtol=1e-6, atol=1e-6 * abs(scale_free).max()
+    )
+    if not 0.5 < factor < 2:
+        standard = before.drop_sel(definition=SCALE_FREE)
+        assert not np.allclose(after.drop_sel(definition=SCALE_FREE), standard, rtol=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["std", "l2"])
+def test_scaling_the_outputs_changes_nothing_for_normalized_logits(case, kind):
+    model, x, y = case(1)
+    other = copy.deepcopy(model)
+    with torch.no_grad():
+        other[-1].weight *= 7
+        other[-1].bias *= 7
+    radii = everywhere(0.01, among=[name for name in SMALLEST_RADII if "normalized" in name])
+    before, after = (measured(m, x, y, radii, logit_norm=kind) for m in (model, other))
+    np.testing.assert_allclose(after, before, rtol=1e-8)
+
+
+def test_weights_of_zero_are_frozen_in_adaptive_sharpness(case):
+    model, x, y = case(2)
+    frozen = copy.deepcopy(model)
+    for network in (model, frozen):
+        nn.init.zeros_(network[0].bias)
+        nn.init.zeros_(network[2].weight[1])
+    frozen[0].bias.requires_grad_(False)
+    radii = everywhere(0.05, 0.5, among=["worst-adaptive-l2", "worst-adaptive-linf"])
+    np.testing.assert_allclose(
+        measured(frozen, x, y, radii), measured(model, x, y, radii), rtol=1e-9
+    )
+
+
+@pytest.mark.parametrize("name", ["resnet", "lenet5"])
+def test_the_network_is_left_as_it_was_and_chunks_change_nothing(name, normal):
+    from flatlab.networks import build
+
+    torch.manual_seed(0)
+    model = build({**small(name), "initialization": "framework"}, (3, 8, 8), 3).double().eval()
+    x, y = normal(6, 3, 8, 8), torch.arange(6) % 3
+    before, state = copy.deepcopy(model.state_dict()), torch.get_rng_state()
+    radii = everywhere(0.01)
+    whole = measured(model, x, y, radii, sharpness_steps=5)
+    parts = measured(model, x, y, radii, sharpness_steps=5, batch_size=4)
+    np.testing.assert_allclose(parts, whole, rtol=1e-6, atol=1e-10)
+    assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
+    assert all(p.grad is None and p.requires_grad for p in model.parameters())
+    assert not any(module.training for module in model.modules())
+    assert torch.equal(state, torch.get_rng_state())
+
+
+class Viewing(nn.Sequential):
+    """A convolution whose feature map is viewed as a vector, which needs one layout of it."""
+
+    def forward(self, x):
+        x = self[0](x)
+        return self[1](x.view(len(x), -1))
+
+
+def test_networks_that_view_feature_maps_are_measured_too(normal):
+    torch.manual_seed(0)
+    viewing = Viewing(nn.Conv2d(3, 4, 3), nn.Linear(4 * 4 * 4, 3))
+    flattening = nn.Sequential(viewing[0], nn.Flatten(), viewing[1])
+    x, y = normal(6, 3, 6, 6).float(), torch.arange(6) % 3
+    found, expected = (measured(m, x, y, everywhere(0.05)) for m in (viewing, flattening))
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-6)
+
+
+def test_a_network_that_is_not_finite_has_no_sharpness(case):
+    model, x, y = case(3)
+    with torch.no_grad():
+        model[0].weight[0, 0] = torch.nan
+    assert np.isnan(measured(model, x, y, everywhere(0.01, 0.1))).all()
