@@ -118,7 +118,11 @@ def test_a_grid_states_the_options_of_its_own_families_and_no_others(
     del grid["measure"]["costly"]
     options = load(tmp_path, "mlp-grid", grid).options
     assert options["geometry"]["costly"] == ["elementwise-adaptive-trace"]
-    assert options["hessian"] == {"curvature": ["hessian"], "batch_norm": "eval"}
+    assert options["hessian"] == {
+        "curvature": ["hessian"],
+        "batch_norm": "eval",
+        "warm_start": False,
+    }
     grid["measure"]["relative_flatness_loss"] = "half-mes"
     text = sentence_of(tmp_path, "mlp-grid", grid)
     assert "measure.relative_flatness_loss: unknown 'half-mes'; did you mean 'half-mse'" in text
