@@ -24,8 +24,6 @@ from flatlab.losses import Loss
 
 FEW = 1000
 """Parameters up to which one product for each of them is cheaper than it is worth estimating."""
-PART = 200
-"""Samples whose derivatives are summed before the next: many small results fragment the memory."""
 BYTES = 2**26
 """Of the graphs of second derivatives held at a time, unless a batch size is given."""
 
@@ -101,12 +99,10 @@ def _gauss_newton(
 ) -> Traces:
     curved = Curved(model, loss)
     names = [".".join(filter(None, ["model", name])) for name in layers]
-    values = torch.zeros(1 + len(layers), dtype=torch.float64, device=inputs.device)
-    for part in inputs.split(PART):
-        found = derivatives(curved, part, adaptive=False, batch_size=size)
-        of_layers = {layer.name: layer.weight2 for layer in found.layers}
-        sums = [found.sharpness, *(of_layers[name] for name in names)]
-        values += loss.share(1, len(inputs)) * torch.stack(sums).double().sum(1)
+    found = derivatives(curved, inputs, adaptive=False, batch_size=size)
+    of_layers = {layer.name: layer.weight2 for layer in found.layers}
+    sums = [found.sharpness, *(of_layers[name] for name in names)]
+    values = loss.share(1, len(inputs)) * torch.stack(sums).double().sum(1)
     for place, name in enumerate(names, start=1):
         if f"{name}.weight" in found.findings.frozen:
             values[place] = torch.nan

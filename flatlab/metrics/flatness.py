@@ -104,7 +104,7 @@ class Options(Strict, frozen=True):
 CONSTANT = 1e-12
 """A feature counts as constant if its deviation is at most this share of its largest value."""
 BATCH = 500
-"""Samples at a time for the features, and for the family `geometry`."""
+"""Samples at a time for the features."""
 
 
 class Divided(nn.Module):
@@ -145,7 +145,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     }
     if chosen and "gauss-newton" in options.flatness:
         of_layers["normalized_relative_flatness"] = _gauss_newton(
-            model, samples, settings, loss, features, scales
+            model, samples, settings, features, scales
         )
     if chosen and {"exact", "maximal"} & {*options.flatness}:
         targets = None
@@ -271,7 +271,6 @@ def _gauss_newton(
     model: nn.Module,
     samples: Samples,
     settings: Settings,
-    loss: Loss,
     features: Mapping[str, Tensor],
     scales: Mapping[str, Tensor],
 ) -> dict[str, float]:
@@ -281,14 +280,10 @@ def _gauss_newton(
     for name in features:
         _normalize(rescaled, f"0.{name}" if name else "0", features[name], scales[name])
     chosen = geometry.Options(relative_flatness_loss=options.relative_flatness_loss, costly=())
-    sums = dict.fromkeys(features, 0.0)
-    for part in samples.inputs.split(BATCH):
-        found = geometry.measure(rescaled, Samples(part), replace(settings, options=chosen))
-        by_layer = zip(found.coordinates["layer"], found.values["relative_flatness"], strict=True)
-        flatness, share = dict(by_layer), loss.share(len(part), len(samples.inputs))
-        for name in features:
-            sums[name] += share * flatness[".".join(filter(None, ["0", name, "1"]))]
-    return sums
+    found = geometry.measure(rescaled, samples, replace(settings, options=chosen))
+    layers = found.coordinates["layer"]
+    flatness = dict(zip(layers, found.values["relative_flatness"], strict=True))
+    return {name: flatness[".".join(filter(None, ["0", name, "1"]))] for name in features}
 
 
 @torch.no_grad()
