@@ -42,6 +42,12 @@ QUANTITIES = {
     "sharpness_settled": Quantity(
         "share of a worst case that half of the steps reach", "1", "", DIMS
     ),
+    "sharpness_history": Quantity(
+        "largest increase of the loss that a worst case has met by a step, mean over batches",
+        "loss",
+        "",
+        (*DIMS, "step"),
+    ),
 }
 
 SMALLEST_RADII = {
@@ -90,6 +96,7 @@ class Options(Strict, frozen=True):
     ] = 128
     sharpness_draws: Annotated[int, means("changes of the weights for each batch", ge=2)] = 20
     sharpness_steps: Annotated[int, means("of Auto-PGD", ge=1)] = 20
+    sharpness_histories: Annotated[bool, means("keep what each step of Auto-PGD reaches")] = False
     sharpness_start: Annotated[
         Literal["zero", "random"], means("change of the weights at which Auto-PGD starts")
     ] = "zero"
@@ -122,11 +129,13 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     names, cells = cells_of(options.sharpness_radii)
     measured = [cell for cell in cells if cell.scale != "normalized" or outputs > 1]
     shape = (len(names), 1 + max(cell.place[1] for cell in cells))
-    radius, value, variance, half = np.full((4, *shape), np.nan)
+    radius, value, variance = np.full((3, *shape), np.nan)
+    histories = np.full((*shape, 1 + options.sharpness_steps), np.nan)
     for cell in cells:
         radius[cell.place] = cell.radius
     for cell in measured:
-        value[cell.place] = (variance if cell.case == "average" else half)[cell.place] = 0.0
+        for sums in (value, variance) if cell.case == "average" else (histories,):
+            sums[cell.place] = 0.0
     generator = torch.Generator(samples.inputs.device).manual_seed(settings.seed)
     size = options.sharpness_batch or len(targets)
     inputs = laid_out(model, samples.inputs)
@@ -138,12 +147,20 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
             value[place] += share * changes.mean()
             variance[place] += share**2 * changes.var(ddof=1) / len(changes)
         for place, history in _ascents(batch, measured, options, seed):
-            value[place] += share * history[-1]
-            half[place] += share * history[len(history) // 2]
+            histories[place] += share * history
+    worst, half = histories[..., -1], histories[..., histories.shape[-1] // 2]
     with np.errstate(invalid="ignore"):  # a worst case may be 0
-        found = (value, np.sqrt(variance), radius, half / value)
+        values = {
+            "sharpness_at_radius": np.where(np.isnan(value), worst, value),
+            "sharpness_at_radius_error": np.sqrt(variance),
+            "sharpness_radius": radius,
+            "sharpness_settled": half / worst,
+        }
     places = {"definition": names, "radius_index": [str(index) for index in range(shape[1])]}
-    return Measured(dict(zip(QUANTITIES, found, strict=True)), places)
+    if options.sharpness_histories:
+        values["sharpness_history"] = histories
+        places["step"] = [str(step) for step in range(histories.shape[-1])]
+    return Measured(values, places)
 
 
 def cells_of(radii: str | Mapping[str, Sequence[float]]) -> tuple[list[str], list[Cell]]:

@@ -219,6 +219,21 @@ def test_twenty_steps_in_the_box_reach_what_two_hundred_do(normal):
     assert float(twenty.sharpness_settled.max()) <= 1
 
 
+def test_the_history_of_an_ascent_rises_to_its_value(normal):
+    model, x, y = nn.Linear(4, 3).double(), normal(9, 4), torch.arange(9) % 3
+    radii = {name: [0.01, 0.1] for name in ("worst-standard-l2", "average-adaptive-l2")}
+    found = sharpness(model, x, y, radii, sharpness_steps=6, sharpness_histories=True)
+    history = found.sharpness_history.sel(definition="worst-standard-l2").transpose(..., "step")
+    assert list(history.step.values) == [str(step) for step in range(7)]
+    assert (history.values[:, 0] == 0).all()  # where it starts
+    assert (np.diff(history.values) >= 0).all()
+    value = found.sharpness_at_radius.sel(definition="worst-standard-l2")
+    assert (history.values[:, -1] == value.values).all()
+    settled = found.sharpness_settled.sel(definition="worst-standard-l2")
+    np.testing.assert_allclose(settled, history.values[:, 3] / history.values[:, -1])
+    assert found.sharpness_history.sel(definition="average-adaptive-l2").isnull().all()
+
+
 def test_one_output_has_no_normalized_logits(normal):
     model, y = nn.Linear(3, 1).double(), torch.tensor([[1.0], [-1], [1], [-1]]).double()
     found = values(model, normal(4, 3), y, loss="logistic", sharpness_loss=None)
