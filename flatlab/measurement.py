@@ -43,6 +43,7 @@ def report(options: Namespace) -> xr.Dataset:
         families=options.family or ["adaptive" if options.timm else "geometry"],
         **{key: getattr(options, key) for key in ("loss", "batch_size", "dtype", "seed")},
         progress=sys.stderr.isatty(),
+        initial=load_state(options.initial) if options.initial else None,
         **dict(options.options),
     ).assign_attrs(about)
 

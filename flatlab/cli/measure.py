@@ -31,6 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     help_ = "options of --model NAME, such as width=64 activation=tanh; relu is the default"
     add("--network", nargs="+", type=_option, default=[], metavar="KEY=VALUE", help=help_)
     add("--run", help="network to measure, for a pack")
+    help_ = "its weights before training, for distances from them (capacity)"
+    add("--initial", type=Path, metavar="FILE", help=help_)
     add("--checkpoint", type=int, help="iteration to measure, for a pack; the last by default")
     help_ = f"a data set ({_known('data')}), or a folder or archive of images by class"
     add("--data", metavar="NAME|FOLDER", help=help_)

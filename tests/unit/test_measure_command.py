@@ -195,3 +195,14 @@ def test_the_eigenvalues_that_are_asked_for(weights, tmp_path):
     assert set(report) == set(reference)
     for name in reference:
         assert np.array_equal(report[name], reference[name]), name
+
+
+def test_distances_from_the_weights_before_training(weights, tmp_path):
+    save_file(network(1).state_dict(), tmp_path / "initial.safetensors")
+    out = tmp_path / "capacity.zarr.zip"
+    options = ["--family", "capacity", "--options", "capacity=[distances]", "--out", str(out)]
+    given = ["--samples", "5", "--initial", str(tmp_path / "initial.safetensors")]
+    assert main(["measure", weights, *MODEL, *given, *options]) == 0
+    pairs = zip(network(0).parameters(), network(1).parameters(), strict=True)
+    expected = sum((a - b).square().sum().item() for a, b in pairs) ** 0.5
+    assert store.load_dataset(out).parameter_distance.item() == pytest.approx(expected, rel=1e-5)
