@@ -129,12 +129,15 @@ def generic_squares(
     step = max(1, GENERIC_BYTES // sum(p.numel() * p.element_size() for p in parameters))
     with torch.enable_grad():
         for number, sample in enumerate(inputs.split(1)):
+            # Twice: torch's gradients of a batch of one, whose memory layout is ambiguous, can be
+            # wrong (convolutions with batch norm in evaluation mode, torch 2.15). Twice the sample
+            # has twice the derivatives.
             with recorded(modules or {}):
-                outputs = model(sample)
+                outputs = model(torch.cat([sample, sample]))
             for start in range(0, outputs.shape[1], step):
                 rows = rows_of_jacobian(outputs, edges, slice(start, start + step))
                 for name, row, parameter in zip(names, rows, parameters, strict=True):
-                    squares = row.square().sum(0)
+                    squares = row.square().sum(0) / 4
                     result[name][0, number] += squares.sum()
                     result[name][1, number] += (squares * parameter.detach().square()).sum()
     return result
