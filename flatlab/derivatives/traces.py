@@ -14,6 +14,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from tqdm import tqdm
 
 from flatlab.derivatives.curvature import hessian_product, trainable
 from flatlab.derivatives.engine import derivatives
@@ -67,6 +68,7 @@ def hessian_traces(
     probes: int = 100,
     seed: int = 0,
     size: int | None = None,
+    progress: bool = False,
 ) -> Traces:
     """Of the mean loss (the sum for a loss that is one) of a network in evaluation mode.
 
@@ -82,7 +84,7 @@ def hessian_traces(
         of = partial(_unit, count) if exact else partial(_signs, count, seed)
         vectors = [partial(of, number) for number in range(count if exact else probes)]
         fitting = max(1, BYTES // (4 * findings.numbers * inputs.element_size()))
-        sums = _products(model, inputs, targets, loss, vectors, size or fitting)
+        sums = _products(model, inputs, targets, loss, vectors, size or fitting, progress)
     if exact:
         sums = sums.sum(0, keepdim=True)
     places = {id(parameter): place for place, parameter in enumerate(theta)}
@@ -127,6 +129,7 @@ def _products(
     loss: Loss,
     vectors: Sequence[Callable[[], Tensor]],
     size: int,
+    progress: bool = False,
 ) -> Tensor:
     """The part of each parameter in v^T H v of each vector: (vectors, parameters), float64.
 
@@ -134,7 +137,8 @@ def _products(
     """
     sizes = [parameter.numel() for parameter in trainable(model)]
     sums = torch.zeros(len(vectors), len(sizes), dtype=torch.float64, device=inputs.device)
-    for batch in zip(inputs.split(size), targets.split(size), strict=True):
+    batches = list(zip(inputs.split(size), targets.split(size), strict=True))
+    for batch in tqdm(batches, desc="traces", unit="batch", disable=not progress, leave=False):
         product = hessian_product(model, [batch], loss)
         share = loss.share(len(batch[0]), len(inputs))
         for number, make in enumerate(vectors):

@@ -162,7 +162,8 @@ def _pac_bayes(
         return dict.fromkeys(PAC_BAYES, math.nan)
     options: Options = settings.options
     squared = options.pac_bayes_noise == "sigma-squared"
-    found = endured_noise(model, batches, options.pac_bayes_draws, settings.seed, squared)
+    draws, seed = options.pac_bayes_draws, settings.seed
+    found = endured_noise(model, batches, draws, seed, squared, settings.progress)
     count = sum(len(classes) for _, classes in batches)
     return {
         "pac_bayes": squared_norm / (4 * found.sigma**2) + math.log(count / found.sigma) + 10,

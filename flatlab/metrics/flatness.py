@@ -168,6 +168,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
             options.hessian_probes,
             settings.seed,
             settings.batch_size,
+            settings.progress,
         )
         for end, part in (("", traced.values), ("_error", traced.errors)):
             values |= {f"hessian_trace{end}": part[0], f"hessian_trace_per_layer{end}": part[1:]}

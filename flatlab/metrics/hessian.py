@@ -12,9 +12,11 @@ added to the random one, so that an eigenvalue which has overtaken the largest i
 from typing import Annotated, Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from tqdm import tqdm
 
 from flatlab.derivatives.curvature import (
+    Product,
     batch_norm,
     gauss_newton_product,
     hessian_product,
@@ -78,13 +80,15 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     with batch_norm(model, options.batch_norm):
         with torch.no_grad():
             outputs = model(samples.inputs[:2]).shape[1]
-        targets = samples.targets_for(outputs)
+        targets = samples.targets_for(outputs, settings.loss)
         batches = list(zip(samples.inputs.split(size), targets.split(size), strict=True))
         for name in PRODUCTS if options.curvature == "all" else options.curvature:
             first = start
             if name in before:
                 first = start / torch.linalg.vector_norm(start) + before[name]
-            found = largest_eigenvalue(PRODUCTS[name](model, batches, settings.loss), first)
+            product = PRODUCTS[name](model, batches, settings.loss)
+            with tqdm(desc=name, unit="product", disable=not settings.progress, leave=False) as bar:
+                found = largest_eigenvalue(counted(product, bar), first)
             if found.vector.isfinite().all():
                 before[name] = found.vector
             head = name.replace("-", "_")
@@ -95,3 +99,13 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
                 f"{head}_converged": float(found.converged),
             }
     return Measured(values)
+
+
+def counted(product: Product, bar: tqdm) -> Product:
+    """The same product, which a progress bar counts."""
+
+    def apply(vector: Tensor) -> Tensor:
+        bar.update()
+        return product(vector)
+
+    return apply

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
+from tqdm import trange
 
 DROP, TOLERANCE, LARGEST, STEPS = 0.1, 0.01, 2.0, 15
 """Of the accuracy, how far from it the search may end, where it begins, and its most steps."""
@@ -26,6 +27,7 @@ def endured_noise(
     draws: int = 3,
     seed: int = 0,
     squared: bool = False,
+    progress: bool = False,
 ) -> Endured:
     """The deviation of normal noise on all trainable parameters that lowers the accuracy by 0.1.
 
@@ -55,7 +57,7 @@ def endured_noise(
     count = sum(len(classes) for _, classes in batches)
     undisturbed = accuracy(theta)
     low, high = 0.0, LARGEST
-    for _ in range(STEPS):
+    for _ in trange(STEPS, desc="pac-bayes", disable=not progress, leave=False):
         sigma = (low + high) / 2
         deviation = sigma**2 if squared else sigma
         mean = sum(accuracy_with(deviation, draw) for draw in range(draws)) / draws
