@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from tqdm import tqdm
 
 from flatlab.derivatives.curvature import (
@@ -77,7 +78,8 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
         size = len(samples.inputs)
     before = settings.memory if options.warm_start else {}
     values: dict[str, float] = {}
-    with batch_norm(model, options.batch_norm):
+    # Fused attention has no second derivative.
+    with batch_norm(model, options.batch_norm), sdpa_kernel(SDPBackend.MATH):
         with torch.no_grad():
             outputs = model(samples.inputs[:2]).shape[1]
         targets = samples.targets_for(outputs, settings.loss)
