@@ -133,10 +133,8 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     against = reasons_against(model, samples.inputs, findings)
     chosen = _chosen(options.flatness_layers, against)
     if not chosen and "traces" not in options.flatness:
-        raise MeasureError(
-            "relative flatness needs a linear layer that is called as a module and sees one vector "
-            "per sample; flatness=[traces] needs none"
-        )
+        why = "is called as a module and sees one vector per sample; flatness=[traces] needs none"
+        raise MeasureError(f"relative flatness needs a linear layer that {why}")
     features = _features(model, samples.inputs, chosen)
     scales = {name: _deviation(of_layer) for name, of_layer in features.items()}
     of_layers: dict[str, Mapping[str, Any]] = {
