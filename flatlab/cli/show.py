@@ -12,6 +12,8 @@ from flatlab import store, text
 
 WIDTH = 88
 """Characters per line for quantities by layer."""
+SMALL = 16, 8
+"""The most rows and columns of a quantity that is printed as a table."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,14 +38,17 @@ def run(options: argparse.Namespace) -> int:
 
 
 def print_dataset(dataset: xr.Dataset) -> None:
-    """Attributes, single numbers with units, numbers by layer, and a summary of other variables."""
+    """Attributes, single numbers with units, numbers by layer, small tables, and a summary."""
     for key, value in dataset.attrs.items():
         shown = ", ".join(map(str, value)) if isinstance(value, list) else value
         if shown != "":
             print(f"  {key}: {shown}")
     print("  " + ", ".join(f"{name} {size}" for name, size in dataset.sizes.items()))
-    single, by_layer, rest = [], [], []
-    for name, array in dataset.variables.items():
+    single, by_layer, tables, rest = [], [], [], []
+    for name, array in dataset.data_vars.items():
+        if _is_table(array):
+            tables.append(array)
+            continue
         if array.dtype.kind not in "fiub" or array.dims not in ((), ("layer",)):
             rest.append([name, ", ".join(map(str, array.dims)), *_summary(array)])
         elif array.dims:
@@ -60,9 +65,25 @@ def print_dataset(dataset: xr.Dataset) -> None:
             head = ["by layer", *layers]
             rows = [[row[0], *row[start : start + columns]] for row in [head, *by_layer]]
             print("\n" + text.table("<" + ">" * (len(rows[0]) - 1), *rows))
+    for array in tables:
+        _print_table(array)
     if rest:
         head = ["variable", "dimensions", "mean", "min", "max", "not finite"]
         print("\n" + text.table("<<>>>>", head, *rest))
+
+
+def _is_table(array: xr.DataArray) -> bool:
+    """Whether it has two dimensions, neither samples nor layers, and few numbers."""
+    small = array.ndim == 2 and array.shape[0] <= SMALL[0] and array.shape[1] <= SMALL[1]
+    return small and array.dtype.kind == "f" and not {"sample", "layer"} & {*array.dims}
+
+
+def _print_table(array: xr.DataArray) -> None:
+    down, across = array.dims
+    head = [f"{array.name} by {down}", *(f"{across} {each}" for each in array[across].values)]
+    rows = zip(array[down].values.tolist(), array.values.tolist(), strict=True)
+    cells = ([name, *(f"{value:.5g}" for value in values)] for name, values in rows)
+    print("\n" + text.table("<" + ">" * array.shape[1], head, *cells))
 
 
 def _summary(array: Any) -> list[object]:

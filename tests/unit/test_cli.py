@@ -234,3 +234,14 @@ def test_figures_lists_every_figure_and_table_of_the_papers_with_its_state(
     assert len(capsys.readouterr().out.splitlines()) == 6 + 2
     assert main(["figures", "petzka2022"]) == 1
     assert "did you mean 'petzka2021'" in capsys.readouterr().err
+
+
+def test_show_prints_a_small_table_whole_and_a_large_one_as_a_summary(tmp_path, capsys):
+    small = xr.DataArray([[1.0, 2, 3], [4, 5, np.nan]], dims=("definition", "index"))
+    large = xr.DataArray(np.ones((40, 3)), dims=("draw", "index"))
+    store.save_dataset(tmp_path / "a.zarr.zip", xr.Dataset({"sharpness": small, "draws": large}))
+    assert main(["show", str(tmp_path / "a.zarr.zip")]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["sharpness", "by", "definition", "index", "0", "index", "1", "index", "2"] in lines
+    assert ["1", "4", "5", "nan"] in lines
+    assert ["draws", "draw,", "index", "1", "1", "1"] in lines
