@@ -148,7 +148,7 @@ def test_only_piecewise_linear_networks_have_paths(name):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("name", ["mlp-tanh", "resnet"])
+@pytest.mark.parametrize("name", LINEAR)
 def test_the_fisher_rao_norm_is_as_defined(name, loss):
     """L sqrt(mean <dl/df, f>^2), one sample at a time by autograd; public code has L + 1."""
     model, inputs, labels = small(name)
@@ -166,6 +166,8 @@ def test_the_fisher_rao_norm_is_as_defined(name, loss):
         found = measured(model, inputs, targets, loss, **options)
         expected = (len(weights(model)) + more) * root
         assert found.fisher_rao.item() == pytest.approx(expected, rel=1e-10)
+        single = measured(model, inputs, targets, loss, dtype="float32", **options)
+        assert single.fisher_rao.item() == pytest.approx(expected, rel=1e-4)
 
 
 def shifted(deviation):

@@ -23,6 +23,8 @@ from tests.small_networks import (
 )
 
 EXACT, SINGLE = 1e-9, 1e-4
+LONG = pytest.mark.long
+SLOW = [("simple-vit", loss) for loss in LOSSES if loss != "cross-entropy"]
 
 
 def measured(model, inputs, targets, loss="cross-entropy", **options):
@@ -72,8 +74,15 @@ def test_every_layer_has_what_its_hessian_says(name, loss):
                 assert single[key].sel(layer=layer) == close, (layer, key)
 
 
-@pytest.mark.parametrize("loss", ["half-mse", "cross-entropy", "sum-of-squares"])
-@pytest.mark.parametrize("name", ["mlp-relu", "mlp-tanh", "lenet", "vgg", "linear"])
+TRACED = [
+    pytest.param(name, loss, marks=LONG if (name, loss) in SLOW else [])
+    for name in LINEAR
+    for loss in LOSSES
+    if name != "timm"  # too many parameters to be differentiated twice one by one
+]
+
+
+@pytest.mark.parametrize(("name", "loss"), TRACED)
 def test_exact_traces_are_those_of_the_hessian(name, loss):
     """Of the weights of each layer, convolutions included, and of all parameters."""
     model, inputs, labels = small(name)
@@ -89,22 +98,9 @@ def test_exact_traces_are_those_of_the_hessian(name, loss):
             assert own == pytest.approx(np.trace(blocks), rel=EXACT), key
     assert found.hessian_trace == pytest.approx(total, rel=EXACT)
     assert found.hessian_trace_error == 0
+    single = measured(model, inputs, targets, loss, flatness=["traces"], dtype="float32")
+    assert single.hessian_trace == pytest.approx(total, rel=SINGLE)
     assert found.attrs["hessian_probes"] == 0
-
-
-@pytest.mark.parametrize("name", ["resnet", pytest.param("preact-resnet", marks=pytest.mark.long)])
-def test_traces_of_piecewise_linear_networks_are_sums_of_products(name):
-    """The short cut by the Gauss-Newton matrix against one product for each parameter."""
-    from flatlab.derivatives.traces import _products, _unit
-    from flatlab.losses import loss_of
-
-    model, inputs, labels = small(name)
-    targets, loss = targets_for("cross-entropy", labels), loss_of(LOSSES["cross-entropy"])
-    count = sum(p.numel() for p in model.parameters())
-    units = [lambda number=number: _unit(count, number) for number in range(count)]
-    expected = _products(model, inputs, targets, loss, units, 4).sum().item()
-    found = measured(model, inputs, labels, flatness=["traces"]).hessian_trace
-    assert found == pytest.approx(expected, rel=EXACT)
 
 
 @pytest.mark.parametrize("name", ["mlp-tanh", pytest.param("simple-vit", marks=pytest.mark.long)])
