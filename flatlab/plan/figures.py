@@ -23,10 +23,14 @@ KEY = r"(fig|table)[A-Z]?[0-9]+"
 
 
 class Figure(Strict, frozen=True, kw_only=True):
-    """One data figure or table of a paper: a target, and its declaration in figures.py."""
+    """One data figure or table of a paper: a target, and its declaration in figures.py.
+
+    cited: "Chen et al. (2026), Figure H8".
+    """
 
     paper: str
     key: str
+    cited: str
     declared: Declaration
 
     @property
@@ -51,7 +55,8 @@ class Figure(Strict, frozen=True, kw_only=True):
     @property
     def settings(self) -> dict[str, Any]:
         """What its draw job depends on besides code and tables, as plain data."""
-        return {"paper": self.paper, "key": self.key, **self.declared.resolved()}
+        about = {"paper": self.paper, "key": self.key, "cited": self.cited}
+        return {**about, **self.declared.resolved()}
 
     @property
     def code(self) -> str:
@@ -159,7 +164,9 @@ def _figure(
         raise PlanError(f"{where}experiments: {kind} shows one, found {', '.join(declared.keys)}")
     if isinstance(declared, Own) and not (path.parent / f"{key}.py").is_file():
         raise PlanError(f"{where}papers/{path.parent.name}/{key}.py, which draws it, is missing")
-    return Figure(paper=path.parent.name, key=key, declared=declared)
+    number = key.replace("fig", "Figure ").replace("table", "Table ")
+    cited = f"{paper.cited}, {number}"
+    return Figure(paper=path.parent.name, key=key, cited=cited, declared=declared)
 
 
 def _checked(record: Any, where: str) -> Any:

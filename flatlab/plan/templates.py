@@ -18,12 +18,14 @@ Look = tuple[str, str, str]
 class Paper(Strict, frozen=True, kw_only=True):
     """A publication: `PAPER` of its figures.py.
 
+    cited: how it is cited in the title of a figure: Chen et al. (2026).
     targets: all its data figures and tables in order, declared or not; empty if all are declared.
     needs: what is missing for targets that cannot be built yet.
     """
 
     title: str
     citation: str
+    cited: str
     targets: tuple[str, ...] = ()
     needs: dict[str, str] = {}
 
@@ -37,7 +39,8 @@ class Shown(Strict, frozen=True):
 class Declaration(Shown, frozen=True, kw_only=True):
     """What all figures declare: an entry of `FIGURES`.
 
-    caption: the sentences below the figure.  size_inches: width and height; None for the default
+    caption: the sentences below the figure, to which what the tables hold is added.  details: more
+    sentences, for its page on the site alone.  size_inches: width and height; None for the default
     of the template.
     """
 
@@ -45,6 +48,7 @@ class Declaration(Shown, frozen=True, kw_only=True):
 
     title: str
     caption: str | Names
+    details: str | Names = ""
     size_inches: tuple[float, float] | None = None
 
     @property
@@ -73,6 +77,7 @@ class Declaration(Shown, frozen=True, kw_only=True):
             "caption": " ".join(sentences),
             "size_inches": self.size_inches or self.SIZE,
         }
+        content.pop("details")  # not drawn
         return plain(content)
 
 
@@ -85,7 +90,7 @@ class Curves(Declaration, frozen=True, kw_only=True):
     interpolation.  looks: lines that look different from those in other figures, by name.
     """
 
-    SIZE = (11.0, 7.0)
+    SIZE = (7.1, 4.9)
 
     quantities: Names
     where: dict[str, str | int | float] = {}
@@ -108,7 +113,7 @@ class Pairs(Declaration, frozen=True, kw_only=True):
     seeds: the only seeds shown and correlated; all if empty.
     """
 
-    SIZE = (13.0, 13.0)
+    SIZE = (7.1, 7.9)
 
     quantities: Names
     seeds: tuple[int, ...] = ()
@@ -124,7 +129,7 @@ class Scatter(Declaration, frozen=True, kw_only=True):
     pairs: abscissa and ordinate.
     """
 
-    SIZE = (11.0, 7.6)
+    SIZE = (7.1, 5.4)
 
     pairs: Annotated[tuple[tuple[str, str], ...], Meta(min_length=1)]
 
@@ -141,7 +146,7 @@ class Forest(Declaration, frozen=True, kw_only=True):
     {"bound_d kernel": {"of": "bound_by_norm", "norm": "kernel", "bound": "d"}}.
     """
 
-    SIZE = (11.0, 5.6)
+    SIZE = (7.1, 4.2)
 
     pairs: Annotated[tuple[tuple[str, str], ...], Meta(min_length=1)]
     names: dict[str, str] = {}
@@ -158,7 +163,7 @@ class Heatmap(Declaration, frozen=True, kw_only=True):
     partial, given the training loss.
     """
 
-    SIZE = (6.5, 6.0)
+    SIZE = (5.2, 5.0)
 
     quantities: Names
     kind: Literal["pooled", "within", "between", "adjusted"] = "pooled"
@@ -176,7 +181,7 @@ class Table(Declaration, frozen=True, kw_only=True):
     standard deviation by quantity and value.  parts: as in `Forest`.
     """
 
-    SIZE = (9.0, 3.6)
+    SIZE = (7.1, 3.0)
 
     rows: dict[str, tuple[str, str]]
     by: str
@@ -198,7 +203,7 @@ class Table(Declaration, frozen=True, kw_only=True):
 class Own(Declaration, frozen=True, kw_only=True):
     """A figure that no template draws: `flatlab/papers/<paper>/<figure>.py` does."""
 
-    SIZE = (11.0, 7.0)
+    SIZE = (7.1, 4.8)
 
 
 def _nameless(parts: dict[str, dict[str, str]]) -> tuple[str, str] | None:

@@ -27,10 +27,10 @@ FORMATS = ("pdf", "svg", "png")
 DARK = ("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color")
 STYLE: dict[str, Any] = {
     **dict.fromkeys(DARK, "0.15"),
-    **{"axes.axisbelow": True, "axes.linewidth": 0.6, "axes.titlesize": 9},
-    **{"figure.dpi": 100, "savefig.dpi": 200},
+    **{"axes.axisbelow": True, "axes.linewidth": 0.5, "axes.titlesize": 7},
+    **{"figure.dpi": 100, "savefig.dpi": 300},
     **{"font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"]},  # matplotlib's own font
-    **{"font.size": 8, "xtick.labelsize": 6, "ytick.labelsize": 6},
+    **{"font.size": 7, "xtick.labelsize": 6, "ytick.labelsize": 6, "axes.labelsize": 6.5},
     **{"grid.color": "0.8", "legend.frameon": False, "lines.solid_capstyle": "round"},
     **{"mathtext.fontset": "dejavusans", "pdf.fonttype": 42},  # text stays text
     **{"patch.edgecolor": "white", "patch.force_edgecolor": True},
@@ -68,20 +68,46 @@ def template_of(figure: Settings) -> Any:
 
 def about(table: xr.Dataset) -> str:
     """What a table holds, for the caption, so that no stand-in can pass for the paper's."""
+    from flatlab.plotting.style import in_words_of, networks_of
+    from flatlab.tables.selection import counts
+
     a = table.attrs
-    instead = f"in place of the paper's {a['stands_in_for']}; " if a["stands_in_for"] else ""
-    return f"{a['name']}, {a['extent']} ({instead}evidence: {a['evidence']})."
+    if "network" not in a:
+        return f"{a['extent'][0].upper()}{a['extent'][1:]}{_instead(a)}."
+    number = counts(table)
+    lost = {"not trained": a["left_out"], "diverged and left out": number["diverged"]}
+    missing = "".join(f"; {count} {what}" for what, count in lost.items() if count)
+    networks = f"{networks_of(a['network'])} network{'s' if number['runs'] != 1 else ''}"
+    data = in_words_of(a["data"])
+    return f"{number['runs']} {networks} on {data}, {a['length']}{missing}{_instead(a)}."
+
+
+def _instead(a: Mapping[str, Any]) -> str:
+    """What the networks and data stand in for, or that they are fewer or smaller."""
+    if a["evidence"] == "stand-in":
+        return f"; not the paper's networks or data, for which they stand in{_theirs(a)}"
+    return f"; a reduced version of the paper's{_theirs(a)}" if a["evidence"] == "reduced" else ""
+
+
+def _theirs(a: Mapping[str, Any]) -> str:
+    from flatlab.plotting.style import networks_of
+
+    return f" ({networks_of(a['stands_in_for'])})" if a["stands_in_for"] else ""
 
 
 def _title_and_caption(fig: Any, figure: Settings, tables: Tables) -> None:
     """Both name the scale and the data, so that a demo figure cannot pass for the paper's."""
+    from flatlab.plotting.style import in_words_of
+
     about_all = [table.attrs for table in tables.values()]
     scale, data = (" and ".join(dict.fromkeys(a[k] for a in about_all)) for k in ("scale", "data"))
-    title = f"{figure['paper']} {figure['key']} ({scale} on {data}): {figure['title']}"
-    fig.suptitle(title, fontsize=12, x=0.01, ha="left")
-    text = " ".join([figure["caption"], f"Scale {scale}:", *map(about, tables.values())])
-    text = textwrap.fill(text, int(figure["size_inches"][0] * 16), break_on_hyphens=False)
-    fig.supxlabel(text, fontsize=8, x=0.01, ha="left", color="0.25")
+    title = f"{figure['cited']}: {figure['title']} ({scale}, {in_words_of(data)})"
+    inches = figure["size_inches"][0]
+    title = textwrap.fill(title, int(inches * 13.5))
+    fig.suptitle(title, fontsize=8, x=0.01, ha="left", weight="bold")
+    text = " ".join([figure["caption"], *map(about, tables.values())])
+    text = textwrap.fill(text, int(inches * 20.5), break_on_hyphens=False)
+    fig.supxlabel(text, fontsize=6.5, x=0.01, ha="left", color="0.25")
 
 
 def _render(fig: Any, extension: str) -> bytes:

@@ -52,8 +52,8 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         # a point and a bar per correlation, its kinds one above the other
         for shift, (kind, (color, marker, _)) in zip((0.25, 0, -0.25), KINDS.items(), strict=True):
             here, y = rows[rows["kind"] == kind], places + shift
-            ax.plot(here["rho"], y, ms=5, **Look(color, marker, "").options)
-            ax.hlines(y, here["low"], here["high"], color=color, lw=1.2)
+            ax.plot(here["rho"], y, ms=3, **Look(color, marker, "").options)
+            ax.hlines(y, here["low"], here["high"], color=color, lw=0.9)
         for place, rho in zip(places, rows["rho"][rows["kind"] == "pooled"], strict=True):
             if np.isnan(rho):
                 ax.text(0, place, "undefined", ha="center", va="center", color="0.5")
@@ -62,5 +62,5 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         ax.set(xlim=(-1.05, 1.05), xlabel=r"Pearson's $\rho$", xticks=[-1, -0.5, 0, 0.5, 1])
         ax.grid(axis="x", lw=0.3, color="0.85")
     names = {**{name: short_label_of(name) for pair in pairs for name in pair}, **figure["names"]}
-    axes[0].set_yticks(places, [f"{names[x]} and {names[y]}" for x, y in pairs], fontsize=8)
+    axes[0].set_yticks(places, [f"{names[x]} and {names[y]}" for x, y in pairs], fontsize=6.5)
     legend(fig, {name: Look(color, marker) for color, marker, name in KINDS.values()})

@@ -46,7 +46,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         ax=ax,
     )
     ax.set(xlabel="", ylabel="")
-    ax.tick_params(length=0, labelsize=8)
+    ax.tick_params(length=0, labelsize=6.5)
     ax.tick_params("y", labelrotation=0)
     for label in ax.get_xticklabels():
         label.set(rotation=35, ha="right", rotation_mode="anchor")

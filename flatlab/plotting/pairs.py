@@ -45,46 +45,77 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
 
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
-    """Scatter plots with Pearson's rho and its interval top-left, histograms on the diagonal.
+    """Scatter plots below the diagonal, histograms on it, correlations above it.
 
-    Below them those of the other kinds that have the other sign.
+    A cell above the diagonal has the colour of the correlation over all networks, which it prints
+    with its interval, and below it that within settings: in italics if it has the other sign.
     """
     names = figure["quantities"]
     runs = frame[frame["row"] == "run"]
     rows = (*MATRICES, *OTHER_KINDS)
     matrices = {kind: frame[frame["row"] == kind].set_index("name")[names] for kind in rows}
-    axes = fig.subplots(len(names), len(names), sharex="col", sharey="row", squeeze=False)
+    axes = fig.subplots(len(names), len(names), squeeze=False, gridspec_kw={"wspace": 0.05})
+    fig.get_layout_engine().set(w_pad=0.01, h_pad=0.01, hspace=0.02, wspace=0.02)
     for (i, j), ax in np.ndenumerate(axes):
         x, y = names[j], names[i]
-        if i == j:
-            _histogram(ax, runs[x])
-        else:
-            style.points_of_settings(ax, runs, x, y)
-            numbers = {kind: float(matrix[x][y]) for kind, matrix in matrices.items()}
-            others = {kind: numbers[kind] for kind in OTHER_KINDS}
-            text = style.correlation(*(numbers[kind] for kind in MATRICES), others=others)
-            place = {"transform": ax.transAxes, "va": "top", "in_layout": False}
-            ax.text(0.04, 0.96, text, fontsize=6.5, **place)
-        ax.tick_params(width=0.5, length=2, pad=1.5)
+        ax.tick_params(width=0.4, length=1.5, pad=1)
         ax.xaxis.set_visible(i == len(names) - 1)  # ticks at the margins only, since they take
-        ax.yaxis.set_visible(j == 0)  # more time than all points
+        ax.yaxis.set_visible(j == 0 and i > 0)  # more time than all points
+        if i == j:
+            _histogram(ax, runs, x)
+        elif i < j:
+            _correlation(ax, {kind: float(matrix[x][y]) for kind, matrix in matrices.items()})
+        else:
+            style.points_of_settings(ax, runs, x, y, size=2)
+            style.limit(ax, "y", runs[y], headroom=0.06, ticks=2)
+        if i >= j:
+            style.limit(ax, "x", runs[x], ticks=2)
     for i, name in enumerate(names):
-        style.limit(axes[i, 0], "y", runs[name], headroom=style.HEADROOM)
-        style.limit(axes[-1, i], "x", runs[name])
         # at a fixed distance, so that the labels line up
-        axes[i, 0].set_ylabel(style.label_of(name), fontsize=8.5)
-        axes[i, 0].yaxis.set_label_coords(-0.3, 0.5)
-        axes[-1, i].set_xlabel(style.label_of(name), fontsize=8.5)
-        axes[-1, i].xaxis.set_label_coords(0.5, -0.2)
+        axes[i, 0].set_ylabel(style.label_of(name))
+        axes[i, 0].yaxis.set_label_coords(-0.42, 0.5)
+        axes[-1, i].set_xlabel(style.label_of(name))
+        axes[-1, i].xaxis.set_label_coords(0.5, -0.3)
+    axes[0, 0].yaxis.set_visible(True)
+    axes[0, 0].set_yticks([])
     style.legend_of_settings(fig, runs["setting"])
 
 
-def _histogram(ax: Any, values: pd.Series) -> None:
-    """Counts as a share of the panel's height, since its y axis belongs to the row."""
-    finite = values[np.isfinite(values)]
-    if len(finite):
-        bins = min(15, round(1.5 * len(finite) ** 0.5))  # 7 for 20 networks, 15 for 100
-        counts, edges = np.histogram(finite, bins)
-        bars = {"color": "0.7", "alpha": 0.75, "edgecolor": "white", "linewidth": 0.4}
-        heights, place = counts / counts.max() / 1.05, ax.get_xaxis_transform()
-        ax.bar(edges[:-1], heights, np.diff(edges), align="edge", transform=place, **bars)
+def _correlation(ax: Any, numbers: dict[str, float]) -> None:
+    """Printed in a cell of its colour; "hardly varies" where it is not defined."""
+    import matplotlib as mpl
+
+    ax.xaxis.set_visible(False)
+    ax.yaxis.set_visible(False)
+    rho, low, high = (numbers[kind] for kind in MATRICES)
+    place: dict[str, Any] = {"transform": ax.transAxes, "ha": "center", "va": "center"}
+    if np.isnan(rho):
+        ax.set_facecolor("0.93")
+        ax.text(0.5, 0.5, "undefined", color="0.4", fontsize=6, **place)
+        return
+    ax.set_facecolor(mpl.colormaps["RdBu_r"](0.5 + 0.3 * rho))  # light enough for black letters
+    ends = "no interval" if np.isnan(low) else ", ".join(map(style.two_digits, (low, high)))
+    ax.text(0.5, 0.73, style.two_digits(rho), fontsize=8, weight="bold", **place)
+    ax.text(0.5, 0.47, ends, fontsize=6, **place)
+    within = numbers["within"]
+    slant = "italic" if within * rho < 0 else "normal"
+    ax.text(0.5, 0.21, style.two_digits(within), fontsize=6, color="0.3", style=slant, **place)
+
+
+def _histogram(ax: Any, runs: pd.DataFrame, name: str) -> None:
+    """Counts by setting, one above the other; a quantity that hardly varies says so."""
+    ax.set_yticks([])
+    values = runs[name]
+    finite = runs[np.isfinite(values)]
+    if finite.empty:
+        return
+    looks = style.look_of_settings(finite["setting"])
+    parts = [finite.loc[finite["setting"] == setting, name] for setting in looks]
+    bins = min(15, round(1.5 * len(finite) ** 0.5))  # 7 for 20 networks, 15 for 100
+    options = {"stacked": True, "edgecolor": "white", "linewidth": 0.3}
+    counts, *_ = ax.hist(parts, bins, color=[look.color for look in looks.values()], **options)
+    ax.set_ylim(0, 1.3 * np.max(counts))
+    most = finite[name].value_counts()
+    if most.iloc[0] > 0.8 * len(finite):
+        text = f"{most.iloc[0]} of {len(finite)}\nare {most.index[0]:g}"
+        ax.text(0.95, 0.95, text, transform=ax.transAxes, ha="right", va="top", fontsize=6)

@@ -43,12 +43,12 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         (x, y), experiment = figure["pairs"][row], experiments[column]
         here = panels.get_group((x, y, experiment)).set_index("row")
         runs = here.loc[["run"]]
-        style.points_of_settings(ax, runs, "x_value", "y_value", size=4)
+        style.points_of_settings(ax, runs, "x_value", "y_value", size=2.6)
         rho, low, high, *others = map(float, here.loc["rho", NUMBERS])
         text = style.correlation(rho, low, high, others=dict(zip(OTHER_KINDS, others, strict=True)))
-        ax.text(0.03, 0.97, text, transform=ax.transAxes, va="top", fontsize=8)
-        style.limit(ax, "x", runs["x_value"], ticks=6)
-        style.limit(ax, "y", runs["y_value"], headroom=style.HEADROOM / 2, ticks=6)
+        ax.text(0.03, 0.97, text, transform=ax.transAxes, va="top", fontsize=6)
+        style.limit(ax, "x", runs["x_value"], ticks=4)
+        style.limit(ax, "y", runs["y_value"], headroom=style.HEADROOM / 2, ticks=4)
         ax.set(xlabel=style.title_of(x), ylabel=style.title_of(y))
         ax.set_title("" if row else experiment, loc="left")
     style.legend_of_settings(fig, frame["setting"].dropna())

@@ -5,7 +5,8 @@ A setting has the same colour and marker in all figures.
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping
+import string
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -26,17 +27,18 @@ class Look(NamedTuple):
     @property
     def options(self) -> dict[str, Any]:
         """matplotlib's options for such a line."""
-        return {"color": self.color, "marker": self.marker, "ls": self.dash, "lw": 1.2, "mew": 0}
+        return {"color": self.color, "marker": self.marker, "ls": self.dash, "lw": 1, "mew": 0}
 
 
 SETTINGS = {
-    "learning rate 0.05, batch size 20": Look("#0173b2", "o"),
-    "learning rate 0.1, batch size 20": Look("#de8f05", "s"),
-    "learning rate 0.2, batch size 20": Look("#029e73", "D"),
-    "learning rate 0.1, batch size 8": Look("#d55e00", "^"),
-    "learning rate 0.1, batch size 32": Look("#cc78bc", "v"),
+    "learning rate 0.05, batch size 20": Look("#0d0887", "o"),
+    "learning rate 0.1, batch size 20": Look("#cc4778", "s"),
+    "learning rate 0.2, batch size 20": Look("#f89540", "D"),
+    "learning rate 0.1, batch size 8": Look("#5c0a2e", "^"),
+    "learning rate 0.1, batch size 32": Look("#eda6bf", "v"),
 }
-"""The five settings of chen2026 and chen2024, in seaborn's colour-blind palette."""
+"""The five settings of chen2026 and chen2024: learning rates in steps of matplotlib's map "plasma",
+batch sizes from dark to light, both through the colour of the setting that they share."""
 
 OTHERS = (
     Look("#56b4e9", "P"),
@@ -73,6 +75,24 @@ KINDS: dict[Literal["pooled", "within", "adjusted"], tuple[str, str, str]] = {
 OTHER_KINDS: tuple[Literal["within", "adjusted"], ...] = ("within", "adjusted")
 
 WORDS = {"lr": "learning rate", "batch_size": "batch size", "scale": "input scale"}
+IN_WORDS = {
+    "vgg": "VGG",
+    "mlp": "perceptron",
+    "lenet5": "LeNet-5",
+    "resnet": "ResNet",
+    "simple-vit": "SimpleViT",
+    "diagonal-linear": "diagonal linear",
+    "cifar10": "CIFAR-10",
+    "cifar10-jpeg": "CIFAR-10 (JPEG)",
+    "cifar100": "CIFAR-100",
+    "fashion-mnist": "Fashion-MNIST",
+    "digits": "images of digits",
+    "sparse-regression": "a sparse regression",
+    "gaussian-pair": "two Gaussian classes",
+    "eight-points": "eight points",
+}
+"""Architectures and data sets in titles and captions; others are named by their keys."""
+
 NAMES = {
     "train": "training samples",
     "test": "test samples",
@@ -143,12 +163,24 @@ def short_label_of(quantity: str) -> str:
 
 
 def heading(table: xr.Dataset) -> str:
-    """The title of a panel: experiment, architectures without their options, and data."""
+    """The title of a panel: architectures without their options, and data."""
     a = table.attrs
+    data = in_words_of(a["data"])
     if "network" not in a:
-        return f"{a['name']} on {a['data']}"
-    names = re.sub(r" \(.*?\)", "", a["network"]).split(" and ")
-    return f"{a['name']}: {' and '.join(dict.fromkeys(names))} on {a['data']}"
+        return f"{a['name']} on {data}"
+    return f"{networks_of(a['network'])} on {data}"
+
+
+def networks_of(networks: str) -> str:
+    """Architectures in words, without their options: "VGG and ResNet"."""
+    return in_words_of(re.sub(r" \(.*?\)", "", networks))
+
+
+def in_words_of(keys: str) -> str:
+    """Architectures and data sets in words, joined by "and" or "on" as they are: VGG on CIFAR-10."""
+    words = re.split(r"( and | on )", keys)
+    named = [IN_WORDS.get(word, word) for word in words]
+    return " and ".join(dict.fromkeys("".join(named).split(" and ")))
 
 
 def in_words(table: xr.Dataset) -> list[str]:
@@ -162,18 +194,27 @@ def _short(value: Any) -> str:
     return value if isinstance(value, str) else f"{value:g}"
 
 
-def legend(fig: Any, looks: Mapping[str, Look], ms: float = 5, **options: Any) -> None:
+def legend(fig: Any, looks: Mapping[str, Look], ms: float = 4, **options: Any) -> None:
     """A legend above all panels, in as many columns as fit the width of the figure."""
     from matplotlib.lines import Line2D
 
     handles = [Line2D([], [], ms=ms, label=name, **look.options) for name, look in looks.items()]
-    widths = [0.52 + 0.057 * len(name) for name in looks]  # in inches, roughly, at 8 points
+    if title := options.pop("title", ""):
+        handles.insert(0, Line2D([], [], lw=0, label=title))
+    widths = [0.45 + 0.05 * len(handle.get_label()) for handle in handles]  # in inches, at 7 points
     for columns in range(len(widths), 0, -1):
         rows = -(-len(widths) // columns)
         widest = [max(widths[i : i + rows]) for i in range(0, len(widths), rows)]
         if columns == 1 or (len(widest) == columns and sum(widest) <= fig.bbox.width / fig.dpi):
             fig.legend(handles=handles, loc="outside upper left", ncols=columns, **options)
             return
+
+
+def letters(axes: Iterable[Any]) -> None:
+    """A bold letter before the title of each panel: a, b, c."""
+    for letter, ax in zip(string.ascii_lowercase, axes, strict=False):
+        title = ax.get_title(loc="left")
+        ax.set_title(rf"$\bf{{{letter}}}$  {title}", loc="left")
 
 
 def correlation(
@@ -190,14 +231,15 @@ def correlation(
     """
     if rho != rho:
         return rf"${symbol}$ undefined"
-    value, *ends = map(_two_digits, (rho, low, high))
+    value, *ends = map(two_digits, (rho, low, high))
     contrary = {kind: other for kind, other in others.items() if other * rho < 0}
     lines = [rf"${symbol}$ = {value}", f"[{', '.join(ends)}]"]
-    return "\n".join([*lines, *(f"{kind} {_two_digits(r)}" for kind, r in contrary.items())])
+    return "\n".join([*lines, *(f"{kind} {two_digits(r)}" for kind, r in contrary.items())])
 
 
-def _two_digits(number: float) -> str:
-    return f"{round(number, 2) + 0.0:.2f}".replace("-", "−")  # no -0.00
+def two_digits(number: float) -> str:
+    """0.91, −0.20; no −0.00."""
+    return f"{round(number, 2) + 0.0:.2f}".replace("-", "−")
 
 
 def plain_numbers(ax: Any) -> None:
@@ -222,8 +264,27 @@ def points_of_settings(ax: Any, runs: pd.DataFrame, x: str, y: str, size: float 
 
 def legend_of_settings(fig: Any, settings: Iterable[str]) -> None:
     """The settings with the colours and markers of their points, above all panels."""
-    looks = look_of_settings(settings).items()
-    legend(fig, {name: look._replace(dash="") for name, look in looks}, handletextpad=0.1)
+    looks = look_of_settings(settings)
+    title, names = without_common(list(looks))
+    points = {names[name]: look._replace(dash="") for name, look in looks.items()}
+    legend(fig, points, title=title, handletextpad=0.1)
+
+
+def without_common(settings: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """Settings without what they have in common: the title of their legend, and their names in it.
+
+    The title is the hyper-parameter, if only one varies, and otherwise empty.
+    """
+    parts = [setting.split(", ") for setting in settings]
+    alike = {part for part in parts[0] if all(part in other for other in parts)} if parts else set()
+    if len(settings) < 2 or not alike:
+        return "", {setting: setting for setting in settings}
+    rest = [[part for part in each if part not in alike] for each in parts]
+    factors = {each[0].rpartition(" ")[0] for each in rest if len(each) == 1}
+    if len(factors) == 1 and all(len(each) == 1 for each in rest):
+        values = [each[0].rpartition(" ")[2] for each in rest]
+        return factors.pop(), dict(zip(settings, values, strict=True))
+    return "", dict(zip(settings, map(", ".join, rest), strict=True))
 
 
 def limit(ax: Any, axis: str, values: pd.Series, headroom: float = 0.06, ticks: int = 3) -> None:

@@ -53,8 +53,8 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     for height, thickness in ((1.15, 1.2), (0.0, 0.7), (-len(names), 1.2)):
         ax.axhline(height, color="0", lw=thickness, clip_on=False)
     for number, (name, meaning) in enumerate(names.values()):
-        ax.text(LEFT, -number - 0.44, name, fontsize=10, va="bottom")
-        ax.text(LEFT, -number - 0.56, meaning, fontsize=8, va="top", color="0.35")
+        ax.text(LEFT, -number - 0.44, name, fontsize=7.5, va="bottom")
+        ax.text(LEFT, -number - 0.56, meaning, fontsize=6.2, va="top", color="0.35")
     width = (LAST - FIRST) / len(columns)
     for number, (key, title) in enumerate(columns.items()):
         rows = frame[frame[figure["by"]] == key].set_index("quantity").loc[list(names)]
@@ -67,18 +67,18 @@ def _column(
     start, end = left + 0.07 * width, left + width
     here = left + HERE * width if printed else end
     count = int(rows["networks"].max())
-    middle = {"fontsize": 10, "ha": "center", "va": "center", "weight": "bold"}
+    middle = {"fontsize": 7.5, "ha": "center", "va": "center", "weight": "bold"}
     ax.text((start + end) / 2, 0.87, title, **middle)
     ax.plot([start, end], [0.6, 0.6], color="0", lw=0.5)
-    head: dict[str, Any] = {"fontsize": 9, "ha": "right", "va": "center"}
+    head: dict[str, Any] = {"fontsize": 6.5, "ha": "right", "va": "center"}
     ax.text(here, 0.3, f"here ({count} network{'s' if count != 1 else ''})", **head)
     if printed:
         ax.text(end, 0.3, "the paper", **head, **GREY)
-    number: dict[str, Any] = {"fontsize": 10, "ha": "right", "va": "bottom"}
+    number: dict[str, Any] = {"fontsize": 7.5, "ha": "right", "va": "bottom"}
     for place, (_, row) in enumerate(rows.iterrows()):
         ax.text(here, -place - 0.44, _with_error(row["mean"], row["sd"]), **number)
         ends = f"[{_number(row['low'])}, {_number(row['high'])}]" if row["networks"] else ""
-        ax.text(here, -place - 0.56, ends, fontsize=8, ha="right", va="top", color="0.35")
+        ax.text(here, -place - 0.56, ends, fontsize=6.2, ha="right", va="top", color="0.35")
         if printed:
             theirs = _with_error(row["paper_mean"], row["paper_sd"], "not printed")
             ax.text(end, -place - 0.44, theirs, **number, **GREY)

@@ -314,8 +314,8 @@ def test_the_panels_of_figure_7_show_the_networks_and_taus_of_the_csv() -> None:
         if panel != "norm":  # a correlation of 1 lies at the end of what it can be
             assert row["low"] < row["tau"] < row["high"]
         assert f"= {row['tau']:.2f}".replace("-", "−") in ax.get_title(loc="left")
-    label = fig.axes[-1].get_ylabel()
-    assert "60 networks, 20 more did not reach the training loss" in label
+    label = fig.axes[-1].get_xlabel()
+    assert "60 networks; 20 more did not reach the training loss" in label
 
 
 def test_the_lines_of_figure_1_are_means_of_the_runs_that_did_not_diverge() -> None:

@@ -6,7 +6,7 @@ import pandas as pd
 import xarray as xr
 
 from flatlab.plotting import Settings, Tables
-from flatlab.plotting.style import Look
+from flatlab.plotting.style import Look, legend, letters
 from flatlab.tables.selection import through_training
 
 PANELS = {
@@ -67,13 +67,10 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
                 points = points[points["x"] > 0]  # the axis is logarithmic
             if points.empty:
                 continue
-            label = WORDS.get(line, rf"$\rho$ = {line}")
-            ax.plot(points["x"], points["mean"], ms=4, label=label, **look.options)
+            ax.plot(points["x"], points["mean"], ms=2.5, **look.options)
             band = (points[name] for name in ("x", "least", "largest"))
             ax.fill_between(*band, color=look.color, alpha=0.3)
         ax.grid(lw=0.3, color="0.85")
-        if len(here):
-            ax.legend(loc="best", fontsize=7)
         ax.set(xlabel="factor on the trained weights", ylabel="worst-case sharpness (loss)")
         ax.set_xscale("log", base=10 if panel == TRAINING else 2)
         ax.set_title(PANELS.get(panel, ""), loc="left")
@@ -82,3 +79,9 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     last = axes[-1, -1]
     last.set(yscale="log", xlabel="step of gradient descent", ylabel="worst-case sharpness, loss")
     last.set_title(PANELS["ball"] + ", through training", loc="left")
+    letters(axes.flat)
+    drawn = {*frame["line"]}
+    names = {
+        WORDS.get(line, rf"$\rho$ = {line}"): look for line, look in LOOKS.items() if line in drawn
+    }
+    legend(fig, names)

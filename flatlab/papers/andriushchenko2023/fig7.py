@@ -6,7 +6,7 @@ import pandas as pd
 
 from flatlab.papers.andriushchenko2023._networks import GRID, fitted, not_fitted, rank_correlations
 from flatlab.plotting import Settings, Tables
-from flatlab.plotting.style import correlation, plain_numbers
+from flatlab.plotting.style import correlation, letters, plain_numbers
 
 PANELS = {
     "norm": ("half_trace_balanced", "norm_1"),
@@ -18,7 +18,6 @@ PANELS = {
 }
 """Abscissa and ordinate."""
 
-PRINTED = {"rescaled trace": "; the paper: about 0.8"}
 LABELS = {
     "norm_1": r"$\|u \odot v\|_1$",
     "test_loss": r"test loss $\|u \odot v - \beta^*\|^2/d$",
@@ -59,7 +58,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     axes = fig.subplots(2, 3)
     for ax, (panel, (x, y)) in zip(axes.flat, PANELS.items(), strict=True):
         points = runs[runs["panel"] == panel]
-        style = {"c": points["initial_trace"], "norm": colors, "cmap": "viridis", "s": 14, "lw": 0}
+        style = {"c": points["initial_trace"], "norm": colors, "cmap": "viridis", "s": 8, "lw": 0}
         shown = ax.scatter(points["x"], points["y"], **style)
         ax.set(xlabel=LABELS[x], ylabel=LABELS[y])
         if len(points):
@@ -69,10 +68,12 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
             ends = [points["x"].min(), points["x"].max()]
             ax.plot(ends, ends, color="0.4", lw=0.8, zorder=0.5)
         text = correlation(*facts.loc[panel, ["tau", "low", "high"]], symbol=r"\tau")
-        ax.set_title(text.replace("\n", " ") + PRINTED.get(panel, ""), loc="left")
+        ax.set_title(text.replace("\n", " "), loc="left")
         ax.grid(which="major", lw=0.3, color="0.85")
+    letters(axes.flat)
     row = facts.iloc[0]
-    label = f"Tr H before training; {row['networks']:.0f} networks"
+    label = f"Tr $H$ before training ({row['networks']:.0f} networks"
     if row["not_fitted"]:
-        label += f", {row['not_fitted']:.0f} more did not reach the training loss"
-    fig.colorbar(shown, ax=axes, label=label, shrink=0.6, aspect=30)
+        label += f"; {row['not_fitted']:.0f} more did not reach the training loss"
+    bar = fig.colorbar(shown, ax=axes, label=f"{label})", shrink=0.6, aspect=40, location="bottom")
+    bar.ax.xaxis.set_tick_params(pad=1)

@@ -46,6 +46,6 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         ax.axhline(1, color="0.2", lw=0.7, zorder=0.6)
         text = f"fails for {100 * violated[layer]:.0f} % of samples"
         box = {"facecolor": "white", "edgecolor": "none", "pad": 1}  # above the dashed marks
-        ax.text(0.03, 0.04, text, transform=ax.transAxes, fontsize=7, bbox=box)
+        ax.text(0.03, 0.04, text, transform=ax.transAxes, fontsize=6, bbox=box)
         if ax in fig.axes[::columns]:
-            ax.set_ylabel("mean ||J|| / C")
+            ax.set_ylabel(r"mean $\|J\|$ / $C$")

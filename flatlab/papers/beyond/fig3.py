@@ -52,11 +52,11 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
             for kind, (color, marker, _) in KINDS.items():
                 line = here[here["kind"] == kind].set_index("iteration")
                 band = line.index, line["low"], line["high"]
-                ax.plot(line["rho"], ms=4, **Look(color, marker).options)
+                ax.plot(line["rho"], ms=2, **Look(color, marker).options)
                 ax.fill_between(*band, color=color, alpha=0.15, lw=0)
             ax.axhline(0, color="0.6", lw=0.7, zorder=0.5)
             ax.set_ylim(-1.05, 1.05)
-            ax.set_title(f"{title}\n{experiment}", loc="left")
+            ax.set_title(title if axes is every[0] else "", loc="left")
             ax.set_xlabel(horizontal(ax, sorted(set(rows["iteration"]))))
-        axes[0].set_ylabel(r"Pearson's $\rho$")
+        axes[0].set_ylabel(f"{experiment}\nPearson's $\\rho$")
     legend(fig, {name: Look(color, marker) for color, marker, name in KINDS.values()})

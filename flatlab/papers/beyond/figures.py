@@ -4,7 +4,9 @@ from flatlab.plan import Forest, Own, Paper
 from flatlab.plotting import captions
 
 PAPER = Paper(
-    title="Figures of our own, on the networks trained for the papers", citation="this project"
+    title="Figures of our own, on the networks trained for the papers",
+    citation="this project",
+    cited="flatlab",
 )
 
 NAMES = {
@@ -29,15 +31,12 @@ CONVENTIONS = (
 )
 """What is correlated: sharpness and the bound by other conventions."""
 
-CONVENTIONS_CAPTION = (
-    "Pearson's correlations at the end of training with their 95 % intervals (jackknife over the "
-    "seeds of each setting, on Fisher's z): over all networks of a grid; within settings, "
-    "where each network enters as its deviation from the mean of its setting; and adjusted for "
-    "the training loss (partial correlations). Sharpness as "
-    "S and as its square root; the log volume of all singular values and, as in the "
-    "authors' code, of the three largest (networks with two outputs have two); the MLS "
-    "bound D with each norm of a kernel: the largest singular value of its matrix, that of "
-    "the convolution as an operator, and the authors' sqrt(positions) × Frobenius."
+CONVENTIONS_CAPTION = "Pearson's correlations at the end of training, with 95 % intervals."
+CONVENTIONS_DETAILS = (
+    "Sharpness as S and as its square root; the log volume of all singular values and, as in the "
+    "authors' code, of the three largest (networks with two outputs have two); the MLS bound D "
+    "with each norm of a kernel: the largest singular value of its matrix, that of the convolution "
+    "as an operator, and the authors' root of the number of positions times the Frobenius norm."
 )
 
 FIGURES = {
@@ -45,16 +44,19 @@ FIGURES = {
         "vgg-grid",
         title="the linear-stability inequality, layer by layer through training, VGG",
         caption=(
-            "For each layer, the mean of ||J||, the sensitivity of its output to its input, over "
-            "its bound C = ||W|| sqrt(mean 1/|x|²) sqrt(S(W)) (Eq. 59 of chen2026), on fixed "
-            "training samples. In theory the ratio is at most 1 (the line) if each weight sees one "
-            "position of a sample; where weights are shared it may exceed 1. In each panel: the "
-            "share of samples, over all runs at the last checkpoint, for which ||J|| |x| ≤ ||W|| "
-            "|df/dW| itself fails.",
+            "The sensitivity of the network to a layer's input, over its bound by that layer's "
+            "sharpness; at most 1 in theory, unless weights are shared. In each panel: for how "
+            "many samples the inequality itself fails at the end.",
             captions.OVER_SEEDS,
             captions.MARKS,
         ),
-        size_inches=(12.0, 9.0),
+        details=(
+            r"The mean of $\|J\|$ over $C = \|W\| \sqrt{\langle 1/|x|^2\rangle}\sqrt{S(W)}$ (Eq. 59 "
+            r"of chen2026), on fixed training samples. The inequality is $\|J\|\,|x| \leq \|W\|\,"
+            r"|\partial f/\partial W|$; its share of samples is over all networks.",
+            captions.BEGINS,
+        ),
+        size_inches=(7.1, 5.2),
     ),
     "fig2": Forest(
         ("vgg-grid", "mlp-grid", "lenet-grid"),
@@ -63,17 +65,16 @@ FIGURES = {
         names=NAMES,
         title="what conventions do to the correlations",
         caption=CONVENTIONS_CAPTION,
+        details=(CONVENTIONS_DETAILS, captions.INTERVALS),
     ),
     "fig3": Own(
         ("mlp-grid", "vgg-grid"),
         title="correlations between networks through their training",
         caption=(
-            "Pearson's correlation at each checkpoint, over the networks of seeds 0-4 of every "
-            "setting, within settings, where each network enters as its deviation from the mean "
-            "of its setting, and adjusted for the training loss; bands are 95 % intervals "
-            "(jackknife over the seeds of each setting, on Fisher's z). All other figures show "
-            "correlations at the end of training."
+            "Pearson's correlation at each checkpoint, seeds 0-4 of every setting, with 95 % "
+            "intervals. All other figures show correlations at the end of training."
         ),
-        size_inches=(12.0, 6.4),
+        details=captions.INTERVALS,
+        size_inches=(7.1, 4.2),
     ),
 }

@@ -7,6 +7,7 @@ from flatlab.plotting import captions
 PAPER = Paper(
     title="A simple connection from loss flatness to compressed representations in neural networks",
     citation="Chen, Recanatesi and Shea-Brown, 2024; the preprint of chen2026",
+    cited="Chen et al. (2024)",
 )
 
 COMPRESSION = ("root_sharpness", "log_volume", "g", "local_dimension")
@@ -14,15 +15,15 @@ TRENDS = (("train_loss", "test_accuracy", *COMPRESSION), captions.G)
 CORRELATED = ("local_dimension", "root_sharpness", "log_volume", "g", "mls", "test_loss")
 
 
-def pairs(grid: str, networks: str, means: str, inches: float, *bounds: str) -> Pairs:
+def pairs(grid: str, networks: str, means: str, *bounds: str) -> Pairs:
     """The pair plot of one kind of network.  means: the sentence that says what is averaged."""
     return Pairs(
         grid,
         quantities=(*CORRELATED, *bounds),
         seeds=(0, 1, 2, 3),
         title=f"sharpness, compression and test loss of {networks}",
-        caption=(captions.FOUR_SEEDS, captions.CORRELATION, means, captions.G),
-        size_inches=(inches, inches),
+        caption=(captions.FOUR_SEEDS, captions.MATRIX),
+        details=(means, captions.G, captions.INTERVALS),
     )
 
 
@@ -31,9 +32,9 @@ FIGURES = {
     "fig2": chen2026.trends("vgg-grid", "batch sizes", "VGG", *TRENDS),
     "fig3": chen2026.misclassified("train_loss", "test_loss", *COMPRESSION),
     "figD4": chen2026.BOUNDS,
-    "figD5": pairs("vgg-grid", "VGG networks", captions.TRAINING_SAMPLES, 10.0),
+    "figD5": pairs("vgg-grid", "VGG networks", captions.TRAINING_SAMPLES),
     "figD6": pairs(
-        "mlp-grid", "multilayer perceptrons", captions.WITH_BOUNDS, 12.0, "bound_c", "bound_d"
+        "mlp-grid", "multilayer perceptrons", captions.WITH_BOUNDS, "bound_c", "bound_d"
     ),
     "figE7": chen2026.trends("mlp-grid", "batch sizes", "multilayer perceptrons", *TRENDS),
     "figE8": chen2026.trends("mlp-grid", "learning rates", "multilayer perceptrons", *TRENDS),

@@ -8,7 +8,7 @@ import pandas as pd
 import xarray as xr
 
 from flatlab.plotting import Settings, Tables
-from flatlab.plotting.style import correlation
+from flatlab.plotting.style import correlation, letters, plain_numbers
 from flatlab.stats import Correlations
 from flatlab.tables.zoo import kept
 
@@ -27,10 +27,19 @@ LABELS = {
 ACCURACIES = ("train_accuracy", "test_accuracy", "sample_accuracy")
 """In the rows of networks, in %; networks trained elsewhere have only the last one."""
 
-KINDS = {"pooled": "all", "ranks": "ranks", "within": "within", "between": "between"}
-MARKERS = "osD^vP*X<>phd"
-STRIDE = 5
-"""Families that are neighbours by name, as convnext and convnextv2, get hues this far apart."""
+KINDS = {
+    "pooled": "all",
+    "ranks": "ranks",
+    "within": "within families",
+    "between": "between families",
+}
+NAMED: dict[str, Any] = {
+    "ha": "center",
+    "va": "bottom",
+    "xytext": (0, 2.5),
+    "textcoords": "offset points",
+}
+"""The names of families, above their centres."""
 
 
 def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
@@ -69,29 +78,26 @@ def _correlations(shown: xr.Dataset, x: str, y: str) -> Iterator[dict[str, Any]]
 
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
-    """Two panels, points coloured by family."""
+    """Two panels with points coloured and named by family, above a table of correlations."""
     from seaborn import color_palette
 
     families = sorted(frame["family"].dropna().unique())
-    hues = color_palette("husl", len(families))
-    colors = [hue for start in range(STRIDE) for hue in hues[start::STRIDE]]
-    axes = fig.subplots(1, len(PANELS))
-    for ax, (panel, (x, y)) in zip(axes, PANELS.items(), strict=True):
+    colors = dict(zip(families, color_palette("husl", len(families)), strict=True))
+    axes = fig.subplots(2, len(PANELS), height_ratios=(5, 1))
+    for ax, below, (panel, (x, y)) in zip(axes[0], axes[1], PANELS.items(), strict=True):
         here = frame[frame["panel"] == panel]
-        for number, (family, color) in enumerate(zip(families, colors, strict=True)):
-            points = here[here["family"] == family]
-            ax.errorbar(
-                *(points[name] for name in ("x_value", "y_value", "y_error", "x_error")),
-                fmt=MARKERS[number % len(MARKERS)],
-                **{"color": color, "ms": 5, "mew": 0.4, "mec": "white", "elinewidth": 0.6},
-                label=family,
-            )
-        ax.set(yscale="log", xlabel=LABELS[x], ylabel=LABELS[y])
-        ax.set_title(_summary(here), fontsize=8, loc="left")
+        ax.set(xscale="log", yscale="log", xlabel=LABELS[x], ylabel=LABELS[y])
+        for family, points in here[here["row"] == "run"].groupby("family"):
+            columns = ("x_value", "y_value", "y_error", "x_error")
+            style = {"color": colors[family], "ms": 2.5, "elinewidth": 0.4}
+            ax.errorbar(*(points[name] for name in columns), fmt="o", **style)
+            centre = (np.exp(np.log(points[name]).mean()) for name in columns[:2])
+            ax.annotate(family, tuple(centre), fontsize=6, color=colors[family], **NAMED)
+        plain_numbers(ax)
         ax.grid(alpha=0.25, lw=0.4)
-    handles, labels = axes[0].get_legend_handles_labels()
-    points = [handle.lines[0] for handle in handles]  # without their error bars
-    fig.legend(points, labels, loc="outside right upper", title="family")
+        below.set_axis_off()
+        below.text(0, 1, _summary(here), va="top", fontsize=6.5, linespacing=1.4)
+    letters(axes[0])
 
 
 def _summary(here: pd.DataFrame) -> str:

@@ -8,6 +8,7 @@ from flatlab.plotting import captions
 PAPER = Paper(
     title="A simple connection from loss flatness to compressed neural representations",
     citation="Chen, Recanatesi and Shea-Brown, 2026",
+    cited="Chen et al. (2026)",
 )
 
 CENTRAL: dict[str, Any] = {"lr": 0.1, "batch_size": 20}
@@ -29,16 +30,16 @@ def trends(
 ) -> Curves:
     """Sharpness and compression through training, at three learning rates or batch sizes.
 
-    definitions: sentences of the caption about the quantities.
+    definitions: sentences about the quantities.
     """
     where, fixed = SWEEPS[sweep]
-    before = (fixed, captions.TRAINING_SAMPLES, *definitions)
     return Curves(
         grid,
         quantities=quantities,
         where=where,
         title=f"sharpness and compression at three {sweep}, {networks}",
-        caption=(*before, captions.OVER_SEEDS, captions.MARKS),
+        caption=(fixed, captions.OVER_SEEDS, captions.MARKS),
+        details=(captions.TRAINING_SAMPLES, *definitions, captions.BEGINS),
     )
 
 
@@ -51,15 +52,20 @@ def misclassified(*quantities: str) -> Curves:
         samples=("test", "misclassified"),
         line="samples",
         title="sharpness and compression on test samples and on misclassified ones, VGG",
-        caption=(captions.ONE_SETTING, captions.MISCLASSIFIED, captions.ONE_MARK),
+        caption=(captions.CENTRAL, captions.MISCLASSIFIED, captions.OVER_SEEDS, captions.MARKS),
+        details=captions.MISCLASSIFIED_DETAILS,
     )
 
 
 def pairs(grid: str, networks: str) -> Pairs:
     """The pair plot of one kind of network."""
-    sentences = captions.AT_THE_END, captions.CORRELATION, captions.WITH_BOUNDS, captions.GAP
-    title = f"sharpness, compression and generalization of {networks}"
-    return Pairs(grid, quantities=CORRELATED, title=title, caption=sentences)
+    return Pairs(
+        grid,
+        quantities=CORRELATED,
+        title=f"sharpness, compression and generalization of {networks}",
+        caption=(captions.AT_THE_END, captions.MATRIX),
+        details=(captions.WITH_BOUNDS, captions.GAP, captions.INTERVALS),
+    )
 
 
 BOUNDS = Curves(
@@ -69,8 +75,9 @@ BOUNDS = Curves(
     line="quantity",
     axes={"MLS and its bounds (output/input)": "linear", "the same, log axis": "logarithmic"},
     title="MLS and its bounds A to D, multilayer perceptrons",
-    caption=(captions.ONE_SETTING, captions.CHAIN_OF_BOUNDS, captions.ONE_MARK),
-    size_inches=(11.0, 5.0),
+    caption=(captions.CENTRAL, captions.CHAIN_OF_BOUNDS, captions.OVER_SEEDS, captions.MARKS),
+    details="Means over fixed training samples (Eq. 59 of chen2026).",
+    size_inches=(7.1, 3.4),
 )
 """The bounds of the MLS: chen2026_figH6, and chen2024_figD4."""
 
@@ -81,25 +88,29 @@ FIGURES = {
         ("vgg-grid", "mlp-grid", "lenet-grid"),
         pairs=(("mls", "bound_d"), ("nmls", "nmls_bound")),
         title="local sensitivity against its bounds",
-        caption=(
-            captions.AT_THE_END,
-            captions.CORRELATION,
+        caption=(captions.AT_THE_END, captions.CORRELATION),
+        details=(
             "Bounds use the largest singular value of a kernel's matrix; they are theorems for "
             "perceptrons and proxies where convolutions share weights.",
+            captions.INTERVALS,
         ),
     ),
     "fig5": Own(
         "vision-zoo",
         title="adaptive sharpness against normalized MLS",
         caption=(
-            "One point per network; bars are standard errors over samples and draws; a sigmoid is "
-            "appended to each network. Left: elementwise-adaptive sharpness, logarithmic, against "
-            "mean |x|² |J|² with the norm of the Jacobian by a Krylov iteration. Right: the same "
-            "pair without normalization, S against MLS. Correlations with the logarithm of the "
-            "ordinate, with 95 % intervals in brackets (jackknife over families, on Fisher's z): "
-            "over all networks (Pearson's and of ranks), within families, and between families."
+            "A point is a network, with standard errors; names mark the centres of families. "
+            "(a) Elementwise-adaptive sharpness against normalized MLS; (b) the same pair without "
+            "normalization. Below: correlations of the logarithms, with 95 % intervals."
         ),
-        size_inches=(11.0, 5.6),
+        details=(
+            "A sigmoid is appended to each network. Normalized MLS is the mean of |x|² |J|², with "
+            "the norm of the Jacobian by a Krylov iteration; standard errors are over samples and "
+            "draws. Correlations are with the logarithm of the ordinate, over all networks "
+            "(Pearson's and of ranks), within families, and between families; intervals: jackknife "
+            "over families, on Fisher's z."
+        ),
+        size_inches=(7.1, 5.0),
     ),
     "figH6": BOUNDS,
     "figH7": pairs("vgg-grid", "VGG networks"),

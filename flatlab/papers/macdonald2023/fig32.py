@@ -6,6 +6,7 @@ import pandas as pd
 
 from flatlab.papers.macdonald2023._frequencies import ACTIVATIONS, JACOBIAN, by_frequency
 from flatlab.plotting import Settings, Tables
+from flatlab.plotting.style import letters
 from flatlab.tables.selection import end_of_training
 
 COLORS = {"high": "#d55e00", "low": "#0173b2"}
@@ -41,6 +42,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
             ax.plot(points["x"], points["y"], "o", color="0.1", ms=4.5, mew=0, zorder=3)
             ax.set_title(f"{activation} network, {frequency} frequency", loc="left")
             text = "no network" if norm.empty else rf"$\max\,|f'|$ = {norm['y'].iloc[0]:.3g}"
-            ax.set_title(text, loc="right", fontsize=8)
+            ax.set_title(text, loc="right", fontsize=6.5)
             ax.set(xlabel="x", ylabel="y = f(x)")
             ax.label_outer()
+    letters(axes.flat)

@@ -7,6 +7,7 @@ from flatlab.plan import Curves, Own, Paper, Table
 PAPER = Paper(
     title="On progressive sharpening, flat minima and generalisation",
     citation="MacDonald, Valmadre and Lucey, 2023",
+    cited="MacDonald et al. (2023)",
     targets=(*(f"fig{number}" for number in range(1, 33)), "table1", "table2"),
     needs={f"fig{number}": "CIFAR-100" for number in (13, 15, 17, 19, *range(24, 28))},
 )
@@ -50,16 +51,17 @@ def input_scales(activation: str, name: str) -> Curves:
         },
         title=f"sharpness and Jacobian norm at three input scales, {name}",
         caption=(
-            "Full-batch gradient descent; the training samples are the first of the data set, or "
-            "the first in a fixed random order if the data set is sorted by class. Sharpness is "
-            "the largest eigenvalue of the Hessian of the training loss; the Jacobian norm is the "
-            "largest spectral norm, among the samples, of the softmaxed network's Jacobian with "
-            "respect to the scaled input. Both are measured on fixed training samples: mean over "
-            "the seeds of each scale, with a band of one standard deviation, no wider than the "
-            "range of the runs. The paper's caption says label smoothing, but it is the input "
-            "scale that varies."
+            "Full-batch gradient descent on inputs of three scales (the paper's caption says label "
+            "smoothing). Thin lines: networks; bold: their median."
         ),
-        size_inches=(9.0, 4.6),
+        details=(
+            "The training samples are the first of the data set, or the first in a fixed random "
+            "order if the data set is sorted by class. Sharpness is the largest eigenvalue of the "
+            "Hessian of the training loss; the Jacobian norm is the largest spectral norm, among "
+            "the samples, of the softmaxed network's Jacobian with respect to the scaled input. "
+            "Both are measured on fixed training samples."
+        ),
+        size_inches=(7.1, 3.2),
     )
 
 
@@ -77,10 +79,9 @@ def norms(grid: str, name: str, printed: Mapping[str, Sequence[tuple[float, floa
         parts={"first_layer_norm": {"of": "weight_norm", "layer": "fc1"}},
         title=f"norms of {name} networks fitted to eight points",
         caption=(
-            "Mean ± standard deviation over networks at the end of training, with Student's 95 % "
-            "interval of the mean in brackets. In italics: the paper's "
-            "values, over 10 trials. Its points, the width of its networks and the scale of its "
-            "loss are not known: compare which of two numbers is larger, not how large they are."
+            "Mean ± standard deviation over networks, with Student's 95 % interval of the mean in "
+            "brackets; in italics, the paper's values over 10 trials. Its points, widths and scale "
+            "of the loss are not known: compare which number is larger, not how large they are."
         ),
     )
 
@@ -92,11 +93,11 @@ FIGURES = {
         ("regression-gaussian-grid", "regression-relu-grid"),
         title="eight points, fitted roughly and smoothly",
         caption=(
-            "One network each, of the first seed that did not diverge, at the end of training; "
-            "high and low refer to the frequency of the function from which training starts. Above "
-            "each panel: the network's Jacobian norm, the largest |f'(x)| over the eight points."
+            "One network each, of the first seed that did not diverge, at the end of training from "
+            "a function of high or low frequency. Above each panel: the Jacobian norm."
         ),
-        size_inches=(9.0, 6.4),
+        details="The Jacobian norm is the largest slope over the eight points.",
+        size_inches=(7.1, 4.4),
     ),
     "table1": norms("regression-gaussian-grid", "Gaussian", GAUSSIAN),
     "table2": norms("regression-relu-grid", "ReLU", RELU),

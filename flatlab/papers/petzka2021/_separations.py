@@ -19,19 +19,22 @@ def summary(values: np.ndarray) -> list[float]:
 def draw_lines(
     ax: Any, rows: pd.DataFrame, line: str, looks: Mapping[str, tuple[str, Look]]
 ) -> None:
-    """A line per value of the column `line`, with a bar of one deviation; separations not to scale.
+    """A line per value of the column `line`, with a bar of one deviation.
 
-    looks: label and look by these values.
+    looks: label and look by these values. Lines are shifted a little, so that bars do not overlap.
     """
     names = rows[line].unique()
+    ax.set_xscale("log")
     for number, name in enumerate(names):
         points, (label, look) = rows[rows[line] == name], looks[name]
-        x = np.arange(len(points)) + 0.1 * (number - (len(names) - 1) / 2)
+        at = points["drawn_at"] if "drawn_at" in points else points["separation"]
+        x = at * 1.04 ** (number - (len(names) - 1) / 2)
         mean, deviation = points["mean"], points["deviation"]
-        ax.plot(x, mean, ms=5, label=label, **look.options)
+        ax.plot(x, mean, ms=3, label=label, **look.options)
         ax.vlines(x, mean - deviation, mean + deviation, color=look.color, lw=0.8)
     ax.axhline(0, color="0.6", lw=0.7, zorder=0.5)
     separations = rows["separation"].unique()
-    ax.set_xticks(range(len(separations)), [f"{c:g}" for c in separations])
+    ax.set_xticks(separations, [f"{c:g}" for c in separations])
+    ax.minorticks_off()
     ax.set_xlabel("class separation")
     ax.grid(axis="y", lw=0.3, color="0.85")

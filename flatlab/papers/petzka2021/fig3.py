@@ -8,7 +8,7 @@ import xarray as xr
 
 from flatlab.papers.petzka2021._separations import draw_lines, summary
 from flatlab.plotting import Settings, Tables
-from flatlab.plotting.style import Look
+from flatlab.plotting.style import Look, legend, letters
 from flatlab.stats.trends import pearson
 
 PLAIN = ("squared", "none", "squared")
@@ -75,6 +75,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     for ax, (panel, title) in zip(axes, PANELS.items(), strict=True):
         draw_lines(ax, frame[frame["panel"] == panel], "line", looks)
         ax.set_title(title, loc="left")
-        ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.08), fontsize=7)
     axes[0].set_ylim(-1.05, 1.05)
     axes[0].set_ylabel(r"Pearson's $\rho$")
+    letters(axes)
+    legend(fig, dict(looks.values()))

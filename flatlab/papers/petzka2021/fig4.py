@@ -6,7 +6,7 @@ import pandas as pd
 
 from flatlab.papers.petzka2021._separations import draw_lines, summary
 from flatlab.plotting import Settings, Tables
-from flatlab.plotting.style import Look
+from flatlab.plotting.style import Look, legend, letters
 
 QUANTITIES = {
     "bound": ("approximated bound", Look("#0173b2", "o")),
@@ -37,4 +37,5 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         draw_lines(ax, frame[frame["variant"] == variant], "quantity", QUANTITIES)
         ax.set_title(PANELS[variant], loc="left")
     axes[0].set_ylabel("loss")
-    axes[-1].legend(loc="upper right")
+    letters(axes)
+    legend(fig, dict(QUANTITIES.values()))

@@ -5,6 +5,7 @@ from flatlab.plan import Own, Paper
 PAPER = Paper(
     title="Relative Flatness and Generalization",
     citation="Petzka, Kamp, Adilova, Sminchisescu and Boley, NeurIPS 2021",
+    cited="Petzka et al. (2021)",
     targets=("fig3", "fig4", "fig5", "fig6", "fig7", "fig8"),
 )
 
@@ -13,26 +14,30 @@ FIGURES = {
         "locally-constant-labels",
         title="relative flatness and generalization, by class separation",
         caption=(
-            "Pearson's correlation over the data sets of a batch: mean over batches, with a bar of "
-            "one standard deviation where there are several. The larger the class separation, the "
-            "more locally constant the labels. Left and right: squared loss, kappa_Tr without "
-            "normalization, in four variants. The authors' code reads the list of separations "
-            "backwards: each point of a dashed line is drawn at the separation that the code "
-            "reports, but its data have the separation of the mirrored point."
+            "Pearson's correlation over the data sets of a batch: mean over batches, with their "
+            "standard deviation. The larger the separation, the more locally constant the labels. "
+            "The authors' code reads the list of separations backwards (dashed)."
         ),
-        size_inches=(11.0, 4.6),
+        details=(
+            "(a) and (c): squared loss, κ without normalization. Each point of a dashed line is "
+            "drawn at the separation that the authors' code reports, but its data have the "
+            "separation of the mirrored point."
+        ),
+        size_inches=(7.1, 3.6),
     ),
     "fig4": Own(
         "representativeness",
         title="the approximated bound and the gap",
         caption=(
-            "Bound: delta² / (2 m) kappa_Tr + representativeness, approximated from the training "
-            "sample. Means over models, with bars of one standard deviation over samples (each the "
-            "mean of its folds). Left: models trained on two thirds of a sample from four Gaussian "
-            "clusters, squared loss. Right: the authors' public code, with other data, models "
-            "trained on 50 samples, and a zero-one error compared with a squared loss on other "
-            "labels, so that its bound and its gap are not in the same units."
+            "Means over models with standard deviations over samples. (a) Four Gaussian clusters, "
+            "squared loss. (b) The authors' code, whose bound and gap are not in the same units."
         ),
-        size_inches=(9.0, 4.4),
+        details=(
+            r"Bound: $\delta^2 \kappa_{Tr} / (2m)$ + representativeness, approximated from the "
+            "training sample; each sample is the mean of its folds. (a) Models trained on two "
+            "thirds of a sample. (b) Other data, models trained on 50 samples, and a zero-one "
+            "error compared with a squared loss on other labels."
+        ),
+        size_inches=(7.1, 3.2),
     ),
 }
