@@ -13,6 +13,7 @@ import pandas as pd
 from flatlab.plotting import Settings, Tables
 from flatlab.plotting.spread import horizontal, spread
 from flatlab.plotting.style import BOUNDS, NAMES, SAMPLES, Look, legend, look_of_settings, title_of
+from flatlab.tables.selection import first, until_stop
 
 LOGARITHMIC = {"train_loss"}
 """Quantities that span orders of magnitude; the panels of the others have linear axes."""
@@ -24,7 +25,10 @@ MARK = Look("0.4", "", (0, (2, 1.3)))
 def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
     """The columns of `spread`."""
     (table,) = tables.values()
-    options = {key: figure[key] for key in ("quantities", "where", "samples", "marks")}
+    if figure["until"]:
+        table = until_stop(table, figure["until"])
+    table = first(table, figure["share"])
+    options = {key: figure[key] for key in ("quantities", "where", "samples", "marks", "named")}
     return spread(table, **options)
 
 
@@ -32,7 +36,8 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """A panel per quantity; or a panel per entry of `axes`, each with all quantities."""
     looks = {name: Look(*look) for name, look in figure["looks"].items()}
     options = {"line": figure["line"], "columns": figure["columns"], "looks": looks}
-    panels = {name: title_of(name) for name in figure["quantities"]}
+    options["logarithmic"] = {*LOGARITHMIC, *figure["logarithmic"]}
+    panels = {name: figure["titles"].get(name, title_of(name)) for name in figure["quantities"]}
     if axes := figure["axes"]:
         frame = pd.concat([frame.assign(axis=title) for title in axes], ignore_index=True)
         panels = {title: title for title in axes}

@@ -27,11 +27,13 @@ def spread(
     where: Mapping[str, Any] | None = None,
     samples: Sequence[str] = ("train",),
     marks: bool = True,
+    named: Sequence[str] = (),
 ) -> pd.DataFrame:
     """Mean, standard deviation, band and number of runs of quantities at every checkpoint.
 
     where: restricts the settings, {"lr": 0.1}.  samples: the sample sets.  marks: whether to add
-    the rows `window`, which networks trained with squared errors have.  Columns: `COLUMNS`;
+    the rows `window`, which networks trained with squared errors have.  named: as for `in_words`.
+    Columns: `COLUMNS`;
     `samples` of a loss or an accuracy is the set on which it is computed, `layer` is empty for a
     quantity of the whole network. Log-spaced checkpoints begin at the first positive one, since a
     logarithmic axis has no zero.
@@ -42,7 +44,7 @@ def spread(
     chosen = selection.through_training(table, where)
     if log_spaced(chosen["checkpoint"].values):
         chosen = chosen.sel(checkpoint=chosen["checkpoint"].values > 0)
-    settings = in_words(chosen)
+    settings = in_words(chosen, named)
     values = zip(
         *(chosen[key].values for key in selection.hyperparameters(chosen)), settings, strict=True
     )

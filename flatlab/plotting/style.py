@@ -5,7 +5,7 @@ A setting has the same colour and marker in all figures.
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -72,7 +72,15 @@ KINDS: dict[Literal["pooled", "within", "adjusted"], tuple[str, str, str]] = {
 
 OTHER_KINDS: tuple[Literal["within", "adjusted"], ...] = ("within", "adjusted")
 
-WORDS = {"lr": "learning rate", "batch_size": "batch size", "scale": "input scale"}
+ORDERED = ("#0d0887", "#7e03a8", "#cc4778", "#f89540", "#e3c800")
+"""Values of an ordered factor: steps of matplotlib's map "plasma", the last one darker."""
+
+WORDS = {
+    "lr": "learning rate",
+    "batch_size": "batch size",
+    "scale": "input scale",
+    "label_smoothing": "label smoothing",
+}
 NAMES = {
     "train": "training samples",
     "test": "test samples",
@@ -127,6 +135,13 @@ def look_of_settings(
     return {s: known[s] if s in known else next(others) for s in dict.fromkeys(settings)}
 
 
+def in_order(values: Sequence[Any]) -> dict[Any, Look]:
+    """Looks of the values of an ordered factor, in steps of one sequential map."""
+    steps = np.linspace(0, len(ORDERED) - 1, max(len(values), 2)).round().astype(int)
+    markers = itertools.cycle("osD^v")
+    return {v: Look(ORDERED[k], next(markers)) for v, k in zip(values, steps, strict=False)}
+
+
 def title_of(quantity: str) -> str:
     """A quantity with its unit; without an entry in `TITLES`, its key."""
     return TITLES.get(quantity, quantity.replace("_", " "))
@@ -151,10 +166,14 @@ def heading(table: xr.Dataset) -> str:
     return f"{a['name']}: {' and '.join(dict.fromkeys(names))} on {a['data']}"
 
 
-def in_words(table: xr.Dataset) -> list[str]:
-    """The setting of each run in words: "learning rate 0.1, batch size 20"."""
-    names = [WORDS.get(key, key) for key in hyperparameters(table)]
-    rows = zip(*(table[key].values for key in hyperparameters(table)), strict=True)
+def in_words(table: xr.Dataset, named: Sequence[str] = ()) -> list[str]:
+    """The setting of each run in words: "learning rate 0.1, batch size 20".
+
+    named: these hyper-parameters alone, where the others are the same for all runs.
+    """
+    keys = named or hyperparameters(table)
+    names = [WORDS.get(key, key) for key in keys]
+    rows = zip(*(table[key].values for key in keys), strict=True)
     return [", ".join(f"{n} {_short(v)}" for n, v in zip(names, row, strict=True)) for row in rows]
 
 

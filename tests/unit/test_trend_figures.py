@@ -464,7 +464,7 @@ def test_every_quantity_of_a_figure_has_a_name_to_print() -> None:
         if settings.get("line") == "quantity":
             assert names <= {*style.BOUNDS}
         elif settings["template"] in shown:
-            assert names <= {*shown[settings["template"]]}
+            assert names <= {*shown[settings["template"]], *settings.get("titles", ())}
     assert {*style.SAMPLES, *style.BOUNDS} == {*style.NAMES}
 
 
