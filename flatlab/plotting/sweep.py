@@ -70,6 +70,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         for value, look in looks.items():
             _line(ax, here[here["line"] == value], look.options)
         _horizontal(ax, sorted(set(here["x"])), figure["along"][name][1])
+        _vertical(ax, frame[frame["quantity"] == quantity] if len(along) > 1 else here)
         if here.empty:
             ax.text(0.5, 0.5, "no networks", transform=ax.transAxes, ha="center", color="0.5")
         ax.set_title(f"({_letter(number)})", loc="left", fontsize=8, fontweight="bold")
@@ -104,6 +105,18 @@ def _horizontal(ax: Any, values: list[float], kind: str) -> None:
         ax.set_xscale("log")
     ax.set_xticks(values, [f"{value:g}" for value in values])
     ax.xaxis.set_minor_locator(NullLocator())
+
+
+def _vertical(ax: Any, rows: pd.DataFrame) -> None:
+    """The range of the networks: an interval of few of them may reach beyond it."""
+    values = rows["y"].to_numpy(dtype=float)
+    if ax.get_yscale() == "log":
+        values = values[values > 0]
+        if len(values):
+            ax.set_ylim(values.min() / 1.2, values.max() * 1.2)
+    elif len(values):
+        margin = 0.08 * (values.max() - values.min() or abs(values.max()) or 1)
+        ax.set_ylim(values.min() - margin, values.max() + margin)
 
 
 def _letter(number: int) -> str:
