@@ -53,7 +53,7 @@ class Evidence:
     def __init__(self, tables: Mapping[str, xr.Dataset]) -> None:
         self.tables = tables
         self.used: set[str] = set()
-        self._correlations: dict[tuple[str, int | None, bool], Correlations] = {}
+        self._correlations: dict[tuple[Any, ...], Correlations] = {}
 
     def table(self, key: str) -> xr.Dataset:
         """The table of an experiment."""
@@ -88,18 +88,25 @@ class Evidence:
         return series(grid, self.runs(grid), name)
 
     def correlations(
-        self, grid: str, seeds: int | None = None, interpolating: bool = True
+        self,
+        grid: str,
+        seeds: int | None = None,
+        interpolating: bool = True,
+        where: Setting | None = None,
     ) -> Correlations:
         """Correlations over the networks that did not diverge, at the end of training.
 
-        seeds: only the first ones of each setting.  interpolating: only those that interpolate. The
-        square root of each quantity is a column too, root_<name>.
+        seeds: only the first ones of each setting.  interpolating: only those that interpolate.
+        where: only of these settings. The square root of each quantity is a column too,
+        root_<name>.
         """
         table = self.table(grid)  # used, although its correlations may be known already
-        key = grid, seeds, interpolating
+        key = grid, seeds, interpolating, tuple((where or {}).items())
         if key in self._correlations:
             return self._correlations[key]
         chosen = selection.end_of_training(table)
+        for name, value in (where or {}).items():
+            chosen = chosen.sel(run=chosen[name].values == value)
         if interpolating:
             chosen = chosen.sel(run=interpolates(table).sel(run=chosen["run"].values).values)
         if seeds is not None:

@@ -3,7 +3,7 @@
 import functools
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 from msgspec import structs
@@ -104,7 +104,21 @@ def packs_of(source: Source) -> dict[str, Pack]:
             packs[pack.key] = pack
     if missing := {*dense_seeds} - {pack.seeds for pack in packs.values()}:
         raise PlanError(f"{place}: {min(missing)[0]}-{min(missing)[-1]} is no block of seeds")
-    return packs
+    varied = {key for pack in packs.values() for key in pack.hyperparameters}
+    return {key: _with_hyperparameters(pack, varied) for key, pack in packs.items()}
+
+
+def _with_hyperparameters(pack: Pack, varied: Set[str]) -> Pack:
+    """The same with those that only other settings state, at the values of its sections."""
+    known = pack.hyperparameters
+    for key in varied - known.keys():
+        record = getattr(pack, sections()[key])
+        options = record.options if isinstance(record.options, dict) else plain(record.options)
+        value = record.name if key == ARCHITECTURE else options.get(key, getattr(record, key, None))
+        if isinstance(value, int | float | str):
+            known = {**known, key: value}
+    in_order = {key: known[key] for key in sections() if key in known}
+    return structs.replace(pack, hyperparameters=in_order)
 
 
 def _packs_of_setting(
@@ -199,18 +213,43 @@ def _settings(source: Source) -> Iterator[tuple[str, dict[str, Any]]]:
 def _product(
     factors: Mapping[str, Any], excluded: list[Mapping[str, Any]], where: str, place: str
 ) -> list[dict[str, Any]]:
-    """All combinations of the factors' values but those that contain an excluded one."""
-    refuse_unknown(factors, sections(), where)
+    """All combinations of the factors' values but those that contain an excluded one.
+
+    A factor that is no key of a section has variants: mappings with a name, and what they set.
+    """
+    variants: dict[str, dict[str, Mapping[str, Any]]] = {}
     for name, values in factors.items():
         if not isinstance(values, list) or not values:
             raise PlanError(f"{where}.{name}: expected a list of values, found {values!r}")
-    products = itertools.product(*factors.values())
+        if name not in sections() and all(isinstance(value, Mapping) for value in values):
+            at = f"{where}.{name}"
+            variants[name] = {_name(value.get(NAME), at): value for value in values}
+    refuse_unknown(factors, [*sections(), *variants], where)
+    products = itertools.product(*(variants.get(name, factors[name]) for name in factors))
     combinations = [dict(zip(factors, values, strict=True)) for values in products]
     for number, entry in enumerate(excluded):
         refuse_unknown(entry, factors, f"{place}[{number}]")
         if not any(entry.items() <= each.items() for each in combinations):
             raise PlanError(f"{place}[{number}]: no combination has {dict(entry)}")
-    return [c for c in combinations if not any(entry.items() <= c.items() for entry in excluded)]
+    kept = [c for c in combinations if not any(entry.items() <= c.items() for entry in excluded)]
+    return [_merged(each, variants, where) for each in kept] if variants else kept
+
+
+def _merged(
+    chosen: Mapping[str, Any], variants: Mapping[str, Mapping[str, Mapping[str, Any]]], where: str
+) -> dict[str, Any]:
+    """One setting of a product of which some factors have variants: its name, and all its keys."""
+    names: list[str] = []
+    setting: dict[str, Any] = {}
+    for factor, value in chosen.items():
+        variant = factor in variants
+        part = variants[factor][value] if variant else {factor: value}
+        names.append(value if variant else _key_of(part, where))
+        part = {key: each for key, each in part.items() if key != NAME}
+        if both := part.keys() & setting.keys():
+            raise PlanError(f"{where}.{factor}: another factor sets {min(both)} as well")
+        setting |= part
+    return {NAME: _name("-".join(names), where), **setting}
 
 
 def _name(name: object, where: str) -> str:

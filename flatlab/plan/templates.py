@@ -88,6 +88,10 @@ class Curves(Declaration, frozen=True, kw_only=True):
     line: what each line stands for; with `quantity` all quantities share a panel, and there is one
     panel per entry of `axes`, {title: linear or logarithmic}.  marks: whether to mark the start of
     interpolation.  looks: lines that look different from those in other figures, by name.
+    titles: of panels, by quantity, that are not those of other figures.  named: hyper-parameters
+    that name a line; all if empty.  logarithmic: quantities with a logarithmic vertical axis.
+    until: {"label_smoothing": 0}: each run is shown as long as the one with this value, and
+    otherwise the same, was trained.  share: of the iterations, the first ones that are shown.
     """
 
     SIZE = (7.1, 4.9)
@@ -100,11 +104,37 @@ class Curves(Declaration, frozen=True, kw_only=True):
     columns: Annotated[int, Meta(ge=1)] = 3
     marks: bool = True
     looks: dict[str, Look] = {}
+    titles: dict[str, str] = {}
+    named: tuple[str, ...] = ()
+    logarithmic: tuple[str, ...] = ()
+    until: dict[str, str | int | float] = {}
+    share: Annotated[float, Meta(gt=0, le=1)] = 1.0
 
     def contradiction(self) -> tuple[str, str] | None:
         if (self.line == "quantity") != bool(self.axes):
             return "axes", "line='quantity' needs it, as {title: 'linear'}, and nothing else does"
         return None
+
+
+class Sweep(Declaration, frozen=True, kw_only=True):
+    """Quantities at the end of training along hyper-parameters, a line per value of another one.
+
+    quantities: a row each, with its title; a column each where `along` has one entry.
+    along: a column per hyper-parameter, with its title and the kind of its axis. Where there are
+    several, a column has the runs for which all the others are zero.  line: the hyper-parameter of
+    the lines.  where: hyper-parameters that all runs have in common.  logarithmic: quantities with
+    a logarithmic vertical axis.
+    """
+
+    SIZE = (7.1, 3.2)
+
+    quantities: Annotated[dict[str, str], Meta(min_length=1)]
+    along: Annotated[
+        dict[str, tuple[str, Literal["linear", "logarithmic", "symmetric"]]], Meta(min_length=1)
+    ]
+    line: str
+    where: dict[str, str | int | float] = {}
+    logarithmic: tuple[str, ...] = ()
 
 
 class Pairs(Declaration, frozen=True, kw_only=True):
@@ -213,6 +243,8 @@ def _nameless(parts: dict[str, dict[str, str]]) -> tuple[str, str] | None:
     return None
 
 
-TEMPLATES: tuple[type[Declaration], ...] = (Curves, Pairs, Scatter, Forest, Heatmap, Table, Own)
-ONE_EXPERIMENT = (Curves, Pairs, Heatmap, Table)
+TEMPLATES: tuple[type[Declaration], ...] = (
+    *(Curves, Sweep, Pairs, Scatter, Forest, Heatmap, Table, Own),
+)
+ONE_EXPERIMENT = (Curves, Sweep, Pairs, Heatmap, Table)
 """Templates that show exactly one experiment."""

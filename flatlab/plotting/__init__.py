@@ -32,9 +32,9 @@ STYLE: dict[str, Any] = {
     **{"font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"]},  # matplotlib's own font
     **{"font.size": 7, "xtick.labelsize": 6, "ytick.labelsize": 6, "axes.labelsize": 6.5},
     **{"grid.color": "0.8", "legend.frameon": False, "lines.solid_capstyle": "round"},
-    **{"mathtext.fontset": "dejavusans", "pdf.fonttype": 42},  # text stays text
+    **{"mathtext.fontset": "dejavusans", "pdf.fonttype": 42},  # text stays text, as in SVG
     **{"patch.edgecolor": "white", "patch.force_edgecolor": True},
-    "svg.hashsalt": "flatlab",  # the same identifiers every time
+    **{"svg.hashsalt": "flatlab", "svg.fonttype": "none"},  # the same identifiers every time
 }
 """Colours and drawing order of seaborn's style "ticks"; importing it takes most of a second."""
 
@@ -84,15 +84,12 @@ def about(table: xr.Dataset) -> str:
 
 def _instead(a: Mapping[str, Any]) -> str:
     """What the networks and data stand in for, or that they are fewer or smaller."""
-    if a["evidence"] == "stand-in":
-        return f"; not the paper's networks or data, for which they stand in{_theirs(a)}"
-    return f"; a reduced version of the paper's{_theirs(a)}" if a["evidence"] == "reduced" else ""
-
-
-def _theirs(a: Mapping[str, Any]) -> str:
     from flatlab.plotting.style import networks_of
 
-    return f" ({networks_of(a['stands_in_for'])})" if a["stands_in_for"] else ""
+    theirs = networks_of(a["stands_in_for"]) or "experiment"
+    if a["evidence"] == "stand-in":
+        return f"; they stand in for the paper's {theirs}"
+    return f"; reduced from the paper's {theirs}" if a["evidence"] == "reduced" else ""
 
 
 def _title_and_caption(fig: Any, figure: Settings, tables: Tables) -> None:

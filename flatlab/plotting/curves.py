@@ -11,8 +11,19 @@ import numpy as np
 import pandas as pd
 
 from flatlab.plotting import Settings, Tables
-from flatlab.plotting.spread import horizontal, spread
-from flatlab.plotting.style import BOUNDS, NAMES, SAMPLES, Look, legend, look_of_settings, title_of
+from flatlab.plotting.spread import SEED, horizontal, spread
+from flatlab.plotting.style import (
+    BOUNDS,
+    NAMES,
+    SAMPLES,
+    Look,
+    legend,
+    letters,
+    look_of_settings,
+    title_of,
+    without_common,
+)
+from flatlab.tables.selection import first, until_stop
 
 LOGARITHMIC = {"train_loss"}
 """Quantities that span orders of magnitude; the panels of the others have linear axes."""
@@ -24,7 +35,10 @@ MARK = Look("0.4", "", (0, (2, 1.3)))
 def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
     """The columns of `spread`."""
     (table,) = tables.values()
-    options = {key: figure[key] for key in ("quantities", "where", "samples", "marks")}
+    if figure["until"]:
+        table = until_stop(table, figure["until"])
+    table = first(table, figure["share"])
+    options = {key: figure[key] for key in ("quantities", "where", "samples", "marks", "named")}
     return spread(table, **options)
 
 
@@ -32,7 +46,8 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """A panel per quantity; or a panel per entry of `axes`, each with all quantities."""
     looks = {name: Look(*look) for name, look in figure["looks"].items()}
     options = {"line": figure["line"], "columns": figure["columns"], "looks": looks}
-    panels = {name: title_of(name) for name in figure["quantities"]}
+    options["logarithmic"] = {*LOGARITHMIC, *figure["logarithmic"]}
+    panels = {name: figure["titles"].get(name, title_of(name)) for name in figure["quantities"]}
     if axes := figure["axes"]:
         frame = pd.concat([frame.assign(axis=title) for title in axes], ignore_index=True)
         panels = {title: title for title in axes}
@@ -73,40 +88,56 @@ def draw_panels(
         ax.set_axis_off()
     for (key, title), ax in zip(panels.items(), axes, strict=False):
         here = curves[curves[panel] == key]
-        if key in logarithmic and (here["mean"] > 0).any():
+        if key in logarithmic and (here["median"] > 0).any():
             ax.set_yscale("log")
         for place, (name, look) in enumerate(known.items()):
             _line(ax, here[here[line] == name], look, place)
         _marks(ax, windows, known)
-        if not np.isfinite(here["mean"]).any():
+        if not np.isfinite(here["median"]).any():
             ax.text(0.5, 0.5, "no values", transform=ax.transAxes, ha="center", color="0.5")
         ax.set_title(title, loc="left")
         _vertical(ax, curves if shared else here)
         unit = horizontal(ax, iterations)
-    fig.supxlabel(unit, fontsize=8)
-    runs = curves.groupby(line)["runs"]
-    entries = {f"{NAMES.get(n, n)} ({_runs(runs.get_group(n))})": known[n] for n in known}
-    if len(windows):
-        entries["training loss falls below 0.01"] = MARK
-    legend(fig, entries, ms=4.5)
+    letters(axes[: len(panels)] if len(panels) > 1 else [])
+    fig.supxlabel(unit, fontsize=6.5)
+    legend(fig, **_entries(curves, line, known, marks=len(windows) > 0))
     return dict(zip(panels, axes, strict=False))
 
 
+def _entries(
+    curves: pd.DataFrame, line: str, looks: Mapping[str, Look], marks: bool
+) -> dict[str, Any]:
+    """The title and the entries of the legend; where all lines have as many runs, once."""
+    title, names = without_common(list(looks)) if line == "setting" else ("", {})
+    names = names or {name: NAMES.get(name, name) for name in looks}
+    counts = {name: _runs(rows) for name, rows in curves.groupby(line)["runs"]}
+    if len({*counts.values()}) == 1 and title:
+        title += f" ({next(iter(counts.values()))} each)"
+        counts = {}
+    entries = {
+        names[name] + (f" ({counts[name]})" if counts else ""): look for name, look in looks.items()
+    }
+    if marks:
+        entries["training loss falls below 0.01"] = MARK
+    return {"looks": entries, "title": title}
+
+
 def _line(ax: Any, rows: pd.DataFrame, look: Look, place: int) -> None:
-    """The mean, with a few markers, and the band around it.
+    """A thin line per run and a bold one, with a few markers, with their median.
 
     place: the place of the line among the others, which shifts its markers.
     """
-    drawn = ("iteration", "mean", "low", "high")
-    x, mean, low, high = (rows[name].to_numpy(dtype=float) for name in drawn)
+    x, median = (rows[name].to_numpy(dtype=float) for name in ("iteration", "median"))
+    for seed in (name for name in rows if str(name).startswith(SEED)):
+        if rows[seed].notna().any():
+            ax.plot(x, rows[seed], color=look.color, lw=0.35, alpha=0.5)
     step = max(1, len(x) // 7)
-    there = np.isfinite(mean)
+    there = np.isfinite(median)
     before, after = np.append(False, there[:-1]), np.append(there[1:], False)
     # only a marker shows a value between two gaps, which no line reaches
     marked = {*range(min(place, step - 1), len(x), step), *np.flatnonzero(there & ~before & ~after)}
-    ax.plot(x, mean, ms=3.5, markevery=[int(index) for index in sorted(marked)], **look.options)
-    if np.isfinite(low).any():
-        ax.fill_between(x, low, high, color=look.color, alpha=0.18, lw=0)
+    options = {**look.options, "lw": 1.3, "ms": 2.5}
+    ax.plot(x, median, markevery=[int(index) for index in sorted(marked)], **options)
 
 
 def _marks(ax: Any, windows: pd.DataFrame, looks: Mapping[str, Look]) -> None:
@@ -120,14 +151,14 @@ def _marks(ax: Any, windows: pd.DataFrame, looks: Mapping[str, Look]) -> None:
 
 
 def _vertical(ax: Any, rows: pd.DataFrame) -> None:
-    """A logarithmic axis spans the means only, since a band may reach down to zero."""
+    """A logarithmic axis spans the medians only, since a run may reach down to zero."""
     from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
     if ax.get_yscale() == "linear":
-        ax.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+        ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
         ax.yaxis.get_major_formatter().set_useOffset(False)
         return
-    positive = rows["mean"][(rows["mean"] > 0) & np.isfinite(rows["mean"])]
+    positive = rows["median"][(rows["median"] > 0) & np.isfinite(rows["median"])]
     if len(positive):
         ax.set_ylim(low := positive.min() / 1.5, high := positive.max() * 1.5)
         if high < 300 * low:  # there would be only one or two powers of ten

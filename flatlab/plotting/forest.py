@@ -10,7 +10,7 @@ import pandas as pd
 
 from flatlab.plotting import Settings, Tables
 from flatlab.plotting.quantities import require, with_parts
-from flatlab.plotting.style import KINDS, Look, heading, legend, short_label_of
+from flatlab.plotting.style import KINDS, Look, headings, legend, short_label_of
 from flatlab.stats import Correlations
 from flatlab.tables.selection import columns_of, end_of_training
 
@@ -25,7 +25,8 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
     used = {name for pair in figure["pairs"] for name in pair}
     names = [name for name in figure["names"] if name in used]
     names += sorted(used - {*names})
-    for table in tables.values():
+    titles = headings(tables)
+    for experiment, table in tables.items():
         end = with_parts(end_of_training(table), figure["parts"])
         require(end, names)
         settings, loss = list(end["setting"].values), end["train_loss"].values
@@ -35,7 +36,7 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
             for x, y in figure["pairs"]:
                 place = names.index(x), names.index(y)
                 values = [float(matrix[place]) for matrix in matrices]
-                rows.append([heading(table), kind, x, y, *values, found.runs_used(x, y)])
+                rows.append([titles[experiment], kind, x, y, *values, found.runs_used(x, y)])
     header = ["experiment", "kind", "x", "y", "rho", "low", "high", "runs"]
     return pd.DataFrame(rows, columns=header)
 

@@ -17,13 +17,13 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
     """Rows `run`: a network's two quantities.  Rows `rho`: their correlation and its interval, and
     those within settings and adjusted for the training loss.
     """
-    parts = []
+    parts, titles = [], style.headings(tables)
     for experiment, table in tables.items():
         require(table, [name for pair in figure["pairs"] for name in pair])
         chosen = end_of_training(table)
         names, settings = chosen["run"].values, style.in_words(chosen)
         for x, y in figure["pairs"]:
-            head = {"experiment": style.heading(table), "x": x, "y": y}
+            head = {"experiment": titles[experiment], "x": x, "y": y}
             x_value, y_value = columns_of(chosen, [x, y]).values()
             runs = {"name": names, "setting": settings, "x_value": x_value, "y_value": y_value}
             parts.append(pd.DataFrame({"row": "run", **head, **runs}))

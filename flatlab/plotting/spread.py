@@ -1,4 +1,4 @@
-"""The table from which curves are drawn: quantities through training, mean and spread over seeds.
+"""The table from which curves are drawn: quantities through training, for each seed and over them.
 
 A row `curve` is one checkpoint of one line; a row `window` says where the mean training loss of a
 setting falls below 1e-2 and interpolation begins.
@@ -17,8 +17,10 @@ from flatlab.plotting.quantities import require
 from flatlab.plotting.style import in_words
 from flatlab.tables import selection
 
-NUMBERS = ["mean", "sd", "low", "high", "runs"]
+NUMBERS = ["median", "mean", "sd", "runs"]
 COLUMNS = ["row", "setting", "samples", "layer", "quantity", "iteration", *NUMBERS]
+SEED = "seed "
+"""The columns with the values of one seed begin with it."""
 
 
 def spread(
@@ -27,11 +29,13 @@ def spread(
     where: Mapping[str, Any] | None = None,
     samples: Sequence[str] = ("train",),
     marks: bool = True,
+    named: Sequence[str] = (),
 ) -> pd.DataFrame:
-    """Mean, standard deviation, band and number of runs of quantities at every checkpoint.
+    """Median, mean, standard deviation and number of runs of quantities at every checkpoint.
 
     where: restricts the settings, {"lr": 0.1}.  samples: the sample sets.  marks: whether to add
-    the rows `window`, which networks trained with squared errors have.  Columns: `COLUMNS`;
+    the rows `window`, which networks trained with squared errors have.  named: as for `in_words`.
+    Columns: `COLUMNS`, then the values of each seed, `seed 0` and so on;
     `samples` of a loss or an accuracy is the set on which it is computed, `layer` is empty for a
     quantity of the whole network. Log-spaced checkpoints begin at the first positive one, since a
     logarithmic axis has no zero.
@@ -42,7 +46,7 @@ def spread(
     chosen = selection.through_training(table, where)
     if log_spaced(chosen["checkpoint"].values):
         chosen = chosen.sel(checkpoint=chosen["checkpoint"].values > 0)
-    settings = in_words(chosen)
+    settings = in_words(chosen, named)
     values = zip(
         *(chosen[key].values for key in selection.hyperparameters(chosen)), settings, strict=True
     )
@@ -57,36 +61,37 @@ def spread(
             window = {"row": ["window"], "setting": setting, "iteration": begins}
             parts.append(pd.DataFrame(window))
     filled = [part for part in parts if len(part)] or [pd.DataFrame()]
-    return pd.concat(filled, ignore_index=True).reindex(columns=COLUMNS)
+    found = pd.concat(filled, ignore_index=True)
+    seeds = [name for name in found if name not in COLUMNS and SEED in str(name)]
+    return found.reindex(columns=[*COLUMNS, *seeds])
 
 
 def _curves(values: xr.DataArray, samples: Sequence[str]) -> pd.DataFrame:
     """A curve for each sample set and layer, where the quantity has them."""
-    name, values = str(values.name), values.reset_coords(drop=True)
+    name, seeds = str(values.name), values["seed"].values
+    values = values.reset_coords(drop=True)
     if "samples" in values.dims:
         values = values.sel(samples=list(samples))
     else:
         values = values.expand_dims(samples=["train" if name.startswith("train") else "test"])
     if "layer" not in values.dims:
         values = values.expand_dims(layer=[""])
-    rows = _over_runs(values).to_dataframe(dim_order=["samples", "layer", "checkpoint"])
+    rows = _over_runs(values, seeds).to_dataframe(dim_order=["samples", "layer", "checkpoint"])
     rows = rows.reset_index().assign(row="curve", quantity=name)
     return rows.assign(iteration=rows["checkpoint"].astype(float))
 
 
-def _over_runs(values: xr.DataArray) -> xr.Dataset:
-    """Mean, standard deviation, band and number of the runs that have a value, which NaN is not.
+def _over_runs(values: xr.DataArray, seeds: Sequence[int]) -> xr.Dataset:
+    """Each run, and median, mean, standard deviation and number of those that have a value.
 
-    The band is one standard deviation around the mean, and no wider than the range of the runs: no
-    band of accuracies exceeds 100 %, and none of losses falls below 0. One run has no deviation.
+    One run has no deviation; NaN is no value.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # the mean of no runs is NaN
-        mean, sd = values.mean("run"), values.std("run", ddof=1)
-        low = np.maximum(mean - sd, values.min("run"))
-        high = np.minimum(mean + sd, values.max("run"))
-    numbers = (mean, sd, low, high, values.count("run").astype(float))
-    return xr.Dataset(dict(zip(NUMBERS, numbers, strict=True)))
+        over = (values.median("run"), values.mean("run"), values.std("run", ddof=1))
+    numbers = dict(zip(NUMBERS, (*over, values.count("run").astype(float)), strict=True))
+    runs = {f"{SEED}{seed}": values.isel(run=place, drop=True) for place, seed in enumerate(seeds)}
+    return xr.Dataset({**numbers, **runs})
 
 
 def log_spaced(checkpoints: Sequence[float] | np.ndarray) -> bool:

@@ -74,7 +74,6 @@ KINDS: dict[Literal["pooled", "within", "adjusted"], tuple[str, str, str]] = {
 
 OTHER_KINDS: tuple[Literal["within", "adjusted"], ...] = ("within", "adjusted")
 
-WORDS = {"lr": "learning rate", "batch_size": "batch size", "scale": "input scale"}
 IN_WORDS = {
     "vgg": "VGG",
     "mlp": "perceptron",
@@ -93,6 +92,15 @@ IN_WORDS = {
 }
 """Architectures and data sets in titles and captions; others are named by their keys."""
 
+ORDERED = ("#0d0887", "#7e03a8", "#cc4778", "#f89540", "#e3c800")
+"""Values of an ordered factor: steps of matplotlib's map "plasma", the last one darker."""
+
+WORDS = {
+    "lr": "learning rate",
+    "batch_size": "batch size",
+    "scale": "input scale",
+    "label_smoothing": "label smoothing",
+}
 NAMES = {
     "train": "training samples",
     "test": "test samples",
@@ -147,6 +155,13 @@ def look_of_settings(
     return {s: known[s] if s in known else next(others) for s in dict.fromkeys(settings)}
 
 
+def in_order(values: Sequence[Any]) -> dict[Any, Look]:
+    """Looks of the values of an ordered factor, in steps of one sequential map."""
+    steps = np.linspace(0, len(ORDERED) - 1, max(len(values), 2)).round().astype(int)
+    markers = itertools.cycle("osD^v")
+    return {v: Look(ORDERED[k], next(markers)) for v, k in zip(values, steps, strict=False)}
+
+
 def title_of(quantity: str) -> str:
     """A quantity with its unit; without an entry in `TITLES`, its key."""
     return TITLES.get(quantity, quantity.replace("_", " "))
@@ -162,13 +177,18 @@ def short_label_of(quantity: str) -> str:
     return label_of(quantity).replace("\n", " ")
 
 
-def heading(table: xr.Dataset) -> str:
-    """The title of a panel: architectures without their options, and data."""
-    a = table.attrs
-    data = in_words_of(a["data"])
-    if "network" not in a:
-        return f"{a['name']} on {data}"
-    return f"{networks_of(a['network'])} on {data}"
+def headings(tables: Mapping[str, xr.Dataset]) -> dict[str, str]:
+    """The titles of panels by experiment: architectures without their options, and data.
+
+    Experiments that would have the same title are named, too.
+    """
+    titles = {}
+    for key, table in tables.items():
+        about = table.attrs
+        what = networks_of(about["network"]) if "network" in about else about["name"]
+        titles[key] = f"{what} on {in_words_of(about['data'])}"
+    shared = {title for title in titles.values() if [*titles.values()].count(title) > 1}
+    return {key: f"{title} ({key})" if title in shared else title for key, title in titles.items()}
 
 
 def networks_of(networks: str) -> str:
@@ -177,16 +197,20 @@ def networks_of(networks: str) -> str:
 
 
 def in_words_of(keys: str) -> str:
-    """Architectures and data sets in words, joined by "and" or "on" as they are: VGG on CIFAR-10."""
+    """Architectures and data sets in words, joined by "and" or "on": VGG on CIFAR-10."""
     words = re.split(r"( and | on )", keys)
     named = [IN_WORDS.get(word, word) for word in words]
     return " and ".join(dict.fromkeys("".join(named).split(" and ")))
 
 
-def in_words(table: xr.Dataset) -> list[str]:
-    """The setting of each run in words: "learning rate 0.1, batch size 20"."""
-    names = [WORDS.get(key, key) for key in hyperparameters(table)]
-    rows = zip(*(table[key].values for key in hyperparameters(table)), strict=True)
+def in_words(table: xr.Dataset, named: Sequence[str] = ()) -> list[str]:
+    """The setting of each run in words: "learning rate 0.1, batch size 20".
+
+    named: these hyper-parameters alone, where the others are the same for all runs.
+    """
+    keys = named or hyperparameters(table)
+    names = [WORDS.get(key, key) for key in keys]
+    rows = zip(*(table[key].values for key in keys), strict=True)
     return [", ".join(f"{n} {_short(v)}" for n, v in zip(names, row, strict=True)) for row in rows]
 
 

@@ -5,12 +5,14 @@ seed, the hyper-parameters of its setting, `steps` (the iterations it took), `en
 stopped or diverged) and `diverged` (whether it is left out).
 """
 
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from flatlab.store import as_strings
 from flatlab.tables.selection import counts
 
 
@@ -27,12 +29,21 @@ def collect(parts: Iterable[xr.Dataset], settings: Mapping[str, Any]) -> xr.Data
     packs = [pack.assign_coords(diverged=("run", _diverged(pack, settings))) for pack in packs]
     # Runs that were kept at fewer checkpoints have missing values at the others.
     checkpoints = sorted({int(step) for pack in packs for step in pack["checkpoint"].values})
-    packs = [pack.reindex(checkpoint=checkpoints) for pack in packs]
+    packs = _with_all_layers([pack.reindex(checkpoint=checkpoints) for pack in packs])
     table = xr.concat(packs, "run", join="exact", coords="minimal", compat="equals")
     table = table.sel(run=list(settings["runs"]))
     about = settings["about"]
     table.attrs = {**about, "extent": extent(about, **counts(table))}
     return table
+
+
+def _with_all_layers(packs: list[xr.Dataset]) -> list[xr.Dataset]:
+    """The same; of several architectures, each lacks the values of the layers of the others."""
+    layers = [tuple(pack["layer"].values) for pack in packs if "layer" in pack.dims]
+    if len({*layers}) < 2:
+        return packs
+    known = as_strings(list(dict.fromkeys(itertools.chain(*layers))))
+    return [pack.reindex(layer=known) if "layer" in pack.dims else pack for pack in packs]
 
 
 def extent(about: Mapping[str, Any], runs: int, diverged: int) -> str:

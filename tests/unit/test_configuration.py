@@ -417,7 +417,7 @@ def test_settings_vary_the_data_and_the_network_too(tmp_path: Path) -> None:
     assert second.key == "tanh-scalingstandardized-lr0.1-b20-s0-4"
     assert (first.data.scaling, first.network.options.activation) == ("unit", "relu")
     assert (second.data.scaling, second.network.options.activation) == ("standardized", "tanh")
-    assert second.hyperparameters == settings[1]
+    assert second.hyperparameters == settings[1] | {"set": "digits", "architecture": "mlp"}
     assert (second.data.set, third.data.set) == ("digits", "fashion-mnist")
     assert grid.networks == ["mlp (width 64)", "lenet5 (kernel 3)"]
     assert grid.data_sets == ["digits", "fashion-mnist"]

@@ -24,7 +24,7 @@ NAMES = ["mls", "nmls", "root_sharpness"]
 SETTINGS = plan.Pairs(
     "mlp-grid", quantities=NAMES, title="a title", caption="A caption."
 ).resolved()
-SETTINGS |= {"paper": "chen2026", "key": "figH8"}
+SETTINGS |= {"paper": "chen2026", "key": "figH8", "cited": "Chen et al. (2026), Figure H8"}
 ABOUT = {
     "scale": "demo",
     "experiment": "mlp-grid",
@@ -83,22 +83,29 @@ def test_the_points_drawn_are_the_rows_of_the_csv(frame: pd.DataFrame) -> None:
     axes = np.reshape(drawn(frame).axes[:9], (3, 3))
     for i, y in enumerate(NAMES):
         for j, x in enumerate(NAMES):
-            if i != j:
+            if i > j:
                 points = np.concatenate([line.get_xydata() for line in axes[i, j].lines])
                 assert sorted(map(tuple, points)) == sorted(zip(runs[x], runs[y], strict=True))
+            elif i == j:
+                heights = [bar.get_height() for bar in axes[i, j].patches]
+                assert sum(heights) == len(runs)
 
 
 def test_each_panel_shows_the_correlation_and_interval_of_the_csv(frame: pd.DataFrame) -> None:
     axes = np.reshape(drawn(frame).axes[:9], (3, 3))
-    rows = {kind: frame[frame["row"] == kind].set_index("name") for kind in ("rho", "low", "high")}
+    kinds = ("rho", "low", "high", "within")
+    rows = {kind: frame[frame["row"] == kind].set_index("name") for kind in kinds}
     for i, y in enumerate(NAMES):
         for j, x in enumerate(NAMES):
             text = " ".join(t.get_text() for t in axes[i, j].texts).replace("−", "-")
-            if i == j:
-                assert text == ""
+            if i < j:
+                rho, low, high, within = (f"{rows[kind].loc[y, x]:.2f}" for kind in kinds)
+                assert text == f"{rho} {low}, {high} {within}"
+                slants = [t.get_style() for t in axes[i, j].texts]
+                other = rows["rho"].loc[y, x] * rows["within"].loc[y, x] < 0
+                assert slants == ["normal", "normal", "italic" if other else "normal"]
             else:
-                numbers = [f"{rows[kind].loc[y, x]:.2f}" for kind in ("rho", "low", "high")]
-                assert text == rf"$\rho$ = {numbers[0]}" + f"\n[{numbers[1]}, {numbers[2]}]"
+                assert text == ""
 
 
 def test_diverged_runs_are_not_drawn(frame: pd.DataFrame) -> None:
@@ -166,30 +173,29 @@ def test_a_figure_is_made_in_every_format_and_repeats_bit_for_bit() -> None:
 
 def test_a_figure_says_on_what_it_was_computed_and_what_it_stands_in_for() -> None:
     text = plotting.about(table(NAMES))
-    for part in ("29 mlp (width 64) networks", "digits", "1 diverged and left out"):
-        assert part in text
-    assert text.endswith("(in place of the paper's mlp on fashion-mnist; evidence: stand-in).")
+    assert text.startswith("29 perceptron networks on images of digits, 12,000 iterations; 1 div")
+    assert text.endswith("they stand in for the paper's perceptron on Fashion-MNIST.")
     own = plotting.about(table(NAMES).assign_attrs(stands_in_for="", evidence="own"))
-    assert own.endswith("left out (evidence: own).")
+    assert own.endswith("1 diverged and left out.")
 
 
 def test_title_and_caption_name_every_table_scale_and_data_set_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(plotting, "FORMATS", ("svg",))
-    monkeypatch.setitem(plotting.STYLE, "svg.fonttype", "none")
     data = {"mlp-grid": "digits", "vgg-grid": "photographs", "lenet-grid": "digits"}
     runs = table(NAMES)
     shown = {
-        key: runs.assign_attrs(experiment=key, name=key, data=data[key], extent=f"so many {key}")
+        key: runs.assign_attrs(experiment=key, name=key, data=data[key], length=f"so long {key}")
         for key in data
     }
     settings = declared("chen2026_fig4") | {"pairs": [["mls", "nmls"]]}
     picture = plotting.make(settings, shown, {key: correlate(runs) for key in data})["svg"]
     text = " ".join(re.sub("<[^>]+>", " ", picture.decode()).split())  # lines of text are elements
-    assert f"fig4 (demo on digits and photographs): {settings['title']}" in text
+    assert "Chen et al. (2026), Figure 4: " in text
+    assert f"{settings['title']} (demo, images of digits and photographs)" in text
     for key in data:
-        assert text.count(f"so many {key}") == 1
+        assert text.count(f"so long {key}") == 1
 
 
 def test_a_quantity_that_a_table_does_not_have_is_one_sentence() -> None:
@@ -231,7 +237,8 @@ def test_a_heatmap_of_an_undefined_correlation_says_so() -> None:
     runs = table(NAMES)
     runs["nmls"] = runs["nmls"] * 0 + 3
     settings = plan.Heatmap("mlp-grid", quantities=NAMES, title="a title", caption="A.").resolved()
-    given = settings | {"paper": "chen2026", "key": "fig9"}, {"mlp-grid": runs}
+    about = {"paper": "chen2026", "key": "fig9", "cited": "Chen et al. (2026), Figure 9"}
+    given = settings | about, {"mlp-grid": runs}
     files = plotting.make(*given, {"mlp-grid": correlate(runs)})
     assert set(files) == {"csv", "pdf", "svg", "png"}
     fig = Figure(figsize=(4, 4), layout="constrained")

@@ -39,15 +39,14 @@ def tables():
 @pytest.mark.parametrize("figure", TARGETS, ids=lambda figure: figure.target)
 def test_a_figure_of_simulations_is_made_and_its_csv_holds_its_frame(figure, tables, monkeypatch):
     monkeypatch.setattr(plotting, "FORMATS", ("svg",))
-    monkeypatch.setitem(plotting.STYLE, "svg.fonttype", "none")
     shown = {key: tables[key] for key in figure.experiments}
     files = plotting.make(figure.settings, shown, {})
     assert files == plotting.make(figure.settings, shown, {})
     frame = plotting.template_of(figure.settings).frame(figure.settings, shown, {})
     pd.testing.assert_frame_equal(pd.read_csv(io.BytesIO(files["csv"])), frame, check_dtype=False)
     text = files["svg"].decode()
-    assert f"{figure.key} (demo on synthetic data): {figure.title}" in text
-    assert f"Scale demo: {figure.experiments[0]}, " in text
+    assert f"{figure.cited}: {figure.title.split(',')[0]}" in text
+    assert "(demo, synthetic data)" in text
 
 
 def test_a_point_of_figure_3_is_the_mean_of_its_batches(tables):

@@ -198,8 +198,9 @@ def curves_of(ax) -> list:
     return [line for line in ax.lines if line.get_marker() != "None"]
 
 
-def bands_of(ax) -> list:
-    return [band for band in ax.collections if len(band.get_paths())]
+def runs_of(ax) -> list:
+    """The thin lines, one per run."""
+    return [line for line in ax.lines if line.get_marker() == "None" and line.get_lw() < 0.5]
 
 
 # Selections
@@ -272,7 +273,7 @@ def test_the_axis_of_iterations_follows_the_spacing_of_the_checkpoints(
 
 
 @pytest.mark.parametrize("checkpoints", [LOG_SPACED, EVEN])
-def test_a_frame_has_mean_and_deviation_over_the_seeds_at_every_checkpoint(checkpoints) -> None:
+def test_a_frame_has_each_run_and_their_median_and_mean_at_every_checkpoint(checkpoints) -> None:
     runs = table(checkpoints=checkpoints)
     frame = spread(runs, ["mls", "train_loss"], {"batch_size": 20})
     lines = frame[frame["row"] == "curve"]
@@ -285,10 +286,9 @@ def test_a_frame_has_mean_and_deviation_over_the_seeds_at_every_checkpoint(check
         assert list(rows["iteration"]) == list(checkpoints[first:])
         np.testing.assert_allclose(rows["mean"], values.mean("run")[first:])
         np.testing.assert_allclose(rows["sd"], values.std("run", ddof=1)[first:])
-        low = np.maximum(values.mean("run") - values.std("run", ddof=1), values.min("run"))
-        high = np.minimum(values.mean("run") + values.std("run", ddof=1), values.max("run"))
-        np.testing.assert_allclose(rows["low"], low[first:])
-        np.testing.assert_allclose(rows["high"], high[first:])
+        np.testing.assert_allclose(rows["median"], np.median(values, axis=0)[first:])
+        for place, seed in enumerate(one["seed"].values[one["seed"].values < 5]):
+            np.testing.assert_array_equal(rows[f"seed {seed}"], values[place][first:])
         assert (rows["runs"] == 5).all()
         assert (rows["samples"] == "train").all()
     assert len(lines.groupby(["setting", "quantity"])) == 6
@@ -304,14 +304,19 @@ def test_every_panel_draws_the_rows_of_the_frame_and_nothing_else(tables) -> Non
         assert ax.get_xscale() == "log"
         lines = curves_of(ax)
         for (setting, own), line in zip(rows.groupby("setting", sort=False), lines, strict=True):
-            np.testing.assert_array_equal(line.get_xydata(), own[["iteration", "mean"]])
+            np.testing.assert_array_equal(line.get_xydata(), own[["iteration", "median"]])
             look = style.SETTINGS[setting]
             assert (line.get_color(), line.get_marker()) == (look.color, look.marker)
-        assert len(bands_of(ax)) == len(lines)
-        corners = np.concatenate([band.get_paths()[0].vertices for band in bands_of(ax)])
-        for _, row in rows.iterrows():
-            for edge in (row["low"], row["high"]):
-                assert np.isclose(corners, [row["iteration"], edge]).all(axis=1).any()
+        thin = [line.get_ydata() for line in runs_of(ax)]
+        expected = [
+            own[seed]
+            for _, own in rows.groupby("setting", sort=False)
+            for seed in own.filter(like="seed ")
+            if own[seed].notna().any()
+        ]
+        assert len(thin) == len(expected) >= 14
+        for drawn_run, expected_run in zip(thin, expected, strict=True):
+            np.testing.assert_array_equal(drawn_run, expected_run)
 
 
 def test_the_legend_says_of_how_few_runs_a_mean_is(tables) -> None:
@@ -327,7 +332,8 @@ def test_vertical_marks_stand_where_interpolation_begins(tables) -> None:
     windows = frame[frame["row"] == "window"]
     assert len(windows) >= 4
     (ax,) = drawn(frame, {"mls": "MLS"}, columns=1).axes
-    marks = {(ln.get_xdata()[0], ln.get_color()) for ln in ax.lines if ln.get_marker() == "None"}
+    upright = (ln for ln in ax.lines if len(ln.get_xdata()) == 2)
+    marks = {(line.get_xdata()[0], line.get_color()) for line in upright}
     expected = zip(windows["iteration"], windows["setting"], strict=True)
     assert marks == {(begins, style.SETTINGS[setting].color) for begins, setting in expected}
     for begins, setting in zip(windows["iteration"], windows["setting"], strict=True):
@@ -341,11 +347,16 @@ def test_the_legend_says_how_many_runs_a_line_is_of(tables) -> None:
     frame = spread(tables["vgg-grid"], ["mls"], {"batch_size": 20})
     legend = drawn(frame, {"mls": "MLS"}).legends[0]
     assert [text.get_text() for text in legend.get_texts()] == [
-        "learning rate 0.05, batch size 20 (4 runs)",
-        "learning rate 0.1, batch size 20 (5 runs)",
-        "learning rate 0.2, batch size 20 (5 runs)",
+        "learning rate",
+        "0.05 (4 runs)",
+        "0.1 (5 runs)",
+        "0.2 (5 runs)",
         "training loss falls below 0.01",
     ]
+    alike = spread(table(), ["mls"], {"batch_size": 20})
+    legend = drawn(alike, {"mls": "MLS"}).legends[0]
+    first, *_ = (text.get_text() for text in legend.get_texts())
+    assert first == "learning rate (5 runs each)"
 
 
 def test_lines_are_in_the_order_of_their_hyperparameters() -> None:
@@ -420,8 +431,8 @@ def test_odd_tables_are_drawn(case: str) -> None:
             runs["mls"][3] = value
     frame = spread(runs, names)
     axes = drawn(frame, titles(names)).axes
-    if case in ("one seed", "NaN", "infinite"):
-        assert not any(bands_of(ax) for ax in axes)
+    if case == "NaN":
+        assert not any(runs_of(ax) for ax in axes)
     if case in ("NaN", "infinite"):
         assert all(any(t.get_text() == "no values" for t in ax.texts) for ax in axes)
 
@@ -464,7 +475,7 @@ def test_every_quantity_of_a_figure_has_a_name_to_print() -> None:
         if settings.get("line") == "quantity":
             assert names <= {*style.BOUNDS}
         elif settings["template"] in shown:
-            assert names <= {*shown[settings["template"]]}
+            assert names <= {*shown[settings["template"]], *settings.get("titles", ())}
     assert {*style.SAMPLES, *style.BOUNDS} == {*style.NAMES}
 
 
@@ -515,37 +526,43 @@ def test_the_stability_of_a_layer_is_its_sensitivity_over_its_bound(tables) -> N
     runs = tables["vgg-grid"]
     frame = fig1.frame({}, {"vgg-grid": runs}, {})
     one = through_training(runs, {"lr": 0.2}).sel(samples="train", layer="conv2")
-    ratio = (one["mls_per_layer"] / one["layer_bound"]).mean("run")[1:]
+    ratio = (one["mls_per_layer"] / one["layer_bound"]).median("run")[1:]
     rows = frame[(frame["layer"] == "conv2") & (frame["row"] == "curve")]
     rows = rows[rows["setting"] == "learning rate 0.2, batch size 20"]
-    np.testing.assert_allclose(rows["mean"], ratio)
+    np.testing.assert_allclose(rows["median"], ratio)
     violated = frame[frame["row"] == "violated"].set_index("layer")["mean"]
     assert violated["conv1"] == pytest.approx(0.2)
     assert violated["fc1"] == 0
     fig = Figure(figsize=(11, 7), layout="constrained")
     fig1.draw(fig, frame, {})
     titles = [ax.get_title(loc="left") for ax in fig.axes]
-    assert titles[0] == "conv1, weights shared"
-    assert titles[6] == "fc2, the theory applies"
+    assert titles[0].endswith("  conv1, weights shared")
+    assert titles[6].endswith("  fc2, the theory applies")
     assert "20 %" in fig.axes[0].texts[0].get_text()
 
 
 def test_a_panel_is_titled_with_the_architecture_and_without_its_options() -> None:
     about = {"name": "sweep", "data": "digits"}
-    for network, words in {
-        "mlp": "sweep: mlp on digits",
-        "vgg (widths 8-pool, hidden 32-32)": "sweep: vgg on digits",
-        "mlp (width 16) and mlp (width 32) and lenet5": "sweep: mlp and lenet5 on digits",
-    }.items():
-        assert style.heading(xr.Dataset(attrs={**about, "network": network})) == words
-    assert style.heading(xr.Dataset(attrs=about)) == "sweep on digits"
+    networks = {
+        "a": "mlp (width 16) and mlp (width 32) and lenet5",
+        "b": "vgg (widths 8-pool, hidden 32-32)",
+        "c": "vgg",
+    }
+    tables = {key: xr.Dataset(attrs={**about, "network": name}) for key, name in networks.items()}
+    assert style.headings({**tables, "d": xr.Dataset(attrs=about)}) == {
+        "a": "perceptron and LeNet-5 on images of digits",
+        "b": "VGG on images of digits (b)",
+        "c": "VGG on images of digits (c)",
+        "d": "sweep on images of digits",
+    }
 
 
 def test_conventions_are_correlations_of_the_end_of_training(tables, correlations) -> None:
     settings = declared("beyond_fig2")
     frame = forest.frame(settings, tables, {}).set_index(["experiment", "kind", "x", "y"])
+    titles = style.headings(tables)
     for grid, runs in tables.items():
-        about = style.heading(runs)
+        about = titles[grid]
         for kind in ("pooled", "within"):
             row = frame.loc[(about, kind, "root_sharpness", "mls")]
             known = correlations[grid].sel(kind=kind, x="root_sharpness", y="mls")
@@ -556,7 +573,7 @@ def test_conventions_are_correlations_of_the_end_of_training(tables, correlation
         expected = np.corrcoef(end["mls"], bound)[0, 1]
         row = frame.loc[(about, "pooled", "mls", "bound_d frobenius")]
         assert row["rho"] == pytest.approx(expected)
-    missing = frame.loc[("vgg-grid: vgg on digits-2", "pooled", "mls", "bound_d operator")]
+    missing = frame.loc[(titles["vgg-grid"], "pooled", "mls", "bound_d operator")]
     assert np.isnan(missing["rho"])
     assert missing["runs"] == 0
     fig = Figure(figsize=(11, 7), layout="constrained")
@@ -565,16 +582,16 @@ def test_conventions_are_correlations_of_the_end_of_training(tables, correlation
     dots = [
         x for line in fig.axes[0].lines if line.get_marker() != "None" for x in line.get_xdata()
     ]
-    values = frame.loc["mlp-grid: mlp on digits"]["rho"]
+    values = frame.loc[titles["mlp-grid"]]["rho"]
     assert sorted(dots) == pytest.approx(sorted(values))
 
 
 def test_correlations_through_training_are_those_of_each_checkpoint(tables) -> None:
     grids = {grid: tables[grid] for grid in ("mlp-grid", "vgg-grid")}
     frame = fig3.frame({}, grids, {})
-    for runs in grids.values():
+    for grid, runs in grids.items():
         chosen = through_training(runs).sel(samples="train")
-        about = style.heading(runs)
+        about = style.headings(grids)[grid]
         here = frame[(frame["experiment"] == about) & (frame["kind"] == "pooled")]
         assert sorted(set(here["iteration"])) == [s for s in chosen["checkpoint"].values if s > 0]
         at = chosen.isel(checkpoint=1)

@@ -6,7 +6,7 @@ import pandas as pd
 
 from flatlab.plotting import Settings, Tables
 from flatlab.plotting.spread import horizontal, log_spaced
-from flatlab.plotting.style import KINDS, Look, heading, legend
+from flatlab.plotting.style import KINDS, Look, headings, legend
 from flatlab.stats import Correlations
 from flatlab.tables.selection import columns_of, measured, through_training
 
@@ -23,7 +23,8 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
     """A correlation of one kind, at one checkpoint, with its interval, per row."""
     rows = []
     names = list(dict.fromkeys(name for pair in PAIRS for name in pair))
-    for table in tables.values():
+    titles = headings(tables)
+    for experiment, table in tables.items():
         runs = through_training(table).sel(samples="train")
         # Only checkpoints that all settings have: the same runs are compared at each of them.
         steps = runs["checkpoint"].values[measured(runs).all("run").values]
@@ -37,7 +38,7 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
                 for x, y in PAIRS:
                     place = found.names.index(x), found.names.index(y)
                     numbers = [*(matrix[place] for matrix in matrices), found.runs_used(x, y)]
-                    rows.append([heading(table), kind, x, y, float(step), *numbers])
+                    rows.append([titles[experiment], kind, x, y, float(step), *numbers])
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -45,7 +46,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """A row per experiment, a column per pair, a line per kind of correlation."""
     experiments = list(dict.fromkeys(frame["experiment"]))
     every = fig.subplots(max(1, len(experiments)), len(PAIRS), sharey=True, squeeze=False)
-    for experiment, axes in zip(experiments, every, strict=False):
+    for number, (experiment, axes) in enumerate(zip(experiments, every, strict=False)):
         rows = frame[frame["experiment"] == experiment]
         for ((x, y), title), ax in zip(PAIRS.items(), axes, strict=True):
             here = rows[(rows["x"] == x) & (rows["y"] == y)]
@@ -56,7 +57,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
                 ax.fill_between(*band, color=color, alpha=0.15, lw=0)
             ax.axhline(0, color="0.6", lw=0.7, zorder=0.5)
             ax.set_ylim(-1.05, 1.05)
-            ax.set_title(title if axes is every[0] else "", loc="left")
+            ax.set_title("" if number else title, loc="left")
             ax.set_xlabel(horizontal(ax, sorted(set(rows["iteration"]))))
         axes[0].set_ylabel(f"{experiment}\nPearson's $\\rho$")
     legend(fig, {name: Look(color, marker) for color, marker, name in KINDS.values()})

@@ -51,8 +51,8 @@ FIGURES = {
             captions.MARKS,
         ),
         details=(
-            r"The mean of $\|J\|$ over $C = \|W\| \sqrt{\langle 1/|x|^2\rangle}\sqrt{S(W)}$ (Eq. 59 "
-            r"of chen2026), on fixed training samples. The inequality is $\|J\|\,|x| \leq \|W\|\,"
+            r"The mean of $\|J\|$ over $C = \|W\| \sqrt{\langle 1/|x|^2\rangle}\sqrt{S(W)}$ (Eq. "
+            r"59 of chen2026), on fixed training samples. The inequality is $\|J\| |x| \leq \|W\| "
             r"|\partial f/\partial W|$; its share of samples is over all networks.",
             captions.BEGINS,
         ),

@@ -83,7 +83,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
 
     families = sorted(frame["family"].dropna().unique())
     colors = dict(zip(families, color_palette("husl", len(families)), strict=True))
-    axes = fig.subplots(2, len(PANELS), height_ratios=(5, 1))
+    axes = fig.subplots(2, len(PANELS), height_ratios=(4, 1))
     for ax, below, (panel, (x, y)) in zip(axes[0], axes[1], PANELS.items(), strict=True):
         here = frame[frame["panel"] == panel]
         ax.set(xscale="log", yscale="log", xlabel=LABELS[x], ylabel=LABELS[y])
@@ -96,17 +96,16 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         plain_numbers(ax)
         ax.grid(alpha=0.25, lw=0.4)
         below.set_axis_off()
-        below.text(0, 1, _summary(here), va="top", fontsize=6.5, linespacing=1.4)
+        below.text(0, 1, _summary(here), va="top", fontsize=6.5, linespacing=1.4, in_layout=False)
     letters(axes[0])
 
 
 def _summary(here: pd.DataFrame) -> str:
-    """The correlations of a panel, two to a line, and how many networks it lacks."""
+    """The correlations of a panel, one to a line, and how many networks it lacks."""
     rows = here.set_index("row")
     parts = [
         f"{word}: {correlation(*rows.loc[kind, ['rho', 'low', 'high']])}".replace("\n", " ")
         for kind, word in KINDS.items()
     ]
     count, left_out = (here["row"] == "run").sum(), int(here["left_out"].iloc[0])
-    lines = [f"{count} networks, {left_out} left out", *map("    ".join, (parts[:2], parts[2:]))]
-    return "\n".join(lines)
+    return "\n".join([f"{count} networks, {left_out} left out", *parts])

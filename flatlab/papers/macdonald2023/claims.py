@@ -1,21 +1,19 @@
 """macdonald2023: what the paper says of its figures and tables."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from flatlab.claims import Claim, Claims, Evidence, numbered, states
 from flatlab.claims.eligibility import enough
-from flatlab.claims.evidence import attempt, estimate, estimates, series
+from flatlab.claims.evidence import attempt, estimate
 from flatlab.papers.macdonald2023._frequencies import ACTIVATIONS, GAUSSIAN, RELU, by_frequency
+from flatlab.papers.macdonald2023._rates import RATES
+from flatlab.papers.macdonald2023._regularizers import REGULARIZERS
+from flatlab.papers.macdonald2023._smoothing import SMOOTHING
+from flatlab.papers.macdonald2023._steps import Steps, growth, highest, increase
 from flatlab.stats import Estimate, Verdict, every, violations
-from flatlab.stats.estimate import Array
 from flatlab.stats.trends import difference
-
-Statistic = Callable[[Array], Array]
 
 GRID = "input-scale-grid"
 SCALES = (0.5, 1.0, 1.5)
@@ -31,51 +29,17 @@ NORMS = {"J": "jacobian_norm", "sharpness": SHARPNESS, "|W_1|": "first_layer_nor
 """The paper's words for the quantities of the regressions."""
 
 
-def growth(curves: Array) -> Array:
-    """The largest value in training over the value at the start: (runs, checkpoints) -> (runs)."""
-    return curves.max(axis=1) / curves[:, 0]
+def of_scales(activation: str, quantity: str, label: str) -> Steps:
+    """A quantity of the networks of `input-scale-grid`, along the scales."""
+    return Steps(
+        GRID, {"activation": activation}, activation, "scale", "scale", SCALES, quantity, label
+    )
 
 
-def increase(curves: Array) -> Array:
-    """The largest value in training less the value at the start: (runs, checkpoints) -> (runs)."""
-    return curves.max(axis=1) - curves[:, 0]
-
-
-def highest(curves: Array) -> Array:
-    """The largest value in training: (runs, checkpoints, ...) -> (runs)."""
-    return curves.reshape(len(curves), -1).max(axis=1)
-
-
-@dataclass(frozen=True)
-class Steps:
-    """How much larger a quantity is at each scale of the inputs than at the next smaller one.
-
-    label: what the quantity is called.
-    """
-
-    activation: str
-    quantity: str
-    label: str
-
-    def of(self, e: Evidence, what: str, statistic: Statistic) -> list[Estimate]:
-        """The steps of a statistic of its curves, which is called `what` of the quantity."""
-        at = [f"{what} {self.label}(scale {scale:g})" for scale in SCALES]
-        names = [f"{larger} - {smaller}; {self.activation}" for smaller, larger in pairwise(at)]
-
-        def found() -> list[Estimate]:
-            values = []
-            for scale in SCALES:
-                runs = e.runs(GRID, {"activation": self.activation, "scale": scale})
-                enough(runs.sizes["run"], GRID, f"networks of {self.activation} at scale {scale:g}")
-                values.append(statistic(series(GRID, runs, self.quantity)))
-            return [difference(n, b, a) for n, (a, b) in zip(names, pairwise(values), strict=True)]
-
-        return estimates(names, found)
-
-    def beside_growth(self, e: Evidence) -> list[dict[str, Any]]:
-        """The other statistics of how much the quantity grows."""
-        others = {"increase of": increase, "max": highest}
-        return [step.report() for what, of in others.items() for step in self.of(e, what, of)]
+def beside_growth(e: Evidence, steps: Steps) -> list[dict[str, Any]]:
+    """The other statistics of how much a quantity grows."""
+    others = {"increase of": increase, "max": highest}
+    return [step.report() for what, of in others.items() for step in steps.of(e, what, of)]
 
 
 def input_scales(activation: str, figure: int) -> Claims:
@@ -85,9 +49,9 @@ def input_scales(activation: str, figure: int) -> Claims:
     one at the start. The difference of the two and the largest value are reported.
     """
     source, scales = f"App. C.2, caption of Fig. {figure}", "at scale 0.5, 1, 1.5"
-    of_jacobian = Steps(activation, JACOBIAN, "J")
-    of_sharpness = Steps(activation, SHARPNESS, "lambda_max")
-    of_features = Steps(activation, "feature_norm", "|X|")
+    of_jacobian = of_scales(activation, JACOBIAN, "J")
+    of_sharpness = of_scales(activation, SHARPNESS, "lambda_max")
+    of_features = of_scales(activation, "feature_norm", "|X|")
 
     @states(
         f"growth of the Jacobian norm, its maximum over its start, falls: {scales}",
@@ -96,7 +60,7 @@ def input_scales(activation: str, figure: int) -> Claims:
     )
     def jacobian(e: Evidence) -> Verdict:
         verdict = every(step < 0 for step in of_jacobian.of(e, "growth of", growth))
-        return verdict.reporting(*of_jacobian.beside_growth(e))
+        return verdict.reporting(*beside_growth(e, of_jacobian))
 
     @states(
         f"growth of lambda_max(H), its maximum over its start, rises: {scales}",
@@ -106,7 +70,7 @@ def input_scales(activation: str, figure: int) -> Claims:
     )
     def sharpness(e: Evidence) -> Verdict:
         verdict = every(step > 0 for step in of_sharpness.of(e, "growth of", growth))
-        verdict = verdict.reporting(*of_sharpness.beside_growth(e))
+        verdict = verdict.reporting(*beside_growth(e, of_sharpness))
         label = f"the iteration for an eigenvalue converged; {GRID}"
         return attempt(
             lambda: verdict.reporting(violations(label, 1, e.values(GRID, "hessian_converged"))),
@@ -198,6 +162,9 @@ def alike(e: Evidence, share: float) -> Verdict:
 
 FIG32 = "macdonald2023_fig32"
 CLAIMS: dict[str, Claims] = {
+    **SMOOTHING,
+    **RATES,
+    **REGULARIZERS,
     "fig30": input_scales("relu", 30),
     "fig31": input_scales("tanh", 31),
     "fig32": numbered(smoother(GAUSSIAN), smoother(RELU)),

@@ -2,15 +2,56 @@
 
 from collections.abc import Mapping, Sequence
 
-from flatlab.plan import Curves, Own, Paper, Table
+from flatlab.plan import Curves, Own, Paper, Sweep, Table
 
 PAPER = Paper(
     title="On progressive sharpening, flat minima and generalisation",
     citation="MacDonald, Valmadre and Lucey, 2023",
     cited="MacDonald et al. (2023)",
     targets=(*(f"fig{number}" for number in range(1, 33)), "table1", "table2"),
-    needs={f"fig{number}": "CIFAR-100" for number in (13, 15, 17, 19, *range(24, 28))},
 )
+
+NETWORKS = {"vgg": "VGG", "resnet": "ResNet"}
+SMOOTHINGS = {
+    "0": ("#0d0887", "o", "-"),
+    "0.5": ("#cc4778", "s", "--"),
+    "0.75": ("#e3a100", "D", ":"),
+}
+"""How the lines look, in steps of one sequential map."""
+
+TITLES = {
+    "train_excess_loss": "loss less label entropy",
+    "hessian_lambda_max": r"sharpness $\lambda_{\max}(H)$",
+    "softmax_jacobian_norm": "Jacobian norm, softmaxed",
+    "output_norm": "norm of the outputs",
+}
+
+LESS_ENTROPY = "The entropy of the labels is subtracted from the loss, that of the training set."
+SOFTMAXED = (
+    "The Jacobian norm is the largest spectral norm of the softmaxed network's Jacobian among "
+    "fixed training samples, sharpness the largest eigenvalue of the Hessian of their loss."
+)
+BAND = "Mean over networks, with a band of one standard deviation."
+AT_THE_END = (
+    "Means over networks at the end of training with 95 % intervals, and a thin line per seed."
+)
+MEASURED = (
+    "The gap is |training loss - test loss|; sharpness is the largest eigenvalue of the Hessian, "
+    "the Jacobian norm the largest spectral norm, that of the logits, among fixed training samples."
+)
+ENDS = {
+    "hessian_lambda_max": r"sharpness $\lambda_{\max}(H)$",
+    "jacobian_norm": "Jacobian norm",
+    "absolute_loss_gap": "generalization gap",
+}
+RATE = {"lr": ("learning rate", "logarithmic")}
+BATCH_SIZE = {"batch_size": ("batch size", "logarithmic")}
+STRENGTHS = {
+    "label_smoothing": (r"label smoothing $\alpha$", "linear"),
+    "mixup_alpha": (r"mixup $\beta$", "linear"),
+    "augmentation_probability": (r"augmentation $p$", "linear"),
+    "sam_radius": (r"SAM $\rho$", "linear"),
+}
 
 INPUT_SCALES = {
     "0.5": ("#56b4e9", "o", "-"),
@@ -86,7 +127,139 @@ def norms(grid: str, name: str, printed: Mapping[str, Sequence[tuple[float, floa
     )
 
 
+def smoothings(architecture: str, lr: float) -> Curves:
+    """Loss, sharpness and Jacobian norm in full-batch training, for labels smoothed or not."""
+    return Curves(
+        "full-batch-grid",
+        quantities=("train_excess_loss", "hessian_lambda_max", "softmax_jacobian_norm"),
+        where={"architecture": architecture, "lr": lr},
+        until={"label_smoothing": 0.0},
+        logarithmic=("softmax_jacobian_norm",),
+        marks=False,
+        looks={f"label smoothing {value}": look for value, look in SMOOTHINGS.items()},
+        titles=TITLES,
+        named=("label_smoothing",),
+        title=f"smoothed labels, {NETWORKS[architecture]}, learning rate {lr:g}",
+        caption=(
+            "Full-batch gradient descent. A network is shown as long as that of the same seed "
+            "with unsmoothed labels was trained, to 99 % accuracy.",
+            *(LESS_ENTROPY, SOFTMAXED, BAND),
+        ),
+        size_inches=(7.1, 3.4),
+    )
+
+
+def sgd(share: float, when: str) -> Curves:
+    """Sharpness, Jacobian norm and output norm in SGD, for labels smoothed or not."""
+    return Curves(
+        "smoothing-grid",
+        quantities=("hessian_lambda_max", "softmax_jacobian_norm", "output_norm"),
+        share=share,
+        marks=False,
+        looks={f"label smoothing {value}": look for value, look in SMOOTHINGS.items()},
+        titles=TITLES,
+        title=f"smoothed labels, VGG, SGD, {when}",
+        caption=(SOFTMAXED, "The norm of the outputs is that of the logits of all of them.", BAND),
+        size_inches=(7.1, 3.2),
+    )
+
+
+def at_the_end(
+    grid: str,
+    architecture: str,
+    along: dict[str, tuple[str, str]],
+    line: str,
+    logarithmic: tuple[str, ...] = (),
+) -> Sweep:
+    """Sharpness, Jacobian norm and gap along the learning rate or the batch size."""
+    data = ", many classes" if "many" in grid else ""
+    [(title, _)] = along.values()
+    return Sweep(
+        grid,
+        quantities=ENDS,
+        along=along,
+        line=line,
+        where={"architecture": architecture},
+        logarithmic=logarithmic,
+        title=f"{title}, {NETWORKS[architecture]}{data}",
+        caption=(AT_THE_END, MEASURED),
+    )
+
+
+def by_rate(grid: str, architecture: str) -> Sweep:
+    return at_the_end(grid, architecture, RATE, "batch_size")
+
+
+def by_batch_size(grid: str, architecture: str) -> Sweep:
+    return at_the_end(grid, architecture, BATCH_SIZE, "lr", ("hessian_lambda_max",))
+
+
+def regularizers(
+    grid: str, architecture: str, normalization: str, quantities: Mapping[str, str], height: float
+) -> Sweep:
+    """Quantities along the strength of each of four regularizers."""
+    norm = {"none": "without", "batch": "with"}[normalization]
+    data = ", many classes" if "many" in grid else ""
+    return Sweep(
+        grid,
+        quantities=dict(quantities),
+        along=STRENGTHS,
+        line="lr",
+        where={"architecture": architecture, "normalization": normalization},
+        title=f"regularizers, {NETWORKS[architecture]} {norm} batch norm{data}",
+        caption=(AT_THE_END, MEASURED),
+        size_inches=(7.1, height),
+    )
+
+
+IN_THREE_ROWS = {name: ENDS[name] for name in reversed(ENDS)}
+IN_SIX_ROWS = {
+    "absolute_loss_gap": "gap",
+    "hessian_lambda_max": r"$\lambda_{\max}(H)$",
+    "jacobian_norm": "Jacobian norm",
+    "gauss_newton_lambda_max": r"$\lambda_{\max}(G)$",
+    "train_loss": "training loss",
+    "test_accuracy": "test acc. (%)",
+}
+RATES, RATES_100 = "rates-grid", "rates-many-classes-grid"
+EXTENDED = {
+    f"fig{first + number}": regularizers(grid, architecture, norm, IN_SIX_ROWS, 9.0)
+    for first, grid in ((20, "regularizers-grid"), (24, "regularizers-many-classes-grid"))
+    for number, (architecture, norm) in enumerate(
+        (architecture, norm) for architecture in NETWORKS for norm in ("none", "batch")
+    )
+}
+
 FIGURES = {
+    "fig1": smoothings("vgg", 0.08),
+    "fig2": Sweep(
+        "weight-decay-grid",
+        quantities={name: ENDS[name] for name in (*("jacobian_norm", "hessian_lambda_max"), *ENDS)},
+        along={"weight_decay": ("weight decay", "symmetric")},
+        line="lr",
+        title="weight decay, ResNet",
+        caption=(AT_THE_END, MEASURED),
+    ),
+    "fig3": by_rate(RATES, "resnet"),
+    "fig4": by_batch_size(RATES, "resnet"),
+    "fig5": regularizers("regularizers-grid", "resnet", "batch", IN_THREE_ROWS, 5.6),
+    "fig6": smoothings("vgg", 0.08),
+    "fig7": smoothings("vgg", 0.04),
+    "fig8": smoothings("vgg", 0.02),
+    "fig9": smoothings("resnet", 0.08),
+    "fig10": smoothings("resnet", 0.04),
+    "fig11": smoothings("resnet", 0.02),
+    "fig12": by_rate(RATES, "resnet"),
+    "fig13": by_rate(RATES_100, "resnet"),
+    "fig14": by_rate(RATES, "vgg"),
+    "fig15": by_rate(RATES_100, "vgg"),
+    "fig16": by_batch_size(RATES, "resnet"),
+    "fig17": by_batch_size(RATES_100, "resnet"),
+    "fig18": by_batch_size(RATES, "vgg"),
+    "fig19": by_batch_size(RATES_100, "vgg"),
+    **EXTENDED,
+    "fig28": sgd(1 / 90, "first epoch"),
+    "fig29": sgd(1.0, "90 epochs"),
     "fig30": input_scales("relu", "ReLU"),
     "fig31": input_scales("tanh", "tanh"),
     "fig32": Own(
