@@ -119,9 +119,9 @@ class Sweep(Declaration, frozen=True, kw_only=True):
     """Quantities at the end of training along hyper-parameters, a line per value of another one.
 
     quantities: a row each, with its title; a column each where `along` has one entry.
-    along: a column per hyper-parameter; where there are several, a column has the runs for which all
-    the others are zero.  line: the hyper-parameter of the lines.  where: hyper-parameters that all runs have in common.  logarithmic: quantities with
-    a logarithmic vertical axis.
+    along: a column per hyper-parameter; where there are several, a column has the runs for which
+    all the others are zero.  line: the hyper-parameter of the lines.  where: hyper-parameters that
+    all runs have in common.  logarithmic: quantities with a logarithmic vertical axis.
     """
 
     SIZE = (7.1, 3.2)
