@@ -15,6 +15,10 @@ Look = tuple[str, str, str]
 """Colour, marker and dash of a line, in matplotlib's notation."""
 
 
+Along = dict[str, tuple[str, Literal["linear", "logarithmic", "symmetric"]]]
+"""Hyper-parameters on a horizontal axis, each with the title and the kind of the axis."""
+
+
 class Paper(Strict, frozen=True, kw_only=True):
     """A publication: `PAPER` of its figures.py.
 
@@ -120,18 +124,15 @@ class Sweep(Declaration, frozen=True, kw_only=True):
     """Quantities at the end of training along hyper-parameters, a line per value of another one.
 
     quantities: a row each, with its title; a column each where `along` has one entry.
-    along: a column per hyper-parameter, with its title and the kind of its axis. Where there are
-    several, a column has the runs for which all the others are zero.  line: the hyper-parameter of
-    the lines.  where: hyper-parameters that all runs have in common.  logarithmic: quantities with
-    a logarithmic vertical axis.
+    along: a column per hyper-parameter; where there are several, a column has the runs for which
+    all the others are zero.  line: the hyper-parameter of the lines.  where: hyper-parameters that
+    all runs have in common.  logarithmic: quantities with a logarithmic vertical axis.
     """
 
     SIZE = (7.1, 3.2)
 
     quantities: Annotated[dict[str, str], Meta(min_length=1)]
-    along: Annotated[
-        dict[str, tuple[str, Literal["linear", "logarithmic", "symmetric"]]], Meta(min_length=1)
-    ]
+    along: Annotated[Along, Meta(min_length=1)]
     line: str
     where: dict[str, str | int | float] = {}
     logarithmic: tuple[str, ...] = ()

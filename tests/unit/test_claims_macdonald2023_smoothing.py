@@ -39,7 +39,7 @@ def table(grid: str, variables: dict[str, Any], **coordinates: Any) -> xr.Datase
         },
         {
             **{"experiment": grid, "evidence": "own", "differs": []},
-            "hyperparameters": [name for name in coordinates if name not in ("seed", "steps")],
+            "hyperparameters": [n for n in coordinates if n not in ("seed", "steps", "ended")],
         },
     )
 
@@ -68,6 +68,7 @@ def full_batch(
     bound = {"pairs_below": np.zeros(shape), "segments_below": np.zeros(shape)}
     coordinates = {"architecture": architecture, "lr": lr, "label_smoothing": smoothing}
     steps = np.where(smoothing == 0, STOPPED, STEPS[-1])
+    coordinates["ended"] = np.where((smoothing == 0) & (seed > 0), "stopped", "finished")
     return table(FULL_BATCH, {**values, **bound}, **coordinates, seed=seed, steps=steps)
 
 
@@ -106,6 +107,13 @@ def test_each_figure_has_its_own_networks() -> None:
         without = made.sel(run=~there.values)
         claims = {other: outcome(other, "c1", without) for other in FULL_BATCH_FIGURES}
         assert claims == dict.fromkeys(FULL_BATCH_FIGURES, "holds") | {figure: "not run"}
+
+
+def test_networks_that_did_not_reach_the_accuracy_are_counted() -> None:
+    claim = verify("macdonald2023_fig9", {FULL_BATCH: full_batch()})["claims"][0]
+    counted = claim["evidence"][-1]
+    assert (counted["value"], counted["n"]) == (0.8, 5)
+    assert "99 % accuracy" in counted["quantity"]
 
 
 def test_sharpness_grows_progressively() -> None:

@@ -143,6 +143,20 @@ def test_a_logarithmic_axis_spans_the_networks() -> None:
     assert high > 24**2
 
 
+def test_curves_of_settings_that_were_not_trained_are_empty_panels() -> None:
+    from flatlab.plan import Curves
+
+    figure = Curves(
+        "some-grid", quantities=("loss",), where={"lr": 0.5}, title="", caption="", marks=False
+    ).resolved()
+    made = table().assign(train_loss=table()["loss"])
+    frame = curves.frame(figure, {"some-grid": made}, {})
+    assert frame.empty
+    fig = Figure(figsize=(7, 3))
+    curves.draw(fig, frame, figure)
+    assert [text.get_text() for text in fig.axes[0].texts] == ["no values"]
+
+
 def test_curves_are_cut_named_and_titled_as_declared() -> None:
     from flatlab.plan import Curves
 

@@ -4,8 +4,10 @@ Networks of `full-batch-grid` are compared as long as the one with unsmoothed la
 seed, was trained. Claims about sharpness need eigenvalues that converged.
 """
 
+from typing import Any
+
 from flatlab.claims import Claims, Evidence, numbered, states
-from flatlab.claims.evidence import estimate
+from flatlab.claims.evidence import attempt, estimate
 from flatlab.papers.macdonald2023._steps import Steps, check_convergence, highest
 from flatlab.stats import Estimate, Verdict, every, over_seeds, theorem, violations
 from flatlab.stats.estimate import fisher
@@ -52,6 +54,19 @@ def sgd(quantity: str, share: float = 1.0) -> Steps:
     return Steps(SGD, {}, "VGG", *key, quantity, LABELS[quantity], share=share)
 
 
+def stopped(e: Evidence, steps: Steps) -> list[dict[str, Any]]:
+    """How many of the networks with unsmoothed labels reached the accuracy at which they stop."""
+    if not steps.until:
+        return []
+    label = f"share of unsmoothed networks that reached 99 % accuracy; {steps.context}"
+
+    def found() -> list[dict[str, Any]]:
+        ended = steps.runs(e, 0)["ended"].values
+        return [{"quantity": label, "value": float((ended == "stopped").mean()), "n": len(ended)}]
+
+    return attempt(found, lambda _: [])
+
+
 def milder(jacobian: Steps, sharpness: Steps, source: str, quote: str, repeats: str = "") -> Claims:
     """The largest Jacobian norm and sharpness fall with the smoothing of the labels."""
 
@@ -60,7 +75,8 @@ def milder(jacobian: Steps, sharpness: Steps, source: str, quote: str, repeats: 
 
     @states("max J falls with the label smoothing", source, quote=quote, repeats=again("c1"))
     def of_jacobian(e: Evidence) -> Verdict:
-        return every(step < 0 for step in jacobian.of(e, "max", highest))
+        verdict = every(step < 0 for step in jacobian.of(e, "max", highest))
+        return verdict.reporting(*stopped(e, jacobian))
 
     @states(
         "max lambda_max(H) falls with the label smoothing", source, quote=quote, repeats=again("c2")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from flatlab.plan import Curves, Own, Paper, Sweep, Table
+from flatlab.plan.templates import Along
 
 PAPER = Paper(
     title="On progressive sharpening, flat minima and generalisation",
@@ -44,9 +45,9 @@ ENDS = {
     "jacobian_norm": "Jacobian norm",
     "absolute_loss_gap": "generalization gap",
 }
-RATE = {"lr": ("learning rate", "logarithmic")}
-BATCH_SIZE = {"batch_size": ("batch size", "logarithmic")}
-STRENGTHS = {
+RATE: Along = {"lr": ("learning rate", "logarithmic")}
+BATCH_SIZE: Along = {"batch_size": ("batch size", "logarithmic")}
+STRENGTHS: Along = {
     "label_smoothing": (r"label smoothing $\alpha$", "linear"),
     "mixup_alpha": (r"mixup $\beta$", "linear"),
     "augmentation_probability": (r"augmentation $p$", "linear"),
@@ -165,14 +166,9 @@ def sgd(share: float, when: str) -> Curves:
 
 
 def at_the_end(
-    grid: str,
-    architecture: str,
-    along: dict[str, tuple[str, str]],
-    line: str,
-    logarithmic: tuple[str, ...] = (),
+    grid: str, architecture: str, along: Along, line: str, logarithmic: tuple[str, ...] = ()
 ) -> Sweep:
     """Sharpness, Jacobian norm and gap along the learning rate or the batch size."""
-    data = ", many classes" if "many" in grid else ""
     [(title, _)] = along.values()
     return Sweep(
         grid,
@@ -181,7 +177,7 @@ def at_the_end(
         line=line,
         where={"architecture": architecture},
         logarithmic=logarithmic,
-        title=f"{title}, {NETWORKS[architecture]}{data}",
+        title=f"{title}, {NETWORKS[architecture]}",
         caption=(AT_THE_END, MEASURED),
     )
 
@@ -199,14 +195,13 @@ def regularizers(
 ) -> Sweep:
     """Quantities along the strength of each of four regularizers."""
     norm = {"none": "without", "batch": "with"}[normalization]
-    data = ", many classes" if "many" in grid else ""
     return Sweep(
         grid,
         quantities=dict(quantities),
         along=STRENGTHS,
         line="lr",
         where={"architecture": architecture, "normalization": normalization},
-        title=f"regularizers, {NETWORKS[architecture]} {norm} batch norm{data}",
+        title=f"regularizers, {NETWORKS[architecture]} {norm} batch norm",
         caption=(AT_THE_END, MEASURED),
         size_inches=(7.1, height),
     )
