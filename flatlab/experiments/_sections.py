@@ -210,6 +210,9 @@ class Measure(Strict, frozen=True, kw_only=True):
         Annotated[float, Meta(ge=0, le=100)] | None,
         means("flag runs with a lower final training accuracy (%), or a non-finite loss"),
     ]
+    converged_only: Annotated[
+        bool, means("flag runs that did not reach `stop` of the training, too")
+    ] = False
 
     def contradiction(self) -> tuple[str, str] | None:
         if self.test_sets and "accuracy" not in joined(self.families):

@@ -214,6 +214,8 @@ class Grid(Experiment, frozen=True, kw_only=True):
             ),
         }
         settings = {"runs": self.runs, "diverged_below": self.measure_section.diverged_below}
+        if self.measure_section.converged_only:
+            settings["converged_only"] = True
         code = fingerprint("flatlab.tables.runs")
         return Stage(inputs={}, settings={**settings, "about": about}, code=code)
 
