@@ -33,6 +33,9 @@ from flatlab.plan.schema import PlanError, Strict, plain
 BUDGET_BYTES = 20 * 10**9
 """Dense checkpoints of a grid that need more space are deleted after the measurement."""
 
+WHOLE_SET = 50_000
+"""Samples of a data set in forecasts of epochs: planning does not know how many it has."""
+
 SECTIONS: dict[str, type[Strict]] = {**VARYING, "checkpoints": Checkpoints, "measure": Measure}
 
 
@@ -130,7 +133,8 @@ class Grid(Experiment, frozen=True, kw_only=True):
         """The job that trains a pack."""
         chosen: Pack = self.pack(pack)
         training = chosen.training
-        steps = training.iterations or training.epochs or 0
+        count = chosen.data.samples if isinstance(chosen.data.samples, int) else WHOLE_SET
+        seen = (training.iterations or 0) * training.batch_size + (training.epochs or 0) * count
         files, start = start_of(chosen, self.sources)
         return Stage(
             inputs={"data": self.data_file(chosen), **({"start": files} if files else {})},
@@ -139,7 +143,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
             gpu=True,
             kind="train",
             network=chosen.network.label,
-            work=float(chosen.bytes * steps * training.batch_size),
+            work=float(chosen.bytes * seen),
         )
 
     def measuring(self, pack: str, family: str) -> Stage:

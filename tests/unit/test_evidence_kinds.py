@@ -198,6 +198,8 @@ def test_the_demo_has_all_three_kinds() -> None:
         "input-scale-grid": "stand-in",
         "lenet-grid": "stand-in",
         "linear-grid": "own",
+        "minima-grid": "stand-in",
+        "minima-readings-grid": "stand-in",
         "locally-constant-labels": "reduced",
         "mlp-grid": "stand-in",
         "regression-gaussian-grid": "reduced",
