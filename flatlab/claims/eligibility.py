@@ -71,7 +71,9 @@ def combinations_of(chosen: xr.Dataset) -> set[tuple[object, ...]]:
 def missing(table: xr.Dataset, interpolating: bool = False) -> str:
     """Why networks of an experiment are not among those of its table that are used, in words."""
     left_out, diverged = table.attrs.get("left_out", 0), table["diverged"].values
-    counts = {"are not trained": left_out, "diverged": int(diverged.sum())}
+    slow = table.attrs.get("not_converged", 0)
+    counts = {"are not trained": left_out, "diverged": int(diverged.sum()) - slow}
+    counts["did not converge"] = slow
     if interpolating:
         counts["do not interpolate"] = int((~interpolates(table).values & ~diverged).sum())
     found = ", ".join(f"{count} {what}" for what, count in counts.items() if count)

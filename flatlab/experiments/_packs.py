@@ -19,7 +19,13 @@ VARYING: dict[str, type[Strict]] = {"network": Network, "data": Data, "training"
 """The sections whose keys may differ from setting to setting; each key belongs to one of them."""
 NAME, ARCHITECTURE = "name", "architecture"
 """A setting has a name of its own; the `name` of its network is therefore its `architecture`."""
-ABBREVIATIONS = {"batch_size": "b", "activation": "", "initialization": "", ARCHITECTURE: ""}
+ABBREVIATIONS = {
+    "batch_size": "b",
+    "activation": "",
+    "optimizer": "",
+    "initialization": "",
+    ARCHITECTURE: "",
+}
 
 
 class Pack(Strict, frozen=True):

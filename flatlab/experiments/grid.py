@@ -13,7 +13,14 @@ from msgspec.structs import replace
 from flatlab.experiments._evidence import evidence, of_packs, of_samples, of_starts, of_test_sets
 from flatlab.experiments._jobs import measure_roots, train_roots, train_settings
 from flatlab.experiments._packs import VARYING, Pack, packs_of
-from flatlab.experiments._sections import Checkpoints, Corrupted, Dense, Measure, Samples
+from flatlab.experiments._sections import (
+    Checkpoints,
+    Corrupted,
+    Dense,
+    Measure,
+    Samples,
+    Transformations,
+)
 from flatlab.experiments._starts import sources_of, start_of
 from flatlab.experiments._training import LogUniform, Start, Stop
 from flatlab.plan.experiments import Experiment, Find, Source, Stage
@@ -25,6 +32,9 @@ from flatlab.plan.schema import PlanError, Strict, plain
 
 BUDGET_BYTES = 20 * 10**9
 """Dense checkpoints of a grid that need more space are deleted after the measurement."""
+
+WHOLE_SET = 50_000
+"""Samples of a data set in forecasts of epochs: planning does not know how many it has."""
 
 SECTIONS: dict[str, type[Strict]] = {**VARYING, "checkpoints": Checkpoints, "measure": Measure}
 
@@ -58,6 +68,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
         "checkpoints.dense": Dense,
         "measure.samples.<name>": Samples,
         "measure.test_sets.<name>": Corrupted,
+        "measure.transformations": Transformations,
     }
 
     @classmethod
@@ -122,7 +133,8 @@ class Grid(Experiment, frozen=True, kw_only=True):
         """The job that trains a pack."""
         chosen: Pack = self.pack(pack)
         training = chosen.training
-        steps = training.iterations or training.epochs or 0
+        count = chosen.data.samples if isinstance(chosen.data.samples, int) else WHOLE_SET
+        seen = (training.iterations or 0) * training.batch_size + (training.epochs or 0) * count
         files, start = start_of(chosen, self.sources)
         return Stage(
             inputs={"data": self.data_file(chosen), **({"start": files} if files else {})},
@@ -131,7 +143,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
             gpu=True,
             kind="train",
             network=chosen.network.label,
-            work=float(chosen.bytes * steps * training.batch_size),
+            work=float(chosen.bytes * seen),
         )
 
     def measuring(self, pack: str, family: str) -> Stage:
@@ -159,6 +171,14 @@ class Grid(Experiment, frozen=True, kw_only=True):
         if (test_sets := self.measure_section.test_sets) and "accuracy" in joined(family):
             settings["test_sets"] = plain(test_sets)
             roots.append(module_of("data", "corruptions"))
+        if again := self.measure_section.transformations:
+            families = [name for name in joined(family) if name in again.families]
+            if families:
+                first = again.families[0] in families  # the job that stores the change of outputs
+                settings["transformations"] = {
+                    **{"kinds": again.kinds, "families": families, "outputs": first}
+                }
+                roots.append("flatlab.metrics._transformed")
         return Stage(
             inputs={
                 "weights": trained["weights"],
@@ -198,14 +218,19 @@ class Grid(Experiment, frozen=True, kw_only=True):
             ),
         }
         settings = {"runs": self.runs, "diverged_below": self.measure_section.diverged_below}
+        if self.measure_section.converged_only:
+            settings["converged_only"] = True
         code = fingerprint("flatlab.tables.runs")
         return Stage(inputs={}, settings={**settings, "about": about}, code=code)
 
     @staticmethod
     def measure(job: Any) -> Any:
         from flatlab import data, store
-        from flatlab.metrics._pack import measure_pack
 
+        if "transformations" in job.params.settings:
+            from flatlab.metrics._transformed import measure_transformed as measure_pack
+        else:
+            from flatlab.metrics._pack import measure_pack
         weights = [store.load_weights(path) for path in (job.input.weights, job.input.dense)]
         raw = store.load_dataset(job.input.data)
         folder = data.folder_of(job.config.get("data_folder"))

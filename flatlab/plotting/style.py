@@ -275,8 +275,9 @@ def plain_numbers(ax: Any) -> None:
             return f"{x:g}" if super().__call__(x, pos) else ""
 
     for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_formatter(Plain())
-        axis.set_minor_formatter(Plain(minor_thresholds=(1.5, 0.5)))
+        if axis.get_scale() == "log":
+            axis.set_major_formatter(Plain())
+            axis.set_minor_formatter(Plain(minor_thresholds=(1.5, 0.5)))
 
 
 def points_of_settings(ax: Any, runs: pd.DataFrame, x: str, y: str, size: float = 2.6) -> None:

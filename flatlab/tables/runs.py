@@ -20,7 +20,8 @@ def collect(parts: Iterable[xr.Dataset], settings: Mapping[str, Any]) -> xr.Data
     """Join metric files (one per pack and family) into a table.
 
     settings: `runs` (the order of the rows), `diverged_below` (training accuracy in %, or
-    None), and `about`, the attributes of the table, to which `extent` is added.
+    None), `converged_only` (whether runs that were not stopped are flagged, too), and `about`, the
+    attributes of the table, to which `extent` and, of such runs, `not_converged` are added.
     """
     by_pack: dict[str, list[xr.Dataset]] = {}
     for part in parts:
@@ -32,7 +33,9 @@ def collect(parts: Iterable[xr.Dataset], settings: Mapping[str, Any]) -> xr.Data
     packs = _with_all_layers([pack.reindex(checkpoint=checkpoints) for pack in packs])
     table = xr.concat(packs, "run", join="exact", coords="minimal", compat="equals")
     table = table.sel(run=list(settings["runs"]))
-    about = settings["about"]
+    about = dict(settings["about"])
+    if settings.get("converged_only"):
+        about["not_converged"] = int((table["ended"].values == "finished").sum())
     table.attrs = {**about, "extent": extent(about, **counts(table))}
     return table
 
@@ -48,18 +51,23 @@ def _with_all_layers(packs: list[xr.Dataset]) -> list[xr.Dataset]:
 
 def extent(about: Mapping[str, Any], runs: int, diverged: int) -> str:
     """The number and kind of networks in a grid's table, and the number left out, in words."""
+    left_out = f"{diverged} diverged"
+    if (slow := about.get("not_converged")) is not None:
+        left_out = f"{diverged - slow} diverged, {slow} did not converge,"
     words = (
         f"{runs} {about['network']} networks on {about['data']}, {about['length']} each; "
-        f"{diverged} diverged and left out"
+        f"{left_out} and left out"
     )
     count = about["left_out"]
     return f"{words}; {count} more of the grid are not trained" if count else words
 
 
 def _diverged(pack: xr.Dataset, settings: Mapping[str, Any]) -> np.ndarray:
-    """Whether each run of a pack ended without a finite loss or without fitting the data."""
+    """Whether each run of a pack ended without a finite loss or without what the grid demands."""
     end = pack.isel(checkpoint=-1)
     diverged = ~np.isfinite(end["train_loss"].values)
     if settings["diverged_below"] is not None:
         diverged |= ~(end["train_accuracy"].values >= settings["diverged_below"])
+    if settings.get("converged_only"):
+        diverged |= pack["ended"].values != "stopped"
     return diverged

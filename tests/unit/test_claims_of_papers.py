@@ -68,6 +68,7 @@ THEOREMS = {
     "andriushchenko2023_fig1/c4",
     *("chen2024_figD4/c1", "chen2026_figH6/c1"),
     *("chen2026_fig4/c3", "chen2026_figH8/theorem"),
+    "petzka2021_fig7/c1",
 }
 
 

@@ -7,6 +7,7 @@ import pytest
 import xarray as xr
 
 from flatlab import store
+from flatlab.claims.eligibility import missing
 from flatlab.stats import Correlations
 from flatlab.tables.correlations import correlate
 from flatlab.tables.runs import collect
@@ -142,3 +143,18 @@ def test_a_table_says_how_much_it_has() -> None:
     whole = {**SETTINGS, "about": {**SETTINGS["about"], "left_out": 0}, "diverged_below": 101.0}
     extent = "0 mlp networks on digits, 9 iterations each; 7 diverged and left out"
     assert collect(parts(), whole).attrs["extent"] == extent
+
+
+def test_runs_that_did_not_converge_are_left_out_and_counted() -> None:
+    why = {"lr0.2-s0": "finished", "lr0.2-s1": "diverged"}
+    files = [
+        part.assign_coords(ended=("run", [why.get(run, "stopped") for run in part["run"].values]))
+        for part in parts()
+    ]
+    every = collect(files, SETTINGS)
+    assert not every["diverged"].any()
+    assert "not_converged" not in every.attrs
+    table = collect(files, {**SETTINGS, "converged_only": True})
+    assert table["run"].values[table["diverged"].values].tolist() == ["lr0.2-s0", "lr0.2-s1"]
+    assert "; 1 diverged, 1 did not converge, and left out" in table.attrs["extent"]
+    assert missing(table) == "of 10 networks 3 are not trained, 1 diverged, 1 did not converge"

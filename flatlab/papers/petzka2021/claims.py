@@ -4,7 +4,8 @@ kappa is the relative flatness of the last layer. The claims of Figure 3 are jud
 variants: on features as drawn; with the ending -inverted, on features that come through an inverted
 network, the paper's own step; with -reversed, as drawn, but with the order of class separations of
 the authors' public code; with -code, on everything as in that code. Those of Figure 4 are judged on
-the experiment that the paper describes and, with -code, on the code.
+the experiment that the paper describes and, with -code, on the code. Those of Figures 5 to 8 are in
+`_claims_of_minima`; with -network, the trace and the squared norm are of all weights.
 """
 
 from dataclasses import replace
@@ -15,6 +16,7 @@ import xarray as xr
 
 from flatlab.claims import Claims, Evidence, numbered, states
 from flatlab.claims.eligibility import FEWEST_FOR_CORRELATION, NotThere, enough
+from flatlab.papers.petzka2021 import _claims_of_minima
 from flatlab.stats import Correlations, Estimate, Verdict, every, over_seeds, undefined
 from flatlab.stats.estimate import Array
 from flatlab.stats.trends import contrast_of, mean, over_pairs, rise, tau_in_order
@@ -206,5 +208,6 @@ CLAIMS: dict[str, Claims] = {
     | locally_constant("reversed", "-reversed")
     | locally_constant("code", "-code"),
     "fig4": approximated_bound("paper") | approximated_bound("code", "-code"),
+    **_claims_of_minima.CLAIMS,
 }
 """petzka2021: Relative flatness and generalization, NeurIPS 2021."""
