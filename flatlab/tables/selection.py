@@ -34,6 +34,15 @@ def end_of_training(table: xr.Dataset, samples: str = "train") -> xr.Dataset:
     return chosen.where(late if alike else at_last).mean("checkpoint", keep_attrs=True)
 
 
+def at_first_fit(table: xr.Dataset, samples: str = "train") -> xr.Dataset:
+    """The runs that did not diverge, when their training error first was small: `fitted`.
+
+    NaN for runs of which that is not known. For grids with `checkpoints.fitted`.
+    """
+    chosen = through_training(table, seeds=None).sel(samples=samples)
+    return chosen.where(chosen["checkpoint"] == chosen["fitted"]).max("checkpoint", keep_attrs=True)
+
+
 def through_training(
     table: xr.Dataset,
     where: Mapping[str, Any] | None = None,
