@@ -3,7 +3,7 @@
 import ast
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from msgspec import Meta, field
+from msgspec import UNSET, Meta, UnsetType, field
 
 from flatlab.plan.options import Architecture
 from flatlab.plan.registry import PACKAGE, assignments, joined
@@ -127,6 +127,10 @@ class Checkpoints(Strict, frozen=True):
     seeds: Annotated[
         Literal["all"] | list[str | int], means("blocks of seeds with dense checkpoints")
     ] = "all"
+    fitted: Annotated[
+        Annotated[float, Meta(ge=0, lt=100)] | UnsetType,
+        means("also the first epoch's end with a training error (%) of at most this"),
+    ] = UNSET
 
 
 class Samples(Strict, frozen=True):
@@ -170,6 +174,10 @@ class Measure(Strict, frozen=True, kw_only=True):
         dict[Key, Corrupted], means("further test sets by name, for the family accuracy")
     ] = field(default_factory=dict)
     precision: Annotated[Precision, means("of the arithmetic")]
+    untrained: Annotated[
+        bool | UnsetType,
+        means("false: step 0, where it is kept, only serves distances from the initial weights"),
+    ] = UNSET
     diverged_below: Annotated[
         Annotated[float, Meta(ge=0, le=100)] | None,
         means("flag runs with a lower final training accuracy (%), or a non-finite loss"),

@@ -155,6 +155,8 @@ class Grid(Experiment, frozen=True, kw_only=True):
         }
         if any(map(measures_samples, joined(family))):
             settings["samples"] = plain(self.measure_section.samples)
+        if self.measure_section.untrained is False:
+            settings["untrained"] = False
         roots = measure_roots(chosen, family, self.options)
         if (test_sets := self.measure_section.test_sets) and "accuracy" in joined(family):
             settings["test_sets"] = plain(test_sets)

@@ -2,7 +2,8 @@
 
 Dimensions: run, checkpoint (iteration), samples (sample set), layer. Coordinates of a run: setting,
 seed, the hyper-parameters of its setting, `steps` (the iterations it took), `ended` (finished,
-stopped or diverged) and `diverged` (whether it is left out).
+stopped or diverged), `diverged` (whether it is left out) and, for grids with `checkpoints.fitted`,
+`fitted` (the iteration at which its training error first was small; NaN if never).
 """
 
 from collections.abc import Iterable, Mapping
@@ -35,12 +36,14 @@ def collect(parts: Iterable[xr.Dataset], settings: Mapping[str, Any]) -> xr.Data
     return table
 
 
-def extent(about: Mapping[str, Any], runs: int, diverged: int) -> str:
+def extent(about: Mapping[str, Any], runs: int, diverged: int, never_fitted: int = 0) -> str:
     """The number and kind of networks in a grid's table, and the number left out, in words."""
     words = (
         f"{runs} {about['network']} networks on {about['data']}, {about['length']} each; "
         f"{diverged} diverged and left out"
     )
+    if never_fitted:
+        words += f"; {never_fitted} without weights at a first small training error"
     count = about["left_out"]
     return f"{words}; {count} more of the grid are not trained" if count else words
 

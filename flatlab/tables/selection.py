@@ -102,6 +102,12 @@ def hyperparameters(table: xr.Dataset) -> list[str]:
 
 
 def counts(table: xr.Dataset) -> dict[str, int]:
-    """The numbers of runs that did not diverge, and that did."""
+    """The numbers of runs that did not diverge, and that did; of those that never fitted, if known.
+
+    The latter are among those that did not diverge.
+    """
     diverged = int(table["diverged"].sum())
-    return {"runs": table.sizes["run"] - diverged, "diverged": diverged}
+    found = {"runs": table.sizes["run"] - diverged, "diverged": diverged}
+    if "fitted" in table.coords:
+        found["never_fitted"] = int((table["fitted"].isnull() & ~table["diverged"]).sum())
+    return found
