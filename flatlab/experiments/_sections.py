@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from msgspec import UNSET, Meta, UnsetType, field
 
 from flatlab.plan.options import Architecture
-from flatlab.plan.registry import PACKAGE, assignments, joined
-from flatlab.plan.schema import Key, Strict, means
+from flatlab.plan.registry import PACKAGE, assignments, joined, measures_samples
+from flatlab.plan.schema import Key, Strict, closest, means
 
 if TYPE_CHECKING:
     Corruption = str
@@ -161,6 +161,39 @@ class Corrupted(Strict, frozen=True, kw_only=True):
     seed: Annotated[int, means("seed of the draws", ge=0)] = 0
 
 
+TRANSFORMATIONS = ("last-layer", "layers", "neurons", "permutation", "batch-norm")
+"""The kinds of `flatlab.networks._transformations`."""
+
+
+class Transformations(Strict, frozen=True, kw_only=True):
+    """Changes of the final weights that leave the function of a network as it is."""
+
+    kinds: Annotated[
+        Annotated[list[Key], Meta(min_length=1)],
+        means(
+            "last-layer: times an integer in 5-25 that the layer before is divided by; others: "
+            "random factors of layers, neurons or channels before batch norm, or random orders"
+        ),
+    ]
+    families: Annotated[list[Key], means("which are measured again after each of them")]
+
+    def fault(self, measured: list[str]) -> tuple[str, str] | None:
+        """A key and what is wrong with it, or None.  measured: all families of the experiment."""
+        for kind in self.kinds:
+            if kind not in TRANSFORMATIONS:
+                return (
+                    "transformations.kinds",
+                    f"unknown {kind!r}; {closest(kind, TRANSFORMATIONS)}",
+                )
+        for family in self.families:
+            if family not in measured:
+                return "transformations.families", f"{family} is not among the families measured"
+            if not measures_samples(family):
+                sentence = f"{family} is of the outputs alone, which do not change; leave it out"
+                return "transformations.families", sentence
+        return None
+
+
 class Measure(Strict, frozen=True, kw_only=True):
     """The measurements on each checkpoint of each run; the options of the families are keys too."""
 
@@ -173,6 +206,9 @@ class Measure(Strict, frozen=True, kw_only=True):
     test_sets: Annotated[
         dict[Key, Corrupted], means("further test sets by name, for the family accuracy")
     ] = field(default_factory=dict)
+    transformations: Annotated[
+        Transformations | None, means("of the final weights, after which is measured again")
+    ] = None
     precision: Annotated[Precision, means("of the arithmetic")]
     untrained: Annotated[
         bool | UnsetType,
@@ -192,4 +228,6 @@ class Measure(Strict, frozen=True, kw_only=True):
             if chosen.source == "made" and "frost" in chosen.corruptions:
                 sentence = "frost needs photographs; leave it out, or set source: published"
                 return f"test_sets.{name}", sentence
+        if again := self.transformations:
+            return again.fault(joined(self.families))
         return None

@@ -13,7 +13,14 @@ from msgspec.structs import replace
 from flatlab.experiments._evidence import evidence, of_packs, of_samples, of_starts, of_test_sets
 from flatlab.experiments._jobs import measure_roots, train_roots, train_settings
 from flatlab.experiments._packs import VARYING, Pack, packs_of
-from flatlab.experiments._sections import Checkpoints, Corrupted, Dense, Measure, Samples
+from flatlab.experiments._sections import (
+    Checkpoints,
+    Corrupted,
+    Dense,
+    Measure,
+    Samples,
+    Transformations,
+)
 from flatlab.experiments._starts import sources_of, start_of
 from flatlab.experiments._training import LogUniform, Start, Stop
 from flatlab.plan.experiments import Experiment, Find, Source, Stage
@@ -58,6 +65,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
         "checkpoints.dense": Dense,
         "measure.samples.<name>": Samples,
         "measure.test_sets.<name>": Corrupted,
+        "measure.transformations": Transformations,
     }
 
     @classmethod
@@ -161,6 +169,14 @@ class Grid(Experiment, frozen=True, kw_only=True):
         if (test_sets := self.measure_section.test_sets) and "accuracy" in joined(family):
             settings["test_sets"] = plain(test_sets)
             roots.append(module_of("data", "corruptions"))
+        if again := self.measure_section.transformations:
+            families = [name for name in joined(family) if name in again.families]
+            if families:
+                first = again.families[0] in families  # the job that stores the change of outputs
+                settings["transformations"] = {
+                    **{"kinds": again.kinds, "families": families, "outputs": first}
+                }
+                roots.append("flatlab.metrics._transformed")
         return Stage(
             inputs={
                 "weights": trained["weights"],
@@ -206,8 +222,11 @@ class Grid(Experiment, frozen=True, kw_only=True):
     @staticmethod
     def measure(job: Any) -> Any:
         from flatlab import data, store
-        from flatlab.metrics._pack import measure_pack
 
+        if "transformations" in job.params.settings:
+            from flatlab.metrics._transformed import measure_transformed as measure_pack
+        else:
+            from flatlab.metrics._pack import measure_pack
         weights = [store.load_weights(path) for path in (job.input.weights, job.input.dense)]
         raw = store.load_dataset(job.input.data)
         folder = data.folder_of(job.config.get("data_folder"))

@@ -26,6 +26,8 @@ HOMOGENEOUS = (nn.ReLU, nn.LeakyReLU, nn.Identity, nn.Dropout, nn.Dropout2d, nn.
 ELEMENTWISE = (nn.GELU, nn.SiLU, nn.Sigmoid, nn.Softplus, nn.ReLU6, *ACTIVATIONS.values())
 SMALLEST, LARGEST = 0.1, 10.0
 """Factors are drawn between these, uniformly in their logarithm."""
+OF_LAST_LAYER = 5, 25
+"""The factor of `last-layer` is an integer between these, all equally likely."""
 
 
 @dataclass(frozen=True)
@@ -107,8 +109,9 @@ def scale_before_norm(layer: Any, norm: Any, factors: Tensor) -> None:
 def transformed(model: nn.Module, kind: str, seed: int = 0) -> nn.Module:
     """A copy of a network in evaluation mode with other parameters and the same function.
 
-    kind: `layers` (one factor for each pair), `neurons` (one for each channel), `permutation`, or
-    `batch-norm` (one for each channel in front of a batch norm). Factors and orders are random.
+    kind: `layers` (one factor for each pair), `neurons` (one for each channel), `permutation`,
+    `batch-norm` (one for each channel in front of a batch norm), or `last-layer` (the last layer
+    multiplied, the layer before it divided; petzka2021 App. C.2). Factors and orders are random.
     Raises `ValueError` where the network has nothing that can be changed so.
     """
     model = copy.deepcopy(model)
@@ -119,10 +122,15 @@ def transformed(model: nn.Module, kind: str, seed: int = 0) -> nn.Module:
         drawn = SMALLEST * span ** torch.rand(count, generator=draw, dtype=torch.float64)
         return drawn.to(like)
 
+    def divided(like: Tensor) -> Tensor:
+        low, high = OF_LAST_LAYER
+        return 1 / torch.randint(low, high + 1, (1,), generator=draw).to(like)
+
     changes: dict[str, Callable[[Pair], None]] = {
         "layers": lambda p: p.scale(factors(1, p.first.weight).expand(p.channels)),
         "neurons": lambda p: p.scale(factors(p.channels, p.first.weight)),
         "permutation": lambda p: p.permute(torch.randperm(p.channels, generator=draw)),
+        "last-layer": lambda p: p.scale(divided(p.first.weight).expand(p.channels)),
     }
     found: list[Any]
     if kind == "batch-norm":
@@ -131,6 +139,9 @@ def transformed(model: nn.Module, kind: str, seed: int = 0) -> nn.Module:
             scale_before_norm(layer, norm, factors(len(layer.weight), layer.weight))
     else:
         found = [pair for pair in pairs(model) if pair.homogeneous or kind == "permutation"]
+        if kind == "last-layer":
+            last = [layer for layer in _in_order(model) if isinstance(layer, MATRICES)][-1:]
+            found = [pair for pair in found if [pair.second] == last]
         for pair in found:
             changes[kind](pair)
     if not found:

@@ -18,14 +18,22 @@ INTERPOLATES = 1e-2
 """The training loss below which a network interpolates; assumption: the papers name no value."""
 
 
-def end_of_training(table: xr.Dataset, samples: str = "train") -> xr.Dataset:
+UNCHANGED = "none"
+"""The weights as they were trained, in the dimension `transformation`."""
+
+
+def end_of_training(
+    table: xr.Dataset, samples: str = "train", transformation: str = UNCHANGED
+) -> xr.Dataset:
     """The runs that did not diverge, at the end of training: for figures of trained networks.
 
     The end is the mean over the checkpoints in the last 5 % of a run's iterations. Where runs have
     different numbers of these, because only some were kept densely, it is the last checkpoint of
     every run, so that all runs are treated alike.
+
+    transformation: of the weights before they were measured, which is done at the last checkpoint.
     """
-    chosen = through_training(table, seeds=None).sel(samples=samples)
+    chosen = through_training(table, None, None, transformation).sel(samples=samples)
     there = measured(chosen)
     last = there["checkpoint"].where(there).max("checkpoint")
     at_last = there & (there["checkpoint"] == last)
@@ -47,12 +55,16 @@ def through_training(
     table: xr.Dataset,
     where: Mapping[str, Any] | None = None,
     seeds: Iterable[int] | None = TREND_SEEDS,
+    transformation: str = UNCHANGED,
 ) -> xr.Dataset:
     """The runs that did not diverge, at all checkpoints: for figures of training curves.
 
     where: hyper-parameters and their values, {"lr": 0.1}.  seeds: None for all.
+    transformation: of the weights; quantities that none is measured after have one value for all.
     """
     chosen = table.sel(run=~table["diverged"].values)
+    if transformation != UNCHANGED or "transformation" in table.dims:
+        chosen = chosen.sel(transformation=transformation, drop=True)
     if seeds is not None:
         chosen = of_seeds(chosen, seeds)
     for key, value in (where or {}).items():

@@ -10,15 +10,15 @@ from flatlab.networks import Residual
 from flatlab.networks._transformations import normalized, pairs, transformed
 from tests.small_networks import LINEAR, small
 
-KINDS = ("layers", "neurons", "permutation", "batch-norm")
+KINDS = ("layers", "neurons", "permutation", "batch-norm", "last-layer")
 APPLIES = {
-    "mlp-relu": {"layers", "neurons", "permutation"},
+    "mlp-relu": {"layers", "neurons", "permutation", "last-layer"},
     "mlp-tanh": {"permutation"},
     "linear": set(),
-    "lenet": {"layers", "neurons", "permutation"},
+    "lenet": {"layers", "neurons", "permutation", "last-layer"},
     "vgg": {*KINDS},
-    "resnet": {*KINDS},
-    "preact-resnet": {*KINDS},
+    "resnet": {*KINDS} - {"last-layer"},
+    "preact-resnet": {*KINDS} - {"last-layer"},
     "simple-vit": {"permutation"},
     "timm": set(),
 }

@@ -1,0 +1,221 @@
+"""Networks that are measured again after changes of their weights that keep their function."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+from flatlab import plan
+from flatlab.data import load
+from flatlab.experiments import _sections
+from flatlab.metrics import _transformed, measure
+from flatlab.metrics._pack import measure_pack
+from flatlab.metrics._transformed import measure_transformed
+from flatlab.networks import _transformations, build
+from flatlab.plan.fingerprint import closure
+from flatlab.plan.schema import PlanError, convert
+from flatlab.splits import prepare
+from flatlab.tables.correlations import correlate
+from flatlab.tables.runs import collect
+from flatlab.tables.selection import end_of_training
+from flatlab.train import train_packs
+
+GRID = Path(__file__).resolve().parents[2] / "experiments" / "mlp-grid.yaml"
+FAMILIES = ["accuracy", "flatness+geometry", "capacity"]
+KINDS = ["last-layer", "batch-norm", "neurons"]
+
+
+def grid_of(folder, activation="relu", **measure):
+    """The perceptrons of the demo, trained for a few steps."""
+    content = yaml.safe_load(GRID.read_text())
+    content |= {"seeds": ["0-1"], "settings": [{"lr": 0.05, "batch_size": 20}]}
+    content["checkpoints"] = {"dense": [0], "seeds": "all"}
+    content["network"]["activation"] = activation
+    content["measure"] |= {"families": FAMILIES, "diverged_below": 0, **measure}
+    content["measure"] |= {"capacity": ["fisher-rao", "distances"], "flatness_layers": "all"}
+    content["scales"]["demo"] |= {"checkpoints": {}, "measure": {}, "training": {"iterations": 40}}
+    (folder / GRID.name).write_text(yaml.safe_dump(content, sort_keys=False))
+    return plan.load_experiment(folder, "mlp-grid", "demo", find=None)
+
+
+def table_of(grid, activation="relu"):
+    """The final weights and the table of a grid of one pack."""
+    raw = load("digits")
+    (pack,) = grid.packs
+    (trained,) = train_packs(raw, [grid.training(pack).settings], "cpu")
+    parts = []
+    for family in grid.families:
+        settings = grid.measuring(pack, family).settings
+        how = measure_transformed if "transformations" in settings else measure_pack
+        parts.append(how([trained.weights, trained.dense], raw, settings))
+    return trained.weights[0], collect(parts, grid.tabulating(grid).settings)
+
+
+@pytest.fixture(scope="module")
+def grids(tmp_path_factory):
+    chosen = {"kinds": KINDS, "families": ["flatness", "capacity"]}
+    plain, more = (tmp_path_factory.mktemp(name) for name in ("plain", "more"))
+    return grid_of(plain), grid_of(more, transformations=chosen)
+
+
+@pytest.fixture(scope="module")
+def results(grids):
+    """The final weights, and the table without and with transformations."""
+    (_, plain), (arrays, more) = map(table_of, grids)
+    return arrays, plain, more
+
+
+def test_every_transformed_network_is_that_which_is_measured_alone(results):
+    arrays, _, table = results
+    splits = prepare(load("digits"), {"classes": "all", "scaling": "unit"})
+    model = build({"name": "mlp", "options": {"width": 64, "activation": "relu"}}, (1, 8, 8), 10)
+    chosen = splits.train.subset(100, 0)
+    for number in range(2):
+        here = table.isel(run=number, checkpoint=-1).sel(samples="train")
+        state = {name: torch.from_numpy(array[number, -1]) for name, array in arrays.items()}
+        squares = float(here["squared_norm"].sel(transformation="none"))
+        weights = [w.double().square().sum() for name, w in state.items() if "weight" in name]
+        assert squares == pytest.approx(float(sum(weights)), rel=1e-10)
+        first, last = (state[f"{name}.weight"].double() for name in _ends(state))
+        after = here.sel(transformation="last-layer")
+        rest = sum(weights) - first.square().sum() - last.square().sum()
+        found = [
+            r
+            for r in range(5, 26)
+            if float(rest + first.square().sum() / r**2 + last.square().sum() * r**2)
+            == pytest.approx(float(after["squared_norm"]), rel=1e-10)
+        ]
+        (r,) = found
+        before, behind = _ends(state)
+        state |= {
+            **{name: state[name].double() for name in state},
+            **{f"{before}.{part}": state[f"{before}.{part}"].double() / r for part in PARTS},
+            f"{behind}.weight": state[f"{behind}.weight"].double() * r,
+        }
+        model.double().load_state_dict(state)
+        own = measure(model, chosen.inputs, chosen.labels, families=["flatness", "capacity"])
+        for name in ("kappa_trace", "fisher_rao", "squared_norm"):
+            np.testing.assert_allclose(after[name].values, own[name].values, rtol=1e-9)
+
+
+PARTS = ("weight", "bias")
+
+
+def _ends(state):
+    """The names of the last two layers."""
+    return [name.removesuffix(".weight") for name in state if "weight" in name][-2:]
+
+
+def test_nothing_else_of_the_table_changes(results):
+    _, plain, more = results
+    for name in plain:
+        array = more[name]
+        if "transformation" in array.dims:
+            array = array.sel(transformation="none", drop=True)
+        np.testing.assert_array_equal(plain[name].values, array.transpose(*plain[name].dims))
+    assert "transformation" not in more["root_sharpness"].dims
+    assert end_of_training(more)[[*plain]].identical(end_of_training(plain))
+    rho = correlate(plain)["rho"]
+    assert correlate(more)["rho"].sel(x=rho["x"], y=rho["y"]).equals(rho)
+
+
+def test_function_and_flatness_stay_and_norms_change(results):
+    *_, table = results
+    end = table.isel(checkpoint=-1).sel(samples="train")
+    assert end["transformation"].values.tolist() == ["none", *KINDS]
+    none = end.sel(transformation="none")
+    for kind in ("last-layer", "neurons"):
+        after = end_of_training(table, transformation=kind)
+        assert (after["output_change"] > 0).all()
+        assert (after["output_change"] < 1e-12).all()
+        for name in ("fisher_rao", "normalized_kappa_trace"):
+            np.testing.assert_allclose(after[name], none[name], rtol=1e-9)
+        assert (abs(after["squared_norm"] / none["squared_norm"] - 1) > 0.1).all()
+    first, second = end["squared_norm"].sel(transformation="last-layer") / none["squared_norm"]
+    assert abs(first - second) > 0.1  # every network has its own factor
+
+
+def test_distances_are_from_the_initial_weights_as_they_were(results):
+    _arrays, _, table = results
+    end = table.isel(run=0, checkpoint=-1).sel(samples="train")
+    distance = end["frobenius_distance"].sel(transformation="last-layer")
+    assert float(distance) > 2 * float(end["frobenius_distance"].sel(transformation="none"))
+
+
+def test_what_does_not_apply_is_missing(results, tmp_path, capsys):
+    *_, table = results
+    capsys.readouterr()
+    no_norms = table.sel(transformation="batch-norm")
+    assert no_norms["fisher_rao"].isnull().all()
+    assert no_norms["output_change"].isnull().all()
+    earlier = table.isel(checkpoint=0).sel(transformation=["last-layer", "neurons"])
+    assert earlier["fisher_rao"].isnull().all()
+    chosen = {"kinds": ["last-layer"], "families": ["flatness"]}
+    _, tanh = table_of(grid_of(tmp_path, "tanh", transformations=chosen))
+    assert "last-layer: Sequential has no layers to which" in capsys.readouterr().err
+    assert tanh["kappa_trace"].sel(transformation="last-layer").isnull().all()
+    assert tanh["kappa_trace"].sel(transformation="none").notnull().any()
+
+
+def test_a_change_of_the_outputs_is_kept_and_what_is_measured_is_not(grids, monkeypatch):
+    def wrong(model, kind, seed):
+        model = transformed(model, kind, seed)
+        with torch.no_grad():
+            [*model.parameters()][-1].add_(1e-3)
+        return model
+
+    transformed = _transformations.transformed
+    monkeypatch.setattr(_transformed, "transformed", wrong)
+    _, table = table_of(grids[1])
+    after = table.isel(checkpoint=-1).sel(transformation="last-layer")
+    assert (after["output_change"] > 1e-5).all()
+    assert after["kappa_trace"].isnull().all()
+
+
+def test_only_jobs_that_transform_depend_on_it(grids):
+    plain, more = (
+        [grid.measuring(pack, f) for f in grid.families] for grid in grids for pack in grid.packs
+    )
+    for before, after, family in zip(plain, more, FAMILIES, strict=True):
+        again = family != "accuracy"
+        assert (before.settings == after.settings, before.code == after.code) == (not again,) * 2
+    assert "flatlab.networks._transformations" not in closure("flatlab.metrics._pack")
+    assert "flatlab.networks._transformations" in closure("flatlab.metrics._transformed")
+
+
+def test_the_kinds_of_the_plan_are_those_that_exist():
+    layers = [torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3), torch.nn.ReLU()]
+    net = torch.nn.Sequential(*layers, torch.nn.Linear(3, 2))
+    for kind in _sections.TRANSFORMATIONS:
+        vectors = [
+            torch.nn.utils.parameters_to_vector(each.parameters())
+            for each in (net.eval(), _transformations.transformed(net, kind))
+        ]
+        assert not torch.equal(*vectors)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"families": ["accuracy"]}, "accuracy is of the outputs alone"),
+        ({"families": ["hessian"]}, "hessian is not among the families measured"),
+        ({"kinds": ["neuron"]}, "did you mean 'neurons'"),
+        ({"kinds": []}, "transformations"),
+    ],
+)
+def test_a_wrong_declaration_is_one_sentence(wrong, sentence):
+    chosen = {"kinds": ["neurons"], "families": ["geometry"], **wrong}
+    content = {
+        "families": ["accuracy+geometry"],
+        "samples": {"train": {"split": "train", "size": 5, "seed": 0}},
+        "precision": "float64",
+        "diverged_below": None,
+        "transformations": chosen,
+    }
+    with pytest.raises(PlanError, match=sentence) as error:
+        convert(content, _sections.Measure, "measure.")
+    assert "\n" not in str(error.value)
