@@ -76,7 +76,8 @@ def _initial(weights: Sequence[Weights]) -> list[Weights]:
     for arrays, about in weights:
         if 0 in (steps := list(about["iterations"])):
             first = {name: array[:, [steps.index(0)]] for name, array in arrays.items()}
-            return [(first, {**about, "iterations": [0]})]
+            own = {key: value for key, value in about.items() if key != "fitted"}
+            return [(first, {**own, "iterations": [0]})]
     return []
 
 

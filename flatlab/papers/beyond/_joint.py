@@ -16,8 +16,8 @@ from flatlab.stats.estimate import Array
 from flatlab.stats.ranks import Pairs, Ranks, pairs_of
 from flatlab.tables.selection import at_first_fit, end_of_training
 
-GRIDS = ("joint-mlp-grid", "joint-lenet-grid")
 NETWORKS = {"joint-mlp-grid": "perceptrons", "joint-lenet-grid": "LeNets"}
+GRIDS = tuple(NETWORKS)
 FITS = 1.0
 """The largest training error of a network that is compared, in %."""
 
@@ -69,7 +69,7 @@ _LABELS = {
         "hessian_lambda_max": r"$\lambda_{\max}(H)$",
         "gauss_newton_lambda_max": r"$\lambda_{\max}$(Gauss-Newton)",
         "jacobian_norm": "Jacobian norm",
-        "softmax_jacobian_norm": "Jacobian norm, softmaxed",
+        "softmax_jacobian_norm": "softmaxed Jacobian norm",
         "output_norm": "output norm",
     },
     "petzka": {
@@ -89,7 +89,7 @@ _LABELS = {
         "path_norm": "path norm",
         "inverse_margin": "inverse margin",
         "log_spectral_product_over_margin": "spectral product / margin",
-        "log_frobenius_product_over_margin": "Frobenius product / margin",
+        "log_frobenius_product_over_margin": "Frob. product / margin",
         "log_spectral_complexity": "spectral complexity",
         "pac_bayes_flatness": "PAC-Bayes flatness",
     },

@@ -153,7 +153,7 @@ def one_number(chosen: Networks, distance: float) -> Verdict:
         {"quantity": f"tau({names[i]}, {names[j]}); {chosen.name}", "value": float(value[i, j])}
         | {"low": float(low[i, j]), "high": float(high[i, j]), "n": len(chosen.about)}
         for i, j in combinations(range(len(names)), 2)
-        if low[i, j] > 1 - distance
+        if value[i, j] > 1 - distance
     ]
     return verdict.reporting(*found)
 

@@ -16,7 +16,7 @@ from flatlab.stats.ranks import granulated, sign_error
 OUTCOMES = {"test_error": Look("#222222", "o", ""), "error_gap": Look("#d55e00", "D", "")}
 GRANULATED, ENVIRONMENT = "granulated", "environment"
 TITLES = {
-    joint.ALL: "all networks",
+    joint.ALL: "all\nnetworks",
     joint.SEEDS: "within\nsettings",
     **{"lr": "rate\nalone", "batch_size": "batch size\nalone"},
     **{"regularizer": "regularizer\nalone", "loss": "loss\nalone"},
@@ -82,14 +82,14 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         for ax, (kind, title) in zip(axes, TITLES.items(), strict=True):
             rows = here[here["varies"] == kind]
             (_sign_errors if kind == ENVIRONMENT else _taus)(ax, rows, places)
-            ax.set_title(title, fontsize=7)
+            ax.set_title(f"\n{title}", fontsize=7)
             ax.set_ylim(-len(names) + 0.2, 0.8)
             ax.tick_params(labelsize=SMALL, length=2)
             ax.grid(axis="y", lw=0.2, color="0.9")
         axes[0].set_yticks([*places.values()])
         colour_labels(axes[0], names)
         words = f"{'ab'[number]}   {joint.NETWORKS[grid]}, {here['networks'].max():.0f} networks"
-        axes[0].set_title(f"{words}\n\n ", fontsize=8, loc="left")
+        axes[0].set_title(f"{words}\n\n ", fontsize=8, loc="left").set_in_layout(False)
     marks = [
         Line2D([], [], ms=4, label=joint.OUTCOMES[name].label, **look.options)
         for name, look in OUTCOMES.items()
