@@ -176,6 +176,10 @@ class Transformations(Strict, frozen=True, kw_only=True):
         ),
     ]
     families: Annotated[list[Key], means("which are measured again after each of them")]
+    runs: Annotated[
+        Annotated[int, Meta(ge=1)] | UnsetType,
+        means("how many of each pack, the first; the others have no values after them"),
+    ] = UNSET
 
     def fault(self, measured: list[str]) -> tuple[str, str] | None:
         """A key and what is wrong with it, or None.  measured: all families of the experiment."""

@@ -173,9 +173,8 @@ class Grid(Experiment, frozen=True, kw_only=True):
             families = [name for name in joined(family) if name in again.families]
             if families:
                 first = again.families[0] in families  # the job that stores the change of outputs
-                settings["transformations"] = {
-                    **{"kinds": again.kinds, "families": families, "outputs": first}
-                }
+                again = replace(again, families=families)
+                settings["transformations"] = {**plain(again), "outputs": first}
                 roots.append("flatlab.metrics._transformed")
         return Stage(
             inputs={

@@ -165,12 +165,14 @@ class Networks:
     dropped: int
 
     def pairs(self, estimand: str) -> Pairs:
-        """Pairs of networks that differ in one factor alone, of one setting, or all."""
+        """Pairs of networks that differ in one factor alone, of one setting, or all: pairs of one
+        architecture.
+        """
         if estimand == ALL:
-            return pairs_of(np.zeros(len(self.about)))
+            return pairs_of(self.about["architecture"].to_numpy())
         if estimand == SEEDS:
             return pairs_of(self.about["setting"].to_numpy())
-        others = [name for name in FACTORS if name != estimand]
+        others = ["architecture", *(name for name in FACTORS if name != estimand)]
         return pairs_of(_joined(self.about, others), self.about[estimand].to_numpy())
 
     def ranks(self, estimand: str, names: Iterable[str]) -> Ranks:
@@ -237,12 +239,14 @@ def relative_change(name: str, before: Array, after: Array) -> Array:
 
 
 def _about(chosen: xr.Dataset) -> pd.DataFrame:
-    """Run, setting, seed and the levels of the factors of each network."""
-    names = ("run", "setting", "seed", "loss", "batch_size", "regularizer", "lr")
+    """Run, setting and the levels of the factors of each network."""
+    names = ("run", "setting", "loss", "batch_size", "regularizer", "lr")
     about = pd.DataFrame({name: chosen[name].values for name in names})
+    one = "architecture" not in chosen.coords
+    about["architecture"] = "" if one else chosen["architecture"].values
     decay = chosen["weight_decay"].values > 0
     about["regularizer"] = np.where(decay, "weight decay", about["regularizer"].astype(str))
-    by = about.groupby(["loss", "regularizer"])["lr"]
+    by = about.groupby(["architecture", "loss", "regularizer"])["lr"]
     about["lr"] = by.rank(method="dense").astype(int)
     return about
 
