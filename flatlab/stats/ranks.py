@@ -51,6 +51,7 @@ class Ranks:
     ) -> None:
         self.names = list(columns)
         values = np.array([columns[name] for name in self.names], dtype=float)
+        values = values.reshape(len(self.names), len(settings))  # also where there are none
         self.finite = np.isfinite(values)
         values = np.where(self.finite, values, 0)
         chosen = pairs_of(np.zeros(len(settings))) if pairs is None else pairs
@@ -162,11 +163,11 @@ def sign_error(x: Array, y: Array, pairs: Pairs) -> float:
     error of Dziugaite et al. (2020), "In search of robust measures of generalization", Sec. 4, all
     pairs with one weight; the largest over the environments says how robust a measure is.
     """
-    known = np.isfinite(x) & np.isfinite(y)
-    a, b = (np.where(known, values, 0) for values in (x, y))
-    agree = np.sign(a[:, None] - a) * np.sign(b[:, None] - b)
-    counted = pairs & known[:, None] & known & (b[:, None] != b)
-    return float((1 - agree[counted]).mean() / 2) if counted.any() else float("nan")
+    i, j = np.nonzero(np.triu(pairs))
+    by_x, by_y = np.sign(x[i] - x[j]), np.sign(y[i] - y[j])  # NaN where one is not known
+    agree = (by_x * by_y)[by_y != 0]
+    agree = agree[np.isfinite(agree)]
+    return float((1 - agree).mean() / 2) if len(agree) else float("nan")
 
 
 def simultaneous(intervals: int) -> float:

@@ -69,7 +69,7 @@ _LABELS = {
         "hessian_lambda_max": r"$\lambda_{\max}(H)$",
         "gauss_newton_lambda_max": r"$\lambda_{\max}$(Gauss-Newton)",
         "jacobian_norm": "Jacobian norm",
-        "softmax_jacobian_norm": "softmaxed Jacobian norm",
+        "softmax_jacobian_norm": "softmaxed Jacobian",
         "output_norm": "output norm",
     },
     "petzka": {
@@ -88,8 +88,8 @@ _LABELS = {
         "parameter_distance": "distance from the start",
         "path_norm": "path norm",
         "inverse_margin": "inverse margin",
-        "log_spectral_product_over_margin": "spectral product / margin",
-        "log_frobenius_product_over_margin": "Frob. product / margin",
+        "log_spectral_product_over_margin": "spectral / margin",
+        "log_frobenius_product_over_margin": "Frobenius / margin",
         "log_spectral_complexity": "spectral complexity",
         "pac_bayes_flatness": "PAC-Bayes flatness",
     },
@@ -232,7 +232,7 @@ def _values(chosen: xr.Dataset, measure: Measure) -> Array:
 
 def relative_change(name: str, before: Array, after: Array) -> Array:
     """|after - before| / |before| of a measure; of the exponential, if it is a logarithm."""
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         if name.startswith("log_"):
             return np.abs(np.expm1(after - before))
         return np.abs(after - before) / np.abs(before)
@@ -253,4 +253,4 @@ def _about(chosen: xr.Dataset) -> pd.DataFrame:
 
 def _joined(about: pd.DataFrame, names: Iterable[str]) -> np.ndarray:
     """One label per network of several factors."""
-    return about[list(names)].astype(str).agg(" ".join, axis=1).to_numpy()
+    return np.array([" ".join(row) for row in about[list(names)].astype(str).to_numpy()])

@@ -115,7 +115,7 @@ def _matrix(ax: Any, rows: pd.DataFrame, names: list[str], last: bool) -> None:
     options = {"xticklabels": labels if last else False, "yticklabels": labels, "cbar": False}
     heatmap(np.nan_to_num(taus), vmin=-1, vmax=1, cmap="RdBu_r", ax=ax, rasterized=True, **options)
     _hatch(ax, ~decided & ~np.eye(len(names), dtype=bool))
-    ax.tick_params(length=0, labelsize=SMALL, pad=5)
+    ax.tick_params(length=0, labelsize=SMALL, pad=7)
     for number, name in enumerate(names):
         _strip(ax, number, COLORS[joint.PICTURED[name].paper], len(names) if last else None)
 
@@ -125,9 +125,9 @@ def _strip(ax: Any, number: int, color: str, bottom: int | None) -> None:
     from matplotlib.patches import Rectangle
 
     style = {"facecolor": color, "edgecolor": "none", "clip_on": False}
-    ax.add_patch(Rectangle((-0.75, number), 0.55, 1, **style))
+    ax.add_patch(Rectangle((-0.7, number), 0.5, 1, **style))
     if bottom is not None:
-        ax.add_patch(Rectangle((number, bottom + 0.3), 1, 0.8, **style))
+        ax.add_patch(Rectangle((number, bottom + 0.3), 1, 0.7, **style))
 
 
 def _hatch(ax: Any, cells: np.ndarray) -> None:

@@ -1,5 +1,6 @@
 """beyond, Figure 5: what each measure says of test error and gap depends on what varies."""
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,10 @@ from flatlab.papers.beyond import _joint as joint
 from flatlab.papers.beyond._looks import SMALL, colour_labels, legend_of_papers
 from flatlab.plotting import Settings, Tables
 from flatlab.plotting.style import Look
-from flatlab.stats import Estimate
 from flatlab.stats.ranks import granulated, sign_error
 
 OUTCOMES = {"test_error": Look("#222222", "o", ""), "error_gap": Look("#d55e00", "D", "")}
+COLUMNS = ["measure", "outcome", "varies", "levels", "tau", "low", "high", "networks", "opposite"]
 GRANULATED, ENVIRONMENT = "granulated", "environment"
 TITLES = {
     joint.ALL: "all\nnetworks",
@@ -38,32 +39,28 @@ def _rows(grid: str, chosen: joint.Networks) -> pd.DataFrame:
     outcomes = chosen.there(OUTCOMES)
     ranks = {kind: chosen.ranks(kind, [*measures, *outcomes]) for kind in joint.ESTIMANDS}
     rows = []
-    for outcome in outcomes:
-        for name in measures:
-            taus = {kind: each.tau(name, outcome) for kind, each in ranks.items()}
-            factors = [taus[factor] for factor in joint.FACTORS]
-            taus[GRANULATED] = granulated(f"Psi({name}, {outcome})", factors)
-            signs = {kind: _sign(tau) for kind, tau in taus.items()}
-            for kind, tau in taus.items():
-                row = {"measure": name, "outcome": outcome, "varies": kind, "tau": tau.value}
-                row |= dict(zip(("low", "high"), tau.interval(), strict=True))
-                row |= {"networks": tau.n, "opposite": signs[kind] * signs[joint.ALL] < 0}
-                rows.append(row)
-    for factor, levels, pairs in chosen.environments():
-        for outcome in outcomes:
-            y = chosen.columns[outcome]
-            about = {"outcome": outcome, "varies": ENVIRONMENT, "levels": f"{factor}: {levels}"}
-            for name in measures:
-                error = sign_error(chosen.columns[name], y, pairs)
-                rows.append({"measure": name, **about, "tau": error})
-    return pd.DataFrame(rows).assign(grid=grid, dropped=chosen.dropped)
+    for name, outcome in product(measures, outcomes):
+        taus = {kind: each.tau(name, outcome) for kind, each in ranks.items()}
+        factors = [taus[factor] for factor in joint.FACTORS]
+        taus[GRANULATED] = granulated(f"Psi({name}, {outcome})", factors)
+        intervals = {kind: tau.interval() for kind, tau in taus.items()}
+        signs = {kind: _sign(tau.n, *intervals[kind]) for kind, tau in taus.items()}
+        for kind, tau in taus.items():
+            row = {"measure": name, "outcome": outcome, "varies": kind, "tau": tau.value}
+            row |= dict(zip(("low", "high"), intervals[kind], strict=True))
+            row |= {"networks": tau.n, "opposite": signs[kind] * signs[joint.ALL] < 0}
+            rows.append(row)
+    shown = [name for name in measures if name in joint.PICTURED]
+    for (factor, levels, pairs), name, outcome in product(chosen.environments(), shown, outcomes):
+        row = {"measure": name, "outcome": outcome, "varies": ENVIRONMENT}
+        error = sign_error(chosen.columns[name], chosen.columns[outcome], pairs)
+        rows.append({**row, "levels": f"{factor}: {levels}", "tau": error})
+    return pd.DataFrame(rows, columns=COLUMNS).assign(grid=grid, dropped=chosen.dropped)
 
 
-def _sign(tau: Estimate) -> int:
+def _sign(networks: int, low: float, high: float) -> int:
     """1 or -1 if the interval is on one side of zero, 0 if not."""
-    low, high = tau.interval()
-    decided = tau.n >= FEWEST_FOR_RANKS and low * high > 0
-    return int(np.sign(tau.value)) if decided else 0
+    return int(np.sign(low)) if networks >= FEWEST_FOR_RANKS and low * high > 0 else 0
 
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
@@ -72,7 +69,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
 
     grids = [grid for grid in joint.GRIDS if grid in set(frame["grid"])]
     names = [name for name in joint.PICTURED if name in set(frame["measure"])]
-    if not grids or not names:
+    if frame.empty:
         fig.text(0.5, 0.5, "no networks that fit", ha="center")
         return
     every = fig.subplots(len(grids), len(TITLES), sharey=True, squeeze=False)
@@ -89,7 +86,9 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         axes[0].set_yticks([*places.values()])
         colour_labels(axes[0], names)
         words = f"{'ab'[number]}   {joint.NETWORKS[grid]}, {here['networks'].max():.0f} networks"
-        axes[0].set_title(f"{words}\n\n ", fontsize=8, loc="left").set_in_layout(False)
+        place = {"xy": (0, 1), "xycoords": "axes fraction", "textcoords": "offset points"}
+        heading = axes[0].annotate(words, xytext=(0, 26), fontsize=8, **place)
+        heading.set_in_layout(False)  # it is wider than its panel
     marks = [
         Line2D([], [], ms=4, label=joint.OUTCOMES[name].label, **look.options)
         for name, look in OUTCOMES.items()

@@ -41,7 +41,7 @@ def _rows(grid: str, table: xr.Dataset) -> list[dict[str, Any]]:
             one, two = end.columns[name][both], other.columns[name][place]
             start, after = (two, one) if change == LONGER else (one, two)
             relative = joint.relative_change(name, start, after)
-            relative = relative[np.isfinite(relative)]
+            relative = relative[~np.isnan(relative)]
             known = np.quantile(relative, [0.25, 0.5, 0.75]) if len(relative) else [np.nan] * 3
             row = {"grid": grid, "measure": name, "change": change, "networks": len(relative)}
             row |= dict(zip(("lower_quartile", "median", "upper_quartile"), known, strict=True))
@@ -81,7 +81,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         cells = cells.reindex(names)[changes]
         heatmap(
             cells.clip(LEAST, MOST),
-            annot=cells.map(_short),
+            annot=cells.map(_short),  # where the median is not known, the cell stays empty
             fmt="",
             annot_kws={"fontsize": SMALL},
             norm=LogNorm(LEAST, MOST),
@@ -114,7 +114,7 @@ def _outline(ax: Any, rows: pd.DataFrame, names: list[str], changes: list[str]) 
 
 def _short(value: float) -> str:
     """A relative change in a few characters: "0", "3e-5", "4 %", "×12"."""
-    if not np.isfinite(value):
+    if np.isnan(value):
         return "?"
     if value < LEAST:
         return "0"

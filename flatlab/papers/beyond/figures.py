@@ -94,7 +94,7 @@ FIGURES = {
     ),
     "fig5": Own(
         JOINT,
-        title="what each measure says of the gap depends on what varies",
+        title="what measures say of the gap, by what varies",
         caption=(
             "Kendall's tau of each measure with test error and with test minus training error, and "
             "95 % intervals (jackknife over seeds): over all networks, within settings, where one "
