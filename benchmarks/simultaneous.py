@@ -92,9 +92,7 @@ ESTIMATES: dict[str, Callable[[Drawn, np.ndarray], Estimate]] = {
         "0", "1", "2", "3"
     ),
     "mean over factors": psi,
-    "effective rank, within settings": lambda c, s: (
-        Ranks(c, list(s), pairs_of(s)).effective_rank()
-    ),
+    "effective rank, within settings": lambda c, s: Ranks(c, list(s), pairs_of(s)).effective_rank(),
 }
 
 

@@ -52,7 +52,9 @@ def columns(made: Mapping[str, Made], settings: list[tuple], seeds: int) -> dict
     traits = generator.normal(size=(2, len(rows)))
     found = {}
     for name, how in made.items():
-        value = how.lr * np.searchsorted(RATES, lr) + how.batch_size * np.searchsorted(BATCHES, batch)
+        value = how.lr * np.searchsorted(RATES, lr) + how.batch_size * np.searchsorted(
+            BATCHES, batch
+        )
         value = value + how.decay * (decay > 0) + how.half_mse * (loss == "half-mse")
         value = value + how.sam * (regularizer == "sam") + how.mixup * (regularizer == "mixup")
         value = value + how.seed * traits[0] + how.other * traits[1]
@@ -75,14 +77,20 @@ def table(
     made = {name: (changes or {}).get(name, default) for name in sorted(names)}
     values = columns(made, chosen, seeds)
     rows = [setting for setting in chosen for _ in range(seeds)]
-    runs, fitted = len(rows), np.where(np.arange(len(rows)) % 3 == 0, STEPS[0], STEPS[1])
+    fitted = np.where(np.arange(len(rows)) % 3 == 0, STEPS[0], STEPS[1])
     kinds = ["none", "layers", "neurons"] if transformed else []
     variables: dict[str, Any] = {}
     for name, measure in joint.KNOWN.items():
         how = made[name]
-        steps = np.stack([np.where(fitted == step, values[name] / how.longer, np.nan) for step in STEPS[:2]])
+        steps = np.stack(
+            [np.where(fitted == step, values[name] / how.longer, np.nan) for step in STEPS[:2]]
+        )
         every = np.concatenate([steps, values[name][None]]).T[:, :, None]  # runs, checkpoints, 1
-        after = {"none": every, "layers": (1 + how.layers) * every, "neurons": (1 + how.neurons) * every}
+        after = {
+            "none": every,
+            "layers": (1 + how.layers) * every,
+            "neurons": (1 + how.neurons) * every,
+        }
         if measure.paper and transformed:
             stack = np.stack([after[kind] for kind in kinds], axis=-1)
             stack[:, :2, :, 1:] = np.nan

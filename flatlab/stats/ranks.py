@@ -44,10 +44,7 @@ class Ranks:
     """
 
     def __init__(
-        self,
-        columns: Mapping[str, Array],
-        settings: Sequence[str],
-        pairs: Pairs | None = None,
+        self, columns: Mapping[str, Array], settings: Sequence[str], pairs: Pairs | None = None
     ) -> None:
         self.names = list(columns)
         values = np.array([columns[name] for name in self.names], dtype=float)
@@ -90,7 +87,7 @@ class Ranks:
         return self._estimate(f"tau({x}, {y})", self._on_z[:, a, b], x, y)
 
     def partial(self, x: str, y: str, *given: str) -> Estimate:
-        """Kendall's partial tau, given other quantities: of their signs what Pearson's is of values.
+        """Kendall's partial tau, given other quantities: Pearson's, of the signs of the pairs.
 
         With one other, (tau_xy - tau_xg tau_yg) / sqrt((1 - tau_xg^2) (1 - tau_yg^2)) (Kendall
         1942). NaN if a quantity follows from the others.

@@ -84,8 +84,8 @@ def every(verdicts: Iterable[Verdict]) -> Verdict:
 def at_least(count: int, verdicts: Iterable[Verdict]) -> Verdict:
     """The verdict that so many of these hold, or more.
 
-    Its p-value is that of partial conjunctions, Benjamini and Heller (2008): with p_(1) <= p_(2) ...
-    of k parts, (k - count + 1) p_(count).
+    Its p-value is that of partial conjunctions, Benjamini and Heller (2008): with p_(1) <=
+    p_(2) ... of k parts, (k - count + 1) p_(count).
     """
     parts = list(verdicts)
     known = [part for part in parts if part.outcome != "not run"]

@@ -18,8 +18,9 @@ AS_PAPERS_SAY = {
     **dict.fromkeys(("loss_gap", "absolute_loss_gap", "softmax_jacobian_norm"), DECAYED),
     "hessian_lambda_max": Made(lr=-1, batch_size=0.5, decay=3, seed=1),
 }
-NEAR, FAR = Made(lr=-1, batch_size=0.5, sam=-1, seed=1, noise=0.2), Made(
-    lr=-1, batch_size=0.5, sam=-1, seed=1, noise=1.5
+NEAR, FAR = (
+    Made(lr=-1, batch_size=0.5, sam=-1, seed=1, noise=0.2),
+    Made(lr=-1, batch_size=0.5, sam=-1, seed=1, noise=1.5),
 )
 J, SHARPNESS = "softmax_jacobian_norm", "hessian_lambda_max"
 GIVEN = dict.fromkeys(("train_loss", "output_norm"), Made(lr=-1, seed=1, noise=0.05))
@@ -56,11 +57,7 @@ CASES = {
         both({"loss_gap": PURE}),
         both(dict.fromkeys(joint.GAPS, Made(seed=1, noise=0.63))),
     ),
-    ("fig4", "c4"): (
-        both(all_measures(RIGHT)),
-        both(),
-        both(all_measures(LOOSE)),
-    ),
+    ("fig4", "c4"): (both(all_measures(RIGHT)), both(), both(all_measures(LOOSE))),
     ("fig5", "c1"): (
         both(AS_PAPERS_SAY),
         both({**AS_PAPERS_SAY, "normalized_kappa_trace": Made(lr=2, batch_size=-2)}),
@@ -82,16 +79,12 @@ CASES = {
             }
         ),
     ),
-    ("fig6", "c1"): (
-        both(),
-        both({"nmls": Made(layers=0.5)}),
-        half_change("nmls"),
-    ),
+    ("fig6", "c1"): (both(), both({"nmls": Made(layers=0.5)}), half_change("nmls")),
 }
 """Tables on which a statement holds, fails and is undecided."""
 
 
-@pytest.mark.parametrize("figure, key", CASES)
+@pytest.mark.parametrize(("figure", "key"), CASES)
 def test_a_statement_holds_fails_or_is_undecided(figure: str, key: str) -> None:
     claim = CLAIMS[figure][key]
     found = [claim.judge(Evidence(tables)).outcome for tables in CASES[figure, key]]
@@ -108,7 +101,7 @@ def test_every_statement_has_cases_and_says_what_would_refute_it() -> None:
         assert "both grids" in claim.text
 
 
-@pytest.mark.parametrize("figure, key", CASES)
+@pytest.mark.parametrize(("figure", "key"), CASES)
 def test_a_statement_is_about_both_grids(figure: str, key: str) -> None:
     claim, (holds, fails, _) = CLAIMS[figure][key], CASES[figure, key]
     assert claim.judge(Evidence({GRIDS[0]: holds[GRIDS[0]]})).outcome == "not run"

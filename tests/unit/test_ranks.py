@@ -23,9 +23,7 @@ def made(count: int = 3, seed: int = 0) -> dict[str, np.ndarray]:
 def looped(x: np.ndarray, y: np.ndarray, kept: list[int], pairs: np.ndarray) -> float:
     """tau-a over some pairs of some networks."""
     signs = [
-        np.sign(x[j] - x[i]) * np.sign(y[j] - y[i])
-        for i, j in combinations(kept, 2)
-        if pairs[i, j]
+        np.sign(x[j] - x[i]) * np.sign(y[j] - y[i]) for i, j in combinations(kept, 2) if pairs[i, j]
     ]
     return float(np.mean(signs))
 
@@ -41,12 +39,7 @@ def test_over_all_networks_it_is_kendalls_tau() -> None:
 
 @pytest.mark.parametrize(
     "pairs",
-    [
-        pairs_of(np.zeros(24)),
-        pairs_of(SETTINGS),
-        pairs_of(BATCH, RATE),
-        pairs_of(RATE, BATCH),
-    ],
+    [pairs_of(np.zeros(24)), pairs_of(SETTINGS), pairs_of(BATCH, RATE), pairs_of(RATE, BATCH)],
     ids=["all", "seeds", "rate", "batch"],
 )
 def test_values_and_intervals_are_those_of_a_loop(pairs: np.ndarray) -> None:
@@ -66,7 +59,7 @@ def test_values_and_intervals_are_those_of_a_loop(pairs: np.ndarray) -> None:
     without = np.array([z([i for i in known if i != out]) for out in range(24)])
     variance = sum(
         4 / 3 * ((part - part.mean()) ** 2).sum()
-        for part in (without[SETTINGS == name] for name in "abcdef")
+        for part in (without[name == SETTINGS] for name in np.unique(SETTINGS))
     )
     low, high = np.arctanh(found.interval())
     half = (high - low) / 2
@@ -79,7 +72,7 @@ def test_a_factor_alone_is_the_mean_over_the_values_of_the_others() -> None:
     columns = made(2)
     x, y = columns["x"], columns["y"]
     by_rate = pairs_of(BATCH, RATE)
-    groups = [np.flatnonzero(BATCH == batch).tolist() for batch in (8, 32)]
+    groups = [np.flatnonzero(batch == BATCH).tolist() for batch in (8, 32)]
     expected = np.mean([looped(x, y, group, by_rate) for group in groups])
     rate, batch = (Ranks(columns, list(SETTINGS), p) for p in (by_rate, pairs_of(RATE, BATCH)))
     assert rate.taus[0, 0, 1] == pytest.approx(expected)
@@ -94,7 +87,8 @@ def test_a_partial_coefficient_is_kendalls() -> None:
     columns = made(4)
     ranks = Ranks(columns, list(SETTINGS))
     signs = {
-        name: np.sign([v[j] - v[i] for i, j in combinations(range(24), 2)]) for name, v in columns.items()
+        name: np.sign([v[j] - v[i] for i, j in combinations(range(24), 2)])
+        for name, v in columns.items()
     }
 
     def residual(name: str, *given: str) -> np.ndarray:
@@ -127,7 +121,7 @@ def test_the_effective_rank_counts_independent_quantities() -> None:
         rank = Ranks(copies, list(settings), pairs).effective_rank()
         assert rank.value == pytest.approx(3, abs=0.1)
         low, high = rank.interval()
-        assert low < 3.05 and high > 2.9
+        assert (low, high) == pytest.approx((3, 3), abs=0.2)
     same = Ranks({k: sources[0] for k in copies}, list(settings)).effective_rank()
     assert same.value == pytest.approx(1)
     # one quantity that is not known of every network does not count
@@ -167,6 +161,7 @@ def test_a_band_of_one_interval_is_that_interval_and_of_many_is_wider() -> None:
     ranks = Ranks(made(), list(SETTINGS))
     (_, low, high), (_, lower, higher) = ranks.matrix(), ranks.matrix(simultaneous(3))
     off = ~np.eye(3, dtype=bool)
-    assert (lower[off] < low[off]).all() and (higher[off] > high[off]).all()
+    assert (lower[off] < low[off]).all()
+    assert (higher[off] > high[off]).all()
     tau = ranks.tau("x", "z")
     assert (low[0, 2], high[0, 2]) == pytest.approx(tau.interval())

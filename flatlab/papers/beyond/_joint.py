@@ -107,7 +107,7 @@ DEFINITIONS = tuple(
 def _sharpness(definition: str, radius: int) -> Measure:
     case, scale, norm = definition.split("-")
     label = f"{case} {scale} " + {"l2": r"$\ell_2$", "linf": r"$\ell_\infty$"}[norm]
-    part = {"definition": definition, "radius_index": radius}
+    part: dict[str, str | int] = {"definition": definition, "radius_index": radius}
     return Measure(label, "andriushchenko", "sharpness_at_radius", part)
 
 
@@ -154,9 +154,10 @@ KNOWN = PICTURED | FURTHER | OUTCOMES
 class Networks:
     """Networks at one time of their training, and their factors: rows of `about`.
 
-    name: what they are called.  columns: quantity -> (networks); NaN where it was not computed.  about: run, setting, seed and
-    `FACTORS`, where the rate is its rank among those of the same loss and regularizer.  dropped:
-    how many networks of the table fit too little, or diverged.
+    name: what they are called.  columns: quantity -> (networks); NaN where it was not computed.
+    about: run, setting, architecture and `FACTORS`, where the rate is its rank among those of the
+    same architecture, loss and regularizer.  dropped: how many networks of the table fit too
+    little, or diverged.
     """
 
     name: str

@@ -39,7 +39,7 @@ SAME = 0.05
 """Quantities whose tau is closer to 1 than this are called one number."""
 UNCHANGED = 0.01
 """The relative change of a measure that is called invariant, in the median network: rounding and
-Auto-PGD leave less, and a factor of 1.1 or more on a layer changes what is not invariant by more."""
+Auto-PGD leave less, and a factor of 1.1 on a layer changes what is not invariant by more."""
 
 
 def of_each_grid(judge: Callable[..., Verdict]) -> Judge:
@@ -69,7 +69,7 @@ def tau(chosen: Networks, estimand: str, x: str, y: str, *given: str) -> Estimat
 
 
 def counted(verdict: Verdict, what: str, parts: Iterable[Verdict], outcome: str) -> Verdict:
-    """A verdict with the evidence of those of its parts alone that have an outcome, and how many."""
+    """A verdict with the evidence of those of its parts that have an outcome, and how many."""
     parts = list(parts)
     chosen = [part for part in parts if part.outcome == outcome]
     evidence = [entry for part in chosen for entry in part.evidence]
@@ -93,8 +93,8 @@ def few_quantities(chosen: Networks, limit: float) -> Verdict:
 
 
 @states(
-    f"of the measures, {CHANGED:.0%} or more have a tau with the gap of the errors of one sign over "
-    "all networks and of the other within settings, in both grids",
+    f"of the measures, {CHANGED:.0%} or more have a tau with the gap of the errors of one sign "
+    "over all networks and of the other within settings, in both grids",
     BEFORE,
     quote="What correlates with the gap over all networks does not, or not with that sign, where "
     "the seed alone varies. Refuted if fewer than a quarter of the measures change sign.",
@@ -127,8 +127,8 @@ def gaps_agree(chosen: Networks, distance: float) -> Verdict:
 
 
 @states(
-    f"tau > {1 - SAME} within settings: lambda_max of H and of its Gauss-Newton part; the trace of H "
-    "and average standard sharpness; and for half-MSE sqrt(S) and the trace of H, the adaptive "
+    f"tau > {1 - SAME} within settings: lambda_max of H and of its Gauss-Newton part; the trace of "
+    "H and average standard sharpness; and for half-MSE sqrt(S) and the trace of H, the adaptive "
     "trace and average adaptive sharpness, in both grids",
     BEFORE,
     quote="What theory says is one number, exactly or to leading order, is one number under its "
@@ -161,8 +161,8 @@ def one_number(chosen: Networks, distance: float) -> Verdict:
 @states(
     "where one factor alone varies: tau(sqrt(S), MLS) > 0 for rate and batch size (chen2026); with "
     "the gap of the losses tau(lambda_max(H)) > 0 for the rate and < 0 for weight decay, "
-    "tau(softmaxed Jacobian norm) > 0 for the regularizer (macdonald2023), tau(normalized kappa) > 0 "
-    "for rate and batch size (petzka2021); tau(worst adaptive sharpness, rate) < 0 "
+    "tau(softmaxed Jacobian norm) > 0 for the regularizer (macdonald2023), tau(normalized kappa) > "
+    "0 for rate and batch size (petzka2021); tau(worst adaptive sharpness, rate) < 0 "
     "(andriushchenko2023), in both grids",
     BEFORE,
     quote="The papers disagree because they vary different things: on the same networks each finds "

@@ -59,7 +59,9 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     bar = fig.colorbar(image, ax=rows[1:], shrink=0.3, aspect=30, pad=0.01)
     bar.set_label(r"Kendall's $\tau$", fontsize=7)
     bar.ax.tick_params(labelsize=SMALL)
-    legend_of_papers(fig, Patch(facecolor="white", edgecolor="0.4", hatch="////", label="undecided"))
+    legend_of_papers(
+        fig, Patch(facecolor="white", edgecolor="0.4", hatch="////", label="undecided")
+    )
 
 
 def _heading(grid: str, rows: pd.DataFrame) -> str:
@@ -82,7 +84,7 @@ def _clusters(rows: pd.DataFrame) -> tuple[np.ndarray, list[str]]:
     found = {*rows["x"], *rows["y"]}
     names = [name for name in joint.PICTURED if name in found]
     distance = pd.DataFrame(1.0, index=names, columns=names)
-    for (x, y), tau in taus.items():
+    for (x, y), tau in zip(taus.index.to_list(), taus, strict=True):
         distance.loc[x, y] = distance.loc[y, x] = max(0.0, 1 - tau)
     condensed = squareform(distance.to_numpy(), checks=False)
     tree = optimal_leaf_ordering(linkage(condensed, "average"), condensed)
@@ -92,8 +94,7 @@ def _clusters(rows: pd.DataFrame) -> tuple[np.ndarray, list[str]]:
 def _dendrogram(ax: Any, tree: np.ndarray) -> None:
     from scipy.cluster.hierarchy import dendrogram
 
-    lines = {"no_labels": True, "color_threshold": 0, "above_threshold_color": "0.4"}
-    dendrogram(tree, ax=ax, **lines)
+    dendrogram(tree, ax=ax, no_labels=True, color_threshold=0, above_threshold_color="0.4")
     for line in ax.collections:
         line.set_linewidth(0.6)
     ax.set_axis_off()
@@ -106,11 +107,13 @@ def _matrix(ax: Any, rows: pd.DataFrame, names: list[str], last: bool) -> None:
     place = {name: number for number, name in enumerate(names)}
     taus = np.full((len(names), len(names)), np.nan)
     decided = np.zeros_like(taus, dtype=bool)
-    for row in rows.itertuples():
-        first, second = sorted((place[row.x], place[row.y]))
-        cell = (second, first) if row.kind == joint.ALL else (first, second)
-        taus[cell] = row.tau
-        decided[cell] = row.networks >= FEWEST_FOR_RANKS and row.low * row.high > 0
+    there = (rows["networks"] >= FEWEST_FOR_RANKS) & (rows["low"] * rows["high"] > 0)
+    for kind, x, y, tau, sure in zip(
+        *(rows[name] for name in ("kind", "x", "y", "tau")), there, strict=True
+    ):
+        first, second = sorted((place[x], place[y]))
+        cell = (second, first) if kind == joint.ALL else (first, second)
+        taus[cell], decided[cell] = tau, sure
     labels = [joint.PICTURED[name].label for name in names]
     options = {"xticklabels": labels if last else False, "yticklabels": labels, "cbar": False}
     heatmap(np.nan_to_num(taus), vmin=-1, vmax=1, cmap="RdBu_r", ax=ax, rasterized=True, **options)
@@ -124,7 +127,7 @@ def _strip(ax: Any, number: int, color: str, bottom: int | None) -> None:
     """The colour of a measure's paper, at the left and, where the labels are, below."""
     from matplotlib.patches import Rectangle
 
-    style = {"facecolor": color, "edgecolor": "none", "clip_on": False}
+    style: dict[str, Any] = {"facecolor": color, "edgecolor": "none", "clip_on": False}
     ax.add_patch(Rectangle((-0.7, number), 0.5, 1, **style))
     if bottom is not None:
         ax.add_patch(Rectangle((number, bottom + 0.3), 1, 0.7, **style))

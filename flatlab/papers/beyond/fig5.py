@@ -93,7 +93,13 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         Line2D([], [], ms=4, label=joint.OUTCOMES[name].label, **look.options)
         for name, look in OUTCOMES.items()
     ]
-    turned = {"label": "opposite sign", "ls": "", "marker": "s", "ms": 5, "mfc": "none"}
+    turned: dict[str, Any] = {
+        "label": "opposite sign",
+        "ls": "",
+        "marker": "s",
+        "ms": 5,
+        "mfc": "none",
+    }
     legend_of_papers(fig, *marks, Line2D([], [], mec="0.3", mew=0.7, **turned))
 
 

@@ -1,4 +1,4 @@
-"""beyond, Figure 6: how much each measure changes while the function of a network stays the same."""
+"""beyond, Figure 6: how much each measure changes while the function stays the same."""
 
 from typing import Any
 
@@ -77,7 +77,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     for number, (grid, ax) in enumerate(zip(grids, axes, strict=True)):
         here = frame[frame["grid"] == grid]
         changes = list(dict.fromkeys(here["change"]))
-        cells = here.pivot(index="measure", columns="change", values="median")
+        cells = here.pivot_table(index="measure", columns="change", values="median", dropna=False)
         cells = cells.reindex(names)[changes]
         heatmap(
             cells.clip(LEAST, MOST),
@@ -99,7 +99,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         title = f"{'ab'[number]}   {joint.NETWORKS[grid]}, {networks} networks"
         ax.set_title(title, loc="left", fontsize=8)
     colour_labels(axes[0], names)
-    box = {"fill": False, "edgecolor": BOX, "label": "unchanged, says the paper"}
+    box: dict[str, Any] = {"fill": False, "edgecolor": BOX, "label": "unchanged, says the paper"}
     legend_of_papers(fig, Patch(**box))
 
 
@@ -107,8 +107,9 @@ def _outline(ax: Any, rows: pd.DataFrame, names: list[str], changes: list[str]) 
     """A box around what a paper says does not change."""
     from matplotlib.patches import Rectangle
 
-    for row in rows[rows["claimed"]].itertuples():
-        corner = (changes.index(row.change) + 0.04, names.index(row.measure) + 0.08)
+    claimed = rows[rows["claimed"]]
+    for name, change in zip(claimed["measure"], claimed["change"], strict=True):
+        corner = (changes.index(change) + 0.04, names.index(name) + 0.08)
         ax.add_patch(Rectangle(corner, 0.92, 0.84, fill=False, edgecolor=BOX, lw=1.1))
 
 
