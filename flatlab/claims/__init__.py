@@ -25,9 +25,10 @@ Nature = Literal["finding", "theorem", "check"]
 class Claim:
     """A statement of a paper, and the predicate that judges it.
 
-    text: the predicate, in words.  quote: what the paper says, its own words, shortened; source:
-    where.  predicate: the judge of `Evidence` and, if there is one, of a threshold.  threshold: a
-    number in the predicate that is ours; the verdicts at half and at twice of it are reported.
+    text: the predicate, in words.  quote: what the paper says, its own words, shortened, or this
+    project's statement and what would refute it; source: where, or when.
+    predicate: the judge of `Evidence` and, if there is one, of a threshold.  threshold: a number in
+    the predicate that is ours; the verdicts at half and at twice of it are reported.
     nature: `finding`; `theorem`, which can fail by rounding alone; `check` of code or set-up.
     repeats: the claim that says the same of the same networks, or of which this is another reading.
     admits: the kinds of evidence that can decide it; on others it is `not run`, with its numbers.

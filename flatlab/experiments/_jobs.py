@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec import UNSET
+
 from flatlab.experiments._packs import Pack
 from flatlab.plan.options import options_of
 from flatlab.plan.registry import check_known, joined, module_of
@@ -20,6 +22,7 @@ def train_settings(pack: Pack) -> dict[str, Any]:
         **{key: plain(getattr(pack, key)) for key in ("data", "network", "curves", "seeds")},
         "training": {**training, **options},
         "checkpoints": plain(pack.dense),
+        **({} if pack.fitted is UNSET else {"fitted": pack.fitted}),
         "outputs": pack.outputs,
         "runs": pack.runs,
     }

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
-from msgspec import structs
+from msgspec import UNSET, UnsetType, structs
 
 from flatlab.experiments._sections import Checkpoints, Data, Dense, Network
 from flatlab.experiments._training import Training
@@ -33,7 +33,8 @@ class Pack(Strict, frozen=True):
 
     hyperparameters: the keys of data, network and training in which the settings of the grid
     differ.
-    dense: the steps at which weights are kept besides the final ones.  curves: the steps at which
+    dense: the steps at which weights are kept besides the final ones.  fitted: a training error;
+    those at the first epoch's end at which it is reached are kept too.  curves: the steps at which
     loss and accuracy are recorded.
     """
 
@@ -46,15 +47,17 @@ class Pack(Strict, frozen=True):
     seeds: tuple[int, ...]
     dense: str | list[int] | Dense
     curves: str | list[int] | Dense
+    fitted: float | UnsetType = UNSET
 
     @property
     def dense_checkpoints(self) -> int:
         """The number of dense checkpoints, or slightly more."""
+        first = int(self.fitted is not UNSET)
         if not isinstance(self.dense, Dense):
-            return 0 if self.dense == "none" else len(self.dense)
+            return first + (0 if self.dense == "none" else len(self.dense))
         if self.dense.every:
-            return (self.training.iterations or 0) // self.dense.every + 2
-        return (self.dense.log_spaced or 0) + 1
+            return first + (self.training.iterations or 0) // self.dense.every + 2
+        return first + (self.dense.log_spaced or 0) + 1
 
     @property
     def runs(self) -> list[str]:
@@ -148,6 +151,7 @@ def _packs_of_setting(
     place = f"{where}.seeds" if "seeds" in entry else source.place("seeds")
     for block in _seed_blocks(entry.get("seeds", source.value("seeds")), place):
         last = f"-{block[-1]}" if len(block) > 1 else ""
+        densely = not dense_seeds or block in dense_seeds
         yield Pack(
             key=f"{setting}-s{block[0]}{last}",
             setting=setting,
@@ -156,8 +160,9 @@ def _packs_of_setting(
             network=network,
             training=training,
             seeds=block,
-            dense=checkpoints.dense if not dense_seeds or block in dense_seeds else "none",
+            dense=checkpoints.dense if densely else "none",
             curves=checkpoints.curves,
+            fitted=checkpoints.fitted if densely else UNSET,
         )
 
 

@@ -3,7 +3,7 @@
 import ast
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from msgspec import Meta, field
+from msgspec import UNSET, Meta, UnsetType, field
 
 from flatlab.plan.options import Architecture
 from flatlab.plan.registry import PACKAGE, assignments, joined, measures_samples
@@ -127,6 +127,10 @@ class Checkpoints(Strict, frozen=True):
     seeds: Annotated[
         Literal["all"] | list[str | int], means("blocks of seeds with dense checkpoints")
     ] = "all"
+    fitted: Annotated[
+        Annotated[float, Meta(ge=0, lt=100)] | UnsetType,
+        means("also the first epoch's end with a training error (%) of at most this"),
+    ] = UNSET
 
 
 class Samples(Strict, frozen=True):
@@ -172,6 +176,10 @@ class Transformations(Strict, frozen=True, kw_only=True):
         ),
     ]
     families: Annotated[list[Key], means("which are measured again after each of them")]
+    runs: Annotated[
+        Annotated[int, Meta(ge=1)] | UnsetType,
+        means("how many of each pack, the first; the others have no values after them"),
+    ] = UNSET
 
     def fault(self, measured: list[str]) -> tuple[str, str] | None:
         """A key and what is wrong with it, or None.  measured: all families of the experiment."""
@@ -206,6 +214,10 @@ class Measure(Strict, frozen=True, kw_only=True):
         Transformations | None, means("of the final weights, after which is measured again")
     ] = None
     precision: Annotated[Precision, means("of the arithmetic")]
+    untrained: Annotated[
+        bool | UnsetType,
+        means("false: step 0, where it is kept, only serves distances from the initial weights"),
+    ] = UNSET
     diverged_below: Annotated[
         Annotated[float, Meta(ge=0, le=100)] | None,
         means("flag runs with a lower final training accuracy (%), or a non-finite loss"),

@@ -167,6 +167,8 @@ class Grid(Experiment, frozen=True, kw_only=True):
         }
         if any(map(measures_samples, joined(family))):
             settings["samples"] = plain(self.measure_section.samples)
+        if self.measure_section.untrained is False:
+            settings["untrained"] = False
         roots = measure_roots(chosen, family, self.options)
         if (test_sets := self.measure_section.test_sets) and "accuracy" in joined(family):
             settings["test_sets"] = plain(test_sets)
@@ -175,9 +177,8 @@ class Grid(Experiment, frozen=True, kw_only=True):
             families = [name for name in joined(family) if name in again.families]
             if families:
                 first = again.families[0] in families  # the job that stores the change of outputs
-                settings["transformations"] = {
-                    **{"kinds": again.kinds, "families": families, "outputs": first}
-                }
+                again = replace(again, families=families)
+                settings["transformations"] = {**plain(again), "outputs": first}
                 roots.append("flatlab.metrics._transformed")
         return Stage(
             inputs={

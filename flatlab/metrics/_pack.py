@@ -35,8 +35,9 @@ def measure_pack(
     weights: files of one pack, at the end and at other steps: arrays (run, checkpoint, ...) and
     their description each.  raw: a data file.
     settings: `family` (several are joined by +), `data`, `network`, `outputs`, `precision`,
-    `samples`, `options` by family, `loss`, `setting`, `hyperparameters`, `seeds`; and `test_sets`
-    where there are any, whose published files are in `folder`.
+    `samples`, `options` by family, `loss`, `setting`, `hyperparameters`, `seeds`; `test_sets` where
+    there are any, whose published files are in `folder`; and `untrained: False` if step 0 is not
+    measured.
     Returns a dataset with dimensions run, checkpoint, `samples` (the sample sets of the grid) and
     those of the quantities; quantities of single samples are left out. A network with weights
     that are not finite has NaN everywhere.
@@ -49,14 +50,11 @@ def measure_pack(
     splits = prepare(raw, settings["data"], settings["outputs"], precision, device, further)
     shape = tuple(splits.train.inputs.shape[1:])
     model = build(settings["network"], shape, splits.outputs).to(device, precision).eval()
-    arrays_at = {
-        iteration: {name: array[:, number] for name, array in arrays.items()}
-        for arrays, about in weights
-        for number, iteration in enumerate(about["iterations"])
-    }
-    about = {**weights[0][1], "iterations": sorted(arrays_at)}
+    kept = [_kept(weights, run) for run in range(len(weights[0][1]["runs"]))]
+    steps = {step for states in kept for step in states if step or settings.get("untrained", True)}
+    about = weights[0][1] | weights[-1][1] | {"iterations": sorted(steps)}
     measured = [
-        _on_all_weights(name, model, splits, settings, arrays_at, about)
+        _on_all_weights(name, model, splits, settings, kept, about)
         for name in joined(settings["family"])
     ]
     return xr.merge(measured, join="exact", compat="equals")
@@ -67,10 +65,10 @@ def _on_all_weights(
     model: nn.Module,
     splits: Splits,
     settings: Mapping[str, Any],
-    arrays_at: Mapping[int, Mapping[str, np.ndarray]],
+    kept: Sequence[Mapping[int, Mapping[str, torch.Tensor]]],
     about: Mapping[str, Any],
 ) -> xr.Dataset:
-    """A family on every checkpoint of every run.  arrays_at: (run, ...) by name and iteration."""
+    """A family on every checkpoint of every run.  kept: the weights of each run, by iteration."""
     family, precision = imported("metrics", name), splits.train.inputs.dtype
     how = settings_of(name, settings["options"][name], loss_of(settings["loss"]))
     per_set = () if hasattr(family, "measure_splits") else ("samples",)
@@ -79,10 +77,10 @@ def _on_all_weights(
     coordinates: dict[str, Any] = {}
     for place in tqdm(list(np.ndindex(*size)), mininterval=5):
         if place[1] == 0:
-            how = replace(how, memory={})
-        arrays = arrays_at[about["iterations"][place[1]]]
-        model.load_state_dict(_state(arrays, place[0]))
-        how = replace(how, initial=_state(arrays_at[0], place[0]) if 0 in arrays_at else None)
+            how = replace(how, memory={}, initial=kept[place[0]].get(0))
+        if (step := about["iterations"][place[1]]) not in kept[place[0]]:
+            continue
+        model.load_state_dict(kept[place[0]][step])
         with undisturbed(model):
             if per_set:
                 measured = _on_all_sets(family, model, splits, settings["samples"], how)
@@ -101,8 +99,15 @@ def _on_all_weights(
     return xr.Dataset(variables, coords=coordinates | _run_coordinates(about, settings))
 
 
-def _state(arrays: Mapping[str, np.ndarray], run: int) -> dict[str, torch.Tensor]:
-    return {name: torch.as_tensor(array[run]) for name, array in arrays.items()}
+def _kept(weights: Sequence[Weights], run: int) -> dict[int, dict[str, torch.Tensor]]:
+    """The weights of a run at each step at which they were kept."""
+    found = {}
+    for arrays, about in weights:
+        own = [about["fitted"][run]] if "fitted" in about else []
+        for number, step in enumerate([*about["iterations"], *own]):
+            if step is not None:
+                found[step] = {n: torch.as_tensor(a[run, number]) for n, a in arrays.items()}
+    return found
 
 
 def _on_all_sets(
@@ -143,6 +148,7 @@ def _run_coordinates(about: Mapping[str, Any], settings: Mapping[str, Any]) -> d
         "setting": [settings["setting"]] * runs,
         "seed": settings["seeds"],
         **{key: about[key] for key in ("steps", "ended", "lr") if key in about},  # lr: if drawn
+        **({"fitted": np.array(about["fitted"], float).tolist()} if "fitted" in about else {}),
         **{key: [value] * runs for key, value in settings["hyperparameters"].items()},
     }
     coordinates: dict[str, Any] = {"checkpoint": list(about["iterations"])}

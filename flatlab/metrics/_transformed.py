@@ -35,8 +35,8 @@ def measure_transformed(
     """`measure_pack`, and again at the last checkpoint with the weights transformed.
 
     settings: those of `measure_pack` and `transformations`: `kinds` of `networks._transformations`,
-    `families`, and whether the change of `outputs` is stored. Draws are determined by the kind and
-    the key of a run.
+    `families`, how many `runs` if not all, and whether the change of `outputs` is stored. Draws are
+    determined by the kind and the key of a run.
     Returns a dataset in which the quantities of these families have the dimension `transformation`:
     none, then the kinds. They are NaN where a kind does not apply to an architecture, at earlier
     checkpoints, and where it changes outputs by more than 1e-6. `output_change` (run, checkpoint,
@@ -48,6 +48,8 @@ def measure_transformed(
     names = [name for name in found.data_vars if any(name in each for each in quantities)]
     own = {**settings, "family": "+".join(chosen["families"])}
     own.pop("test_sets", None)
+    weights = [_first(each, chosen.get("runs")) for each in weights]
+    own["seeds"] = own["seeds"][: chosen.get("runs")]
     shape, last = ("run", "checkpoint"), found["checkpoint"].values[-1:]
     zero = np.zeros([found.sizes[dim] for dim in shape])
     parts = {UNCHANGED: found[names].assign({CHANGE: (shape, zero)})}
@@ -60,7 +62,8 @@ def measure_transformed(
         after = measure_pack([final, *_initial(weights)], raw, own, device, folder)
         change = xr.DataArray(changes[:, None], dims=shape)
         after = after[names].sel(checkpoint=last).where(change <= TOLERANCE)
-        parts[kind] = after.assign({CHANGE: change}).reindex(checkpoint=found["checkpoint"])
+        whole = {dim: found[dim] for dim in shape}
+        parts[kind] = after.assign({CHANGE: change}).drop_vars(_of_runs(after)).reindex(whole)
     index = pd.Index(as_strings(list(parts)), name="transformation")
     together = xr.concat(parts.values(), index, join="exact", coords="minimal", compat="equals")
     together = together.reindex(transformation=as_strings([UNCHANGED, *chosen["kinds"]]))
@@ -71,12 +74,25 @@ def measure_transformed(
     return xr.merge([found.drop_vars(names), together], join="exact", compat="equals")
 
 
+def _first(weights: Weights, count: int | None) -> Weights:
+    """The first runs of a file."""
+    arrays, about = weights
+    of_run = {k: about[k][:count] for k in ("runs", "steps", "ended", "lr", "fitted") if k in about}
+    return {name: array[:count] for name, array in arrays.items()}, {**about, **of_run}
+
+
+def _of_runs(measured: xr.Dataset) -> list[str]:
+    """The coordinates of runs besides their keys; those that were not measured have none."""
+    return [str(name) for name, c in measured.coords.items() if c.dims == ("run",) != (name,)]
+
+
 def _initial(weights: Sequence[Weights]) -> list[Weights]:
     """The initial weights as a file of their own, where they are known: distances are from them."""
     for arrays, about in weights:
         if 0 in (steps := list(about["iterations"])):
             first = {name: array[:, [steps.index(0)]] for name, array in arrays.items()}
-            return [(first, {**about, "iterations": [0]})]
+            own = {key: value for key, value in about.items() if key != "fitted"}
+            return [(first, {**own, "iterations": [0]})]
     return []
 
 

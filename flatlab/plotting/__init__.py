@@ -69,17 +69,15 @@ def template_of(figure: Settings) -> Any:
 def about(table: xr.Dataset) -> str:
     """What a table holds, for the caption, so that no stand-in can pass for the paper's."""
     from flatlab.plotting.style import in_words_of, networks_of
+    from flatlab.tables.runs import extent
     from flatlab.tables.selection import counts
 
     a = table.attrs
-    if "network" not in a:
-        return f"{a['extent'][0].upper()}{a['extent'][1:]}{_instead(a)}."
-    number = counts(table)
-    lost = {"not trained": a["left_out"], "diverged and left out": number["diverged"]}
-    missing = "".join(f"; {count} {what}" for what, count in lost.items() if count)
-    networks = f"{networks_of(a['network'])} network{'s' if number['runs'] != 1 else ''}"
-    data = in_words_of(a["data"])
-    return f"{number['runs']} {networks} on {data}, {a['length']}{missing}{_instead(a)}."
+    what = a["extent"]
+    if "network" in a:
+        names = {"network": networks_of(a["network"]), "data": in_words_of(a["data"])}
+        what = extent({**a, **names}, **counts(table))
+    return f"{what[0].upper()}{what[1:]}{_instead(a)}."
 
 
 def _instead(a: Mapping[str, Any]) -> str:

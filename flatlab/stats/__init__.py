@@ -5,4 +5,13 @@ numpy and scipy only.
 
 from flatlab.stats.correlation import KINDS, Correlations
 from flatlab.stats.estimate import Estimate, over_seeds, undefined
-from flatlab.stats.verdict import LEVEL, Verdict, every, not_run, some, theorem, violations
+from flatlab.stats.verdict import (
+    LEVEL,
+    Verdict,
+    at_least,
+    every,
+    not_run,
+    some,
+    theorem,
+    violations,
+)

@@ -65,10 +65,15 @@ def spread(left_out: Array, strata: Strata, inflated: bool) -> tuple[Array, Arra
     return np.sqrt(total), freedom
 
 
-def limits(point: Array, left_out: Array, strata: Strata, inflated: bool) -> tuple[Array, Array]:
-    """The ends of the 95 % intervals of many statistics: (...), left_out (units, ...)."""
+def limits(
+    point: Array, left_out: Array, strata: Strata, inflated: bool, tail: float = TAIL
+) -> tuple[Array, Array]:
+    """The ends of the intervals of many statistics: (...), left_out (units, ...).
+
+    tail: the probability of missing on each side; 95 % intervals have 2.5 %.
+    """
     error, freedom = spread(left_out, strata, inflated)
-    half = stdtrit(freedom, 1 - TAIL) * error
+    half = stdtrit(freedom, 1 - tail) * error
     return point - half, point + half
 
 

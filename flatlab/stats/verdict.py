@@ -5,7 +5,7 @@ on the other side, and is `undecided` otherwise; it is `not run` if what it is a
 computed. It carries the one-sided p-values of both sides. Verdicts combine with & (all of them), |
 (at least one) and ~ (not). That all of several hold has the largest of their p-values; that at
 least one of k does not has the smallest, times k (Bonferroni), so that a claim of many parts is not
-decided by the luckiest of them.
+decided by the luckiest of them; `at_least` is between the two.
 """
 
 from collections.abc import Iterable
@@ -78,19 +78,35 @@ class Verdict:
 def every(verdicts: Iterable[Verdict]) -> Verdict:
     """The verdict that all of these hold."""
     parts = list(verdicts)
+    return at_least(len(parts), parts)
+
+
+def at_least(count: int, verdicts: Iterable[Verdict]) -> Verdict:
+    """The verdict that so many of these hold, or more.
+
+    Its p-value is that of partial conjunctions, Benjamini and Heller (2008): with p_(1) <=
+    p_(2) ... of k parts, (k - count + 1) p_(count).
+    """
+    parts = list(verdicts)
     known = [part for part in parts if part.outcome != "not run"]
-    whole = len(known) == len(parts)
     evidence = [entry for part in parts for entry in part.evidence]
     reason = "; ".join(dict.fromkeys(part.reason for part in parts if part.reason))
-    ps = [_p_values(part) for part in known] or [(1.0, 1.0)]
-    holds = max(p for p, _ in ps) if whole else 1.0
-    fails = min(1.0, len(ps) * min(p for _, p in ps))
+    ps = [_p_values(part) for part in known]
+    holds = _partial_conjunction([p for p, _ in ps], count)
+    fails = _partial_conjunction([p for _, p in ps], len(parts) - count + 1)
     outcome = _outcome(holds, fails)
-    if outcome == "undecided" and not whole:
+    if outcome == "undecided" and len(known) < len(parts):
         return Verdict("not run", reason, evidence)
     if all(part.holds is None for part in known):
         return Verdict(outcome, reason, evidence)
     return Verdict(outcome, reason, evidence, holds, fails)
+
+
+def _partial_conjunction(ps: list[float], count: int) -> float:
+    """The p-value that at least `count` of some claims are true."""
+    if not 0 < count <= len(ps):
+        return 1.0
+    return min(1.0, (len(ps) - count + 1) * sorted(ps)[count - 1])
 
 
 def some(verdicts: Iterable[Verdict]) -> Verdict:

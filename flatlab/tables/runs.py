@@ -2,7 +2,8 @@
 
 Dimensions: run, checkpoint (iteration), samples (sample set), layer. Coordinates of a run: setting,
 seed, the hyper-parameters of its setting, `steps` (the iterations it took), `ended` (finished,
-stopped or diverged) and `diverged` (whether it is left out).
+stopped or diverged), `diverged` (whether it is left out) and, for grids with `checkpoints.fitted`,
+`fitted` (the iteration at which its training error first was small; NaN if never).
 """
 
 import itertools
@@ -49,17 +50,17 @@ def _with_all_layers(packs: list[xr.Dataset]) -> list[xr.Dataset]:
     return [pack.reindex(layer=known) if "layer" in pack.dims else pack for pack in packs]
 
 
-def extent(about: Mapping[str, Any], runs: int, diverged: int) -> str:
+def extent(about: Mapping[str, Any], runs: int, diverged: int, never_fitted: int = 0) -> str:
     """The number and kind of networks in a grid's table, and the number left out, in words."""
-    left_out = f"{diverged} diverged"
-    if (slow := about.get("not_converged")) is not None:
-        left_out = f"{diverged - slow} diverged, {slow} did not converge,"
-    words = (
-        f"{runs} {about['network']} networks on {about['data']}, {about['length']} each; "
-        f"{left_out} and left out"
-    )
-    count = about["left_out"]
-    return f"{words}; {count} more of the grid are not trained" if count else words
+    slow = about.get("not_converged", 0)
+    parts = {
+        "diverged": diverged - slow,
+        "did not converge": slow,
+        "without weights at a first small training error": never_fitted,
+        "more not trained": about["left_out"],
+    }
+    words = f"{runs} {about['network']} networks on {about['data']}, {about['length']} each"
+    return "; ".join([words, *(f"{count} {what}" for what, count in parts.items() if count)])
 
 
 def _diverged(pack: xr.Dataset, settings: Mapping[str, Any]) -> np.ndarray:

@@ -42,6 +42,15 @@ def end_of_training(
     return chosen.where(late if alike else at_last).mean("checkpoint", keep_attrs=True)
 
 
+def at_first_fit(table: xr.Dataset, samples: str = "train") -> xr.Dataset:
+    """The runs that did not diverge, when their training error first was small: `fitted`.
+
+    NaN for runs of which that is not known. For grids with `checkpoints.fitted`.
+    """
+    chosen = through_training(table, seeds=None).sel(samples=samples)
+    return chosen.where(chosen["checkpoint"] == chosen["fitted"]).max("checkpoint", keep_attrs=True)
+
+
 def through_training(
     table: xr.Dataset,
     where: Mapping[str, Any] | None = None,
@@ -128,6 +137,12 @@ def hyperparameters(table: xr.Dataset) -> list[str]:
 
 
 def counts(table: xr.Dataset) -> dict[str, int]:
-    """The numbers of runs that did not diverge, and that did."""
+    """The numbers of runs that did not diverge, and that did; of those that never fitted, if known.
+
+    The latter are among those that did not diverge.
+    """
     diverged = int(table["diverged"].sum())
-    return {"runs": table.sizes["run"] - diverged, "diverged": diverged}
+    found = {"runs": table.sizes["run"] - diverged, "diverged": diverged}
+    if "fitted" in table.coords:
+        found["never_fitted"] = int((table["fitted"].isnull() & ~table["diverged"]).sum())
+    return found

@@ -43,8 +43,9 @@ def train_packs(
     """Train some packs: all of them at once on a GPU, one after the other on a CPU.
 
     raw: a data file.  packs: the settings of each, with `data`, `network`, `training`, `outputs`,
-    `checkpoints`, `curves`, `seeds`, `runs`; and `start`, if it starts from trained networks, whose
-    files `starts` has for each pack.  folders: where the state of each pack is saved every
+    `checkpoints`, `curves`, `seeds`, `runs`; `fitted`, a training error (%) at which weights are
+    kept too; and `start`, if it starts from trained networks, whose files `starts` has for each
+    pack.  folders: where the state of each pack is saved every
     `save_every_s` seconds, and from where an interrupted training resumes, to the same bits.
     code: a fingerprint of the code; a state saved by other code is ignored.
 
@@ -81,6 +82,8 @@ def _training(
         raise DataError(f"{size}, the training set has {len(split)} samples")
     if split.labels is None and training["stop"] and training["stop"]["accuracy"] is not None:
         raise TrainError("training.stop.accuracy: data without labels have none; stop at a loss")
+    if split.labels is None and "fitted" in settings:
+        raise TrainError("checkpoints.fitted: data without labels have no error; leave it out")
     if loss_of(training).signs and not bool((split.targets.abs() == 1).all()):
         raise TrainError(f"training.loss: {training['loss']} needs targets of +-1")
     shape, outputs = tuple(split.inputs.shape[1:]), split.targets.shape[1]

@@ -25,7 +25,9 @@ class Trained:
     """The results of a training.
 
     weights: arrays (run, checkpoint, ...) by name, at the end, and their description.
-    dense: the same at the steps of `checkpoints`.  curves: loss and accuracy on the training set.
+    dense: the same at the steps of `checkpoints`; where `fitted` is asked for, a last checkpoint
+    has those of each run at its own step `fitted`, None and NaN if there is none.
+    curves: loss and accuracy on the training set.
     """
 
     weights: Content
@@ -54,6 +56,8 @@ class PackTraining:
         self.iteration, self.handled = 0, -1
         self.standing: dict[int, tuple[str, int]] = {}
         """Runs that take no more steps: why, and since which step."""
+        self.fitted: dict[int, int] = {}
+        """The first epoch's end at which the training error of a run was small enough."""
         self.curves: list[np.ndarray] = []  # at each of `shown`: (loss or accuracy, run)
         self.tested: list[np.ndarray] = []  # the same, where the rule to stop was tested
         self.resume()
@@ -81,7 +85,9 @@ class PackTraining:
         """Train to the end. Yields about once a step; there it can be saved or abandoned."""
         stop = self.training["stop"]
         tests = range(self._every, self.total, self._every) if stop else ()
-        for event in sorted({0, self.total, *self.shown, *tests}):
+        epoch = self.per_epoch if "fitted" in self.settings else self.total
+        ends = range(epoch, self.total, epoch)
+        for event in sorted({0, self.total, *self.shown, *tests, *ends}):
             if event <= self.handled:
                 continue
             while self.iteration < event and self.active:
@@ -108,13 +114,18 @@ class PackTraining:
         stop = self.training["stop"]
         tested = bool(stop and self.active and event and event % self._every == 0)
         of_epoch = tested and "epoch_loss" in stop
-        if event in self.shown or (tested and not of_epoch):
+        waiting = self._waiting(event)
+        if event in self.shown or waiting or (tested and not of_epoch):
             values = yield from self._evaluate()
         # From here until `handled` is set nothing may be saved: an event is handled as a whole.
         if event in self.shown:
             self.curves.append(values)
         if event in self.checkpoints:
             self.keeper.save(f"checkpoint-{event}", self.weights(), {})
+        for run in waiting:
+            if np.isfinite(values[0, run]) and 100 - values[1, run] <= self.settings["fitted"]:
+                self.keeper.save(f"fitted-{run}", self._arrays(run, "model."), {})
+                self.fitted[run] = self._moved_until(run, event)
         if of_epoch:
             values = (self.networks.epoch() / self.per_epoch).numpy()[None]
         if tested:
@@ -131,6 +142,19 @@ class PackTraining:
             return bool(self.tested[-1][1, run] >= stop["accuracy"])
         last = [tested[0, run] for tested in self.tested[-stop["mean_of"] :]]
         return len(last) == stop["mean_of"] and bool(np.mean(last) < stop["loss"])
+
+    def _waiting(self, event: int) -> list[int]:
+        """At the end of an epoch, the runs that have moved in it and had too large an error."""
+        if "fitted" not in self.settings or (event % self.per_epoch and event < self.total):
+            return []
+        before = (event - 1) // self.per_epoch * self.per_epoch
+        runs = range(len(self.settings["runs"]))
+        moved = (run for run in runs if self._moved_until(run, event) > max(before, 0))
+        return [run for run in moved if run not in self.fitted]
+
+    def _moved_until(self, run: int, event: int) -> int:
+        """The last step of a run, at an event."""
+        return self.standing.get(run, ("", event))[1]
 
     def _load(self, chunk: dict[str, np.ndarray]) -> None:
         self._loaded, self._start = chunk, self.iteration
@@ -193,14 +217,30 @@ class PackTraining:
         losses = self.loss.values(outputs, self.split.targets[index])
         return self.loss.of_batch(losses).cpu().numpy()
 
-    def _states(self) -> dict[str, np.ndarray]:
-        states = [self.networks.read(run) for run in range(len(self.settings["runs"]))]
-        return {name: np.stack([s[name].cpu().numpy() for s in states]) for name in states[0]}
+    def _arrays(self, run: int, kind: str = "") -> dict[str, np.ndarray]:
+        """The state of one run.  kind: only what has this prefix, without it."""
+        state = self.networks.read(run).items()
+        return {n.removeprefix(kind): t.cpu().numpy() for n, t in state if n.startswith(kind)}
+
+    def _states(self, kind: str = "") -> dict[str, np.ndarray]:
+        states = [self._arrays(run, kind) for run in range(len(self.settings["runs"]))]
+        return {name: np.stack([state[name] for state in states]) for name in states[0]}
 
     def weights(self) -> dict[str, np.ndarray]:
         """The models: arrays (run, ...) by name."""
-        split = ((name.partition("."), array) for name, array in self._states().items())
-        return {name: array for (kind, _, name), array in split if kind == "model"}
+        return self._states("model.")
+
+    def _first_fits(self) -> dict[str, np.ndarray]:
+        """The models when they fitted the training set first, (run, 1, ...); NaN if never."""
+        loaded = {run: self.keeper.load(f"fitted-{run}") for run in self.fitted}
+        arrays = {
+            name: np.full_like(a, np.nan if a.dtype.kind == "f" else 0)
+            for name, a in self.weights().items()
+        }
+        for run, (state, _) in ((run, kept) for run, kept in loaded.items() if kept):
+            for name, array in arrays.items():
+                array[run] = state[name]
+        return {name: array[:, None] for name, array in arrays.items()}
 
     def save(self) -> None:
         """Save all that the training needs to resume."""
@@ -209,6 +249,7 @@ class PackTraining:
         arrays = {name: np.stack(rows) for name, rows in recorded.items() if rows}
         standing = {str(run): list(why) for run, why in self.standing.items()}
         about = {"iteration": self.iteration, "handled": self.handled, "standing": standing}
+        about["fitted"] = {str(run): step for run, step in self.fitted.items()}
         self.keeper.save("state", {**self._states(), **arrays}, about)
 
     def resume(self) -> None:
@@ -218,6 +259,7 @@ class PackTraining:
             return
         arrays, about = dict(saved[0]), saved[1]
         self.iteration, self.handled = about["iteration"], about["handled"]
+        self.fitted = {int(run): step for run, step in about["fitted"].items()}
         self.curves, self.tested = (list(arrays.pop(name, [])) for name in ("curves", "tested"))
         states = {name: torch.from_numpy(array) for name, array in arrays.items()}
         for run in range(len(self.settings["runs"])):
@@ -238,9 +280,13 @@ class PackTraining:
             about["lr"] = rates.tolist()
         final = {name: array[:, None] for name, array in self.weights().items()}
         kept = [self.keeper.load(f"checkpoint-{step}") for step in self.checkpoints]
-        dense = [arrays for arrays, _ in filter(None, kept)]
+        dense = [{n: a[:, None] for n, a in arrays.items()} for arrays, _ in filter(None, kept)]
+        about_dense = {**about, "iterations": self.checkpoints}
+        if "fitted" in self.settings:
+            dense.append(self._first_fits())
+            about_dense["fitted"] = [self.fitted.get(run) for run in range(len(runs))]
         names = dense[0] if dense else {}
-        stacked = {name: np.stack([arrays[name] for arrays in dense], axis=1) for name in names}
+        joined = {name: np.concatenate([arrays[name] for arrays in dense], 1) for name in names}
         loss, accuracy = np.stack(self.curves, axis=1).transpose(0, 2, 1)
         curves = xr.Dataset(
             {
@@ -250,4 +296,4 @@ class PackTraining:
             {"run": as_strings(runs), "iteration": self.shown},
         )
         weights = final, {**about, "iterations": [self.total]}
-        return Trained(weights, (stacked, {**about, "iterations": self.checkpoints}), curves)
+        return Trained(weights, (joined, about_dense), curves)

@@ -219,3 +219,14 @@ def test_a_wrong_declaration_is_one_sentence(wrong, sentence):
     with pytest.raises(PlanError, match=sentence) as error:
         convert(content, _sections.Measure, "measure.")
     assert "\n" not in str(error.value)
+
+
+def test_of_a_pack_the_first_runs_alone_may_be_measured_again(results, tmp_path):
+    _, _, more = results
+    chosen = {"kinds": KINDS, "families": ["flatness", "capacity"], "runs": 1}
+    _, first = table_of(grid_of(tmp_path, transformations=chosen))
+    for name in ("kappa_trace", "squared_norm", "output_change"):
+        np.testing.assert_array_equal(first[name].isel(run=0), more[name].isel(run=0))
+        assert first[name].isel(run=1).sel(transformation=KINDS).isnull().all()
+        unchanged = (each[name].sel(transformation="none") for each in (first, more))
+        np.testing.assert_array_equal(*unchanged)

@@ -5,7 +5,7 @@ import pytest
 
 from flatlab.claims import Claim, Evidence, verify
 from flatlab.papers.chen2026.claims import CLAIMS
-from flatlab.stats import Verdict, every, not_run, some, theorem
+from flatlab.stats import Verdict, at_least, every, not_run, some, theorem
 from tests.claim_tables import BOUND, DOWN, GAP, GRIDS, KAPPA, MLS, NMLS, UP, judged, networks
 
 HOLDS, FAILS = Verdict("holds"), Verdict("fails")
@@ -48,6 +48,20 @@ def test_p_values_are_those_of_the_whole_claim() -> None:
     assert (good | fair).p == pytest.approx(0.004)
     assert (~(good & fair)).p == (good & fair).p
     assert (HOLDS & HOLDS).p is None  # nothing was tested
+
+
+def test_several_of_many_are_between_all_and_one() -> None:
+    """Benjamini and Heller: (k - count + 1) p_(count), on both sides."""
+    parts = [Verdict.tested(p, 1 - p, []) for p in (0.001, 0.004, 0.3, 0.995)]
+    assert at_least(2, parts).holds == pytest.approx(3 * 0.004)
+    assert at_least(2, parts).outcome == "holds"
+    assert at_least(3, parts).outcome == "undecided"
+    assert at_least(4, parts).fails == pytest.approx(4 * 0.005)
+    assert at_least(4, parts).outcome == every(parts).outcome == "fails"
+    assert at_least(1, parts).holds == some(parts).holds
+    assert at_least(1, parts).fails == some(parts).fails
+    assert at_least(2, [*parts, not_run("no table")]).outcome == "holds"
+    assert at_least(3, [*parts, not_run("no table")]).outcome == "not run"
 
 
 def test_a_reason_is_said_once() -> None:

@@ -39,6 +39,9 @@ CONVENTIONS_DETAILS = (
     "as an operator, and the authors' root of the number of positions times the Frobenius norm."
 )
 
+JOINT = ("joint-mlp-grid", "joint-lenet-grid")
+FIT = "Networks with at most 1 % training error."
+
 FIGURES = {
     "fig1": Own(
         "vgg-grid",
@@ -76,5 +79,43 @@ FIGURES = {
         ),
         details=captions.INTERVALS,
         size_inches=(7.1, 4.2),
+    ),
+    "fig4": Own(
+        JOINT,
+        title="which measures order the same networks alike",
+        caption=(
+            "Kendall's tau between measures of five papers and of Jiang et al. (2020): below the "
+            "diagonal over all networks, above it within settings, where only the seed varies. "
+            "Measures are ordered by average linkage of 1 - |tau| over all networks. A stroke "
+            "marks pairs whose simultaneous 95 % interval (jackknife over seeds, Šidák over all "
+            "cells of a panel) includes 0. The CSV has larger radii of sharpness too.",
+            FIT,
+        ),
+        size_inches=(7.1, 9.7),
+    ),
+    "fig5": Own(
+        JOINT,
+        title="what measures say of the gap, by what varies",
+        caption=(
+            "Kendall's tau of each measure with test error and with test minus training error, and "
+            "95 % intervals (jackknife over seeds): over all networks, within settings, where one "
+            "factor alone varies, and the mean over the factors (Jiang et al. 2020). Squares: a "
+            "sign that is not that over all networks. Sign error of the gap (Dziugaite et al. "
+            "2020): mean and worst over pairs of levels of a factor.",
+            FIT,
+        ),
+        size_inches=(7.1, 9.7),
+    ),
+    "fig6": Own(
+        JOINT,
+        title="what changes a measure, and not the function",
+        caption=(
+            "Median over the networks of the relative change of each measure (of volumes and "
+            "products, whose logarithms are measured, themselves) when layers or neurons are "
+            "rescaled at random and the function stays the same, and from the first epoch with at "
+            "most 1 % training error to the end. Boxes: the paper says that nothing changes. "
+            "Changes below 1e-8 are rounding.",
+        ),
+        size_inches=(7.1, 8.6),
     ),
 }
