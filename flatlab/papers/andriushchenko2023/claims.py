@@ -15,6 +15,7 @@ from flatlab.claims import Claims, Evidence, Judge, numbered, states
 from flatlab.claims.eligibility import FEWEST_FOR_RANKS, NotThere, enough
 from flatlab.claims.ranks import ranked
 from flatlab.papers.andriushchenko2023 import _networks as diagonal
+from flatlab.papers.andriushchenko2023 import _released_claims
 from flatlab.papers.andriushchenko2023._recipes import FIG5, FIG6, TABLE_3, TABLE_4
 from flatlab.plan.schema import OWN, REDUCED
 from flatlab.stats import Verdict, every, over_seeds, some, theorem
@@ -250,6 +251,7 @@ CLAIMS: dict[str, Claims] = {
     "fig5": FIG5,
     "fig6": FIG6,
     "fig7": diagonal_networks("balanced") | diagonal_networks("printed", "-printed"),
+    **_released_claims.CLAIMS,
     "table3": TABLE_3,
     "table4": TABLE_4,
 }

@@ -2,20 +2,15 @@
 
 from typing import Any
 
+from flatlab.papers.andriushchenko2023 import _released
 from flatlab.papers.andriushchenko2023._printed import TABLE3, TABLE4
 from flatlab.plan import Own, Panels, Paper, Ranks
-
-ELSEWHERE = "ImageNet or MNLI with their shifted test sets, and the released networks"
 
 PAPER = Paper(
     title="A Modern Look at the Relationship between Sharpness and Generalization",
     citation="Andriushchenko, Croce, Müller, Hein and Flammarion, ICML 2023",
     cited="Andriushchenko et al. (2023)",
     targets=(*(f"fig{n}" for n in range(1, 16)), "table1", "table2", "table3", "table4"),
-    needs={
-        **{f"fig{n}": ELSEWHERE for n in (2, 3, 4, *range(8, 16))},
-        **dict.fromkeys(("table1", "table2"), ELSEWHERE),
-    },
 )
 
 RECIPES: dict[str, Any] = {
@@ -115,4 +110,5 @@ FIGURES = {
     ),
     "table3": ranks("recipes-grid", "ResNets", TABLE3),
     "table4": ranks("recipes-vit-grid", "SimpleViTs", TABLE4),
+    **_released.FIGURES,
 }
