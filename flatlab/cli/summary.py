@@ -8,6 +8,7 @@ from typing import Any
 from flatlab import __version__, comparison, plan, scoreboard, store, text
 from flatlab.cli import add_scale, load_plan
 
+GROUP = "Look at results"
 FEW = 3
 """How many claims the comparison with published verdicts names, of each kind of difference."""
 
