@@ -50,9 +50,11 @@ def print_dataset(dataset: xr.Dataset) -> None:
         shown = ", ".join(map(str, value)) if isinstance(value, list) else value
         if shown != "":
             print(f"  {key}: {shown}")
-    print("  " + ", ".join(f"{name} {size}" for name, size in dataset.sizes.items()))
+    arrays = _in_order(dataset)
+    dims = dict.fromkeys([*(dim for _, array in arrays for dim in array.dims), *dataset.sizes])
+    print("  " + ", ".join(f"{dim} {dataset.sizes[dim]}" for dim in dims))
     single, by_layer, tables, rest = [], [], [], []
-    for name, array in _in_order(dataset):
+    for name, array in arrays:
         if _is_table(array):
             tables.append(array)
             continue
