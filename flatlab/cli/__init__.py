@@ -88,7 +88,8 @@ def parser(chosen: str | None) -> _Commands:
 
 def _file_of(module: str) -> Path:
     spec = importlib.util.find_spec(module)
-    assert spec, spec.origin
+    assert spec
+    assert spec.origin
     return Path(spec.origin)
 
 

@@ -1,7 +1,7 @@
 """Print a script that completes commands, options and names in a shell.
 
-For bash: `source <(flatlab completion bash)`, for zsh: `source <(flatlab completion zsh)`. The names
-of experiments are those of the folder in which the script is printed.
+For bash: `source <(flatlab completion bash)`, for zsh: `source <(flatlab completion zsh)`. It knows
+the experiments of the folder in which it is printed.
 """
 
 import argparse
@@ -29,6 +29,6 @@ def run(options: argparse.Namespace) -> int:
             if action.dest in known:
                 action.choices = known[action.dest]
             elif action.type is Path:
-                action.complete = shtab.FILE
+                action.complete = shtab.FILE  # type: ignore[attr-defined]
     print(shtab.complete(top, options.shell))
     return 0

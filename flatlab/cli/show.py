@@ -94,7 +94,9 @@ def _in_order(dataset: xr.Dataset) -> list[tuple[str, xr.DataArray]]:
 def _defined(family: str) -> Iterator[str]:
     """Its quantities in the order of definition, from the syntax: families import torch."""
     tables = sorted((PACKAGE / "metrics").glob(f"_{family}/*.py"))
-    values = (v for path in [*tables, path_of("metrics", family)] for v in assignments(path).values())
+    values = (
+        v for path in [*tables, path_of("metrics", family)] for v in assignments(path).values()
+    )
     for node in (node for value in values for node in ast.walk(value)):
         if isinstance(node, ast.Dict) and all(isinstance(each, ast.Call) for each in node.values):
             yield from (ast.literal_eval(key) for key in node.keys if key)

@@ -92,7 +92,7 @@ def test_show_lists_quantities_as_their_family_defines_them(
     fresh = capsys.readouterr().out
     store.save_dataset(tmp_path / "a.zarr.zip", report)
     assert main(["show", str(tmp_path / "a.zarr.zip")]) == 0
-    path, of_file = capsys.readouterr().out.split("\n", 1)
+    _path, of_file = capsys.readouterr().out.split("\n", 1)
     assert of_file == fresh
     shown = [line.split()[0] for line in fresh.splitlines() if "  1" in line]
     assert shown == names

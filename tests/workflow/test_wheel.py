@@ -96,7 +96,9 @@ def test_what_the_package_imports_is_declared() -> None:
 def test_every_extra_is_locked() -> None:
     """Except zoos, whose packages are nothing that the workflow needs."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = {name: extras["optional-dependencies"][name] for name in ("workflow", "dev", "cluster")}
+    wanted = {
+        name: extras["optional-dependencies"][name] for name in ("workflow", "dev", "cluster")
+    }
     wanted["needed"] = extras["dependencies"]
     for extra, asked in wanted.items():
         file = "cluster" if extra == "cluster" else "requirements"
