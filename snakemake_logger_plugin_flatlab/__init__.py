@@ -70,8 +70,9 @@ class LogHandler(LogHandlerBase):
         elif event == LogEvent.JOB_INFO:
             self.rules[about["jobid"]] = about["rule_name"]
         elif event == LogEvent.JOB_STARTED and self.bar is None:
-            total, width = sum(self.left.values()), shutil.get_terminal_size().columns
-            self.bar = tqdm(total=total, bar_format=FORM, ncols=width, file=sys.stderr)
+            columns, rows = shutil.get_terminal_size()  # tqdm takes a size of 0 for what it says
+            size = {"ncols": columns, "nrows": rows, "file": sys.stderr}
+            self.bar = tqdm(total=sum(self.left.values()), bar_format=FORM, **size)
             self._show()
             threading.Thread(target=self._tick, daemon=True).start()
         elif event == LogEvent.JOB_FINISHED:

@@ -44,61 +44,6 @@ def built(project: Path) -> None:
     picture.write_bytes(b"")
 
 
-def test_the_summary_is_a_table_that_fits_a_terminal_and_says_where_to_look(
-    project: Path, capsys: pytest.CaptureFixture
-) -> None:
-    built(project)
-    assert main(["summary"]) == 0
-    text = capsys.readouterr().out
-    assert max(map(len, text.splitlines())) <= 80
-    [row] = (line.split() for line in text.splitlines() if line.startswith("  chen2026_figH8 "))
-    assert row == ["chen2026_figH8", "stand-in", "1"]
-    for part in (
-        "results/demo/figures",
-        "1 targets built, 10 not",
-        "not built: chen2026_fig2,",
-        "build one with: snakemake chen2026_fig2",
-        "flatlab summary chen2026_figH8",
-    ):
-        assert part in " ".join(text.split())
-
-
-def test_the_summary_of_a_figure_or_a_paper_has_its_claims(
-    project: Path, capsys: pytest.CaptureFixture
-) -> None:
-    built(project)
-    assert main(["summary", "chen2026_figH8"]) == 0
-    text = capsys.readouterr().out
-    for part in (
-        "mlp-grid: 99 mlp (width 64) networks on digits; 1 diverged and left out; evidence: ",
-        "undecided  c1",
-        "why",
-        "results/demo/figures/chen2026/figH8.pdf",
-        "results/demo/verdicts/chen2026/figH8.json",
-    ):
-        assert part in text
-    assert main(["summary", "chen2026"]) == 0
-    assert capsys.readouterr().out == text
-
-
-@pytest.mark.parametrize(
-    ("name", "sentence"),
-    [
-        ("chen2026_fig2", "chen2026_fig2 is not built; build it with: snakemake chen2026_fig2"),
-        ("petzka2021", "petzka2021 is not built; build it with: snakemake petzka2021"),
-        ("chen2026_figH88", "unknown target 'chen2026_figH88'; did you mean 'chen2026_figH8'?"),
-        ("andriushchenko2023_fig2", "andriushchenko2023_fig2 is not part of this version"),
-    ],
-)
-def test_a_summary_of_what_is_not_there_is_a_sentence(
-    name: str, sentence: str, project: Path, capsys: pytest.CaptureFixture
-) -> None:
-    assert main(["summary", name]) == 1
-    told = capsys.readouterr()
-    assert (told.out, told.err.count("\n")) == ("", 1)
-    assert told.err.startswith(f"flatlab: {sentence}")
-
-
 def test_show_prints_what_a_file_holds(project: Path, capsys: pytest.CaptureFixture) -> None:
     values = np.array([1.0, 3.0, np.nan])
     store.save_dataset("a.zarr.zip", xr.Dataset({"mls": ("run", values)}, attrs={"scale": "demo"}))
