@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from flatlab import __version__, plan, text
 from flatlab.cli import WIDTH, load_plan
+from flatlab.plan.registry import PACKAGE
 
 GROUP = "Plan and run"
 WORKS, ABSENT, BROKEN = "ok", "-", "broken"
@@ -78,8 +79,8 @@ def findings() -> Iterator[Finding]:
             yield Finding(BROKEN, "config", str(error))
     yield from (_cores(), _memory(), _disk(), _gpu(bool(chosen and chosen.config.device == "cuda")))
     yield _data(chosen)
-    yield _slurm()
-    yield _object_store()
+    if Path("config.yaml").is_file():
+        yield from (_slurm(), _object_store())
 
 
 def _packages() -> Iterator[Finding]:
@@ -118,11 +119,12 @@ def _packages() -> Iterator[Finding]:
 
 def _asked() -> tuple[str, list[str]]:
     """The versions of Python and the packages that flatlab asks for; with Snakemake in a clone."""
-    with contextlib.suppress(OSError):
-        project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
-        if project["name"] == "flatlab":
-            extra = project["optional-dependencies"]["workflow"]
-            return project["requires-python"], [*project["dependencies"], *extra]
+    for folder in (Path(), PACKAGE.parent):  # here, or where this code lies
+        with contextlib.suppress(OSError, tomllib.TOMLDecodeError):
+            project = tomllib.loads((folder / "pyproject.toml").read_text()).get("project", {})
+            if project.get("name") == "flatlab":
+                extra = project["optional-dependencies"]["workflow"]
+                return project["requires-python"], [*project["dependencies"], *extra]
     asked = metadata.requires("flatlab") or []
     return metadata.metadata("flatlab")["Requires-Python"], [
         line for line in asked if "extra ==" not in line

@@ -188,8 +188,12 @@ def test_it_starts_where_packages_are_missing(checkout: Path) -> None:
 
 
 def test_without_a_checkout_measuring_is_what_works(tmp_path, monkeypatch, capsys) -> None:
+    """Also where another project lies, whatever its pyproject.toml says."""
     monkeypatch.chdir(tmp_path)
-    assert main(["doctor"]) == 0
+    for content in ("[tool.other]\n", '[project]\nname = "other"\n', "no toml ["):
+        Path("pyproject.toml").write_text(content)
+        assert main(["doctor"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "figures need a clone" in text
+    assert "Slurm" not in text
     assert text.endswith("flatlab measure can run here")
