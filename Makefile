@@ -4,6 +4,7 @@
 # make test-all  these and the long ones: random kills, further variants, and a real Slurm where one can be started
 # make lint   formatting, types, import rules, workflow lint
 # make bench  what is fast, as ratios measured in one run
+# make site   the site, build/site/index.html, from docs/ and published results
 # make lock   resolve envs/*.in again
 # make cluster  a grid on a real Slurm that is started here (root, Debian's packages), against a local run
 # make faults   what a cluster does to jobs, each on that Slurm, and results on an object store; 20 minutes
@@ -20,7 +21,7 @@ READY := $(ENV)/ready
 CLUSTER := $(ENV)/cluster
 endif
 
-.PHONY: all papers test test-all cluster faults lint bench lock format
+.PHONY: all papers test test-all cluster faults lint bench site lock format
 all: $(READY)
 	@$(PYTHON) -m snakemake --logger flatlab
 	@$(PYTHON) -m flatlab summary
@@ -56,6 +57,10 @@ format: $(READY)
 
 bench: $(READY)
 	@$(PYTHON) -m benchmarks
+
+site: $(READY)
+	@$(PYTHON) -m sphinx -W --keep-going -q docs build/site
+	@echo "Open build/site/index.html"
 
 lock: $(READY)
 	@cd envs && for name in uv requirements cluster; do \

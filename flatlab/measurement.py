@@ -3,6 +3,7 @@
 import importlib
 import os
 import sys
+import traceback
 from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
@@ -120,13 +121,30 @@ def _network(
     sys.path.insert(0, os.getcwd())  # as `python -m` does: models often lie in the working folder
     try:
         made = getattr(importlib.import_module(module), function)()
-    except (ImportError, AttributeError, TypeError) as error:
-        raise MeasureError(f"--model {name}: {error}") from None
+    except Exception as error:  # whatever the user's code raises
+        raise MeasureError(f"--model {name}: {_in_user_code(error)}") from None
     finally:
         sys.path.pop(0)
     if not isinstance(made, nn.Module):
         raise MeasureError(f"--model {name} returned {type(made).__name__}, not a torch Module")
     return made
+
+
+def _in_user_code(error: Exception) -> str:
+    """The error; where it arose in code of the user's, the file and line, then their traceback."""
+    ours = (__file__, importlib.__file__, "<frozen")
+    steps = error.__traceback__
+    while steps and steps.tb_frame.f_code.co_filename.startswith(ours):
+        steps = steps.tb_next
+    place = traceback.extract_tb(steps)
+    if isinstance(error, SyntaxError):
+        where, text = f"{error.filename}, line {error.lineno}", error.msg
+    elif place:
+        where, text = f"{place[-1].filename}, line {place[-1].lineno}", str(error)
+    else:
+        return str(error)
+    theirs = "".join(traceback.format_exception(type(error), error, steps))
+    return f"{where}: {type(error).__name__}: {text}\n\n{theirs.rstrip()}"
 
 
 def _state(

@@ -1,4 +1,4 @@
-"""Copy built results to results/published/ and show them in README.md.
+"""Copy built results to results/published/, which the site shows.
 
 `--again` publishes the figures and verdicts that `snakemake published` has computed anew from the
 published tables, after statistics, claims or drawing have changed.
@@ -29,6 +29,6 @@ def run(options: argparse.Namespace) -> int:
     else:
         files = publication.publish(load_plan(options.scale), options.name)
     size = sum(path.stat().st_size for path in files)
-    print(f"{len(files)} files, {size / 1e6:.1f} MB, in {plan.PUBLISHED}; README.md shows them")
-    print("FINDINGS.md looks numbers up in them; render it with: flatlab findings")
+    print(f"{len(files)} files, {size / 1e6:.1f} MB, in {plan.PUBLISHED}")
+    print("FINDINGS.md looks numbers up in them: flatlab findings. The site shows them: make site")
     return 0

@@ -10,20 +10,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flatlab import estimate, plan, scoreboard, store
+from flatlab import estimate, plan, store
 from flatlab.publication.choice import choose, disagreements
 
 BUDGET_BYTES = 60 * 10**6
 """The size limit of published files, which every clone of the repository downloads."""
 
 
-def publish(
-    chosen: plan.Plan, names: Sequence[str] = (), readme: Path = Path("README.md")
-) -> list[Path]:
+def publish(chosen: plan.Plan, names: Sequence[str] = ()) -> list[Path]:
     """Copy built results at the scale of the configuration; returns the new files.
 
     names: experiments, figures or papers to publish in place of their former versions; everything
-    that is built if none is named. The README's scoreboard and gallery are rewritten.
+    that is built if none is named.
 
     Nothing changes if an error is raised: `PlanError` for unknown names, `StoreError` if something
     is not built, if published figures would not show the published tables, or if the published
@@ -33,16 +31,14 @@ def publish(
     if found := disagreements(choice):
         raise store.StoreError("\n".join(found))
     files = {choice.published / name: choice.built / name for name in choice.files}
-    return copy(files, readme, _records(chosen, choice.published, choice.experiments))
+    return copy(files, _records(chosen, choice.published, choice.experiments))
 
 
-def copy(files: Mapping[Path, Path], readme: Path, records: Mapping[Path, Any] = {}) -> list[Path]:
-    """Copy files to the published results and rewrite the README; returns the new files.
+def copy(files: Mapping[Path, Path], records: Mapping[Path, Any] = {}) -> list[Path]:
+    """Copy files to the published results; returns the new files.
 
     files: source by target.  records: content by target, to be written as JSON.
     """
-    if not readme.is_file():
-        raise store.StoreError(f"{readme} does not exist; run flatlab in the project's folder")
     check_budget(files)
     files = dict(files)
     with tempfile.TemporaryDirectory(dir=plan.PUBLISHED.parent, prefix="publish-") as folder:
@@ -55,7 +51,6 @@ def copy(files: Mapping[Path, Path], readme: Path, records: Mapping[Path, Any] =
         for target, written in aside.items():
             store.make_folder(target.parent)
             written.replace(target)
-    _rewrite(readme)
     return list(files)
 
 
@@ -109,25 +104,3 @@ def origin(chosen: plan.Plan, key: str, folder: Path) -> dict[str, Any]:
         "gpu": any(record["gpu"] for record in records),
         "versions": {k: v for record in records for k, v in record["versions"].items()},
     }
-
-
-def _rewrite(readme: Path) -> None:
-    """Replace the scoreboard of published verdicts and the gallery of figures in the README."""
-    boards, galleries = [], []
-    for scale in plan.published_scales():
-        place, verdicts, row = plan.published_at(scale), [], [f"Scale {scale}:"]
-        for figure in plan.published_figures(scale):
-            verdicts.append(store.load_json(place.verdicts(figure.paper, figure.key)))
-            picture = place.figure(figure.paper, figure.key, "png")
-            thumbnail = f'<img src="{picture}" width="270" alt="{figure.target}, {scale}">'
-            row.append(f"[{thumbnail}]({picture})")
-        board = scoreboard.as_markdown(scoreboard.collect(verdicts))
-        boards.append(f"### Scale {scale}\n\n{board}")
-        galleries.append("\n".join(row))
-    text = readme.read_text()
-    for name, content in (("scoreboard", boards), ("gallery", galleries)):
-        begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
-        before, _, rest = text.partition(begin)
-        body = "\n\n".join(content)
-        text = f"{before}{begin}\n{body}\n{end}{rest.partition(end)[2]}"
-    store.replace(readme, text.encode())

@@ -13,10 +13,10 @@ from flatlab.publication import copy
 from flatlab.publication.choice import files_of
 
 
-def publish(scale: str | None = None, readme: Path = Path("README.md")) -> list[Path]:
+def publish(scale: str | None = None) -> list[Path]:
     """Replace published figures and verdicts by those computed anew; returns the new files.
 
-    scale: all scales if none is given. The README's scoreboard and gallery are rewritten.
+    scale: all scales if none is given.
 
     Nothing changes if an error is raised: `StoreError` if nothing is published, or if a file is
     missing or was not made by the code of today from the published tables as they are.
@@ -37,7 +37,7 @@ def publish(scale: str | None = None, readme: Path = Path("README.md")) -> list[
         for each, figure in found
         for name in files_of(figure)
     }
-    return copy(files, readme)
+    return copy(files)
 
 
 def _stale(scale: str, figure: plan.Figure) -> Iterator[Path]:

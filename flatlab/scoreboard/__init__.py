@@ -1,4 +1,4 @@
-"""Verdicts counted by figure and by kind of evidence, for the terminal and the README.
+"""Verdicts counted by figure and by kind of evidence, for the terminal and the site.
 
 Kinds of evidence are never added up. Theorems, checks, repetitions of another claim and what was
 not run are counted apart from the findings that were tested.
@@ -115,14 +115,6 @@ def as_text(board: Board, marked: Collection[str] = ()) -> str:
     return "\n\n".join([*tables, text.table("<", *lines, width=80)])
 
 
-def as_markdown(board: Board) -> str:
-    """A part of the README: the headline, and a table by figure to be unfolded."""
-    lines = "\n".join(f"- {line}" for line in survivors(board))
-    summary = "<details><summary>Verdicts by figure</summary>"
-    parts = [f"**{headline(board)}**", _markdown(by_group(board)), lines, summary]
-    return "\n\n".join(filter(None, [*parts, _markdown(by_figure(board)), "</details>"]))
-
-
 def headline(board: Board) -> str:
     """The verdicts on the papers' own networks and data; other evidence does not enter."""
     own = ", ".join(f"{outcome} {n}" for outcome, n in board["counts"]["own"].items() if n)
@@ -164,8 +156,3 @@ def by_figure(board: Board) -> Rows:
 
 def _number(count: int) -> str:
     return str(count or "")
-
-
-def _markdown(rows: Rows) -> str:
-    head, *lines = (f"| {' | '.join(row)} |" for row in rows)
-    return "\n".join([head, "|---" * len(rows[0]) + "|", *lines])

@@ -67,12 +67,12 @@ def _claim(claim: Mapping[str, Any]) -> list[str]:
         _lines(marked, _small(claim["reason"])),
         "" if claim["p"] is None else f"{claim['p']:.2g}",
         _lines(*(safe(f"{each['threshold']:g}: {each['verdict']}") for each in changed)),
-        _numbers(claim["evidence"]),
+        numbers(claim["evidence"]),
     ]
 
 
-def _numbers(evidence: Iterable[Mapping[str, Any]]) -> str:
-    """A table of comparisons: those of correlations between networks by estimand."""
+def numbers(evidence: Iterable[Mapping[str, Any]]) -> str:
+    """Tables of comparisons in HTML: those of correlations between networks by estimand."""
     groups = itertools.groupby(evidence, lambda entry: entry.get("estimand") in ESTIMANDS)
     tables = []
     for between_networks, entries in groups:

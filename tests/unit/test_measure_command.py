@@ -101,6 +101,29 @@ def test_a_model_of_the_users_own_is_found_in_the_working_folder(tmp_path, monke
         assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("code", "line", "message"),
+    [
+        ("def small(:\n", 1, "SyntaxError: invalid syntax"),
+        ("import torch\nimport torhc\n", 2, "ModuleNotFoundError: No module named 'torhc'"),
+        ("def small():\n    return 1 / 0\n", 2, "ZeroDivisionError: division by zero"),
+    ],
+)
+def test_an_error_in_the_users_code_names_its_line_and_shows_their_traceback_alone(
+    code, line, message, tmp_path, monkeypatch, capsys
+):
+    name = f"broken_{line}_{len(code)}"  # each a module of its own
+    (tmp_path / f"{name}.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    save_file({"w": torch.zeros(1)}, "w.safetensors")
+    command = ["measure", "w.safetensors", "--data", "digits", "--model", f"{name}:small"]
+    assert main(command) == 1
+    first, *rest = capsys.readouterr().err.splitlines()
+    assert first.endswith(f"{name}.py, line {line}: {message}")
+    assert rest[-1] == message
+    assert not [each for each in rest if "File" in each and name not in each]
+
+
 def test_images_in_folders_and_archives_are_data(tmp_path, capsys):
     from PIL import Image
 

@@ -21,8 +21,6 @@ from flatlab.publication import again
 
 ROOT = Path(__file__).resolve().parents[2]
 PUBLISHED = Path("results/published/demo")
-README = "# Made-up\n<!-- gallery -->\n<!-- end of gallery -->\n<!-- scoreboard -->\n"
-README += "<!-- end of scoreboard -->\nthe end\n"
 SCALE = {"name": "small-zoo", "grid": "lenet-grid"}
 ZOO = {
     "kind": "zoo",
@@ -130,7 +128,6 @@ def template(tmp_path_factory):
             shutil.copy2(ROOT / f"experiments/{key}.yaml", f"experiments/{key}.yaml")
         Path("experiments/small-zoo.yaml").write_text(yaml.safe_dump(ZOO))
         Path("config.yaml").write_text("scale: demo\n")
-        Path("README.md").write_text(README)
         for key in EXPERIMENTS:
             compute(key)
             make_table(key)
@@ -149,12 +146,11 @@ def published(template, tmp_path, monkeypatch):
 def built(published):
     """The same before anything was published."""
     shutil.rmtree("results/published")
-    Path("README.md").write_text(README)
 
 
 def snapshot():
     """All that publishing may touch."""
-    files = [*Path("results/published").rglob("*"), Path("README.md")]
+    files = Path("results/published").rglob("*")
     return {str(path): path.read_bytes() for path in files if path.is_file()}
 
 
@@ -188,11 +184,6 @@ def test_without_names_all_that_is_built_is_published(built):
     assert {path.as_posix() for path in there} == expected
     for name in expected - RECORDS:
         assert (PUBLISHED / name).read_bytes() == Path("results/demo", name).read_bytes()
-    readme = Path("README.md").read_text()
-    assert f'<img src="{PUBLISHED}/figures/chen2026/figH8.png"' in readme
-    assert "### Scale demo" in readme
-    assert "| chen2026_figH8 (demo) | stand-in | 1 |" in readme
-    assert readme.endswith("<!-- end of scoreboard -->\nthe end\n")
 
 
 def test_publishing_twice_changes_nothing(published):
@@ -285,10 +276,6 @@ def _nothing_built():
     shutil.rmtree("results/demo")
 
 
-def _no_readme():
-    Path("README.md").unlink()
-
-
 TABLE = "results/demo/tables/mlp-grid.zarr.zip"
 UNLIKE = "the published table of mlp-grid is not the one of chen2026_figH8; publish this as well: "
 FORMER = "published figures show the former table of mlp-grid; publish these as well: "
@@ -354,7 +341,6 @@ REFUSED = {
             "publish this as well: lenet-grid"
         ],
     ),
-    "no page to show them": (_no_readme, [], ["README.md does not exist"]),
 }
 
 
@@ -526,10 +512,9 @@ def test_figures_and_verdicts_are_published_again_and_nothing_else(anew, capsys)
     before = snapshot()
     assert main(["publish", "--again"]) == 0
     assert f"{4 * len(FIGURES)} files" in capsys.readouterr().out
-    assert changed_since(before) == names_of(*(each.target for each in FIGURES)) | {"README.md"}
+    assert changed_since(before) == names_of(*(each.target for each in FIGURES))
     for name in names_of("chen2026_figH8"):
         assert (PUBLISHED / name).read_bytes() == Path(REDRAWN, name).read_bytes()
-    assert "| chen2026_figH8 (demo) | stand-in |  | 1 |" in Path("README.md").read_text()
 
 
 def test_all_scales_are_published_again_or_one(anew):

@@ -101,16 +101,13 @@ def test_the_text_has_a_line_for_each_figure_and_each_group() -> None:
     assert lines[-1].strip() == scoreboard.headline(BOARD)
 
 
-def test_markdown_folds_the_table_by_figure() -> None:
-    text = scoreboard.as_markdown(BOARD)
-    shown, folded = text.split("<details>")
-    assert shown.startswith("**Findings on the papers' own networks and data: holds 1, fails 1**\n")
-    assert "| findings, not run |  |  |  | 1 |" in shown
-    assert "| a_fig1 (short) | own + reduced | 1 + 1 | 1 + 0 |  | 1 | 2 |" in folded
-    assert "| a_fig2 (demo) | stand-in |  |  | 1 |  |  |" in folded
-    assert "| b_fig1 (short) | own |  |  |  |  | 1 |" in folded
-    assert "| b_fig2 (short) |  |  |  |  |  |  |" in folded
-    assert folded.endswith("\n</details>")
+def test_each_figure_has_a_row_and_kinds_of_evidence_stay_apart_in_it() -> None:
+    head, *rows = scoreboard.by_figure(BOARD)
+    assert head == ["findings", "evidence", *scoreboard.OUTCOMES, "other claims"]
+    assert ["a_fig1 (short)", "own + reduced", "1 + 1", "1 + 0", "", "1", "2"] in rows
+    assert ["a_fig2 (demo)", "stand-in", "", "", "1", "", ""] in rows
+    assert ["b_fig1 (short)", "own", "", "", "", "", "1"] in rows
+    assert ["b_fig2 (short)", "", "", "", "", "", ""] in rows
 
 
 P = [0.001, 0.012, 0.02, 0.03, 0.04, 0.3, 0.9]
@@ -158,7 +155,6 @@ def test_decisive_findings_without_a_p_value_are_named_and_not_counted() -> None
     board = scoreboard.collect([figure("a_fig1", *findings_of(), claim("a_fig1/d"))])
     line += "; 1 more without a p-value not counted"
     assert line in " ".join(scoreboard.as_text(board).split())
-    assert line in scoreboard.as_markdown(board)
     assert line in page.as_html(board, []).decode()
 
 

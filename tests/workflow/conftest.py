@@ -31,7 +31,6 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = (
     *("Snakefile", "config.yaml", "rules", "scripts", "flatlab", "profiles", "report", "envs"),
-    "README.md",
     "experiments/mlp-grid.yaml",
 )
 SMALL = """

@@ -22,9 +22,6 @@ def test_figures_and_verdicts_are_computed_anew_from_published_tables(lab):
     there = {path.relative_to(published).as_posix() for path in published.rglob("*.*")}
     records = {"benchmarks.json", "provenance.json"}
     assert there == {*names, *records, "tables/mlp-grid.zarr.zip"}
-    readme = (lab / "README.md").read_text()
-    assert "results/published/demo/figures/chen2026/figH8.png" in readme
-    assert "| chen2026_figH8 (demo) |" in readme
     shutil.rmtree(lab / "results/demo")
     run = lab.snakemake("--cores", "1", "published")
     assert run.jobs == sorted(ANEW)
@@ -32,7 +29,6 @@ def test_figures_and_verdicts_are_computed_anew_from_published_tables(lab):
     assert {name: (redrawn / name).read_bytes() for name in names} == results
     lab.finish(lab.start("publish", "--again", program="flatlab"))
     assert {name: (published / name).read_bytes() for name in names} == results
-    assert (lab / "README.md").read_text() == readme
     assert not (lab / "results/demo/models").exists()
     # What computes the numbers has changed since: said, and drawn all the same.
     lab.append("flatlab/metrics/accuracy.py", "CHANGED = 1")

@@ -1,0 +1,17 @@
+// Tables of class "sortable": a click on a column's head sorts by it, a second click the other way.
+document.querySelectorAll("table.sortable th").forEach((head) => {
+  head.tabIndex = 0;
+  head.addEventListener("click", () => {
+    const falling = head.getAttribute("aria-sort") === "ascending";
+    head.parentNode.querySelectorAll("th").forEach((th) => th.removeAttribute("aria-sort"));
+    head.setAttribute("aria-sort", falling ? "descending" : "ascending");
+    const body = head.closest("table").tBodies[0];
+    const key = (row) => row.cells[head.cellIndex].textContent;
+    const rows = [...body.rows].sort((a, b) => {
+      if (!key(a) || !key(b)) return !key(a) - !key(b); // empty cells last, in both directions
+      return (falling ? -1 : 1) * key(a).localeCompare(key(b), undefined, { numeric: true });
+    });
+    body.append(...rows);
+  });
+  head.addEventListener("keydown", (event) => event.key === "Enter" && head.click());
+});

@@ -1,0 +1,108 @@
+"""A Sphinx extension: pages of the gallery, the scoreboard and each figure, from published results.
+
+They are written to `docs/figures/` before Sphinx reads the sources, and nothing else is read than
+`results/published` and the declarations of the papers.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from sphinx.application import Sphinx
+
+from flatlab import plan, scoreboard, store
+from flatlab.scoreboard import page
+
+DOCS = Path(__file__).parent
+PAGES = DOCS / "figures"
+SCALES = {
+    "paper": "As published",
+    "short": "Real data, reduced to what two cores can pay",
+    "demo": "Small networks on embedded data",
+}
+MEANINGS = {
+    "own": "the paper's own networks and data",
+    "reduced": "the paper's data; fewer, smaller or shorter-trained networks",
+    "stand-in": "other networks or data than the paper's",
+}
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("config-inited", lambda *_: write())
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def write() -> None:
+    """Write all generated pages anew; pages that are unchanged are not touched."""
+    runs = published()
+    papers = {
+        name: (paper, [figure for figure in plan.figures() if figure.paper == name])
+        for name, paper in plan.papers().items()
+    }
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(DOCS / "_templates"),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.update(
+        scales=SCALES,
+        meanings=MEANINGS,
+        numbers=page.numbers,
+        by_group=scoreboard.by_group,
+        survivors=scoreboard.survivors,
+        outcomes=scoreboard.OUTCOMES,
+        heading=heading,
+    )
+    contents = {
+        f"{target}.md": environment.get_template("figure.md.jinja").render(
+            target=target, figure=figure, paper=papers[figure.paper][0], runs=runs.get(target, {})
+        )
+        for figure in plan.figures()
+        for target in [figure.target]
+    }
+    about = {"papers": papers, "runs": runs, "boards": boards(runs)}
+    for name in ("gallery", "scoreboard"):
+        template = environment.get_template(f"{name}.md.jinja")
+        contents[f"{name}.md"] = template.render(**about)
+    PAGES.mkdir(exist_ok=True)
+    for gone in {path.name for path in PAGES.iterdir()} - set(contents):
+        (PAGES / gone).unlink()
+    for name, content in contents.items():
+        path = PAGES / name
+        if not path.is_file() or path.read_text() != content:
+            path.write_text(content)
+
+
+def published() -> dict[str, dict[str, dict[str, Any]]]:
+    """target -> scale -> the published picture, verdicts and origins, the largest scale first."""
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for scale in plan.published_scales():
+        place = plan.published_at(scale)
+        origins = store.load_json(place.folder / "provenance.json")
+        for figure in plan.published_figures(scale):
+            verdicts = store.load_json(place.verdicts(figure.paper, figure.key))
+            found.setdefault(figure.target, {})[scale] = {
+                "files": {
+                    ending: f"../../{place.figure(figure.paper, figure.key, ending)}"
+                    for ending in ("png", "pdf", "csv")
+                },
+                "verdicts": verdicts,
+                "tables": {key: f"../../{place.table(key)}" for key in figure.experiments},
+                "origins": {key: origins[key] for key in figure.experiments},
+            }
+    return found
+
+
+def heading(target: str) -> str:
+    """A target as a heading: chen2026, Figure H8."""
+    paper, _, key = target.partition("_")
+    return f"{paper}, " + key.replace("fig", "Figure ").replace("table", "Table ")
+
+
+def boards(runs: dict[str, dict[str, dict[str, Any]]]) -> dict[str, Any]:
+    """scale -> the counted verdicts."""
+    return {
+        scale: scoreboard.collect(run[scale]["verdicts"] for run in runs.values() if scale in run)
+        for scale in plan.published_scales()
+    }
