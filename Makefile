@@ -23,11 +23,11 @@ endif
 
 .PHONY: all papers test test-all cluster faults lint bench site lock format
 all: $(READY)
-	@$(PYTHON) -m snakemake
+	@$(PYTHON) -m snakemake --logger flatlab
 	@$(PYTHON) -m flatlab summary
 
 papers: $(READY)
-	@$(PYTHON) -m snakemake --config papers=all
+	@$(PYTHON) -m snakemake --logger flatlab --config papers=all
 	@$(PYTHON) -m flatlab summary
 
 test: $(READY)

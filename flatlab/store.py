@@ -12,6 +12,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import tempfile
 import zipfile
 from collections.abc import Iterator
@@ -21,6 +22,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from flatlab.plan.places import PUBLISHED, RESULTS
+from flatlab.plan.schema import SCALES, Refusal
+
 STORE_VERSION = 1
 """To be increased when the layout of the files changes; older files are then refused."""
 
@@ -28,7 +32,7 @@ _MARK = b"sha256:"
 _COMMENT = len(_MARK) + 64
 
 
-class StoreError(RuntimeError):
+class StoreError(Refusal, RuntimeError):
     """A result file that cannot be used; the message names it and the remedy."""
 
 
@@ -161,21 +165,34 @@ def load_json(path: str | Path) -> Any:
 
 
 def _damaged(path: str | Path, why: str) -> StoreError:
-    return StoreError(f"{path} is damaged ({why}); rebuild it with: snakemake --force {path}")
+    return StoreError(f"{path} is damaged ({why}); {_remedy(path, 'rebuild')}")
+
+
+def _remedy(path: str | Path, verb: str) -> str:
+    """How to get a file: from version control, by its rule, or, if it is no result, by its owner.
+
+    verb: `build` if the file is missing, `rebuild` if it is there.
+    """
+    if PUBLISHED.as_posix() in f"{path}":
+        return f"get it back with: git checkout -- {path}"
+    if re.search(rf"\b{RESULTS}/(redrawn/)?({'|'.join(SCALES)})/", f"{path}"):
+        force = "--force " if verb == "rebuild" else ""
+        return f"{verb} it with: snakemake {force}{path}"
+    return "no rule makes it: make it anew, or get it back from where it was copied"
 
 
 def _bytes(path: str | Path) -> bytes:
     try:
         return Path(path).read_bytes()
     except FileNotFoundError:
-        raise StoreError(f"{path} does not exist; build it with: snakemake {path}") from None
+        raise StoreError(f"{path} does not exist; {_remedy(path, 'build')}") from None
 
 
 def _check_version(path: str | Path, version: Any) -> None:
     if version != STORE_VERSION:
         raise StoreError(
             f"{path} has format {version}, but this version of flatlab reads {STORE_VERSION}; "
-            f"rebuild it with: snakemake --force {path}"
+            f"{_remedy(path, 'rebuild')}"
         )
 
 

@@ -1,45 +1,96 @@
 """The command `flatlab`: what is built, what result files hold, and computing without Snakemake.
 
 Each command is a file of this folder with the command's name. It has `add_arguments(parser)`,
-`run(options)`, which returns the exit status, and a docstring whose first line is its help.
+`run(options)`, which returns the exit status, a docstring whose first line is its help, and the
+literal GROUP, the heading under which `flatlab --help` lists it. Only the command that is called is
+imported, so that `flatlab doctor` starts where packages are missing.
 """
 
 import argparse
+import ast
+import importlib.util
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 
-from flatlab import __version__, plan, store
-from flatlab.plan.registry import imported
+from flatlab import __version__, plan, text
+from flatlab.plan.registry import assignments, imported, syntax
+from flatlab.plan.schema import Refusal
+
+GROUPS = ("Look at results", "Measure networks", "Plan and run", "Publish")
+"""The headings of `flatlab --help`, in order; others follow."""
+WIDTH = 80
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
-    options = _parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else [*arguments]
     try:
+        chosen = next((word for word in given if not word.startswith("-")), "")
+        options = parser(chosen).parse_args(given)
         return options.run_command(options)
-    except (plan.PlanError, store.StoreError) as error:
+    except Refusal as error:
         print(f"flatlab: {error}", file=sys.stderr)
+        return 1
+    except ModuleNotFoundError as error:
+        if (error.name or "flatlab").startswith("flatlab"):
+            raise
+        remedy = "install it; flatlab doctor says what else is missing"
+        print(f"flatlab: the package {error.name} is missing; {remedy}", file=sys.stderr)
         return 1
     except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
         sys.stderr.close()
         return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    about = (__doc__ or "").partition("\n")[0]
-    parser = argparse.ArgumentParser(prog="flatlab", description=about)
-    parser.add_argument("--version", action="version", version=f"flatlab {__version__}")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+class _Commands(argparse.ArgumentParser):
+    """A parser whose help lists the commands in groups.
+
+    groups: heading -> command -> help.  commands: the parser of each command.
+    """
+
+    groups: dict[str, dict[str, str]]
+    commands: dict[str, argparse.ArgumentParser]
+
+    def format_help(self) -> str:
+        lists = "\n\n".join(
+            f"{title}:\n{text.table('<<', *commands.items(), width=WIDTH)}"
+            for title, commands in self.groups.items()
+            if commands
+        )
+        more = "flatlab COMMAND --help describes a command, flatlab --version names this version."
+        return f"{self.format_usage()}\n{lists}\n\n{more}\n"
+
+
+def parser(chosen: str | None) -> _Commands:
+    """All commands, and the arguments of the one that is chosen; None: those of all."""
+    top = _Commands(prog="flatlab", usage="flatlab [-h] [--version] COMMAND ...")
+    top.add_argument("--version", action="version", version=f"flatlab {__version__}")
+    top.groups = {title: {} for title in GROUPS}
+    kind = argparse.ArgumentParser
+    commands = top.add_subparsers(required=True, metavar="COMMAND", parser_class=kind)
+    top.commands = commands.choices
     for name in plan.keys_of("cli"):
-        module = imported("cli", name)
-        first, _, rest = (module.__doc__ or "").partition("\n")
+        path = _file_of(plan.module_of("cli", name))
+        first, _, rest = (ast.get_docstring(syntax(path)) or "").partition("\n")
+        group = ast.literal_eval(assignments(path).get("GROUP", ast.Constant("Others")))
+        top.groups.setdefault(group, {})[name] = first
         sub = commands.add_parser(name, help=first, description=first, epilog=rest.strip() or None)
-        sub.set_defaults(run_command=module.run)
-        module.add_arguments(sub)
-    return parser
+        if chosen in (None, name):
+            module = imported("cli", name)
+            sub.set_defaults(run_command=module.run)
+            module.add_arguments(sub)
+    return top
+
+
+def _file_of(module: str) -> Path:
+    spec = importlib.util.find_spec(module)
+    assert spec
+    assert spec.origin
+    return Path(spec.origin)
 
 
 def add_scale(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +110,10 @@ def load_plan(
     """The plan of config.yaml, with some of its keys replaced."""
     path = Path("config.yaml")
     if not path.is_file():
-        raise plan.PlanError("there is no config.yaml here; run flatlab in the project's folder")
+        raise plan.PlanError(
+            "there is no config.yaml here, and this command needs the experiments and results of a "
+            "checkout; run flatlab in the project's folder"
+        )
     try:
         config = yaml.safe_load(path.read_bytes()) or {}
     except yaml.YAMLError:

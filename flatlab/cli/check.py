@@ -8,6 +8,7 @@ from typing import Any
 from flatlab import plan, store
 from flatlab.cli import load_plan
 
+GROUP = "Look at results"
 LOADERS: dict[str, Callable[[Path], Any]] = {
     ".zarr.zip": store.load_dataset,
     ".safetensors": store.load_weights,

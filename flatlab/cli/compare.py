@@ -10,6 +10,7 @@ from pathlib import Path
 from flatlab import comparison, plan, text
 from flatlab.cli import load_plan
 
+GROUP = "Look at results"
 PUBLISHED = "published"
 
 

@@ -5,6 +5,8 @@ import argparse
 from flatlab import estimate
 from flatlab.cli import add_device, add_scale, load_plan
 
+GROUP = "Plan and run"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_scale(parser)

@@ -5,6 +5,8 @@ import argparse
 from flatlab import plan, text
 from flatlab.cli import add_scale, load_plan
 
+GROUP = "Plan and run"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("experiment", nargs="?", help="list only this one")

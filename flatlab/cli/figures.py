@@ -6,6 +6,8 @@ from collections import Counter
 from flatlab import plan, text
 from flatlab.cli import add_scale, load_plan
 
+GROUP = "Look at results"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paper", nargs="?", help="list only the figures of this paper")

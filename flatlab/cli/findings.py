@@ -5,6 +5,8 @@ import argparse
 from flatlab import store
 from flatlab.publication import findings
 
+GROUP = "Publish"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """There are none."""

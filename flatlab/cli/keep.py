@@ -9,6 +9,8 @@ import argparse
 from flatlab.cli import add_scale, load_plan
 from flatlab.publication import keeping
 
+GROUP = "Publish"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("experiment", help="key of an experiment")

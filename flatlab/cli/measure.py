@@ -15,6 +15,7 @@ from flatlab import plan, store
 from flatlab.cli.show import print_dataset
 from flatlab.plan.options import options_of
 
+GROUP = "Measure networks"
 DEFAULT = "(default: %(default)s)"
 
 

@@ -10,6 +10,8 @@ from flatlab import plan, publication
 from flatlab.cli import add_scale, load_plan
 from flatlab.publication import again
 
+GROUP = "Publish"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     help_ = "experiments, figures or papers; by default everything that is built"

@@ -12,6 +12,7 @@ from scipy.stats import rankdata
 
 from flatlab import plan, store, text
 
+GROUP = "Measure networks"
 COMPARED = ("data", "split", "sample_seed", "scaling", "loss", "precision", "flatlab_version")
 """Attributes in which reports agree if their numbers can be compared."""
 

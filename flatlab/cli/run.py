@@ -19,6 +19,8 @@ from msgspec.structs import asdict
 from flatlab import jobs, plan, store
 from flatlab.cli import add_device, add_scale, load_plan
 
+GROUP = "Plan and run"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("experiment", help="key of an experiment")

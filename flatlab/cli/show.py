@@ -1,6 +1,11 @@
-"""Print the content of result files."""
+"""Print the content of result files.
+
+Quantities are listed in the order in which the families define them.
+"""
 
 import argparse
+import ast
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +13,10 @@ import numpy as np
 import xarray as xr
 import yaml
 
-from flatlab import store, text
+from flatlab import plan, store, text
+from flatlab.plan.registry import PACKAGE, assignments, path_of
 
+GROUP = "Look at results"
 WIDTH = 88
 """Characters per line for quantities by layer."""
 SMALL = 16, 8
@@ -43,9 +50,11 @@ def print_dataset(dataset: xr.Dataset) -> None:
         shown = ", ".join(map(str, value)) if isinstance(value, list) else value
         if shown != "":
             print(f"  {key}: {shown}")
-    print("  " + ", ".join(f"{name} {size}" for name, size in dataset.sizes.items()))
+    arrays = _in_order(dataset)
+    dims = dict.fromkeys([*(dim for _, array in arrays for dim in array.dims), *dataset.sizes])
+    print("  " + ", ".join(f"{dim} {dataset.sizes[dim]}" for dim in dims))
     single, by_layer, tables, rest = [], [], [], []
-    for name, array in dataset.data_vars.items():
+    for name, array in arrays:
         if _is_table(array):
             tables.append(array)
             continue
@@ -70,6 +79,27 @@ def print_dataset(dataset: xr.Dataset) -> None:
     if rest:
         head = ["variable", "dimensions", "mean", "min", "max", "not finite"]
         print("\n" + text.table("<<>>>>", head, *rest))
+
+
+def _in_order(dataset: xr.Dataset) -> list[tuple[str, xr.DataArray]]:
+    """The variables by name, by the definitions of the report's families, of all for a table."""
+    known = plan.keys_of("metrics")
+    families = [name for name in dataset.attrs.get("families", known) if name in known]
+    names = dict.fromkeys(name for family in families for name in _defined(family))
+    ranks = {name: rank for rank, name in enumerate(names)}
+    arrays = [(str(name), array) for name, array in dataset.data_vars.items()]
+    return sorted(arrays, key=lambda item: (ranks.get(item[0], len(ranks)), item[0]))
+
+
+def _defined(family: str) -> Iterator[str]:
+    """Its quantities in the order of definition, from the syntax: families import torch."""
+    tables = sorted((PACKAGE / "metrics").glob(f"_{family}/*.py"))
+    values = (
+        v for path in [*tables, path_of("metrics", family)] for v in assignments(path).values()
+    )
+    for node in (node for value in values for node in ast.walk(value)):
+        if isinstance(node, ast.Dict) and all(isinstance(each, ast.Call) for each in node.values):
+            yield from (ast.literal_eval(key) for key in node.keys if key)
 
 
 def _is_table(array: xr.DataArray) -> bool:

@@ -1,65 +1,101 @@
-"""Print the verdicts on the claims of each figure, and where to find figures and evidence."""
+"""Print the verdicts of what is built, or, for figures and papers by name, their claims."""
 
 import argparse
-import itertools
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from flatlab import __version__, comparison, plan, scoreboard, store, text
-from flatlab.cli import add_scale, load_plan
+from flatlab.cli import WIDTH, add_scale, load_plan
 
+GROUP = "Look at results"
 FEW = 3
 """How many claims the comparison with published verdicts names, of each kind of difference."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    help_ = "figures or papers; prints each of their claims, with the evidence"
+    parser.add_argument("name", nargs="*", help=help_)
     add_scale(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     chosen = load_plan(options.scale)
-    place = plan.built_at(chosen.config.scale)
-    print(f"\nflatlab {__version__}, scale {chosen.config.scale}")
-    built: list[Mapping[str, Any]] = []
-    figures: list[plan.Figure] = []
-    missing = 0
-    for figure in itertools.chain(*chosen.papers.values()):
-        picture = place.figure(figure.paper, figure.key, "pdf")
-        verdicts = place.verdicts(figure.paper, figure.key)
-        if not (picture.is_file() and verdicts.is_file()):
-            if figure in chosen.figures:  # of other papers, only what is built is shown
-                print(f"\n{figure.target}: not built; snakemake {figure.target}")
-                missing += 1
-            continue
-        figures.append(figure)
-        built.append(content := store.load_json(verdicts))
-        print(f"\n{figure.target}: {figure.title}")
-        for about in content["tables"].values():
-            print(f"  {about['name']}: {about['extent']}; evidence: {about['evidence']}")
-        rows = []
-        for claim in content["claims"]:
-            rows.append((claim["verdict"], claim["id"].split("/")[1], claim["text"]))
-            rows += [("", "", claim["reason"])] if claim["reason"] else []
-        if rows:
-            print(text.table("><<", *rows))
-        print(f"  figure:   {picture} (also .svg, .png, and .csv with the numbers it shows)")
-        print(f"  evidence: {verdicts}")
+    scale = chosen.config.scale
+    known = [figure for figures in chosen.papers.values() for figure in figures]
+    built = [figure for figure in known if _is_built(figure, scale)]
+    named = [figure for name in options.name for figure in _named(name, known, built)]
+    print(f"\nflatlab {__version__}, scale {scale}")
+    if named:
+        print("\n".join(line for figure in named for line in _claims(figure, scale)))
+        return 0
+    place = plan.built_at(scale)
+    found = _as_published(scale, built)
     if built:
-        print(f"\n{scoreboard.as_text(scoreboard.collect(built))}")
-    print(f"\n{len(built)} targets built, {missing} not; tables in {place.folder / 'tables'}")
+        board = scoreboard.collect(store.load_json(place.verdicts(f.paper, f.key)) for f in built)
+        changed = {pair.a.id.partition("/")[0] for pair in found.differing}
+        print(f"\n{scoreboard.as_text(board, changed)}")
+        if changed:
+            print("  * verdicts differ from the published ones")
+    # Of papers that config.yaml does not name, only what is built counts.
+    missing = [figure.target for figure in chosen.figures if figure not in built]
+    if missing:
+        said = f"not built: {', '.join(missing)}; build one with: snakemake {missing[0]}"
+        print(f"\n{text.table('<', [said], width=WIDTH)}")
+    print(f"\n{len(built)} targets built, {len(missing)} not; tables in {place.folder / 'tables'}")
     if built:
-        print(_as_published(chosen.config.scale, figures))
+        print(f"pictures (.pdf, .svg, .png) and their numbers (.csv): {place.folder / 'figures'}")
+        print(f"the claims of a figure or a paper: flatlab summary {built[0].target}")
+        print(_in_words(found, scale))
     return 0
 
 
-def _as_published(scale: str, figures: Sequence[plan.Figure]) -> str:
-    """A line on how the verdicts of built figures compare with the published ones."""
+def _is_built(figure: plan.Figure, scale: str) -> bool:
+    place = plan.built_at(scale)
+    picture = place.figure(figure.paper, figure.key, "pdf")
+    return picture.is_file() and place.verdicts(figure.paper, figure.key).is_file()
+
+
+def _named(
+    name: str, known: Sequence[plan.Figure], built: Sequence[plan.Figure]
+) -> list[plan.Figure]:
+    """The built figures of a target or a paper; raises if there are none."""
+    if found := [figure for figure in built if name in (figure.target, figure.paper)]:
+        return found
+    names = {name for figure in known for name in (figure.target, figure.paper)}
+    if name in names:
+        raise store.StoreError(f"{name} is not built; build it with: snakemake {name}")
+    raise plan.PlanError(plan.why_not(name) or f"no pack of {name} is measured")
+
+
+def _claims(figure: plan.Figure, scale: str) -> Iterator[str]:
+    """Tables, verdicts with reasons, and files of one figure, in lines."""
+    place = plan.built_at(scale)
+    path = place.verdicts(figure.paper, figure.key)
+    content = store.load_json(path)
+    yield f"\n{figure.target}: {figure.title}"
+    for about in content["tables"].values():
+        yield f"  {about['name']}: {about['extent']}; evidence: {about['evidence']}"
+    rows = []
+    for claim in content["claims"]:
+        rows.append((claim["verdict"], claim["id"].split("/")[1], claim["text"]))
+        rows += [("", "", claim["reason"])] if claim["reason"] else []
+    if rows:
+        yield text.table("><<", *rows)
+    picture = place.figure(figure.paper, figure.key, "pdf")
+    yield f"  figure:   {picture} (also .svg, .png, and .csv with the numbers it shows)"
+    yield f"  evidence: {path}"
+
+
+def _as_published(scale: str, figures: Sequence[plan.Figure]) -> comparison.Comparison:
+    """The published verdicts of built figures compared with theirs."""
     there, here = (
         [place.verdicts(figure.paper, figure.key) for figure in figures]
         for place in (plan.published_at(scale), plan.built_at(scale))
     )
     published = [comparison.read(path) for path in there if path.is_file()]
-    found = comparison.compare(published, map(comparison.read, here))
+    return comparison.compare(published, map(comparison.read, here))
+
+
+def _in_words(found: comparison.Comparison, scale: str) -> str:
     same, other = len(found.agreeing), len(found.differing)
     if not same + other:
         return f"verdicts: none of them is published at scale {scale}"

@@ -117,7 +117,12 @@ def claims_code(paper: str) -> str:
 
 @functools.cache
 def _loaded() -> Papers:
-    return load(PACKAGE / "papers", experiment_keys())
+    if not (keys := experiment_keys()):
+        raise PlanError(
+            "this flatlab is installed apart from the project, without its experiments; in the "
+            "project's folder use: python -m flatlab"
+        )
+    return load(PACKAGE / "papers", keys)
 
 
 def load(folder: Path, experiments: Collection[str]) -> Papers:

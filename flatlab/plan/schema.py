@@ -28,7 +28,11 @@ or fewer networks, fewer steps, or images encoded anew; others. The worst differ
 Key = Annotated[str, means("lower case, digits, hyphens", pattern=r"^[a-z][a-z0-9-]*$")]
 
 
-class PlanError(ValueError):
+class Refusal(Exception):
+    """What a command cannot do; the message names the culprit and the remedy in a sentence."""
+
+
+class PlanError(Refusal, ValueError):
     """An invalid configuration or experiment; the message names the culprit and the remedy."""
 
 

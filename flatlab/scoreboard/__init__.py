@@ -4,7 +4,7 @@ Kinds of evidence are never added up. Theorems, checks, repetitions of another c
 not run are counted apart from the findings that were tested.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, get_args
 
 from flatlab import text
@@ -99,11 +99,20 @@ def _counts(claims: Claims) -> dict[str, dict[str, int]]:
     return counts
 
 
-def as_text(board: Board) -> str:
-    """Tables for the terminal, the headline in the last line."""
-    tables = text.table("<<>>>>>", *by_figure(board)), text.table("<>>>>", *by_group(board))
-    lines = [*survivors(board), headline(board)]
-    return "\n\n".join([*tables, "\n".join(f"  {line}" for line in lines)])
+def as_text(board: Board, marked: Collection[str] = ()) -> str:
+    """Tables for a terminal of 80 columns, the headline in the last line.
+
+    marked: the figures that get an asterisk.
+    """
+    (_, *head), *rows = by_figure(board)
+    figures = [["findings", *head[:-1], "others"]]
+    for name, *cells in rows:
+        target, _, _ = name.partition(" ")
+        figures.append([f"{target} *" if target in marked else target, *cells])
+    groups = [[name.partition(":")[0], *counts] for name, *counts in by_group(board)]
+    lines = [[line] for line in (*survivors(board), headline(board))]
+    tables = [text.table("<<>>>>>", *figures), text.table("<>>>>", *groups)]
+    return "\n\n".join([*tables, text.table("<", *lines, width=80)])
 
 
 def headline(board: Board) -> str:

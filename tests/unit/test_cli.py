@@ -11,7 +11,9 @@ import xarray as xr
 
 import flatlab.cli
 from flatlab import store
-from flatlab.cli import main
+from flatlab.cli import main, show
+from flatlab.plan import keys_of
+from flatlab.plan.registry import imported
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -42,31 +44,6 @@ def built(project: Path) -> None:
     picture.write_bytes(b"")
 
 
-def test_the_summary_names_targets_verdicts_and_where_to_look(
-    project: Path, capsys: pytest.CaptureFixture
-) -> None:
-    built(project)
-    assert main(["summary"]) == 0
-    text = capsys.readouterr().out
-    for part in (
-        "chen2026_figH8",
-        "mlp-grid: 99 mlp (width 64) networks on digits; 1 diverged and left out; evidence: ",
-        "undecided  c1",
-        "why",
-        "results/demo/figures/chen2026/figH8.pdf",
-        "targets built",
-        "chen2026_figH8 (demo)",
-    ):
-        assert part in text
-
-
-def test_the_summary_says_how_to_build_what_is_missing(
-    project: Path, capsys: pytest.CaptureFixture
-) -> None:
-    assert main(["summary", "--scale", "short"]) == 0
-    assert "not built; snakemake chen2026_figH8" in capsys.readouterr().out
-
-
 def test_show_prints_what_a_file_holds(project: Path, capsys: pytest.CaptureFixture) -> None:
     values = np.array([1.0, 3.0, np.nan])
     store.save_dataset("a.zarr.zip", xr.Dataset({"mls": ("run", values)}, attrs={"scale": "demo"}))
@@ -76,6 +53,25 @@ def test_show_prints_what_a_file_holds(project: Path, capsys: pytest.CaptureFixt
     text = capsys.readouterr().out
     for part in ("scale: demo", "mls", "2", "fc1.bias", "(2, 1, 5)", "runs: ['r0', 'r1']", "holds"):
         assert part in text
+
+
+@pytest.mark.parametrize("family", keys_of("metrics"))
+def test_show_lists_quantities_as_their_family_defines_them(
+    family: str, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    """Of a report in memory and of its file, which lists them in no order."""
+    names = [*imported("metrics", family).QUANTITIES]
+    values = {name: ((), 1.0) for name in reversed(names)}
+    report = xr.Dataset({"unknown": ((), 0.0), **values}, attrs={"families": [family]})
+    show.print_dataset(report)
+    fresh = capsys.readouterr().out
+    store.save_dataset(tmp_path / "a.zarr.zip", report)
+    assert main(["show", str(tmp_path / "a.zarr.zip")]) == 0
+    _path, of_file = capsys.readouterr().out.split("\n", 1)
+    assert of_file == fresh
+    shown = [line.split()[0] for line in fresh.splitlines() if "  1" in line]
+    assert shown == names
+    assert fresh.splitlines()[-1].split()[0] == "unknown"
 
 
 def test_check_finds_every_damaged_file(project: Path, capsys: pytest.CaptureFixture) -> None:

@@ -91,10 +91,12 @@ def test_the_headline_counts_findings_on_own_evidence_alone(other: dict[str, Any
 
 
 def test_the_text_has_a_line_for_each_figure_and_each_group() -> None:
-    lines = scoreboard.as_text(BOARD).splitlines()
+    lines = scoreboard.as_text(BOARD, marked={"a_fig1"}).splitlines()
     row = next(line for line in lines if "a_fig1" in line)
-    cells = ["a_fig1 (short)", "own + reduced", "1 + 1", "1 + 0", "1", "2"]
+    cells = ["a_fig1 *", "own + reduced", "1 + 1", "1 + 0", "1", "2"]
     assert re.split(r"\s{2,}", row.strip()) == cells
+    assert not any("b_fig1 *" in line for line in lines)
+    assert max(map(len, lines)) <= 80
     assert len([line for line in lines if line.startswith("  findings, ")]) == 4
     assert lines[-1].strip() == scoreboard.headline(BOARD)
 
@@ -152,7 +154,7 @@ def test_decisive_findings_without_a_p_value_are_named_and_not_counted() -> None
     )
     board = scoreboard.collect([figure("a_fig1", *findings_of(), claim("a_fig1/d"))])
     line += "; 1 more without a p-value not counted"
-    assert line in scoreboard.as_text(board)
+    assert line in " ".join(scoreboard.as_text(board).split())
     assert line in page.as_html(board, []).decode()
 
 

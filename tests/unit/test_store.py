@@ -78,6 +78,10 @@ def test_the_archive_is_a_plain_zip_of_stored_files(tmp_path: Path) -> None:
         assert {entry.compress_type for entry in archive.infolist()} == {zipfile.ZIP_STORED}
 
 
+RULE = "rebuild it with: snakemake --force {}"
+OWN = "no rule makes it: make it anew, or get it back"
+
+
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 0.999])
 @pytest.mark.parametrize("kind", ["dataset", "weights"])
 def test_a_changed_byte_is_an_error_that_names_the_file_and_the_remedy(
@@ -95,7 +99,7 @@ def test_a_changed_byte_is_an_error_that_names_the_file_and_the_remedy(
     with pytest.raises(store.StoreError) as error:
         load(path)
     assert str(path) in str(error.value)
-    assert f"snakemake --force {path}" in str(error.value)
+    assert OWN in str(error.value)
 
 
 @pytest.mark.parametrize("length", [0, 5, 60, 500])
@@ -111,9 +115,33 @@ def test_a_truncated_file_is_an_error(length: int, tmp_path: Path) -> None:
             load(path)
 
 
-def test_a_missing_file_says_how_to_build_it(tmp_path: Path) -> None:
-    with pytest.raises(store.StoreError, match=r"does not exist; build it with: snakemake "):
-        store.load_dataset(tmp_path / "a.zarr.zip")
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("results/demo/tables/a", RULE),
+        ("project/results/short/a", RULE),
+        ("results/redrawn/demo/a", RULE),
+        ("results/published/demo/tables/a", "get it back with: git checkout -- {}"),
+        ("a", OWN),
+        ("demo/a", OWN),
+        ("results/mine/a", OWN),
+    ],
+)
+def test_a_missing_or_damaged_file_says_how_it_can_be_had(
+    name: str, remedy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is told to rebuild a file of their own by a rule: there is none."""
+    monkeypatch.chdir(tmp_path)
+    path = Path(f"{name}.zarr.zip")
+    with pytest.raises(store.StoreError) as error:
+        store.load_dataset(path)
+    build = remedy.replace("rebuild", "build").replace("--force ", "").format(path)
+    assert str(error.value).startswith(f"{path} does not exist; {build}")
+    store.replace(path, b"damaged")
+    with pytest.raises(store.StoreError) as error:
+        store.load_dataset(path)
+    assert str(error.value).startswith(f"{path} is damaged (")
+    assert f"; {remedy.format(path)}" in str(error.value)
 
 
 def test_a_file_of_another_format_is_refused(

@@ -1,0 +1,108 @@
+"""`flatlab summary`: a table of what is built, and the claims of what is named."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from flatlab import store
+from flatlab.cli import main
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty project folder with the repository's configuration."""
+    shutil.copy(ROOT / "config.yaml", tmp_path)
+    shutil.copytree(ROOT / "experiments", tmp_path / "experiments")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def judged(place: str, key: str, verdict: str) -> None:
+    claim = {"id": f"chen2026_{key}/c1", "text": "rho > 0", "verdict": verdict, "reason": "why"}
+    claim |= {"nature": "finding", "repeats": "", "kind": "stand-in", "p": 0.3, "evidence": []}
+    about = {
+        "name": "mlp-grid",
+        "scale": "demo",
+        "extent": "99 mlp (width 64) networks on digits; 1 diverged and left out",
+        "evidence": "stand-in",
+    }
+    verdicts = {"target": f"chen2026_{key}", "claims": [claim], "tables": {"mlp-grid": about}}
+    store.save_json(f"{place}/verdicts/chen2026/{key}.json", verdicts)
+
+
+def built(project: Path, key: str = "figH8", verdict: str = "undecided") -> None:
+    judged("results/demo", key, verdict)
+    store.replace(project / f"results/demo/figures/chen2026/{key}.pdf", b"")
+
+
+def test_figures_whose_verdicts_differ_from_the_published_ones_are_marked(
+    project: Path, capsys: pytest.CaptureFixture
+) -> None:
+    for key, before, after in (("figH8", "holds", "holds"), ("figH9", "holds", "fails")):
+        judged("results/published/demo", key, before)
+        built(project, key, after)
+    assert main(["summary"]) == 0
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    rows = [line.split() for line in lines if line.startswith("chen2026_") and "stand-in" in line]
+    assert [row[:2] for row in rows] == [["chen2026_figH8", "stand-in"], ["chen2026_figH9", "*"]]
+    assert "* verdicts differ from the published ones" in lines
+
+
+def test_the_summary_is_a_table_that_fits_a_terminal_and_says_where_to_look(
+    project: Path, capsys: pytest.CaptureFixture
+) -> None:
+    built(project)
+    assert main(["summary"]) == 0
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= 80
+    [row] = (line.split() for line in text.splitlines() if line.startswith("  chen2026_figH8 "))
+    assert row == ["chen2026_figH8", "stand-in", "1"]
+    for part in (
+        "results/demo/figures",
+        "1 targets built, 10 not",
+        "not built: chen2026_fig2,",
+        "build one with: snakemake chen2026_fig2",
+        "flatlab summary chen2026_figH8",
+    ):
+        assert part in " ".join(text.split())
+
+
+def test_the_summary_of_a_figure_or_a_paper_has_its_claims(
+    project: Path, capsys: pytest.CaptureFixture
+) -> None:
+    built(project)
+    assert main(["summary", "chen2026_figH8"]) == 0
+    text = capsys.readouterr().out
+    for part in (
+        "mlp-grid: 99 mlp (width 64) networks on digits; 1 diverged and left out; evidence: ",
+        "undecided  c1",
+        "why",
+        "results/demo/figures/chen2026/figH8.pdf",
+        "results/demo/verdicts/chen2026/figH8.json",
+    ):
+        assert part in text
+    assert main(["summary", "chen2026"]) == 0
+    assert capsys.readouterr().out == text
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("chen2026_fig2", "chen2026_fig2 is not built; build it with: snakemake chen2026_fig2"),
+        ("petzka2021", "petzka2021 is not built; build it with: snakemake petzka2021"),
+        ("chen2026_figH88", "unknown target 'chen2026_figH88'; did you mean 'chen2026_figH8'?"),
+        ("andriushchenko2023_fig2", "andriushchenko2023_fig2 is not part of this version"),
+    ],
+)
+def test_a_summary_of_what_is_not_there_is_a_sentence(
+    name: str, sentence: str, project: Path, capsys: pytest.CaptureFixture
+) -> None:
+    assert main(["summary", name]) == 1
+    told = capsys.readouterr()
+    assert (told.out, told.err.count("\n")) == ("", 1)
+    assert told.err.startswith(f"flatlab: {sentence}")
