@@ -52,7 +52,7 @@ def measure_pack(
     model = build(settings["network"], shape, splits.outputs).to(device, precision).eval()
     kept = [_kept(weights, run) for run in range(len(weights[0][1]["runs"]))]
     steps = {step for states in kept for step in states if step or settings.get("untrained", True)}
-    about = weights[0][1] | weights[-1][1] | {"iterations": sorted(steps)}
+    about = {**weights[0][1], **weights[-1][1], "iterations": sorted(steps)}
     measured = [
         _on_all_weights(name, model, splits, settings, kept, about)
         for name in joined(settings["family"])
