@@ -148,7 +148,7 @@ def granulated(name: str, taus: Sequence[Estimate]) -> Estimate:
             return undefined(name, tau.reason)
     points = fisher(np.mean([np.tanh(tau.point) for tau in taus]))
     left_out = fisher(np.mean([np.tanh(tau.left_out) for tau in taus], axis=0))
-    strata, n = taus[0].strata, max(tau.n for tau in taus)
+    strata, n = taus[0].strata, min(tau.n for tau in taus)
     return Estimate(name, float(points), left_out, strata, n, on_z=True, inflated=True)
 
 

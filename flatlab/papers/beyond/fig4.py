@@ -115,10 +115,16 @@ def _matrix(ax: Any, rows: pd.DataFrame, names: list[str], last: bool) -> None:
         cell = (second, first) if kind == joint.ALL else (first, second)
         taus[cell], decided[cell] = tau, sure
     labels = [joint.PICTURED[name].label for name in names]
-    options = {"xticklabels": labels if last else False, "yticklabels": labels, "cbar": False}
+    options = {"xticklabels": labels if last else False, "yticklabels": False, "cbar": False}
     heatmap(np.nan_to_num(taus), vmin=-1, vmax=1, cmap="RdBu_r", ax=ax, rasterized=True, **options)
     _hatch(ax, ~decided & ~np.eye(len(names), dtype=bool))
     ax.tick_params(length=0, labelsize=SMALL, pad=7)
+    # every other label at the right, where rows are closer than lines of print
+    right = ax.secondary_yaxis("right")
+    for side, start in ((ax, 0), (right, 1)):
+        side.set_yticks(np.arange(start, len(names), 2) + 0.5, labels[start::2])
+    right.tick_params(length=0, labelsize=SMALL, pad=2)
+    right.spines["right"].set_visible(False)
     for number, name in enumerate(names):
         _strip(ax, number, COLORS[joint.PICTURED[name].paper], len(names) if last else None)
 

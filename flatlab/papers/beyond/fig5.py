@@ -104,12 +104,18 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
 
 
 def _taus(ax: Any, rows: pd.DataFrame, places: dict[str, int]) -> None:
-    """A point and its interval per outcome; a change of sign has an outline."""
+    """A point and its interval per outcome; a change of sign has an outline. Fewer networks than a
+    rank correlation needs have a pale point without an interval.
+    """
     for shift, (outcome, look) in zip((0.2, -0.2), OUTCOMES.items(), strict=True):
         here = rows[rows["outcome"] == outcome]
         y = here["measure"].map(places) + shift
-        ax.hlines(y, here["low"], here["high"], color=look.color, lw=0.6)
-        ax.plot(here["tau"], y, ms=1.8, **look.options)
+        enough = here["networks"] >= FEWEST_FOR_RANKS
+        ends = (here[name].where(enough) for name in ("low", "high"))
+        ax.hlines(y, *ends, color=look.color, lw=0.6)
+        few = {**look.options, "alpha": 0.35}
+        ax.plot(here["tau"].where(enough), y, ms=1.8, **look.options)
+        ax.plot(here["tau"].mask(enough), y, ms=1.8, **few)
         turned = here["opposite"].astype(bool)
         box = {"ls": "", "marker": "s", "ms": 5, "mfc": "none", "mec": look.color, "mew": 0.7}
         ax.plot(here["tau"][turned], y[turned], **box)

@@ -95,8 +95,11 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         _outline(ax, here, names, changes)
         ax.set(xlabel="", ylabel="")
         ax.tick_params(length=0, labelsize=SMALL, labelrotation=0)
-        networks = here["networks"].max()
-        title = f"{'ab'[number]}   {joint.NETWORKS[grid]}, {networks} networks"
+        counts = here.groupby("change")["networks"].max()
+        rescaled = counts.drop(LONGER, errors="ignore").max()
+        words = f"{counts.get(LONGER, 0)} networks"
+        words += "" if np.isnan(rescaled) else f", {rescaled} rescaled"
+        title = f"{'ab'[number]}   {joint.NETWORKS[grid]}: {words}"
         ax.set_title(title, loc="left", fontsize=8)
     colour_labels(axes[0], names)
     box: dict[str, Any] = {"fill": False, "edgecolor": BOX, "label": "unchanged, says the paper"}

@@ -91,7 +91,7 @@ FIGURES = {
             "cells of a panel) includes 0. The CSV has larger radii of sharpness too.",
             FIT,
         ),
-        size_inches=(7.1, 9.7),
+        size_inches=(7.1, 10.8),
     ),
     "fig5": Own(
         JOINT,
@@ -101,10 +101,10 @@ FIGURES = {
             "95 % intervals (jackknife over seeds): over all networks, within settings, where one "
             "factor alone varies, and the mean over the factors (Jiang et al. 2020). Squares: a "
             "sign that is not that over all networks. Sign error of the gap (Dziugaite et al. "
-            "2020): mean and worst over pairs of levels of a factor.",
+            "2020): mean and worst over pairs of levels of a factor. Pale: fewer than 25 networks.",
             FIT,
         ),
-        size_inches=(7.1, 9.7),
+        size_inches=(7.1, 10.8),
     ),
     "fig6": Own(
         JOINT,
