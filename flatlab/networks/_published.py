@@ -221,4 +221,4 @@ def optional(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise DataError(f"networks of BERT need {name}; install flatlab[bert]") from None
+        raise DataError(f"networks of BERT need {name}; install flatlab[zoos]") from None

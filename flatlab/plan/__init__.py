@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from flatlab.plan.declarations import Paper
 from flatlab.plan.experiments import Experiment, Stage, kind_of, kinds, load_experiment
 from flatlab.plan.figures import (
     Figure,
@@ -41,7 +42,6 @@ from flatlab.plan.templates import (
     Own,
     Pairs,
     Panels,
-    Paper,
     Ranks,
     Scatter,
     Sweep,

@@ -13,10 +13,11 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from flatlab.plan.declarations import Declaration, Paper
 from flatlab.plan.fingerprint import fingerprint
 from flatlab.plan.registry import PACKAGE, assignments, experiment_keys, path_of
 from flatlab.plan.schema import PlanError, Strict, closest, convert
-from flatlab.plan.templates import ONE_EXPERIMENT, TEMPLATES, Declaration, Own, Paper
+from flatlab.plan.templates import ONE_EXPERIMENT, TEMPLATES, Own
 
 KEY = r"(fig|table)[A-Z]?[0-9]+"
 """The key of a figure; the wildcard constraint in the Snakefile is the same."""

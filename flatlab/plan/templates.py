@@ -1,88 +1,22 @@
-"""The records of `flatlab/papers/<paper>/figures.py`: one per paper, one per figure.
+"""The templates of figures: the records of `FIGURES` in `flatlab/papers/<paper>/figures.py`.
 
 The class of a figure names the module that draws it: `Curves` is `flatlab/plotting/curves.py`, and
 `Own` is the module of the paper's folder with the figure's name. Nothing is drawn here.
 """
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from flatlab.plan.schema import Strict, closest, plain
+from flatlab.plan.declarations import Declaration, Names
+from flatlab.plan.schema import closest
 
-Names = Annotated[tuple[str, ...], Meta(min_length=1)]
 Look = tuple[str, str, str]
 """Colour, marker and dash of a line, in matplotlib's notation."""
 
 
 Along = dict[str, tuple[str, Literal["linear", "logarithmic", "symmetric"]]]
 """Hyper-parameters on a horizontal axis, each with the title and the kind of the axis."""
-
-
-class Paper(Strict, frozen=True, kw_only=True):
-    """A publication: `PAPER` of its figures.py.
-
-    cited: how it is cited in the title of a figure: Chen et al. (2026).
-    targets: all its data figures and tables in order, declared or not; empty if all are declared.
-    needs: what is missing for targets that cannot be built yet.
-    """
-
-    title: str
-    citation: str
-    cited: str
-    targets: tuple[str, ...] = ()
-    needs: dict[str, str] = {}
-
-
-class Shown(Strict, frozen=True):
-    """experiments: the key or keys whose tables are shown; the only positional argument."""
-
-    experiments: str | Names
-
-
-class Declaration(Shown, frozen=True, kw_only=True):
-    """What all figures declare: an entry of `FIGURES`.
-
-    caption: the sentences below the figure, to which what the tables hold is added.  details: more
-    sentences, for its page on the site alone.  size_inches: width and height; None for the default
-    of the template.
-    """
-
-    SIZE: ClassVar[tuple[float, float]]
-
-    title: str
-    caption: str | Names
-    details: str | Names = ""
-    size_inches: tuple[float, float] | None = None
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The experiments, as a tuple."""
-        return (self.experiments,) if isinstance(self.experiments, str) else self.experiments
-
-    @property
-    def correlated(self) -> tuple[str, ...]:
-        """The experiments whose correlation matrices it reads."""
-        return ()
-
-    @property
-    def template(self) -> str:
-        """The stem of the module that draws it."""
-        return type(self).__name__.lower()
-
-    def resolved(self) -> dict[str, Any]:
-        """The declaration as plain data, with the defaults of the template filled in."""
-        sentences = (self.caption,) if isinstance(self.caption, str) else self.caption
-        content = {
-            **plain(self),
-            "template": self.template,
-            "experiments": self.keys,
-            "correlated": self.correlated,
-            "caption": " ".join(sentences),
-            "size_inches": self.size_inches or self.SIZE,
-        }
-        content.pop("details")  # not drawn
-        return plain(content)
 
 
 class Curves(Declaration, frozen=True, kw_only=True):

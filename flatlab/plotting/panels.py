@@ -23,12 +23,12 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
     its networks, with its interval, over so many `networks`.  Rows `count`: how many of the
     networks `of` an experiment, or of a group, are shown.
     """
-    parts = []
-    for table in tables.values():
+    parts, titles = [], style.headings(tables)
+    for experiment, table in tables.items():
         factors = [name for name in (*figure["groups"], figure["size"], figure["shade"]) if name]
         end, kept = networks(table, [*figure["columns"], *factors], figure)
         about = pd.DataFrame({"name": end["run"].values} | {n: end[n].values for n in factors})
-        head = {"experiment": style.heading(table)}
+        head = {"experiment": titles[experiment]}
         for key, rows in {(): about, **groups_of(about, figure["groups"])}.items():
             values = dict(zip(figure["groups"], key, strict=False))
             numbers = {"networks": kept[rows.index].sum(), "of": len(rows)}
@@ -84,7 +84,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         points, here = (each[(each[place] == key).all(axis=1)] for each in (runs, taus))
         looks.scatter(ax, points)
         _scales(ax, points, y in figure["logarithmic"])
-        letter = f"({chr(ord('a') + row * len(columns) + column)})"
+        letter = rf"$\bf{{{chr(ord('a') + row * len(columns) + column)}}}$ "
         heading = "" if row or y != next(iter(figure["columns"])) else f"{experiment}\n"
         ax.set_title(f"{heading}{letter} {_printed(here)}", loc="left", fontsize=6.5)
         radius = rf"$\rho$ = {here['radius'].iloc[0]:g}"

@@ -28,7 +28,7 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
     """A row per experiment, definition, radius, ordinate and group of networks ("" for all): tau
     with its interval, over so many `networks` of all; `paper`, the printed tau; `same_sign`.
     """
-    parts = []
+    parts, titles = [], style.headings(tables)
     for experiment, table in tables.items():
         end, kept = networks(table, figure["columns"], figure)
         about = pd.DataFrame(
@@ -45,7 +45,7 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
             if not len(radii) or np.isnan(radii[0]):
                 continue
             points = about.assign(x=at_radius(end, definition, index), y=end[y].values)[kept]
-            place = {"experiment": style.heading(table), "definition": definition, "ordinate": y}
+            place = {"experiment": titles[experiment], "definition": definition, "ordinate": y}
             theirs = [*(printed[definition][number] if printed else ()), *[np.nan] * (index + 1)]
             found = taus(points, figure).assign(radius=radii[0], paper=theirs[index], **place)
             found.loc[found["group"] != "", "paper"] = np.nan
@@ -140,4 +140,4 @@ def _color(row: pd.Series) -> str:
 
 
 def _digits(number: float) -> str:
-    return "" if number != number else f"{round(number, 2) + 0.0:.2f}".replace("-", "−")
+    return "" if number != number else style.two_digits(number)

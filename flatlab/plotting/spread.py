@@ -81,7 +81,7 @@ def _curves(values: xr.DataArray, samples: Sequence[str]) -> pd.DataFrame:
     return rows.assign(iteration=rows["checkpoint"].astype(float))
 
 
-def _over_runs(values: xr.DataArray, seeds: Sequence[int]) -> xr.Dataset:
+def _over_runs(values: xr.DataArray, seeds: np.ndarray) -> xr.Dataset:
     """Each run, and median, mean, standard deviation and number of those that have a value.
 
     One run has no deviation; NaN is no value.

@@ -225,7 +225,7 @@ def legend(fig: Any, looks: Mapping[str, Look], ms: float = 4, **options: Any) -
     handles = [Line2D([], [], ms=ms, label=name, **look.options) for name, look in looks.items()]
     if title := options.pop("title", ""):
         handles.insert(0, Line2D([], [], lw=0, label=title))
-    widths = [0.45 + 0.05 * len(handle.get_label()) for handle in handles]  # in inches, at 7 points
+    widths = [0.45 + 0.05 * len(str(handle.get_label())) for handle in handles]  # in inches
     for columns in range(len(widths), 0, -1):
         rows = -(-len(widths) // columns)
         widest = [max(widths[i : i + rows]) for i in range(0, len(widths), rows)]

@@ -196,8 +196,6 @@ def test_the_demo_has_all_three_kinds() -> None:
     assert {key: kind for key, (kind, _) in found.items() if kind != "stand-in"} == {
         "dln-grid": "reduced",
         "linear-grid": "own",
-        "minima-grid": "stand-in",
-        "minima-readings-grid": "stand-in",
         "locally-constant-labels": "reduced",
         "regression-gaussian-grid": "reduced",
         "regression-relu-grid": "reduced",
