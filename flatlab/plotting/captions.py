@@ -33,10 +33,6 @@ MATRIX = (
     "Above the diagonal: Pearson's correlation over all networks, its 95 % interval, and in grey "
     "the correlation within settings, in italics where it has the other sign."
 )
-CORRELATION = (
-    "Pearson's correlation with its 95 % interval; below it, those within settings or adjusted for "
-    "the training loss where they have the other sign."
-)
 INTERVALS = (
     "Intervals: jackknife over the seeds of each setting, on Fisher's z. Within settings, each "
     "network enters as its deviation from the mean of its setting."

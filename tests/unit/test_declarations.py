@@ -25,7 +25,9 @@ HEAD = """
 from flatlab.plan import Curves, Forest, Heatmap, Own, Pairs, Paper, Scatter, Table
 from flatlab.plotting import captions
 
-PAPER = Paper(title="A paper", citation="Somebody, 2030", targets=("fig1", "fig2", "figH8"))
+PAPER = Paper(
+    title="A paper", citation="Somebody, 2030", cited="S. (2030)", targets=("fig1", "fig2", "figH8")
+)
 """
 ABOUT = 'title="a title", caption="A caption."'
 
@@ -80,7 +82,7 @@ WRONG = {
     ),
     "option of another template": (
         figures_of(f'"figH8": Pairs("vgg-grid", quantities=("mls",), line="samples", {ABOUT})'),
-        "figH8: unknown option 'line'; Known: caption, experiments, quantities, seeds, ",
+        "figH8: unknown option 'line'; Known: caption, details, experiments, quantities, ",
     ),
     "value": (
         figures_of(f'{CURVES}, line="setings")'),
@@ -157,19 +159,19 @@ WRONG = {
         + figures_of('"fig1": 1,\n    "fig2": trend("vgg-grid")'),
         "fig2: unknown option 'quantites'; did you mean 'quantities'?",
     ),
-    "outside the figures": ("X = 1 / 0\nFIGURES = {}\n", "line 6: ZeroDivisionError: division"),
-    "syntax": ("FIGURES = {\n", "line 6: '{' was never closed"),
+    "outside the figures": ("X = 1 / 0\nFIGURES = {}\n", "line 8: ZeroDivisionError: division"),
+    "syntax": ("FIGURES = {\n", "line 8: '{' was never closed"),
     "no figures": ("FIGURE = {}\n", "FIGURES must be there, and a dict"),
     "no paper": ("PAPER = None\nFIGURES = {}\n", "PAPER must be there, and a Paper"),
     "paper": (
-        'PAPER = Paper(title="A", citation="B", target=())\nFIGURES = {}\n',
-        "line 6: unknown option 'target'; did you mean 'targets'?",
+        'PAPER = Paper(title="A", citation="B", cited="C", target=())\nFIGURES = {}\n',
+        "line 8: unknown option 'target'; did you mean 'targets'?",
     ),
     "type in a paper": (
-        'PAPER = Paper(title="A", citation=2030)\nFIGURES = {}\n',
+        'PAPER = Paper(title="A", citation=2030, cited="C")\nFIGURES = {}\n',
         "PAPER: citation: expected `str`, got `int`, found 2030",
     ),
-    "import": ("import flatlab.nowhere\nFIGURES = {}\n", "line 6: ModuleNotFoundError: No module"),
+    "import": ("import flatlab.nowhere\nFIGURES = {}\n", "line 8: ModuleNotFoundError: No module"),
 }
 
 
@@ -199,12 +201,13 @@ def test_settings_are_the_whole_declaration_as_plain_data(papers):
     assert settings_of(loaded)["someone2030_fig2"] == {
         "paper": "someone2030",
         "key": "fig2",
+        "cited": "S. (2030), Figure 2",
         "template": "curves",
         "experiments": ["vgg-grid"],
         "correlated": [],
         "title": "a title",
         "caption": "A caption.",
-        "size_inches": [11.0, 7.0],
+        "size_inches": [7.1, 4.9],
         "quantities": ["mls"],
         "where": {"lr": 0.1},
         "samples": ["train"],
@@ -259,15 +262,16 @@ def test_a_comment_or_a_docstring_changes_no_settings(copied):
 
 def test_an_edited_sentence_changes_the_settings_of_the_figures_that_use_it(copied, monkeypatch):
     before = copied[1]()
-    monkeypatch.setattr(captions, "G", "G is a number.")
+    monkeypatch.setattr(captions, "FOUR_SEEDS", "Four seeds.")
+    monkeypatch.setattr(captions, "G", "G is a number.")  # on pages alone, which nothing draws
     after = copied[1]()
-    of_chen2024 = ("fig1", "fig2", "figD5", "figD6", "figE7", "figE8")
-    assert changed(before, after) == {f"chen2024_{key}" for key in of_chen2024}
-    assert "G is a number." in after["chen2024_fig1"]["caption"]
+    assert changed(before, after) == {"chen2024_figD5", "chen2024_figD6"}
+    assert "Four seeds." in after["chen2024_figD5"]["caption"]
 
 
 def test_every_shared_sentence_is_shared():
-    texts = [figure.settings["caption"] for figure in plan.figures()]
+    declared = [figure.declared for figure in plan.figures()]
+    texts = [sentence for each in declared for sentence in (each.caption, each.details)]
     for name in (name for name in dir(captions) if name.isupper()):
         assert sum(getattr(captions, name) in text for text in texts) > 1, name
 

@@ -286,11 +286,6 @@ REFUSED = {
         ["mlp-gird"],
         ["'mlp-gird' is no experiment, figure or paper; did you mean 'mlp-grid'? `flatlab"],
     ),
-    "a figure of no version": (
-        None,
-        ["andriushchenko2023_fig2"],
-        ["andriushchenko2023_fig2 is not part of this version"],
-    ),
     "an experiment without a table": (
         _no_table,
         ["mlp-grid"],
