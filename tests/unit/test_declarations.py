@@ -139,8 +139,8 @@ WRONG = {
         "Ranks, Own, found {",
     ),
     "sentence": (
-        figures_of('"fig2": Own("vgg-grid", title="a title", caption=captions.CORELATION)'),
-        "fig2: unknown name 'CORELATION'; did you mean 'CORRELATION'?",
+        figures_of('"fig2": Own("vgg-grid", title="a title", caption=captions.INTERVAL)'),
+        "fig2: unknown name 'INTERVAL'; did you mean 'INTERVALS'?",
     ),
     "target": (
         figures_of(f'"figH9": Own("vgg-grid", {ABOUT})'),

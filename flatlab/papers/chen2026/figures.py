@@ -88,14 +88,11 @@ FIGURES = {
         ("vgg-grid", "mlp-grid", "lenet-grid"),
         pairs=(("mls", "bound_d"), ("nmls", "nmls_bound")),
         title="local sensitivity against its bounds",
-        caption=(
-            captions.AT_THE_END,
-            "Pearson's correlation with its 95 % interval; below it, those within settings or "
-            "adjusted for the training loss where they have the other sign.",
-        ),
+        caption=(captions.AT_THE_END, "Pearson's correlation with its 95 % interval."),
         details=(
             "Bounds use the largest singular value of a kernel's matrix; they are theorems for "
-            "perceptrons and proxies where convolutions share weights.",
+            "perceptrons and proxies where convolutions share weights. Below a correlation: those "
+            "within settings or adjusted for the training loss, where they have the other sign.",
             captions.INTERVALS,
         ),
     ),
