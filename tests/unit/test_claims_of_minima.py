@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import xarray as xr
 
+from flatlab import plan, plotting
 from flatlab.claims import Evidence
 from flatlab.papers.petzka2021 import _minima, fig5, fig7, fig8
 from flatlab.papers.petzka2021.claims import CLAIMS
 from tests.claim_tables import judged
 
+FOLDER = Path(__file__).resolve().parents[2] / "experiments"
 SETTINGS, SEEDS = 4, 15
 LAYERS = ["conv1", "fc2", "fc3"]
 RHOS = {"kappa": 0.95, "trace": 0.6, "fisher_rao": 0.1, "pac_bayes": 0.6, "norm": 0.6}
@@ -121,6 +125,14 @@ def test_few_networks_are_not_judged_and_those_that_did_not_converge_are_counted
     assert "of 60 networks 1 diverged, 50 did not converge" in verdict.reason
 
 
+def test_the_grid_leaves_out_what_did_not_converge_and_others_do_not_ask():
+    for key, asks in (("minima-grid", True), ("mlp-grid", False)):
+        grid = plan.load_experiment(FOLDER, key, "demo", find=None)
+        (*_, pack), (*_, family) = grid.packs, grid.families
+        assert grid.tabulating(grid).settings.get("converged_only", False) is asks
+        assert ("transformations" in grid.measuring(pack, family).settings) is asks
+
+
 def test_what_is_missing_after_the_transformation_is_not_counted_as_unchanged():
     some = table()
     kappa = some["normalized_kappa_trace"]
@@ -156,3 +168,16 @@ def test_figures_show_the_numbers_that_the_claims_compare():
     other = fig8.frame({}, {"minima-grid": table()}, {})
     other = other[other["row"] == "rho"].set_index("measure")["rho"]
     assert other["kappa_before_last"] == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize("kept", [60, 1, 0])
+def test_the_figures_are_drawn_of_any_number_of_networks(kept):
+    some = table()
+    some["diverged"][kept:] = True
+    some.attrs |= {"data": "digits", "extent": f"{kept} networks", "stands_in_for": ""}
+    for figure in plan.figures():
+        if figure.paper == "petzka2021" and figure.experiments == ["minima-grid"]:
+            files = plotting.make(figure.settings, {"minima-grid": some}, {})
+            assert {*files} == {"csv", "pdf", "svg", "png"}
+            text = files["csv"].decode()
+            assert text.count("run,") - 1 == kept * text.count("\nrho,")

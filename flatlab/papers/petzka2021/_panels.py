@@ -56,6 +56,8 @@ def panel(
         plain_numbers(ax)
     else:
         limit(ax, "x", runs["x"], ticks=3 if detail else 2)
+        ax.ticklabel_format(axis="x", scilimits=(-2, 4), useMathText=True)
+        ax.xaxis.get_offset_text().set_fontsize(6)
 
 
 def looks(frame: pd.DataFrame) -> tuple[list[tuple[str, str]], list[tuple[int, Any]]]:
