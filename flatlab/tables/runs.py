@@ -54,8 +54,8 @@ def extent(about: Mapping[str, Any], runs: int, diverged: int, never_fitted: int
     """The number and kind of networks in a grid's table, and the number left out, in words."""
     slow = about.get("not_converged", 0)
     parts = {
-        "diverged": diverged - slow,
-        "did not converge": slow,
+        "diverged and left out": diverged - slow,
+        "did not converge and left out": slow,
         "without weights at a first small training error": never_fitted,
         "more not trained": about["left_out"],
     }
