@@ -38,7 +38,7 @@ FIGURES["figH8"] = Pairs(
     "mlp-grid",
     quantities=CORRELATED[:2],
     title="two quantities",
-    caption=(captions.AT_THE_END, captions.CORRELATION),
+    caption=(captions.AT_THE_END, captions.MATRIX),
     size_inches=(4.0, 4.0),
 )
 """
