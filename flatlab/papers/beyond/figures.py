@@ -109,11 +109,11 @@ FIGURES = {
         JOINT,
         title="what changes a measure, and not the function",
         caption=(
-            "Median over the networks of the relative change of each measure (of volumes and "
-            "products, whose logarithms are measured, themselves) when layers or neurons are "
-            "rescaled at random and the function stays the same, and from the first epoch with at "
-            "most 1 % training error to the end. Boxes: the paper says that nothing changes. "
-            "Changes below 1e-8 are rounding.",
+            "Median over networks of the relative change of each measure (for log volume and "
+            "logarithms of products, of the volume and the product) when layers or neurons are "
+            "rescaled at random and the function stays the same, in one network of each setting, "
+            "and from the first epoch with at most 1 % training error to the end. Boxes: the paper "
+            "says that nothing changes. 0: below 1e-8, which is rounding.",
         ),
         size_inches=(7.1, 8.6),
     ),
