@@ -99,8 +99,8 @@ FIGURES = {
             "Kendall's tau of each measure with test error and with test minus training error, and "
             "95 % intervals (jackknife over seeds): over all networks, within settings, where one "
             "factor alone varies, and the mean over the factors (Jiang et al. 2020). Squares: a "
-            "sign that is not that over all networks. Sign error of the gap (Dziugaite et al. "
-            "2020): mean and worst over pairs of levels of a factor. Pale: fewer than 25 networks.",
+            "sign unlike that over all networks. Sign error of the gap (Dziugaite et al. "
+            "2020): mean and worst over pairs of levels. Pale: fewer than 25 networks.",
             FIT,
         ),
         size_inches=(7.1, 10.8),
