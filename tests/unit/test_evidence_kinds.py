@@ -196,6 +196,8 @@ def test_the_demo_has_all_three_kinds() -> None:
     assert {key: kind for key, (kind, _) in found.items()} == {
         "dln-grid": "reduced",
         "input-scale-grid": "stand-in",
+        "joint-lenet-grid": "stand-in",
+        "joint-mlp-grid": "stand-in",
         "lenet-grid": "stand-in",
         "linear-grid": "own",
         "locally-constant-labels": "reduced",
