@@ -1,7 +1,7 @@
 """Synthetic tables of a joint grid: every measure of the papers on the same made-up networks."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -146,7 +146,3 @@ def both(changes: Mapping[str, Made] | None = None, **which: Any) -> dict[str, x
     """The same made-up networks in both grids."""
     first = table(GRIDS[0], changes, **which)
     return {GRIDS[0]: first, GRIDS[1]: first.assign_attrs(experiment=GRIDS[1], name=GRIDS[1])}
-
-
-def with_changes(made: Made, **fields: float) -> Made:
-    return replace(made, **fields)

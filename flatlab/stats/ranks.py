@@ -103,7 +103,7 @@ class Ranks:
         return self._estimate(name, self._z_of(found, pairs), x, y, *given)
 
     def effective_rank(self) -> Estimate:
-        """The number of quantities over their mean squared tau: of how many they seem to consist.
+        """1 over the mean squared tau of all with all: of how many quantities they seem to consist.
 
         The participation ratio (sum of the eigenvalues)^2 / sum of their squares of the matrix of
         coefficients: 1 if all quantities agree in every pair, their number if all are independent.

@@ -121,6 +121,7 @@ def test_changes_of_sign_are_those_of_decided_coefficients(tables: dict[str, xr.
     assert (over.loc[keys].to_numpy() * turned["tau"].to_numpy() < 0).all()
     factors = of_g.loc[list(joint.FACTORS), "tau"]
     assert of_g.loc["granulated", "tau"] == pytest.approx(factors.mean())
+    assert set(frame["outcome"]) == {"test_error", "error_gap", "corrupted"}
     errors = of_g.loc[["environment"]]
     assert len(errors) == 11
     of_rates = errors[errors["levels"].str.startswith("lr")]["tau"].mean()

@@ -245,7 +245,7 @@ def _changes(e: Evidence, grid: str, limit: float) -> list[Verdict]:
         after = joint.networks(table, transformation=kind)
         for name in (name for name, kinds in CLAIMED.items() if kind in kinds):
             values = joint.relative_change(name, before.columns[name], after.columns[name])
-            values = values[np.isfinite(values)]
+            values = values[~np.isnan(values)]
             what = f"median relative change of {name}, {kind} rescaled; {before.name}"
             known = len(values) >= FEWEST_FOR_RANKS
             why = f"{what}: {len(values)} networks, it needs {FEWEST_FOR_RANKS}"

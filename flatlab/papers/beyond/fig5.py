@@ -36,7 +36,7 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
 
 def _rows(grid: str, chosen: joint.Networks) -> pd.DataFrame:
     measures = chosen.there([*joint.PICTURED, *joint.FURTHER])
-    outcomes = chosen.there(OUTCOMES)
+    outcomes = chosen.there([*OUTCOMES, joint.CORRUPTED])  # the last in the CSV alone
     ranks = {kind: chosen.ranks(kind, [*measures, *outcomes]) for kind in joint.ESTIMANDS}
     rows = []
     for name, outcome in product(measures, outcomes):

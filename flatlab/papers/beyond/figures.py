@@ -100,8 +100,8 @@ FIGURES = {
             "Kendall's tau of each measure with test error and with test minus training error, and "
             "95 % intervals (jackknife over seeds): over all networks, within settings, where one "
             "factor alone varies, and the mean over the factors (Jiang et al. 2020). Squares: a "
-            "sign that is not that over all networks. Sign error of the gap (Dziugaite et al. "
-            "2020): mean and worst over pairs of levels of a factor. Pale: fewer than 25 networks.",
+            "sign unlike that over all networks. Sign error of the gap (Dziugaite et al. "
+            "2020): mean and worst over pairs of levels. Pale: fewer than 25 networks.",
             FIT,
         ),
         size_inches=(7.1, 10.8),
@@ -110,11 +110,11 @@ FIGURES = {
         JOINT,
         title="what changes a measure, and not the function",
         caption=(
-            "Median over the networks of the relative change of each measure (of volumes and "
-            "products, whose logarithms are measured, themselves) when layers or neurons are "
-            "rescaled at random and the function stays the same, and from the first epoch with at "
-            "most 1 % training error to the end. Boxes: the paper says that nothing changes. "
-            "Changes below 1e-8 are rounding.",
+            "Median over networks of the relative change of each measure (for log volume and "
+            "logarithms of products, of the volume and the product) when layers or neurons are "
+            "rescaled at random and the function stays the same, in one network of each setting, "
+            "and from the first epoch with at most 1 % training error to the end. Boxes: the paper "
+            "says that nothing changes. 0: below 1e-8, which is rounding.",
         ),
         size_inches=(7.1, 8.6),
     ),
