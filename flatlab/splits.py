@@ -76,6 +76,20 @@ class Split:
 
 
 @dataclass(frozen=True)
+class OfClasses(Split):
+    """Samples of classes that are not the outputs of a network one by one.
+
+    groups: of each class, the outputs that mean it; the largest of them is that of the class.
+    """
+
+    groups: tuple[tuple[int, ...], ...] = ()
+
+    def outputs(self, model: nn.Module) -> Tensor:
+        found = super().outputs(model)
+        return torch.stack([found[:, list(group)].amax(1) for group in self.groups], 1)
+
+
+@dataclass(frozen=True)
 class Splits:
     """The training and test samples of a grid's networks.  further: more test sets, by name."""
 

@@ -14,6 +14,7 @@ encoding: such a data set reduces the evidence on a paper, and does not stand in
 """
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +44,15 @@ def folder_of(folder: str | None) -> Path:
     return Path(folder or os.environ.get("FLATLAB_DATA") or "data")
 
 
-def dataset(train: Arrays, test: Arrays, **attributes: Any) -> xr.Dataset:
-    """A data set of inputs (samples, ...) and labels (samples) for training and testing."""
+def dataset(
+    train: Arrays, test: Arrays, further: Mapping[str, Arrays] | None = None, **attributes: Any
+) -> xr.Dataset:
+    """A data set of inputs (samples, ...) and labels (samples) for training and testing.
+
+    further: more test sets, whose inputs are shifted, by name.
+    """
     variables = {}
-    for split, (inputs, labels) in (("train", train), ("test", test)):
+    for split, (inputs, labels) in {"train": train, "test": test, **(further or {})}.items():
         axes = [f"axis{number}" for number in range(1, inputs.ndim)]
         variables[f"{split}_inputs"] = ((f"{split}_sample", *axes), inputs.astype(np.uint8))
         variables[f"{split}_labels"] = ((f"{split}_sample",), labels.astype(np.int64))

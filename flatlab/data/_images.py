@@ -16,11 +16,11 @@ class Images:
     """A fixed random choice of images, read from their files for each network.
 
     place: a folder or an archive, with one folder per class or with images alone.
-    size: the number of images, or all if there are fewer.
+    size: the number of images, or all if there are fewer; None for all, in order.
     seed: of the choice, which does not depend on the network.
     """
 
-    def __init__(self, place: Path, size: int, seed: int) -> None:
+    def __init__(self, place: Path, size: int | None = None, seed: int = 0) -> None:
         top = as_folder(place)
         classes = folders(top)
         self.classes = [folder.name for folder in classes]
@@ -28,7 +28,7 @@ class Images:
         if len(files) < 2:
             raise DataError(f"{place} has {len(files)} images in folders by class; add more")
         order = np.random.default_rng(seed).permutation(len(files))[:size]
-        self.chosen = [files[number] for number in order]
+        self.chosen = files if size is None else [files[number] for number in order]
 
     def labels(self, outputs: int) -> Tensor:
         """The class (samples) of each image among the outputs of a network.
@@ -36,6 +36,15 @@ class Images:
         Classes are numbered in the order of their names, as in timm's training. Some of ImageNet's
         classes may be missing if the folders are named by WordNet IDs.
         """
+        first = torch.tensor([each[0] for each in self.outputs_of(outputs)])
+        return first[self.of_folders()]
+
+    def of_folders(self) -> Tensor:
+        """The number (samples) of each image's folder."""
+        return torch.tensor([self.classes.index(file.parent.name) for file in self.chosen])
+
+    def outputs_of(self, outputs: int) -> list[list[int]]:
+        """Of each folder, the outputs of a network that mean it: several IDs are joined by +."""
         from timm.data import ImageNetInfo
 
         if not self.classes:
@@ -44,18 +53,19 @@ class Images:
         if len(names) != outputs:
             imagenet = ImageNetInfo("imagenet-1k").label_names()
             names = imagenet if len(imagenet) == outputs else []
-        if missing := set(self.classes) - set(names):
+        parts = [[folder] if folder in names else folder.split("+") for folder in self.classes]
+        if missing := {part for each in parts for part in each} - set(names):
             raise DataError(
                 f"{len(self.classes)} classes do not fit {outputs} outputs: {min(missing)!r} is "
                 "not one of ImageNet's; provide a folder for each class, or set own_targets: true"
             )
-        return torch.tensor([names.index(file.parent.name) for file in self.chosen])
+        return [[names.index(part) for part in each] for each in parts]
 
-    def inputs(self, configuration: Mapping[str, Any]) -> Tensor:
+    def inputs(self, configuration: Mapping[str, Any], part: slice = slice(None)) -> Tensor:
         """(samples, 3, height, width) by the transform in a network's configuration of timm."""
         import timm.data
 
         wanted = ("input_size", "interpolation", "mean", "std", "crop_pct", "crop_mode")
         options = {key: configuration[key] for key in wanted if key in configuration}
         transform: Any = timm.data.create_transform(**options, is_training=False)
-        return torch.stack([transform(decode(file).convert("RGB")) for file in self.chosen])
+        return torch.stack([transform(decode(file).convert("RGB")) for file in self.chosen[part]])

@@ -128,12 +128,19 @@ def calls_of(uses: Sequence[Use], samples: int) -> list[Call]:
 
 
 def check(model: nn.Module, inputs: Tensor) -> None:
-    """Refuse networks that are not a function of each sample alone; no rules are needed."""
+    """Refuse networks that are not a function of each sample alone; no rules are needed.
+
+    Integers have no derivatives: of these, the values alone are compared.
+    """
     check_mode(model)
     two = _two(inputs)
     outputs = run(model, two.clone())
-    if not _checked(model, two.clone(), outputs) and is_finite(outputs):
+    if _checked(model, two.clone(), outputs) or not is_finite(outputs):
+        return
+    if inputs.is_floating_point():
         _check_samples(model, two, outputs, [])
+    elif far_apart(run(model, two[:1].clone())[0], outputs[0]):
+        raise MeasureError(MIXES)
 
 
 def is_finite(tensor: Tensor) -> bool:
@@ -154,7 +161,7 @@ def run(model: nn.Module, inputs: Tensor) -> Tensor:
 
 def _two(inputs: Tensor) -> Tensor:
     two = inputs[:2] if len(inputs) > 1 else torch.cat([inputs, inputs.roll(1, -1)])
-    return two.detach().clone().requires_grad_()
+    return two.detach().clone().requires_grad_(inputs.is_floating_point())
 
 
 def _checked(model: nn.Module, inputs: Tensor, outputs: object) -> bool:

@@ -9,7 +9,8 @@ of one sample set. A family that compares training with test samples has instead
 
     measure_splits(model, splits, settings) -> Measured
 
-and is measured by the workflow alone.
+and is measured by the workflow alone. `TOKENS = True` says that inputs may be integers: a family
+whose quantities need no derivatives with respect to them.
 """
 
 import copy
@@ -74,7 +75,8 @@ class Samples:
         elif (largest := int(self.labels.max())) >= outputs:
             raise MeasureError(f"label {largest}: there are {outputs} outputs")
         else:
-            targets = nn.functional.one_hot(self.labels, outputs).to(self.inputs)
+            real = self.inputs.dtype if self.inputs.is_floating_point() else torch.float32
+            targets = nn.functional.one_hot(self.labels, outputs).to(real)
         if tuple(targets.shape) != (len(self.inputs), outputs):
             raise MeasureError(f"targets are {tuple(targets.shape)}, outputs {outputs} per sample")
         if isinstance(loss, logistic.Loss) and not bool((targets.abs() == 1).all()):
@@ -137,7 +139,8 @@ def measure(
     """Measure a network on some samples.
 
     model: maps (batch, ...) to (batch, N), each sample on its own: in evaluation mode where it
-    has batch norm or dropout. It is left exactly as it was.  inputs: (n, ...), numbers.
+    has batch norm or dropout. It is left exactly as it was.  inputs: (n, ...), numbers; for
+    `sharpness` also integers, such as tokens.
     targets: (n,) classes or (n, N) values, for the families that need them.
     families: files of flatlab/metrics, or "all": those that can be had of this network with these
     samples; the attribute `left_out` says why others cannot.  loss: a file of flatlab/losses, for
@@ -159,12 +162,13 @@ def measure(
     every = families == [ALL]
     if every:
         families = [name for name in keys_of("metrics") if measures_samples(name)]
-    samples = _samples(inputs, targets, weight, batch_size)
+    chosen, chosen_loss = _checked(families, loss, options)
+    tokens = all(getattr(imported("metrics", name), "TOKENS", False) for name in families)
+    samples = _samples(inputs, targets, weight, batch_size, tokens)
     variables: dict[str, Any] = {}
     coordinates: dict[str, Any] = {}
     notes: dict[str, Any] = {}
     left_out: dict[str, str] = {}
-    chosen, chosen_loss = _checked(families, loss, options)
     for name, of_family in chosen.items():
         family = imported("metrics", name)
         settings = settings_of(name, of_family, chosen_loss, batch_size, seed, progress, initial)
@@ -265,7 +269,7 @@ def _ready(model: nn.Module, dtype: str | torch.dtype | None) -> nn.Module:
 
 
 def _samples(
-    inputs: Tensor, targets: Tensor | None, weight: Tensor, batch_size: int | None
+    inputs: Tensor, targets: Tensor | None, weight: Tensor, batch_size: int | None, tokens: bool
 ) -> Samples:
     if batch_size is not None and batch_size < 1:
         raise MeasureError(f"batch_size={batch_size} is not a positive number")
@@ -273,16 +277,16 @@ def _samples(
         raise MeasureError("inputs must be a tensor (samples, ...)")
     if inputs.layout != torch.strided:
         raise MeasureError("inputs are sparse; pass inputs.to_dense()")
-    if not inputs.is_floating_point():
+    if not inputs.is_floating_point() and not tokens:
         raise MeasureError(
             f"inputs are {inputs.dtype}: derivatives with respect to them need real numbers; "
             "for tokens measure the part of the network behind the embedding"
         )
-    inputs = inputs.to(weight)
+    inputs = inputs.to(weight if inputs.is_floating_point() else weight.device)
     if targets is None:
         return Samples(inputs)
     if len(targets) != len(inputs):
         raise MeasureError(f"there are {len(inputs)} inputs and {len(targets)} targets")
     if targets.ndim == 1 and not targets.is_floating_point():
         return Samples(inputs, None, targets.to(inputs.device))
-    return Samples(inputs, targets.to(inputs))
+    return Samples(inputs, targets.to(weight))

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,24 +16,43 @@ import xarray as xr
 from torch import Tensor, nn
 
 from flatlab import store
-from flatlab.data import DataError
-from flatlab.data._images import Images
+from flatlab.data import Arrays, DataError
 from flatlab.jobs import Unfinished
 from flatlab.jobs.progress import Progress
-from flatlab.metrics import MeasureError, measure
-from flatlab.metrics.adaptive import QUANTITIES
+from flatlab.losses import loss_of
+from flatlab.metrics import MeasureError, Quantity, measure, settings_of
 from flatlab.networks import _timm, build
-from flatlab.splits import Split, prepare
+from flatlab.plan.registry import imported, measures_samples
+from flatlab.splits import Split, Splits, prepare
 
-KEPT = [name for name, quantity in QUANTITIES.items() if "sample" not in quantity.dims]
 ACCURACIES = ("train_accuracy", "test_accuracy")
 """In %; unknown for networks that were trained elsewhere."""
 
-Subject = tuple[nn.Module, Tensor, Tensor | None, dict[str, float]]
-"""A network, its inputs, its labels (None if its outputs are the targets) and its accuracies."""
+LOSS = "cross-entropy"
+"""Networks of a zoo are classifiers."""
 
-Candidate = tuple[str, str, Callable[[], Subject]]
-"""A network by its key in the zoo, its architecture, and what builds it, which may raise."""
+
+class Subject(NamedTuple):
+    """A network and what it is measured on.
+
+    labels: of the inputs (samples); None if the outputs are the targets.  splits: for families that
+    compare test sets, from the name of one of them.  known: what is known without measuring.
+    """
+
+    model: nn.Module
+    inputs: Tensor
+    labels: Tensor | None = None
+    splits: Splits | None = None
+    known: Mapping[str, float] = {}
+
+
+class Candidate(NamedTuple):
+    """A network by its key in the zoo, its architecture, and what builds it, which may raise."""
+
+    key: str
+    network: str
+    make: Callable[[], Subject]
+    hyperparameters: Mapping[str, Any] = {}
 
 
 def survey(
@@ -47,70 +66,129 @@ def survey(
     Returns a dataset with the dimension `run`; a network that failed has NaN, and the reason in
     `failure`.
     """
-    of_grid = "networks" in settings
-    candidates = list(_of_grid(settings, files) if of_grid else _from_elsewhere(settings, folder))
-    rows: list[dict[str, Any]] = []
+    if "networks" in settings:
+        candidates = list(_of_grid(settings, files, folder, device))
+    else:
+        from flatlab.metrics import _elsewhere
+
+        candidates = list(_elsewhere.candidates(settings, folder, device))
+    rows: list[tuple[dict[str, np.ndarray], dict[str, Any]]] = []
     progress = Progress(
-        len(candidates), "networks", lambda: f"{sum(bool(row['failure']) for row in rows)} failed"
+        len(candidates), "networks", lambda: f"{sum(bool(row['failure']) for _, row in rows)} failed"
     )
-    for key, name, make in candidates:
-        if left := unfinished.load(key):
-            rows.append(left[1])
+    for candidate in candidates:
+        if left := unfinished.load(candidate.key):
+            rows.append(left)
         else:
-            rows.append({"run": key, "network": name, **_measured(key, make, settings, device)})
-            unfinished.save(key, {}, rows[-1])
+            rows.append(_measured(candidate, settings, device))
+            unfinished.save(candidate.key, *rows[-1])
         progress.advance(lambda: len(rows))
     progress.close(len(rows))
-    return _joined(rows)
+    return _joined(rows, settings)
 
 
 def _measured(
-    key: str, make: Callable[[], Subject], settings: Mapping[str, Any], device: str
-) -> dict[str, Any]:
-    row = {"parameters": 0, "pixels": 0, "failure": ""}
-    row |= dict.fromkeys([*KEPT, *ACCURACIES], float("nan"))
+    candidate: Candidate, settings: Mapping[str, Any], device: str
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The quantities of a network, and what is known of it, which JSON has."""
+    about: dict[str, Any] = {"parameters": 0, "pixels": 0, "failure": "", "coordinates": {}}
+    about |= {"run": candidate.key, "network": candidate.network}
+    about["hyperparameters"] = dict(candidate.hyperparameters)
+    found: dict[str, np.ndarray] = {}
     try:
-        model, inputs, labels, accuracies = make()
-        row |= {"parameters": sum(p.numel() for p in model.parameters())}
-        row["pixels"] = inputs.shape[-1]
-        report = measure(
-            model.to(device),
-            inputs.to(device),
-            None if labels is None else labels.to(device),
-            families=["adaptive"],
-            seed=settings["seed"],
-            **settings["adaptive"],
-        )
-        row |= {name: float(report[name]) for name in KEPT if name in report} | accuracies
+        subject = candidate.make()
+        subject.model.to(device)
+        about["parameters"] = sum(p.numel() for p in subject.model.parameters())
+        about["pixels"] = subject.inputs.shape[-1]
+        for name in settings["families"]:
+            values, coordinates = _of_family(name, subject, settings, device)
+            found |= values
+            about["coordinates"] |= coordinates
+        found |= {name: np.float64(value) for name, value in subject.known.items()}
     except (MeasureError, DataError, RuntimeError, ValueError, MemoryError) as error:
-        row["failure"] = f"{type(error).__name__}: {error}".splitlines()[0][:300]
-        print(f"{key}: {row['failure']}", file=sys.stderr)
-    return row
+        found = {}
+        about["failure"] = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+        print(f"{candidate.key}: {about['failure']}", file=sys.stderr)
+    return found, about
 
 
-def _of_grid(settings: Mapping[str, Any], files: Any) -> Iterator[Candidate]:
+def _of_family(
+    name: str, subject: Subject, settings: Mapping[str, Any], device: str
+) -> tuple[dict[str, np.ndarray], dict[str, list[str]]]:
+    """The quantities of a family that have no dimension `sample`, and the names along others."""
+    options, quantities = settings["families"][name], imported("metrics", name).QUANTITIES
+    if not measures_samples(name):
+        how = settings_of(name, options, loss_of({"loss": LOSS}))
+        splits = subject.splits
+        measured = imported("metrics", name).measure_splits(subject.model, splits, how)
+        return measured.values, measured.coordinates
+    labels = None if subject.labels is None else subject.labels.to(device)
+    report = measure(
+        subject.model,
+        subject.inputs.to(device),
+        labels,
+        families=[name],
+        seed=settings["seed"],
+        **options,
+    )
+    kept = [n for n in quantities if n in report and "sample" not in report[n].dims]
+    dims = {str(dim) for n in kept for dim in report[n].dims}
+    coordinates = {dim: report[dim].values.tolist() for dim in dims}
+    return {n: report[n].values for n in kept}, coordinates
+
+
+def _of_grid(
+    settings: Mapping[str, Any], files: Any, folder: Path, device: str
+) -> Iterator[Candidate]:
     raw = {Path(path).name: store.load_dataset(path) for path in files.data}
     weights = [store.load_weights(path) for path in files.weights]
+    further: dict[str, dict[str, Arrays]] = {}
 
     def make(chosen: Mapping[str, Any]) -> Subject:
-        file = raw[f"{chosen['data']['set']}.zarr.zip"]
-        splits = prepare(file, chosen["data"], chosen["outputs"], torch.float32)
+        file = f"{chosen['data']['set']}.zarr.zip"
+        if file not in further:
+            further[file] = _test_sets(raw[file], chosen["data"]["classes"], settings, folder)
+        how = chosen["data"], chosen["outputs"], torch.float32, device
+        splits = prepare(raw[file], *how, further[file])
         model = build(chosen["network"], tuple(splits.train.inputs.shape[1:]), splits.outputs)
         arrays, about = weights[chosen["file"]]
         run = about["runs"].index(chosen["run"])
         model.load_state_dict(
             {name: torch.tensor(array[run, -1]) for name, array in arrays.items()}
         )
-        model.eval()
-        found = [_accuracy(model, split) for split in (splits.train, splits.test)]
+        model.to(device).eval()
+        known = {}
+        if "accuracy" not in settings["families"]:
+            found = [_accuracy(model, split) for split in (splits.train, splits.test)]
+            known = dict(zip(ACCURACIES, found, strict=True))
         subset = splits.train.subset(settings["samples"], settings["seed"])
-        accuracies = dict(zip(ACCURACIES, found, strict=True))
-        return model, subset.inputs, _labels(subset), accuracies
+        return Subject(model, subset.inputs, _labels(subset), splits, known)
 
     for chosen in settings["networks"]:
-        network = chosen["network"]
+        network, (_, about) = chosen["network"], weights[chosen["file"]]
         name = network["options"].get("model", network["name"])
-        yield chosen["run"], name, partial(make, chosen)
+        known = dict(chosen["hyperparameters"])
+        if "lr" in about:  # drawn by each run
+            known["lr"] = about["lr"][about["runs"].index(chosen["run"])]
+        wanted = settings.get("hyperparameters", {})
+        values = {coordinate: known.get(key) for coordinate, key in wanted.items()}
+        yield Candidate(chosen["run"], name, partial(make, chosen), values)
+
+
+def _test_sets(
+    raw: xr.Dataset, classes: Any, settings: Mapping[str, Any], folder: Path
+) -> dict[str, Arrays]:
+    """The inputs and labels of further test sets of a grid's data set, by name."""
+    found = {}
+    for name, chosen in settings.get("test_sets", {}).items():
+        if chosen["corrupted"]:
+            corruptions = imported("data", "corruptions")
+            found[name] = corruptions.test_set(raw, chosen["corrupted"], classes, folder)
+        elif f"{chosen['part']}_inputs" in raw:
+            found[name] = tuple(raw[f"{chosen['part']}_{kind}"].values for kind in ("inputs", "labels"))
+        else:
+            raise DataError(f"test_sets.{name}: {raw.attrs['title']} has no part {chosen['part']!r}")
+    return found
 
 
 def _labels(split: Split) -> Tensor:
@@ -123,35 +201,45 @@ def _accuracy(model: nn.Module, split: Split) -> float:
     return 100 * split.outputs(model).argmax(1).eq(_labels(split)).double().mean().item()
 
 
-def _from_elsewhere(settings: Mapping[str, Any], folder: Path) -> Iterator[Candidate]:
-    """Pretrained networks of timm: this job's share of those in the settings."""
-    chosen = settings["pretrained"]
-    weights = folder / "timm"
-    images = Images(folder / chosen["images"], settings["samples"], settings["seed"])
-    own = settings["adaptive"].get("own_targets")
-
-    def make(name: str) -> Subject:
-        model = _timm.load(name, weights)
-        configuration = _timm.configuration(model)
-        outputs, pixels = getattr(model, "num_classes", 0), configuration["input_size"][-1]
-        if outputs != chosen["classes"] or pixels > chosen["size_at_most"]:
-            raise MeasureError(f"left out: {outputs} outputs, inputs of {pixels} pixels")
-        return model, images.inputs(configuration), None if own else images.labels(outputs), {}
-
-    for name in _timm.wanted(chosen["networks"], weights)[settings["part"] :: settings["jobs"]]:
-        yield name, name, partial(make, name)
-
-
-def _joined(rows: list[dict[str, Any]]) -> xr.Dataset:
-    about = {name: (QUANTITIES[name].long_name, QUANTITIES[name].units) for name in KEPT}
-    about |= {name: (name.replace("_", " "), "%") for name in ACCURACIES}
-    frame = pd.DataFrame(rows)
+def _joined(
+    rows: list[tuple[dict[str, np.ndarray], dict[str, Any]]], settings: Mapping[str, Any]
+) -> xr.Dataset:
+    """One row per network; NaN where a network has no value."""
+    frame = pd.DataFrame([about for _, about in rows])
     frame["family"] = frame["network"].map(_timm.family_of)
-    variables = {
-        name: ("run", frame[name].to_numpy(float), {"long_name": long_name, "units": units})
-        for name, (long_name, units) in about.items()
-    }
+    variables = {}
+    for name, quantity in _quantities(settings).items():
+        found = [arrays[name] for arrays, _ in rows if name in arrays]
+        if quantity.dims and not found:
+            continue
+        missing = np.full(found[0].shape if found else (), np.nan)
+        values = np.stack([arrays.get(name, missing) for arrays, _ in rows])
+        about = {"long_name": quantity.long_name, "units": quantity.units}
+        variables[name] = (("run", *quantity.dims), values, about)
     words = ("run", "network", "failure", "family")
     coordinates: dict[str, Any] = {n: ("run", store.as_strings(list(frame[n]))) for n in words}
     coordinates |= {n: ("run", frame[n].to_numpy(np.int64)) for n in ("parameters", "pixels")}
+    for name in settings.get("hyperparameters", {}):
+        values = [each[name] for each in frame["hyperparameters"]]
+        if levels := settings["levels"].get(name):
+            values = [levels.index(value) if value in levels else None for value in values]
+        coordinates[name] = ("run", _column(values))
+    for of_network in frame["coordinates"]:
+        coordinates |= {dim: store.as_strings(names) for dim, names in of_network.items()}
     return xr.Dataset(variables, coords=coordinates)
+
+
+def _quantities(settings: Mapping[str, Any]) -> dict[str, Quantity]:
+    """All that may be in the table: quantities without the dimension `sample`, and accuracies."""
+    families = [imported("metrics", name).QUANTITIES for name in settings["families"]]
+    found = {name: each for family in families for name, each in family.items()}
+    for name in ACCURACIES:
+        found.setdefault(name, Quantity(name.replace("_", " "), "%", ""))
+    return {name: each for name, each in found.items() if "sample" not in each.dims}
+
+
+def _column(values: list[Any]) -> np.ndarray:
+    """Numbers, with NaN for those that are unknown; or words."""
+    if all(value is None or isinstance(value, int | float) for value in values):
+        return np.array([np.nan if value is None else value for value in values], float)
+    return store.as_strings(["" if value is None else str(value) for value in values])

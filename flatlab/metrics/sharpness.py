@@ -66,6 +66,7 @@ SMALLEST_RADII = {
 }
 """By definition, in Tables 3 (ResNets) and 4 (ViTs); the others are 2, 4 and 8 times as large."""
 NETWORKS = ("resnet", "vit")
+TOKENS = True
 LEAST = 1e-10
 """Normalized logits are divided by at least this, for outputs that are all the same."""
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from flatlab.data import DataError
 
-ENDINGS = (".safetensors", ".pt", ".pth")
+ENDINGS = (".safetensors", ".pt", ".pth", ".bin")
 WRAPPED = "module."
 """What DataParallel puts in front of every name."""
 

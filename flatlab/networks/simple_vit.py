@@ -1,4 +1,4 @@
-"""SimpleViT: a transformer on the patches of an image, without class token and dropout.
+"""SimpleViT: a transformer on the patches of an image, without class token.
 
 As in Beyer, Zhai and Kolesnikov (2022), "Better plain ViT baselines for ImageNet-1k", in the form
 of the library vit-pytorch before its version 1.0, which andriushchenko2023 used on CIFAR-10: fixed
@@ -30,6 +30,9 @@ class Options(Architecture, frozen=True):
     heads: Annotated[int, means("of each attention", ge=1)] = 16
     head_width: Annotated[int, means("numbers per query, key and value", ge=1)] = 64
     mlp_width: Annotated[int, means("hidden units of each perceptron", ge=1)] = 1024
+    dropout: Annotated[
+        float, means("of what attention and perceptron add, in training", ge=0, lt=1)
+    ] = 0.0
 
     def parameters(self, inputs: tuple[int, ...], outputs: int) -> int:
         attention = 4 * self.width * self.heads * self.head_width
@@ -112,9 +115,10 @@ def build(inputs: tuple[int, ...], outputs: int, options: Options) -> nn.Sequent
     layers["positions"] = Positions(rows // patch, columns // patch, width)
     for number in range(1, options.depth + 1):
         attention = Attention(width, options.heads, options.head_width)
-        layers[f"attention{number}"] = _residual(nn.LayerNorm(width), attention)
+        dropped = [nn.Dropout(options.dropout)] if options.dropout else []
+        layers[f"attention{number}"] = _residual(nn.LayerNorm(width), attention, *dropped)
         up, down = nn.Linear(width, options.mlp_width), nn.Linear(options.mlp_width, width)
-        layers[f"mlp{number}"] = _residual(nn.LayerNorm(width), up, nn.GELU(), down)
+        layers[f"mlp{number}"] = _residual(nn.LayerNorm(width), up, nn.GELU(), down, *dropped)
     layers["mean"] = Mean()
     layers["norm"] = nn.LayerNorm(width)
     layers["fc"] = nn.Linear(width, outputs)

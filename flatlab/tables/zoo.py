@@ -25,7 +25,7 @@ def gather(parts: Iterable[xr.Dataset], about: Mapping[str, Any]) -> xr.Dataset:
 
 def _accuracy(table: xr.Dataset) -> str:
     for name, words in (("train_accuracy", "training accuracy"), ("sample_accuracy", "accuracy")):
-        values = table[name].dropna("run").values
+        values = table[name].dropna("run").values if name in table else ()
         if len(values):
             return f"{words} {values.min():.0f} to {values.max():.0f} %; "
     return ""

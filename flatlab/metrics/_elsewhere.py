@@ -1,0 +1,167 @@
+"""The networks of a zoo that were trained elsewhere, and the files that they are measured on."""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from flatlab.data import DataError
+from flatlab.data._images import Images
+from flatlab.data._sentences import Pairs
+from flatlab.metrics import MeasureError
+from flatlab.metrics._survey import Candidate, Subject
+from flatlab.networks import _published, _timm
+from flatlab.splits import OfClasses, Splits
+
+LENGTH = 128
+"""Tokens of a pair of sentences, as in the training of BERT on MNLI."""
+
+CLEAN = "test"
+"""The name of the test set that is not shifted."""
+
+
+class Read:
+    """Inputs that are read from files when they are needed, as a tensor of all would not fit.
+
+    read: the inputs of a part of the samples.  count: of the samples.
+    """
+
+    def __init__(self, read: Callable[[slice], Tensor], count: int, device: str) -> None:
+        self.read, self.count, self.device = read, count, torch.device(device)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def split(self, size: int) -> Iterator[Tensor]:
+        """The inputs of `size` samples at a time."""
+        for start in range(0, self.count, size):
+            yield self.read(slice(start, start + size)).to(self.device)
+
+
+def candidates(settings: Mapping[str, Any], folder: Path, device: str) -> Iterator[Candidate]:
+    """This job's share of the networks in the settings.  folder: holds weights and test sets."""
+    chosen = settings["pretrained"]
+    layout, place = chosen["layout"], folder / chosen["folder"]
+    share = slice(settings["part"], None, settings["jobs"])
+    if layout is None:
+        for name in _timm.wanted(chosen["networks"], place)[share]:
+            yield Candidate(name, name, partial(_subject, name, settings, folder, device))
+        return
+    described = _described(place, chosen["described"])
+    for path in _published.found(place, chosen["networks"], layout)[share]:
+        key = path.name.removesuffix(path.suffix) if path.is_file() else path.name
+        values = _hyperparameters(key, settings.get("hyperparameters", {}), described)
+        make = partial(_subject, path, settings, folder, device)
+        yield Candidate(key, chosen["architecture"] or layout, make, values)
+
+
+def _subject(which: str | Path, settings: Mapping[str, Any], folder: Path, device: str) -> Subject:
+    """which: the name of a network of timm, or the file of one."""
+    chosen = settings["pretrained"]
+    layout, outputs = chosen["layout"], chosen["classes"]
+    if isinstance(which, str):
+        model = _timm.load(which, folder / chosen["folder"])
+        configuration = _timm.configuration(model)
+        pixels, number = configuration["input_size"][-1], getattr(model, "num_classes", 0)
+        if number != outputs or pixels > chosen["size_at_most"]:
+            raise MeasureError(f"left out: {number} outputs, inputs of {pixels} pixels")
+    else:
+        model, configuration = _published.opened(which, layout, chosen["architecture"])
+
+    def files(name: str, where: Mapping[str, str], *draw: int) -> Files:
+        if isinstance(which, Path) and layout == "bert":
+            return _sentences(folder / name, which, chosen["labels"], where, *draw)
+        return _images(folder / name, configuration, outputs, *draw)
+
+    draw = settings["samples"], settings["seed"]
+    if any(options.get("own_targets") for options in settings["families"].values()):
+        return Subject(model, Images(folder / chosen["images"], *draw).inputs(configuration))
+    train = files(chosen["images"], {}, *draw)
+    inputs = train.read(slice(None))
+    with torch.no_grad():
+        if (found := model(inputs[:1]).shape[1]) != outputs:
+            raise MeasureError(f"left out: {found} outputs instead of {outputs}")
+    splits = None
+    if "accuracy" in settings["families"]:
+        sets = {
+            name: files(each["files"], each["where"]).split(device)
+            for name, each in settings["test_sets"].items()
+        }
+        splits = Splits(train.split(device), sets.pop(CLEAN), sets)
+    return Subject(model, inputs, train.outputs, splits)
+
+
+class Files(NamedTuple):
+    """What a network is shown of files.
+
+    read: inputs of a part.  labels: the class (samples) of each.  classes: outputs that mean each.
+    """
+
+    read: Callable[[slice], Tensor]
+    labels: Tensor
+    classes: list[list[int]]
+
+    @property
+    def outputs(self) -> Tensor:
+        """The first output (samples) that means the class of each."""
+        return torch.tensor([each[0] for each in self.classes])[self.labels]
+
+    def split(self, device: str) -> OfClasses:
+        inputs: Any = Read(self.read, len(self.labels), device)
+        labels = self.labels.to(device)
+        targets = nn.functional.one_hot(labels, len(self.classes)).float()
+        return OfClasses(inputs, labels, targets, groups=tuple(map(tuple, self.classes)))
+
+
+def _images(place: Path, configuration: Mapping[str, Any], outputs: int, *draw: int) -> Files:
+    images = Images(place, *draw)
+    return Files(
+        partial(images.inputs, configuration), images.of_folders(), images.outputs_of(outputs)
+    )
+
+
+def _sentences(
+    place: Path, network: Path, names: Sequence[str], where: Mapping[str, str], *draw: int
+) -> Files:
+    pairs = Pairs(place, names, where, *draw)
+
+    def read(part: slice) -> Tensor:
+        return _published.tokens(network, pairs.pairs[part], LENGTH)
+
+    return Files(read, torch.tensor(pairs.labels), pairs.classes)
+
+
+def _described(folder: Path, name: str | None) -> dict[str, Any] | None:
+    """The hyper-parameters of each network in a file of JSON."""
+    if name is None:
+        return None
+    try:
+        found = json.loads((folder / name).read_text())
+    except (OSError, ValueError):
+        raise DataError(
+            f"{folder / name} cannot be read; put the hyper-parameters of the networks there, as "
+            '{"<network>": {"lr": 0.01}}'
+        ) from None
+    return found
+
+
+def _hyperparameters(
+    network: str, wanted: Mapping[str, str], described: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """The coordinates of a network, by a file or by its name; None for what they do not say."""
+    if described is not None:
+        return {name: described.get(network, {}).get(key) for name, key in wanted.items()}
+    found = {name: re.search(pattern, network) for name, pattern in wanted.items()}
+    return {name: _value(match[1]) if match else None for name, match in found.items()}
+
+
+def _value(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
