@@ -34,7 +34,18 @@ from flatlab.plan.places import (
 from flatlab.plan.published import outdated, published_figures, published_scales
 from flatlab.plan.registry import OWN_IMAGES, check_known, experiment_keys, keys_of, module_of
 from flatlab.plan.schema import SCALES, Config, PlanError, closest, convert, describe
-from flatlab.plan.templates import Curves, Forest, Heatmap, Own, Pairs, Paper, Scatter, Table
+from flatlab.plan.templates import (
+    Curves,
+    Forest,
+    Heatmap,
+    Own,
+    Pairs,
+    Panels,
+    Paper,
+    Ranks,
+    Scatter,
+    Table,
+)
 
 
 def load_config(mapping: Mapping[str, Any], name: str = "config.yaml") -> Config:

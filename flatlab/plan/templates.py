@@ -195,6 +195,62 @@ class Table(Declaration, frozen=True, kw_only=True):
         return _nameless(self.parts)
 
 
+class Panels(Declaration, frozen=True, kw_only=True):
+    """Sharpness, on a logarithmic axis, against errors: a row per definition, with Kendall's tau.
+
+    rows: definitions and the numbers of their radii.  columns: ordinates with their labels, for
+    each experiment: quantities, parts as in `Forest`, or hyper-parameters.  at_most: only networks
+    for which these quantities are at most so large.  groups: the hyper-parameters that colour and
+    marker stand for; their combinations are groups, with taus of their own.  size: the one that the
+    size of a marker stands for.  shade: a number that colour stands for, in place of the first of
+    `groups`.  values: printed names of their values.  logarithmic: ordinates with such an axis.
+    """
+
+    SIZE = (7.1, 5.2)
+
+    rows: Annotated[tuple[tuple[str, int], ...], Meta(min_length=1)]
+    columns: dict[str, str]
+    parts: dict[str, dict[str, str]] = {}
+    at_most: dict[str, float] = {}
+    groups: Annotated[tuple[str, ...], Meta(max_length=2)] = ()
+    size: str = ""
+    shade: str = ""
+    values: dict[str, dict[str, str]] = {}
+    logarithmic: tuple[str, ...] = ()
+
+    def contradiction(self) -> tuple[str, str] | None:
+        if self.shade and len(self.groups) > 1:
+            return "shade", "colour stands for it, so that only one of groups has the markers"
+        return _nameless(self.parts)
+
+
+class Ranks(Declaration, frozen=True, kw_only=True):
+    """Kendall's tau of sharpness and errors, for every definition and radius, beside the printed.
+
+    columns, parts, at_most, groups, values: as in `Panels`; taus of groups are in the CSV alone.
+    printed: what the paper prints, by experiment and definition: for each column, by radius. Where
+    it prints a definition for an experiment, only such definitions are shown.
+    """
+
+    SIZE = (7.1, 8.2)
+
+    columns: dict[str, str]
+    parts: dict[str, dict[str, str]] = {}
+    at_most: dict[str, float] = {}
+    groups: tuple[str, ...] = ()
+    values: dict[str, dict[str, str]] = {}
+    printed: dict[str, dict[str, tuple[tuple[float, ...], ...]]] = {}
+
+    def contradiction(self) -> tuple[str, str] | None:
+        for key, definitions in self.printed.items():
+            if key not in self.keys:
+                return "printed", f"unknown experiment {key!r}; {closest(key, self.keys)}"
+            for name, taus in definitions.items():
+                if len(taus) != len(self.columns):
+                    return "printed", f"{name}: {len(taus)} lists for {len(self.columns)} columns"
+        return _nameless(self.parts)
+
+
 class Own(Declaration, frozen=True, kw_only=True):
     """A figure that no template draws: `flatlab/papers/<paper>/<figure>.py` does."""
 
@@ -208,6 +264,9 @@ def _nameless(parts: dict[str, dict[str, str]]) -> tuple[str, str] | None:
     return None
 
 
-TEMPLATES: tuple[type[Declaration], ...] = (Curves, Pairs, Scatter, Forest, Heatmap, Table, Own)
+TEMPLATES: tuple[type[Declaration], ...] = (
+    *(Curves, Pairs, Scatter, Forest, Heatmap, Table),
+    *(Panels, Ranks, Own),
+)
 ONE_EXPERIMENT = (Curves, Pairs, Heatmap, Table)
 """Templates that show exactly one experiment."""

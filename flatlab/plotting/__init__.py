@@ -78,9 +78,10 @@ def _title_and_caption(fig: Any, figure: Settings, tables: Tables) -> None:
     about_all = [table.attrs for table in tables.values()]
     scale, data = (" and ".join(dict.fromkeys(a[k] for a in about_all)) for k in ("scale", "data"))
     title = f"{figure['paper']} {figure['key']} ({scale} on {data}): {figure['title']}"
-    fig.suptitle(title, fontsize=12, x=0.01, ha="left")
+    width = figure["size_inches"][0]
+    fig.suptitle(textwrap.fill(title, int(width * 10)), fontsize=12, x=0.01, ha="left")
     text = " ".join([figure["caption"], f"Scale {scale}:", *map(about, tables.values())])
-    text = textwrap.fill(text, int(figure["size_inches"][0] * 16), break_on_hyphens=False)
+    text = textwrap.fill(text, int(width * 16), break_on_hyphens=False)
     fig.supxlabel(text, fontsize=8, x=0.01, ha="left", color="0.25")
 
 

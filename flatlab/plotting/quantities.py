@@ -1,10 +1,14 @@
 """Looking up the quantities that a declaration names in a table."""
 
 from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
 
+import numpy as np
 import xarray as xr
 
 from flatlab.plan.schema import closest
+from flatlab.tables.ranks import eligible, ended
+from flatlab.tables.selection import hyperparameters
 
 
 class FigureError(ValueError):
@@ -44,3 +48,26 @@ def with_parts(table: xr.Dataset, parts: Mapping[str, Mapping[str, str]]) -> xr.
             require(table, [value], dim)
         table = table.assign({name: table[part["of"]].sel(where)})
     return table
+
+
+def networks(
+    table: xr.Dataset, names: Iterable[str], figure: Mapping[str, Any]
+) -> tuple[xr.Dataset, np.ndarray]:
+    """The networks at the end of training with a figure's `parts`, and which it is about: (run).
+
+    names: quantities and hyper-parameters that it shows.
+    """
+    end = with_parts(ended(table), figure["parts"])
+    shown = [*names, *figure["groups"], *figure["at_most"]]
+    require(end, shown, "quantity", [*end.data_vars, *hyperparameters(end), *end.coords])
+    require(end, ["sharpness_at_radius"])
+    return end, eligible(end, figure["at_most"])
+
+
+def definition_in_words(name: str) -> str:
+    """A definition of sharpness: average-standard-l2 -> average, standard, with a formula."""
+    case, scale, norm = name.split("-")
+    cases = {"worst": "worst case", "average": "average"}
+    scales = {"normalized": "adaptive, logits normalized"}
+    norms = {"l2": r"$\ell_2$", "linf": r"$\ell_\infty$"}
+    return f"{cases[case]} {norms[norm]}, {scales.get(scale, scale)}"

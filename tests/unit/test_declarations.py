@@ -133,7 +133,8 @@ WRONG = {
     ),
     "no template": (
         figures_of('"fig1": {"quantities": ["mls"]}'),
-        "fig1: expected one of Curves, Pairs, Scatter, Forest, Heatmap, Table, Own, found {",
+        "fig1: expected one of Curves, Pairs, Scatter, Forest, Heatmap, Table, Panels, Ranks, Own, "
+        "found {",
     ),
     "sentence": (
         figures_of('"fig2": Own("vgg-grid", title="a title", caption=captions.CORELATION)'),

@@ -4,16 +4,11 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from flatlab.stats import Estimate, undefined
-from flatlab.stats.trends import tau
 from flatlab.tables.selection import end_of_training
 
 GRID = "dln-grid"
 NETWORKS = 200
 """How many are shown: the first, by seed, that reach the training loss."""
-
-FEWEST = 3
-"""The fewest networks that have a rank correlation."""
 
 
 def fitted(table: xr.Dataset) -> pd.DataFrame:
@@ -52,15 +47,3 @@ def with_thirds(networks: pd.DataFrame) -> dict[str, pd.DataFrame]:
         thirds = pd.qcut(networks[column].rank(method="first"), 3, labels=False)
         groups |= {f", {n + 1}. third by {column}": networks[thirds == n] for n in range(3)}
     return groups
-
-
-def rank_correlations(
-    networks: pd.DataFrame, *pairs: tuple[str, str], where: str = ""
-) -> list[Estimate]:
-    """Kendall's tau-a of each pair of columns, over the networks for which all are finite."""
-    values = networks[sorted({name for pair in pairs for name in pair})].astype(float)
-    kept = values[np.isfinite(values).all(axis=1)]
-    named = {f"tau({x}, {y}){where}": (x, y) for x, y in pairs}
-    if len(kept) < FEWEST:
-        return [undefined(name, f"{name}: {len(kept)} networks have both") for name in named]
-    return [tau(name, kept[x].to_numpy(), kept[y].to_numpy()) for name, (x, y) in named.items()]

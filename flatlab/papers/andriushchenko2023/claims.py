@@ -18,6 +18,7 @@ from flatlab.plan.schema import OWN, REDUCED
 from flatlab.stats import Estimate, Verdict, every, over_seeds, some, theorem
 from flatlab.stats.estimate import Array
 from flatlab.stats.trends import mean, median_below
+from flatlab.tables.ranks import rank_correlations
 
 GRID = "linear-grid"
 ERROR = "classification_error"
@@ -164,7 +165,7 @@ def keeps_falling(table: xr.Dataset) -> Verdict:
 
 def ranked(networks: pd.DataFrame, *pairs: tuple[str, str], where: str = "") -> list[Estimate]:
     """Kendall's tau-a of each pair of columns, of as many networks as it needs."""
-    return [enough_ranked(tau) for tau in diagonal.rank_correlations(networks, *pairs, where=where)]
+    return [enough_ranked(tau) for tau in rank_correlations(networks, *pairs, where=where)]
 
 
 def of_fitted(judge: Callable[..., Verdict]) -> Judge:

@@ -4,9 +4,10 @@ from typing import Any
 
 import pandas as pd
 
-from flatlab.papers.andriushchenko2023._networks import GRID, fitted, not_fitted, rank_correlations
+from flatlab.papers.andriushchenko2023._networks import GRID, fitted, not_fitted
 from flatlab.plotting import Settings, Tables
 from flatlab.plotting.style import correlation, plain_numbers
+from flatlab.tables.ranks import rank_correlations
 
 PANELS = {
     "norm": ("half_trace_balanced", "norm_1"),
