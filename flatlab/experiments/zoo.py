@@ -18,7 +18,17 @@ from flatlab.plan.experiments import Experiment, Find, Source, Stage
 from flatlab.plan.fingerprint import fingerprint
 from flatlab.plan.options import options_of, section
 from flatlab.plan.registry import joined, keys_of, module_of
-from flatlab.plan.schema import REDUCED, STAND_IN, Key, PlanError, Strict, closest, convert, means, plain
+from flatlab.plan.schema import (
+    REDUCED,
+    STAND_IN,
+    Key,
+    PlanError,
+    Strict,
+    closest,
+    convert,
+    means,
+    plain,
+)
 
 FAMILIES = keys_of("metrics")
 CLEAN = "test"
@@ -248,7 +258,7 @@ class Zoo(Experiment, frozen=True, kw_only=True):
             "stands_in_for": theirs if here != theirs else "",
             **evidence(*differences),
         }
-        if self.file.hyperparameters:
+        if self.file.test_sets:
             about["hyperparameters"] = list(self.file.hyperparameters)
         return Stage(inputs={}, settings={"about": about}, code=fingerprint("flatlab.tables.zoo"))
 

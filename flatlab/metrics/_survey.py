@@ -74,7 +74,9 @@ def survey(
         candidates = list(_elsewhere.candidates(settings, folder, device))
     rows: list[tuple[dict[str, np.ndarray], dict[str, Any]]] = []
     progress = Progress(
-        len(candidates), "networks", lambda: f"{sum(bool(row['failure']) for _, row in rows)} failed"
+        len(candidates),
+        "networks",
+        lambda: f"{sum(bool(row['failure']) for _, row in rows)} failed",
     )
     for candidate in candidates:
         if left := unfinished.load(candidate.key):
@@ -104,7 +106,7 @@ def _measured(
             values, coordinates = _of_family(name, subject, settings, device)
             found |= values
             about["coordinates"] |= coordinates
-        found |= {name: np.float64(value) for name, value in subject.known.items()}
+        found |= {name: np.array(value) for name, value in subject.known.items()}
     except (MeasureError, DataError, RuntimeError, ValueError, MemoryError) as error:
         found = {}
         about["failure"] = f"{type(error).__name__}: {error}".splitlines()[0][:300]
@@ -185,9 +187,13 @@ def _test_sets(
             corruptions = imported("data", "corruptions")
             found[name] = corruptions.test_set(raw, chosen["corrupted"], classes, folder)
         elif f"{chosen['part']}_inputs" in raw:
-            found[name] = tuple(raw[f"{chosen['part']}_{kind}"].values for kind in ("inputs", "labels"))
+            found[name] = tuple(
+                raw[f"{chosen['part']}_{kind}"].values for kind in ("inputs", "labels")
+            )
         else:
-            raise DataError(f"test_sets.{name}: {raw.attrs['title']} has no part {chosen['part']!r}")
+            raise DataError(
+                f"test_sets.{name}: {raw.attrs['title']} has no part {chosen['part']!r}"
+            )
     return found
 
 
@@ -220,10 +226,10 @@ def _joined(
     coordinates: dict[str, Any] = {n: ("run", store.as_strings(list(frame[n]))) for n in words}
     coordinates |= {n: ("run", frame[n].to_numpy(np.int64)) for n in ("parameters", "pixels")}
     for name in settings.get("hyperparameters", {}):
-        values = [each[name] for each in frame["hyperparameters"]]
+        given = [each[name] for each in frame["hyperparameters"]]
         if levels := settings["levels"].get(name):
-            values = [levels.index(value) if value in levels else None for value in values]
-        coordinates[name] = ("run", _column(values))
+            given = [levels.index(value) if value in levels else None for value in given]
+        coordinates[name] = ("run", _column(given))
     for of_network in frame["coordinates"]:
         coordinates |= {dim: store.as_strings(names) for dim, names in of_network.items()}
     return xr.Dataset(variables, coords=coordinates)

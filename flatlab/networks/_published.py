@@ -135,7 +135,7 @@ def _clip(path: Path) -> Opened:
         features = tower["visual.proj"].shape[1]
         weight = state["classification_head.weight"]
         pixels = patch * math.isqrt(places)
-        model = _timm.build(
+        model: Any = _timm.build(
             "vit_base_patch32_clip_quickgelu_224",
             **{"img_size": pixels, "patch_size": patch, "embed_dim": width, "depth": depth},
             **{"num_heads": width // HEAD_WIDTH, "num_classes": features},
@@ -191,7 +191,7 @@ def _bert(folder: Path) -> nn.Module:
 
 
 def tokens(folder: Path, pairs: Sequence[tuple[str, str]], length: int) -> Tensor:
-    """The tokens (pairs, length) of pairs of sentences, by the vocab.txt of a BERT in lower case."""
+    """The tokens (pairs, length) of pairs of sentences, by a vocab.txt in lower case."""
     tokenizer = _tokenizer(folder)
     tokenizer.enable_truncation(length)
     tokenizer.enable_padding(length=length)

@@ -204,6 +204,7 @@ class Panels(Declaration, frozen=True, kw_only=True):
     marker stand for; their combinations are groups, with taus of their own.  size: the one that the
     size of a marker stands for.  shade: a number that colour stands for, in place of the first of
     `groups`.  values: printed names of their values.  logarithmic: ordinates with such an axis.
+    across: panels side by side, where those of a row do not fit into one line; a divisor of these.
     """
 
     SIZE = (7.1, 5.2)
@@ -217,8 +218,11 @@ class Panels(Declaration, frozen=True, kw_only=True):
     shade: str = ""
     values: dict[str, dict[str, str]] = {}
     logarithmic: tuple[str, ...] = ()
+    across: Annotated[int, Meta(ge=1)] | None = None
 
     def contradiction(self) -> tuple[str, str] | None:
+        if self.across and len(self.columns) * len(self.keys) % self.across:
+            return "across", "must divide the number of panels in a row"
         if self.shade and len(self.groups) > 1:
             return "shade", "colour stands for it, so that only one of groups has the markers"
         return _nameless(self.parts)

@@ -73,7 +73,9 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     runs, taus = (frame[frame["row"] == row] for row in ("run", "tau"))
     experiments = list(dict.fromkeys(frame["experiment"]))
     columns = list(itertools.product(experiments, figure["columns"]))
-    axes = fig.subplots(len(figure["rows"]), len(columns), squeeze=False)
+    shape = len(figure["rows"]), len(columns)
+    across = figure["across"] or len(columns)
+    axes = fig.subplots(np.prod(shape) // across, across, squeeze=False).reshape(shape)
     looks = Looks(frame, figure)
     place = ["experiment", "ordinate", "definition", "radius_index"]
     for (row, column), ax in np.ndenumerate(axes):
@@ -105,9 +107,15 @@ def _printed(taus: pd.DataFrame) -> str:
 
 def _scales(ax: Any, points: pd.DataFrame, logarithmic: bool) -> None:
     """A logarithmic abscissa; linear around zero where an average case is not positive."""
+    from matplotlib.ticker import MaxNLocator, NullLocator
+
     x = points["x"][np.isfinite(points["x"])]
     if len(x) and x.min() > 0:
         ax.set_xscale("log")
+        if x.max() < 10 * x.min():  # labels of a part of a decade would overlap
+            ax.xaxis.set_major_locator(MaxNLocator(3))
+            ax.xaxis.set_minor_locator(NullLocator())
+            ax.xaxis.set_major_formatter("{x:g}")
     elif (size := x[x != 0].abs()).size:
         ax.set_xscale("symlog", linthresh=size.quantile(0.5))
         ax.xaxis.get_major_locator().set_params(numticks=4)
@@ -193,5 +201,7 @@ class Looks:
             fig.legend(handles=lines, loc="outside upper left", ncols=min(3, len(lines)), **options)
         if self.bar:
             name = self.figure["shade"]
-            label = style.WORDS.get(name, name.replace("_", " "))
+            label = self.figure["columns"].get(name) or style.WORDS.get(
+                name, name.replace("_", " ")
+            )
             fig.colorbar(self.bar, ax=axes, shrink=0.6, aspect=30).set_label(label, fontsize=6.5)

@@ -14,10 +14,12 @@ def gather(parts: Iterable[xr.Dataset], about: Mapping[str, Any]) -> xr.Dataset:
     table = xr.concat([part for part in parts if part.sizes["run"]], "run").sortby("run")
     failed = int((table["failure"] != "").sum())
     families = len(set(table["family"].values))
+    of = f" of {families} families" if families > 1 else ""
+    what = "samples" if "hyperparameters" in about else "images"
     training = f", trained here for {about['training']}" if about["training"] else ", pretrained"
     extent = (
-        f"{table.sizes['run']} networks of {families} families on {about['data']}{training}, "
-        f"{about['samples']} images each; {_accuracy(table)}{failed} could not be measured"
+        f"{table.sizes['run']} networks{of} on {about['data']}{training}, "
+        f"{about['samples']} {what} each; {_accuracy(table)}{failed} could not be measured"
     )
     table.attrs = {**about, "extent": extent}
     return table
@@ -25,8 +27,7 @@ def gather(parts: Iterable[xr.Dataset], about: Mapping[str, Any]) -> xr.Dataset:
 
 def _accuracy(table: xr.Dataset) -> str:
     for name, words in (("train_accuracy", "training accuracy"), ("sample_accuracy", "accuracy")):
-        values = table[name].dropna("run").values if name in table else ()
-        if len(values):
+        if name in table and len(values := table[name].dropna("run").values):
             return f"{words} {values.min():.0f} to {values.max():.0f} %; "
     return ""
 

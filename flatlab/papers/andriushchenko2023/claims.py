@@ -14,6 +14,7 @@ import xarray as xr
 from flatlab.claims import Claims, Evidence, Judge, numbered, states
 from flatlab.claims.eligibility import FEWEST_FOR_RANKS, NotThere, enough, enough_ranked
 from flatlab.papers.andriushchenko2023 import _networks as diagonal
+from flatlab.papers.andriushchenko2023 import _released_claims
 from flatlab.plan.schema import OWN, REDUCED
 from flatlab.stats import Estimate, Verdict, every, over_seeds, some, theorem
 from flatlab.stats.estimate import Array
@@ -252,5 +253,6 @@ def diagonal_networks(scales: str, ending: str = "") -> Claims:
 CLAIMS: dict[str, Claims] = {
     "fig1": numbered(no_errors, varies, vanishes, does_not_vary, keeps_falling),
     "fig7": diagonal_networks("balanced") | diagonal_networks("printed", "-printed"),
+    **_released_claims.CLAIMS,
 }
 """andriushchenko2023: A modern look at the relationship between sharpness and generalization."""

@@ -1,21 +1,17 @@
 """The paper andriushchenko2023 and its figures."""
 
+from flatlab.papers.andriushchenko2023 import _released
 from flatlab.plan import Own, Paper
-
-ELSEWHERE = "ImageNet or MNLI with their shifted test sets, and the released networks"
+from flatlab.plan.templates import Declaration
 
 PAPER = Paper(
     title="A Modern Look at the Relationship between Sharpness and Generalization",
     citation="Andriushchenko, Croce, Müller, Hein and Flammarion, ICML 2023",
     targets=(*(f"fig{n}" for n in range(1, 16)), "table1", "table2", "table3", "table4"),
-    needs={
-        **{f"fig{n}": ELSEWHERE for n in (2, 3, 4, *range(8, 16))},
-        **dict.fromkeys(("table1", "table2"), ELSEWHERE),
-        **dict.fromkeys(("fig5", "table3", "table4"), "CIFAR-10-C for its second half"),
-    },
+    needs={**dict.fromkeys(("fig5", "table3", "table4"), "CIFAR-10-C for its second half")},
 )
 
-FIGURES = {
+FIGURES: dict[str, Declaration] = {
     "fig1": Own(
         "linear-grid",
         title="adaptive sharpness and the scale of a linear classifier",
@@ -44,4 +40,5 @@ FIGURES = {
         ),
         size_inches=(11.0, 7.2),
     ),
+    **_released.FIGURES,
 }
