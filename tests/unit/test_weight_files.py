@@ -72,7 +72,7 @@ def test_what_holds_no_weights_is_named(tmp_path):
     assert "no state dictionary" in refusal("numbers.pt", {"epoch": 3})
     assert "no state dictionary" in refusal("list.pt", [torch.ones(2)])
     assert "several state dictionaries" in refusal("two.pt", {"model": state, "ema": state})
-    assert "weights are in a file .safetensors, .pt or .pth" in refusal("model.bin")
+    assert "weights are in a file .safetensors, .pt, .pth or .bin" in refusal("model.h5")
     (tmp_path / "broken.pt").write_bytes(b"not weights")
     assert "broken.pt" in refusal("broken.pt")
 

@@ -31,8 +31,8 @@ REFUSED = {
         "petzka2021_fig5 is not part of this version",
     ),
     "figure that needs more": (
-        ["andriushchenko2023_fig2"],
-        "not part of this version; it needs ImageNet",
+        ["macdonald2023_fig13"],
+        "not part of this version; it needs CIFAR-100",
     ),
     "misspelt paper": (
         ["chen2062_figH8"],
