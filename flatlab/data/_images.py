@@ -1,6 +1,6 @@
 """Images in a folder, by class or not, with the transform that each network of timm expects."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,16 +43,17 @@ class Images:
         """The number (samples) of each image's folder."""
         return torch.tensor([self.classes.index(file.parent.name) for file in self.chosen])
 
-    def outputs_of(self, outputs: int) -> list[list[int]]:
-        """Of each folder, the outputs of a network that mean it: several IDs are joined by +."""
+    def outputs_of(self, outputs: int, known: Sequence[str] = ()) -> list[list[int]]:
+        """Of each folder, the outputs of a network that mean it: several names are joined by +.
+
+        known: the names of all outputs, if they are neither these folders nor ImageNet's classes.
+        """
         from timm.data import ImageNetInfo
 
         if not self.classes:
             raise DataError("images without folders by class have no labels; set own_targets: true")
-        names = self.classes
-        if len(names) != outputs:
-            imagenet = ImageNetInfo("imagenet-1k").label_names()
-            names = imagenet if len(imagenet) == outputs else []
+        imagenet = ImageNetInfo("imagenet-1k").label_names()
+        names = next((n for n in (self.classes, known, imagenet) if len(n) == outputs), [])
         parts = [[folder] if folder in names else folder.split("+") for folder in self.classes]
         if missing := {part for each in parts for part in each} - set(names):
             raise DataError(

@@ -18,9 +18,6 @@ from flatlab.metrics._survey import Candidate, Subject
 from flatlab.networks import _published, _timm
 from flatlab.splits import OfClasses, Splits
 
-LENGTH = 128
-"""Tokens of a pair of sentences, as in the training of BERT on MNLI."""
-
 CLEAN = "test"
 """The name of the test set that is not shifted."""
 
@@ -73,10 +70,16 @@ def _subject(which: str | Path, settings: Mapping[str, Any], folder: Path, devic
     else:
         model, configuration = _published.opened(which, layout, chosen["architecture"])
 
+    known: list[str] = []  # the classes of the training images
+
     def files(name: str, where: Mapping[str, str], *draw: int) -> Files:
         if isinstance(which, Path) and layout == "bert":
             return _sentences(folder / name, which, chosen["labels"], where, *draw)
-        return _images(folder / name, configuration, outputs, *draw)
+        images = Images(folder / name, *draw)
+        if not known:
+            known.extend(images.classes)
+        labels = images.of_folders(), images.outputs_of(outputs, known)
+        return Files(partial(images.inputs, configuration), *labels)
 
     draw = settings["samples"], settings["seed"]
     if any(options.get("own_targets") for options in settings["families"].values()):
@@ -118,20 +121,13 @@ class Files(NamedTuple):
         return OfClasses(inputs, labels, targets, groups=tuple(map(tuple, self.classes)))
 
 
-def _images(place: Path, configuration: Mapping[str, Any], outputs: int, *draw: int) -> Files:
-    images = Images(place, *draw)
-    return Files(
-        partial(images.inputs, configuration), images.of_folders(), images.outputs_of(outputs)
-    )
-
-
 def _sentences(
     place: Path, network: Path, names: Sequence[str], where: Mapping[str, str], *draw: int
 ) -> Files:
     pairs = Pairs(place, names, where, *draw)
 
     def read(part: slice) -> Tensor:
-        return _published.tokens(network, pairs.pairs[part], LENGTH)
+        return _published.tokens(network, pairs.pairs[part])
 
     return Files(read, torch.tensor(pairs.labels), pairs.classes)
 

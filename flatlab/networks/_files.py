@@ -35,7 +35,7 @@ def load_state(path: Path) -> dict[str, Tensor]:
         raise DataError(
             f"{path} holds more than tensors, which could run code; save model.state_dict() instead"
         ) from None
-    except (SafetensorError, OSError, ValueError, EOFError, RuntimeError) as error:
+    except (SafetensorError, OSError, ValueError, EOFError, RuntimeError, LookupError) as error:
         raise DataError(f"{path} cannot be read as {path.suffix}: {_first(error)}") from None
     found = [content, *(content.values() if isinstance(content, Mapping) else ())]
     states = [each for each in found if _is_state(each)]

@@ -33,6 +33,9 @@ HEAD_WIDTH = 64
 """Numbers of a head of attention in CLIP's towers, which their files do not say."""
 
 BERT = ("model.safetensors", "pytorch_model.bin")
+LENGTH = 128
+"""Tokens of a pair of sentences at most, as in the training of BERT on MNLI."""
+
 SEPARATOR = 102
 """The token behind each sentence, in the vocabularies of BERT."""
 
@@ -179,9 +182,9 @@ def _bert(folder: Path) -> nn.Module:
         raise DataError(f"{folder} has no weights; put {' or '.join(BERT)} there")
     state = {n: t for n, t in load_state(path).items() if not n.endswith("position_ids")}
     try:
-        settings = json.loads((folder / "config.json").read_text())
-        settings["num_labels"] = len(state["classifier.bias"])
-        bert = transformers.BertForSequenceClassification(transformers.BertConfig(**settings))
+        outputs = {"num_labels": len(state["classifier.bias"])}
+        settings = transformers.BertConfig(**_configuration(folder) | outputs)
+        bert = transformers.BertForSequenceClassification(settings)
         bert.load_state_dict(state)
     except KeyError as error:
         raise DataError(f"{path} has no {error}; it is no classifier") from None
@@ -190,12 +193,20 @@ def _bert(folder: Path) -> nn.Module:
     return OfPairs(bert).eval()
 
 
-def tokens(folder: Path, pairs: Sequence[tuple[str, str]], length: int) -> Tensor:
+def tokens(folder: Path, pairs: Sequence[tuple[str, str]]) -> Tensor:
     """The tokens (pairs, length) of pairs of sentences, by a vocab.txt in lower case."""
     tokenizer = _tokenizer(folder)
+    length = min(LENGTH, _configuration(folder)["max_position_embeddings"])
     tokenizer.enable_truncation(length)
     tokenizer.enable_padding(length=length)
     return torch.tensor([each.ids for each in tokenizer.encode_batch(list(pairs))])
+
+
+def _configuration(folder: Path) -> dict[str, Any]:
+    try:
+        return json.loads((folder / "config.json").read_text())
+    except (OSError, ValueError):
+        raise DataError(f"{folder / 'config.json'} cannot be read; copy it again") from None
 
 
 def _tokenizer(folder: Path) -> Any:

@@ -108,7 +108,7 @@ def test_a_state_dictionary_of_torchvision(tmp_path):
     assert configuration["input_size"] == (3, 224, 224)
     assert configuration["crop_pct"] == 224 / 256
     assert configuration["mean"] == (0.485, 0.456, 0.406)
-    with pytest.raises(DataError, match="torchvision: .*nothing"):
+    with pytest.raises(DataError, match=r"torchvision: .*nothing"):
         published.opened(path, "torchvision", "nothing")
 
 
@@ -184,7 +184,7 @@ def test_a_tower_without_a_head_is_named(tmp_path):
     soup = Soup()
     path = tmp_path / "model_3.pt"
     torch.save(soup.model.state_dict(), path)
-    with pytest.raises(DataError, match="has no 'classification_head.weight'; layout clip is"):
+    with pytest.raises(DataError, match=r"has no .classification_head\.weight.; layout clip is"):
         published.opened(path, "clip")
 
 
@@ -192,29 +192,36 @@ WORDS = ["[PAD]", *[f"w{n}" for n in range(99)], "[UNK]", "[CLS]", "[SEP]", "the
 """The special tokens of BERT have their usual numbers: [SEP] has 102."""
 
 
-@pytest.fixture
-def bert(tmp_path):
-    """A folder with a small classifier of pairs of sentences, and the network itself."""
+def small_bert(folder):
+    """A small classifier of pairs of sentences, saved in a folder."""
     transformers = pytest.importorskip("transformers")
     sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
     sizes |= {"intermediate_size": 32, "vocab_size": len(WORDS), "max_position_embeddings": 16}
     network = transformers.BertForSequenceClassification(
         transformers.BertConfig(**sizes, num_labels=3)
     ).eval()
-    folder = tmp_path / "bert_07"
     network.save_pretrained(folder)
     (folder / "vocab.txt").write_text("\n".join(WORDS))
-    return folder, network
+    return network
+
+
+@pytest.fixture
+def bert(tmp_path):
+    """The folder of a network, and the network itself."""
+    return tmp_path / "bert_07", small_bert(tmp_path / "bert_07")
 
 
 def test_a_bert_sees_pairs_of_sentences_as_its_library_shows_them(bert):
     folder, network = bert
     found, _ = published.opened(folder, "bert")
-    tokens = published.tokens(folder, [("The cat", "the dog"), ("cat", "bird")], 8)
-    assert tokens.tolist() == [
+    tokens = published.tokens(folder, [("The cat", "the dog"), ("cat", "bird")])
+    assert tokens[:, :8].tolist() == [
         [101, 103, 104, 102, 103, 105, 102, 0],
         [101, 104, 102, 100, 102, 0, 0, 0],
     ]
+    assert tokens.shape == (2, 16)  # as many as the network has positions
+    assert not tokens[:, 8:].any()
+    tokens = tokens[:, :8]
     kinds = torch.tensor([[0, 0, 0, 0, 1, 1, 1, 0], [0, 0, 0, 1, 1, 0, 0, 0]])
     expected = network(
         input_ids=tokens, attention_mask=(tokens != 0).long(), token_type_ids=kinds
@@ -228,7 +235,7 @@ def test_a_bert_that_is_incomplete_says_what_is_missing(bert):
     folder, _ = bert
     (folder / "vocab.txt").unlink()
     with pytest.raises(DataError, match=r"vocab\.txt is missing; put the vocabulary"):
-        published.tokens(folder, [("a", "b")], 8)
+        published.tokens(folder, [("a", "b")])
     (folder / "model.safetensors").unlink()
     with pytest.raises(DataError, match=r"bert_07 has no weights; put model\.safetensors or"):
         published.opened(folder, "bert")

@@ -64,7 +64,7 @@ def settings(**changes):
     return {
         "samples": 4,
         "seed": 0,
-        "adaptive": FAST,
+        "families": {"adaptive": FAST},
         "jobs": 1,
         "part": 0,
         "pretrained": {
@@ -72,6 +72,7 @@ def settings(**changes):
             "images": "imagenet",
             "classes": 1000,
             "size_at_most": 384,
+            **{"layout": None, "folder": "timm"},
         },
         **changes,
     }
@@ -222,10 +223,13 @@ def of_grid(stripes, tmp_path):
     store.save_weights(files.weights[0], *trained.weights)
     store.save_dataset(files.data[0], stripes)
     chosen = [
-        {"run": f"s{seed}", "network": NETWORK, "data": STRIPES, "outputs": None, "file": 0}
+        {
+            **{"run": f"s{seed}", "network": NETWORK, "data": STRIPES, "outputs": None, "file": 0},
+            "hyperparameters": {},
+        }
         for seed in (2, 1)
     ]
-    settings = {"samples": 4, "seed": 0, "adaptive": FAST, "networks": chosen}
+    settings = {"samples": 4, "seed": 0, "families": {"adaptive": FAST}, "networks": chosen}
     return settings, files, trained.weights
 
 
@@ -356,7 +360,8 @@ def test_images_of_other_classes_or_of_none_need_no_labels(imagenet, images, cap
 
 def test_a_zoo_is_measured_on_images_without_labels(imagenet, images, tmp_path):
     chosen = {**settings()["pretrained"], "images": str(images / "dog")}
-    asked = settings(pretrained=chosen, adaptive={**FAST, "own_targets": True}, samples=2)
+    families = {"adaptive": {**FAST, "own_targets": True}}
+    asked = settings(pretrained=chosen, families=families, samples=2)
     found = measured(asked, imagenet, left(tmp_path)).sel(run=[NAME])
     assert found["finite"].values == 1
     assert np.isnan(found["sample_accuracy"].values)

@@ -1,0 +1,134 @@
+"""Pairs of sentences from files in the formats of MNLI and HANS, and those that are made here."""
+
+import json
+
+import numpy as np
+import pytest
+
+from flatlab import data
+from flatlab.data import DataError, entailment
+from flatlab.data._sentences import Pairs
+
+LABELS = ["contradiction", "entailment", "neutral"]
+MNLI = [
+    ("A cat sits.", 'It "sits".', "entailment"),
+    ("A dog runs.", "It sleeps.", "contradiction"),
+    ("A man.", "A tall man.", "-"),
+    ("Two\u2028lines.", "One.", "neutral"),
+]
+HANS = [
+    ("the dog saw the cat .", "the cat saw the dog .", "non-entailment", "lexical_overlap"),
+    ("the dog and the cat ran .", "the dog ran .", "entailment", "lexical_overlap"),
+    ("the dog near the cat ran .", "the cat ran .", "non-entailment", "subsequence"),
+]
+
+
+def tsv(path, names, rows):
+    path.write_text("\n".join("\t".join(row) for row in [names, *rows]) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def mnli(tmp_path):
+    rows = [(str(n), *row) for n, row in enumerate(MNLI)]
+    return tsv(
+        tmp_path / "dev_matched.tsv", ("index", "sentence1", "sentence2", "gold_label"), rows
+    )
+
+
+@pytest.fixture
+def hans(tmp_path):
+    names = ("sentence1", "sentence2", "gold_label", "heuristic")
+    return tsv(tmp_path / "heuristics_evaluation_set.txt", names, HANS)
+
+
+def test_mnli_is_read_as_it_is_published(mnli):
+    """Quotation marks are text, and pairs without a label are left out."""
+    pairs = Pairs(mnli, LABELS, {})
+    assert pairs.pairs == [row[:2] for row in MNLI if row[2] != "-"]
+    assert pairs.labels == [1, 0, 2]
+    assert pairs.classes == [[0], [1], [2]]
+
+
+def test_lines_of_json_say_the_same(mnli, tmp_path):
+    path = tmp_path / "multinli.jsonl"
+    keys = ("sentence1", "sentence2", "gold_label")
+    path.write_text("\n".join(json.dumps(dict(zip(keys, row, strict=True))) for row in MNLI))
+    assert vars(Pairs(path, LABELS, {})) == vars(Pairs(mnli, LABELS, {}))
+
+
+def test_hans_has_two_classes_of_which_one_is_two_outputs(hans):
+    pairs = Pairs(hans, LABELS, {"heuristic": "lexical_overlap"})
+    assert pairs.classes == [[1], [0, 2]]
+    assert pairs.labels == [1, 0]
+    alone = Pairs(hans, LABELS, {"heuristic": "subsequence", "gold_label": "non-entailment"})
+    assert (alone.classes, alone.labels) == ([[1], [0, 2]], [1])
+
+
+def test_a_choice_is_fixed_by_its_seed(mnli):
+    chosen = [Pairs(mnli, LABELS, {}, 2, seed).pairs for seed in (0, 0, 1, 2, 3)]
+    assert chosen[0] == chosen[1]
+    assert all(len({*pairs}) == 2 for pairs in chosen)
+    assert len({tuple(pairs) for pairs in chosen}) > 1
+
+
+def test_what_does_not_fit_is_one_sentence(mnli, hans, tmp_path):
+    def refusal(*arguments):
+        with pytest.raises(DataError) as caught:
+            Pairs(*arguments)
+        return str(caught.value)
+
+    assert "dev.tsv is missing; put the published sentences there" in refusal(
+        tmp_path / "dev.tsv", LABELS, {}
+    )
+    assert "unknown label 'contradiction'; the outputs are yes, no" in refusal(
+        mnli, ["yes", "no"], {}
+    ).replace("'entailment'", "'contradiction'")
+    assert "has no column 'genre'; it has index, sentence1" in refusal(mnli, LABELS, {"genre": "x"})
+    assert "no labelled pairs of sentences with heuristic constituent" in refusal(
+        hans, LABELS, {"heuristic": "constituent"}
+    )
+    assert "has no column 'gold_label'" in refusal(
+        tsv(tmp_path / "test.tsv", ("sentence1", "sentence2"), [("a", "b")]), LABELS, {}
+    )
+    (tmp_path / "bad.jsonl").write_text("{")
+    assert "is not a line of JSON for each pair" in refusal(tmp_path / "bad.jsonl", LABELS, {})
+
+
+def sentences(inputs):
+    """(pairs, 2, 4) numbers of words."""
+    return np.asarray(inputs)[:, :, 0].argmax(1).reshape(-1, 2, 4)
+
+
+def meaning(sentence):
+    first, verb, last, mark = sentence
+    passive = mark == entailment.NOUNS + entailment.VERBS + 1
+    return (last, verb, first) if passive else (first, verb, last)
+
+
+def test_labels_of_made_up_sentences_follow_from_their_meanings(tmp_path):
+    raw = data.load("entailment", str(tmp_path))
+    for part in ("train", "test", *entailment.HARD):
+        inputs, labels = raw[f"{part}_inputs"], raw[f"{part}_labels"].values
+        assert inputs.shape[1:] == entailment.SHAPE
+        assert (inputs.sum(axis=1) == 1).all()  # one word in each place
+        for (first, second), label in zip(sentences(inputs), labels, strict=True):
+            one, two = meaning(first), meaning(second)
+            opposite = (one[0], entailment.NOUNS + ((one[1] - entailment.NOUNS) ^ 1), one[2])
+            expected = 1 if one == two else 0 if two == opposite else 2
+            assert entailment.CLASSES[label] == entailment.CLASSES[expected]
+
+
+def test_the_shortcut_is_right_in_training_and_wrong_where_it_is_tested(tmp_path):
+    """Neutral pairs have other nouns or another verb, except for few in training."""
+    raw = data.load("entailment", str(tmp_path))
+
+    def different(part):
+        """Of neutral pairs, the share with no word in common, but for the mark."""
+        neutral = raw[f"{part}_labels"].values == 2
+        words = sentences(raw[f"{part}_inputs"])[neutral][:, :, :3]
+        return np.mean([not {*a} & {*b} for a, b in words])
+
+    assert different("train") > 0.75
+    assert different("train") < 0.95
+    assert [different(kind) for kind in entailment.HARD] == [0, 0, 0]
