@@ -102,7 +102,7 @@ def _on_all_weights(
 
 
 def _state(arrays: Mapping[str, np.ndarray], run: int) -> dict[str, torch.Tensor]:
-    return {name: torch.from_numpy(array[run]) for name, array in arrays.items()}
+    return {name: torch.as_tensor(array[run]) for name, array in arrays.items()}
 
 
 def _on_all_sets(

@@ -2,6 +2,7 @@
 
 import itertools
 from itertools import islice
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -265,6 +266,14 @@ def test_randaugment_is_that_of_torchvision(scaling):
     scaled = (torch.stack(expected) - moments[0]) / moments[1]
     assert torch.allclose(found[0], scaled, rtol=0, atol=1e-13)
     assert not torch.allclose(found[0], split.inputs[:5], rtol=0, atol=0.1)
+
+
+def test_randaugment_cannot_be_part_of_a_recorded_step(monkeypatch):
+    split = prepare(images((3, 8, 8)), AUGMENTED).train
+    change = changes_of(settings("mlp", data=AUGMENTED), split)["rand-augment"]
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    with pytest.raises(DataError, match=r"on a GPU it needs training\.mode: loop"):
+        change.apply(SimpleNamespace(is_cuda=True), torch.zeros(1), torch.tensor([0]))
 
 
 @pytest.mark.parametrize(

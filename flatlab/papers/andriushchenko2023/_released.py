@@ -25,7 +25,7 @@ SENTENCES = {
 NORMALIZED, PLAIN = "worst-normalized-linf", "worst-adaptive-linf"
 AVERAGE_NORMALIZED, AVERAGE_PLAIN = "average-normalized-linf", "average-adaptive-linf"
 
-FAILED = 99.0
+MEASURED = {"test_error": 99.0}
 """Networks with a larger test error, in %, are left out, as the paper leaves out two."""
 
 ERRORS = "Vertical axes are errors on test sets, horizontal ones sharpness on training samples."
@@ -52,7 +52,7 @@ def shown(sets: dict[str, str], *quantities: str) -> dict[str, Any]:
     return {
         "columns": columns(sets, *quantities),
         "parts": parts(sets, *quantities),
-        "at_most": {"error test": FAILED},
+        "at_most": MEASURED,
     }
 
 
@@ -111,7 +111,7 @@ def ranks(
         experiments,
         columns={name: sets[name.partition(" ")[2]] for name in columns(sets, "error")},
         parts=parts(sets, "error"),
-        at_most={"error test": FAILED},
+        at_most=MEASURED,
         printed=printed,
         size_inches=(7.1, height),
         title=f"sharpness and errors of {of}, all definitions",

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from flatlab.claims import Claims, Evidence, numbered
-from flatlab.claims.eligibility import enough, enough_ranked
+from flatlab.claims.eligibility import enough
 from flatlab.papers.andriushchenko2023._printed_released import TABLE1, TABLE2, Taus
 from flatlab.papers.andriushchenko2023._released import (
     AVERAGE_NORMALIZED,
@@ -24,10 +24,16 @@ from flatlab.papers.andriushchenko2023._released import (
     VIT,
     VIT21K,
 )
-from flatlab.papers.andriushchenko2023._released_taus import group, networks, said, separation, taus
+from flatlab.papers.andriushchenko2023._released_pools import (
+    has_the_larger,
+    of_gaps,
+    pool,
+    said,
+    separation,
+    taus,
+)
 from flatlab.stats import Verdict, every, over_seeds, some, theorem
 from flatlab.stats.trends import difference, mean
-from flatlab.tables.ranks import at_radius, rank_correlations
 
 SHIFTED = FOUR[1:]
 BOTH = (NORMALIZED, PLAIN)
@@ -73,9 +79,11 @@ def is_negative(e: Evidence) -> Verdict:
     "(sd/do from now on) from those without by grouping them into two distinct clusters",
 )
 def separates(e: Evidence) -> Verdict:
-    table, frame, larger = group(e, VIT, "dropout")
-    sharp, most = separation("sharpness", at_radius(table, NORMALIZED, 1), larger)
-    wrong, _ = separation("test error", frame["error test"].to_numpy(), larger)
+    networks = pool(e, VIT, "dropout")
+    frame = networks.columns((NORMALIZED, 1), "test")
+    larger = has_the_larger(frame, "dropout")
+    sharp, most = separation("sharpness", frame[networks.column((NORMALIZED, 1))[0]], larger)
+    wrong, _ = separation("test error", frame[networks.column("test")[0]], larger)
     apart, mixed = ((2 * area - 1) * most for area in (SEPARATED, MIXED))
     return some([sharp > apart, sharp < -apart]) & wrong.within(mixed)
 
@@ -87,13 +95,14 @@ def separates(e: Evidence) -> Verdict:
     "fairly consistently",
 )
 def decay_helps(e: Evidence) -> Verdict:
-    _, frame, dropped = group(e, VIT, "dropout")
-    _, _, decayed = group(e, VIT, "weight_decay")
+    networks = pool(e, VIT, "dropout", "weight_decay")
+    frame = networks.columns(*SHIFTED)
+    dropped, decayed = (has_the_larger(frame, name) for name in ("dropout", "weight_decay"))
     verdicts = []
     for key, (words, cluster) in itertools.product(
         SHIFTED, {"with dropout": dropped, "without dropout": ~dropped}.items()
     ):
-        errors = frame[f"error {key}"].to_numpy()
+        errors = frame[networks.column(key)[0]].to_numpy()
         more, less = errors[cluster & decayed], errors[cluster & ~decayed]
         for part in (more, less):
             enough(len(part), f"{VIT} {words}", "networks of each weight decay")
@@ -111,12 +120,11 @@ def decay_helps(e: Evidence) -> Verdict:
     threshold=FLATTEST,
 )
 def flattest_are_not_better(e: Evidence, share: float) -> Verdict:
-    table, frame = networks(e, VIT)
-    verdicts = []
+    networks, verdicts = pool(e, VIT), []
     for definition, key in itertools.product(BOTH, FOUR):
-        errors = frame[f"error {key}"].to_numpy()
-        order = np.argsort(at_radius(table, definition, 1))
-        chosen = errors[order[: int(np.ceil(share * len(errors)))]]
+        sharpness, error = networks.column((definition, 1))[0], networks.column(key)[0]
+        errors = networks.columns((definition, 1), key).sort_values(sharpness)[error].to_numpy()
+        chosen = errors[: round(share * len(errors))]
         enough(len(chosen), f"the flattest of {VIT}")
         name = f"error {key} of the flattest, {definition}, less the median error"
         verdicts.append(over_seeds(name, mean, chosen - np.median(errors)) > 0)
@@ -151,10 +159,7 @@ def is_negative_when_shifted(e: Evidence) -> Verdict:
     "fine-tuning",
 )
 def rates_hurt(e: Evidence) -> Verdict:
-    table, frame = networks(e, CLIP)
-    frame["learning rate"] = table["lr"].values
-    pairs = [("learning rate", f"error {key}") for key in SHIFTED]
-    return every(enough_ranked(tau) > 0 for tau in rank_correlations(frame, *pairs))
+    return every(pool(e, CLIP).tau("lr", key) > 0 for key in SHIFTED)
 
 
 @said(
@@ -182,9 +187,9 @@ def is_negative_somewhere(e: Evidence) -> Verdict:
     nature="check",
 )
 def varies_when_shifted(e: Evidence) -> Verdict:
-    _, frame = networks(e, BERT)
-    enough(len(frame), BERT)
-    lexical, clean = (np.ptp(frame[f"error {key}"]) for key in ("hans-lexical", "test"))
+    errors = pool(e, BERT).columns("hans-lexical", "test")
+    enough(len(errors), BERT)
+    lexical, clean = np.ptp(errors.to_numpy(), axis=0)
     of_lexical = theorem("span of errors on HANS lexical >= 45", [45.0], [lexical])
     return of_lexical & theorem("span of errors on MNLI < 2", [clean], [2.0])
 
@@ -200,7 +205,8 @@ def gaps_are_alike(key: str) -> Claims:
         threshold=SAME,
     )
     def alike(e: Evidence, size: float) -> Verdict:
-        errors, gaps = (taus(e, key, BOTH, [1], FOUR, of) for of in ("error", "error_gap"))
+        errors = taus(e, key, BOTH, [1], FOUR)
+        gaps = [of_gaps(e, key, each, 1, name) for each, name in itertools.product(BOTH, FOUR)]
         return every((gap - error).within(size) for gap, error in zip(gaps, errors, strict=True))
 
     return numbered(alike)

@@ -12,14 +12,15 @@ import pandas as pd
 import xarray as xr
 
 from flatlab.claims import Claims, Evidence, Judge, numbered, states
-from flatlab.claims.eligibility import FEWEST_FOR_RANKS, NotThere, enough, enough_ranked
+from flatlab.claims.eligibility import FEWEST_FOR_RANKS, NotThere, enough
+from flatlab.claims.ranks import ranked
 from flatlab.papers.andriushchenko2023 import _networks as diagonal
 from flatlab.papers.andriushchenko2023 import _released_claims
+from flatlab.papers.andriushchenko2023._recipes import FIG5, FIG6, TABLE_3, TABLE_4
 from flatlab.plan.schema import OWN, REDUCED
-from flatlab.stats import Estimate, Verdict, every, over_seeds, some, theorem
+from flatlab.stats import Verdict, every, over_seeds, some, theorem
 from flatlab.stats.estimate import Array
 from flatlab.stats.trends import mean, median_below
-from flatlab.tables.ranks import rank_correlations
 
 GRID = "linear-grid"
 ERROR = "classification_error"
@@ -164,11 +165,6 @@ def keeps_falling(table: xr.Dataset) -> Verdict:
     )
 
 
-def ranked(networks: pd.DataFrame, *pairs: tuple[str, str], where: str = "") -> list[Estimate]:
-    """Kendall's tau-a of each pair of columns, of as many networks as it needs."""
-    return [enough_ranked(tau) for tau in rank_correlations(networks, *pairs, where=where)]
-
-
 def of_fitted(judge: Callable[..., Verdict]) -> Judge:
     """A verdict on the networks that fit their data, with the number of those that do not."""
 
@@ -252,7 +248,11 @@ def diagonal_networks(scales: str, ending: str = "") -> Claims:
 
 CLAIMS: dict[str, Claims] = {
     "fig1": numbered(no_errors, varies, vanishes, does_not_vary, keeps_falling),
+    "fig5": FIG5,
+    "fig6": FIG6,
     "fig7": diagonal_networks("balanced") | diagonal_networks("printed", "-printed"),
     **_released_claims.CLAIMS,
+    "table3": TABLE_3,
+    "table4": TABLE_4,
 }
 """andriushchenko2023: A modern look at the relationship between sharpness and generalization."""

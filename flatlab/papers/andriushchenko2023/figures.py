@@ -1,15 +1,61 @@
 """The paper andriushchenko2023 and its figures."""
 
+from typing import Any
+
 from flatlab.papers.andriushchenko2023 import _released
-from flatlab.plan import Own, Paper
+from flatlab.papers.andriushchenko2023._printed import TABLE3, TABLE4
+from flatlab.plan import Own, Panels, Paper, Ranks
 from flatlab.plan.templates import Declaration
 
 PAPER = Paper(
     title="A Modern Look at the Relationship between Sharpness and Generalization",
     citation="Andriushchenko, Croce, Müller, Hein and Flammarion, ICML 2023",
     targets=(*(f"fig{n}" for n in range(1, 16)), "table1", "table2", "table3", "table4"),
-    needs={**dict.fromkeys(("fig5", "table3", "table4"), "CIFAR-10-C for its second half")},
 )
+
+RECIPES: dict[str, Any] = {
+    "parts": {"corrupted_error": {"of": "test_set_error", "test_set": "corrupted"}},
+    "at_most": {"train_error": 1.0},
+    "groups": ("augmentation", "mixup_alpha"),
+    "values": {
+        "augmentation": {
+            "none": "images as they are",
+            "crop-flip": "crops and flips",
+            "rand-augment+crop-flip": "RandAugment",
+        },
+        "mixup_alpha": {"0": "no mixup", "0.5": "mixup"},
+        "sam_radius": {"0": "small: no SAM", "0.1": "large: SAM of radius 0.1"},
+    },
+}
+SHOWN: dict[str, Any] = {
+    "rows": (("worst-normalized-linf", 0), ("worst-adaptive-linf", 0)),
+    "size": "sam_radius",
+    **RECIPES,
+}
+ERRORS = {"test_error": "test error (%)", "corrupted_error": "corrupted images (%)"}
+FITTED = (
+    "Networks with a training error of at most 1 %; the legend says how many these are, of ResNets "
+    "and of SimpleViTs. With augmentation it takes longer training or wider networks to get there."
+)
+TAU = "tau is Kendall's tau-a with its 95 % interval (jackknife over networks, on Fisher's z)."
+
+
+def ranks(experiment: str, networks: str, printed: Any) -> Ranks:
+    """Every definition at every radius, beside a table of the paper."""
+    return Ranks(
+        experiment,
+        columns={"test_error": "test images", "corrupted_error": "corrupted test images"},
+        printed={experiment: printed},
+        **RECIPES,
+        title=f"sharpness and errors of {networks}, all definitions",
+        caption=(
+            f"Kendall's tau-a of sharpness and error over {networks} with a training error of at "
+            "most 1 %, with its 95 % interval (jackknife over networks, on Fisher's z) and, at the "
+            "right, the paper's value; bold if at least 0.5 in size. Positive means that flatter "
+            "networks err less."
+        ),
+    )
+
 
 FIGURES: dict[str, Declaration] = {
     "fig1": Own(
@@ -27,6 +73,21 @@ FIGURES: dict[str, Declaration] = {
         ),
         size_inches=(11.0, 6.8),
     ),
+    "fig5": Panels(
+        ("recipes-grid", "recipes-vit-grid"),
+        columns=ERRORS,
+        **SHOWN,
+        title="sharpness and errors of networks trained by twelve recipes",
+        caption=(FITTED, TAU, "Corrupted images: those of the test set, at severity 5."),
+    ),
+    "fig6": Panels(
+        ("recipes-grid", "recipes-vit-grid"),
+        columns={"lr": "learning rate"},
+        logarithmic=("lr",),
+        **SHOWN,
+        title="sharpness and the learning rate",
+        caption=(FITTED, "Each drew its largest learning rate at random.", TAU),
+    ),
     "fig7": Own(
         "dln-grid",
         title="sharpness and generalization of diagonal linear networks",
@@ -40,5 +101,7 @@ FIGURES: dict[str, Declaration] = {
         ),
         size_inches=(11.0, 7.2),
     ),
+    "table3": ranks("recipes-grid", "ResNets", TABLE3),
+    "table4": ranks("recipes-vit-grid", "SimpleViTs", TABLE4),
     **_released.FIGURES,
 }

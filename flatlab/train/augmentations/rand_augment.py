@@ -1,7 +1,8 @@
 """RandAugment as in torchvision, on 8-bit images: before crops and flips, rand-augment+crop-flip.
 
 Source: Cubuk et al. (2020), "RandAugment: practical automated data augmentation with a reduced
-search space". It treats one image after the other and asks for their values: on a CPU alone.
+search space". It treats one image after the other, on the CPU, and asks for their values: with
+networks on a GPU in mode loop alone, since nothing of it can be recorded.
 """
 
 from collections.abc import Mapping
@@ -26,13 +27,11 @@ class Options(Strict, frozen=True):
 
 
 class Change:
-    """Raises `DataError` if the data are no images of 8 bits, on a CPU."""
+    """Raises `DataError` if the data are no images of 8 bits, or if a step is being recorded."""
 
     def __init__(self, options: Mapping[str, Any], split: Split) -> None:
         if split.inputs.ndim != 4 or split.black is None or split.white is None:
             raise DataError("data.augmentation is rand-augment, but these data are not images")
-        if split.device.type != "cpu":
-            raise DataError("data.augmentation is rand-augment, which needs device: cpu")
         self.black, self.step = split.black, (split.white - split.black) / WHITE
         for images in split.inputs.split(1000):
             levels = (images - self.black) / self.step
@@ -49,14 +48,19 @@ class Change:
         return {"seed": generator.integers(2**62, size=steps)}
 
     def apply(self, inputs: Tensor, targets: Tensor, seed: Tensor) -> tuple[Tensor, Tensor]:
+        if inputs.is_cuda and torch.cuda.is_current_stream_capturing():
+            raise DataError(
+                "data.augmentation is rand-augment, which no recorded step can have; on a GPU it "
+                "needs training.mode: loop"
+            )
         # Where a step takes its gradients uphill, it asks twice for the same images.
         if self.last and all(map(torch.equal, self.last, (seed, inputs))):
             return self.last[2], targets
-        levels = ((inputs - self.black) / self.step).round().to(torch.uint8)
+        levels = ((inputs - self.black) / self.step).round().to("cpu", torch.uint8)
         with torch.random.fork_rng(devices=[]):
             for run, images in zip(seed.tolist(), levels, strict=True):
-                torch.manual_seed(run)
+                torch.default_generator.manual_seed(run)  # those of GPUs stay as they are
                 for image in images:
                     image.copy_(self.rule(image))
-        self.last = seed, inputs, self.black + levels.to(inputs.dtype) * self.step
+        self.last = seed, inputs, self.black + levels.to(inputs) * self.step
         return self.last[2], targets
