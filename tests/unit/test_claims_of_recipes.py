@@ -1,12 +1,15 @@
 """The claims about networks trained by twelve recipes, on synthetic tables."""
 
+import io
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from scipy.stats import kendalltau
 
+from flatlab import plan, plotting
 from flatlab.claims import Claim, Evidence, verify
 from flatlab.claims.ranks import Pool
 from flatlab.papers.andriushchenko2023._printed import TABLE3, TABLE4
@@ -59,12 +62,14 @@ def networks(
         "sharpness_at_radius": ((*shape, *dims), sharpness[:, None, None]),
         "sharpness_radius": ((*shape, *dims), np.full((runs, 1, 1, len(DEFINITIONS), 4), 0.1)),
         "test_set_error": ((*shape, "test_set"), np.stack([error, corrupted], 1)[:, None] + 20),
+        "test_error": (shape, error[:, None] + 20),
         "train_error": (shape, np.where(group < 2, 0.5, augmented_error)[:, None]),
     }
     by_run: dict[str, Any] = {
         "diverged": np.zeros(runs, dtype=bool),
         "augmentation": np.where(group < 2, "none", "crop-flip"),
         "mixup_alpha": np.where(group % 2, 0.5, 0.0),
+        "sam_radius": np.where(np.arange(runs) % 3, 0.1, 0.0),
         "lr": lr,
     }
     coordinates = {
@@ -74,7 +79,9 @@ def networks(
         **{name: ("run", values) for name, values in by_run.items()},
     }
     about = {"experiment": RESNETS, "evidence": "own", "differs": [], "left_out": 0}
-    about |= {"hyperparameters": ["augmentation", "mixup_alpha"]}
+    about |= {"hyperparameters": ["augmentation", "mixup_alpha", "sam_radius"], "scale": "demo"}
+    about |= {"name": RESNETS, "network": "resnet", "data": "digits", "extent": "some"}
+    about |= {"stands_in_for": ""}
     return xr.Dataset(variables, coords=coordinates, attrs=about)
 
 
@@ -251,3 +258,28 @@ def test_without_sharpness_or_a_test_set_no_claim_is_run(figure: str) -> None:
                 assert "test set" in missing
             else:
                 assert claim["verdict"] in ("not run", "fails")
+
+
+@pytest.mark.parametrize("figure", FIGURES)
+def test_each_figure_is_drawn_with_the_networks_that_fit(figure: str) -> None:
+    declared = next(f for f in plan.figures() if f.target == f"andriushchenko2023_{figure}")
+    table = networks(augmented_error=18.0)
+    other = table.assign_attrs(name=VITS, experiment=VITS)
+    tables = {key: {RESNETS: table, VITS: other}[key] for key in declared.experiments}
+    files = plotting.make(declared.settings, tables, {})
+    assert files["png"][1:4] == b"PNG"
+    frame = pd.read_csv(io.BytesIO(files["csv"]), keep_default_na=False, na_values=[""])
+    if "table" in figure:
+        whole = frame[frame["group"].isna()]
+        assert len(whole) == 48 * 2
+        assert set(whole["networks"]) == {80}
+        assert whole["paper"].tolist() == [
+            tau
+            for columns in TABLES[figure][1].values()
+            for taus in zip(*columns, strict=True)
+            for tau in taus
+        ]
+    else:
+        counts = frame[frame["row"] == "count"].groupby("experiment")
+        assert [rows["networks"].tolist() for _, rows in counts] == [[80, 40, 40, 0, 0]] * 2
+    assert 40 < len(declared.settings["caption"].split()) <= 80

@@ -200,6 +200,8 @@ def test_the_demo_has_all_three_kinds() -> None:
         "linear-grid": "own",
         "locally-constant-labels": "reduced",
         "mlp-grid": "stand-in",
+        "recipes-grid": "stand-in",
+        "recipes-vit-grid": "stand-in",
         "regression-gaussian-grid": "reduced",
         "regression-relu-grid": "reduced",
         "representativeness": "reduced",
