@@ -284,6 +284,6 @@ CLAIMS: dict[str, Claims] = {
     "fig13": at_most(VIT, AVERAGE_PLAIN, 0.1, NOT_PREDICTIVE, but=" but the largest"),
     "fig14": at_most(VIT21K, NORMALIZED, 0.15, SIMILAR),
     "fig15": at_most(VIT21K, PLAIN, 0.15, SIMILAR),
-    "table1": as_printed((VIT, VIT21K, CLIP), TABLE1, tuple(IMAGES), "Table 1"),
-    "table2": as_printed((BERT,), TABLE2, tuple(SENTENCES), "Table 2"),
+    "table1": as_printed((VIT, VIT21K, CLIP), TABLE1, tuple(IMAGES), "App. C, Table 1"),
+    "table2": as_printed((BERT,), TABLE2, tuple(SENTENCES), "App. G, Table 2"),
 }

@@ -5,7 +5,6 @@ from typing import Any
 from flatlab.papers.andriushchenko2023 import _released
 from flatlab.papers.andriushchenko2023._printed import TABLE3, TABLE4
 from flatlab.plan import Own, Panels, Paper, Ranks
-from flatlab.plan.templates import Declaration
 
 PAPER = Paper(
     title="A Modern Look at the Relationship between Sharpness and Generalization",
@@ -57,7 +56,7 @@ def ranks(experiment: str, networks: str, printed: Any) -> Ranks:
     )
 
 
-FIGURES: dict[str, Declaration] = {
+FIGURES = {
     "fig1": Own(
         "linear-grid",
         title="adaptive sharpness and the scale of a linear classifier",
