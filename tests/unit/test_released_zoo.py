@@ -276,6 +276,23 @@ def test_networks_of_a_grid_are_measured_by_the_same_code(of_grid, tmp_path):
         assert float(row["lr"]) == about["lr"][place]
 
 
+def test_networks_with_other_layers_stand_in_one_table():
+    """Each layer has a place, and a network that lacks it a missing value there."""
+    rows = []
+    for number, layers in enumerate((["fc1", "fc2"], ["conv", "fc2"], [])):
+        about = {"network": "some", "failure": "", "parameters": 1, "pixels": 2}
+        about |= {"run": f"n{number}", "hyperparameters": {}, "coordinates": {"layer": layers}}
+        found = {"weight_norm": np.arange(len(layers)) + 10.0 * number, "mls": np.array(number)}
+        rows.append((found if layers else {}, about))
+    table = _survey._joined(rows, {"families": ["geometry"]})
+    assert table["layer"].values.tolist() == ["fc1", "fc2", "conv"]
+    nan = np.nan
+    expected = [[0, 1, nan], [nan, 11, 10], [nan, nan, nan]]
+    np.testing.assert_array_equal(table["weight_norm"].values, expected)
+    np.testing.assert_array_equal(table["mls"].values, [0, 1, nan])
+    assert "norm_share" not in table
+
+
 def test_a_part_that_is_not_there_is_named(of_grid, tmp_path):
     settings, files, *_ = of_grid
     settings["test_sets"]["odd"]["part"] = "even"
