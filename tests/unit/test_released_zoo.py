@@ -19,7 +19,7 @@ from flatlab.data._images import Images
 from flatlab.data.corruptions import test_set as corrupted_images
 from flatlab.jobs import Unfinished
 from flatlab.losses import loss_of
-from flatlab.metrics import _survey, accuracy, settings_of
+from flatlab.metrics import _elsewhere, _survey, accuracy, settings_of
 from flatlab.metrics._elsewhere import _hyperparameters
 from flatlab.networks import _published, build
 from flatlab.splits import prepare
@@ -142,6 +142,8 @@ def test_networks_with_other_outputs_are_left_out(soups):
     [
         ("soups/hparam_info.json", "hparam_info.json cannot be read; put the hyper-parameters"),
         ("soups", "has no networks named model_*; put weights"),
+        ("train", "train is not a folder or an archive"),
+        ("val", "put images there, in one folder per class"),
     ],
 )
 def test_what_is_missing_is_one_sentence(soups, lost, sentence, tmp_path):
@@ -150,13 +152,6 @@ def test_what_is_missing_is_one_sentence(soups, lost, sentence, tmp_path):
     with pytest.raises(data.DataError) as caught:
         surveyed(asked, soups)
     assert sentence in str(caught.value)
-
-
-def test_a_missing_test_set_is_the_reason_of_each_network(soups, tmp_path):
-    (soups / "val").rename(tmp_path / "elsewhere")
-    for reason in surveyed(of_soups(), soups)["failure"].values[:2]:
-        assert "val is not a folder or an archive" in reason
-        assert "put images there, in one folder per class" in reason
 
 
 def test_networks_of_sentences_are_measured_by_the_same_code(tmp_path):
@@ -187,6 +182,10 @@ def test_networks_of_sentences_are_measured_by_the_same_code(tmp_path):
     wrong = [(output == 1) != is_so for output, is_so in zip(best, entailed, strict=True)]
     assert float(row["test_set_error"].sel(test_set="shifted")) == 100 * np.mean(wrong)
     assert float(row["train_error"]) == float(row["test_set_error"].sel(test_set="test"))
+    (tmp_path / "hans.tsv").unlink()
+    _elsewhere._pairs.cache_clear()
+    with pytest.raises(data.DataError, match=r"hans\.tsv is missing; put the published sentences"):
+        surveyed(asked, tmp_path)
 
 
 def experiment(key, scale):
