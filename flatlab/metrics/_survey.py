@@ -226,7 +226,8 @@ def _joined(
         for number in there:
             arrays, row = rows[number]
             own = [[named[d].index(n) for n in row["coordinates"][d]] for d in quantity.dims]
-            values[(number, *np.ix_(*own))] = arrays[name]
+            place: tuple[Any, ...] = (number, *np.ix_(*own))
+            values[place] = arrays[name]
         about = {"long_name": quantity.long_name, "units": quantity.units}
         variables[name] = (("run", *quantity.dims), values, about)
     words = ("run", "network", "failure", "family")
