@@ -72,11 +72,7 @@ class Pretrained(Strict, frozen=True, kw_only=True):
 
 
 class TestSet(Strict, frozen=True):
-    """A test set: corrupted images or a further part of a grid's data set, or files.
-
-    Of files, `classes` are by default those of the folders of images; labels of sentences have the
-    order of the network's outputs, and several that mean one class are joined by +.
-    """
+    """A test set: corrupted images or a further part of a grid's data set, or files."""
 
     corrupted: Annotated[Corrupted | None, means("images of the test set, corrupted")] = None
     part: Annotated[Key | None, means("of the data set of a grid, besides train and test")] = None
