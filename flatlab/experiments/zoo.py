@@ -72,11 +72,7 @@ class Pretrained(Strict, frozen=True, kw_only=True):
 
 
 class TestSet(Strict, frozen=True):
-    """A test set: corrupted images or a further part of a grid's data set, or files.
-
-    Of files, `classes` are by default those of the folders of images; labels of sentences have the
-    order of the network's outputs, and several that mean one class are joined by +.
-    """
+    """A test set: corrupted images or a further part of a grid's data set, or files."""
 
     corrupted: Annotated[Corrupted | None, means("images of the test set, corrupted")] = None
     part: Annotated[Key | None, means("of the data set of a grid, besides train and test")] = None
@@ -103,7 +99,7 @@ class ZooFile(Strict, frozen=True, kw_only=True):
     title: Annotated[str, means("what it is")]
     name: Annotated[Key, means("what it is called at this scale: a stand-in has its own name")]
     jobs: Annotated[int, means("among which the networks are divided", ge=1)]
-    samples: Annotated[int, means("images on which each network is measured", ge=2)]
+    samples: Annotated[int, means("images or sentences on which each network is measured", ge=2)]
     seed: Annotated[int, means("of the images and of all that is drawn", ge=0)]
     grid: Annotated[Key | None, means("the grid whose networks they are, or")] = None
     settings: Annotated[list[str] | None, means("only these settings of the grid")] = None

@@ -1,5 +1,6 @@
 """The networks of a zoo that were trained elsewhere, and the files that they are measured on."""
 
+import functools
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -45,6 +46,7 @@ def candidates(settings: Mapping[str, Any], folder: Path, device: str) -> Iterat
     chosen = settings["pretrained"]
     layout, place = chosen["layout"], folder / chosen["folder"]
     share = slice(settings["part"], None, settings["jobs"])
+    _check(settings, folder)
     if layout is None:
         for name in _timm.wanted(chosen["networks"], place)[share]:
             yield Candidate(name, name, partial(_subject, name, settings, folder, device))
@@ -55,6 +57,26 @@ def candidates(settings: Mapping[str, Any], folder: Path, device: str) -> Iterat
         values = _hyperparameters(key, settings.get("hyperparameters", {}), described)
         make = partial(_subject, path, settings, folder, device)
         yield Candidate(key, chosen["architecture"] or layout, make, values)
+
+
+def _check(settings: Mapping[str, Any], folder: Path) -> None:
+    """Raise `DataError` for files that no network can do without, before the first is loaded."""
+    chosen = settings["pretrained"]
+    pairs = partial(_pairs, names=tuple(chosen["labels"]))
+    read: Callable[..., object] = pairs if chosen["layout"] == "bert" else _images
+    read(folder / chosen["images"], settings["samples"], settings["seed"])
+    for each in settings.get("test_sets", {}).values():
+        read(folder / each["files"])
+
+
+_images = functools.cache(Images)
+
+
+@functools.cache
+def _pairs(
+    place: Path, *draw: int, names: tuple[str, ...], where: tuple[tuple[str, str], ...] = ()
+) -> Pairs:
+    return Pairs(place, names, dict(where), *draw)
 
 
 def _subject(which: str | Path, settings: Mapping[str, Any], folder: Path, device: str) -> Subject:
@@ -75,7 +97,7 @@ def _subject(which: str | Path, settings: Mapping[str, Any], folder: Path, devic
     def files(name: str, where: Mapping[str, str], *draw: int) -> Files:
         if isinstance(which, Path) and layout == "bert":
             return _sentences(folder / name, which, chosen["labels"], where, *draw)
-        images = Images(folder / name, *draw)
+        images = _images(folder / name, *draw)
         if not known:
             known.extend(images.classes)
         labels = images.of_folders(), images.outputs_of(outputs, known)
@@ -83,7 +105,7 @@ def _subject(which: str | Path, settings: Mapping[str, Any], folder: Path, devic
 
     draw = settings["samples"], settings["seed"]
     if any(options.get("own_targets") for options in settings["families"].values()):
-        return Subject(model, Images(folder / chosen["images"], *draw).inputs(configuration))
+        return Subject(model, _images(folder / chosen["images"], *draw).inputs(configuration))
     train = files(chosen["images"], {}, *draw)
     inputs = train.read(slice(None))
     with torch.no_grad():
@@ -124,7 +146,7 @@ class Files(NamedTuple):
 def _sentences(
     place: Path, network: Path, names: Sequence[str], where: Mapping[str, str], *draw: int
 ) -> Files:
-    pairs = Pairs(place, names, where, *draw)
+    pairs = _pairs(place, *draw, names=tuple(names), where=tuple(where.items()))
 
     def read(part: slice) -> Tensor:
         return _published.tokens(network, pairs.pairs[part])

@@ -210,16 +210,24 @@ def _accuracy(model: nn.Module, split: Split) -> float:
 def _joined(
     rows: list[tuple[dict[str, np.ndarray], dict[str, Any]]], settings: Mapping[str, Any]
 ) -> xr.Dataset:
-    """One row per network; NaN where a network has no value."""
+    """One row per network; NaN where a network has no value, such as for layers of others."""
     frame = pd.DataFrame([about for _, about in rows])
     frame["family"] = frame["network"].map(_timm.family_of)
+    named: dict[str, list[str]] = {}
+    for of_network in frame["coordinates"]:
+        for dim, names in of_network.items():
+            named[dim] = list(dict.fromkeys([*named.get(dim, []), *names]))
     variables = {}
     for name, quantity in _quantities(settings).items():
-        found = [arrays[name] for arrays, _ in rows if name in arrays]
-        if quantity.dims and not found:
+        there = [n for n, (arrays, _) in enumerate(rows) if name in arrays]
+        if quantity.dims and not there:
             continue
-        missing = np.full(found[0].shape if found else (), np.nan)
-        values = np.stack([arrays.get(name, missing) for arrays, _ in rows])
+        values = np.full((len(rows), *(len(named[dim]) for dim in quantity.dims)), np.nan)
+        for number in there:
+            arrays, row = rows[number]
+            own = [[named[d].index(n) for n in row["coordinates"][d]] for d in quantity.dims]
+            place: tuple[Any, ...] = (number, *np.ix_(*own))
+            values[place] = arrays[name]
         about = {"long_name": quantity.long_name, "units": quantity.units}
         variables[name] = (("run", *quantity.dims), values, about)
     words = ("run", "network", "failure", "family")
@@ -230,8 +238,7 @@ def _joined(
         if levels := settings["levels"].get(name):
             given = [levels.index(value) if value in levels else None for value in given]
         coordinates[name] = ("run", _column(given))
-    for of_network in frame["coordinates"]:
-        coordinates |= {dim: store.as_strings(names) for dim, names in of_network.items()}
+    coordinates |= {dim: store.as_strings(names) for dim, names in named.items()}
     return xr.Dataset(variables, coords=coordinates)
 
 

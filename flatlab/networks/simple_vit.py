@@ -115,15 +115,15 @@ def build(inputs: tuple[int, ...], outputs: int, options: Options) -> nn.Sequent
     layers["positions"] = Positions(rows // patch, columns // patch, width)
     for number in range(1, options.depth + 1):
         attention = Attention(width, options.heads, options.head_width)
-        dropped = [nn.Dropout(options.dropout)] if options.dropout else []
-        layers[f"attention{number}"] = _residual(nn.LayerNorm(width), attention, *dropped)
+        layers[f"attention{number}"] = _residual(options, nn.LayerNorm(width), attention)
         up, down = nn.Linear(width, options.mlp_width), nn.Linear(options.mlp_width, width)
-        layers[f"mlp{number}"] = _residual(nn.LayerNorm(width), up, nn.GELU(), down, *dropped)
+        layers[f"mlp{number}"] = _residual(options, nn.LayerNorm(width), up, nn.GELU(), down)
     layers["mean"] = Mean()
     layers["norm"] = nn.LayerNorm(width)
     layers["fc"] = nn.Linear(width, outputs)
     return nn.Sequential(layers)
 
 
-def _residual(*layers: nn.Module) -> Residual:
-    return Residual(nn.Sequential(*layers), nn.Sequential())
+def _residual(options: Options, *layers: nn.Module) -> Residual:
+    dropped = [nn.Dropout(options.dropout)] if options.dropout else []
+    return Residual(nn.Sequential(*layers, *dropped), nn.Sequential())

@@ -1,37 +1,28 @@
-"""Zoos that are measured by any families: networks in published files, and those of a grid."""
+"""Zoos of published networks, from their files to the table; what a bad file says."""
 
 import fnmatch
 import json
 import re
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 import yaml
 from PIL import Image
-from torch import nn
 
 import flatlab
-from flatlab import data, plan, store
+from flatlab import data, plan
 from flatlab.data._images import Images
-from flatlab.data.corruptions import test_set as corrupted_images
 from flatlab.jobs import Unfinished
-from flatlab.losses import loss_of
-from flatlab.metrics import _survey, accuracy, settings_of
+from flatlab.metrics import _elsewhere, _survey
 from flatlab.metrics._elsewhere import _hyperparameters
-from flatlab.networks import _published, build
-from flatlab.splits import prepare
+from flatlab.networks import _published
 from flatlab.tables.zoo import gather
-from flatlab.train import train_packs
-from tests import packs
-from tests.packs import DATA
 from tests.unit.test_published_networks import Soup, small_bert
 from tests.unit.test_sentences import HANS, LABELS, MNLI, tsv
 
 EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments"
-STRIPES = {**DATA, "set": "made-up"}
 RADII = {"worst-adaptive-linf": [0.01, 0.02], "average-normalized-linf": [0.1]}
 SHARPNESS = {"sharpness_radii": RADII, "sharpness_steps": 3, "sharpness_draws": 3}
 FAMILIES = {"accuracy": {"more": ("errors", "gaps")}, "sharpness": SHARPNESS}
@@ -142,6 +133,8 @@ def test_networks_with_other_outputs_are_left_out(soups):
     [
         ("soups/hparam_info.json", "hparam_info.json cannot be read; put the hyper-parameters"),
         ("soups", "has no networks named model_*; put weights"),
+        ("train", "train is not a folder or an archive"),
+        ("val", "put images there, in one folder per class"),
     ],
 )
 def test_what_is_missing_is_one_sentence(soups, lost, sentence, tmp_path):
@@ -150,13 +143,6 @@ def test_what_is_missing_is_one_sentence(soups, lost, sentence, tmp_path):
     with pytest.raises(data.DataError) as caught:
         surveyed(asked, soups)
     assert sentence in str(caught.value)
-
-
-def test_a_missing_test_set_is_the_reason_of_each_network(soups, tmp_path):
-    (soups / "val").rename(tmp_path / "elsewhere")
-    for reason in surveyed(of_soups(), soups)["failure"].values[:2]:
-        assert "val is not a folder or an archive" in reason
-        assert "put images there, in one folder per class" in reason
 
 
 def test_networks_of_sentences_are_measured_by_the_same_code(tmp_path):
@@ -187,6 +173,10 @@ def test_networks_of_sentences_are_measured_by_the_same_code(tmp_path):
     wrong = [(output == 1) != is_so for output, is_so in zip(best, entailed, strict=True)]
     assert float(row["test_set_error"].sel(test_set="shifted")) == 100 * np.mean(wrong)
     assert float(row["train_error"]) == float(row["test_set_error"].sel(test_set="test"))
+    (tmp_path / "hans.tsv").unlink()
+    _elsewhere._pairs.cache_clear()
+    with pytest.raises(data.DataError, match=r"hans\.tsv is missing; put the published sentences"):
+        surveyed(asked, tmp_path)
 
 
 def experiment(key, scale):
@@ -206,127 +196,6 @@ def test_hyperparameters_are_read_from_the_names_of_files():
     }
     (pattern,) = zoo.file.pretrained.networks
     assert fnmatch.fnmatch(f"{name}-lr_0.01-res_224.npz", pattern)
-
-
-@pytest.fixture
-def of_grid(stripes, tmp_path):
-    """What a zoo reads of a grid's three networks, trained for a few steps; and its settings."""
-    stripes = stripes.assign(
-        odd_inputs=stripes["test_inputs"] + 3, odd_labels=stripes["test_labels"]
-    )
-    asked = packs.settings("mlp", (1, 2, 4), data=STRIPES, loss="cross-entropy", iterations=9)
-    asked["network"]["options"]["width"] = 5
-    asked["training"] |= {"precision": "float32", "lr": {"low": 0.01, "high": 0.1}}
-    (trained,) = train_packs(stripes, [asked])
-    files = SimpleNamespace(
-        weights=[tmp_path / "p.safetensors"], data=[tmp_path / "made-up.zarr.zip"]
-    )
-    store.save_weights(files.weights[0], *trained.weights)
-    store.save_dataset(files.data[0], stripes)
-    chosen = [
-        {
-            **{"run": f"s{seed}", "network": asked["network"], "data": STRIPES, "outputs": None},
-            **{"file": 0, "hyperparameters": {"augmentation": "none"}},
-        }
-        for seed in (4, 1)
-    ]
-    noisy = {
-        "corruptions": ["gaussian-noise"],
-        "severity": 5,
-        "size": 7,
-        "source": "made",
-        "seed": 0,
-    }
-    sets = {"noisy": {"corrupted": noisy, "part": None}, "odd": {"corrupted": None, "part": "odd"}}
-    settings = {
-        **{"samples": 6, "seed": 3, "families": FAMILIES, "networks": chosen, "test_sets": sets},
-        **{"hyperparameters": {"lr": "lr", "strength": "augmentation"}},
-        "levels": {"strength": ["weak", "none"]},
-    }
-    return settings, files, trained.weights, stripes
-
-
-def test_networks_of_a_grid_are_measured_by_the_same_code(of_grid, tmp_path):
-    settings, files, (arrays, about), raw = of_grid
-    table = surveyed(settings, tmp_path, files)
-    assert table["test_set"].values.tolist() == ["test", "noisy", "odd"]
-    assert table["strength"].values.tolist() == [1, 1]
-    further = {
-        "noisy": corrupted_images(
-            raw, settings["test_sets"]["noisy"]["corrupted"], "all", tmp_path
-        ),
-        "odd": (raw["odd_inputs"].values, raw["odd_labels"].values),
-    }
-    splits = prepare(raw, STRIPES, None, torch.float32, further=further)
-    network = build(settings["networks"][0]["network"], (1, 4, 4), 3)
-    how = settings_of("accuracy", FAMILIES["accuracy"], loss_of({"loss": "cross-entropy"}))
-    subset = splits.train.subset(6, 3)
-    for run in ("s4", "s1"):
-        place, row = about["runs"].index(run), table.sel(run=run)
-        network.load_state_dict({n: torch.tensor(a[place, -1]) for n, a in arrays.items()})
-        network.eval()
-        measured = accuracy.measure_splits(network, splits, how).values
-        report = flatlab.measure(
-            network, subset.inputs, subset.labels, families=["sharpness"], seed=3, **SHARPNESS
-        )
-        for name in ("test_set_error", "test_set_loss", "test_set_error_gap", "train_error"):
-            np.testing.assert_array_equal(row[name].values, measured[name])
-        found = row["sharpness_at_radius"].values
-        np.testing.assert_array_equal(found, report["sharpness_at_radius"].values)
-        assert float(row["lr"]) == about["lr"][place]
-
-
-def test_a_part_that_is_not_there_is_named(of_grid, tmp_path):
-    settings, files, *_ = of_grid
-    settings["test_sets"]["odd"]["part"] = "even"
-    (reason, _) = surveyed(settings, tmp_path, files)["failure"].values
-    assert reason == "DataError: test_sets.odd: stripes has no part 'even'"
-
-
-def test_tokens_have_the_sharpness_of_their_one_hot_vectors():
-    """An embedding is a linear map of one-hot vectors; a mean over places mixes no samples."""
-
-    class OfTokens(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.embed, self.head = nn.Embedding(7, 4), nn.Linear(4, 3)
-
-        def forward(self, tokens):
-            return self.head(self.embed(tokens).mean(1).tanh())
-
-    class OfVectors(OfTokens):
-        def forward(self, x):
-            return self.head((x @ self.embed.weight).mean(1).tanh())
-
-    torch.manual_seed(0)
-    tokens, labels = torch.randint(7, (9, 5)), torch.arange(9) % 3
-    one, two = OfTokens(), OfVectors()
-    two.load_state_dict(one.state_dict())
-    vectors = nn.functional.one_hot(tokens, 7).float()
-    reports = [
-        flatlab.measure(model, x, labels, families=["sharpness"], **SHARPNESS)
-        for model, x in ((one, tokens), (two, vectors))
-    ]
-    values = [report["sharpness_at_radius"].values for report in reports]
-    np.testing.assert_allclose(*values, rtol=1e-4, atol=1e-7)
-    with pytest.raises(flatlab.MeasureError, match=r"inputs are torch\.int64"):
-        flatlab.measure(one, tokens, labels, families=["sharpness", "geometry"], **SHARPNESS)
-
-
-def test_tokens_of_samples_that_are_mixed_are_refused():
-    class Mixing(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.embed = nn.Embedding(7, 3)
-
-        def forward(self, tokens):
-            found = self.embed(tokens).mean(1)
-            return found - found.mean(0)
-
-    with pytest.raises(flatlab.MeasureError, match="depend on"):
-        flatlab.measure(
-            Mixing(), torch.randint(7, (9, 5)), torch.arange(9) % 3, families=["sharpness"]
-        )
 
 
 @pytest.mark.parametrize(

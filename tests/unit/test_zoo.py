@@ -72,7 +72,7 @@ def settings(**changes):
             "images": "imagenet",
             "classes": 1000,
             "size_at_most": 384,
-            **{"layout": None, "folder": "timm"},
+            **{"layout": None, "folder": "timm", "labels": []},
         },
         **changes,
     }
