@@ -33,7 +33,8 @@ SOFTMAXED = (
 )
 BAND = "Mean over networks, with a band of one standard deviation."
 AT_THE_END = (
-    "Means over networks at the end of training with 95 % intervals, and a thin line per seed."
+    "Means over networks at the end of training, with 95 % intervals (cut at the edges of the "
+    "panels) and a thin line per seed."
 )
 MEASURED = (
     "The gap is |training loss - test loss|; sharpness is the largest eigenvalue of the Hessian, "
