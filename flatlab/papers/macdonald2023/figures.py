@@ -143,7 +143,7 @@ def smoothings(architecture: str, lr: float) -> Curves:
         title=f"smoothed labels, {NETWORKS[architecture]}, learning rate {lr:g}",
         caption=(
             "Full-batch gradient descent. A network is shown as long as that of the same seed "
-            "with unsmoothed labels was trained, to 99 % accuracy.",
+            "with unsmoothed labels was trained: until its accuracy was 99 %, or to the end.",
             *(LESS_ENTROPY, SOFTMAXED, BAND),
         ),
         size_inches=(7.1, 3.4),
