@@ -34,7 +34,8 @@ SOFTMAXED = (
 )
 BAND = "Mean over networks, with a band of one standard deviation."
 AT_THE_END = (
-    "Means over networks at the end of training with 95 % intervals, and a thin line per seed."
+    "Means over networks at the end of training, with 95 % intervals (cut at the edges of the "
+    "panels) and a thin line per seed."
 )
 MEASURED = (
     "The gap is |training loss - test loss|; sharpness is the largest eigenvalue of the Hessian, "
@@ -143,7 +144,7 @@ def smoothings(architecture: str, lr: float) -> Curves:
         title=f"smoothed labels, {NETWORKS[architecture]}, learning rate {lr:g}",
         caption=(
             "Full-batch gradient descent. A network is shown as long as that of the same seed "
-            "with unsmoothed labels was trained, to 99 % accuracy.",
+            "with unsmoothed labels was trained: until its accuracy was 99 %, or to the end.",
             *(LESS_ENTROPY, SOFTMAXED, BAND),
         ),
         size_inches=(7.1, 3.4),
