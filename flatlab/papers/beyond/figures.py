@@ -84,12 +84,15 @@ FIGURES = {
         JOINT,
         title="which measures order the same networks alike",
         caption=(
-            "Kendall's tau between measures of five papers and of Jiang et al. (2020): below the "
-            "diagonal over all networks, above it within settings, where only the seed varies. "
-            "Measures are ordered by average linkage of 1 - |tau| over all networks. A stroke "
-            "marks pairs whose simultaneous 95 % interval (jackknife over seeds, Šidák over all "
-            "cells of a panel) includes 0. The CSV has larger radii of sharpness too.",
+            r"Kendall's $\tau$ between measures of five papers and of Jiang et al. (2020): below the "
+            "diagonal over all networks, above it within settings. A stroke marks pairs whose "
+            "simultaneous 95 % interval includes 0.",
             FIT,
+        ),
+        details=(
+            r"Measures are ordered by average linkage of $1 - |\tau|$ over all networks. Within "
+            "settings, only the seed varies. Intervals: jackknife over seeds, Šidák over all cells "
+            "of a panel. The CSV has larger radii of sharpness too."
         ),
         size_inches=(7.1, 10.8),
     ),
@@ -97,12 +100,15 @@ FIGURES = {
         JOINT,
         title="what measures say of the gap, by what varies",
         caption=(
-            "Kendall's tau of each measure with test error and with test minus training error, and "
-            "95 % intervals (jackknife over seeds): over all networks, within settings, where one "
-            "factor alone varies, and the mean over the factors (Jiang et al. 2020). Squares: a "
-            "sign unlike that over all networks. Sign error of the gap (Dziugaite et al. "
-            "2020): mean and worst over pairs of levels. Pale: fewer than 25 networks.",
+            r"Kendall's $\tau$ of each measure with test error and with the gap, and 95 % intervals: "
+            "over all networks, within settings, where one factor alone varies, and their mean. "
+            "Squares: another sign than over all networks. Pale: fewer than 25 networks.",
             FIT,
+        ),
+        details=(
+            "The gap is test minus training error. The mean over the factors is the granulated "
+            "coefficient of Jiang et al. (2020); the sign error of the gap that of Dziugaite et "
+            "al. (2020), mean and worst over pairs of levels. Intervals: jackknife over seeds."
         ),
         size_inches=(7.1, 10.8),
     ),
@@ -110,11 +116,13 @@ FIGURES = {
         JOINT,
         title="what changes a measure, and not the function",
         caption=(
-            "Median over networks of the relative change of each measure (for log volume and "
-            "logarithms of products, of the volume and the product) when layers or neurons are "
-            "rescaled at random and the function stays the same, in one network of each setting, "
-            "and from the first epoch with at most 1 % training error to the end. Boxes: the paper "
-            "says that nothing changes. 0: below 1e-8, which is rounding.",
+            "Median relative change of each measure when layers or neurons are rescaled at random "
+            "and the function stays the same, and from the first epoch with at most 1 % training "
+            "error to the end. Boxes: the paper says that nothing changes. 0: below 1e-8.",
+        ),
+        details=(
+            "For log volume and logarithms of products, the change is that of the volume and of "
+            "the product. One network of each setting is rescaled. Changes below 1e-8 are rounding."
         ),
         size_inches=(7.1, 8.6),
     ),

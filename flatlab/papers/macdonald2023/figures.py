@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from flatlab.plan import Curves, Own, Paper, Sweep, Table
 from flatlab.plan.templates import Along
+from flatlab.plotting import captions
 
 PAPER = Paper(
     title="On progressive sharpening, flat minima and generalisation",
@@ -32,10 +33,9 @@ SOFTMAXED = (
     "The Jacobian norm is the largest spectral norm of the softmaxed network's Jacobian among "
     "fixed training samples, sharpness the largest eigenvalue of the Hessian of their loss."
 )
-BAND = "Mean over networks, with a band of one standard deviation."
 AT_THE_END = (
-    "Means over networks at the end of training, with 95 % intervals (cut at the edges of the "
-    "panels) and a thin line per seed."
+    "Bold: means over networks at the end of training, with 95 % intervals (cut at the edges of "
+    "the panels); thin: one line per seed."
 )
 MEASURED = (
     "The gap is |training loss - test loss|; sharpness is the largest eigenvalue of the Hessian, "
@@ -95,7 +95,8 @@ def input_scales(activation: str, name: str) -> Curves:
         title=f"sharpness and Jacobian norm at three input scales, {name}",
         caption=(
             "Full-batch gradient descent on inputs of three scales (the paper's caption says label "
-            "smoothing). Thin lines: networks; bold: their median."
+            "smoothing).",
+            captions.OVER_SEEDS,
         ),
         details=(
             "The training samples are the first of the data set, or the first in a fixed random "
@@ -145,8 +146,9 @@ def smoothings(architecture: str, lr: float) -> Curves:
         caption=(
             "Full-batch gradient descent. A network is shown as long as that of the same seed "
             "with unsmoothed labels was trained: until its accuracy was 99 %, or to the end.",
-            *(LESS_ENTROPY, SOFTMAXED, BAND),
+            captions.OVER_SEEDS,
         ),
+        details=(LESS_ENTROPY, SOFTMAXED),
         size_inches=(7.1, 3.4),
     )
 
@@ -161,7 +163,8 @@ def sgd(share: float, when: str) -> Curves:
         looks={f"label smoothing {value}": look for value, look in SMOOTHINGS.items()},
         titles=TITLES,
         title=f"smoothed labels, VGG, SGD, {when}",
-        caption=(SOFTMAXED, "The norm of the outputs is that of the logits of all of them.", BAND),
+        caption=captions.OVER_SEEDS,
+        details=(SOFTMAXED, "The norm of the outputs is that of the logits of all of them."),
         size_inches=(7.1, 3.2),
     )
 
@@ -179,7 +182,8 @@ def at_the_end(
         where={"architecture": architecture},
         logarithmic=logarithmic,
         title=f"{title}, {NETWORKS[architecture]}",
-        caption=(AT_THE_END, MEASURED),
+        caption=AT_THE_END,
+        details=MEASURED,
     )
 
 
@@ -203,7 +207,8 @@ def regularizers(
         line="lr",
         where={"architecture": architecture, "normalization": normalization},
         title=f"regularizers, {NETWORKS[architecture]} {norm} batch norm",
-        caption=(AT_THE_END, MEASURED),
+        caption=AT_THE_END,
+        details=MEASURED,
         size_inches=(7.1, height),
     )
 
@@ -234,7 +239,8 @@ FIGURES = {
         along={"weight_decay": ("weight decay", "symmetric")},
         line="lr",
         title="weight decay, ResNet",
-        caption=(AT_THE_END, MEASURED),
+        caption=AT_THE_END,
+        details=MEASURED,
     ),
     "fig3": by_rate(RATES, "resnet"),
     "fig4": by_batch_size(RATES, "resnet"),

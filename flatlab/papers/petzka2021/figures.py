@@ -1,6 +1,7 @@
 """The paper petzka2021 and its figures."""
 
 from flatlab.plan import Own, Paper
+from flatlab.plotting import captions
 
 PAPER = Paper(
     title="Relative Flatness and Generalization",
@@ -9,14 +10,17 @@ PAPER = Paper(
     targets=("fig3", "fig4", "fig5", "fig6", "fig7", "fig8"),
 )
 
-GAP = "The gap is test minus training loss; relative flatness is large where the loss is sharp."
+POINTS = (
+    "A point is a network at the end of training; relative flatness is large where it is sharp."
+)
+GAP = "The gap is test minus training loss."
 LAST_LAYER = (
     "Relative flatness, trace and squared norm are of the last layer's weights, its features "
     "divided by their standard deviation for relative flatness."
 )
 LINES = (
-    "Lines: least squares. Pearson's correlation with its 95 % interval (jackknife over the seeds "
-    "of each setting), and within settings where it has the other sign."
+    "Lines: least squares. Pearson's correlation with its 95 % interval, and within settings where "
+    "it has the other sign."
 )
 
 FIGURES = {
@@ -53,13 +57,15 @@ FIGURES = {
     "fig5": Own(
         "minima-grid",
         title="five measures and the gap",
-        caption=("One point per network at the end of training.", GAP, LAST_LAYER),
+        caption=POINTS,
+        details=(GAP, LAST_LAYER),
         size_inches=(7.1, 2.9),
     ),
     "fig6": Own(
         "minima-grid",
         title="five measures and the gap, in detail",
-        caption=(GAP, LAST_LAYER, LINES),
+        caption=(POINTS, LINES),
+        details=(GAP, LAST_LAYER, captions.INTERVALS),
         size_inches=(7.1, 5.4),
     ),
     "fig7": Own(
@@ -68,14 +74,16 @@ FIGURES = {
         caption=(
             "Every network computes the same as before: its last layer was multiplied by a random "
             "integer between 5 and 25, and the layer before it divided by that number.",
-            *(GAP, LINES),
+            LINES,
         ),
+        details=(GAP, LAST_LAYER, captions.INTERVALS),
         size_inches=(7.1, 5.4),
     ),
     "fig8": Own(
         "minima-grid",
         title="relative flatness of another layer",
-        caption=(GAP, "Features are divided by their standard deviation.", LINES),
+        caption=(POINTS, LINES),
+        details=(GAP, "Features are divided by their standard deviation.", captions.INTERVALS),
         size_inches=(7.1, 3.2),
     ),
 }
