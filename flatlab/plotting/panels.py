@@ -15,7 +15,8 @@ MARKERS = "o^sDvPX"
 SMALLEST, LARGEST = 2.2, 5.0
 """The sizes of markers, in points."""
 
-MAP = "viridis"
+MAP, UNKNOWN = "viridis", "0.6"
+"""Colours of numbers, and of networks that have none."""
 
 
 def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
@@ -146,7 +147,7 @@ class Looks:
         if shade and len(runs):
             ends = np.nanmin(runs[shade]), np.nanmax(runs[shade])
             norm = LogNorm(*ends) if ends[0] > 0 and ends[1] > 5 * ends[0] else Normalize(*ends)
-            self.bar = ScalarMappable(norm, MAP)
+            self.bar = ScalarMappable(norm, colormaps[MAP].with_extremes(bad=UNKNOWN))
 
     def scatter(self, ax: Any, points: pd.DataFrame) -> None:
         """The networks of a panel."""
@@ -155,7 +156,8 @@ class Looks:
             look: dict[str, Any] = {"c": color, "marker": marker, "lw": 0.3, "ec": "white"}
             if self.bar:
                 shades = rows[self.figure["shade"]]
-                look |= {"c": shades, "norm": self.bar.norm, "cmap": MAP}
+                look |= {"c": shades, "norm": self.bar.norm, "cmap": self.bar.cmap}
+                look["plotnonfinite"] = True
             areas = [
                 self.size(value) ** 2 for value in rows.get(self.figure["size"], [0] * len(rows))
             ]

@@ -29,6 +29,7 @@ MEASURED = {"test_error": 99.0}
 """Networks with a larger test error, in %, are left out, as the paper leaves out two."""
 
 ERRORS = "Vertical axes are errors on test sets, horizontal ones sharpness on training samples."
+RATE = "The colour is the learning rate of the fine-tuning, grey that of the network before it."
 TAU = "tau is Kendall's tau-a with its 95 % interval (jackknife over networks, on Fisher's z)."
 STAND_IN = "In a stand-in, test sets are made up, and named after the paper's."
 
@@ -140,7 +141,7 @@ FIGURES: dict[str, Declaration] = {
         **shown(IN_FOUR, "error"),
         shade="lr",
         title="sharpness and errors of one network fine-tuned many times",
-        caption=(ERRORS, "The colour is the learning rate of the fine-tuning.", TAU, STAND_IN),
+        caption=(ERRORS, RATE, TAU, STAND_IN),
     ),
     "fig4": Panels(
         BERT,
