@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import xarray as xr
-from joint_tables import FLAT, GRIDS, Made, both, table
 
 from flatlab.claims import Evidence
 from flatlab.papers.beyond import _joint as joint
 from flatlab.papers.beyond._invariance import CLAIMED
 from flatlab.papers.beyond.claims import CLAIMS
+from tests.joint_tables import FLAT, GRIDS, Made, both, table
 
 RIGHT, LOOSE = Made(seed=1, noise=0.002), Made(seed=1, noise=0.06)
 PURE, OTHER = Made(noise=1), Made(other=1)

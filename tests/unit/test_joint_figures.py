@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from joint_tables import BATCHES, FLAT, GRIDS, RATES, REGULARIZERS, Made, both, table
 from matplotlib.figure import Figure
 from PIL import Image
 from scipy.stats import kendalltau
@@ -17,6 +16,7 @@ from flatlab import plan, plotting
 from flatlab.papers.beyond import _joint as joint
 from flatlab.papers.beyond import fig4, fig5, fig6
 from flatlab.papers.beyond._invariance import CLAIMED
+from tests.joint_tables import BATCHES, FLAT, GRIDS, RATES, REGULARIZERS, Made, both, table
 
 mpl.use("Agg")
 OTHERS = {"mls": Made(other=1), "g": Made(lr=2, seed=-1, noise=0.5)}

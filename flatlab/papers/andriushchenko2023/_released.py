@@ -4,7 +4,8 @@ from typing import Any
 
 from flatlab.papers.andriushchenko2023._printed_released import TABLE1, TABLE2
 from flatlab.plan import Panels, Ranks
-from flatlab.plan.templates import Declaration
+from flatlab.plan.declarations import Declaration
+from flatlab.plotting import captions
 
 VIT, VIT21K, CLIP, BERT = (f"released-{name}-zoo" for name in ("vit", "vit21k", "clip", "bert"))
 IMAGES = {
@@ -28,10 +29,10 @@ AVERAGE_NORMALIZED, AVERAGE_PLAIN = "average-normalized-linf", "average-adaptive
 MEASURED = {"test_error": 99.0}
 """Networks with a larger test error, in %, are left out, as the paper leaves out two."""
 
-ERRORS = "Vertical axes are errors on test sets, horizontal ones sharpness on training samples."
+ERRORS = "Errors on test sets against sharpness on training samples."
 RATE = "The colour is the learning rate of the fine-tuning, grey that of the network before it."
-TAU = "tau is Kendall's tau-a with its 95 % interval (jackknife over networks, on Fisher's z)."
-STAND_IN = "In a stand-in, test sets are made up, and named after the paper's."
+STAND_IN = "Test sets of a stand-in are made up, and named after the paper's."
+DETAILS = (captions.BETWEEN_NETWORKS, STAND_IN)
 
 
 def parts(sets: dict[str, str], *quantities: str) -> dict[str, dict[str, str]]:
@@ -82,7 +83,8 @@ def by_radius(experiment: str, definition: str, title: str) -> Panels:
         across=3,
         size_inches=(7.1, 9.8),
         title=title,
-        caption=(ERRORS, TAU, STAND_IN),
+        caption=(ERRORS, captions.TAU),
+        details=DETAILS,
     )
 
 
@@ -98,9 +100,9 @@ def with_gaps(experiment: str, **looks: Any) -> Panels:
         caption=(
             ERRORS,
             "The gap is the test error less the training error, as fractions.",
-            TAU,
-            STAND_IN,
+            captions.TAU,
         ),
+        details=DETAILS,
     )
 
 
@@ -117,11 +119,10 @@ def ranks(
         size_inches=(7.1, height),
         title=f"sharpness and errors of {of}, all definitions",
         caption=(
-            "Kendall's tau-a of sharpness and error over networks; intervals are 95 % (jackknife "
-            "over networks, on Fisher's z). At the right is the paper's value; bold if at least "
-            "0.5 in size. Positive means that flatter networks err less.",
-            STAND_IN,
+            r"Kendall's $\tau$ of sharpness and error, its 95 % interval and the paper's value; bold "
+            "from 0.5 on. Positive: flatter networks err less.",
         ),
+        details=DETAILS,
     )
 
 
@@ -133,7 +134,8 @@ FIGURES: dict[str, Declaration] = {
         **shown(IN_FOUR, "error"),
         **RECIPES,
         title="sharpness and errors of vision transformers",
-        caption=(ERRORS, TAU, STAND_IN),
+        caption=(ERRORS, captions.TAU),
+        details=DETAILS,
     ),
     "fig3": Panels(
         CLIP,
@@ -141,7 +143,8 @@ FIGURES: dict[str, Declaration] = {
         **shown(IN_FOUR, "error"),
         shade="lr",
         title="sharpness and errors of one network fine-tuned many times",
-        caption=(ERRORS, RATE, TAU, STAND_IN),
+        caption=(ERRORS, RATE, captions.TAU),
+        details=DETAILS,
     ),
     "fig4": Panels(
         BERT,
@@ -149,7 +152,8 @@ FIGURES: dict[str, Declaration] = {
         **shown(SENTENCES, "error"),
         shade="error test",
         title="sharpness and errors of networks that differ in their seeds",
-        caption=(ERRORS, "The colour is the error on the clean test set.", TAU, STAND_IN),
+        caption=(ERRORS, "The colour is the error on the clean test set.", captions.TAU),
+        details=DETAILS,
     ),
     "fig8": with_gaps(VIT, **RECIPES),
     "fig9": with_gaps(CLIP, shade="lr"),

@@ -5,6 +5,7 @@ from typing import Any
 from flatlab.papers.andriushchenko2023 import _released
 from flatlab.papers.andriushchenko2023._printed import TABLE3, TABLE4
 from flatlab.plan import Own, Panels, Paper, Ranks
+from flatlab.plotting import captions
 
 PAPER = Paper(
     title="A Modern Look at the Relationship between Sharpness and Generalization",
@@ -35,9 +36,9 @@ SHOWN: dict[str, Any] = {
 ERRORS = {"test_error": "test error (%)", "corrupted_error": "corrupted images (%)"}
 FITTED = (
     "Networks with a training error of at most 1 %; the legend says how many these are, of ResNets "
-    "and of SimpleViTs. With augmentation it takes longer training or wider networks to get there."
+    "and of SimpleViTs."
 )
-TAU = "tau is Kendall's tau-a with its 95 % interval (jackknife over networks, on Fisher's z)."
+FILTERED = "With augmentation it takes longer training or wider networks to fit the training set."
 
 
 def ranks(experiment: str, networks: str, printed: Any) -> Ranks:
@@ -49,11 +50,11 @@ def ranks(experiment: str, networks: str, printed: Any) -> Ranks:
         **RECIPES,
         title=f"sharpness and errors of {networks}, all definitions",
         caption=(
-            f"Kendall's tau-a of sharpness and error over {networks} with a training error of at "
-            "most 1 %, with its 95 % interval (jackknife over networks, on Fisher's z) and, at the "
-            "right, the paper's value; bold if at least 0.5 in size. Positive means that flatter "
-            "networks err less."
+            f"Kendall's $\\tau$ of sharpness and error over {networks} with a training error of at "
+            "most 1 %, its 95 % interval and the paper's value; bold from 0.5 on. Positive: "
+            "flatter networks err less.",
         ),
+        details=(captions.BETWEEN_NETWORKS, FILTERED),
     )
 
 
@@ -80,7 +81,12 @@ FIGURES = {
         columns=ERRORS,
         **SHOWN,
         title="sharpness and errors of networks trained by twelve recipes",
-        caption=(FITTED, TAU, "Corrupted images: those of the test set, at severity 5."),
+        caption=(FITTED, captions.TAU),
+        details=(
+            captions.BETWEEN_NETWORKS,
+            FILTERED,
+            "Corrupted images: those of the test set, at severity 5.",
+        ),
     ),
     "fig6": Panels(
         ("recipes-grid", "recipes-vit-grid"),
@@ -88,7 +94,8 @@ FIGURES = {
         logarithmic=("lr",),
         **SHOWN,
         title="sharpness and the learning rate",
-        caption=(FITTED, "Each drew its largest learning rate at random.", TAU),
+        caption=(FITTED, "Each drew its largest learning rate at random.", captions.TAU),
+        details=(captions.BETWEEN_NETWORKS, FILTERED),
     ),
     "fig7": Own(
         "dln-grid",
