@@ -119,8 +119,8 @@ def ranks(
         size_inches=(7.1, height),
         title=f"sharpness and errors of {of}, all definitions",
         caption=(
-            r"Kendall's $\tau$ of sharpness and error, its 95 % interval and the paper's value; bold "
-            "from 0.5 on. Positive: flatter networks err less.",
+            r"Kendall's $\tau$ of sharpness and error, its 95 % interval and the paper's value; "
+            "bold from 0.5 on. Positive: flatter networks err less.",
         ),
         details=DETAILS,
     )
