@@ -171,7 +171,8 @@ class Pool:
             f"a {name.replace('_', ' ')} of at most {limit:g} (median {rows[name].median():.3g})"
             for name, limit in self.at_most.items()
         )
+        takes = "more of them" if rows["kept"].all() else "longer training or wider networks"
         return (
-            f"{rows['kept'].sum()} of its {len(rows)} networks have {limits}: it takes longer "
-            f"training or wider networks, and at least {FEWEST_FOR_RANKS} of them"
+            f"{rows['kept'].sum()} of its {len(rows)} networks have {limits}: it takes {takes}, "
+            f"for at least {FEWEST_FOR_RANKS}"
         )

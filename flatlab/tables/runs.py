@@ -28,11 +28,29 @@ def collect(parts: Iterable[xr.Dataset], settings: Mapping[str, Any]) -> xr.Data
     # Runs that were kept at fewer checkpoints have missing values at the others.
     checkpoints = sorted({int(step) for pack in packs for step in pack["checkpoint"].values})
     packs = [pack.reindex(checkpoint=checkpoints) for pack in packs]
+    packs = _with_alike_numbers(packs)
     table = xr.concat(packs, "run", join="exact", coords="minimal", compat="equals")
     table = table.sel(run=list(settings["runs"]))
     about = settings["about"]
     table.attrs = {**about, "extent": extent(about, **counts(table))}
     return table
+
+
+def _with_alike_numbers(packs: list[xr.Dataset]) -> list[xr.Dataset]:
+    """The packs with hyper-parameters as floats where some are: a rate of 0 here, of 0.5 there.
+
+    xarray writes a joined coordinate in the type of the first file it was read from, and cuts what
+    does not fit.
+    """
+    mixed = {
+        name
+        for name in packs[0].coords
+        if {pack[name].dtype.kind for pack in packs if name in pack.coords} == {"i", "f"}
+    }
+    return [
+        pack.assign_coords({n: (pack[n].dims, pack[n].values.astype(float)) for n in mixed})
+        for pack in packs
+    ]
 
 
 def extent(about: Mapping[str, Any], runs: int, diverged: int) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -74,6 +76,21 @@ def test_every_value_of_every_run_is_in_its_place() -> None:
                 there = table[name].sel(run=piece["run"].values)
                 assert (there.values == piece[name].values).all()
     assert list(table["lr"].values) == [0.1] * 3 + [0.2] * 4
+
+
+def test_a_hyper_parameter_of_0_and_of_0_5_is_not_cut_to_0(tmp_path: Path) -> None:
+    """From files to a file: xarray remembers the type that a number had in a file."""
+    strength = {"lr0.1": 0, "lr0.2": 0.5}
+    files = []
+    for number, each in enumerate(parts()):
+        values = [strength[str(name)] for name in each["setting"].values]
+        each = each.drop_vars("layer", errors="ignore").assign_coords(strength=("run", values))
+        store.save_dataset(tmp_path / f"{number}.zip", each)
+        files.append(store.load_dataset(tmp_path / f"{number}.zip"))
+    for order in (files, files[::-1]):
+        store.save_dataset(tmp_path / "table.zip", collect(order, SETTINGS))
+        table = store.load_dataset(tmp_path / "table.zip")
+        assert table["strength"].values.tolist() == [strength[run[:5]] for run in RUNS]
 
 
 def test_the_order_of_the_files_does_not_matter() -> None:
