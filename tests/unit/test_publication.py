@@ -301,8 +301,8 @@ REFUSED = {
     ),
     "a figure of no version": (
         None,
-        ["andriushchenko2023_fig2"],
-        ["andriushchenko2023_fig2 is not part of this version"],
+        ["macdonald2023_fig13"],
+        ["macdonald2023_fig13 is not part of this version"],
     ),
     "an experiment without a table": (
         _no_table,
