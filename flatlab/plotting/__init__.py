@@ -69,8 +69,7 @@ def template_of(figure: Settings) -> Any:
 def about(table: xr.Dataset) -> str:
     """What a table holds, for the caption, so that no stand-in can pass for the paper's."""
     from flatlab.plotting.style import in_words_of, networks_of
-    from flatlab.tables.runs import extent
-    from flatlab.tables.selection import counts
+    from flatlab.tables.selection import counts, extent
 
     a = table.attrs
     what = a["extent"]

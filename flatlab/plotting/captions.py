@@ -37,7 +37,7 @@ INTERVALS = (
     "Intervals: jackknife over the seeds of each setting, on Fisher's z. Within settings, each "
     "network enters as its deviation from the mean of its setting."
 )
-TAU = r"$\tau$ is Kendall's, with its 95 % interval."
+TAU = "τ is Kendall's, with its 95 % interval."
 BETWEEN_NETWORKS = "Kendall's tau-a; intervals: jackknife over networks, on Fisher's z."
 GAP = (
     "The gap is training minus test accuracy, in percentage points; relative sharpness is "

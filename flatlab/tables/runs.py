@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 
 from flatlab.store import as_strings
-from flatlab.tables.selection import counts
+from flatlab.tables.selection import counts, extent
 
 
 def collect(parts: Iterable[xr.Dataset], settings: Mapping[str, Any]) -> xr.Dataset:
@@ -66,19 +66,6 @@ def _with_alike_numbers(packs: list[xr.Dataset]) -> list[xr.Dataset]:
         pack.assign_coords({n: (pack[n].dims, pack[n].values.astype(float)) for n in mixed})
         for pack in packs
     ]
-
-
-def extent(about: Mapping[str, Any], runs: int, diverged: int, never_fitted: int = 0) -> str:
-    """The number and kind of networks in a grid's table, and the number left out, in words."""
-    slow = about.get("not_converged", 0)
-    parts = {
-        "diverged and left out": diverged - slow,
-        "did not converge and left out": slow,
-        "without weights at a first small training error": never_fitted,
-        "more not trained": about["left_out"],
-    }
-    words = f"{runs} {about['network']} networks on {about['data']}, {about['length']} each"
-    return "; ".join([words, *(f"{count} {what}" for what, count in parts.items() if count)])
 
 
 def _diverged(pack: xr.Dataset, settings: Mapping[str, Any]) -> np.ndarray:

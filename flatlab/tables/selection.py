@@ -146,3 +146,16 @@ def counts(table: xr.Dataset) -> dict[str, int]:
     if "fitted" in table.coords:
         found["never_fitted"] = int((table["fitted"].isnull() & ~table["diverged"]).sum())
     return found
+
+
+def extent(about: Mapping[str, Any], runs: int, diverged: int, never_fitted: int = 0) -> str:
+    """The number and kind of networks in a grid's table, and the number left out, in words."""
+    slow = about.get("not_converged", 0)
+    parts = {
+        "diverged and left out": diverged - slow,
+        "did not converge and left out": slow,
+        "without weights at a first small training error": never_fitted,
+        "more not trained": about["left_out"],
+    }
+    words = f"{runs} {about['network']} networks on {about['data']}, {about['length']} each"
+    return "; ".join([words, *(f"{count} {what}" for what, count in parts.items() if count)])

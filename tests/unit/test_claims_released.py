@@ -6,16 +6,9 @@ import xarray as xr
 
 from flatlab.claims import verify
 from flatlab.papers.andriushchenko2023._printed_released import TABLE1, TABLE2
-from flatlab.papers.andriushchenko2023._released import (
-    BERT,
-    CLIP,
-    FIGURES,
-    IMAGES,
-    SENTENCES,
-    VIT,
-    VIT21K,
-)
+from flatlab.papers.andriushchenko2023._released import BERT, CLIP, IMAGES, SENTENCES, VIT, VIT21K
 from flatlab.papers.andriushchenko2023._released_claims import CLAIMS
+from flatlab.papers.andriushchenko2023._released_figures import FIGURES
 from tests.claim_tables import judged
 
 DEFINITIONS = ["worst-normalized-linf", "worst-adaptive-linf"]

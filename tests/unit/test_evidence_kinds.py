@@ -199,12 +199,6 @@ def test_the_demo_has_all_three_kinds() -> None:
         "locally-constant-labels": "reduced",
         "regression-gaussian-grid": "reduced",
         "regression-relu-grid": "reduced",
-        "released-base-grid": "stand-in",
-        "released-bert-zoo": "stand-in",
-        "released-clip-zoo": "stand-in",
-        "released-grid": "stand-in",
-        "released-vit-zoo": "stand-in",
-        "released-vit21k-zoo": "stand-in",
         "representativeness": "reduced",
     }
     assert {found[key][0] for key in ("mlp-grid", "vgg-grid", "lenet-grid")} == {"stand-in"}

@@ -173,10 +173,12 @@ def test_a_figure_is_made_in_every_format_and_repeats_bit_for_bit() -> None:
 
 def test_a_figure_says_on_what_it_was_computed_and_what_it_stands_in_for() -> None:
     text = plotting.about(table(NAMES))
-    assert text.startswith("29 perceptron networks on images of digits, 12,000 iterations; 1 div")
+    assert text.startswith(
+        "29 perceptron networks on images of digits, 12,000 iterations each; 1 d"
+    )
     assert text.endswith("they stand in for the paper's perceptron on Fashion-MNIST.")
     own = plotting.about(table(NAMES).assign_attrs(stands_in_for="", evidence="own"))
-    assert own.endswith("1 diverged and left out.")
+    assert own.endswith("; 1 diverged and left out.")
 
 
 def test_title_and_caption_name_every_table_scale_and_data_set_once(

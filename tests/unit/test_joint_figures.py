@@ -172,7 +172,7 @@ def test_two_pictures_of_the_same_tables_are_the_same(few: dict[str, xr.Dataset]
     one, other = (plotting.make(figure.settings, few, {}) for _ in range(2))
     assert one == other
     with Image.open(io.BytesIO(one["png"])) as picture:
-        assert picture.width == 1420
+        assert picture.width == 2130
 
 
 def test_tables_without_networks_that_fit_make_an_empty_picture() -> None:

@@ -851,6 +851,7 @@ def test_the_page_names_every_setting_and_nothing_that_does_not_exist():
     quantities = {name for family in FAMILIES.values() for name in family.QUANTITIES}
     underscored = set(re.findall(r"`([a-z]+(?:_[a-z0-9]+)+)`", text))
     settings = {"singular_values", "batch_size", "batch_norm", "test_set", "test_sets"}
+    settings |= {"output_change"}
     settings |= {*flatness.Options.__struct_fields__, *capacity.Options.__struct_fields__}
     functions = {"approximated_bound", "loss_nearby"}
     assert all(callable(getattr(features, name)) for name in functions)

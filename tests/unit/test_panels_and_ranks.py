@@ -71,6 +71,7 @@ def table() -> xr.Dataset:
     }
     attributes = {"experiment": KEY, "name": KEY, "network": "resnet (narrow)", "data": "digits"}
     attributes |= {"scale": "demo", "extent": "forty", "stands_in_for": "", "evidence": "own"}
+    attributes |= {"left_out": 0, "length": "9 epochs"}
     attributes |= {"hyperparameters": ["augmentation", "mixup_alpha", "sam_radius"]}
     return xr.Dataset(variables, coords=coordinates, attrs=attributes)
 
@@ -79,7 +80,7 @@ DIMS = ("definition", "radius_index")
 
 
 def settings(declared: plan.Panels | plan.Ranks, **changes: Any) -> dict[str, Any]:
-    return {**declared.resolved(), **changes, "paper": "a2030", "key": "fig1"}
+    return {**declared.resolved(), **changes, "paper": "a2030", "key": "fig1", "cited": "A"}
 
 
 def drawn(template: Any, frame: pd.DataFrame, figure: dict[str, Any]) -> Figure:
@@ -207,7 +208,9 @@ def test_several_experiments_have_their_names_above_their_rows() -> None:
     frame = ranks.frame(settings(declared), {KEY: table(), "recipes-vit-grid": other}, {})
     texts = [t.get_text() for t in drawn(ranks, frame, settings(declared)).axes[0].texts]
     headings = [text for text in texts if "networks" in text]
-    assert headings == [f"{n}: resnet on digits, 35 networks" for n in (KEY, "other-grid")]
+    assert headings == [
+        f"ResNet on images of digits ({n}), 35 networks" for n in (KEY, "recipes-vit-grid")
+    ]
     assert frame["same_sign"].isna().all()  # nothing is printed
 
 
@@ -216,7 +219,7 @@ def test_without_a_network_within_the_limit_there_is_still_a_figure(declared: An
     figure = settings(declared, at_most={"train_error": -1.0})
     files = plotting.make(figure, {KEY: table()}, {})
     with Image.open(io.BytesIO(files["png"])) as picture:
-        assert picture.width == 7.1 * 200
+        assert picture.width == 7.1 * 300
 
 
 @pytest.mark.parametrize(

@@ -244,7 +244,7 @@ def test_a_bert_that_is_incomplete_says_what_is_missing(bert):
 def test_without_its_library_a_bert_says_what_to_install(tmp_path, monkeypatch):
     (tmp_path / "config.json").write_text(json.dumps({}))
     monkeypatch.setitem(__import__("sys").modules, "transformers", None)
-    with pytest.raises(DataError, match=r"need transformers; install flatlab\[bert\]"):
+    with pytest.raises(DataError, match=r"need transformers; install flatlab\[zoos\]"):
         published.opened(tmp_path, "bert")
 
 

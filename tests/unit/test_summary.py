@@ -96,7 +96,6 @@ def test_the_summary_of_a_figure_or_a_paper_has_its_claims(
         ("chen2026_fig2", "chen2026_fig2 is not built; build it with: snakemake chen2026_fig2"),
         ("petzka2021", "petzka2021 is not built; build it with: snakemake petzka2021"),
         ("chen2026_figH88", "unknown target 'chen2026_figH88'; did you mean 'chen2026_figH8'?"),
-        ("andriushchenko2023_fig2", "andriushchenko2023_fig2 is not part of this version"),
     ],
 )
 def test_a_summary_of_what_is_not_there_is_a_sentence(

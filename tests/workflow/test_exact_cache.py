@@ -185,7 +185,7 @@ def test_a_declaration_redraws_its_own_figure(before, project: Path) -> None:
 
 
 def test_a_sentence_of_captions_redraws_the_figures_that_use_it(before, project: Path) -> None:
-    sentence = "G is the mean squared Frobenius norm of the input-output Jacobian."
+    sentence = "A is the maximum local sensitivity (MLS), which B, C and D bound in turn."
     users = {name for name, job in before.items() if sentence in job.get("caption", "")}
     assert 1 < len(users) < 10
     substitute(project / "flatlab/plotting/captions.py", sentence, f"Here {sentence}")

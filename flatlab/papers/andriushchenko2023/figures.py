@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from flatlab.papers.andriushchenko2023 import _released
+from flatlab.papers.andriushchenko2023 import _released_figures
 from flatlab.papers.andriushchenko2023._printed import TABLE3, TABLE4
 from flatlab.plan import Own, Panels, Paper, Ranks
 from flatlab.plotting import captions
@@ -50,7 +50,7 @@ def ranks(experiment: str, networks: str, printed: Any) -> Ranks:
         **RECIPES,
         title=f"sharpness and errors of {networks}, all definitions",
         caption=(
-            f"Kendall's $\\tau$ of sharpness and error over {networks} with a training error of at "
+            f"Kendall's τ of sharpness and error over {networks} with a training error of at "
             "most 1 %, its 95 % interval and the paper's value; bold from 0.5 on. Positive: "
             "flatter networks err less.",
         ),
@@ -102,20 +102,20 @@ FIGURES = {
         title="sharpness and generalization of diagonal linear networks",
         caption=(
             "A point is a network that fits a sparse regression to a training loss of 1e-5, "
-            r"coloured by its initialization; $\tau$ is Kendall's, with its 95 % interval. In (c) "
-            r"the paper has a $\tau$ of about 0.8; (f) is its printed rescaling. The line in (a) "
+            "coloured by its initialization; τ is Kendall's, with its 95 % interval. In (c) "
+            "the paper has a τ of about 0.8; (f) is its printed rescaling. The line in (a) "
             "marks equality."
         ),
         details=(
             r"Networks $f(x) = \langle x, u \odot v\rangle$; learning rate and scale of the "
             r"initialization are drawn at random. $H$ is the Hessian of $|X(u \odot v) - y|^2/2$; "
             r"rescaled it is $H_{ij} c_i c_j$ with $c = \sqrt{|u|/|v|}$ on $u$ and its inverse on "
-            r"$v$, which the paper prints interchanged. Intervals: jackknife over networks, on "
+            "$v$, which the paper prints interchanged. Intervals: jackknife over networks, on "
             "Fisher's z."
         ),
         size_inches=(7.1, 5.2),
     ),
     "table3": ranks("recipes-grid", "ResNets", TABLE3),
     "table4": ranks("recipes-vit-grid", "SimpleViTs", TABLE4),
-    **_released.FIGURES,
+    **_released_figures.FIGURES,
 }

@@ -84,7 +84,7 @@ FIGURES = {
         JOINT,
         title="which measures order the same networks alike",
         caption=(
-            r"Kendall's $\tau$ between measures of five papers and of Jiang et al. (2020): below "
+            "Kendall's τ between measures of five papers and of Jiang et al. (2020): below "
             "the diagonal over all networks, above it within settings. A stroke marks pairs whose "
             "simultaneous 95 % interval includes 0.",
             FIT,
@@ -100,7 +100,7 @@ FIGURES = {
         JOINT,
         title="what measures say of the gap, by what varies",
         caption=(
-            r"Kendall's $\tau$ of each measure with test error and the gap, and 95 % intervals: "
+            "Kendall's τ of each measure with test error and the gap, and 95 % intervals: "
             "over all networks, within settings, where one factor alone varies, and their mean. "
             "Squares: another sign than over all networks. Pale: fewer than 25 networks.",
             FIT,

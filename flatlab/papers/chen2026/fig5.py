@@ -91,7 +91,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
             columns = ("x_value", "y_value", "y_error", "x_error")
             style = {"color": colors[family], "ms": 2.5, "elinewidth": 0.4}
             ax.errorbar(*(points[name] for name in columns), fmt="o", **style)
-            centre = (np.exp(np.log(points[name]).mean()) for name in columns[:2])
+            centre = (points[name].median() for name in columns[:2])
             ax.annotate(family, tuple(centre), fontsize=6, color=colors[family], **NAMED)
         plain_numbers(ax)
         ax.grid(alpha=0.25, lw=0.4)
