@@ -141,7 +141,10 @@ EDITS = {
     ),
     "loss": (
         "losses/cross_entropy.py",
-        lambda name, job: job.get("training", {}).get("loss") == "cross-entropy",
+        lambda name, job: (  # zoos and the family `sharpness` use it by default
+            job.get("training", {}).get("loss") == "cross-entropy"
+            or re.match(r"measure (\S+-zoo|\S+ \S*\bsharpness)\b", name)
+        ),
     ),
     "initialization": (
         "train/initializations/low_frequency.py",
