@@ -52,7 +52,7 @@ def write() -> None:
         by_group=scoreboard.by_group,
         survivors=scoreboard.survivors,
         outcomes=scoreboard.OUTCOMES,
-        heading=heading,
+        sentences=sentences,
     )
     contents = {
         f"{target}.md": environment.get_template("figure.md.jinja").render(
@@ -94,10 +94,10 @@ def published() -> dict[str, dict[str, dict[str, Any]]]:
     return found
 
 
-def heading(target: str) -> str:
-    """A target as a heading: chen2026, Figure H8."""
-    paper, _, key = target.partition("_")
-    return f"{paper}, " + key.replace("fig", "Figure ").replace("table", "Table ")
+def sentences(declared: str | tuple[str, ...]) -> str:
+    """A caption or details as one paragraph, in which nothing is marked up."""
+    text = declared if isinstance(declared, str) else " ".join(declared)
+    return text.replace("_", "\\_").replace("|", "\\|").replace("*", "\\*")
 
 
 def boards(runs: dict[str, dict[str, dict[str, Any]]]) -> dict[str, Any]:

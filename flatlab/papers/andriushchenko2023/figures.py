@@ -107,10 +107,10 @@ FIGURES = {
             "marks equality."
         ),
         details=(
-            r"Networks $f(x) = \langle x, u \odot v\rangle$; learning rate and scale of the "
-            r"initialization are drawn at random. $H$ is the Hessian of $|X(u \odot v) - y|^2/2$; "
-            r"rescaled it is $H_{ij} c_i c_j$ with $c = \sqrt{|u|/|v|}$ on $u$ and its inverse on "
-            "$v$, which the paper prints interchanged. Intervals: jackknife over networks, on "
+            "Networks f(x) = ⟨x, u ⊙ v⟩; learning rate and scale of the initialization are drawn "
+            "at random. H is the Hessian of |X(u ⊙ v) − y|² / 2; rescaled it has the entries "
+            "H_ij c_i c_j, where c is √(|u|/|v|) on u and its inverse on v, which the paper "
+            "prints interchanged. Intervals: jackknife over networks, on "
             "Fisher's z."
         ),
         size_inches=(7.1, 5.2),

@@ -54,9 +54,9 @@ FIGURES = {
             captions.MARKS,
         ),
         details=(
-            r"The mean of $\|J\|$ over $C = \|W\| \sqrt{\langle 1/|x|^2\rangle}\sqrt{S(W)}$ (Eq. "
-            r"59 of chen2026), on fixed training samples. The inequality is $\|J\| |x| \leq \|W\| "
-            r"|\partial f/\partial W|$; its share of samples is over all networks.",
+            "The mean of ‖J‖ over C = ‖W‖ √⟨1/|x|²⟩ √S(W) (Eq. 59 of chen2026), on fixed training "
+            "samples. The inequality is ‖J‖ |x| ≤ ‖W‖ |∂f/∂W|; its share of samples is over all "
+            "networks.",
             captions.BEGINS,
         ),
         size_inches=(7.1, 5.2),
@@ -90,7 +90,7 @@ FIGURES = {
             FIT,
         ),
         details=(
-            r"Measures are ordered by average linkage of $1 - |\tau|$ over all networks. Within "
+            "Measures are ordered by average linkage of 1 − |τ| over all networks. Within "
             "settings, only the seed varies. Intervals: jackknife over seeds, Šidák over all cells "
             "of a panel. The CSV has larger radii of sharpness too."
         ),

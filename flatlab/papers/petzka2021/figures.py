@@ -47,7 +47,7 @@ FIGURES = {
             "squared loss. (b) The authors' code, whose bound and gap are not in the same units."
         ),
         details=(
-            r"Bound: $\delta^2 \kappa_{Tr} / (2m)$ + representativeness, approximated from the "
+            "Bound: δ² κ_Tr / (2m) + representativeness, approximated from the "
             "training sample; each sample is the mean of its folds. (a) Models trained on two "
             "thirds of a sample. (b) Other data, models trained on 50 samples, and a zero-one "
             "error compared with a squared loss on other labels."
