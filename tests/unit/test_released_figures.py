@@ -10,7 +10,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from scipy.stats import kendalltau
 
-from flatlab import plan
+from flatlab import plan, plotting
 from flatlab.papers.andriushchenko2023._released import BERT, CLIP, VIT, VIT21K
 from flatlab.papers.andriushchenko2023._released_figures import FIGURES
 from flatlab.plotting import make, panels
@@ -35,8 +35,15 @@ def table(key):
 TABLES = {key: table(key) for key in (VIT, VIT21K, CLIP, BERT)}
 
 
-@pytest.mark.parametrize("key", FIGURES)
-def test_every_tau_in_the_csv_is_that_of_scipy(key):
+QUICK = ("fig3", "fig8", "table1", "table2")
+"""One of each declaration; the others show other networks or definitions in the same way."""
+
+
+@pytest.mark.parametrize(
+    "key", [pytest.param(key, marks=[pytest.mark.long] * (key not in QUICK)) for key in FIGURES]
+)
+def test_every_tau_in_the_csv_is_that_of_scipy(key, monkeypatch):
+    monkeypatch.setattr(plotting, "FORMATS", ("svg",))
     settings = SETTINGS[key]
     shown = {name: TABLES[name] for name in settings["experiments"]}
     files = make(settings, shown, {})
