@@ -68,7 +68,7 @@ def template_of(figure: Settings) -> Any:
 
 def about(table: xr.Dataset) -> str:
     """What a table holds, for the caption, so that no stand-in can pass for the paper's."""
-    from flatlab.plotting.style import in_words_of, networks_of
+    from flatlab.plotting.words import in_words_of, networks_of
     from flatlab.tables.selection import counts, extent
 
     a = table.attrs
@@ -81,7 +81,7 @@ def about(table: xr.Dataset) -> str:
 
 def _instead(a: Mapping[str, Any]) -> str:
     """What the networks and data stand in for, or that they are fewer or smaller."""
-    from flatlab.plotting.style import networks_of
+    from flatlab.plotting.words import networks_of
 
     theirs = networks_of(a["stands_in_for"]) or "experiment"
     if a["evidence"] == "stand-in":
@@ -91,7 +91,7 @@ def _instead(a: Mapping[str, Any]) -> str:
 
 def _title_and_caption(fig: Any, figure: Settings, tables: Tables) -> None:
     """Both name the scale and the data, so that a demo figure cannot pass for the paper's."""
-    from flatlab.plotting.style import in_words_of
+    from flatlab.plotting.words import in_words_of
 
     about_all = [table.attrs for table in tables.values()]
     scale, data = (" and ".join(dict.fromkeys(a[k] for a in about_all)) for k in ("scale", "data"))

@@ -12,17 +12,8 @@ import pandas as pd
 
 from flatlab.plotting import Settings, Tables
 from flatlab.plotting.spread import SEED, horizontal, spread
-from flatlab.plotting.style import (
-    BOUNDS,
-    NAMES,
-    SAMPLES,
-    Look,
-    legend,
-    letters,
-    look_of_settings,
-    title_of,
-    without_common,
-)
+from flatlab.plotting.style import BOUNDS, SAMPLES, Look, legend, letters, look_of_settings
+from flatlab.plotting.words import NAMES, title_of, without_common
 from flatlab.tables.selection import first, until_stop
 
 LOGARITHMIC = {"train_loss"}

@@ -7,7 +7,7 @@ import pandas as pd
 
 from flatlab.plotting import Settings, Tables
 from flatlab.plotting.quantities import require
-from flatlab.plotting.style import short_label_of
+from flatlab.plotting.words import short_label_of
 
 WORDS = {
     "pooled": r"Pearson's $\rho$ over all networks",

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from flatlab.plotting import Settings, Tables, style
+from flatlab.plotting import Settings, Tables, style, words
 from flatlab.plotting.quantities import definition_in_words, networks, require
 from flatlab.tables.ranks import at_radius, groups_of, rank_correlations
 
@@ -24,7 +24,7 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
     its networks, with its interval, over so many `networks`.  Rows `count`: how many of the
     networks `of` an experiment, or of a group, are shown.
     """
-    parts, titles = [], style.headings(tables)
+    parts, titles = [], words.headings(tables)
     for experiment, table in tables.items():
         factors = [name for name in (*figure["groups"], figure["size"], figure["shade"]) if name]
         end, kept = networks(table, [*figure["columns"], *factors], figure)
@@ -61,12 +61,12 @@ def taus(points: pd.DataFrame, figure: Settings) -> pd.DataFrame:
 
 def in_words(figure: Settings, values: dict[str, Any]) -> str:
     """Values of hyper-parameters by their printed names."""
-    words = []
+    found = []
     for name, value in values.items():
         text = value if isinstance(value, str) else f"{value:g}"
-        default = f"{style.WORDS.get(name, name.replace('_', ' '))} {text}"
-        words.append(figure["values"].get(name, {}).get(text, default))
-    return ", ".join(words)
+        default = f"{words.WORDS.get(name, name.replace('_', ' '))} {text}"
+        found.append(figure["values"].get(name, {}).get(text, default))
+    return ", ".join(found)
 
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
@@ -85,13 +85,13 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         points, here = (each[(each[place] == key).all(axis=1)] for each in (runs, taus))
         looks.scatter(ax, points)
         _scales(ax, points, y in figure["logarithmic"])
-        letter = rf"$\bf{{{chr(ord('a') + row * len(columns) + column)}}}$ "
         heading = "" if row or y != next(iter(figure["columns"])) else f"{experiment}\n"
-        ax.set_title(f"{heading}{letter} {_printed(here)}", loc="left", fontsize=6.5)
+        ax.set_title(f"{heading}{_printed(here)}", loc="left")
         radius = rf"$\rho$ = {here['radius'].iloc[0]:g}"
         case, scale, *logits = definition_in_words(definition).split(", ")
         ax.set_xlabel(f"{case}, {scale}\n{', '.join([*logits, radius])}", fontsize=6.5)
         ax.set_ylabel(figure["columns"][y], fontsize=6.5)
+    style.letters(axes.flat)
     looks.explain(fig, axes)
 
 
@@ -203,7 +203,7 @@ class Looks:
             fig.legend(handles=lines, loc="outside upper left", ncols=min(3, len(lines)), **options)
         if self.bar:
             name = self.figure["shade"]
-            label = self.figure["columns"].get(name) or style.WORDS.get(
+            label = self.figure["columns"].get(name) or words.WORDS.get(
                 name, name.replace("_", " ")
             )
             fig.colorbar(self.bar, ax=axes, shrink=0.6, aspect=30).set_label(label, fontsize=6.5)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from flatlab.plotting import Settings, Tables, style
+from flatlab.plotting import Settings, Tables, words
 from flatlab.plotting.panels import taus
 from flatlab.plotting.quantities import definition_in_words, networks, require
 from flatlab.tables.ranks import at_radius
@@ -28,7 +28,7 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
     """A row per experiment, definition, radius, ordinate and group of networks ("" for all): tau
     with its interval, over so many `networks` of all; `paper`, the printed tau; `same_sign`.
     """
-    parts, titles = [], style.headings(tables)
+    parts, titles = [], words.headings(tables)
     for experiment, table in tables.items():
         end, kept = networks(table, figure["columns"], figure)
         about = pd.DataFrame(
@@ -105,8 +105,8 @@ def _column(ax: Any, rows: pd.DataFrame, title: str, intervals: bool) -> None:
     """Points and bars from -1 to 1, and the numbers to the right of them."""
     first, last = (1.65, 3.4) if intervals else (2.3, 4.2)
     text: dict[str, Any] = {"fontsize": 6, "ha": "right", "in_layout": False}
-    for x, words in ((first, r"$\tau$"), (2.85, "95 %" if intervals else ""), (last, "paper")):
-        ax.text(x, 0.6, words, va="bottom", **text)
+    for x, name in ((first, r"$\tau$"), (2.85, "95 %" if intervals else ""), (last, "paper")):
+        ax.text(x, 0.6, name, va="bottom", **text)
     text["va"] = "center"
     for _, row in rows.iterrows():
         color, y = _color(row), row["place"]
@@ -140,4 +140,4 @@ def _color(row: pd.Series) -> str:
 
 
 def _digits(number: float) -> str:
-    return "" if number != number else style.two_digits(number)
+    return "" if number != number else words.two_digits(number)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from flatlab.plotting import Settings, Tables, style
+from flatlab.plotting import Settings, Tables, style, words
 from flatlab.plotting.quantities import require
 from flatlab.plotting.style import OTHER_KINDS
 from flatlab.tables.selection import columns_of, end_of_training
@@ -17,11 +17,11 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
     """Rows `run`: a network's two quantities.  Rows `rho`: their correlation and its interval, and
     those within settings and adjusted for the training loss.
     """
-    parts, titles = [], style.headings(tables)
+    parts, titles = [], words.headings(tables)
     for experiment, table in tables.items():
         require(table, [name for pair in figure["pairs"] for name in pair])
         chosen = end_of_training(table)
-        names, settings = chosen["run"].values, style.in_words(chosen)
+        names, settings = chosen["run"].values, words.in_words(chosen)
         for x, y in figure["pairs"]:
             head = {"experiment": titles[experiment], "x": x, "y": y}
             x_value, y_value = columns_of(chosen, [x, y]).values()
@@ -49,6 +49,6 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         ax.text(0.03, 0.97, text, transform=ax.transAxes, va="top", fontsize=6)
         style.limit(ax, "x", runs["x_value"], ticks=4)
         style.limit(ax, "y", runs["y_value"], headroom=style.HEADROOM / 2, ticks=4)
-        ax.set(xlabel=style.title_of(x), ylabel=style.title_of(y))
+        ax.set(xlabel=words.title_of(x), ylabel=words.title_of(y))
         ax.set_title("" if row else experiment, loc="left")
     style.legend_of_settings(fig, frame["setting"].dropna())

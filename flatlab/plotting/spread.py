@@ -14,7 +14,7 @@ import pandas as pd
 import xarray as xr
 
 from flatlab.plotting.quantities import require
-from flatlab.plotting.style import in_words
+from flatlab.plotting.words import in_words
 from flatlab.tables import selection
 
 NUMBERS = ["median", "mean", "sd", "runs"]

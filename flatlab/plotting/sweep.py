@@ -1,6 +1,5 @@
 """Template `Sweep`: quantities at the end of training along hyper-parameters, a line per value."""
 
-import string
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,8 @@ import xarray as xr
 
 from flatlab.plotting import Settings, Tables
 from flatlab.plotting.quantities import require
-from flatlab.plotting.style import WORDS, in_order, legend, plain_numbers
+from flatlab.plotting.style import in_order, legend, letters, plain_numbers
+from flatlab.plotting.words import WORDS
 from flatlab.stats import over_seeds
 from flatlab.stats.trends import mean
 from flatlab.tables import selection
@@ -62,7 +62,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     shape = {"squeeze": False, "sharey": "row" if len(along) > 1 else False}
     axes = fig.subplots(len(panels) // columns, columns, **shape)
     looks = in_order(sorted(set(frame["line"])))
-    for number, ((quantity, name), ax) in enumerate(zip(panels, axes.flat, strict=True)):
+    for (quantity, name), ax in zip(panels, axes.flat, strict=True):
         here = frame[(frame["quantity"] == quantity) & (frame["along"] == name)]
         if quantity in figure["logarithmic"] and (here["y"] > 0).any():
             ax.set_yscale("log")
@@ -73,10 +73,10 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         _vertical(ax, frame[frame["quantity"] == quantity] if len(along) > 1 else here)
         if here.empty:
             ax.text(0.5, 0.5, "no networks", transform=ax.transAxes, ha="center", color="0.5")
-        ax.set_title(f"({_letter(number)})", loc="left", fontsize=8, fontweight="bold")
         ax.set(xlabel=along[name][0], ylabel=quantities[quantity])
         if len(along) > 1:
             ax.label_outer()
+    letters(axes.flat)
     word = WORDS.get(figure["line"], figure["line"])
     runs = frame[frame["row"] == "mean"].groupby("line")["networks"]
     entries = {
@@ -117,10 +117,6 @@ def _vertical(ax: Any, rows: pd.DataFrame) -> None:
     elif len(values):
         margin = 0.08 * (values.max() - values.min() or abs(values.max()) or 1)
         ax.set_ylim(values.min() - margin, values.max() + margin)
-
-
-def _letter(number: int) -> str:
-    return string.ascii_lowercase[number]
 
 
 def _count(networks: pd.Series) -> str:

@@ -111,7 +111,9 @@ def test_a_column_of_several_has_the_networks_for_which_the_others_are_zero() ->
         assert sorted(rows[rows["quantity"] == "loss"]["y"]) == sorted(values)
     assert len(fig.axes) == 4
     assert [ax.get_ylabel() for ax in fig.axes] == ["the loss", "", "the sharpness", ""]
-    assert [ax.get_title(loc="left") for ax in fig.axes] == ["(a)", "(b)", "(c)", "(d)"]
+    assert [ax.get_title(loc="left") for ax in fig.axes] == [
+        rf"$\bf{{{letter}}}$  " for letter in "abcd"
+    ]
     assert fig.axes[1].get_xscale() == "symlog"
     assert fig.axes[0].get_ylim() == fig.axes[1].get_ylim()
 

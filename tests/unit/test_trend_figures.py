@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from flatlab import plan, plotting
 from flatlab.papers.beyond import fig1, fig3
-from flatlab.plotting import curves, forest, scatter, style
+from flatlab.plotting import curves, forest, scatter, style, words
 from flatlab.plotting.quantities import FigureError
 from flatlab.plotting.spread import log_spaced, spread
 from flatlab.tables.correlations import correlate
@@ -185,7 +185,7 @@ def drawn(frame: pd.DataFrame, panels: dict[str, str], **options: str) -> Figure
 
 def titles(names: tuple[str, ...]) -> dict[str, str]:
     """Panels of one quantity each."""
-    return {name: style.title_of(name) for name in names}
+    return {name: words.title_of(name) for name in names}
 
 
 def declared(target: str) -> dict:
@@ -466,7 +466,7 @@ def test_what_a_table_does_not_have_is_one_sentence(asked, sentence) -> None:
 
 
 def test_every_quantity_of_a_figure_has_a_name_to_print() -> None:
-    shown = {"curves": style.TITLES, "pairs": style.LABELS, "scatter": style.TITLES}
+    shown = {"curves": words.TITLES, "pairs": words.LABELS, "scatter": words.TITLES}
     for settings in (figure.settings for figure in plan.figures()):
         names = {
             *settings.get("quantities", ()),
@@ -476,7 +476,7 @@ def test_every_quantity_of_a_figure_has_a_name_to_print() -> None:
             assert names <= {*style.BOUNDS}
         elif settings["template"] in shown:
             assert names <= {*shown[settings["template"]], *settings.get("titles", ())}
-    assert {*style.SAMPLES, *style.BOUNDS} == {*style.NAMES}
+    assert {*style.SAMPLES, *style.BOUNDS} == {*words.NAMES}
 
 
 @pytest.mark.parametrize("figure", plan.figures(), ids=lambda figure: figure.target)
@@ -549,7 +549,7 @@ def test_a_panel_is_titled_with_the_architecture_and_without_its_options() -> No
         "c": "vgg",
     }
     tables = {key: xr.Dataset(attrs={**about, "network": name}) for key, name in networks.items()}
-    assert style.headings({**tables, "d": xr.Dataset(attrs=about)}) == {
+    assert words.headings({**tables, "d": xr.Dataset(attrs=about)}) == {
         "a": "perceptron and LeNet-5 on images of digits",
         "b": "VGG on images of digits (b)",
         "c": "VGG on images of digits (c)",
@@ -560,7 +560,7 @@ def test_a_panel_is_titled_with_the_architecture_and_without_its_options() -> No
 def test_conventions_are_correlations_of_the_end_of_training(tables, correlations) -> None:
     settings = declared("beyond_fig2")
     frame = forest.frame(settings, tables, {}).set_index(["experiment", "kind", "x", "y"])
-    titles = style.headings(tables)
+    titles = words.headings(tables)
     for grid, runs in tables.items():
         about = titles[grid]
         for kind in ("pooled", "within"):
@@ -591,7 +591,7 @@ def test_correlations_through_training_are_those_of_each_checkpoint(tables) -> N
     frame = fig3.frame({}, grids, {})
     for grid, runs in grids.items():
         chosen = through_training(runs).sel(samples="train")
-        about = style.headings(grids)[grid]
+        about = words.headings(grids)[grid]
         here = frame[(frame["experiment"] == about) & (frame["kind"] == "pooled")]
         assert sorted(set(here["iteration"])) == [s for s in chosen["checkpoint"].values if s > 0]
         at = chosen.isel(checkpoint=1)

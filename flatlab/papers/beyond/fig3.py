@@ -6,7 +6,8 @@ import pandas as pd
 
 from flatlab.plotting import Settings, Tables
 from flatlab.plotting.spread import horizontal, log_spaced
-from flatlab.plotting.style import KINDS, Look, headings, legend
+from flatlab.plotting.style import KINDS, Look, legend
+from flatlab.plotting.words import headings
 from flatlab.stats import Correlations
 from flatlab.tables.selection import columns_of, measured, through_training
 
