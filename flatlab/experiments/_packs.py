@@ -1,6 +1,5 @@
 """The packs of a grid: one for each setting and each of its blocks of seeds."""
 
-import functools
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Set
@@ -9,23 +8,20 @@ from typing import Any
 from msgspec import UNSET, UnsetType, structs
 
 from flatlab.experiments._sections import Checkpoints, Data, Dense, Network
+from flatlab.experiments._settings import (
+    ARCHITECTURE,
+    NAME,
+    VARYING,
+    key_of,
+    name_of,
+    sections,
+    settings,
+)
 from flatlab.experiments._training import Training
 from flatlab.plan.experiments import Source
-from flatlab.plan.options import options_of, section
-from flatlab.plan.registry import check_known, keys_of, literal
+from flatlab.plan.options import section
+from flatlab.plan.registry import check_known, literal
 from flatlab.plan.schema import PlanError, Strict, plain, refuse_unknown
-
-VARYING: dict[str, type[Strict]] = {"network": Network, "data": Data, "training": Training}
-"""The sections whose keys may differ from setting to setting; each key belongs to one of them."""
-NAME, ARCHITECTURE = "name", "architecture"
-"""A setting has a name of its own; the `name` of its network is therefore its `architecture`."""
-ABBREVIATIONS = {
-    "batch_size": "b",
-    "activation": "",
-    "optimizer": "",
-    "initialization": "",
-    ARCHITECTURE: "",
-}
 
 
 class Pack(Strict, frozen=True):
@@ -82,31 +78,13 @@ class Pack(Strict, frozen=True):
         return size * self.network.options.parameters(shape, outputs) * len(self.seeds)
 
 
-@functools.cache
-def sections() -> dict[str, str]:
-    """The section of each key that may vary, options included.
-
-    The keys in the name of a setting have the same order.
-    """
-    found: dict[str, str] = {}
-    for name, kind in VARYING.items():
-        own = [key for key in kind.__struct_fields__ if key != "options"]
-        files = [(folder, key) for folder in kind.FOLDERS.values() for key in keys_of(folder)]
-        options = {option for file in files for option in options_of(*file).__struct_fields__}
-        if both := options & {*found, *own}:
-            raise PlanError(f"{name}: no option can be called {min(both)}, a key of a section")
-        keys = [*own, *sorted(options)]
-        found |= {ARCHITECTURE if key == NAME else key: name for key in keys}
-    return found
-
-
 def packs_of(source: Source) -> dict[str, Pack]:
     """All packs of a grid's file, by key; raise `PlanError` with the file and the key."""
     packs: dict[str, Pack] = {}
     checkpoints, _ = section(source.parts("checkpoints"), Checkpoints)
     place = source.place("checkpoints", "seeds")
     dense_seeds = [] if checkpoints.seeds == "all" else _seed_blocks(checkpoints.seeds, place)
-    for where, entry in _settings(source):
+    for where, entry in settings(source):
         for pack in _packs_of_setting(source, where, entry, checkpoints, dense_seeds):
             if pack.key in packs:
                 raise PlanError(f"{where}: the setting {pack.setting!r} is declared twice")
@@ -143,7 +121,7 @@ def _packs_of_setting(
     """
     refuse_unknown(entry, [NAME, *sections(), "seeds"], where)
     varied = {key: entry[key] for key in sections() if key in entry}
-    setting = _name(entry[NAME], where) if NAME in entry else _key_of(varied, where)
+    setting = name_of(entry[NAME], where) if NAME in entry else key_of(varied, where)
     data, network, training = _sections_of(source, where, varied)
     place = source.place("checkpoints", "dense")
     if isinstance(checkpoints.dense, Dense) and checkpoints.dense.every and training.epochs:
@@ -196,97 +174,6 @@ def _sections_of(
 def _joined(options: Mapping[Any, Strict]) -> dict[str, Any]:
     """The options of several files as one section has them."""
     return {key: value for each in options.values() for key, value in plain(each).items()}
-
-
-def _settings(source: Source) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each setting with its place in the file: those of a list, or the product of factors."""
-    where, declared = source.place("settings"), source.value("settings")
-    excluded, place = source.value("exclude", []), source.place("exclude")
-    if not isinstance(excluded, list) or not all(isinstance(e, Mapping) for e in excluded):
-        raise PlanError(f"{place}: expected a list of keys and values, found {excluded!r}")
-    if isinstance(declared, Mapping):
-        for combination in _product(declared, excluded, where, place):
-            yield where, combination
-        return
-    if excluded:
-        raise PlanError(f"{place}: only a product of factors has combinations to exclude")
-    if not isinstance(declared, list) or not declared:
-        raise PlanError(
-            f"{where}: expected a list of settings, or factors such as lr: [0.1, 0.2], "
-            f"found {declared!r}"
-        )
-    for number, entry in enumerate(declared):
-        if not isinstance(entry, Mapping):
-            raise PlanError(f"{where}[{number}]: expected keys and values, found {entry!r}")
-        yield f"{where}[{number}]", dict(entry)
-
-
-def _product(
-    factors: Mapping[str, Any], excluded: list[Mapping[str, Any]], where: str, place: str
-) -> list[dict[str, Any]]:
-    """All combinations of the factors' values but those that contain an excluded one.
-
-    A factor that is no key of a section has variants: mappings with a name, and what they set.
-    """
-    variants: dict[str, dict[str, Mapping[str, Any]]] = {}
-    for name, values in factors.items():
-        if not isinstance(values, list) or not values:
-            raise PlanError(f"{where}.{name}: expected a list of values, found {values!r}")
-        if name not in sections() and all(isinstance(value, Mapping) for value in values):
-            at = f"{where}.{name}"
-            variants[name] = {_name(value.get(NAME), at): value for value in values}
-    refuse_unknown(factors, [*sections(), *variants], where)
-    products = itertools.product(*(variants.get(name, factors[name]) for name in factors))
-    combinations = [dict(zip(factors, values, strict=True)) for values in products]
-    for number, entry in enumerate(excluded):
-        refuse_unknown(entry, factors, f"{place}[{number}]")
-        if not any(entry.items() <= each.items() for each in combinations):
-            raise PlanError(f"{place}[{number}]: no combination has {dict(entry)}")
-    kept = [c for c in combinations if not any(entry.items() <= c.items() for entry in excluded)]
-    return [_merged(each, variants, where) for each in kept] if variants else kept
-
-
-def _merged(
-    chosen: Mapping[str, Any], variants: Mapping[str, Mapping[str, Mapping[str, Any]]], where: str
-) -> dict[str, Any]:
-    """One setting of a product of which some factors have variants: its name, and all its keys."""
-    names: list[str] = []
-    setting: dict[str, Any] = {}
-    for factor, value in chosen.items():
-        variant = factor in variants
-        part = variants[factor][value] if variant else {factor: value}
-        names.append(value if variant else _key_of(part, where))
-        part = {key: each for key, each in part.items() if key != NAME}
-        if both := part.keys() & setting.keys():
-            raise PlanError(f"{where}.{factor}: another factor sets {min(both)} as well")
-        setting |= part
-    return {NAME: _name("-".join(names), where), **setting}
-
-
-def _name(name: object, where: str) -> str:
-    """The name that a setting gives itself, for values that cannot be part of a path."""
-    if not isinstance(name, str) or not re.fullmatch(r"[a-z][\w.-]*", name, re.ASCII):
-        raise PlanError(f"{where}.{NAME}: expected letters, digits, hyphens or _, found {name!r}")
-    return name
-
-
-def _key_of(hyperparameters: Mapping[str, Any], where: str) -> str:
-    """A name for a setting that is fit for a path: {lr: 0.1, batch_size: 20} -> lr0.1-b20.
-
-    Words that say what they are of stand alone: {activation: relu, scale: 0.5} -> relu-scale0.5.
-    """
-    if not hyperparameters:
-        raise PlanError(f"{where}: a setting names at least one key, for example lr")
-    for key, value in hyperparameters.items():
-        if not isinstance(value, int | float | str):
-            raise PlanError(
-                f"{where}.{key}: what varies is a number or a word, or the setting has a {NAME} "
-                f"of its own; found {value!r}"
-            )
-    return "-".join(
-        f"{ABBREVIATIONS.get(key, key.replace('_', ''))}{value}"
-        for key, value in hyperparameters.items()
-    )
 
 
 def _seed_blocks(blocks: object, where: str) -> list[tuple[int, ...]]:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from flatlab.experiments._evidence import evidence, of_packs, of_samples, of_starts, of_test_sets
 from flatlab.experiments._jobs import measure_roots, train_roots, train_settings
-from flatlab.experiments._packs import VARYING, Pack, packs_of
+from flatlab.experiments._packs import Pack, packs_of
 from flatlab.experiments._sections import (
     Checkpoints,
     Corrupted,
@@ -21,6 +21,7 @@ from flatlab.experiments._sections import (
     Samples,
     Transformations,
 )
+from flatlab.experiments._settings import VARYING
 from flatlab.experiments._starts import sources_of, start_of
 from flatlab.experiments._training import LogUniform, Start, Stop
 from flatlab.plan.experiments import Experiment, Find, Source, Stage
@@ -202,7 +203,13 @@ class Grid(Experiment, frozen=True, kw_only=True):
             for grid in (self, published)
         )
         replaced = [there for here, there in zip(ours, theirs, strict=True) if here != there]
-        varied = [key for pack in self.packs.values() for key in pack.hyperparameters]
+        varied = dict.fromkeys(k for pack in self.packs.values() for k in pack.hyperparameters)
+        for pack in self.packs.values():
+            if missing := [key for key in varied if key not in pack.hyperparameters]:
+                raise PlanError(
+                    f"{self.key}: {missing[0]} is one number or word for some settings and not for "
+                    f"{pack.setting!r}, so that no table can hold it"
+                )
         about = {
             **self.identity,
             "network": ours[0],
@@ -210,7 +217,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
             "length": self.length,
             "stands_in_for": " on ".join(replaced),
             "left_out": self.left_out,
-            "hyperparameters": list(dict.fromkeys(varied)),
+            "hyperparameters": list(varied),
             **evidence(
                 *of_packs(self.packs, published.packs),
                 *of_starts(self.sources, published.sources),

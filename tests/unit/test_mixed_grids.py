@@ -175,3 +175,15 @@ def test_the_first_part_of_the_iterations_includes_its_end() -> None:
     table = xr.Dataset(coords={"checkpoint": [0, 195, 390, 780, 35100]})
     assert first(table, 1 / 90)["checkpoint"].values.tolist() == [0, 195, 390]
     assert first(table, 1.0).equals(table)
+
+
+def test_a_table_of_settings_that_share_no_numbers_is_one_sentence(
+    content: dict[str, Any], tmp_path: Path
+) -> None:
+    """Rates drawn for some settings and stated for others are trained, but fit no table."""
+    content["training"]["lr"] = {"low": 0.01, "high": 0.1}
+    content["settings"] = [{"name": "drawn", "batch_size": 8}, {"name": "stated", "lr": 0.1}]
+    grid = load(tmp_path, content)
+    sentence = r": lr is one number or word for some settings and not for 'drawn'"
+    with pytest.raises(plan.PlanError, match=sentence):
+        grid.tabulating(grid)
