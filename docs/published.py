@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+import pandas as pd
 from sphinx.application import Sphinx
 
 from flatlab import plan, scoreboard, store
+from flatlab.papers.beyond import fig6
+from flatlab.papers.beyond._joint import NETWORKS
 from flatlab.scoreboard import page
 
 DOCS = Path(__file__).parent
@@ -61,8 +64,13 @@ def write() -> None:
         for figure in plan.figures()
         for target in [figure.target]
     }
-    about = {"papers": papers, "runs": runs, "boards": boards(runs)}
-    for name in ("gallery", "scoreboard"):
+    about = {
+        "papers": papers,
+        "runs": runs,
+        "boards": boards(runs),
+        "invariances": invariances(runs.get("beyond_fig6", {})),
+    }
+    for name in ("gallery", "scoreboard", "invariances"):
         template = environment.get_template(f"{name}.md.jinja")
         contents[f"{name}.md"] = template.render(**about)
     PAGES.mkdir(exist_ok=True)
@@ -106,3 +114,22 @@ def boards(runs: dict[str, dict[str, dict[str, Any]]]) -> dict[str, Any]:
         scale: scoreboard.collect(run[scale]["verdicts"] for run in runs.values() if scale in run)
         for scale in plan.published_scales()
     }
+
+
+def invariances(runs: dict[str, dict[str, Any]]) -> dict[str, dict[str, pd.DataFrame]]:
+    """scale -> networks -> a row per measure, a column per change, in words; of published numbers.
+
+    runs: those of the figure of invariances, by scale.
+    """
+    found: dict[str, dict[str, pd.DataFrame]] = {}
+    for scale, run in runs.items():
+        changes = pd.read_csv(DOCS / "figures" / run["files"]["csv"])
+        mark = changes["claimed"].map({True: "**", False: ""})
+        changes["words"] = mark + changes["median"].map(fig6.in_short) + mark
+        found[scale] = {
+            NETWORKS[grid]: rows.pivot(index="measure", columns="change", values="words")
+            .reindex(index=rows["measure"].unique(), columns=rows["change"].unique())
+            .fillna("")
+            for grid, rows in changes.groupby("grid", sort=False)
+        }
+    return found

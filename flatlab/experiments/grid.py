@@ -114,6 +114,13 @@ class Grid(Experiment, frozen=True, kw_only=True):
     def data_sets(self) -> list[str]:
         return list(dict.fromkeys(pack.data.set for pack in self.packs.values()))
 
+    @property
+    def samples(self) -> str:
+        """The number of training samples where a data set is cut, in words; otherwise empty."""
+        numbers = dict.fromkeys(pack.data.samples for pack in self.packs.values())
+        words = [f"{n:,}" if isinstance(n, int) else n for n in numbers]
+        return " or ".join(words) if [*numbers] != ["all"] else ""
+
     def needs(self) -> list[str]:
         sources = ([*grid.needs(), key] for key, grid in self.sources.items())
         return list(dict.fromkeys(itertools.chain(*sources)))
@@ -214,6 +221,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
             **self.identity,
             "network": ours[0],
             "data": ours[1],
+            "samples": self.samples,
             "length": self.length,
             "stands_in_for": " on ".join(replaced),
             "left_out": self.left_out,

@@ -157,5 +157,6 @@ def extent(about: Mapping[str, Any], runs: int, diverged: int, never_fitted: int
         "without weights at a first small training error": never_fitted,
         "more not trained": about["left_out"],
     }
-    words = f"{runs} {about['network']} networks on {about['data']}, {about['length']} each"
+    some = f"{about['samples']} samples of " if about.get("samples") else ""
+    words = f"{runs} {about['network']} networks on {some}{about['data']}, {about['length']} each"
     return "; ".join([words, *(f"{count} {what}" for what, count in parts.items() if count)])

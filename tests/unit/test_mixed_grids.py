@@ -187,3 +187,14 @@ def test_a_table_of_settings_that_share_no_numbers_is_one_sentence(
     sentence = r": lr is one number or word for some settings and not for 'drawn'"
     with pytest.raises(plan.PlanError, match=sentence):
         grid.tabulating(grid)
+
+
+def test_a_table_names_the_number_of_samples_where_a_data_set_is_cut(
+    content: dict[str, Any], tmp_path: Path
+) -> None:
+    def said(samples: Any) -> str:
+        content["data"]["samples"] = samples
+        grid = load(tmp_path, content)
+        return grid.tabulating(grid).settings["about"]["samples"]
+
+    assert [said(samples) for samples in ("all", 1000)] == ["", "1,000"]

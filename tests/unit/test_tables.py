@@ -160,6 +160,9 @@ def test_a_table_says_how_much_it_has() -> None:
     whole = {**SETTINGS, "about": {**SETTINGS["about"], "left_out": 0}, "diverged_below": 101.0}
     extent = "0 mlp networks on digits, 9 iterations each; 7 diverged and left out"
     assert collect(parts(), whole).attrs["extent"] == extent
+    cut = {**SETTINGS, "about": {**SETTINGS["about"], "samples": "300"}}
+    extent = "7 mlp networks on 300 samples of digits, 9 iterations each; 3 more not trained"
+    assert collect(parts(), cut).attrs["extent"] == extent
 
 
 def test_runs_that_did_not_converge_are_left_out_and_counted() -> None:

@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import pandas as pd
 import pytest
 
 from flatlab import plan
@@ -23,6 +24,7 @@ SHOWN = [
     "measures",
     "figures/gallery",
     "figures/scoreboard",
+    "figures/invariances",
     "figures/chen2026_figH9",
 ]
 
@@ -99,6 +101,17 @@ def test_each_published_figure_has_a_page_with_its_picture_claims_and_command(si
                 assert claim["id"] in text
                 shown += 1
     assert shown > 200
+
+
+def test_measured_invariances_are_those_of_the_published_figure(site):
+    text = (site / "figures" / "invariances.html").read_text()
+    places = [plan.published_at(scale) for scale in plan.published_scales()]
+    files = [place.figure("beyond", "fig6", "csv") for place in places]
+    published = [pd.read_csv(ROOT / file) for file in files if (ROOT / file).is_file()]
+    assert published
+    for name, change in zip(*(pd.concat(published)[key] for key in ("measure", "change")), strict=True):
+        assert f">{name}</span>" in text
+        assert f"<p>{change}</p>" in text
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed (Debian: chromium)")

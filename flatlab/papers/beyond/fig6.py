@@ -81,7 +81,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         cells = cells.reindex(names)[changes]
         heatmap(
             cells.clip(LEAST, MOST),
-            annot=cells.map(_short),  # where the median is not known, the cell stays empty
+            annot=cells.map(in_short),  # where the median is not known, the cell stays empty
             fmt="",
             annot_kws={"fontsize": SMALL},
             norm=LogNorm(LEAST, MOST),
@@ -116,7 +116,7 @@ def _outline(ax: Any, rows: pd.DataFrame, names: list[str], changes: list[str]) 
         ax.add_patch(Rectangle(corner, 0.92, 0.84, fill=False, edgecolor=BOX, lw=1.1))
 
 
-def _short(value: float) -> str:
+def in_short(value: float) -> str:
     """A relative change in a few characters: "0", "3e-5", "4 %", "×12"."""
     if np.isnan(value):
         return "?"
