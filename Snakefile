@@ -50,6 +50,10 @@ localrules:  # too light for a cluster's nodes, or (prepare) in need of the inte
 onstart:
     plan.record_start()
     print(PLAN.disk_use, *plan.outdated(PLAN.experiment), sep="\n")
+    if workflow.local_exec:
+        # The limiter of submissions, which only clusters need, looks for new jobs once a second for
+        # each job that has ended: after 500 jobs that takes half a core.
+        workflow.scheduler.job_rate_limiter = None
 
 
 include: "rules/data.smk"
