@@ -128,7 +128,8 @@ class Grid(Experiment, frozen=True, kw_only=True):
     @property
     def length(self) -> str:
         """The length of the training, in words."""
-        return " or ".join(dict.fromkeys(p.training.length for p in self.packs.values()))
+        lengths = dict.fromkeys(pack.training.length for pack in self.packs.values())
+        return " or ".join(each for each in lengths if f"at most {each}" not in lengths)
 
     def size(self, pack: str) -> int:
         return len(self.packs[pack].seeds)

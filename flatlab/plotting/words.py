@@ -113,9 +113,10 @@ def networks_of(networks: str) -> str:
 
 def in_words_of(keys: str) -> str:
     """Architectures and data sets in words, joined by "and" or "on": VGG on CIFAR-10."""
-    words = re.split(r"( and | on )", keys)
-    named = [IN_WORDS.get(word, word) for word in words]
-    return " and ".join(dict.fromkeys("".join(named).split(" and ")))
+    return " on ".join(
+        " and ".join(dict.fromkeys(IN_WORDS.get(word, word) for word in part.split(" and ")))
+        for part in keys.split(" on ")
+    )
 
 
 def in_words(table: xr.Dataset, named: Sequence[str] = ()) -> list[str]:

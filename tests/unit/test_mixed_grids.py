@@ -198,3 +198,12 @@ def test_a_table_names_the_number_of_samples_where_a_data_set_is_cut(
         return grid.tabulating(grid).settings["about"]["samples"]
 
     assert [said(samples) for samples in ("all", 1000)] == ["", "1,000"]
+
+
+def test_the_longest_training_stands_for_those_that_may_stop_before(
+    content: dict[str, Any], tmp_path: Path
+) -> None:
+    """Some settings stop when they fit, and others go on to the end: one length, not two."""
+    grid = load(tmp_path, content)
+    assert {pack.training.stop is None for pack in grid.packs.values()} == {True, False}
+    assert grid.length.startswith("at most ") and " or " not in grid.length

@@ -599,3 +599,10 @@ def test_correlations_through_training_are_those_of_each_checkpoint(tables) -> N
         assert row["rho"].item() == pytest.approx(np.corrcoef(at["mls"], at["bound_d"])[0, 1])
         assert row["low"].item() < row["rho"].item() < row["high"].item()
         assert row["runs"].item() == at.sizes["run"]
+
+
+def test_each_architecture_is_named_once_whatever_its_options() -> None:
+    keys = (
+        "vgg (widths 4) and resnet (widths 6) and resnet (widths 6, normalization none) on cifar10"
+    )
+    assert words.networks_of(keys) == "VGG and ResNet on CIFAR-10"

@@ -109,7 +109,9 @@ def test_measured_invariances_are_those_of_the_published_figure(site):
     files = [place.figure("beyond", "fig6", "csv") for place in places]
     published = [pd.read_csv(ROOT / file) for file in files if (ROOT / file).is_file()]
     assert published
-    for name, change in zip(*(pd.concat(published)[key] for key in ("measure", "change")), strict=True):
+    for name, change in zip(
+        *(pd.concat(published)[key] for key in ("measure", "change")), strict=True
+    ):
         assert f">{name}</span>" in text
         assert f"<p>{change}</p>" in text
 
