@@ -206,4 +206,5 @@ def test_the_longest_training_stands_for_those_that_may_stop_before(
     """Some settings stop when they fit, and others go on to the end: one length, not two."""
     grid = load(tmp_path, content)
     assert {pack.training.stop is None for pack in grid.packs.values()} == {True, False}
-    assert grid.length.startswith("at most ") and " or " not in grid.length
+    assert grid.length.startswith("at most ")
+    assert " or " not in grid.length
