@@ -127,9 +127,9 @@ def invariances(runs: dict[str, dict[str, Any]]) -> dict[str, dict[str, pd.DataF
         mark = changes["claimed"].map({True: "**", False: ""})
         changes["words"] = mark + changes["median"].map(fig6.in_short) + mark
         found[scale] = {
-            NETWORKS[grid]: rows.pivot(index="measure", columns="change", values="words")
-            .reindex(index=rows["measure"].unique(), columns=rows["change"].unique())
-            .fillna("")
+            NETWORKS[grid]: rows.pivot_table(
+                index="measure", columns="change", values="words", aggfunc="first", sort=False
+            ).fillna("")
             for grid, rows in changes.groupby("grid", sort=False)
         }
     return found
