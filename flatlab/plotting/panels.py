@@ -108,20 +108,21 @@ def _printed(taus: pd.DataFrame) -> str:
 
 def _scales(ax: Any, points: pd.DataFrame, logarithmic: bool) -> None:
     """A logarithmic abscissa; linear around zero where an average case is not positive."""
-    from matplotlib.ticker import MaxNLocator, NullLocator
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
     x = points["x"][np.isfinite(points["x"])]
+    if logarithmic and len(points):
+        ax.set_yscale("log")
     if len(x) and x.min() > 0:
         ax.set_xscale("log")
-        if x.max() < 10 * x.min():  # labels of a part of a decade would overlap
-            ax.xaxis.set_major_locator(MaxNLocator(3))
+        style.plain_numbers(ax)
+        if (span := x.max() / x.min()) < 100:  # powers of ten would be too few
+            ax.xaxis.set_major_locator(MaxNLocator(3) if span < 10 else LogLocator(subs=(1, 3)))
             ax.xaxis.set_minor_locator(NullLocator())
             ax.xaxis.set_major_formatter("{x:g}")
     elif (size := x[x != 0].abs()).size:
         ax.set_xscale("symlog", linthresh=size.quantile(0.5))
         ax.xaxis.get_major_locator().set_params(numticks=4)
-    if logarithmic and len(points):
-        ax.set_yscale("log")
     ax.tick_params(labelsize=6, which="both", width=0.5, length=2, pad=1.5)
     ax.grid(which="major", lw=0.3, color="0.9")
 
@@ -146,7 +147,7 @@ class Looks:
         self.bar = None
         if shade and len(runs):
             ends = np.nanmin(runs[shade]), np.nanmax(runs[shade])
-            norm = LogNorm(*ends) if ends[0] > 0 and ends[1] > 5 * ends[0] else Normalize(*ends)
+            norm = LogNorm(*ends) if ends[0] > 0 and ends[1] > 20 * ends[0] else Normalize(*ends)
             self.bar = ScalarMappable(norm, colormaps[MAP].with_extremes(bad=UNKNOWN))
 
     def scatter(self, ax: Any, points: pd.DataFrame) -> None:
