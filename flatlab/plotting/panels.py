@@ -108,18 +108,13 @@ def _printed(taus: pd.DataFrame) -> str:
 
 def _scales(ax: Any, points: pd.DataFrame, logarithmic: bool) -> None:
     """A logarithmic abscissa; linear around zero where an average case is not positive."""
-    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
-
     x = points["x"][np.isfinite(points["x"])]
     if logarithmic and len(points):
         ax.set_yscale("log")
     if len(x) and x.min() > 0:
         ax.set_xscale("log")
         style.plain_numbers(ax)
-        if (span := x.max() / x.min()) < 100:  # powers of ten would be too few
-            ax.xaxis.set_major_locator(MaxNLocator(3) if span < 10 else LogLocator(subs=(1, 3)))
-            ax.xaxis.set_minor_locator(NullLocator())
-            ax.xaxis.set_major_formatter("{x:g}")
+        style.few_labels(ax.xaxis, x)
     elif (size := x[x != 0].abs()).size:
         ax.set_xscale("symlog", linthresh=size.quantile(0.5))
         ax.xaxis.get_major_locator().set_params(numticks=4)

@@ -51,4 +51,5 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         style.limit(ax, "y", runs["y_value"], headroom=style.HEADROOM / 2, ticks=4)
         ax.set(xlabel=words.title_of(x), ylabel=words.title_of(y))
         ax.set_title("" if row else experiment, loc="left")
+    style.letters(axes.flat)
     style.legend_of_settings(fig, frame["setting"].dropna())

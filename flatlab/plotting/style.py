@@ -111,8 +111,12 @@ def legend(fig: Any, looks: Mapping[str, Look], ms: float = 4, **options: Any) -
 def letters(axes: Iterable[Any]) -> None:
     """A bold letter before the title of each panel: a, b, c."""
     for letter, ax in zip(string.ascii_lowercase, axes, strict=False):
-        title = ax.get_title(loc="left")
-        ax.set_title(rf"$\bf{{{letter}}}$  {title}", loc="left")
+        ax.set_title(lettered(letter, ax.get_title(loc="left")), loc="left")
+
+
+def lettered(letter: str, title: str) -> str:
+    """The title of a panel with its letter, which is bold."""
+    return rf"$\bf{{{letter}}}$  {title}"
 
 
 def correlation(
@@ -136,17 +140,34 @@ def correlation(
 
 
 def plain_numbers(ax: Any) -> None:
-    """Numbers such as 0.02 and 300 on logarithmic axes, between powers of ten where they fit."""
+    """Numbers such as 0.02 and 300 on logarithmic axes, between powers of ten where they fit.
+
+    From 10^5 on they are powers of ten.
+    """
     from matplotlib.ticker import LogFormatter
 
     class Plain(LogFormatter):
         def __call__(self, x: float, pos: int | None = None) -> str:
-            return f"{x:g}" if super().__call__(x, pos) else ""
+            if not super().__call__(x, pos):
+                return ""
+            number, power, exponent = f"{x:.5g}".partition("e+")
+            factor = "" if number == "1" else rf"{number}\cdot "
+            return f"${factor}10^{{{int(exponent)}}}$" if power else number
 
     for axis in (ax.xaxis, ax.yaxis):
         if axis.get_scale() == "log":
             axis.set_major_formatter(Plain())
             axis.set_minor_formatter(Plain(minor_thresholds=(1.5, 0.5)))
+
+
+def few_labels(axis: Any, values: pd.Series) -> None:
+    """Three labels or so on a logarithmic axis of less than two decades, as in narrow panels."""
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
+
+    if (span := values.max() / values.min()) < 100:
+        axis.set_major_locator(MaxNLocator(3) if span < 10 else LogLocator(subs=(1, 3)))
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter("{x:g}")
 
 
 def points_of_settings(ax: Any, runs: pd.DataFrame, x: str, y: str, size: float = 2.6) -> None:

@@ -13,7 +13,7 @@ from PIL import Image
 from scipy.stats import kendalltau
 
 from flatlab import plan, plotting
-from flatlab.plotting import panels, ranks
+from flatlab.plotting import panels, ranks, style
 from flatlab.plotting.quantities import FigureError, definition_in_words
 from flatlab.tables.ranks import groups_of, rank_correlations
 
@@ -258,3 +258,15 @@ def test_definitions_have_words_and_too_few_networks_no_tau() -> None:
     two = pd.DataFrame({"x": [1.0, 2.0, 3.0], "y": [1.0, 2.0, np.nan]})
     assert rank_correlations(two, ("x", "y"))[0].reason == "tau(x, y): 2 networks have both"
     assert groups_of(two, []) == {}
+
+
+def test_large_numbers_on_a_logarithmic_axis_are_powers_of_ten() -> None:
+    ax = Figure().subplots()
+    ax.set(xscale="log", xlim=(0.001, 1e8))
+    style.plain_numbers(ax)
+    labels = [ax.xaxis.get_major_formatter()(x) for x in (0.001, 10000.0, 1e5, 1e7)]
+    assert labels == ["0.001", "10000", "$10^{5}$", "$10^{7}$"]
+    ax.set_xlim(4e5, 2.5e6)
+    ax.xaxis.get_minor_formatter().set_locs([5e5, 6e5, 1.1e6, 2e6])
+    minor = [ax.xaxis.get_minor_formatter()(x) for x in (5e5, 2e6)]
+    assert minor == [r"$5\cdot 10^{5}$", r"$2\cdot 10^{6}$"]

@@ -6,7 +6,7 @@ import pandas as pd
 
 from flatlab.plotting import Settings, Tables
 from flatlab.plotting.spread import horizontal, log_spaced
-from flatlab.plotting.style import KINDS, Look, legend
+from flatlab.plotting.style import KINDS, Look, legend, letters
 from flatlab.plotting.words import headings
 from flatlab.stats import Correlations
 from flatlab.tables.selection import columns_of, measured, through_training
@@ -61,4 +61,5 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
             ax.set_title("" if number else title, loc="left")
             ax.set_xlabel(horizontal(ax, sorted(set(rows["iteration"]))))
         axes[0].set_ylabel(f"{experiment}\nPearson's $\\rho$")
+    letters(every.flat)
     legend(fig, {name: Look(color, marker) for color, marker, name in KINDS.values()})

@@ -9,6 +9,7 @@ from flatlab.claims.eligibility import FEWEST_FOR_RANKS
 from flatlab.papers.beyond import _joint as joint
 from flatlab.papers.beyond._looks import COLORS, SMALL, legend_of_papers
 from flatlab.plotting import Settings, Tables
+from flatlab.plotting.style import lettered
 from flatlab.stats.ranks import simultaneous
 
 KINDS = (joint.ALL, joint.SEEDS)
@@ -54,7 +55,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     for place, (grid, ax) in enumerate(zip(grids, rows[1:], strict=True)):
         here = shown[shown["grid"] == grid]
         _matrix(ax, here, names, last=place == len(grids) - 1)
-        ax.set_title(f"{'ab'[place]}   {_heading(grid, here)}", loc="left", fontsize=8)
+        ax.set_title(lettered("ab"[place], _heading(grid, here)), loc="left", fontsize=8)
     image = rows[-1].collections[0]
     bar = fig.colorbar(image, ax=rows[1:], shrink=0.3, aspect=30, pad=0.01)
     bar.set_label(r"Kendall's $\tau$", fontsize=7)

@@ -10,7 +10,7 @@ from flatlab.claims.eligibility import FEWEST_FOR_RANKS
 from flatlab.papers.beyond import _joint as joint
 from flatlab.papers.beyond._looks import SMALL, colour_labels, legend_of_papers
 from flatlab.plotting import Settings, Tables
-from flatlab.plotting.style import Look
+from flatlab.plotting.style import Look, lettered
 from flatlab.stats.ranks import granulated, sign_error
 
 OUTCOMES = {"test_error": Look("#222222", "o", ""), "error_gap": Look("#d55e00", "D", "")}
@@ -85,9 +85,11 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
             ax.grid(axis="y", lw=0.2, color="0.9")
         axes[0].set_yticks([*places.values()])
         colour_labels(axes[0], names)
-        words = f"{'ab'[number]}   {joint.NETWORKS[grid]}, {here['networks'].max():.0f} networks"
+        networks = f"{joint.NETWORKS[grid]}, {here['networks'].max():.0f} networks"
         place = {"xy": (0, 1), "xycoords": "axes fraction", "textcoords": "offset points"}
-        heading = axes[0].annotate(words, xytext=(0, 26), fontsize=8, **place)
+        heading = axes[0].annotate(
+            lettered("ab"[number], networks), xytext=(0, 26), fontsize=8, **place
+        )
         heading.set_in_layout(False)  # it is wider than its panel
     marks = [
         Line2D([], [], ms=4, label=joint.OUTCOMES[name].label, **look.options)

@@ -10,6 +10,7 @@ from flatlab.papers.beyond import _joint as joint
 from flatlab.papers.beyond._invariance import CLAIMED
 from flatlab.papers.beyond._looks import SMALL, colour_labels, legend_of_papers
 from flatlab.plotting import Settings, Tables
+from flatlab.plotting.style import lettered
 
 LONGER = "longer training"
 BOX = "#d55e00"
@@ -99,7 +100,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         rescaled = counts.drop(LONGER, errors="ignore").max()
         words = f"{counts.get(LONGER, 0)} networks"
         words += "" if np.isnan(rescaled) else f", {rescaled} rescaled"
-        title = f"{'ab'[number]}   {joint.NETWORKS[grid]}: {words}"
+        title = lettered("ab"[number], f"{joint.NETWORKS[grid]}: {words}")
         ax.set_title(title, loc="left", fontsize=8)
     colour_labels(axes[0], names)
     box: dict[str, Any] = {"fill": False, "edgecolor": BOX, "label": "unchanged, says the paper"}

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from flatlab.papers.petzka2021._minima import AFTER
-from flatlab.plotting.style import correlation, limit, plain_numbers
+from flatlab.plotting.style import correlation, few_labels, letters, limit, plain_numbers
 
 TITLES = {
     "kappa": r"relative flatness $\kappa_{\mathrm{Tr}}$",
@@ -54,6 +54,7 @@ def panel(
     if logarithmic:
         ax.set_xscale("log")
         plain_numbers(ax)
+        few_labels(ax.xaxis, finite)
     else:
         limit(ax, "x", runs["x"], ticks=3 if detail else 2)
         ax.ticklabel_format(axis="x", scilimits=(-2, 4), useMathText=True)
@@ -92,4 +93,5 @@ def detailed(
         panel(ax, frame, measure, logarithmic=logarithmic)
     for ax in (axes[0], axes[3]):
         ax.set_ylabel(GAP_TITLE)
+    letters(axes)
     legend(last, frame)

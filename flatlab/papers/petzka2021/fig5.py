@@ -6,6 +6,7 @@ import pandas as pd
 
 from flatlab.papers.petzka2021 import _minima, _panels
 from flatlab.plotting import Settings, Tables
+from flatlab.plotting.style import letters
 
 
 def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
@@ -19,3 +20,4 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     for ax, measure in zip(axes, _minima.SHOWN, strict=True):
         _panels.panel(ax, frame, measure, detail=False)
     axes[0].set_ylabel(_panels.GAP_TITLE)
+    letters(axes)

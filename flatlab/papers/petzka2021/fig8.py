@@ -6,6 +6,7 @@ import pandas as pd
 
 from flatlab.papers.petzka2021 import _minima, _panels
 from flatlab.plotting import Settings, Tables
+from flatlab.plotting.style import letters
 
 SHOWN = {"kappa_before_last": "layer before the last", "kappa": "last layer"}
 
@@ -21,4 +22,5 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     for ax, (measure, layer) in zip(axes, SHOWN.items(), strict=True):
         _panels.panel(ax, frame, measure, rf"$\kappa_{{\mathrm{{Tr}}}}$, {layer}")
     axes[0].set_ylabel(_panels.GAP_TITLE)
+    letters(axes)
     _panels.legend(last, frame)
