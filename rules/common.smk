@@ -24,6 +24,7 @@ def in_a_sentence(function):
 
 
 plan.set_job_environment(workflow.basedir)
+in_a_sentence(plan.check_records)()
 PLAN = in_a_sentence(plan.Plan)(
     config, Path(workflow.basedir, "experiments"), "config.yaml (or --config)"
 )

@@ -7,6 +7,7 @@ import functools
 import os
 import platform
 import shutil
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,19 @@ def set_job_environment(folder: str) -> None:
     ours, path = str(Path(folder, "profiles", "slurm", "bin")), os.environ.get("PATH", "")
     if shutil.which("sbatch") and ours not in path.split(os.pathsep):
         os.environ["PATH"] = f"{ours}{os.pathsep}{path}"  # status commands that keep trying
+
+
+def check_records() -> None:
+    """Raise `PlanError` if Snakemake could not keep its records, instead of its traceback."""
+    records = Path(".snakemake")
+    try:
+        (records / "locks").mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=records).close()
+    except OSError as error:
+        raise PlanError(
+            f"{records.absolute()} cannot be written to ({error.strerror}); Snakemake keeps its "
+            "records there"
+        ) from None
 
 
 def record_start() -> None:

@@ -1,9 +1,8 @@
 """A configuration that cannot be built ends in one sentence with the file, the key, the remedy."""
 
-from __future__ import annotations
-
 import copy
 import math
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ import yaml
 from flatlab import plan
 from flatlab.data import load
 from flatlab.experiments._jobs import train_roots, train_settings
-from flatlab.experiments._packs import VARYING, sections
+from flatlab.experiments._settings import VARYING, sections
 from flatlab.experiments.grid import Grid
 from flatlab.metrics._pack import measure_pack
 from flatlab.plan.options import options_of
@@ -695,3 +694,15 @@ def test_a_range_of_learning_rates_reaches_the_training(tmp_path):
     assert [len(pack.seeds) for pack in packs.values()] == [110, 110]
     for pack in packs.values():
         assert train_settings(pack)["training"]["lr"] == {"low": 0.0005, "high": 0.075}
+
+
+def test_records_that_cannot_be_written_are_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    plan.check_records()
+    assert [path.name for path in Path(".snakemake").rglob("*")] == ["locks"]
+    shutil.rmtree(".snakemake")
+    Path(".snakemake").write_text("")
+    with pytest.raises(plan.PlanError, match=r"\.snakemake cannot be written to \(Not a dir"):
+        plan.check_records()
