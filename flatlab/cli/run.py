@@ -141,14 +141,21 @@ def _job(
     )
 
 
+def _date(path: str) -> float:
+    """When a file was last written; 0 if there is none, as of weights needed only once."""
+    return Path(path).stat().st_mtime if Path(path).exists() else 0
+
+
 def _exists(job: Named) -> bool:
+    """Whether its outputs are there, made by this code with these settings after its inputs."""
+    made = [_date(path) for path in job.input]
     for output in job.output:
         try:
             about = store.load_json(plan.record_of(output))
         except store.StoreError:
             return False
         same = all(about.get(key) == job.params.get(key) for key in ("code", "settings"))
-        if not (Path(output).exists() and same):
+        if not (Path(output).exists() and same and _date(output) >= max(made, default=0)):
             return False
     print(f"{job.rule}: {', '.join(job.output)}: up to date", file=sys.stderr)
     return True

@@ -97,6 +97,20 @@ def test_what_is_measured_already_does_not_limit_what_is_run(project, capfd):
     assert "lr0.1-b20-s0.zarr.zip" in capfd.readouterr().out
 
 
+def test_networks_that_are_trained_again_are_measured_again(project, capfd):
+    pack, family = "lr0.1-b20-s0", "accuracy"
+    asked = ["run", "mlp-grid", pack, "--family", family]
+    assert main(asked) == 0
+    experiment = plan.Plan({}, Path("experiments")).experiment("mlp-grid")
+    report = experiment.metrics(pack, family)
+    before = report.stat().st_mtime_ns
+    Path(experiment.weights(pack)["weights"]).unlink()
+    capfd.readouterr()
+    assert main(asked) == 0
+    assert "train: " in capfd.readouterr().err
+    assert report.stat().st_mtime_ns > before
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
