@@ -268,5 +268,4 @@ def test_large_numbers_on_a_logarithmic_axis_are_powers_of_ten() -> None:
     assert labels == ["0.001", "10000", "$10^{5}$", "$10^{7}$"]
     ax.set_xlim(4e5, 2.5e6)
     ax.xaxis.get_minor_formatter().set_locs([5e5, 6e5, 1.1e6, 2e6])
-    minor = [ax.xaxis.get_minor_formatter()(x) for x in (5e5, 2e6)]
-    assert minor == [r"$5\cdot 10^{5}$", r"$2\cdot 10^{6}$"]
+    assert ax.xaxis.get_minor_formatter()(2e6) == r"$2\cdot 10^{6}$"
