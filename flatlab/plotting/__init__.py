@@ -66,8 +66,11 @@ def template_of(figure: Settings) -> Any:
     return importlib.import_module(f"flatlab.plotting.{figure['template']}")
 
 
-def about(table: xr.Dataset) -> str:
-    """What a table holds, for the caption, so that no stand-in can pass for the paper's."""
+def about(table: xr.Dataset, brief: bool = False) -> str:
+    """What a table holds, for the caption, so that no stand-in can pass for the paper's.
+
+    brief: without the accuracy of the networks of a zoo.
+    """
     from flatlab.plotting.words import in_words_of, networks_of
     from flatlab.tables.selection import counts, extent
 
@@ -76,7 +79,15 @@ def about(table: xr.Dataset) -> str:
     if "network" in a:
         names = {"network": networks_of(a["network"]), "data": in_words_of(a["data"])}
         what = extent({**a, **names}, **counts(table))
+    if brief:
+        what = "; ".join(part for part in what.split("; ") if "accuracy" not in part)
     return f"{what[0].upper()}{what[1:]}{_instead(a)}."
+
+
+def caption(figure: Settings, tables: Tables) -> str:
+    """What a figure shows, and what each of its tables holds."""
+    held = [about(table, brief=len(tables) > 2) for table in tables.values()]
+    return " ".join([figure["caption"], *held])
 
 
 def _instead(a: Mapping[str, Any]) -> str:
@@ -99,8 +110,7 @@ def _title_and_caption(fig: Any, figure: Settings, tables: Tables) -> None:
     inches = figure["size_inches"][0]
     title = textwrap.fill(title, int(inches * 13.5))
     fig.suptitle(title, fontsize=8, x=0.01, ha="left", weight="bold")
-    text = " ".join([figure["caption"], *map(about, tables.values())])
-    text = textwrap.fill(text, int(inches * 20.5), break_on_hyphens=False)
+    text = textwrap.fill(caption(figure, tables), int(inches * 20.5), break_on_hyphens=False)
     fig.supxlabel(text, fontsize=6.5, x=0.01, ha="left", color="0.25")
 
 

@@ -23,6 +23,10 @@ IN_WORDS = {
     "sparse-regression": "a sparse regression",
     "gaussian-pair": "two Gaussian classes",
     "eight-points": "eight points",
+    "vit-in1k": "ImageNet-1k ViTs",
+    "vit-in21k": "ImageNet-21k ViTs",
+    "clip": "fine-tuned CLIP",
+    "bert-mnli": "BERT on MNLI",
 }
 """Architectures and data sets in titles and captions; others are named by their keys."""
 

@@ -19,8 +19,9 @@ def gather(parts: Iterable[xr.Dataset], about: Mapping[str, Any]) -> xr.Dataset:
     training = f", trained here for {about['training']}" if about["training"] else ", pretrained"
     extent = (
         f"{table.sizes['run']} networks{of} on {about['data']}{training}, "
-        f"{about['samples']} {what} each; {_accuracy(table)}{failed} could not be measured"
+        f"{about['samples']} {what} each{_accuracy(table)}"
     )
+    extent += f"; {failed} could not be measured" if failed else ""
     table.attrs = {**about, "extent": extent}
     return table
 
@@ -28,7 +29,7 @@ def gather(parts: Iterable[xr.Dataset], about: Mapping[str, Any]) -> xr.Dataset:
 def _accuracy(table: xr.Dataset) -> str:
     for name, words in (("train_accuracy", "training accuracy"), ("sample_accuracy", "accuracy")):
         if name in table and len(values := table[name].dropna("run").values):
-            return f"{words} {values.min():.0f} to {values.max():.0f} %; "
+            return f"; {words} {values.min():.0f} to {values.max():.0f} %"
     return ""
 
 

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 import pandas as pd
 import pytest
 
-from flatlab import plan
+from flatlab import plan, plotting, store
 
 ROOT = Path(__file__).parents[2]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -101,6 +101,19 @@ def test_each_published_figure_has_a_page_with_its_picture_claims_and_command(si
                 assert claim["id"] in text
                 shown += 1
     assert shown > 200
+
+
+def test_captions_have_at_most_eighty_words_and_the_rest_is_on_the_page():
+    load = functools.cache(store.load_dataset)
+    lengths = {}
+    for scale in plan.published_scales():
+        for figure in plan.published_figures(scale):
+            places = {key: plan.published_at(scale).table(key) for key in figure.experiments}
+            tables = {key: load(str(ROOT / place)) for key, place in places.items()}
+            caption = plotting.caption(figure.settings, tables)
+            lengths[f"{figure.target}, {scale}"] = len(caption.split())
+    assert len(lengths) > 100
+    assert not {name: length for name, length in lengths.items() if length > 80}
 
 
 def test_measured_invariances_are_those_of_the_published_figure(site):

@@ -111,8 +111,8 @@ def ranks(
         size_inches=(7.1, height),
         title=f"sharpness and errors of {of}, all definitions",
         caption=(
-            "Kendall's τ of sharpness and error, its 95 % interval and the paper's value; "
-            "bold from 0.5 on. Positive: flatter networks err less.",
+            "Kendall's τ of sharpness and error, 95 % interval and the paper's value; "
+            "bold from 0.5. Positive: flatter is better.",
         ),
         details=DETAILS,
     )

@@ -35,8 +35,8 @@ SHOWN: dict[str, Any] = {
 }
 ERRORS = {"test_error": "test error (%)", "corrupted_error": "corrupted images (%)"}
 FITTED = (
-    "Networks with a training error of at most 1 %; the legend says how many these are, of ResNets "
-    "and of SimpleViTs."
+    "Networks with a training error of at most 1 %; the legend counts them, of ResNets and of "
+    "SimpleViTs."
 )
 FILTERED = "With augmentation it takes longer training or wider networks to fit the training set."
 

@@ -85,8 +85,8 @@ FIGURES = {
         title="which measures order the same networks alike",
         caption=(
             "Kendall's τ between measures of five papers and of Jiang et al. (2020): below "
-            "the diagonal over all networks, above it within settings. A stroke marks pairs whose "
-            "simultaneous 95 % interval includes 0.",
+            "the diagonal over all networks, above it within settings. Stroke: the simultaneous "
+            "95 % interval includes 0.",
             FIT,
         ),
         details=(
@@ -100,9 +100,9 @@ FIGURES = {
         JOINT,
         title="what measures say of the gap, by what varies",
         caption=(
-            "Kendall's τ of each measure with test error and the gap, and 95 % intervals: "
-            "over all networks, within settings, where one factor alone varies, and their mean. "
-            "Squares: another sign than over all networks. Pale: fewer than 25 networks.",
+            "Kendall's τ of measures with test error and gap, with 95 % intervals: over all "
+            "networks, within settings, and varying one factor. Squares: another sign than over "
+            "all. Pale: under 25 networks.",
             FIT,
         ),
         details=(
@@ -116,9 +116,9 @@ FIGURES = {
         JOINT,
         title="what changes a measure, and not the function",
         caption=(
-            "Median relative change of each measure when layers or neurons are rescaled at random "
-            "and the function stays the same, and from the first epoch with at most 1 % training "
-            "error to the end. Boxes: the paper says that nothing changes. 0: below 1e-8.",
+            "Median relative change of each measure when random rescaling of layers or neurons "
+            "keeps the function, and from the first epoch with at most 1 % training error to the "
+            "end. Boxes: the paper says none. 0: below 1e-8.",
         ),
         details=(
             "For log volume and logarithms of products, the change is that of the volume and of "
