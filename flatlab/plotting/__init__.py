@@ -79,6 +79,8 @@ def about(table: xr.Dataset, brief: bool = False) -> str:
     if "network" in a:
         names = {"network": networks_of(a["network"]), "data": in_words_of(a["data"])}
         what = extent({**a, **names}, **counts(table))
+    elif "data" in a:
+        what = what.replace(f" on {a['data']}", f" on {in_words_of(a['data'])}", 1)
     if brief:
         what = "; ".join(part for part in what.split("; ") if "accuracy" not in part)
     return f"{what[0].upper()}{what[1:]}{_instead(a)}."

@@ -196,4 +196,4 @@ def limit(ax: Any, axis: str, values: pd.Series, headroom: float = 0.06, ticks: 
     low, high = (finite.min(), finite.max()) if len(finite) else (0.0, 1.0)
     span = (high - low) or abs(high) or 1.0
     getattr(ax, f"set_{axis}lim")(low - 0.06 * span, high + headroom * span)
-    getattr(ax, f"{axis}axis").set_major_locator(MaxNLocator(ticks, steps=[1, 2, 5, 10]))
+    getattr(ax, f"{axis}axis").set_major_locator(MaxNLocator(ticks, steps=[1, 2, 4, 5, 10]))

@@ -26,6 +26,7 @@ IN_WORDS = {
     "vit-in1k": "ImageNet-1k ViTs",
     "vit-in21k": "ImageNet-21k ViTs",
     "clip": "fine-tuned CLIP",
+    "timm-zoo": "networks of timm",
     "bert-mnli": "BERT on MNLI",
 }
 """Architectures and data sets in titles and captions; others are named by their keys."""

@@ -110,11 +110,8 @@ def ranks(
         printed=printed,
         size_inches=(7.1, height),
         title=f"sharpness and errors of {of}, all definitions",
-        caption=(
-            "Kendall's τ of sharpness and error, 95 % interval and the paper's value; "
-            "bold from 0.5. Positive: flatter is better.",
-        ),
-        details=DETAILS,
+        caption=("Kendall's τ of sharpness and error, 95 % interval and the paper's value.",),
+        details=("Bold from 0.5 on. Positive: flatter networks err less.", *DETAILS),
     )
 
 
