@@ -4,6 +4,7 @@ import contextlib
 import os
 import platform
 import shutil
+import subprocess
 import sys
 import time
 import traceback
@@ -124,6 +125,15 @@ def _single_thread() -> None:
         warnings.warn("OMP_NUM_THREADS is not 1: the last bits of results may differ", stacklevel=2)
 
 
+def _commit() -> str:
+    """The commit of the folder that the job runs in, with "-dirty" if files differ, or nothing."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
+        return done.stdout.strip()
+    return ""
+
+
 def _provenance(snakemake: Any, start: float) -> dict[str, Any]:
     names = ("numpy", "scipy", "torch", "xarray", "zarr", "matplotlib", "seaborn")
     loaded = {name: sys.modules[name] for name in names if name in sys.modules}
@@ -131,6 +141,7 @@ def _provenance(snakemake: Any, start: float) -> dict[str, Any]:
         "rule": snakemake.rule,
         "wildcards": dict(snakemake.wildcards.items()),
         "code": snakemake.params.get("code"),
+        "commit": _commit(),
         "settings": snakemake.params.get("settings"),
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(start)),
         "runtime_s": round(time.time() - start, 3),

@@ -98,6 +98,7 @@ def origin(chosen: plan.Plan, key: str, folder: Path) -> dict[str, Any]:
     records = [record for done in found.values() for record in done]
     return {
         "code": {stage: sorted({r["code"] for r in done}) for stage, done in found.items()},
+        "commits": sorted({record.get("commit", "") for record in records} - {""}),
         "jobs": len(records),
         "runtime_s": round(sum(record["runtime_s"] for record in records)),
         "machines": sorted({record["machine"] for record in records}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,27 @@ def test_what_is_measured_already_does_not_limit_what_is_run(project, capfd):
     Path("config.yaml").write_text("packs: measured\n")
     assert main(["run", "mlp-grid", "lr0.1-b20-s0"]) == 0
     assert "lr0.1-b20-s0.zarr.zip" in capfd.readouterr().out
+
+
+def test_results_name_the_commit_of_the_folder_and_whether_files_differ_from_it(project):
+    def git(*arguments):
+        author = ("-c", "user.name=a", "-c", "user.email=a@b")
+        command = ["git", *author, *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    def recorded():
+        assert main(["run", "representativeness", "--force"]) == 0
+        records = [Path(f"{path}.provenance.json") for path in stages("representativeness")]
+        (commit,) = {json.loads(record.read_text())["commit"] for record in records}
+        return commit
+
+    assert recorded() == ""
+    git("init", "-q")
+    git("add", "experiments")
+    git("commit", "-qm", "experiments")
+    assert recorded() == git("rev-parse", "HEAD")
+    rewrite("mlp-grid", lambda grid: grid.update(title="another"))
+    assert recorded() == git("rev-parse", "HEAD") + "-dirty"
 
 
 def test_networks_that_are_trained_again_are_measured_again(project, capfd):
