@@ -49,8 +49,11 @@ def measuring(wildcards):
     return experiment_of(wildcards).measuring(wildcards.pack, wildcards.family)
 
 
+@in_a_sentence
 def tabulating(wildcards):
-    return experiment_of(wildcards).tabulating(PLAN.as_published(wildcards.experiment))
+    experiment = experiment_of(wildcards)
+    experiment.check_table()
+    return experiment.tabulating(PLAN.as_published(wildcards.experiment))
 
 
 def kind_of(wildcards):

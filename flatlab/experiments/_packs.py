@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec import UNSET, UnsetType, structs
@@ -91,14 +91,29 @@ def packs_of(source: Source) -> dict[str, Pack]:
             packs[pack.key] = pack
     if missing := {*dense_seeds} - {pack.seeds for pack in packs.values()}:
         raise PlanError(f"{place}: {min(missing)[0]}-{min(missing)[-1]} is no block of seeds")
-    varied = {key for pack in packs.values() for key in pack.hyperparameters}
+    varied = varied_in(packs)
     return {key: _with_hyperparameters(pack, varied) for key, pack in packs.items()}
 
 
-def _with_hyperparameters(pack: Pack, varied: Set[str]) -> Pack:
+def varied_in(packs: Mapping[str, Pack]) -> list[str]:
+    """The hyper-parameters of all packs, each once."""
+    return list(dict.fromkeys(key for pack in packs.values() for key in pack.hyperparameters))
+
+
+def check_shared(grid: str, packs: Mapping[str, Pack]) -> None:
+    """Raise `PlanError` if a hyper-parameter has a value for a table in some packs alone."""
+    for pack in packs.values():
+        if missing := [key for key in varied_in(packs) if key not in pack.hyperparameters]:
+            raise PlanError(
+                f"{grid}: {missing[0]} is one number or word for some settings and not for "
+                f"{pack.setting!r}, so that no table can hold it"
+            )
+
+
+def _with_hyperparameters(pack: Pack, varied: list[str]) -> Pack:
     """The same with those that only other settings state, at the values of its sections."""
     known = pack.hyperparameters
-    for key in varied - known.keys():
+    for key in [key for key in varied if key not in known]:
         record = getattr(pack, sections()[key])
         options = record.options if isinstance(record.options, dict) else plain(record.options)
         value = record.name if key == ARCHITECTURE else options.get(key, getattr(record, key, None))

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from flatlab.experiments._evidence import evidence, of_packs, of_samples, of_starts, of_test_sets
 from flatlab.experiments._jobs import measure_roots, train_roots, train_settings
-from flatlab.experiments._packs import Pack, packs_of
+from flatlab.experiments._packs import Pack, check_shared, packs_of, varied_in
 from flatlab.experiments._sections import (
     Checkpoints,
     Corrupted,
@@ -203,6 +203,9 @@ class Grid(Experiment, frozen=True, kw_only=True):
             work=float(chosen.bytes * samples * (1 + chosen.dense_checkpoints)),
         )
 
+    def check_table(self) -> None:
+        check_shared(self.key, self.packs)
+
     def tabulating(self, published: Experiment) -> Stage:
         """The job that joins the metric files.  published: the grid of the paper."""
         assert isinstance(published, Grid)
@@ -211,13 +214,6 @@ class Grid(Experiment, frozen=True, kw_only=True):
             for grid in (self, published)
         )
         replaced = [there for here, there in zip(ours, theirs, strict=True) if here != there]
-        varied = dict.fromkeys(k for pack in self.packs.values() for k in pack.hyperparameters)
-        for pack in self.packs.values():
-            if missing := [key for key in varied if key not in pack.hyperparameters]:
-                raise PlanError(
-                    f"{self.key}: {missing[0]} is one number or word for some settings and not for "
-                    f"{pack.setting!r}, so that no table can hold it"
-                )
         about = {
             **self.identity,
             "network": ours[0],
@@ -226,7 +222,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
             "length": self.length,
             "stands_in_for": " on ".join(replaced),
             "left_out": self.left_out,
-            "hyperparameters": list(varied),
+            "hyperparameters": varied_in(self.packs),
             **evidence(
                 *of_packs(self.packs, published.packs),
                 *of_starts(self.sources, published.sources),

@@ -80,6 +80,9 @@ class Experiment(Strict, frozen=True, kw_only=True):
         """The job that computes a family of quantities of a pack."""
         raise NotImplementedError
 
+    def check_table(self) -> None:
+        """Raise `PlanError` if its results cannot stand in one table."""
+
     def tabulating(self, published: "Experiment") -> Stage:
         """The job that joins metric files to a table.  published: the same at scale paper."""
         raise NotImplementedError

@@ -186,7 +186,7 @@ def test_a_table_of_settings_that_share_no_numbers_is_one_sentence(
     grid = load(tmp_path, content)
     sentence = r": lr is one number or word for some settings and not for 'drawn'"
     with pytest.raises(plan.PlanError, match=sentence):
-        grid.tabulating(grid)
+        grid.check_table()
 
 
 def test_a_table_names_the_number_of_samples_where_a_data_set_is_cut(
