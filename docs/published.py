@@ -37,6 +37,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 def write() -> None:
     """Write all generated pages anew; pages that are unchanged are not touched."""
+    PAGES.mkdir(exist_ok=True)  # paths of published files start there
     runs = published()
     papers = {
         name: (paper, [figure for figure in plan.figures() if figure.paper == name])
@@ -73,7 +74,6 @@ def write() -> None:
     for name in ("gallery", "scoreboard", "invariances"):
         template = environment.get_template(f"{name}.md.jinja")
         contents[f"{name}.md"] = template.render(**about)
-    PAGES.mkdir(exist_ok=True)
     for gone in {path.name for path in PAGES.iterdir()} - set(contents):
         (PAGES / gone).unlink()
     for name, content in contents.items():
@@ -123,7 +123,7 @@ def invariances(runs: dict[str, dict[str, Any]]) -> dict[str, dict[str, pd.DataF
     """
     found: dict[str, dict[str, pd.DataFrame]] = {}
     for scale, run in runs.items():
-        changes = pd.read_csv(DOCS / "figures" / run["files"]["csv"])
+        changes = pd.read_csv(PAGES / run["files"]["csv"])
         mark = changes["claimed"].map({True: "**", False: ""})
         changes["words"] = mark + changes["median"].map(fig6.in_short) + mark
         found[scale] = {
