@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import shutil
@@ -9,6 +10,7 @@ import stat
 import sys
 import tarfile
 import tempfile
+import tracemalloc
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -298,6 +300,17 @@ def test_an_altered_header_does_not_end_an_archive(pets, tmp_path):
     content[place] ^= 0xFF
     archive.write_bytes(content)
     assert f"{archive} cannot be unpacked (" in refusal(archive)
+
+
+def test_what_follows_the_end_of_an_archive_is_not_held_in_memory(tmp_path):
+    archive = pack(write(tmp_path / "animals"), tmp_path / "animals.tar.gz")
+    with gzip.open(archive, "ab", compresslevel=1) as file:
+        for _ in range(256):
+            file.write(bytes(2**20))
+    tracemalloc.start()
+    load("image-folder", str(archive))
+    assert tracemalloc.get_traced_memory()[1] < 2**26
+    tracemalloc.stop()
 
 
 def test_what_is_no_archive_is_named(tmp_path):
