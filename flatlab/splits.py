@@ -1,6 +1,6 @@
 """What the networks of a grid are trained and tested on: inputs, labels and targets as tensors."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -15,6 +15,8 @@ from flatlab.data import Arrays, DataError
 PARTS = ("train", "test")
 EVALUATED = 256
 """Samples per forward pass when a whole split is evaluated."""
+MOMENTS = 2000
+"""Samples that are in memory as floating-point numbers at once while moments are computed."""
 
 REGRESSION = {"classes": "all", "scaling": "none", "scale": 1.0, "samples": "all", "pixels": "all"}
 """The `data` section of a grid with a regression."""
@@ -194,14 +196,23 @@ def _moments(inputs: np.ndarray, scaling: str, maximum: float) -> tuple[Any, Any
     """
     if scaling == "unit":
         return 0.0, maximum
-    numbers = inputs.astype(np.float64)
-    if scaling == "standardized" or (scaling == "channels" and numbers.ndim == 3):  # grey: only one
-        return numbers.mean(), numbers.std()
-    if scaling == "channels" and numbers.ndim != 4:
+    if scaling == "components":
+        axes: tuple[int, ...] | None = (0,)
+    elif scaling == "standardized" or inputs.ndim == 3:  # grey: only one channel
+        axes = None
+    elif inputs.ndim == 4:
+        axes = (0, 2, 3)
+    else:
         raise DataError("data.scaling is channels, but these data are not images")
-    axes = (0, 2, 3) if scaling == "channels" else 0
-    spread = numbers.std(axis=axes, keepdims=True)
-    return numbers.mean(axis=axes, keepdims=True), np.where(spread > 0, spread, np.inf)
+
+    def mean(function: Callable[[np.ndarray], np.ndarray]) -> Any:
+        parts = (inputs[i : i + MOMENTS].astype(np.float64) for i in range(0, len(inputs), MOMENTS))
+        total = sum(function(part).sum(axis=axes, keepdims=True) for part in parts)
+        return total / (inputs.size // total.size)
+
+    shift = mean(lambda part: part)
+    spread = np.sqrt(mean(lambda part: (part - shift) ** 2))
+    return shift, np.where(spread > 0, spread, np.inf)
 
 
 def _first(labels: np.ndarray, samples: str | int) -> np.ndarray | slice:

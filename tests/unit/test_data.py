@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from flatlab import splits as splitting
 from flatlab.data import DataError, dataset, load
 from flatlab.splits import prepare
 from tests.packs import images
@@ -146,6 +147,16 @@ def test_channels_of_what_are_no_images_are_refused(points):
     with pytest.raises(DataError) as error:
         prepare(points, {"classes": "all", "scaling": "channels"})
     assert "data.scaling is channels, but these data are not images" in sentence(error)
+
+
+@pytest.mark.parametrize("scaling", ["standardized", "channels", "components"])
+def test_moments_do_not_depend_on_how_many_samples_are_in_memory(scaling, monkeypatch):
+    raw, settings = images((3, 5, 4), 40), {"classes": "all", "scaling": scaling}
+    whole = prepare(raw, settings)
+    monkeypatch.setattr(splitting, "MOMENTS", 7)
+    parts = prepare(raw, settings)
+    torch.testing.assert_close(parts.train.inputs, whole.train.inputs, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(parts.test.inputs, whole.test.inputs, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("scaling", ["unit", "standardized", "channels", "components"])
