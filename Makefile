@@ -4,6 +4,7 @@
 # make test-all  these and the long ones: random kills, further variants, and a real Slurm where one can be started
 # make lint   formatting, types, import rules, workflow lint
 # make bench  what is fast, as ratios measured in one run
+# make gpu    on a machine with a GPU: the tests that need one, and its benchmark; ten minutes (FAKE=1: without one)
 # make site   the site, build/site/index.html, from docs/ and published results
 # make lock   resolve envs/*.in again
 # make cluster  a grid on a real Slurm that is started here (root, Debian's packages), against a local run
@@ -21,7 +22,7 @@ READY := $(ENV)/ready
 CLUSTER := $(ENV)/cluster
 endif
 
-.PHONY: all papers test test-all cluster faults lint bench site lock format
+.PHONY: all papers test test-all cluster faults lint bench gpu site lock format
 all: $(READY)
 	@$(PYTHON) -m snakemake --logger flatlab
 	@$(PYTHON) -m flatlab summary
@@ -57,6 +58,14 @@ format: $(READY)
 
 bench: $(READY)
 	@$(PYTHON) -m benchmarks
+
+# Tests that hang leave time to the benchmark, and all of it ends within ten minutes.
+gpu: $(READY)
+	@start=$$(date +%s); left() { echo $$(($$1 + start - $$(date +%s))); }; failed=0; \
+	$(PYTHON) -m benchmarks.gpu $(if $(FAKE),--fake) --check || exit 1; \
+	timeout -s INT -k 10 240 $(PYTHON) -m pytest -p no:xdist -W default -m gpu tests/gpu || failed=1; \
+	timeout $$(left 595) $(PYTHON) -m benchmarks.gpu $(if $(FAKE),--fake) --budget $$(left 560) || failed=1; \
+	exit $$failed
 
 site: $(READY)
 	@$(PYTHON) -m sphinx -W --keep-going -q docs build/site

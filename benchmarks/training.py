@@ -19,7 +19,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks import baselines
 from benchmarks.timing import paired, report
@@ -36,6 +35,7 @@ Settings = dict[str, Any]
 
 SAMPLES = 2000
 BATCH = 20
+TRAINING = {"lr": 0.01, "batch_size": BATCH, "iterations": 10**9}  # more than are ever taken
 ITERATIONS = 600
 """Steps of each network when many networks are trained on two cores."""
 
@@ -48,9 +48,7 @@ class Kind:
     """Networks of one architecture on random data.
 
     packs, runs: number of packs, and of networks in each.  ours, baseline: steps of each network
-    in one timing. On a GPU, `ours` is a multiple of the interval at which the engine looks for
-    diverged networks, so that every timing includes this check.  modes: those that are timed;
-    by default that of the architecture.
+    in one timing.  modes: those that are timed; by default that of the architecture.
     """
 
     shape: tuple[int, ...]
@@ -83,12 +81,6 @@ ON_CPU = {
     "resnet, narrow": Kind((3, 16, 16), 10, 1, 5, ours=12, baseline=8, modes=BOTH),
     "vgg": Kind(IMAGE, 2, 1, 2, ours=2, baseline=2),
 }
-ON_GPU = {
-    "mlp": Kind((1, 28, 28), 10, 5, 20, ours=200, baseline=20),
-    "lenet5": Kind(IMAGE, 2, 5, 20, ours=200, baseline=20),
-    "vgg, narrow": Kind(IMAGE, 2, 5, 20, ours=200, baseline=20),
-    "vgg": Kind(IMAGE, 2, 5, 5, ours=100, baseline=20),
-}
 
 
 class Engine:
@@ -100,9 +92,11 @@ class Engine:
     def __init__(self, packs: Sequence[Settings], split: Split, deterministic: bool = True) -> None:
         self.packs, self.mode = packs, "error" if deterministic else "default"
         unused = Unfinished(tempfile.gettempdir(), {})  # these trainings save nothing
-        self.trainings = [
-            PackTraining(networks(settings, split), split, settings, unused) for settings in packs
-        ]
+        with arithmetic(packs):
+            self.trainings = [
+                PackTraining(networks(settings, split), split, settings, unused)
+                for settings in packs
+            ]
         for training in self.trainings:
             training.handled = training.total - 1  # as if everything had been recorded
         self.running = [training.run() for training in self.trainings]
@@ -172,33 +166,28 @@ def random_split(kind: Kind, device: str, samples: int = SAMPLES) -> Split:
     return Split(inputs.to(device), labels.to(device), targets.to(device))
 
 
-def by_architecture(base: Settings, kinds: dict[str, Kind], device: str) -> dict[str, float]:
+def by_architecture(base: Settings, kinds: dict[str, Kind]) -> None:
     """Time per step and network, by architecture: the engine against the loops, and against
-    itself with non-deterministic algorithms.
-
-    Returns the engine's seconds, in the last mode.
-    """
-    training = {"lr": 0.01, "batch_size": BATCH, "iterations": 10**9}  # more than are ever taken
-    training["precision"] = "float32" if device == "cpu" else "tf32"
-    found = {}
+    itself with non-deterministic algorithms."""
+    training = {**TRAINING, "precision": "float32"}
     for name, mode in [(name, mode) for name, kind in kinds.items() for mode in kind.modes]:
         kind, chosen = kinds[name], {"mode": mode} if mode else {}
         blocks = [range(n * kind.runs, (n + 1) * kind.runs) for n in range(kind.packs)]
         packs = [changed(base, NETWORKS[name], seeds, {}, **training, **chosen) for seeds in blocks]
-        why_not = check(packs[0], random_split(kind, device, BATCH))
-        split = random_split(kind, device)
+        why_not = check(packs[0], random_split(kind, "cpu", BATCH))
+        split = random_split(kind, "cpu")
         models = [model for settings in packs for model in networks(settings, split)]
         engine, free = Engine(packs, split), Engine(packs, split, deterministic=False)
         ours = functools.partial(engine.steps, kind.ours)
         given = models, split, packs[0]["training"], kind.baseline
         loops: dict[str, Callable[[], Any]] = {}
-        for threads in (1, 2) if device == "cpu" else (1,):
+        for threads in (1, 2):
             loop = functools.partial(eager, *given, threads=threads)
             loops[f"eager_loop, threads: {threads}"] = loop
         if not why_not:
             loops["vmap_loop"] = functools.partial(stacked, *given)
         seconds, *others = paired(ours, *loops.values())
-        found[name] = seconds / kind.ours / len(models)
+        found = seconds / kind.ours / len(models)
         baseline = {
             way: other / kind.baseline / len(models)
             for way, other in zip(loops, others, strict=True)
@@ -207,7 +196,7 @@ def by_architecture(base: Settings, kinds: dict[str, Kind], device: str) -> dict
         what = f"{name}, {len(models)} networks, {packs[0]['training']['mode']}"
         for way in [fastest, *(["vmap_loop"] if "vmap_loop" in loops else [])]:
             named = f"{way} ({1e3 * baseline[way]:.3f} ms)"
-            report(what, found[name], baseline[way], named, "/step")
+            report(what, found, baseline[way], named, "/step")
         if why_not:
             print(f"{what:<34}  vmap_loop is not possible: {why_not}")
         always, seldom = (
@@ -216,7 +205,6 @@ def by_architecture(base: Settings, kinds: dict[str, Kind], device: str) -> dict
         )
         report(what, always, seldom, f"ours, any algorithm ({1e3 * seldom:.3f} ms)", "/step")
         assert all(len(t.active) == kind.runs for t in engine.trainings), f"{name} diverged"
-    return found
 
 
 RULES: dict[str, Settings] = {
@@ -227,7 +215,7 @@ RULES: dict[str, Settings] = {
 
 def by_rule(base: Settings, kinds: dict[str, Kind]) -> None:
     """Time per step and network of what changes a step, against the plain step."""
-    training = {"lr": 0.01, "batch_size": BATCH, "iterations": 10**9, "precision": "float32"}
+    training = {**TRAINING, "precision": "float32"}
     for name, kind in kinds.items():
         split = random_split(kind, "cpu")
         for mode in ("batched", "loop"):
@@ -332,41 +320,19 @@ def _digits(classes: str, scaling: str) -> Split:
     return prepare(data.load("digits"), kept, dtype=torch.float32).train
 
 
-def on_a_gpu(base: Settings) -> None:
-    """The same architectures, many networks in one job, and how much of the GPU they use."""
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-    found = by_architecture(base, ON_GPU, "cuda")
-    matrix = torch.rand(8192, 8192, device="cuda")
-    copied = torch.rand(2**28, device="cuda")
-    other = torch.empty_like(copied)
-    multiply, copy = paired(lambda: matrix @ matrix, lambda: other.copy_(copied))
-    peak, bandwidth = 2 * len(matrix) ** 3 / multiply, 2 * copied.nbytes / copy
-    for name, seconds in found.items():
-        speed = floating_point_operations(name, ON_GPU[name]) / seconds
-        print(f"{name}: {speed / peak:.1%} of {peak / 1e12:.0f} TFLOP/s, a large TF32 product")
-    # Weights are read in the forward pass, the backward pass and the update, and written once;
-    # gradients are written and read: six times their size.
-    model = build(NETWORKS["mlp"], ON_GPU["mlp"].shape, ON_GPU["mlp"].outputs)
-    touched = 6 * sum(parameter.nbytes for parameter in model.parameters())
-    used = touched / found["mlp"] / bandwidth
-    print(f"mlp: {used:.1%} of {bandwidth / 1e12:.2f} TB/s, a large copy, by weights and gradients")
-
-
-def floating_point_operations(name: str, kind: Kind) -> int:
-    """Floating-point operations of one step of one network, forward and backward."""
-    model = build(NETWORKS[name], kind.shape, kind.outputs)
-    with FlopCounterMode(display=False) as counter:
-        model(torch.rand(BATCH, *kind.shape)).sum().backward()
-    return counter.get_total_flops()
+def demo_packs() -> list[Settings]:
+    """The packs of perceptrons at scale `demo`, from which others are made by `changed`."""
+    grid = plan.Plan({"scale": "demo"}, Path("experiments")).experiment("mlp-grid")
+    return [stage.settings for stage in map(grid.training, grid.packs) if stage]
 
 
 def training() -> None:
-    """The engine against common training loops: by architecture, on two cores, and on a GPU."""
-    grid = plan.Plan({"scale": "demo"}, Path("experiments")).experiment("mlp-grid")
-    demo = [stage.settings for stage in map(grid.training, grid.packs) if stage]
-    by_architecture(demo[0], ON_CPU, "cpu")
+    """The engine against common training loops, on a CPU: by architecture, and on two cores.
+
+    `python -m benchmarks.gpu` is what is timed on a GPU.
+    """
+    demo = demo_packs()
+    by_architecture(demo[0], ON_CPU)
     by_rule(demo[0], ON_CPU)
     on_two_cores(demo[0], demo)
-    if torch.cuda.is_available():
-        on_a_gpu(demo[0])
     torch.set_num_threads(1)

@@ -1,0 +1,156 @@
+"""`python -m benchmarks.gpu`, without a GPU: every row is reported, and so is every failure."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from benchmarks import gpu
+from benchmarks.gpu_cases import CASES, GEOMETRY, variants
+from benchmarks.gpu_report import FAKE, Report
+from benchmarks.gpu_work import work_of
+
+ROOT = Path(__file__).parents[2]
+MACHINE = {"GPU": "NVIDIA H200", "date": "2026-11-23"}
+
+WITHOUT = """
+import runpy, sys
+sys.modules |= dict.fromkeys({missing!r})  # as if they were not installed
+sys.argv = ["benchmarks.gpu", "--fake"]
+runpy.run_module("benchmarks.gpu", run_name="__main__")
+"""
+MISSING = {"snakemake", "matplotlib", "seaborn", "sphinx", "hypothesis", "timm", "sklearn", "PIL"}
+MISSING |= {"pooch", "requests", "joblib", "jinja2", "pytest"}
+
+
+def test_all_is_run_without_a_gpu_and_with_no_more_than_training_needs():
+    before = {path: path.stat().st_mtime_ns for path in gpu.RESULTS.parent.rglob("*.md")}
+    command = [sys.executable, "-c", WITHOUT.format(missing=MISSING)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    progress, _, report = done.stdout.partition(f"# Benchmark on a GPU: {FAKE}\n")
+    lines = report.splitlines()
+    assert "No part failed." in report
+    assert "Not run" not in report
+
+    def row(*cells):
+        return [line for line in lines if all(f" {cell} |" in line for cell in cells)]
+
+    for name, case in CASES.items():
+        for precision in ("float32", "tf32"):
+            assert row(f"2 {name}", case.mode, precision, f"{case.reach:g}")
+            assert f"profile of {name}, {precision}:" in progress
+    for each in variants():
+        [found] = row(each.name, each.precision, each.what)
+        assert "–" not in found
+    for dtype, reach in GEOMETRY.items():
+        assert row(dtype, f"{reach / 1e3:g}")
+        for size in (1, 2, 8):
+            assert row(dtype, f"{size} GiB at a time")
+    for name in ("perceptrons", "LeNet5", "vgg-narrow"):
+        assert row(name, "256")
+        assert row(name, "4096")
+    assert before == {path: path.stat().st_mtime_ns for path in gpu.RESULTS.parent.rglob("*.md")}
+
+
+def broken():
+    raise RuntimeError("the cable is broken")
+
+
+def test_a_part_that_fails_is_reported_and_the_others_go_on(monkeypatch, capsys):
+    monkeypatch.setattr(gpu, "ENVIRONMENT", {})
+
+    def parts(bench):
+        return {"first": broken, "limits": bench.limits}
+
+    monkeypatch.setattr(gpu.Bench, "parts", parts)
+    assert gpu.main(["--fake"]) == 1
+    said = capsys.readouterr().out
+    assert "first: FAILED: RuntimeError: the cable is broken" in said
+    assert "Failed: first." in said
+    assert "## Failed: first\n" in said
+    assert "matrix product, float64" in said
+    monkeypatch.setattr(gpu.Bench, "parts", lambda bench: {"limits": bench.limits})
+    assert gpu.main(["--fake"]) == 0
+
+
+def test_the_report_is_written_after_each_part(tmp_path):
+    report = Report(MACHINE, tmp_path / "new" / "nvidia-h200")
+    written = report.path.with_suffix(".md")
+    seen = []
+
+    def look():
+        seen.append(written.read_text())
+        return ""
+
+    gpu.run(report, {"first": look, "second": broken, "third": look}, budget_s=1e3)
+    assert "Not run: first; second; third." in seen[0]
+    assert "Not run: third." in seen[1]
+    assert "the cable is broken" in seen[1]
+    assert "Not run" not in written.read_text()
+    content = json.loads(report.path.with_suffix(".json").read_text())
+    assert content["machine"] == MACHINE
+    assert list(content["failed"]) == ["second"]
+    assert content["left"] == []
+
+
+def test_without_time_parts_are_named_and_profiles_come_first(tmp_path):
+    ran = []
+    parts = {name: lambda name=name: ran.append(name) for name in ("rows", f"{gpu.PROFILE}rows")}
+    report = Report(MACHINE, tmp_path / "report")
+    gpu.run(report, parts, budget_s=gpu.KEPT_S / 2)
+    assert ran == [f"{gpu.PROFILE}rows"]
+    assert "Not run: rows." in (tmp_path / "report.md").read_text()
+    gpu.run(report, parts, budget_s=0)
+    assert len(ran) == 1
+
+
+def test_what_is_slower_than_is_to_be_reached_has_its_kernels_in_the_report():
+    report = Report(MACHINE, Path("unused"))
+    kernels = [{"name": f"sgemm | {n} {'x' * 200}", "calls": 4, "us": 30.0 - n} for n in range(12)]
+    row = {"precision": "float64", "variant": "", "us": 2e5, "reach_us": 1.5e5}
+    report.add("geometry", row)
+    report.profile("geometry, float64", kernels, row)
+    report.profile("quick", kernels, {**row, "us": 1e5})
+    text = report.text()
+    assert "0 of 1 rows" in text
+    assert "no, 1.33 times it" in text
+    assert "quick" not in text
+    table = text.partition("## What takes the time: geometry, float64")[2].splitlines()
+    assert len([line for line in table if "sgemm" in line]) == 10
+    assert all(line.replace(r"\|", "").count("|") == 5 for line in table if "sgemm" in line)
+    assert max(map(len, table)) < 140
+
+
+def test_the_limit_of_a_step_is_that_of_its_bytes_and_operations():
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    work = work_of(model, (3,))
+    products = 3 * 4 + 4 * 2
+    assert (work.weights, work.outputs) == (3 * 4 + 4 + 4 * 2 + 2, 4 + 2)
+    assert work.forward == 2 * products
+    # All three products of the backward pass but the gradient of the inputs.
+    assert work.both == 2 * (3 * products - 3 * 4)
+    least = work.training(batch=5)
+    assert least == (4 * 6 * (26 + 5 * 6), 5 * work.both)
+    measured = work.measuring(7, 2, torch.finfo(torch.float64))
+    assert measured == (7 * 6 * 2 * 6 * 8, 7 * 5 * work.forward)
+    report = Report(MACHINE, None, limits={"bytes": 1e3, "float32": 1e6, "float64": 1.0})
+    assert report.limit(least, "float32")["limit_us"] == pytest.approx(1e3 * least.bytes)
+    assert report.limit(least, "float64")["limit_by"] == "operations"
+    assert "limit_us" not in report.limit(least, "tf32")
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="needs make")
+def test_make_gpu_says_in_one_sentence_that_there_is_no_gpu():
+    hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    command = ["make", "-s", "gpu", f"PYTHON={sys.executable}"]
+    done = subprocess.run(command, cwd=ROOT, env=hidden, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert done.stdout == ""
+    assert done.stderr.splitlines()[0] == gpu.NO_GPU
