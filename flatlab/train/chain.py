@@ -101,5 +101,6 @@ def image_format(x: Tensor) -> torch.memory_format:
     A CPU has them in float32, a GPU for TF32. Elsewhere the framework's own layout keeps, in
     float64, the rounding of mode `loop`.
     """
-    fast = not x.is_cuda or torch.backends.cudnn.conv.fp32_precision == "tf32"
+    cudnn: Any = torch.backends.cudnn
+    fast = not x.is_cuda or cudnn.conv.fp32_precision == "tf32"
     return torch.channels_last if fast and x.dtype == torch.float32 else torch.contiguous_format
