@@ -63,7 +63,7 @@ bench: $(READY)
 gpu: $(READY)
 	@start=$$(date +%s); left() { echo $$(($$1 + start - $$(date +%s))); }; failed=0; \
 	$(PYTHON) -m benchmarks.gpu $(if $(FAKE),--fake) --check || exit 1; \
-	timeout -s INT -k 10 240 $(PYTHON) -m pytest -p no:xdist -W default -m gpu tests/gpu || failed=1; \
+	timeout -s INT -k 10 240 $(PYTHON) -m pytest -v -p no:xdist -W default -m gpu tests/gpu || failed=1; \
 	timeout $$(left 595) $(PYTHON) -m benchmarks.gpu $(if $(FAKE),--fake) --budget $$(left 560) || failed=1; \
 	exit $$failed
 

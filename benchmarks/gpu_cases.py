@@ -60,7 +60,7 @@ class Size:
     eager: int = 50
     repeats: int = 3
     square: int = 8192
-    copied: int = 2**28
+    copied: int = 2**30
     measured: int = 100
     small: bool = False
 
