@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import faulthandler
 import functools
 import gc
 import os
+import signal
 import sys
 import time
 import traceback
@@ -264,6 +266,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     if given.check:
         return 0
+    if not given.fake:  # say where it was when it crashed, or was ended because it hung
+        faulthandler.enable()
+        faulthandler.register(signal.SIGTERM, chain=True)
     for variable, value in ENVIRONMENT.items():
         os.environ.setdefault(variable, value)
     torch.manual_seed(0)
