@@ -190,7 +190,7 @@ class PackTraining:
         losses, right = [], []
         split = self.split
         fewest, most = EVALUATED["cpu"], EVALUATED[split.device.type]
-        size = max(fewest, most // self.networks.width)
+        size = min(most, max(fewest, 4 * most // self.networks.width))  # what all of them hold
         for start in range(0, len(split), size):
             part = slice(start, start + size)
             outputs = self.networks.forward(split.inputs[part][None])

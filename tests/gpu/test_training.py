@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -166,29 +164,32 @@ def test_the_memory_of_many_networks_is_bounded_and_given_back(real):
     assert torch.cuda.memory_reserved() - before < 2**26
 
 
+STOPPED = """
+import sys, pytest
+from flatlab.cli import main
+from tests.packs import interrupt_after
+interrupt_after(pytest.MonkeyPatch(), 700)
+sys.exit(main(sys.argv[1:]))
+"""
+
+
 def test_a_command_that_is_stopped_goes_on_where_it_was(real, tmp_path):
-    command = [sys.executable, "-m", "flatlab", "run", "mlp-grid", "lr0.1-b20-s0-4"]
-    command += ["--scale", "demo", "--device", "cuda"]
+    run = ["run", "mlp-grid", "lr0.1-b20-s0-4", "--scale", "demo", "--device", "cuda"]
     here = {**os.environ, "PYTHONPATH": os.getcwd()}
 
-    def results(name, stopped_after=None):
+    def results(name, *before):
         folder = tmp_path / name
         folder.mkdir()
-        for part in ("experiments", "config.yaml", "flatlab"):
+        for part in ("experiments", "config.yaml"):
             (folder / part).symlink_to(os.path.abspath(part))
-        if stopped_after:
-            process = subprocess.Popen(command, cwd=folder, env=here)
-            time.sleep(stopped_after)
-            process.send_signal(signal.SIGTERM)
-            process.wait(60)
-            assert process.returncode, "it ended before it was stopped"
-        subprocess.run(command, cwd=folder, env=here, check=True)
+        for start in (*before, ["-m", "flatlab"]):
+            ended = subprocess.run([sys.executable, *start, *run], cwd=folder, env=here)
+            assert bool(ended.returncode) == (start in before)
+        files = (path for path in sorted(folder.glob("results/**/*")) if path.is_file())
         return {
             path.relative_to(folder): path.read_bytes()
-            for path in sorted(folder.glob("results/**/*"))
-            if path.is_file() and not path.name.endswith(".provenance.json")
+            for path in files
+            if not path.name.endswith(".provenance.json")
         }
 
-    expected = results("undisturbed")
-    assert expected
-    assert results("stopped", stopped_after=15) == expected
+    assert results("stopped", ["-c", STOPPED]) == results("undisturbed") != {}
