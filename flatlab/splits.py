@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from flatlab.data import Arrays, DataError
 
 PARTS = ("train", "test")
-EVALUATED = 256
-"""Samples per forward pass when a whole split is evaluated."""
+EVALUATED = {"cpu": 256, "cuda": 4096}
+"""Samples per forward pass when a whole split is evaluated, by type of device."""
 MOMENTS = 2000
 """Samples that are in memory as floating-point numbers at once while moments are computed."""
 
@@ -54,7 +54,7 @@ class Split:
         """The outputs (samples, outputs) of a network."""
         convolves = any(isinstance(part, nn.Conv2d) for part in model.modules())
         # In double precision a processor unfolds the images, and many at once leave its cache.
-        size = 64 if convolves and self.device.type == "cpu" else EVALUATED
+        size = 64 if convolves and self.device.type == "cpu" else EVALUATED[self.device.type]
         return torch.cat([model(inputs) for inputs in self.inputs.split(size)])
 
     def subset(self, size: int, seed: int) -> "Split":

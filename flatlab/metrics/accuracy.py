@@ -140,10 +140,10 @@ def gradient_norm(model: nn.Module, split: Split, loss: Loss) -> float:
     theta = trainable(model)
     total = [torch.zeros_like(parameter) for parameter in theta]
     with torch.enable_grad():
-        for batch in zip(
-            split.inputs.split(EVALUATED), split.targets.split(EVALUATED), strict=True
+        size = EVALUATED["cpu"]
+        for inputs, targets in zip(
+            split.inputs.split(size), split.targets.split(size), strict=True
         ):
-            inputs, targets = batch
             part = loss.values(model(inputs), targets).sum() * loss.share(1, len(split))
             for sum_, more in zip(
                 total, torch.autograd.grad(part, theta, materialize_grads=True), strict=True

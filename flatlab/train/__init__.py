@@ -22,7 +22,7 @@ from flatlab.jobs.progress import Progress
 from flatlab.losses import loss_of
 from flatlab.networks import seeded
 from flatlab.plan.registry import imported
-from flatlab.splits import prepare
+from flatlab.splits import Split, prepare
 from flatlab.train.builder import NotStackable
 from flatlab.train.conditions import Interrupted, TrainError, Watch, arithmetic, memory
 from flatlab.train.initializations import draw
@@ -55,28 +55,43 @@ def train_packs(
     data = _digest({str(n): a.values for n, a in raw.items() if str(n).startswith("train_")})
     shared = {"code": code, "data": data, "device": device, "torch": torch.__version__}
     watch = Watch(save_every_s if folders is not None else None)
-    with tempfile.TemporaryDirectory() as lost, arithmetic(packs), memory(packs), watch:
+    with tempfile.TemporaryDirectory() as lost, arithmetic(packs), memory(packs, device), watch:
         kept = folders or [Path(lost, str(number)) for number in range(len(packs))]
-        trainings = []
+        keepers = []
         for pack, folder, start in zip(packs, kept, starts or [()] * len(packs), strict=True):
             weights = [_digest(arrays) for arrays, _ in start]
-            keeper = Unfinished(folder, {**shared, "settings": pack, "start": weights})
-            trainings.append(_training(raw, start, pack, keeper, device, watch))
-        _run(trainings, device, watch)
-        return [training.results() for training in trainings]
+            keepers.append(Unfinished(folder, {**shared, "settings": pack, "start": weights}))
+        return _trained(raw, starts, packs, keepers, device, watch)
+
+
+def _trained(
+    raw: xr.Dataset,
+    starts: Sequence[Sequence[Content]],
+    packs: Sequence[Mapping[str, Any]],
+    keepers: Sequence[Unfinished],
+    device: str,
+    watch: Watch,
+) -> list[Trained]:
+    splits: dict[str, Split] = {}  # packs with the same data share them
+    trainings = []
+    for pack, keeper, start in zip(packs, keepers, starts or [()] * len(packs), strict=True):
+        double = pack["training"]["precision"] == "float64"
+        data = pack["data"], pack["outputs"], torch.float64 if double else torch.float32
+        if repr(data) not in splits:
+            splits[repr(data)] = prepare(raw, *data, device).train
+        trainings.append(_training(splits[repr(data)], start, pack, keeper, watch))
+    _run(trainings, device, watch)
+    return [training.results() for training in trainings]
 
 
 def _training(
-    raw: xr.Dataset,
+    split: Split,
     start: Sequence[Content],
     settings: Mapping[str, Any],
     keeper: Unfinished,
-    device: str,
     watch: Watch,
 ) -> PackTraining:
     training, network, seeds = settings["training"], settings["network"], settings["seeds"]
-    dtype = torch.float64 if training["precision"] == "float64" else torch.float32
-    split = prepare(raw, settings["data"], settings["outputs"], dtype, device).train
     if training["batch_size"] > len(split):
         size = f"training.batch_size is {training['batch_size']}"
         raise DataError(f"{size}, the training set has {len(split)} samples")
@@ -94,7 +109,7 @@ def _training(
     for model, seed in zip(models, seeds, strict=True):
         draw(model, network["initialization"], seed)
     _fit(models, settings, keeper, watch)
-    models = [model.to(device, dtype) for model in models]
+    models = [model.to(split.device, split.inputs.dtype) for model in models]
     if start:
         start_from(start, models, settings["start"])
     try:

@@ -96,8 +96,11 @@ def unfold(x: Tensor, runs: int) -> Applied:
 
 
 def image_format(x: Tensor) -> torch.memory_format:
-    """The layout of images in memory: channels last in float32, for its fast kernels.
+    """The layout of images in memory: channels last where that has fast kernels.
 
-    In float64 there are none, and the framework's own layout keeps the rounding of mode `loop`.
+    A CPU has them in float32, a GPU for TF32. Elsewhere the framework's own layout keeps, in
+    float64, the rounding of mode `loop`.
     """
-    return torch.channels_last if x.dtype == torch.float32 else torch.contiguous_format
+    cudnn: Any = torch.backends.cudnn
+    fast = not x.is_cuda or cudnn.conv.fp32_precision == "tf32"
+    return torch.channels_last if fast and x.dtype == torch.float32 else torch.contiguous_format

@@ -1,6 +1,7 @@
 """The conditions of a training: arithmetic that repeats, requests to stop, too little memory."""
 
 import contextlib
+import gc
 import signal
 import threading
 import time
@@ -84,8 +85,8 @@ def arithmetic(packs: Sequence[Mapping[str, Any]]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def memory(packs: Sequence[Mapping[str, Any]]) -> Iterator[None]:
-    """Say which keys to change if the memory is not sufficient."""
+def memory(packs: Sequence[Mapping[str, Any]], device: str) -> Iterator[None]:
+    """Say which keys to change if the memory is not sufficient; give a GPU's back at the end."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
@@ -97,3 +98,7 @@ def memory(packs: Sequence[Mapping[str, Any]]) -> Iterator[None]:
             f"out of memory with {runs} networks at a time; smaller blocks of `seeds` in the grid, "
             "training.mode graphs or loop, or a smaller training.batch_size need less"
         ) from None
+    finally:
+        if device == "cuda":
+            gc.collect()  # an error's traceback keeps what it passed through
+            torch.cuda.empty_cache()

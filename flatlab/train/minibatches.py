@@ -17,8 +17,9 @@ Chunk = dict[str, Tensor]
 DATA_STREAM = 1
 """Separates the order of the data from other uses of a run's seed."""
 
-CHUNK_STEPS = 100
-"""The most steps that are loaded at a time; divergence is checked after each chunk."""
+CHUNK_STEPS = {"cpu": 100, "cuda": 500}
+"""The most steps that are loaded at a time; divergence is checked after each chunk, for which a GPU
+has to wait."""
 
 CHUNK_INDICES = 2**23
 """The most sample indices that are loaded at a time."""
@@ -63,10 +64,10 @@ def _epochs(seed: int, samples: int, steps: int, size: int, how: str) -> Iterato
             yield generator.permutation(samples)[: steps * size].reshape(steps, size)
 
 
-def chunk_steps(runs: int, samples: int, training: Mapping[str, Any]) -> int:
-    """How many steps are loaded at a time."""
+def chunk_steps(runs: int, samples: int, training: Mapping[str, Any], device: str) -> int:
+    """How many steps are loaded at a time.  device: its type."""
     batch = samples if training["minibatches"] == "full" else training["batch_size"]
-    return max(1, min(CHUNK_STEPS, CHUNK_INDICES // (runs * batch)))
+    return max(1, min(CHUNK_STEPS[device], CHUNK_INDICES // (runs * batch)))
 
 
 def each_step(chunk: Chunk, like: Tensor, numbers: bool) -> Iterator[dict[str, Any]]:

@@ -10,7 +10,7 @@ of `Loop`, where `run` is the number of a network, from 0.
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -45,7 +45,10 @@ class Loop:
 
     What a network draws in a step, for example for drop path, comes from torch's generator. Each
     run has its own state of it, which its seed gives at first and then each step leaves behind.
+    width: how many networks a forward pass computes at once.
     """
+
+    width = 1
 
     def __init__(self, models: list[nn.Module], split: Split, settings: Mapping[str, Any]) -> None:
         self.models, self.split, self.training = models, split, settings["training"]
@@ -59,7 +62,7 @@ class Loop:
         self.losses = torch.zeros(len(models), dtype=torch.float64, device=split.device)
         parameters = [list(model.parameters()) for model in models]
         self.updates = [self.optimizer.reference(each, self.training) for each in parameters]
-        self.left = list(range(len(models)))
+        self.left = self.moving = list(range(len(models)))
         self.random = torch.default_generator
         if split.device.type == "cuda":
             self.random = torch.cuda.default_generators[split.device.index or 0]
@@ -68,7 +71,22 @@ class Loop:
 
     def load(self, chunk: Chunk) -> None:
         """Set what the next steps use."""
-        self.steps = each_step(chunk, self.split.inputs, numbers=True)
+        self.chunk, self.moving = chunk, list(self.left)
+        self.start = {run: self.read(run) for run in self.left}
+        self._begin()
+
+    def rewind(self, runs: Collection[int]) -> None:
+        """Go back to where the chunk begins, with some runs; until the next, only these move.
+
+        With them go those that advance together with them.
+        """
+        self.moving = [run for run in self.moving if run in runs]
+        for run in self.moving:
+            self.write(run, self.start[run])
+        self._begin()
+
+    def _begin(self) -> None:
+        self.steps = each_step(self.chunk, self.split.inputs, numbers=True)
         for model in self.models:
             model.train()
 
@@ -76,7 +94,7 @@ class Loop:
         """Take one step of all runs that are not left out."""
         now = next(self.steps)
         before = self.random.get_state()
-        for run in self.left:
+        for run in self.moving:
             self.random.set_state(self.drawn[run])
             self._step(run, {name: each[run] for name, each in now.items()})
             self.drawn[run] = self.random.get_state()
@@ -125,6 +143,7 @@ class Loop:
     def leave_out(self, run: int) -> None:
         """Let a run stand still: it no longer changes, whatever steps the others take."""
         self.left.remove(run)
+        self.moving = [each for each in self.moving if each != run]
 
     @torch.no_grad()
     def forward(self, inputs: Tensor) -> Tensor:
@@ -181,12 +200,19 @@ class Stacks:
         self.groups = [Group(part, *given) for part in parts]
 
     def load(self, chunk: Chunk) -> None:
+        self.moving = self.groups
         for number, group in enumerate(self.groups):
             runs = slice(number * self.width, (number + 1) * self.width)
             group.load({name: tensor[:, runs] for name, tensor in chunk.items()})
 
+    def rewind(self, runs: Collection[int]) -> None:
+        numbers = sorted({run // self.width for run in runs})
+        self.moving = [self.groups[number] for number in numbers]
+        for group in self.moving:
+            group.rewind()
+
     def step(self) -> None:
-        for group in self.groups:
+        for group in self.moving:
             group.step()
 
     def leave_out(self, run: int) -> None:

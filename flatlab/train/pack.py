@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 import xarray as xr
-from torch import Tensor, nn
+from torch import nn
 
 from flatlab.jobs import Content, Unfinished
 from flatlab.losses import loss_of
@@ -66,10 +66,9 @@ class PackTraining:
         self.drawn = draws(
             changes_of(settings, split), seeds, self.training["batch_size"], start=self.iteration
         )
-        self.most = chunk_steps(len(seeds), len(split), self.training)
+        self.most = chunk_steps(len(seeds), len(split), self.training, split.device.type)
         self._loaded: dict[str, np.ndarray] = {"order": np.empty((0, len(seeds), 0), np.int64)}
         self._start = self.iteration
-        self._before: dict[int, dict[str, Tensor]] = {}
 
     @property
     def active(self) -> list[int]:
@@ -159,22 +158,16 @@ class PackTraining:
     def _load(self, chunk: dict[str, np.ndarray]) -> None:
         self._loaded, self._start = chunk, self.iteration
         if len(chunk["order"]):
-            self._before = {run: self.networks.read(run) for run in self.active}
-            self._reload()
-
-    def _reload(self) -> None:
-        self.networks.load({name: torch.from_numpy(each) for name, each in self._loaded.items()})
+            self.networks.load({name: torch.from_numpy(each) for name, each in chunk.items()})
 
     def _settle(self) -> None:
         """Find out which networks have diverged in this chunk, and at which step."""
         done = self.iteration - self._start
         if not done:
             return
-        if self._diverged():
+        if diverged := self._diverged():
             # Repeat the chunk, at whose start everything was finite, and check every step.
-            for run, state in self._before.items():
-                self.networks.write(run, state)
-            self._reload()
+            self.networks.rewind(diverged)
             for step in range(self._start + 1, self.iteration + 1):
                 self.networks.step()
                 for run in self._diverged():
@@ -196,8 +189,10 @@ class PackTraining:
         """
         losses, right = [], []
         split = self.split
-        for start in range(0, len(split), EVALUATED):
-            part = slice(start, start + EVALUATED)
+        fewest, most = EVALUATED["cpu"], EVALUATED[split.device.type]
+        size = max(fewest, most // self.networks.width)
+        for start in range(0, len(split), size):
+            part = slice(start, start + size)
             outputs = self.networks.forward(split.inputs[part][None])
             losses.append(self.loss.values(outputs, split.targets[part]))
             if split.labels is not None:
@@ -212,7 +207,7 @@ class PackTraining:
         """The loss of each run on its next minibatch, for the progress display."""
         order = self._loaded["order"]
         following = order[0] if len(order) else np.zeros((1, 1), int)
-        index = torch.from_numpy(following)[:, :EVALUATED].to(self.split.device)
+        index = torch.from_numpy(following)[:, : EVALUATED["cpu"]].to(self.split.device)
         outputs = self.networks.forward(self.split.inputs[index])
         losses = self.loss.values(outputs, self.split.targets[index])
         return self.loss.of_batch(losses).cpu().numpy()

@@ -1,4 +1,9 @@
-"""Training steps recorded as CUDA graphs: launching their kernels one by one takes longer."""
+"""Training steps recorded as CUDA graphs: launching their kernels one by one takes longer.
+
+The steps of a stack run on a stream of their own, beside those of other stacks, and everything else
+on the current stream. The two wait for each other where they meet: the current stream in `settle`,
+before it sees the state, and the steps at their next launch, since the state may have been changed.
+"""
 
 from __future__ import annotations
 
@@ -7,80 +12,122 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
 
+from flatlab.splits import Split
 from flatlab.train.minibatches import Chunk, chunk_steps
 
 if TYPE_CHECKING:
     from flatlab.train.stacks import Stack
 
 STREAMS = 8
+"""Shared by all stacks of a process."""
+
+BURST = 10
+"""The steps that are launched together, once there are as many."""
+
 WARM_UP = 3
 
 
+def recordable(device: torch.device) -> bool:
+    """Whether the steps on a device are recorded."""
+    return device.type == "cuda"
+
+
 class Recorded:
-    """The steps of a stack on a GPU: recorded once as a CUDA graph, then replayed.
+    """The steps of a stack on a GPU, recorded once as CUDA graphs of one and of `BURST` steps.
 
     Whatever changes from step to step is on the device: the recorded step reads its position in the
     order of the data there, and increments it.
     """
 
-    def __init__(self, stack: Stack, device: torch.device) -> None:
-        self.stack = stack
+    def __init__(self, split: Split, runs: int, training: Any) -> None:
+        self.dtype, self.device = split.inputs.dtype, split.device
+        self.longest = chunk_steps(runs, len(split), training, self.device.type)
         self.chunk: Chunk = {}
-        self.position = torch.zeros(1, dtype=torch.int64, device=device)
-        self.stream = next(_streams()) if device.type == "cuda" else None
-        self.graph: torch.cuda.CUDAGraph | None = None
+        self.position = torch.zeros(1, dtype=torch.int64, device=self.device)
+        self.stream, self.pool = next(_streams())
+        self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
+        self.waiting = 0  # steps that were asked for and are not launched yet
+        self.behind = True  # whether the current stream may have changed the state since
 
     def load(self, chunk: Chunk) -> None:
-        if self.stream:  # states may just have been written, on the stream of all else
-            self.stream.wait_stream(torch.cuda.default_stream(self.position.device))
+        """Set what the next steps use, after those that were asked for before."""
+        self.launch()
+        self._follow()
         with torch.cuda.stream(self.stream):
             for name, tensor in chunk.items():
                 if name not in self.chunk:
-                    self.chunk[name] = self._reserved(tensor)
+                    dtype = self.dtype if tensor.is_floating_point() else tensor.dtype
+                    shape = self.longest, *tensor.shape[1:]
+                    self.chunk[name] = torch.zeros(shape, dtype=dtype, device=self.device)
                 self.chunk[name][: len(tensor)].copy_(tensor)
             self.position.zero_()
 
-    def _reserved(self, tensor: Tensor) -> Tensor:
-        """Space on the device for the longest chunk."""
-        split, training = self.stack.split, self.stack.training
-        steps = chunk_steps(len(self.stack), len(split), training)
-        dtype = split.inputs.dtype if tensor.is_floating_point() else tensor.dtype
-        return torch.zeros(steps, *tensor.shape[1:], dtype=dtype, device=self.position.device)
+    def step(self, stack: Stack) -> None:
+        """Ask for a step."""
+        if not self.graphs:
+            self._record(stack)
+        self.waiting += 1
+        if self.waiting == max(self.graphs):
+            self.launch()
 
-    def step(self) -> None:
-        if self.graph is None:
-            self.graph = self._record()
+    def launch(self) -> None:
+        """Launch the steps that were asked for."""
+        count, self.waiting = self.waiting, 0
+        if not count:
+            return
+        self._follow()
         with torch.cuda.stream(self.stream):
-            self.graph.replay()
+            if count in self.graphs:
+                self.graphs[count].replay()
+            else:
+                for _ in range(count):
+                    self.graphs[1].replay()
 
-    def advance(self) -> None:
+    def _follow(self) -> None:
+        """Let the next steps wait for what the current stream has done to the state."""
+        if self.behind:
+            self.stream.wait_stream(torch.cuda.current_stream(self.device))
+            self.behind = False
+
+    def settle(self) -> None:
+        """Let the current stream see the state after all steps that were asked for."""
+        self.launch()
+        torch.cuda.current_stream(self.device).wait_stream(self.stream)
+        self.behind = True
+
+    def advance(self, stack: Stack) -> None:
         """The step that is recorded."""
         now = {name: each.index_select(0, self.position)[0] for name, each in self.chunk.items()}
-        self.stack.advance(now)
+        stack.advance(now)
         self.position.add_(1)
 
-    def _record(self) -> torch.cuda.CUDAGraph:
-        """Record a step, after a few that warm up the libraries and are then undone."""
-        before = {name: tensor.clone() for name, tensor in self.stack.views().items()}
-        torch.cuda.synchronize()
+    def _record(self, stack: Stack) -> None:
+        """Record the graphs, after a few steps that warm up the libraries and are then undone."""
+        state = [*stack.views().values()]
+        before = [tensor.clone() for tensor in state]
+        self._follow()
         with torch.cuda.stream(self.stream):
             for _ in range(WARM_UP):
                 self.position.zero_()
-                self.advance()
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=self.stream):
-            self.advance()
-        for name, tensor in self.stack.views().items():
-            tensor.copy_(before[name])
-        self.position.zero_()
-        torch.cuda.synchronize()
-        return graph
+                self.advance(stack)
+        for steps in {1, min(BURST, self.longest)}:
+            with torch.cuda.stream(self.stream):
+                self.position.zero_()
+            self.graphs[steps] = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graphs[steps], pool=self.pool, stream=self.stream):
+                for _ in range(steps):
+                    self.advance(stack)
+        self.settle()
+        for tensor, kept in zip(state, before, strict=True):
+            tensor.copy_(kept)
 
 
 @functools.cache
 def _streams() -> itertools.cycle[Any]:
-    """The streams of this process in turn: the stacks share a few of them."""
-    return itertools.cycle([torch.cuda.Stream() for _ in range(STREAMS)])
+    """The streams of this process in turn, each with the memory of the graphs that it replays.
+
+    These can share memory, since what a step leaves there is not needed by the next.
+    """
+    pairs = [(torch.cuda.Stream(), torch.cuda.graph_pool_handle()) for _ in range(STREAMS)]
+    return itertools.cycle(pairs)

@@ -14,7 +14,7 @@ from flatlab.train.builder import stack
 from flatlab.train.chain import Layer
 from flatlab.train.changes import Changes, changed
 from flatlab.train.minibatches import Chunk, each_step
-from flatlab.train.recorded import Recorded
+from flatlab.train.recorded import Recorded, recordable
 from flatlab.train.regularizers import climbs_of
 
 TRIED = 30
@@ -32,23 +32,35 @@ class Group:
 
     def __init__(self, models: list[nn.Module], *of_all: Any) -> None:
         """of_all: the other arguments of `Stack`."""
-        self._make = lambda width: Stack(models[:1] * width, *of_all)
+        first = models[:1]
+        self._make = lambda width: Stack(first * width, *of_all)
         self._all = self.working = Stack(models, *of_all)
         self.members = list(range(len(models)))
         self.resting: dict[int, dict[str, Tensor]] = {}
         self._tried_for = 0  # how many runs were resting at the last trial
         self._outdated = False  # whether `working` is ahead of `_all`
+        self._start: list[Tensor] = []  # the state where the chunk begins
 
     def load(self, chunk: Chunk) -> None:
         whole = self.whole()
+        self._chunk, self._start = chunk, whole.copy(self._start)
         if self._tried_for < len(self.resting) < len(whole):
             first = {name: tensor[:TRIED] for name, tensor in chunk.items()}
             self.working, self.members = self._narrowed(first)
             self._tried_for = len(self.resting)
-        if self.working is not whole:
+        self._begin()
+
+    def rewind(self) -> None:
+        """Go back to where the chunk begins."""
+        whole = self.whole()
+        torch._foreach_copy_([*whole.views().values()], self._start)
+        self._begin()
+
+    def _begin(self) -> None:
+        if self.working is not self._all:
             for number, member in enumerate(self.members):
-                self.working.write(number, whole.read(member))
-        self.working.load({name: tensor[:, self.members] for name, tensor in chunk.items()})
+                self.working.write(number, self._all.read(member))
+        self.working.load({name: tensor[:, self.members] for name, tensor in self._chunk.items()})
 
     def _narrowed(self, chunk: Chunk) -> tuple["Stack", list[int]]:
         """The narrowest stack that takes these steps to the same bits, and its members."""
@@ -125,8 +137,8 @@ class Stack:
         self.uphill = stack(models, rules)[0] if self.climbs else self.chain
         optimizer = imported("train/optimizers", training["optimizer"])
         self.update = optimizer.Stacked(self.chain.parameters, training, self.runs)
-        on_gpu = split.device.type == "cuda"
-        self.recorded = Recorded(self, split.device) if on_gpu else None
+        recorded = recordable(split.device)
+        self.recorded = Recorded(split, self.runs, training) if recorded else None
 
     def __len__(self) -> int:
         return self.runs
@@ -141,7 +153,7 @@ class Stack:
 
     def step(self) -> None:
         if self.recorded:
-            self.recorded.step()
+            self.recorded.step(self)
         else:
             self.advance(next(self.steps))
 
@@ -202,6 +214,14 @@ class Stack:
         for name, tensor in self.views().items():
             tensor[number].copy_(state[name])
 
+    def copy(self, into: list[Tensor]) -> list[Tensor]:
+        """A copy of the whole state, written into an earlier one, if there is one."""
+        state = [*self.views().values()]
+        if not into:
+            return [tensor.clone() for tensor in state]
+        torch._foreach_copy_(into, state)
+        return into
+
     def views(self) -> dict[str, Tensor]:
         """The whole state of the runs, (runs, ...) each; the stack computes with these tensors."""
         self._wait()
@@ -220,10 +240,11 @@ class Stack:
 
     def finite(self) -> list[bool]:
         self._wait()
-        tensors = self.tensors.values()
-        good = torch.stack([t.reshape(self.runs, -1).isfinite().all(1) for t in tensors])
-        return good.all(0).tolist()
+        tensors = [tensor for tensor in self.tensors.values() if tensor.is_floating_point()]
+        zeros = torch._foreach_mul(tensors, 0.0)  # NaN where a number is not finite
+        sums = torch.stack([zero.reshape(self.runs, -1).sum(1) for zero in zeros])
+        return sums.isfinite().all(0).tolist()
 
     def _wait(self) -> None:
         if self.recorded:
-            torch.cuda.synchronize()
+            self.recorded.settle()

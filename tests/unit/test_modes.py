@@ -16,9 +16,8 @@ from flatlab.splits import Split, prepare
 from flatlab.train import train_packs
 from flatlab.train.builder import NotStackable, ordered, stack
 from flatlab.train.initializations import draw
-from flatlab.train.layers.max_pool import max_pool, max_pool_by_windows
+from flatlab.train.layers.max_pool import max_pool
 from flatlab.train.modes import MODES
-from flatlab.train.recorded import Recorded
 from flatlab.train.schedules import drawn_rates, learning_rates
 from flatlab.train.stacks import Stack
 from tests.packs import DATA, GIVEN, TRAINING, images, settings, small
@@ -373,51 +372,18 @@ def test_drawn_rates_are_uniform_in_their_logarithm():
     assert np.abs(counts - 500).max() < 4 * 500**0.5
 
 
-@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
-def test_the_step_that_a_gpu_records_is_the_step_of_the_cpu(rule):
-    """What is recorded reads order and rate where they lie on the device; here it is called."""
-    raw, training = images((8, 8)), {**TRAINING, **rule}
-    split = split_of(raw)
-
-    def models():
-        made = [build(small("resnet"), (1, 8, 8), 3) for _ in "ab"]
-        for seed, model in enumerate(made):
-            draw(model, "framework", seed)
-        return [model.double() for model in made]
-
-    plain, recorded = (Stack(models(), split, training, RULES_OF_LAYERS, {}) for _ in range(2))
-    record = Recorded(recorded, torch.device("cpu"))
-    batch = 22 if training["minibatches"] == "full" else training["batch_size"]
-    generator = torch.Generator().manual_seed(0)
-    for chunk in range(3):
-        order = torch.randint(22, (4 + chunk, 2, batch), generator=generator)
-        of_runs = isinstance(lr := training["lr"], dict)
-        rates = torch.linspace(0.5, 1, 4 + chunk, dtype=torch.float64)
-        rates = rates[:, None] * torch.tensor(list(lr.values()) if of_runs else [lr, lr])
-        plain.load({"order": order, "rates": rates})
-        record.load({"order": order, "rates": rates if of_runs else rates[:, 0]})
-        for _ in order:
-            plain.step()
-            record.advance()
-    for name, tensor in plain.views().items():
-        other = recorded.views()[name]
-        assert torch.allclose(tensor.double(), other.double(), rtol=0, atol=EXACT), name
-
-
 @pytest.mark.parametrize("shape", [(2, 3, 8, 8), (2, 3, 7, 9), (1, 1, 2, 2)])
 @pytest.mark.parametrize("size", [2, 3])
-def test_pooling_by_windows_is_pooling(shape, size, normal):
-    """A GPU pools in its own way, since the framework's backward pass does not repeat there."""
+def test_pooling_is_that_of_the_framework(shape, size, normal):
     x = normal(*shape)
     if min(shape[2:]) < size:
         return
     expected = nn.functional.max_pool2d(x.requires_grad_(), size)
     gradient = normal(*expected.shape, seed=1)
     (through,) = torch.autograd.grad(expected, x, gradient)
-    for pool in (max_pool, max_pool_by_windows):
-        y, backward = pool(x.detach(), size)
-        assert torch.equal(y, expected.detach())
-        assert torch.equal(backward(gradient), through)
+    y, backward = max_pool(x.detach(), size)
+    assert torch.equal(y, expected.detach())
+    assert torch.equal(backward(gradient), through)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -10,16 +10,12 @@ import torch
 from torchvision.transforms import RandAugment
 
 from flatlab.data import DataError, load
-from flatlab.networks import build
-from flatlab.plan import keys_of
 from flatlab.splits import prepare
 from flatlab.train import TrainError, train_packs
 from flatlab.train.changes import changes_of, draws
 from flatlab.train.modes import MODES
-from flatlab.train.recorded import Recorded
-from flatlab.train.stacks import Stack
 from tests import by_hand
-from tests.by_hand import CLASSES, SAMPLES, SEED
+from tests.by_hand import SEED
 from tests.packs import DATA, GIVEN, images, same, settings
 
 EXACT, STEPS = 1e-10, 60
@@ -107,35 +103,6 @@ def test_every_mode_does_what_the_papers_write(network, rule):
         for key, tensor in expected.items():
             array = found.weights[0][key][1, 0]
             assert array == pytest.approx(tensor.numpy(), rel=0, abs=EXACT), (mode, key)
-
-
-@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
-def test_the_step_that_a_gpu_records_is_the_step_of_the_cpu(rule):
-    """The recorded step reads all that changes from the device; here it is called."""
-    given = pack("resnet", mode="batched", **rule)
-    split = prepare(images((8, 8)), DATA).train
-    changes = changes_of(given, split)
-    model = build(given["network"], (1, 8, 8), CLASSES).double()
-    plain, recorded = (
-        Stack([model] * 2, split, given["training"], keys_of("train/layers"), changes) for _ in "ab"
-    )
-    record = Recorded(recorded, torch.device("cpu"))
-    size = (
-        SAMPLES if given["training"]["minibatches"] == "full" else given["training"]["batch_size"]
-    )
-    order = torch.randint(SAMPLES, (7, 2, size), generator=torch.Generator().manual_seed(0))
-    chunk = {"order": order, "rates": torch.linspace(0.01, 0.02, 7)[:, None].expand(7, 2).double()}
-    numbers = [*islice(draws(changes, (0, SEED), size, 3), 7)]
-    drawn = {name: np.stack([step[name] for step in numbers]) for name in numbers[0]}
-    chunk |= {name: torch.from_numpy(array) for name, array in drawn.items()}
-    plain.load(chunk)
-    each = isinstance(given["training"]["lr"], dict)
-    record.load({**chunk, "rates": chunk["rates"] if each else chunk["rates"][:, 0]})
-    for _ in order:
-        plain.step()
-        record.advance()
-    for name, tensor in plain.views().items():
-        assert torch.allclose(tensor, recorded.views()[name], rtol=0, atol=EXACT), name
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -1,0 +1,26 @@
+"""The GPU of this machine; where there is none, the CPU with streams and graphs that are fakes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from tests.gpu.fake import fake_gpu
+
+
+@pytest.fixture
+def gpu() -> Iterator[torch.device]:
+    if torch.cuda.is_available():
+        yield torch.device("cuda")
+    else:
+        with fake_gpu():
+            yield torch.device("cpu")
+
+
+@pytest.fixture
+def real(gpu: torch.device) -> torch.device:
+    if gpu.type == "cpu":
+        pytest.skip("needs a GPU: memory and processes of their own have no fake")
+    return gpu

@@ -1,0 +1,119 @@
+"""Steps are recorded and launched in order, without waiting; the fake would see it if not."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+import torch
+
+from flatlab.networks import build
+from flatlab.plan import keys_of
+from flatlab.splits import prepare
+from flatlab.train import pack, recorded, stacks, train_packs
+from tests.gpu.fake import NotRecordable, Race, fake_gpu
+from tests.packs import DATA, images, settings
+
+TRAINED = {"iterations": 35, "mode": "graphs"}
+
+
+@pytest.fixture
+def fake():
+    with fake_gpu() as gpu:
+        yield gpu
+
+
+def stack(given, seeds=(0, 3)):
+    split = prepare(images((8, 8)), DATA).train
+    models = [build(given["network"], (1, 8, 8), 3).double() for _ in seeds]
+    return stacks.Group(models, split, given["training"], keys_of("train/layers"), {}), models
+
+
+def chunk(steps, runs=2, batch=4):
+    order = torch.randint(22, (steps, runs, batch), generator=torch.Generator().manual_seed(0))
+    return {"order": order, "rates": torch.full((steps, runs), 0.02, dtype=torch.float64)}
+
+
+def test_a_step_is_a_launch_of_its_graph_or_a_tenth_of_one(fake):
+    group, _ = stack(settings("vgg", mode="batched"))
+    group.load(chunk(40))
+    group.step()
+    fake.launched.clear()
+    before = fake.operations, fake.waits
+    for _ in range(36):
+        group.step()
+    assert (fake.operations, fake.waits) == before
+    assert len(fake.launched) == 3
+    group.whole().views()  # after the seven that are asked for and not launched yet
+    assert len(fake.launched) == 3 + 7
+    assert fake.launched[-1] is not fake.launched[0]
+
+
+@pytest.mark.parametrize(
+    ("method", "does"), [("_follow", None), ("settle", recorded.Recorded.launch)]
+)
+def test_streams_that_do_not_wait_for_each_other_are_found(method, does, fake, monkeypatch):
+    train_packs(images((8, 8)), [settings("mlp", **TRAINED)])
+    monkeypatch.setattr(recorded.Recorded, method, does or (lambda self: None))
+    with pytest.raises(Race):
+        train_packs(images((8, 8)), [settings("mlp", **TRAINED)])
+
+
+@pytest.mark.parametrize("looks", [lambda x: x.item(), lambda x: x + torch.tensor([1.0])])
+def test_a_step_that_waits_or_copies_from_the_host_is_found(looks, fake, monkeypatch):
+    original = stacks.Stack.advance
+
+    def advance(self, now):
+        original(self, now)
+        looks(self.losses[:1].sum())
+
+    monkeypatch.setattr(stacks.Stack, "advance", advance)
+    with pytest.raises(NotRecordable):
+        train_packs(images((8, 8)), [settings("mlp", **TRAINED)])
+
+
+def test_what_the_host_reads_into_a_step_stays_as_it_was_recorded(fake, monkeypatch):
+    """As on a GPU; this is why rates and positions are on the device."""
+    group, _ = stack(settings("mlp", mode="batched"))
+    numbers = iter(range(1, 1000))
+    monkeypatch.setattr(
+        stacks.Stack, "advance", lambda self, now: self.losses.copy_(self.losses + next(numbers))
+    )
+    group.load(chunk(20))
+    for _ in range(5):
+        group.step()
+    group.whole().views()
+    warm = sum(range(1, 1 + recorded.WARM_UP))
+    assert group.whole().losses.tolist() == [warm + 5.0 * (1 + recorded.WARM_UP)] * 2
+
+
+def test_neither_a_stack_nor_its_networks_wait_for_the_garbage_collector(fake):
+    given = settings("mlp", mode="batched")
+    gc.disable()
+    try:
+        group, models = stack(given)
+        group.load(chunk(12))
+        for _ in range(12):
+            group.step()
+        second, whole = weakref.ref(models[1]), weakref.ref(group.whole())
+        del models
+        assert second() is None
+        del group
+        assert whole() is None
+    finally:
+        gc.enable()
+
+
+def test_packs_of_the_same_data_share_them(fake, monkeypatch):
+    seen = []
+    original = pack.PackTraining.__init__
+
+    def init(self, models, split, *rest):
+        seen.append(split)
+        original(self, models, split, *rest)
+
+    monkeypatch.setattr(pack.PackTraining, "__init__", init)
+    raw = images((8, 8))
+    train_packs(raw, [settings("mlp", seeds=seeds, iterations=1) for seeds in ((0,), (1,))])
+    assert seen[0] is seen[1]

@@ -1,0 +1,194 @@
+"""Training on a GPU: as by a loop on the CPU, the same to the byte each time; memory comes back."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from flatlab.train import Interrupted, recorded, train_packs
+from tests.packs import RANDOM, images, interrupt_after, same, settings
+
+pytestmark = pytest.mark.gpu
+EXACT = 1e-9
+LARGE = (3, 32, 32)
+NETWORKS = {
+    "perceptron": ("mlp", {}, (8, 8)),
+    "LeNet-5": ("lenet5", {}, (8, 8)),
+    "VGG": ("vgg", {}, (8, 8)),
+    "VGG with batch norm": ("vgg", {"normalization": "batch"}, (8, 8)),
+    "ResNet": ("resnet", {}, (8, 8)),
+    "narrow ResNet-18": ("resnet", {"widths": [4, 8, 8, 8]}, LARGE),
+}
+RULES = {
+    "plain": {},
+    "momentum and decay": {"momentum": 0.9, "weight_decay": 1e-3, "lr": 0.005},
+    "falling rates of their own": {
+        **{"lr": {"low": 0.002, "high": 0.04}, "momentum": 0.5},
+        **{"schedule": "step", "milestones": [0.3, 0.6], "decay": 0.2},
+    },
+    "adam": {"optimizer": "adam", "lr": 0.002, "weight_decay": 1e-3},
+    "rmsprop": {"optimizer": "rmsprop", "lr": 0.001, "alpha": 0.9, "momentum": 0.5},
+    "ghost batches": {"minibatches": "full", "batch_size": 9},
+    "mixup and SAM": {name: RANDOM[name] for name in ("regularizer", "mixup_alpha", "sam_radius")},
+}
+
+
+def steps(gpu):
+    """A fake needs fewer: what is recorded is the same in each."""
+    return 200 if gpu.type == "cuda" else 45
+
+
+def trained(raw, gpu, given, **more):
+    """A pack on the device, recorded without interruption."""
+    return train_packs(raw, [{**given, "curves": "none"}], gpu.type, **more)[0]
+
+
+def assert_near(found, expected):
+    for name, array in expected.weights[0].items():
+        assert np.isfinite(array).all(), name
+        assert found.weights[0][name] == pytest.approx(array, rel=0, abs=EXACT), name
+
+
+@pytest.mark.parametrize("mode", ["batched", "graphs"])
+@pytest.mark.parametrize(("network", "options", "shape"), NETWORKS.values(), ids=NETWORKS)
+def test_every_network_is_trained_as_by_the_loop_on_the_cpu(network, options, shape, mode, gpu):
+    raw = images(shape)
+    given = settings(network, options=options, iterations=steps(gpu))
+    [expected] = train_packs(raw, [given])
+    moded = {**given, "training": {**given["training"], "mode": mode}}
+    assert_near(trained(raw, gpu, moded), expected)
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_every_rule_is_followed_as_by_the_loop_on_the_cpu(rule, gpu):
+    raw = images((8, 8))
+    given = settings("vgg", iterations=steps(gpu), **rule)
+    [expected] = train_packs(raw, [given])
+    moded = {**given, "training": {**given["training"], "mode": "batched"}}
+    assert_near(trained(raw, gpu, moded), expected)
+
+
+@pytest.mark.parametrize("precision", ["float32", "tf32"])
+@pytest.mark.parametrize("mode", ["batched", "graphs"])
+def test_bytes_repeat_alone_beside_others_and_after_an_interruption(
+    mode, precision, gpu, tmp_path, monkeypatch
+):
+    raw, how = images((8, 8)), {"mode": mode, "precision": precision, "iterations": steps(gpu)}
+    packs = [settings(name, seeds, **how) for name in ("vgg", "mlp") for seeds in ((0, 3), (5, 7))]
+    packs = [{**pack, "curves": {"every": None, "log_spaced": 3}} for pack in packs]
+    alone = [train_packs(raw, [pack], gpu.type)[0] for pack in packs]
+    for found, expected in zip(train_packs(raw, packs, gpu.type), alone, strict=True):
+        same(found, expected)
+    folders = [tmp_path / str(number) for number in range(len(packs))]
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, 67)
+        with pytest.raises(Interrupted):
+            train_packs(raw, packs, gpu.type, folders=folders)
+    for found, expected in zip(
+        train_packs(raw, packs, gpu.type, folders=folders), alone, strict=True
+    ):
+        same(found, expected)
+
+
+@pytest.mark.parametrize("mode", ["batched", "graphs"])
+def test_one_that_diverges_stands_still_beside_others_that_do_not(mode, gpu):
+    raw, count = images((8, 8)), steps(gpu)
+    how = {"mode": mode, "precision": "float32", "lr": {"low": 0.01, "high": 50.0}}
+    found, longer = (
+        trained(raw, gpu, settings("mlp", seeds=range(6), iterations=number, **how))
+        for number in (count, count + 9)
+    )
+    ends = found.weights[1]["ended"]
+    assert set(ends) == {"diverged", "finished"}
+    for run, why in enumerate(ends):
+        for name, array in found.weights[0].items():
+            if why == "diverged":
+                assert array[run].tobytes() == longer.weights[0][name][run].tobytes()
+            else:
+                assert np.isfinite(array[run]).all()
+
+
+@pytest.mark.parametrize("mode", ["batched", "graphs"])
+def test_one_that_stops_leaves_the_others_bytes(mode, gpu):
+    raw = images((8, 8))
+    how = {"mode": mode, "precision": "float32", "iterations": steps(gpu)}
+    how |= {"lr": {"low": 0.001, "high": 0.1}}
+    rule = {"every": 10, "accuracy": None, "loss": 0.26, "mean_of": 1}
+    free = trained(raw, gpu, settings("mlp", seeds=range(6), **how))
+    stopped = trained(raw, gpu, settings("mlp", seeds=range(6), stop=rule, **how))
+    assert set(stopped.weights[1]["ended"]) == {"stopped", "finished"}
+    for run, why in enumerate(stopped.weights[1]["ended"]):
+        pairs = [(a[run], stopped.weights[0][name][run]) for name, a in free.weights[0].items()]
+        assert all(np.array_equal(*pair) for pair in pairs) == (why == "finished")
+
+
+@pytest.mark.parametrize("place", ["steps", "everything else"])
+def test_streams_wait_for_each_other_however_slow_one_is(place, gpu, monkeypatch):
+    raw = images((8, 8))
+    given = settings("mlp", mode="graphs", precision="float32", iterations=steps(gpu))
+    given |= {"checkpoints": [7, 20]}
+    expected = trained(raw, gpu, given)
+
+    def slow(original):
+        def method(self, *arguments):
+            if place == "steps":
+                with torch.cuda.stream(self.stream):
+                    torch.cuda._sleep(10_000_000)
+            result = original(self, *arguments)
+            if place != "steps":
+                torch.cuda._sleep(10_000_000)
+            return result
+
+        return method
+
+    for name in ("load", "launch", "settle"):
+        monkeypatch.setattr(recorded.Recorded, name, slow(getattr(recorded.Recorded, name)))
+    same(trained(raw, gpu, given), expected)
+
+
+def test_the_memory_of_many_networks_is_bounded_and_given_back(real):
+    gc.collect()
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_reserved()
+    torch.cuda.reset_peak_memory_stats()
+    how = {"mode": "graphs", "precision": "float32", "iterations": 100, "batch_size": 20}
+    given = settings("lenet5", seeds=range(100), options={"kernel": 5, "padding": 0}, **how)
+    trained(images(LARGE, samples=200), real, given)
+    assert torch.cuda.max_memory_reserved() - before < 8 * 2**30
+    assert torch.cuda.memory_reserved() - before < 2**26
+
+
+def test_a_command_that_is_stopped_goes_on_where_it_was(real, tmp_path):
+    command = [sys.executable, "-m", "flatlab", "run", "mlp-grid", "lr0.1-b20-s0-4"]
+    command += ["--scale", "demo", "--device", "cuda"]
+    here = {**os.environ, "PYTHONPATH": os.getcwd()}
+
+    def results(name, stopped_after=None):
+        folder = tmp_path / name
+        folder.mkdir()
+        for part in ("experiments", "config.yaml", "flatlab"):
+            (folder / part).symlink_to(os.path.abspath(part))
+        if stopped_after:
+            process = subprocess.Popen(command, cwd=folder, env=here)
+            time.sleep(stopped_after)
+            process.send_signal(signal.SIGTERM)
+            process.wait(60)
+            assert process.returncode, "it ended before it was stopped"
+        subprocess.run(command, cwd=folder, env=here, check=True)
+        return {
+            path.relative_to(folder): path.read_bytes()
+            for path in sorted(folder.glob("results/**/*"))
+            if path.is_file() and not path.name.endswith(".provenance.json")
+        }
+
+    expected = results("undisturbed")
+    assert expected
+    assert results("stopped", stopped_after=15) == expected
