@@ -5,12 +5,17 @@
 """
 
 import importlib
+import os
 from typing import Any
 
 from flatlab.version import __version__
 
 __all__ = ["MeasureError", "__version__", "measure"]
 _LAZY = ("MeasureError", "measure")
+
+# cuBLAS repeats bit for bit with it alone; torch reads it at the first product of a process on a
+# GPU, which may belong to a measurement, and refuses to train without it.
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 
 def __getattr__(name: str) -> Any:

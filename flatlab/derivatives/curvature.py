@@ -139,17 +139,19 @@ def largest_eigenvalue(
 
     product: v -> A v, A symmetric.  start: (n), not orthogonal to the eigenvector.
     """
-    vectors = [start / torch.linalg.vector_norm(start)]
+    most = min(most, len(start))
+    vectors = start.new_empty(min(FEWEST, most), len(start))  # as rows; as many as may be needed
+    vectors[0] = start / torch.linalg.vector_norm(start)
     diagonal: list[float] = []
     beside: list[float] = []
-    most = min(most, len(start))
+    step = 0
     while True:
-        step = len(vectors)
-        image = product(vectors[-1]).clone()
-        diagonal.append(float(image @ vectors[-1]))
+        step += 1
+        known = vectors[:step]
+        image = product(known[-1]).clone()
+        diagonal.append(float(image @ known[-1]))
         for _ in range(2):  # the second pass removes what rounding has left
-            for vector in vectors:
-                image -= (image @ vector) * vector
+            image -= known.mT @ (known @ image)
         rest = float(torch.linalg.vector_norm(image))
         if not math.isfinite(diagonal[-1] + rest):
             return Largest(math.nan, math.nan, step, False, torch.full_like(start, math.nan))
@@ -161,7 +163,10 @@ def largest_eigenvalue(
         converged = bool(exhausted or (step >= FEWEST and relative <= residual))
         if converged or step == most:
             weights = torch.from_numpy(rotation[:, -1]).to(start)
-            vector = torch.stack(vectors, 1) @ weights
+            vector = known.mT @ weights
             return Largest(value, relative if left else 0.0, step, converged, vector)
         beside.append(rest)
-        vectors.append(image / rest)
+        if step == len(vectors):
+            vectors = start.new_empty(min(2 * step, most), len(start))
+            vectors[:step] = known
+        vectors[step] = image / rest

@@ -16,7 +16,7 @@ from flatlab.derivatives.probe import Findings, probe
 from flatlab.derivatives.spectra import exact_values, products, refine, singular_values
 from flatlab.losses import Loss
 
-CHUNK_BYTES = {"cpu": 2**25, "cuda": 2**33}
+CHUNK_BYTES = {"cpu": 2**25, "cuda": 2**31}
 """Derivatives held at a time: larger batches are no faster, and on a CPU slower."""
 CHUNK_SAMPLES = 5
 """The fewest samples at a time if `LARGE` allows: smaller products are slow."""
@@ -132,10 +132,7 @@ def derivatives(
 def _fitting(found: Findings, inputs: Tensor) -> int:
     """How many samples fit at a time; refuses if a single one exceeds the memory."""
     each = 2 * found.outputs * found.numbers * inputs.element_size()
-    if inputs.device.type == "cuda":
-        available = torch.cuda.mem_get_info(inputs.device)[0]
-    else:
-        available = psutil.virtual_memory().available
+    available = _available(inputs.device)
     grams = 8 * found.outputs * min(found.outputs, found.numbers) * (2 * len(found.layers) + 4)
     held = each + grams
     remedy = "measure a part of the outputs: wrap the network in a module that returns them"
@@ -154,6 +151,14 @@ def _fitting(found: Findings, inputs: Tensor) -> int:
     wanted = max(fewest, CHUNK_BYTES.get(inputs.device.type, CHUNK_BYTES["cuda"]) // each)
     most = max(1, min(len(inputs), wanted, available // 2 // held))
     return -(-len(inputs) // -(-len(inputs) // most))  # batches of equal size
+
+
+def _available(device: torch.device) -> int:
+    """Bytes of memory that are free; on a GPU also those that torch keeps for later use."""
+    if device.type != "cuda":
+        return psutil.virtual_memory().available
+    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return torch.cuda.mem_get_info(device)[0] + kept
 
 
 def _of_record(

@@ -1,11 +1,12 @@
 """Guards of a measurement: its arithmetic, and the state of the model and of torch around it."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from typing import Any
+from contextlib import ExitStack, contextmanager
 
 import torch
 from torch import nn
+
+from flatlab.precision import float32_products
 
 MIXES = (
     "the outputs of one sample depend on another sample of the batch; nothing per sample is "
@@ -24,14 +25,24 @@ def first_line(error: Exception) -> str:
 
 def is_of_memory(error: Exception) -> bool:
     """Whether an error of torch says that memory does not suffice."""
-    return "out of memory" in str(error) or "DefaultCPUAllocator" in str(error)
+    return any(
+        sign in str(error) for sign in ("out of memory", "DefaultCPUAllocator", "ALLOC_FAILED")
+    )
+
+
+def is_of_device(error: Exception) -> bool:
+    """Whether a GPU has failed, and not for lack of memory: nothing works in this process then."""
+    signs = "CUDA error", "CUBLAS_STATUS", "CUDNN_STATUS"
+    failed = isinstance(error, torch.AcceleratorError) or any(s in str(error) for s in signs)
+    return failed and not is_of_memory(error)
 
 
 @contextmanager
 def undisturbed(model: nn.Module) -> Iterator[None]:
     """Leave buffers, random generators and flags as they were, even after an error.
 
-    Inside, gradients are on, autocast is off and float32 products have full precision.
+    Inside, gradients are on, autocast is off, float32 products have full precision, and cuDNN takes
+    algorithms that repeat bit for bit, chosen without a trial.
     """
     buffers = [
         (module, name, buffer, buffer.detach().clone())
@@ -47,7 +58,11 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
         stack.enter_context(torch.enable_grad())
         for device in devices:
             stack.enter_context(torch.autocast(device, enabled=False))
-        stack.enter_context(full_precision())
+        stack.enter_context(float32_products())
+        cudnn = torch.backends.cudnn
+        for name, value in (("deterministic", True), ("benchmark", False)):
+            stack.callback(setattr, cudnn, name, getattr(cudnn, name))
+            setattr(cudnn, name, value)
         try:
             yield
         finally:
@@ -56,35 +71,6 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
                     module._buffers[name] = buffer
                     if not torch.equal(buffer, before):
                         buffer.copy_(before)
-
-
-@contextmanager
-def full_precision() -> Iterator[None]:
-    """Full precision for float32 matrix products and convolutions, whatever the settings.
-
-    torch has an old and a new set of flags and may raise an error if a program mixes them: the old
-    ones are set if they can be read, then whatever the new ones still allow is turned off.
-    """
-    backends: Any = torch.backends
-    with ExitStack() as undo:
-
-        def set_to(holder: Any, name: str, value: Any) -> None:
-            undo.callback(setattr, holder, name, getattr(holder, name))
-            setattr(holder, name, value)
-
-        with suppress(RuntimeError):
-            matmul = torch.get_float32_matmul_precision()
-            if matmul != "highest":  # setting it again would count as a use of the old flags
-                undo.callback(torch.set_float32_matmul_precision, matmul)
-                torch.set_float32_matmul_precision("highest")
-        with suppress(RuntimeError):
-            set_to(backends.cudnn, "allow_tf32", False)
-        on_gpu = backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn
-        on_cpu = backends.mkldnn.matmul, backends.mkldnn.conv, backends.mkldnn.rnn
-        for kind in (*on_gpu, *on_cpu):
-            if kind.fp32_precision not in ("none", "ieee"):
-                set_to(kind, "fp32_precision", "ieee")
-        yield
 
 
 def check_mode(model: nn.Module) -> None:

@@ -1,5 +1,6 @@
 """Norms of a layer's weights: of the matrix, of the convolution as an operator, of the authors."""
 
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,18 @@ from torch import Tensor
 
 from flatlab.derivatives.convolution import CONVOLUTIONS, padded
 
+Norms = dict[Hashable, float]
+"""Norms of the weights of one network that are known already, by what they are the norms of."""
+
 DENSE = 128
 """The size up to which a dense eigensolver is as fast as an iteration."""
+
+
+def known(norms: Norms, key: Hashable, norm: Callable[[], float]) -> float:
+    """A norm, which is computed where it is not known yet."""
+    if key not in norms:
+        norms[key] = norm()
+    return norms[key]
 
 
 def spectral_norm(matrix: Tensor) -> float:

@@ -74,13 +74,13 @@ def random_gauss_newton(
     With random signs s, one for each sample and output, the expected square of the derivative of
     <s, f> is the sum: one backward pass for all samples and outputs of a chunk.
     """
-    generator = torch.Generator(inputs.device).manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)  # the same signs on every device
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     sums = inputs.new_zeros(2, probes, dtype=torch.float64)
     for chunk in inputs.split(size or len(inputs)):
         outputs = model(chunk.clone())
         for number in range(probes):
-            signs = torch.randint(2, outputs.shape, generator=generator, device=inputs.device)
+            signs = torch.randint(2, outputs.shape, generator=generator)
             flags = {"retain_graph": number + 1 < probes, "materialize_grads": True}
             along = (2 * signs - 1).to(outputs)
             gradients = torch.autograd.grad(outputs, parameters, along, **flags)

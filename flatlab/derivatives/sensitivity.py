@@ -83,8 +83,8 @@ def largest_singular_values(
     have changed by less than the tolerance in the last iteration. Source: Golub and Kahan (1965).
     """
     outputs = jacobian.outputs.detach()
-    generator = torch.Generator(outputs.device).manual_seed(seed)
-    start = torch.randn(outputs.shape[1], generator=generator, device=outputs.device).to(outputs)
+    generator = torch.Generator().manual_seed(seed)  # the same start on every device
+    start = torch.randn(outputs.shape[1], generator=generator).to(outputs)
     left = [(start / start.norm()).expand_as(outputs)]  # the same for each sample
     right: list[Tensor] = []
     diagonal: list[Tensor] = []
@@ -161,8 +161,8 @@ def secant_slopes(
     ||J||_2 if f is steeper elsewhere, and is smaller if d is long and f bends.
     Source: chen2026 Eq. 58; the defaults are those of the authors' code.
     """
-    generator = torch.Generator(x.device).manual_seed(seed)
-    first = torch.randn(x.shape, generator=generator, device=x.device, dtype=x.dtype)
+    generator = torch.Generator().manual_seed(seed)  # the same start on every device
+    first = torch.randn(x.shape, generator=generator, dtype=x.dtype).to(x.device)
     delta = (start * first).requires_grad_()
     optimizer = torch.optim.Adam([delta], lr=lr, foreach=False)
     with torch.no_grad():

@@ -3,13 +3,16 @@
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 CONDITION = 1e3
 """sigma_1/sigma_N up to which the Gram matrix gives ln sigma to 1e-10 (error: eps x its square)."""
 
 BLOCK_BYTES = {"cpu": 2**22, "cuda": 2**28}
 """Sizes of blocks of intermediate products, which should stay in the cache of a CPU."""
+
+ROWS = {"cpu": 2**62, "cuda": 256}
+"""Of a QR decomposition: up to 256, a GPU takes many at a time; beyond, one after the other."""
 
 
 def block(tensor: Tensor, numbers: int) -> int:
@@ -48,6 +51,19 @@ def singular_values(grams: Tensor) -> Tensor:
     return _of_finite(grams, lambda g: torch.linalg.eigvalsh(g).flip(-1).clamp(min=0).sqrt())
 
 
+def _triangle(tall: Tensor) -> Tensor:
+    """R of a QR decomposition, which has the same singular values: (..., m, n) -> (..., n, n).
+
+    For m >= n. In parts of `ROWS` rows, whose triangles are decomposed again.
+    """
+    rows, columns = ROWS.get(tall.device.type, ROWS["cuda"]), tall.shape[-1]
+    while tall.shape[-2] > rows >= 2 * columns:  # halved at least, up to one part
+        parts = nn.functional.pad(tall, (0, 0, 0, -tall.shape[-2] % rows))
+        parts = parts.unflatten(-2, (-1, rows))
+        tall = torch.linalg.qr(parts, mode="r").R.flatten(-3, -2)
+    return torch.linalg.qr(tall, mode="r").R
+
+
 def safe_svdvals(matrices: Tensor) -> Tensor:
     """Singular values, descending; NaN if a matrix is not finite, which LAPACK would refuse."""
     return _of_finite(matrices, torch.linalg.svdvals)
@@ -75,8 +91,11 @@ def refine(singular: Tensor, jacobians: Tensor) -> Tensor:
 def exact_values(jacobians: Tensor) -> Tensor:
     """Singular values, descending, from the matrices themselves: (..., N, M) -> (..., N).
 
-    If N > M the remaining values are zero.
+    If N > M the remaining values are zero. From the triangle of a QR decomposition, which
+    is quicker than from J.
     """
-    values = safe_svdvals(jacobians.double())
+    matrices = jacobians.double()
+    matrices = matrices if matrices.shape[-2] > matrices.shape[-1] else matrices.mT
+    values = _of_finite(matrices, lambda tall: torch.linalg.svdvals(_triangle(tall)))
     rest = jacobians.shape[-2] - values.shape[-1]
     return torch.cat([values, (values[..., :1] * 0).expand(*values.shape[:-1], rest)], -1)

@@ -11,7 +11,6 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -25,36 +24,26 @@ def visible_gpus() -> list[str]:
     return [str(number) for number, _ in enumerate(Path("/dev").glob("nvidia[0-9]*"))]
 
 
-@contextlib.contextmanager
-def own_gpu() -> Iterator[None]:
+def take_gpu() -> None:
     """Show this process one GPU that no other job holds; wait while all are held.
 
-    Enter this before the first use of CUDA. A GPU is held through a lock on an open file, which
-    the operating system releases when the process ends, however it ends.
+    Call this before the first use of CUDA, which stays on the GPU that it has found: so does the
+    process, in all its tasks. The GPU is held through a lock on an open file, which the operating
+    system releases when the process ends, however it ends.
     """
-    gpus = visible_gpus()
-    if len(gpus) <= 1:
-        yield
-        return
-    before = {VISIBLE: os.environ[VISIBLE]} if VISIBLE in os.environ else {}
-    os.environ[VISIBLE], file = _take(gpus)
-    try:
-        yield
-    finally:
-        os.close(file)
-        del os.environ[VISIBLE]
-        os.environ.update(before)
+    if len(gpus := visible_gpus()) > 1:
+        os.environ[VISIBLE] = _free(gpus)
 
 
-def _take(gpus: list[str]) -> tuple[str, int]:
-    """A free GPU and the open file that holds it."""
+def _free(gpus: list[str]) -> str:
+    """A GPU that was free; its file stays open."""
     told = False
     while True:
         for gpu in gpus:
             file = _open(gpu)
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return gpu, file
+                return gpu
             except BlockingIOError:
                 os.close(file)
         if not told:

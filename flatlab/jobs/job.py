@@ -15,7 +15,7 @@ from typing import Any
 
 import xarray as xr
 
-from flatlab.jobs.gpus import own_gpu
+from flatlab.jobs.gpus import take_gpu
 from flatlab.jobs.lock import Guard
 from flatlab.plan import record_of
 from flatlab.store import hash_of, replace, save_dataset, save_json, save_weights
@@ -98,7 +98,7 @@ def task(about: Any) -> Iterator[Job]:
         inputs = {path: hash_of(path) for path in about.input if path.endswith(".zarr.zip")}
         this = Job(about, guards)
         if this.device == "cuda" and getattr(about.resources, "gpu", 0):
-            stack.enter_context(own_gpu())
+            take_gpu()
         yield this
         provenance = {**_provenance(about, start), "inputs": inputs}
         for output in about.output:

@@ -24,7 +24,8 @@ import torch
 import xarray as xr
 from torch import Tensor, nn
 
-from flatlab.derivatives.guard import MeasureError, undisturbed
+from flatlab.derivatives.guard import MeasureError, is_of_device, undisturbed
+from flatlab.derivatives.norms import Norms
 from flatlab.losses import Loss, logistic, loss_of
 from flatlab.plan import module_of
 from flatlab.plan.options import checked, options_of
@@ -92,7 +93,8 @@ class Settings:
     batch_size: samples at a time; None: as many as fit.  seed: of families that draw at random.
     progress: show a bar.  initial: the network before training or its state dictionary, if known.
     memory: what a family keeps from one checkpoint of a run to the next, for the same samples; it
-    may save time, but must not be needed.
+    may save time, but must not be needed.  norms: likewise from one sample set to the next, for the
+    same weights.
     """
 
     options: Any
@@ -102,6 +104,7 @@ class Settings:
     progress: bool = False
     initial: nn.Module | Mapping[str, Tensor] | None = None
     memory: dict[str, Any] = field(default_factory=dict)
+    norms: Norms = field(default_factory=dict)
 
 
 @dataclass
@@ -176,7 +179,7 @@ def measure(
             with undisturbed(model):
                 found = family.measure(model, samples, settings)
         except MeasureError as error:
-            if not every:
+            if not every or is_of_device(error):
                 raise
             left_out[name] = str(error)
             continue

@@ -83,7 +83,8 @@ def _on_all_weights(
         model.load_state_dict(kept[place[0]][step])
         with undisturbed(model):
             if per_set:
-                measured = _on_all_sets(family, model, splits, settings["samples"], how)
+                own = replace(how, norms={})
+                measured = _on_all_sets(family, model, splits, settings["samples"], own)
             else:
                 measured = family.measure_splits(model, splits, how)
         coordinates |= measured.coordinates
@@ -118,6 +119,8 @@ def _on_all_sets(
     settings: Settings,
 ) -> Measured:
     """A family on each sample set of the grid, one after the other along the first axis.
+
+    settings: those of one network, whose `norms` are shared by its sample sets.
 
     A set without samples, where a network gets nothing wrong, has NaN. Quantities of single samples
     are left out.

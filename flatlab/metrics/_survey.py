@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from flatlab import store
 from flatlab.data import Arrays, DataError
+from flatlab.derivatives.guard import is_of_device
 from flatlab.jobs import Unfinished
 from flatlab.jobs.progress import Progress
 from flatlab.losses import loss_of
@@ -108,6 +109,8 @@ def _measured(
             about["coordinates"] |= coordinates
         found |= {name: np.array(value) for name, value in subject.known.items()}
     except (MeasureError, DataError, RuntimeError, ValueError, MemoryError) as error:
+        if is_of_device(error):  # so would all networks that follow
+            raise
         found = {}
         about["failure"] = f"{type(error).__name__}: {error}".splitlines()[0][:300]
         print(f"{candidate.key}: {about['failure']}", file=sys.stderr)

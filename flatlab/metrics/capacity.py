@@ -64,7 +64,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     size = settings.batch_size or fitting
     outputs, features, shapes = _forward(model, samples.inputs, findings, size)
     left_out = []
-    weights = Weights(model, shapes, options.capacity_norm == "operator")
+    weights = Weights(model, shapes, options.capacity_norm == "operator", settings.norms)
     values = {"output_frobenius": torch.linalg.vector_norm(outputs), "feature_frobenius": features}
     values |= weights.norms()
     if settings.initial is not None:

@@ -75,7 +75,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
         progress=settings.progress,
     )
     with torch.no_grad():
-        geometry = Values(found, options, loss)
+        geometry = Values(found, options, loss, settings.norms)
         values = geometry.by_name()
         singular = (layer.singular for layer in found.layers)
         parts = found.outputs, found.sharpness, found.singular, *singular

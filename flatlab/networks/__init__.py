@@ -12,7 +12,8 @@ Planning reads the first two from the syntax of the file, without importing it.
 
 import copy
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import pairwise
 from types import ModuleType
 from typing import Any
@@ -74,9 +75,19 @@ def seeded(
     network: Mapping[str, Any], inputs: tuple[int, ...], outputs: int, seed: int
 ) -> nn.Module:
     """`build` with weights drawn from a seed; the global generator is left as it was."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
+    with drawing_from(seed):
         return build(network, inputs, outputs)
+
+
+@contextmanager
+def drawing_from(seed: int) -> Iterator[None]:
+    """Seed the global generator of the CPU, and leave it as it was.
+
+    Those of GPUs stay as they are: to save their states would start CUDA on every visible GPU.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        yield
 
 
 def convolutional(inputs: tuple[int, ...], outputs: int, options: Any) -> nn.Sequential:

@@ -2,7 +2,6 @@
 
 import contextlib
 import gc
-import os
 import signal
 import threading
 import time
@@ -10,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import torch
+
+from flatlab.precision import float32_products
 
 
 class TrainError(RuntimeError):
@@ -65,16 +66,14 @@ def arithmetic(packs: Sequence[Mapping[str, Any]]) -> Iterator[None]:
     tf32 = "tf32" in wanted
     if tf32 and len(wanted) > 1:
         raise TrainError("packs with training.precision tf32 are trained apart from others")
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     flags: list[tuple[Any, str, bool]] = [
         # Filling memory helps to find errors, and costs time.
         (torch.utils.deterministic, "fill_uninitialized_memory", False),
         (torch.backends.cudnn, "benchmark", False),
-        (torch.backends.cudnn, "allow_tf32", tf32),
-        (torch.backends.cuda.matmul, "allow_tf32", tf32),
     ]
     flushed = not torch.tensor(torch.finfo(torch.float32).tiny).div(2).item()
     with contextlib.ExitStack() as undo:
+        undo.enter_context(float32_products(tf32))
         for holder, name, value in flags:
             undo.callback(setattr, holder, name, getattr(holder, name))
             setattr(holder, name, value)

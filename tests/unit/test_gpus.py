@@ -15,14 +15,14 @@ import pytest
 
 from flatlab.cli.run import Named
 from flatlab.jobs import task
-from flatlab.jobs.gpus import own_gpu, visible_gpus
+from flatlab.jobs.gpus import visible_gpus
 
 JOB = """
 import os, sys
-from flatlab.jobs.gpus import own_gpu
-with own_gpu():
-    print(os.environ["CUDA_VISIBLE_DEVICES"], flush=True)
-    sys.stdin.readline()
+from flatlab.jobs.gpus import take_gpu
+take_gpu()
+print(os.environ["CUDA_VISIBLE_DEVICES"], flush=True)
+sys.stdin.readline()
 """
 
 
@@ -65,15 +65,31 @@ def test_where_one_is_visible_there_is_nothing_to_choose(job) -> None:
     assert [job("0").stdout.readline().strip() for _ in range(3)] == ["0", "0", "0"]
 
 
-def test_the_variable_is_as_before_afterwards(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", None)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1, 2")
-    with own_gpu():
-        assert visible_gpus() == ["1"]
-        with own_gpu():  # a second task of one process, as packs that are trained together are
+def test_all_tasks_of_a_process_use_the_gpu_on_which_cuda_has_started(
+    job, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As `flatlab run` does, which trains and then measures; no other job has it meanwhile."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1, 2, 3")
+    for _ in range(2):
+        with task(about("cuda", 1, tmp_path)):
             assert visible_gpus() == ["1"]
-    assert os.environ["CUDA_VISIBLE_DEVICES"] == "1, 2"
+    others = [job("1, 2, 3").stdout.readline().strip() for _ in range(2)]
+    assert sorted(others) == ["2", "3"]
+    with task(about("cuda", 1, tmp_path)):
+        assert visible_gpus() == ["1"]
+
+
+def about(device: str, gpu: int, folder: Path) -> SimpleNamespace:
+    return SimpleNamespace(
+        rule="train",
+        input=Named(),
+        output=Named(weights=str(folder / "weights")),
+        params=Named(),
+        wildcards=Named(),
+        config={"device": device},
+        resources=SimpleNamespace(gpu=gpu),
+    )
 
 
 @pytest.mark.parametrize(("device", "gpu", "shown"), [("cuda", 1, ["0"]), ("cpu", 1, ["0", "1"])])
@@ -82,15 +98,6 @@ def test_jobs_that_compute_on_gpus_take_one(
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    about = SimpleNamespace(
-        rule="train",
-        input=Named(),
-        output=Named(weights=str(tmp_path / "weights")),
-        params=Named(),
-        wildcards=Named(),
-        config={"device": device},
-        resources=SimpleNamespace(gpu=gpu),
-    )
-    with task(about) as running:
+    with task(about(device, gpu, tmp_path)) as running:
         assert running.device == device
         assert visible_gpus() == shown

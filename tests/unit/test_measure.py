@@ -123,6 +123,7 @@ def flags():
     return {
         "matmul": torch.get_float32_matmul_precision(),
         "tf32": (backends.cudnn.allow_tf32, backends.cuda.matmul.allow_tf32),
+        "cudnn": (backends.cudnn.deterministic, backends.cudnn.benchmark),
     }
 
 

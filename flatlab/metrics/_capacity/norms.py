@@ -3,6 +3,7 @@
 import copy
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torch.func import functional_call
 from flatlab.derivatives.convolution import CONVOLUTIONS
 from flatlab.derivatives.guard import MeasureError
 from flatlab.derivatives.layers import base_of
-from flatlab.derivatives.norms import operator_norm, spectral_norm
+from flatlab.derivatives.norms import Norms, known, operator_norm, spectral_norm
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -21,14 +22,14 @@ class Weights:
     """||W_l||_2 and ||W_l||_F^2 of each layer, and of its distance from the initial weight.
 
     shapes: of the input of one sample, by layer.  operator: take convolutions as maps of feature
-    maps, not as matrices (output channels, the rest).  All in float64.
+    maps, not as matrices (output channels, the rest).  known: norms.  All in float64.
     """
 
-    def __init__(self, model: nn.Module, shapes: Shapes, operator: bool) -> None:
-        self.model, self.shapes, self.operator = model, shapes, operator
+    def __init__(self, model: nn.Module, shapes: Shapes, operator: bool, known: Norms) -> None:
+        self.model, self.shapes, self.operator, self.known = model, shapes, operator, known
         layers: dict[str, Any] = {name: model.get_submodule(name) for name in shapes}
         weights = {name: layer.weight.detach().double() for name, layer in layers.items()}
-        self.spectral = self._spectral(weights)
+        self.spectral = self._spectral("weight", weights)
         self.frobenius2 = _frobenius2(weights)
         self.weights = weights
 
@@ -83,24 +84,27 @@ class Weights:
         frobenius2 = _frobenius2(moved)
         return {
             "frobenius_distance": frobenius2.sum(),
-            "spectral_distance": self._spectral(moved).square().sum(),
+            "spectral_distance": self._spectral("distance", moved).square().sum(),
             "parameter_distance": torch.stack([step.square().sum() for step in steps]).sum().sqrt(),
             "log_ratio": (frobenius2 / self.spectral.square()).sum().log(),
         }
 
-    def _spectral(self, weights: Mapping[str, Tensor]) -> Tensor:
+    def _spectral(self, of: str, weights: Mapping[str, Tensor]) -> Tensor:
         """(layers,)"""
-        norms = []
-        for name, weight in weights.items():
-            layer: Any = self.model.get_submodule(name)
-            if self.operator and isinstance(layer, CONVOLUTIONS):
-                layer = copy.copy(layer)
-                layer.__class__ = base_of(layer)  # no weight that is computed from others
-                layer._parameters = {"weight": nn.Parameter(weight), "bias": None}
-                norms.append(operator_norm(layer, self.shapes[name]))
-            else:
-                norms.append(spectral_norm(weight.flatten(1)))
+        norms = [
+            known(self.known, (of, name, self.shapes[name]), partial(self._norm, name, weight))
+            for name, weight in weights.items()
+        ]
         return torch.tensor(norms, dtype=torch.float64)
+
+    def _norm(self, name: str, weight: Tensor) -> float:
+        layer: Any = self.model.get_submodule(name)
+        if not (self.operator and isinstance(layer, CONVOLUTIONS)):
+            return spectral_norm(weight.flatten(1))
+        layer = copy.copy(layer)
+        layer.__class__ = base_of(layer)  # no weight that is computed from others
+        layer._parameters = {"weight": nn.Parameter(weight), "bias": None}
+        return operator_norm(layer, self.shapes[name])
 
 
 def _frobenius2(weights: Mapping[str, Tensor]) -> Tensor:

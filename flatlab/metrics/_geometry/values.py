@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from flatlab.derivatives import Derivatives
+from flatlab.derivatives import Derivatives, Layer
 from flatlab.derivatives.convolution import CONVOLUTIONS
-from flatlab.derivatives.norms import authors_norm, operator_norm, spectral_norm
+from flatlab.derivatives.norms import Norms, authors_norm, known, operator_norm, spectral_norm
 from flatlab.losses import Loss
 
 NORMS = ("kernel", "operator", "frobenius")
@@ -20,8 +20,9 @@ AUTHORS_EPSILON = 1e-4
 class Values:
     """All quantities by name. Tensors are (samples, layers), in float64, unless said otherwise."""
 
-    def __init__(self, found: Derivatives, options: Any, loss: Loss) -> None:
-        """options: of the family.  loss: whose Hessian relative flatness uses."""
+    def __init__(self, found: Derivatives, options: Any, loss: Loss, norms: Norms) -> None:
+        """options: of the family.  loss: whose Hessian relative flatness uses.  norms: known."""
+        self.known = norms
         self.found, self.layers, self.costly, self.loss = found, found.layers, options.costly, loss
         self.authors = options.conventions == "chen-code"
         self.largest = 3 if self.authors else options.singular_values
@@ -154,7 +155,7 @@ class Values:
             "bound_by_norm": torch.stack([torch.stack(each) for each in by_norm.values()]),
         }
         if "corrected-bound" in self.costly:
-            norms = [operator_norm(la.module, la.input_shape) for la in self.layers]
+            norms = [*map(self._operator_norm, self.layers)]
             ratio = (self.weight2 / self.smallest2).sqrt().mean(0)
             values["corrected_bound"] = (self._of_layers(norms) * ratio).masked_fill(
                 (self.smallest2 == 0).any(0), torch.nan
@@ -188,15 +189,23 @@ class Values:
 
     def _norms(self) -> dict[str, Tensor]:
         """By kind, (layers,); the operator norm of convolutions is NaN unless it is asked for."""
-        kernel = [spectral_norm(layer.weight) for layer in self.layers]
+        kernel = [*map(self._kernel_norm, self.layers)]
         operator = list(kernel)
         for number, layer in enumerate(self.layers):
             if isinstance(layer.module, CONVOLUTIONS):
                 wanted = "operator-norm" in self.costly
-                norm = operator_norm(layer.module, layer.input_shape) if wanted else math.nan
-                operator[number] = norm
+                operator[number] = self._operator_norm(layer) if wanted else math.nan
         authors = [authors_norm(layer.module, layer.output_positions) for layer in self.layers]
         return dict(zip(NORMS, map(self._of_layers, (kernel, operator, authors)), strict=True))
+
+    def _kernel_norm(self, layer: Layer) -> float:
+        return known(self.known, layer.name, lambda: spectral_norm(layer.weight))
+
+    def _operator_norm(self, layer: Layer) -> float:
+        if not isinstance(layer.module, CONVOLUTIONS):
+            return self._kernel_norm(layer)
+        key = layer.name, layer.input_shape
+        return known(self.known, key, lambda: operator_norm(layer.module, layer.input_shape))
 
     def _bounds(self, norm: Tensor) -> list[Tensor]:
         """`BOUNDS` with one definition of the norm."""

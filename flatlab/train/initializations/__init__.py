@@ -10,18 +10,16 @@ resumed by these. One of them is `left`, the number of steps that remain, which 
 from collections.abc import Callable
 from types import ModuleType
 
-import torch
 from torch import Tensor, nn
 
-from flatlab.networks import ZeroConv2d
+from flatlab.networks import ZeroConv2d, drawing_from
 from flatlab.plan import module_of
 from flatlab.plan.registry import imported
 
 
 def draw(model: nn.Module, scheme: str, seed: int) -> None:
     """Draw initial weights from a seed; the global generator is left as it was."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
+    with drawing_from(seed):
         imported("train/initializations", scheme).draw(model)
 
 
