@@ -29,7 +29,7 @@ from flatlab.claims.evidence import Array, Evidence, Pair, Setting, estimate, se
 from flatlab.stats import Estimate, Verdict, every, over_seeds
 from flatlab.stats.estimate import fisher
 from flatlab.stats.trends import difference, mean, pearson, tau_in_order
-from flatlab.tables.selection import INTERPOLATES, TREND_SEEDS, end_of_training
+from flatlab.tables.selection import INTERPOLATES, end_of_training
 
 NEAR = 0.2
 """How far from a requested iteration, relative to it, the nearest checkpoint may lie."""
@@ -41,7 +41,7 @@ Sweep = Sequence[Setting]
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """The runs of one setting of a grid that did not diverge, for the seeds of trend figures.
+    """The runs of one setting of a grid that did not diverge, and that were followed in training.
 
     The methods return estimates over seeds; an estimate that cannot be made says why, and every
     claim about it is `not run`.
@@ -57,7 +57,7 @@ class Curves:
     @functools.cached_property
     def runs(self) -> xr.Dataset:
         """The runs of this setting in the grid's table."""
-        chosen = self.evidence.runs(self.grid, self.setting, TREND_SEEDS)
+        chosen = self.evidence.runs(self.grid, self.setting, followed=True)
         if not chosen.sizes["run"]:
             why = missing(self.evidence.table(self.grid)) or "it has no such setting"
             raise NotThere(f"{self} has no networks: {why}")

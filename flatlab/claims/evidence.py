@@ -74,11 +74,9 @@ class Evidence:
         by_key = {key: self.tables[key].attrs["differs"] for key in sorted(self.used)}
         return [f"{key}: {what}" for key, differs in by_key.items() for what in differs]
 
-    def runs(
-        self, grid: str, where: Setting | None = None, seeds: Iterable[int] | None = None
-    ) -> xr.Dataset:
-        """The runs of a grid that did not diverge: of one setting and some seeds, or all."""
-        return selection.through_training(self.table(grid), where, seeds)
+    def runs(self, grid: str, where: Setting | None = None, followed: bool = False) -> xr.Dataset:
+        """The runs of a grid that did not diverge.  followed: see `through_training`."""
+        return selection.through_training(self.table(grid), where, followed)
 
     def values(self, grid: str, name: str) -> Array:
         """A quantity on training samples, for every run that did not diverge, at all checkpoints.

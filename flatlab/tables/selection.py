@@ -11,9 +11,6 @@ import xarray as xr
 END = 0.05
 """The share of its iterations that is the end of a run's training."""
 
-TREND_SEEDS = (0, 1, 2, 3, 4)
-"""The seeds whose whole training is shown; other runs are kept at the end of training alone."""
-
 INTERPOLATES = 1e-2
 """The training loss below which a network interpolates; assumption: the papers name no value."""
 
@@ -33,7 +30,7 @@ def end_of_training(
 
     transformation: of the weights before they were measured, which is done at the last checkpoint.
     """
-    chosen = through_training(table, None, None, transformation).sel(samples=samples)
+    chosen = through_training(table, None, False, transformation).sel(samples=samples)
     there = measured(chosen)
     last = there["checkpoint"].where(there).max("checkpoint")
     at_last = there & (there["checkpoint"] == last)
@@ -47,26 +44,28 @@ def at_first_fit(table: xr.Dataset, samples: str = "train") -> xr.Dataset:
 
     NaN for runs of which that is not known. For grids with `checkpoints.fitted`.
     """
-    chosen = through_training(table, seeds=None).sel(samples=samples)
+    chosen = through_training(table, followed=False).sel(samples=samples)
     return chosen.where(chosen["checkpoint"] == chosen["fitted"]).max("checkpoint", keep_attrs=True)
 
 
 def through_training(
     table: xr.Dataset,
     where: Mapping[str, Any] | None = None,
-    seeds: Iterable[int] | None = TREND_SEEDS,
+    followed: bool = True,
     transformation: str = UNCHANGED,
 ) -> xr.Dataset:
     """The runs that did not diverge, at all checkpoints: for figures of training curves.
 
-    where: hyper-parameters and their values, {"lr": 0.1}.  seeds: None for all.
+    where: hyper-parameters and their values, {"lr": 0.1}.  followed: leave out runs that were
+    measured once alone, at the end, if others were not.
     transformation: of the weights; quantities that none is measured after have one value for all.
     """
     chosen = table.sel(run=~table["diverged"].values)
     if transformation != UNCHANGED or "transformation" in table.dims:
         chosen = chosen.sel(transformation=transformation, drop=True)
-    if seeds is not None:
-        chosen = of_seeds(chosen, seeds)
+    often = measured(chosen).sum("checkpoint").values > 1
+    if followed and often.any():
+        chosen = chosen.sel(run=often)
     for key, value in (where or {}).items():
         chosen = chosen.sel(run=chosen[key].values == value)
     return chosen

@@ -33,7 +33,7 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
 
     x: the factor, in panels by neighbourhood, or the step of gradient descent.
     """
-    table = through_training(tables["linear-grid"], seeds=None).sel(samples="train")
+    table = through_training(tables["linear-grid"], followed=False).sel(samples="train")
     if not table.sizes["run"]:
         return pd.DataFrame(columns=COLUMNS)
     end = table.isel(checkpoint=-1)

@@ -62,7 +62,7 @@ class Steps:
         if self.until:
             table = until_stop(table, self.until)
         where = {**self.where, self.key: value}
-        runs = through_training(first(table, self.share), where, seeds=None)
+        runs = through_training(first(table, self.share), where, followed=False)
         there = f"networks of {self.context} at {self.word} {value:g}"
         enough(runs.sizes["run"], self.grid, there)
         return runs
