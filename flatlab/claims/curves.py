@@ -229,8 +229,9 @@ class Curves:
             places = np.flatnonzero(there)
             middle = len(places) // 2
             halves = {"first half of I": slice(None, middle), "last half of I": slice(middle, None)}
-            places = places[halves.get(window, slice(None))]
-            if len(places) >= FEWEST_CHECKPOINTS:
+            # A run that begins late has no half: both are compared, so both are of the same runs.
+            if (middle if window in halves else len(places)) >= FEWEST_CHECKPOINTS:
+                places = places[halves.get(window, slice(None))]
                 found.append((times[places], values[:, places]))
         what = f"networks with {' and '.join(names)} at {FEWEST_CHECKPOINTS} checkpoints ({window})"
         enough(len(found), self, what)

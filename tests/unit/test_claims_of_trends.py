@@ -155,6 +155,16 @@ def test_where_a_plateau_cannot_be_seen_the_reason_is_told() -> None:
     assert "0 networks that interpolate" in verdict.reason
 
 
+def test_halves_of_interpolation_are_of_the_same_runs() -> None:
+    """One that interpolates so late that a half of it has two checkpoints is in neither."""
+    whole = trends("mlp-grid", seeds=7)
+    late = (whole["seed"] == 0) & (whole["checkpoint"] < STEPS[-5])
+    table = whole.assign({LOSS: whole[LOSS].where(~late, 1.0)})
+    verdict = judged(CLAIMS["chen2026_figI10"]["c2"], table)
+    assert verdict.outcome == "holds"
+    assert {entry["n"] for entry in verdict.evidence} == {6}
+
+
 @pytest.mark.parametrize(("figure", "key"), [("chen2026_figJ12", "c1"), ("chen2024_fig3", "c1")])
 def test_a_rise_from_initialization_is_not_one_in_interpolation(figure: str, key: str) -> None:
     flat = {(S, "test"): {"ramp": 0, "first": -8, "noise": 0.1}}
@@ -178,7 +188,11 @@ def test_evidence_says_what_was_compared_and_of_how_many_runs() -> None:
 def test_runs_of_other_seeds_change_nothing() -> None:
     """They have values at the end alone."""
     whole = trends("vgg-grid", seeds=7)
-    whole = whole.map(lambda array: array.where((whole["checkpoint"] > 0) | (whole["seed"] < 5)))
+    whole = whole.map(
+        lambda array: array.where(
+            (whole["checkpoint"] == whole["checkpoint"].max()) | (whole["seed"] < 5)
+        )
+    )
     five = whole.sel(run=whole["seed"].values < 5)
     for target in ("chen2026_fig3", "chen2026_figJ12"):
         before, after = (verify(target, {"vgg-grid": grid})["claims"] for grid in (five, whole))
