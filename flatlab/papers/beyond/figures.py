@@ -74,7 +74,7 @@ FIGURES = {
         ("mlp-grid", "vgg-grid"),
         title="correlations between networks through their training",
         caption=(
-            "Pearson's correlation at each checkpoint, seeds 0-4 of every setting, with 95 % "
+            "Pearson's correlation at each checkpoint, over the networks measured there, with 95 % "
             "intervals. All other figures show correlations at the end of training."
         ),
         details=captions.INTERVALS,
