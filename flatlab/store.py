@@ -13,7 +13,6 @@ import io
 import json
 import os
 import re
-import tempfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -81,18 +80,19 @@ def as_strings(values: list[str]) -> np.ndarray:
 
 def save_dataset(path: str | Path, dataset: xr.Dataset) -> None:
     """Write a dataset as a deterministic `.zarr.zip`."""
+    from zarr.storage import MemoryStore
+
     dataset = dataset.assign_attrs(store_version=STORE_VERSION)
+    files: dict[str, Any] = {}
+    dataset.to_zarr(MemoryStore(files), mode="w", zarr_format=3, consolidated=False)
     buffer = io.BytesIO()
-    with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder, "store")
-        dataset.to_zarr(root, mode="w", zarr_format=3, consolidated=False)
-        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-            for file in sorted(p for p in root.rglob("*") if p.is_file()):
-                entry = zipfile.ZipInfo(file.relative_to(root).as_posix(), (1980, 1, 1, 0, 0, 0))
-                entry.external_attr = 0o644 << 16
-                entry.create_system = 3  # Unix, also when written elsewhere
-                archive.writestr(entry, file.read_bytes())
-            archive.comment = _MARK + b"0" * 64
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for name in sorted(files, key=lambda name: name.split("/")):
+            entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+            entry.external_attr = 0o644 << 16
+            entry.create_system = 3  # Unix, also when written elsewhere
+            archive.writestr(entry, files[name].to_bytes())
+        archive.comment = _MARK + b"0" * 64
     content = buffer.getvalue()[:-_COMMENT]
     replace(path, content + _MARK + hashlib.sha256(content).hexdigest().encode())
 

@@ -1,4 +1,7 @@
-from flatlab import jobs, store, train
+from flatlab import jobs, store
+
+with jobs.quick_imports():
+    from flatlab import train
 
 with jobs.job(snakemake) as job:
     [trained] = train.train_packs(

@@ -238,12 +238,15 @@ class Grid(Experiment, frozen=True, kw_only=True):
 
     @staticmethod
     def measure(job: Any) -> Any:
-        from flatlab import data, store
+        from flatlab.jobs import quick_imports
 
-        if "transformations" in job.params.settings:
-            from flatlab.metrics._transformed import measure_transformed as measure_pack
-        else:
-            from flatlab.metrics._pack import measure_pack
+        with quick_imports():
+            from flatlab import data, store
+
+            if "transformations" in job.params.settings:
+                from flatlab.metrics._transformed import measure_transformed as measure_pack
+            else:
+                from flatlab.metrics._pack import measure_pack
         weights = [store.load_weights(path) for path in (job.input.weights, job.input.dense)]
         raw = store.load_dataset(job.input.data)
         folder = data.folder_of(job.config.get("data_folder"))

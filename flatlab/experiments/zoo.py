@@ -260,9 +260,11 @@ class Zoo(Experiment, frozen=True, kw_only=True):
 
     @staticmethod
     def measure(job: Any) -> Any:
-        from flatlab import data
-        from flatlab.jobs import Unfinished
-        from flatlab.metrics import _survey
+        from flatlab.jobs import Unfinished, quick_imports
+
+        with quick_imports():
+            from flatlab import data
+            from flatlab.metrics import _survey
 
         folder = data.folder_of(job.config.get("data_folder"))
         identity = {"settings": job.params.settings, "code": job.params.code}
