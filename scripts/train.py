@@ -1,9 +1,8 @@
 from flatlab import jobs, store
 
-with jobs.quick_imports():
-    from flatlab import train
-
 with jobs.job(snakemake) as job:
+    with jobs.quick_imports():
+        from flatlab import train
     [trained] = train.train_packs(
         store.load_dataset(job.input.data),
         [job.params.settings],

@@ -66,8 +66,11 @@ class Simulation(Experiment, frozen=True, kw_only=True):
 
     @staticmethod
     def measure(job: Any) -> Any:
+        from flatlab.jobs import quick_imports
+
         settings = dict(job.params.settings)
-        module = imported("simulations", settings.pop("simulation"))
+        with quick_imports():
+            module = imported("simulations", settings.pop("simulation"))
         return module.table(module.Options(**settings))
 
     @staticmethod

@@ -1,6 +1,8 @@
 """What every job does around its computation: lock its outputs, log, record its provenance."""
 
+import atexit
 import contextlib
+import gc
 import os
 import platform
 import shutil
@@ -60,9 +62,13 @@ class Job:
 def job(snakemake: Any) -> Iterator[Job]:
     """A `task` of the workflow, with its warnings and its progress in the log.
 
-    An error ends the process with one sentence on stderr; its traceback is in the log.
+    An error ends the process with one sentence on stderr; its traceback is in the log. What jobs
+    make lives about as long as they: until one has imported torch (`quick_imports`) garbage is not
+    collected, nor is it at the end of the process, both of which would take a quarter of the time.
     """
     log = Path(snakemake.log[0])
+    gc.disable()
+    atexit.register(gc.freeze)
     try:
         with contextlib.ExitStack() as stack:
             # First, so that a job which is refused leaves the log of the other one alone.
@@ -81,6 +87,8 @@ def job(snakemake: Any) -> Iterator[Job]:
         sentence = str(error) if known else f"{type(error).__name__}: {error}"
         print(f"\nflatlab {snakemake.rule}: {sentence}\nlog: {log}\n", file=sys.stderr)
         raise SystemExit(1) from None
+    finally:
+        gc.enable()
 
 
 @contextlib.contextmanager

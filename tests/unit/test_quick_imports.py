@@ -1,9 +1,7 @@
-"""Imports without collection of garbage leave it as it was, and take nothing away for good."""
+"""Imports without collection of garbage end with it on, and keep no garbage for good."""
 
 import subprocess
 import sys
-
-import pytest
 
 PROGRAM = """
 import gc, weakref
@@ -17,13 +15,12 @@ def cycle():
     node.itself = node
     return weakref.ref(node)
 
-{before}
 with quick_imports():
     assert not gc.isenabled()
     import json
 frozen = gc.get_freeze_count()
 assert frozen > 1000
-assert gc.isenabled() == {enabled}
+assert gc.isenabled()
 later = cycle()
 with quick_imports():
     pass
@@ -33,14 +30,12 @@ assert later() is None
 """
 
 
-@pytest.mark.parametrize(("before", "enabled"), [("", True), ("gc.disable()", False)])
-def test_collection_goes_on_afterwards(before: str, enabled: bool) -> None:
-    program = PROGRAM.format(before=before, enabled=enabled)
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+def test_collection_goes_on_afterwards() -> None:
+    subprocess.run([sys.executable, "-c", PROGRAM], check=True, timeout=60)
 
 
 def test_collection_goes_on_after_a_failed_import() -> None:
-    program = PROGRAM.split("{before}")[0] + (
+    program = PROGRAM.split("with quick")[0] + (
         "try:\n    with quick_imports():\n        import flatlab.nothing\n"
         "except ModuleNotFoundError:\n    assert gc.isenabled()\nelse:\n    raise SystemExit(1)\n"
     )
