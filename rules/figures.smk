@@ -20,6 +20,7 @@ rule draw:
         "logs/{scale}/draw/{paper}/{figure}.log",
     conda:
         "../envs/draw.yaml"
+    priority: 1  # drawing takes longer than verifying, and both come last
     params:
         settings=lambda wildcards: figure_of(wildcards).settings,
         code=lambda wildcards: figure_of(wildcards).code,
