@@ -22,7 +22,7 @@ def run(options: argparse.Namespace) -> int:
     shtab = importlib.import_module("shtab")  # optional: flatlab[completion]
     folders = {"family": "metrics", "loss": "losses", "model": "networks"}
     known = {"experiment": plan.experiment_keys(Path("experiments"))}
-    known |= {option: plan.keys_of(folder) for option, folder in folders.items()}
+    known |= {option: [*plan.keys_of(folder)] for option, folder in folders.items()}
     top = parser(None)
     for sub in top.commands.values():
         for action in sub._actions:

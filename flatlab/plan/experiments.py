@@ -218,7 +218,7 @@ class Source:
         return [(f"{self.name}: {there}", part) for there, part in found]
 
 
-def kinds() -> list[str]:
+def kinds() -> tuple[str, ...]:
     """The kinds of experiments."""
     return keys_of("experiments")
 

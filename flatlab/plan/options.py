@@ -127,6 +127,12 @@ def options_of(folder: str, key: str) -> type[Any]:
     return found
 
 
+@functools.cache
+def defaults_of(kind: type[Strict]) -> dict[str, Any]:
+    """The keys that may be left out, with their values; not to be changed."""
+    return {each.name: each.default for each in fields(kind) if each.default is not NODEFAULT}
+
+
 def section(
     parts: Sequence[tuple[str, Mapping[str, Any]]], kind: type[Strict]
 ) -> tuple[Any, dict[tuple[str, str], Any]]:
@@ -138,8 +144,7 @@ def section(
     Returns a record of `kind`, and one of options by folder and key of each file.
     """
     own = [key for key in kind.__struct_fields__ if key != "options"]
-    whole = {each.name: each.default for each in fields(kind) if each.default is not NODEFAULT}
-    whole |= {key: value for _, part in parts for key, value in part.items()}
+    whole = defaults_of(kind) | {key: value for _, part in parts for key, value in part.items()}
     for key in kind.FOLDERS:
         if key not in whole:
             raise PlanError(f"{parts[0][0]}.{key} is missing")

@@ -16,10 +16,11 @@ from flatlab.plan.schema import PlanError, closest
 PACKAGE = Path(__file__).resolve().parents[1]
 
 
-def keys_of(folder: str) -> list[str]:
+@functools.cache
+def keys_of(folder: str) -> tuple[str, ...]:
     """The keys of one registry: data, networks, metrics, simulations, train/layers, ..."""
     files = (PACKAGE / folder).glob("[a-z]*.py")
-    return sorted(file.stem.replace("_", "-") for file in files)
+    return tuple(sorted(file.stem.replace("_", "-") for file in files))
 
 
 def module_of(folder: str, key: str) -> str:

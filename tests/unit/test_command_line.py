@@ -32,7 +32,7 @@ def test_help_lists_every_command_once_and_in_its_group(capsys) -> None:
     titles = re.findall(r"^(\w[\w ]+):$", text, re.MULTILINE)
     assert titles == list(GROUPS)
     listed = re.findall(r"^  (\w+)  ", text, re.MULTILINE)
-    assert sorted(listed) == plan.keys_of("cli")
+    assert sorted(listed) == [*plan.keys_of("cli")]
     for before, after in (("Look at", "show"), ("Measure", "rank"), ("Plan", "doctor")):
         assert text.index(before) < text.index(f"  {after} ")
     assert text.index("  rank ") < text.index("Plan and run")
