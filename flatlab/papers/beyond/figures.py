@@ -87,12 +87,12 @@ FIGURES = {
             "Kendall's τ between measures of five papers and of Jiang et al. (2020): below "
             "the diagonal over all networks, above it within settings. Stroke: the simultaneous "
             "95 % interval includes 0.",
-            FIT,
         ),
         details=(
+            FIT,
             "Measures are ordered by average linkage of 1 − |τ| over all networks. Within "
             "settings, only the seed varies. Intervals: jackknife over seeds, Šidák over all cells "
-            "of a panel. The CSV has larger radii of sharpness too."
+            "of a panel. The CSV has larger radii of sharpness too.",
         ),
         size_inches=(7.1, 10.8),
     ),
@@ -101,14 +101,14 @@ FIGURES = {
         title="what measures say of the gap, by what varies",
         caption=(
             "Kendall's τ of measures with test error and gap, with 95 % intervals: over all "
-            "networks, within settings, and varying one factor. Squares: another sign than over "
-            "all. Pale: under 25 networks.",
-            FIT,
+            "networks, within settings, and varying one factor. Pale: under 25 networks.",
         ),
         details=(
-            "The gap is test minus training error. The mean over the factors is the granulated "
-            "coefficient of Jiang et al. (2020); the sign error of the gap that of Dziugaite et "
-            "al. (2020), mean and worst over pairs of levels. Intervals: jackknife over seeds."
+            FIT,
+            "Squares: the sign is another than over all networks. The gap is test minus training "
+            "error. The mean over the factors is the granulated coefficient of Jiang et al. "
+            "(2020); the sign error of the gap that of Dziugaite et al. (2020), mean and worst over "
+            "pairs of levels. Intervals: jackknife over seeds.",
         ),
         size_inches=(7.1, 10.8),
     ),
@@ -116,9 +116,9 @@ FIGURES = {
         JOINT,
         title="what changes a measure, and not the function",
         caption=(
-            "Median relative change of each measure when random rescaling of layers or neurons "
-            "keeps the function, and from the first epoch with at most 1 % training error to the "
-            "end. Boxes: the paper says none. 0: below 1e-8.",
+            "Median relative change of each measure under random rescaling that keeps the "
+            "function, and from the first epoch with at most 1 % training error to the end. 0: "
+            "below 1e-8.",
         ),
         details=(
             "For log volume and logarithms of products, the change is that of the volume and of "
