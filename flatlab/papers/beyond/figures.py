@@ -107,8 +107,8 @@ FIGURES = {
             FIT,
             "Squares: the sign is another than over all networks. The gap is test minus training "
             "error. The mean over the factors is the granulated coefficient of Jiang et al. "
-            "(2020); the sign error of the gap that of Dziugaite et al. (2020), mean and worst over "
-            "pairs of levels. Intervals: jackknife over seeds.",
+            "(2020); the sign error of the gap that of Dziugaite et al. (2020), mean and worst "
+            "over pairs of levels. Intervals: jackknife over seeds.",
         ),
         size_inches=(7.1, 10.8),
     ),
