@@ -152,7 +152,7 @@ class Pool:
         """A verdict on these networks as they are: none is drawn, nothing is estimated."""
         entry = {"quantity": f"{quantity}; {self.key}", "value": value}
         entry |= {"claim": "of these networks", "n": int(self.about["kept"].sum())}
-        return Verdict("holds" if true else "fails", "", [entry])
+        return Verdict("holds" if true else "fails", (), [entry])
 
     def _groups(self) -> Iterator[tuple[str, pd.DataFrame]]:
         for key, rows in groups_of(self.about, self.by).items():

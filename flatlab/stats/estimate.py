@@ -168,9 +168,9 @@ class Estimate:
         entry = {**self.report(), "claim": f"{'>' if greater else '<'} {other:g}"}
         if not (isfinite(self.point) and isfinite(entry["low"]) and isfinite(entry["high"])):
             reason = self.reason or f"{self.name} is not defined for these runs"
-            return Verdict("not run", reason, [entry])
+            return Verdict("not run", (reason,), [entry])
         if self.doubt:
-            return Verdict("undecided", self.doubt, [entry])
+            return Verdict("undecided", (self.doubt,), [entry])
         limit = float(fisher(np.clip(other, -1, 1))) if self.on_z else other
         above = self._probability_above(limit)
         holds, fails = (above, 1 - above) if greater else (1 - above, above)

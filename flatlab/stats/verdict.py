@@ -23,10 +23,13 @@ TAIL = (1 - LEVEL) / 2
 TOLERANCE = 1e-6
 """Relative rounding error that an inequality allows for."""
 
+FEW = 3
+"""So many reasons are told; every comparison without a number is in the evidence."""
+
 
 @dataclass(frozen=True)
 class Verdict:
-    """outcome; reason, if there is one; evidence: each comparison with its numbers.
+    """outcome; reasons, if there are any; evidence: each comparison with its numbers.
 
     An entry of the evidence has quantity, claim and n, the number of runs used. A comparison also
     has value, low and high; an inequality for all values has violations and of (how many values).
@@ -34,7 +37,7 @@ class Verdict:
     """
 
     outcome: Outcome
-    reason: str = ""
+    reasons: tuple[str, ...] = ()
     evidence: list[dict[str, Any]] = field(default_factory=list)
     holds: float | None = None
     fails: float | None = None
@@ -42,7 +45,14 @@ class Verdict:
     @classmethod
     def tested(cls, holds: float, fails: float, evidence: list[dict[str, Any]]) -> "Verdict":
         """The verdict that two p-values give."""
-        return cls(_outcome(holds, fails), "", evidence, holds, fails)
+        return cls(_outcome(holds, fails), (), evidence, holds, fails)
+
+    @property
+    def reason(self) -> str:
+        """The reasons in words, of many the first few and how many more there are."""
+        told = "; ".join(self.reasons[:FEW])
+        more = len(self.reasons) - FEW
+        return f"{told}; and {more} more" if more > 0 else told
 
     @property
     def p(self) -> float | None:
@@ -66,8 +76,8 @@ class Verdict:
         """The same verdict if a condition of the claim holds; `not run` if not, and why."""
         if condition.outcome == "holds":
             return replace(self, evidence=condition.evidence + self.evidence)
-        reason = "; ".join(filter(None, [otherwise, condition.reason]))
-        return not_run(reason).reporting(*condition.evidence, *self.evidence)
+        reasons = tuple(filter(None, [otherwise, *condition.reasons]))
+        return Verdict("not run", reasons).reporting(*condition.evidence, *self.evidence)
 
     def reporting(self, *entries: dict[str, Any]) -> "Verdict":
         """The same verdict, with numbers that did not contribute to it."""
@@ -90,16 +100,16 @@ def at_least(count: int, verdicts: Iterable[Verdict]) -> Verdict:
     parts = list(verdicts)
     known = [part for part in parts if part.outcome != "not run"]
     evidence = [entry for part in parts for entry in part.evidence]
-    reason = "; ".join(dict.fromkeys(part.reason for part in parts if part.reason))
+    reasons = tuple(dict.fromkeys(reason for part in parts for reason in part.reasons))
     ps = [_p_values(part) for part in known]
     holds = _partial_conjunction([p for p, _ in ps], count)
     fails = _partial_conjunction([p for _, p in ps], len(parts) - count + 1)
     outcome = _outcome(holds, fails)
     if outcome == "undecided" and len(known) < len(parts):
-        return Verdict("not run", reason, evidence)
+        return Verdict("not run", reasons, evidence)
     if all(part.holds is None for part in known):
-        return Verdict(outcome, reason, evidence)
-    return Verdict(outcome, reason, evidence, holds, fails)
+        return Verdict(outcome, reasons, evidence)
+    return Verdict(outcome, reasons, evidence, holds, fails)
 
 
 def _partial_conjunction(ps: list[float], count: int) -> float:
@@ -132,8 +142,8 @@ def theorem(name: str, smaller: ArrayLike, larger: ArrayLike) -> Verdict:
     """
     evidence = {**violations(name, smaller, larger), "claim": "for every value"}
     if not evidence["of"]:
-        return Verdict("not run", f"{name} is not defined for these runs", [evidence])
-    return Verdict("fails" if evidence["violations"] else "holds", "", [evidence])
+        return Verdict("not run", (f"{name} is not defined for these runs",), [evidence])
+    return Verdict("fails" if evidence["violations"] else "holds", (), [evidence])
 
 
 def violations(name: str, smaller: ArrayLike, larger: ArrayLike) -> dict[str, Any]:
@@ -150,4 +160,4 @@ def violations(name: str, smaller: ArrayLike, larger: ArrayLike) -> dict[str, An
 
 def not_run(reason: str) -> Verdict:
     """The verdict on a claim whose numbers were not computed."""
-    return Verdict("not run", reason)
+    return Verdict("not run", (reason,))

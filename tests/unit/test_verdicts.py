@@ -159,3 +159,13 @@ def test_a_claim_that_admits_other_evidence_is_not_run_and_its_numbers_are_repor
     assert verdict.evidence[0]["value"] < -0.8
     table.attrs["evidence"] = "own"
     assert judged(strict, table).outcome == "fails"
+
+
+def test_many_reasons_are_counted_and_each_is_told_once() -> None:
+    parts = [not_run(f"no table {number}") for number in range(5)]
+    nested = every([every(parts[:4]), every(parts[2:])])
+    assert nested.reasons == tuple(f"no table {number}" for number in range(5))
+    assert nested.reason == "no table 0; no table 1; no table 2; and 2 more"
+    assert every(parts[:3]).reason == "no table 0; no table 1; no table 2"
+    condition = every(parts)
+    assert HOLDS.provided(condition, "since").reason == "since; no table 0; no table 1; and 3 more"

@@ -53,7 +53,7 @@ def place(e: Evidence, family: str, *where: tuple[str, float, bool]) -> Verdict:
         sign = {"claim": "> 0" if above else "< 0"}
         entries.append({"quantity": text, "value": median - limit, "n": int(inside.sum()), **sign})
         right.append((median > limit) == above)
-    return Verdict("holds" if all(right) else "fails", "", entries)
+    return Verdict("holds" if all(right) else "fails", (), entries)
 
 
 PRETRAINED: Claims = {
