@@ -127,10 +127,17 @@ def _loaded() -> Papers:
 
 
 def load(folder: Path, experiments: Collection[str]) -> Papers:
-    """Run and check the figures.py of each paper in `folder`.  experiments: all known keys."""
-    return {
-        path.parent.name: _load(path, experiments) for path in sorted(folder.glob("*/figures.py"))
-    }
+    """Run and check the figures.py of each paper in `folder`.  experiments: all known keys.
+
+    The newest papers come first, and what has no year in its name last.
+    """
+
+    def age(path: Path) -> tuple[int, str]:
+        year = re.search(r"\d{4}$", path.parent.name)
+        return -int(year[0]) if year else 0, path.parent.name
+
+    files = sorted(folder.glob("*/figures.py"), key=age)
+    return {path.parent.name: _load(path, experiments) for path in files}
 
 
 def _load(path: Path, experiments: Collection[str]) -> tuple[Paper, list[Figure]]:
@@ -147,6 +154,8 @@ def _load(path: Path, experiments: Collection[str]) -> tuple[Paper, list[Figure]
         _figure(path, f"{where}: {key}: ", paper, key, found, experiments)
         for key, found in content["FIGURES"].items()
     ]
+    if paper.targets:
+        declared.sort(key=lambda figure: paper.targets.index(figure.key))
     return paper, declared
 
 

@@ -160,3 +160,13 @@ def test_pages_fit_a_phone_and_a_desk(site, tmp_path, width):
         left = Image.open(photograph).convert("L").crop((0, 0, width, 900))
         low, high = left.getextrema()
         assert high - low > 100, f"{name} is blank"
+
+
+def test_the_first_page_says_of_the_pictures_what_the_readme_says():
+    first = " ".join((ROOT / "docs" / "index.md").read_text().split())
+    [row] = [line for line in (ROOT / "README.md").read_text().splitlines() if "| **VGG**" in line]
+    sentences = dict(re.findall(r"\*\*(\w+)\*\*: ([^|]+?) \|", row))
+    assert len(sentences) == 4
+    for networks, sentence in sentences.items():
+        assert f"{networks} :link:" in first
+        assert sentence[0].upper() + sentence[1:] in first
