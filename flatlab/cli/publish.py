@@ -8,7 +8,7 @@ import argparse
 
 from flatlab import plan, publication
 from flatlab.cli import add_scale, load_plan
-from flatlab.publication import again
+from flatlab.publication import again, choice
 
 GROUP = "Publish"
 
@@ -27,7 +27,10 @@ def run(options: argparse.Namespace) -> int:
             raise plan.PlanError("--again takes no names: it publishes all figures anew")
         files = again.publish(options.scale)
     else:
-        files = publication.publish(load_plan(options.scale), options.name)
+        chosen = load_plan(options.scale)
+        files = publication.publish(chosen, options.name)
+        if (empty := choice.built_figures(chosen.config.scale)[1]) and not options.name:
+            print(f"show nothing, left out: {', '.join(figure.target for figure in empty)}")
     size = sum(path.stat().st_size for path in files)
     print(f"{len(files)} files, {size / 1e6:.1f} MB, in {plan.PUBLISHED}")
     print("FINDINGS.md looks numbers up in them: flatlab findings. The site shows them: make site")

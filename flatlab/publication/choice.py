@@ -1,5 +1,6 @@
 """Which experiments and figures to publish, and whether figures and tables will agree then."""
 
+import itertools
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -73,15 +74,36 @@ def disagreements(choice: Choice) -> list[str]:
     ]
 
 
+def built_figures(scale: str) -> tuple[list[plan.Figure], list[plan.Figure]]:
+    """The figures that are built at a scale: those that show something, and those that do not.
+
+    The latter are of networks that the scale leaves out; they have the head of a CSV alone.
+    """
+    folder = plan.built_at(scale).folder
+    found: tuple[list[plan.Figure], list[plan.Figure]] = ([], [])
+    for figure in plan.figures():
+        files = [folder / name for name in files_of(figure)]
+        if all(file.is_file() for file in files):
+            with files[-1].open() as csv:
+                found[len([*itertools.islice(csv, 2)]) < 2].append(figure)
+    return found
+
+
 def choose(chosen: plan.Plan, names: Sequence[str]) -> Choice:
     """What names of experiments, figures or papers mean; without names, everything that is built.
 
-    A paper means those of its figures that are built. Raises `PlanError` for unknown names and
-    `StoreError` if something is not built.
+    A paper means those of its figures that are built and show something. Raises `PlanError` for
+    unknown names and `StoreError` if something is not built or shows nothing.
     """
     scale = chosen.config.scale
     place = plan.built_at(scale)
-    built = [f for f in plan.figures() if all((place.folder / n).is_file() for n in files_of(f))]
+    built, empty = built_figures(scale)
+    for figure in empty:
+        if figure.target in names:
+            raise store.StoreError(
+                f"{figure.target} shows nothing at scale {scale}; if it is published, remove it "
+                f"from {plan.published_at(scale).folder}"
+            )
     if not names:
         tables = [key for key in chosen.experiments if place.table(key).is_file()]
         if not (tables or built):

@@ -89,7 +89,8 @@ def draw(*targets, content=b"drawn", place="results/demo", verdict="holds"):
     for each in map(figure, targets):
         stem = f"{each.paper}/{each.key}"
         for ending in ("pdf", "png", "csv", "svg"):
-            write(f"{place}/figures/{stem}.{ending}", content + ending.encode())
+            head = b"quantity\n" if ending == "csv" else b""
+            write(f"{place}/figures/{stem}.{ending}", head + content + ending.encode())
         claim = {"id": f"{each.target}/c1", "nature": "finding", "repeats": "", "p": None}
         claims = [{**claim, "kind": "stand-in", "verdict": verdict}]
         about = {key: {"name": key, "scale": "demo", "extent": ""} for key in each.experiments}
@@ -222,6 +223,19 @@ def test_a_paper_is_those_of_its_figures_that_are_built(built):
     publication.publish(chosen(), ["mlp-grid", "chen2026"])
     there = {p.relative_to(PUBLISHED).as_posix() for p in PUBLISHED.rglob("*") if p.is_file()}
     assert there == names_of("chen2026_figH8") | tables_of("mlp-grid") | RECORDS
+
+
+def test_a_figure_that_shows_nothing_is_left_out_and_named(built, capsys):
+    Path("results/demo/figures/chen2026/figH8.csv").write_text("quantity\n")
+    assert main(["publish"]) == 0
+    assert "show nothing, left out: chen2026_figH8\n" in capsys.readouterr().out
+    there = {p.relative_to(PUBLISHED).as_posix() for p in PUBLISHED.rglob("*") if p.is_file()}
+    others = [each.target for each in FIGURES if each.target != "chen2026_figH8"]
+    assert there == names_of(*others) | tables_of(*EXPERIMENTS) | RECORDS
+    publication.publish(chosen(), ["chen2026"])
+    assert not (PUBLISHED / "figures/chen2026/figH8.png").exists()
+    assert main(["publish", "chen2026_figH8"]) == 1
+    assert "chen2026_figH8 shows nothing at scale demo" in capsys.readouterr().err
 
 
 def test_figures_of_other_papers_than_the_configured_ones_are_published(built):
