@@ -1,8 +1,12 @@
 """Metric files under version control, so that hours of computing never exist only once.
 
-They lie in `results/published/<scale>/metrics/`, each with the record of the job that made it.
+They lie in `results/published/<scale>/metrics/`, each with the record of the job that made it, and
+are compressed there: most of a small metric file is metadata.
 """
 
+import gzip
+import tempfile
+import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -23,10 +27,14 @@ def keep(experiment: Experiment, packs: Sequence[str] = ()) -> str:
         raise store.StoreError(f"no pack of {experiment.key} is measured at {experiment.scale}")
     for path in files:
         store.load_dataset(path)  # raises if the file is missing or damaged
-    copies = {_kept(path): path for path in files + _records(files)}
-    check_budget(copies)
-    for target, source in copies.items():
-        store.replace(target, source.read_bytes())
+    with tempfile.TemporaryDirectory() as folder:
+        copies = {_kept(record): record for record in _records(files)}
+        for number, path in enumerate(files):
+            compressed = copies[_compressed(path)] = Path(folder, str(number))
+            compressed.write_bytes(gzip.compress(path.read_bytes(), mtime=0))
+        check_budget(copies)
+        for target, source in copies.items():
+            store.replace(target, source.read_bytes())
     size = sum(path.stat().st_size for path in copies)
     place = plan.published_at(experiment.scale).folder / "metrics" / experiment.key
     return f"{len(chosen)} packs kept, {size / 1e6:.1f} MB; git add {place}"
@@ -38,18 +46,16 @@ def restore(experiment: Experiment, packs: Sequence[str] = ()) -> str:
     packs: all if none is named. Existing files are not overwritten. Raises `StoreError` if nothing
     is kept or a kept file is damaged.
     """
-    kept = [p for p in _metric_files(experiment, packs or experiment.packs) if _kept(p).is_file()]
-    if not kept:
+    files = _metric_files(experiment, packs or experiment.packs)
+    if not (kept := [path for path in files if _compressed(path).is_file()]):
         raise store.StoreError(f"nothing of {experiment.key} is kept at scale {experiment.scale}")
-    missing = [_kept(path) for path in kept if not path.exists()]
+    missing = [path for path in kept if not path.exists()]
+    with tempfile.TemporaryDirectory() as folder:  # nothing is restored if one is damaged
+        content = {path: _checked(_compressed(path), Path(folder, "copy")) for path in missing}
     for path in missing:
-        try:
-            store.load_dataset(path)
-        except store.StoreError:
-            remedy = f"get it back with: git checkout -- {path}"
-            raise store.StoreError(f"{path} is damaged; {remedy}") from None
-    for source in missing + _records(missing):
-        store.replace(plan.RESULTS / source.relative_to(plan.PUBLISHED), source.read_bytes())
+        store.replace(path, content[path])
+        if (record := _kept(plan.record_of(path))).is_file():
+            store.replace(plan.record_of(path), record.read_bytes())
     return f"{len(missing)} files restored, {len(kept) - len(missing)} were already there"
 
 
@@ -60,8 +66,25 @@ def _metric_files(experiment: Experiment, packs: Iterable[str]) -> list[Path]:
 
 
 def _kept(path: Path) -> Path:
-    """Where a metric file is kept: results/demo/... -> results/published/demo/..."""
+    """Where a file is kept: results/demo/... -> results/published/demo/..."""
     return plan.PUBLISHED / path.relative_to(plan.RESULTS)
+
+
+def _compressed(path: Path) -> Path:
+    """Where a metric file is kept: what is compressed has one more suffix."""
+    kept = _kept(path)
+    return kept.with_name(f"{kept.name}.gz")
+
+
+def _checked(path: Path, copy: Path) -> bytes:
+    """The content of a kept metric file; `StoreError` if it is damaged.  copy: a file to use."""
+    try:
+        copy.write_bytes(content := gzip.decompress(path.read_bytes()))
+        store.load_dataset(copy)
+    except (OSError, EOFError, zlib.error, store.StoreError):
+        remedy = f"get it back with: git checkout -- {path}"
+        raise store.StoreError(f"{path} is damaged; {remedy}") from None
+    return content
 
 
 def _records(files: Iterable[Path]) -> list[Path]:

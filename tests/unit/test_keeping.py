@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 from pathlib import Path
 
@@ -45,11 +46,18 @@ def files(folder):
     }
 
 
+def decompressed(found):
+    return {
+        name.removesuffix(".gz"): gzip.decompress(content) if name.endswith(".gz") else content
+        for name, content in found.items()
+    }
+
+
 def test_finished_packs_are_kept_with_their_records_and_restored(grid, capsys):
     made = files("results/demo/metrics/mlp-grid")
     assert main(["keep", "mlp-grid"]) == 0
     assert f"2 packs kept, 0.0 MB; git add {KEPT}" in capsys.readouterr().out
-    assert files(KEPT) == made
+    assert decompressed(files(KEPT)) == made
     shutil.rmtree("results/demo")
     assert main(["keep", "--restore", "mlp-grid"]) == 0
     assert "2 files restored, 0 were already there" in capsys.readouterr().out
@@ -61,7 +69,7 @@ def test_finished_packs_are_kept_with_their_records_and_restored(grid, capsys):
 def test_named_packs_are_kept_alone(grid):
     assert main(["keep", "mlp-grid", OTHER]) == 0
     [family] = grid.families
-    assert set(files(KEPT)) == {f"{family}/{OTHER}.zarr.zip"}
+    assert set(files(KEPT)) == {f"{family}/{OTHER}.zarr.zip.gz"}
 
 
 def test_what_is_there_is_not_overwritten(grid, capsys):
@@ -90,7 +98,7 @@ def _damaged_file():
 
 def _damaged_copy():
     main(["keep", "mlp-grid"])
-    [path] = KEPT.rglob(f"{OTHER}.zarr.zip")
+    [path] = KEPT.rglob(f"{OTHER}.zarr.zip.gz")
     _damage(path)
     shutil.rmtree("results/demo")
 
@@ -114,7 +122,7 @@ REFUSED = {
     "a damaged copy": (
         _damaged_copy,
         ["--restore", "mlp-grid"],
-        f"{OTHER}.zarr.zip is damaged; get it back with: git checkout -- {KEPT}",
+        f"{OTHER}.zarr.zip.gz is damaged; get it back with: git checkout -- {KEPT}",
     ),
 }
 
@@ -135,7 +143,7 @@ def test_what_cannot_be_kept_or_restored_is_a_sentence(case, grid, capsys):
 
 
 def test_the_budget_counts_what_is_kept(grid, monkeypatch, capsys):
-    monkeypatch.setattr(publication, "BUDGET_BYTES", 1000)
+    monkeypatch.setattr(publication, "BUDGET_BYTES", 100)
     assert main(["keep", "mlp-grid"]) == 1
     assert "largest are demo/metrics/mlp-grid" in capsys.readouterr().err
     assert not KEPT.exists()
