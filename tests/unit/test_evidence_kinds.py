@@ -216,7 +216,7 @@ def test_the_short_scale_reduces_the_papers_experiments() -> None:
     found = kinds_at("short", stand_ins={"cifar10": "cifar10-jpeg"})
     jpeg, fewer = "images of cifar10 re-encoded as JPEG", "60,000 iterations instead of 750,000"
     assert found["input-scale-grid"] == ("reduced", [jpeg])
-    assert found["lenet-grid"] == ("reduced", [jpeg, fewer, "50 of 100 networks"])
+    assert found["lenet-grid"] == ("reduced", [jpeg, fewer, "57 of 100 networks"])
     samples, longer = "10,000 training samples instead of all", fewer.replace("60,", "120,")
     assert found["mlp-grid"] == ("reduced", [samples, longer, "50 of 100 networks"])
     kind, [first, narrow, *rest] = found["vgg-grid"]

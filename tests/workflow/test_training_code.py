@@ -25,6 +25,7 @@ def forget():
         fingerprints.closure,
         fingerprints._imports,
         fingerprints._content,
+        registry.keys_of,
         registry.syntax,
         registry.assignments,
         options_of,
@@ -231,8 +232,10 @@ def test_an_added_rule_is_known_and_a_rule_that_is_not_there_is_refused(edit, tm
     """To add an optimizer, an initialization or a layer is to add a file."""
     for folder in ("optimizers", "regularizers", "augmentations", "initializations", "layers"):
         (tmp_path / f"flatlab/train/{folder}/new_one.py").write_text("")
+        forget()
         assert "new-one" in keys_of(f"train/{folder}")
     pack = packs["demo/mlp-grid/lr0.1-b20"]
     (tmp_path / "flatlab/train/layers/relu.py").rename(tmp_path / "flatlab/train/layers/relux.py")
+    forget()
     with pytest.raises(plan.PlanError, match=r"mlp: layers: .* did you mean 'relux'"):
         train_code(pack)
