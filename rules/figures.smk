@@ -18,9 +18,9 @@ rule draw:
         csv="results/{scale}/figures/{paper}/{figure}.csv",
     log:
         "logs/{scale}/draw/{paper}/{figure}.log",
+    priority: 1  # drawing takes longer than verifying, and both come last
     conda:
         "../envs/draw.yaml"
-    priority: 1  # drawing takes longer than verifying, and both come last
     params:
         settings=lambda wildcards: figure_of(wildcards).settings,
         code=lambda wildcards: figure_of(wildcards).code,
