@@ -80,13 +80,15 @@ def built_figures(scale: str) -> tuple[list[plan.Figure], list[plan.Figure]]:
     The latter are of networks that the scale leaves out; they have the head of a CSV alone.
     """
     folder = plan.built_at(scale).folder
-    found: tuple[list[plan.Figure], list[plan.Figure]] = ([], [])
+    showing: list[plan.Figure] = []
+    empty: list[plan.Figure] = []
     for figure in plan.figures():
         files = [folder / name for name in files_of(figure)]
         if all(file.is_file() for file in files):
             with files[-1].open() as csv:
-                found[len([*itertools.islice(csv, 2)]) < 2].append(figure)
-    return found
+                has_rows = len([*itertools.islice(csv, 2)]) == 2
+            (showing if has_rows else empty).append(figure)
+    return showing, empty
 
 
 def choose(chosen: plan.Plan, names: Sequence[str]) -> Choice:

@@ -384,3 +384,13 @@ def test_a_figure_that_a_template_draws_is_declared_in_a_dozen_lines(path: Path)
     for key, value in zip(figures.keys, figures.values, strict=True):
         lines = value.end_lineno - value.lineno + 1
         assert lines <= 12 or value.func.id == "Own", f"{ast.literal_eval(key)}: {lines} lines"
+
+
+def test_the_newest_papers_come_first_and_figures_in_their_order() -> None:
+    years = [int(name[-4:]) for name in plan.papers() if name[-4:].isdigit()]
+    assert years == sorted(years, reverse=True)
+    assert [*plan.papers()][-1] == "beyond"
+    for name, paper in plan.papers().items():
+        shown = [figure.key for figure in plan.figures() if figure.paper == name]
+        if paper.targets:
+            assert shown == [key for key in paper.targets if key in shown]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import subprocess
@@ -337,6 +338,16 @@ def test_a_job_leaves_its_output_a_log_and_its_provenance(tmp_path: Path) -> Non
     about = store.load_json(tmp_path / "out" / "a.json.provenance.json")
     assert about["threads"] == 1
     assert {"host", "runtime_s", "versions", "code", "started"} <= set(about)
+
+
+def test_a_job_collects_no_garbage_but_what_follows_does(tmp_path: Path) -> None:
+    with run_job(fake_snakemake(tmp_path)) as job:
+        assert not gc.isenabled()
+        job.save({})
+    assert gc.isenabled()
+    with pytest.raises(SystemExit), run_job(fake_snakemake(tmp_path)):
+        raise store.StoreError("the table is damaged")
+    assert gc.isenabled()
 
 
 def test_a_record_has_the_hashes_of_tables_as_they_were_when_the_job_began(tmp_path: Path) -> None:
