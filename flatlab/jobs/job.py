@@ -18,6 +18,7 @@ from typing import Any
 import xarray as xr
 
 from flatlab.jobs.gpus import take_gpu
+from flatlab.jobs.imports import freeze
 from flatlab.jobs.lock import Guard
 from flatlab.plan import record_of
 from flatlab.store import hash_of, replace, save_dataset, save_json, save_weights
@@ -68,7 +69,7 @@ def job(snakemake: Any) -> Iterator[Job]:
     """
     log = Path(snakemake.log[0])
     gc.disable()
-    atexit.register(gc.freeze)
+    atexit.register(freeze)
     try:
         with contextlib.ExitStack() as stack:
             # First, so that a job which is refused leaves the log of the other one alone.

@@ -40,3 +40,19 @@ def test_collection_goes_on_after_a_failed_import() -> None:
         "except ModuleNotFoundError:\n    assert gc.isenabled()\nelse:\n    raise SystemExit(1)\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_jobs_with_torch_end_quietly() -> None:
+    """A frozen triton would report itself as leaked; afterwards it can be imported."""
+    program = (
+        "import atexit, gc, sys\nfrom flatlab.jobs import quick_imports\n"
+        "from flatlab.jobs.imports import freeze\ngc.disable()\natexit.register(freeze)\n"
+        "with quick_imports():\n    import torch\n"
+        "assert sys.modules.get('triton', torch) is not None\n"
+        "try:\n    import triton\nexcept ModuleNotFoundError as error:\n"
+        "    assert 'None' not in str(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stderr == ""
