@@ -28,10 +28,12 @@ from flatlab.losses import Loss
 
 BYTES = 2**27
 """Of graphs and second derivatives held at a time."""
-DENSE = 512
+DENSE = 128
 """The size up to which all eigenvalues are as fast as an iteration for the largest one."""
-RESIDUAL = 1e-7
-"""Of that iteration; the error is about its square."""
+RESIDUAL = 1e-9
+"""Of that iteration; the error is at most that, and mostly about its square."""
+MOST = 1000
+"""Steps of that iteration."""
 
 
 def reasons_against(model: nn.Module, inputs: Tensor, findings: Findings) -> dict[str, str]:
@@ -119,20 +121,26 @@ def output_curvature(outputs: Tensor, loss: Loss) -> Tensor:
 def largest_of_blocks(x: Tensor, curvature: Tensor) -> Tensor:
     """The largest eigenvalue of sum_i c_is x_i x_i^T for each s: (d,).
 
-    x: (samples, m).  curvature: c, (samples, d), of any sign. In the space that the x span.
+    x: (samples, m).  curvature: c, (samples, d), of any sign.
     """
     samples, features = x.shape
-    if samples < features:
+    if samples < features and (curvature < 0).any():  # in the space that the x span
         x = torch.linalg.qr(x.T, mode="r").R.T
+    largest = x.new_tensor([_largest(x, c) for c in curvature.T])
+    spanned = (curvature != 0).sum(0)
+    return torch.where(spanned < features, largest.clamp(min=0), largest)
+
+
+def _largest(x: Tensor, c: Tensor) -> float:
+    """Of sum_i c_i x_i x_i^T in the space of the x_i. Behind a ReLU many c are 0."""
+    x, c = x[c != 0], c[c != 0]
+    if len(x) == 0:
+        return 0.0
+    if len(x) < x.shape[1] and (c > 0).all():
+        x = (c.sqrt()[:, None] * x).T  # Y^T Y and Y Y^T have the same eigenvalues, but for zeros
+        c = torch.ones_like(x[:, 0])
     size = x.shape[1]
     if size <= DENSE:
-        values = [torch.linalg.eigvalsh(x.T @ (c[:, None] * x))[-1].item() for c in curvature.T]
-    else:
-        start = torch.randn(size, generator=torch.Generator().manual_seed(0)).to(x)
-        values = [_iterated(x, c, start) for c in curvature.T]
-    largest = x.new_tensor(values)
-    return largest if size == features else largest.clamp(min=0)  # the rest of the space
-
-
-def _iterated(x: Tensor, c: Tensor, start: Tensor) -> float:
-    return largest_eigenvalue(lambda v: x.T @ (c * (x @ v)), start, RESIDUAL).value
+        return torch.linalg.eigvalsh(x.T @ (c[:, None] * x))[-1].item()
+    start = torch.randn(size, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return largest_eigenvalue(lambda v: x.T @ (c * (x @ v)), start.to(x), RESIDUAL, MOST).value

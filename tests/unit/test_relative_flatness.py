@@ -159,6 +159,19 @@ def test_largest_eigenvalues_of_many_features_are_those_of_few(normal):
     assert largest_of_blocks(few, curvature[:6]).numpy() == pytest.approx(expected, rel=EXACT)
 
 
+@pytest.mark.parametrize("samples", [20, DENSE + 40, 2 * DENSE])
+@pytest.mark.parametrize("features", [10, DENSE + 20, DENSE + 60])
+@pytest.mark.parametrize("active", [0.0, 0.3, 0.9, 1.0])
+def test_largest_eigenvalues_behind_a_relu(normal, samples, features, active):
+    """The curvature is never negative, and 0 where a neuron is inactive."""
+    x, curvature = normal(samples, features), normal(samples, 3).square()
+    curvature[: round((1 - active) * samples)] = 0
+    expected = [np.linalg.eigvalsh((x.T * c) @ x)[-1] for c in curvature.T]
+    found = largest_of_blocks(x, curvature)
+    assert found.numpy() == pytest.approx(expected, rel=EXACT, abs=1e-12)
+    assert (found >= 0).all()
+
+
 def test_layers_can_be_chosen_and_batches_do_not_matter():
     model, inputs, labels = small("mlp-tanh")
     whole = measured(model, inputs, labels)
