@@ -49,7 +49,17 @@ localrules:  # too light for a cluster's nodes, or (prepare) in need of the inte
 
 onstart:
     plan.record_start()
-    print(PLAN.disk_use, *plan.outdated(PLAN.experiment), sep="\n")
+    jobs = [*workflow.dag.needrun_jobs()]
+    grids = {
+        job.wildcards.experiment
+        for job in jobs
+        if job.rule.name in ("train", "train_large", "table")
+    }
+    scales = {
+        job.wildcards.scale for job in jobs if "scale" in job.wildcards.keys()
+    }
+    for line in (PLAN.disk_use(grids), *plan.outdated(PLAN.experiment, scales)):
+        print(line, end="\n" if line else "")
     if workflow.local_exec:
         # The limiter of submissions, which only clusters need, looks for new jobs once a second for
         # each job that has ended: after 137 jobs that took a fifth of a core.

@@ -161,5 +161,5 @@ def as_text(chosen: plan.Plan) -> str:
         f"{text.table('<<>>><', *rows)}\n"
         f"{jobs} jobs, {known:.2f} hours one after the other{more}, with {JOB_S:.0f} s per job for "
         f"starting it; on {chosen.config.device}, at the speed of the machines in the records\n"
-        f"{chosen.disk_use}"
+        f"{chosen.disk_use()}"
     )

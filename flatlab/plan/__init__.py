@@ -8,7 +8,7 @@ import os
 import platform
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -171,11 +171,14 @@ class Plan:
         named = {name for each in self.experiments.values() for name in each.data_sets}
         return bool(os.environ.get("SNAKEMAKE_OUTPUT_CACHE")) and not named & set(OWN_IMAGES)
 
-    @property
-    def disk_use(self) -> str:
-        """The approximate size of the weights of all experiments, in words."""
+    def disk_use(self, keys: Collection[str] | None = None) -> str:
+        """The approximate size of the weights of some experiments, by default all, in words; ""
+        if they have none.
+        """
         lines = ["Approximate size of the weights of each grid:"]
         if self.config.packs == "measured":
             lines = ["Only packs that are measured already; approximate size of their weights:"]
-        used = ((key, each.disk_use) for key, each in self.experiments.items())
-        return "\n".join([*lines, *(f"  {key}: {text}" for key, text in used if text)])
+        chosen = self.experiments if keys is None else keys
+        used = ((key, self.experiments[key].disk_use) for key in sorted(chosen))
+        rows = [f"  {key}: {text}" for key, text in used if text]
+        return "\n".join([*lines, *rows]) if rows else ""

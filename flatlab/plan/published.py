@@ -1,7 +1,7 @@
 """The published tables, verdicts and figures in `results/published/<scale>/`."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 
 from flatlab.plan.experiments import Experiment
 from flatlab.plan.figures import Figure, figures
@@ -20,12 +20,14 @@ def published_figures(scale: str) -> list[Figure]:
     return [figure for figure in _with_verdicts(scale) if not _lacks(figure, scale)]
 
 
-def outdated(experiment_of: Callable[[str, str], Experiment]) -> Iterator[str]:
+def outdated(
+    experiment_of: Callable[[str, str], Experiment], scales: Container[str] = SCALES
+) -> Iterator[str]:
     """Where published results differ from what this version computes, in a sentence per finding.
 
-    experiment_of: the experiment of a key and a scale.
+    experiment_of: the experiment of a key and a scale.  scales: those to look at.
     """
-    for scale in published_scales():
+    for scale in (scale for scale in published_scales() if scale in scales):
         place = published_at(scale)
         folder = place.folder
         made = json.loads((folder / "provenance.json").read_text())
