@@ -1,7 +1,10 @@
-"""Imports without collection of garbage end with it on, and keep no garbage for good."""
+"""What makes jobs faster has no side effects: imports without collection of garbage, and memory."""
 
+import ctypes
 import subprocess
 import sys
+
+import pytest
 
 PROGRAM = """
 import gc, weakref
@@ -56,3 +59,19 @@ def test_jobs_with_torch_end_quietly() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stderr == ""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="needs glibc")
+def test_freed_memory_is_used_again() -> None:
+    """64 MB in pieces of 1 MB, freed and asked for again: by default some ten thousand pages."""
+    program = (
+        "import resource, sys, numpy as np\nimport flatlab.jobs\n"
+        "sys.modules['flatlab.jobs.job']._keep_freed_memory()\n"
+        "pages = []\nfor _ in range(6):\n    several = [np.ones(2**17) for _ in range(64)]\n"
+        "    del several\n    pages.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)\n"
+        "print(pages[-1] - pages[1])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert int(done.stdout) < 1000
