@@ -32,7 +32,7 @@ rule all:
     """Every figure of the configured papers, with the verdicts on its claims."""
     default_target: True
     input:
-        [files_of_figure(figure) for figure in PLAN.figures],
+        files_of_all,
         plan.built_at(PLAN.config.scale).folder / "verdicts" / "scoreboard.json",
 
 

@@ -118,6 +118,12 @@ def files_of_figure(figure, place=plan.built_at(PLAN.config.scale)):
     return [*pictures, verdicts_of_figure(figure, place)]
 
 
+@in_a_sentence
+def files_of_all(wildcards):
+    PLAN.check_figures()
+    return [path for figure in PLAN.figures for path in files_of_figure(figure)]
+
+
 def published_tables(wildcards):
     """The published tables of a figure. `local`: they are no rule's output."""
     paths = tables_of_figure(wildcards, plan.published_at)

@@ -127,13 +127,21 @@ class Plan:
                 self.papers.setdefault(figure.paper, []).append(figure)
         chosen = self.papers if self.config.papers == "all" else self.config.papers
         self.figures = [figure for paper in chosen for figure in self.papers.get(paper, [])]
-        if not self.figures:
-            if self.config.packs == "all":
-                raise PlanError(f"{name}: papers: none of these has a figure in this version")
-            raise PlanError(
-                f"{name}: packs: no figure has a measured pack at scale {self.config.scale}; "
-                "`all` trains them"
-            )
+        self._name = name
+        if not self.papers:
+            self.check_figures()
+
+    def check_figures(self) -> None:
+        """Raise `PlanError` if the configured papers have no figure that can be built."""
+        if self.figures:
+            return
+        if self.config.packs == "all":
+            raise PlanError(f"{self._name}: papers: none of these has a figure in this version")
+        others = f"; papers that have one: {', '.join(self.papers)}" if self.papers else ""
+        raise PlanError(
+            f"{self._name}: packs: no figure has a measured pack at scale {self.config.scale}; "
+            f"`all` trains them{others}"
+        )
 
     @functools.cache  # noqa: B019 - a plan lives as long as its process
     def experiment(self, key: str, scale: str | None = None) -> Experiment:

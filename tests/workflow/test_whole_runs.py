@@ -36,6 +36,15 @@ def test_without_any_measured_pack_there_is_nothing_to_draw(fresh):
     assert "packs: no figure has a measured pack at scale demo; `all` trains them" in run.output
 
 
+def test_measured_packs_of_a_paper_that_is_not_configured_are_drawn(completed):
+    """Those of others are no reason to refuse its figures."""
+    other = ("packs=measured", "papers=[petzka2021]")
+    run = completed.snakemake("--dry-run", "--config", *other, succeeds=False)
+    assert "`all` trains them; papers that have one: chen2026" in run.output
+    run = completed.snakemake("chen2026_figH8", "--dry-run", "--config", *other)
+    assert "unknown target" not in run.output
+
+
 def _shorten(grid):
     """One network, measured by one job."""
     grid["settings"] = grid["settings"][1:]
