@@ -66,14 +66,16 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
 
 
 def _heading(grid: str, rows: pd.DataFrame) -> str:
-    counts = rows["networks"].iloc[0], rows["dropped"].iloc[0]
+    fit, dropped = rows["networks"].iloc[0], rows["dropped"].iloc[0]
     missing = dict(zip(rows["x"], rows["missing_x"], strict=True))
     missing |= dict(zip(rows["y"], rows["missing_y"], strict=True))
     some = [count for count in missing.values() if count]
-    words = f"{joint.NETWORKS[grid]}: {counts[0]} networks"
-    words += f", {counts[1]} more do not fit" if counts[1] else ""
+    counted = f"{fit} of {fit + dropped} networks fit" if dropped else f"{fit} networks"
+    words = f"{joint.NETWORKS[grid]}: {counted}"
     least = f"{min(some)}-{max(some)}" if len({*some}) > 1 else f"{some[0] if some else 0}"
-    return words + (f"; {len(some)} measures are missing in {least} of them" if some else "")
+    return words + (
+        f"; {len(some)} of {len(missing)} measures missing in {least} of them" if some else ""
+    )
 
 
 def _clusters(rows: pd.DataFrame) -> tuple[np.ndarray, list[str]]:
