@@ -126,6 +126,12 @@ PICTURED: dict[str, Measure] = {
 }
 """The measures of the figures; sharpness at the smallest radius of each definition."""
 
+DRAWN = {
+    *(name for name in DEFINITIONS if name.startswith("average")),
+    *("pac_bayes", "pac_bayes_flatness"),
+}
+"""Means over random changes of the weights, which are not known exactly."""
+
 FURTHER = {
     f"{definition}-radius-{radius}": _sharpness(definition, radius)
     for definition in DEFINITIONS

@@ -87,9 +87,15 @@ def counted(verdict: Verdict, what: str, parts: Iterable[Verdict], outcome: str)
 @of_each_grid
 def few_quantities(chosen: Networks, limit: float) -> Verdict:
     names = chosen.there(joint.PICTURED)
-    rank = chosen.ranks(joint.SEEDS, names).effective_rank()
-    name = f"{rank.name} of {len(names)} measures within settings, {chosen.name}"
-    return replace(rank, name=name) < limit
+    exact = [name for name in names if name not in joint.DRAWN]
+
+    def rank(kind: str, of: list[str], what: str = "measures") -> Estimate:
+        found = chosen.ranks(kind, of).effective_rank()
+        where = f"{joint.ESTIMANDS[kind]}, {chosen.name}"
+        return replace(found, name=f"{found.name} of {len(of)} {what} {where}")
+
+    others = rank(joint.SEEDS, exact, "measures without draws"), rank(joint.ALL, names)
+    return (rank(joint.SEEDS, names) < limit).reporting(*(each.report() for each in others))
 
 
 @states(
