@@ -10,6 +10,7 @@ rule measure:
     log:
         "logs/{scale}/measure/{experiment}/{family}/{pack}.log",
     cache: PLAN.shares_results
+    priority: 1  # before training goes on: an interruption, or a failure, leaves whole packs
     conda:
         "../envs/compute.yaml"
     resources:

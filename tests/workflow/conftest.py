@@ -57,9 +57,14 @@ class Run:
     output: str
 
     @property
-    def jobs(self) -> list[str]:
+    def order(self) -> list[str]:
         """The jobs that it started, or would start: "measure geometry lr0.1-b20-s0-1"."""
-        return sorted(_job(rule, fields) for rule, fields in JOB.findall(self.output))
+        return [_job(rule, fields) for rule, fields in JOB.findall(self.output)]
+
+    @property
+    def jobs(self) -> list[str]:
+        """The same, sorted."""
+        return sorted(self.order)
 
     @property
     def remedy(self) -> list[str]:

@@ -45,6 +45,13 @@ def test_measured_packs_of_a_paper_that_is_not_configured_are_drawn(completed):
     assert "unknown target" not in run.output
 
 
+def test_a_pack_is_measured_before_the_next_one_is_trained(fresh):
+    """So that what an interruption leaves can be used."""
+    targets = [fresh.metrics("accuracy", pack) for pack in fresh.PACKS]
+    order = fresh.snakemake("--cores", "1", *targets).order
+    assert [job.split()[0] for job in order] == ["prepare", *["train", "measure"] * 2]
+
+
 def _shorten(grid):
     """One network, measured by one job."""
     grid["settings"] = grid["settings"][1:]
