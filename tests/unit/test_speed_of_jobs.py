@@ -33,8 +33,14 @@ assert later() is None
 """
 
 
+def outcome(program: str) -> subprocess.CompletedProcess[str]:
+    """What a program of Python does that must succeed."""
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+
+
 def test_collection_goes_on_afterwards() -> None:
-    subprocess.run([sys.executable, "-c", PROGRAM], check=True, timeout=60)
+    outcome(PROGRAM)
 
 
 def test_collection_goes_on_after_a_failed_import() -> None:
@@ -42,7 +48,7 @@ def test_collection_goes_on_after_a_failed_import() -> None:
         "try:\n    with quick_imports():\n        import flatlab.nothing\n"
         "except ModuleNotFoundError:\n    assert gc.isenabled()\nelse:\n    raise SystemExit(1)\n"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    outcome(program)
 
 
 def test_jobs_with_torch_end_quietly() -> None:
@@ -55,10 +61,7 @@ def test_jobs_with_torch_end_quietly() -> None:
         "try:\n    import triton\nexcept ModuleNotFoundError as error:\n"
         "    assert 'None' not in str(error)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert done.stderr == ""
+    assert outcome(program).stderr == ""
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="needs glibc")
@@ -71,7 +74,4 @@ def test_freed_memory_is_used_again() -> None:
         "    del several\n    pages.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)\n"
         "print(pages[-1] - pages[1])\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert int(done.stdout) < 1000
+    assert int(outcome(program).stdout) < 1000
