@@ -130,7 +130,7 @@ DRAWN = {
     *(name for name in DEFINITIONS if name.startswith("average")),
     *("pac_bayes", "pac_bayes_flatness"),
 }
-"""Means over random changes of the weights, which are not known exactly."""
+"""What is estimated from random changes of the weights, so that it is not known exactly."""
 
 FURTHER = {
     f"{definition}-radius-{radius}": _sharpness(definition, radius)
