@@ -163,14 +163,6 @@ class Networks:
         """The largest value of a quantity."""
         return float(np.nanmax(self.values(name, at, **where)))
 
-    def noise(self, name: str, at: int | str = "end", **where: str) -> float:
-        """The share of its standard errors in the variance of a quantity within settings."""
-        values, errors = (self.values(each, at, **where) for each in (name, f"{name}_error"))
-        settings = pd.Series(values).groupby(self.runs["setting"].values)
-        freedom = len(values) - settings.ngroups
-        rest = values - settings.transform("mean").to_numpy()
-        return float(np.mean(errors**2) / (np.sum(rest**2) / freedom))
-
     def zero(self, name: str) -> int:
         """How many have a quantity of zero at the end."""
         return int((self.values(name) == 0).sum())

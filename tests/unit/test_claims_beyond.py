@@ -126,13 +126,22 @@ def test_few_networks_decide_nothing() -> None:
             assert verdict.reason
 
 
+def reported(tables: dict[str, xr.Dataset]) -> list[str]:
+    """What the verdict on the identities reports beside what is judged."""
+    entries = CLAIMS["fig4"]["c4"].judge(Evidence(tables)).evidence
+    return [entry["quantity"] for entry in entries if entry["claim"] == "reported, not judged"]
+
+
 def test_identities_that_were_not_expected_are_listed() -> None:
     changes = {**all_measures(PURE), "mls": RIGHT, "path_norm": RIGHT}
-    verdict = CLAIMS["fig4"]["c4"].judge(Evidence(both(changes)))
-    listed = [entry for entry in verdict.evidence if entry["claim"] == "reported, not judged"]
-    assert [entry["quantity"] for entry in listed] == [
-        f"tau(mls, path_norm); {joint.NETWORKS[grid]}" for grid in GRIDS
-    ]
+    found = [name for name in reported(both(changes)) if "average" not in name]
+    assert found == [f"tau(mls, path_norm); {joint.NETWORKS[grid]}" for grid in GRIDS]
+
+
+def test_how_well_draws_order_networks_is_reported() -> None:
+    found = [name for name in reported(both(all_measures(PURE))) if "average" in name]
+    pairs = [f"tau(average-{scale}-l2, average-{scale}-linf)" for scale in ("standard", "adaptive")]
+    assert [name.split(";")[0] for name in found] == pairs * len(GRIDS)
 
 
 def test_what_is_called_invariant_is_a_measure_of_the_figures() -> None:

@@ -120,14 +120,6 @@ def test_quantities_at_the_end_at_an_iteration_and_through_training(networks):
     assert look_ups.over(a, b, "mls").value == pytest.approx(mls[:3, 1].mean() - mls[3:, 1].mean())
 
 
-def test_noise_is_what_standard_errors_explain_of_the_variance_within_settings():
-    dataset = made_up()
-    dataset["mls_error"] = dataset["mls"] * 0 + 0.5
-    values = dataset["mls"].values[:6, -1, 0].reshape(2, 3)
-    networks = look_ups.Networks(Path("made-up.zarr.zip"), dataset)
-    assert networks.noise("mls") == pytest.approx(0.25 / values.var(1, ddof=1).mean())
-
-
 @pytest.mark.parametrize(
     ("ask", "sentence"),
     [

@@ -161,7 +161,12 @@ def one_number(chosen: Networks, distance: float) -> Verdict:
         for i, j in combinations(range(len(names)), 2)
         if value[i, j] > 1 - distance
     ]
-    return verdict.reporting(*found)
+    # Other draws of what is the same number to leading order: how well the draws order networks.
+    drawn = (
+        tau(chosen, joint.SEEDS, "average-standard-l2", "average-standard-linf"),
+        tau(squared, joint.SEEDS, "average-adaptive-l2", "average-adaptive-linf"),
+    )
+    return verdict.reporting(*(each.report() for each in drawn), *found)
 
 
 @states(
