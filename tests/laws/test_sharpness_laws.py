@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 
 import numpy as np
 import pytest
@@ -114,6 +115,27 @@ def test_small_radii_give_the_trace_of_the_hessian(case, scale, norm, factor):
     error = report.sharpness_at_radius_error.item()
     assert abs(report.sharpness_at_radius.item() - exact) < 4 * error
     assert error < 0.05 * exact
+
+
+def test_averages_contain_kinks_that_the_hessian_does_not():
+    """L = (relu(w) + 1)^2 / 2 at w = 0 has no second derivative, and E L - L of order rho."""
+    model = nn.Sequential(nn.Linear(1, 1, bias=False), nn.ReLU()).double()
+    nn.init.zeros_(model[0].weight)
+    x, rho = torch.ones(1, 1, dtype=torch.float64), 0.01
+    report = flatlab.measure(
+        model,
+        x,
+        -x,
+        families=["sharpness", "flatness"],
+        flatness=["traces"],
+        loss="half-mse",
+        sharpness_loss="half-mse",
+        sharpness_draws=2000,
+        sharpness_radii={"average-standard-l2": [rho]},
+    )
+    exact, error = rho / math.sqrt(2 * math.pi) + rho**2 / 4, report.sharpness_at_radius_error
+    assert abs(report.sharpness_at_radius.item() - exact) < 4 * error.item() < 0.2 * exact
+    assert report.hessian_trace.item() == 0
 
 
 def rescaled(model, factor):
