@@ -144,6 +144,15 @@ def test_how_well_draws_order_networks_is_reported() -> None:
     assert [name.split(";")[0] for name in found] == pairs * len(GRIDS)
 
 
+@pytest.mark.parametrize("key", CLAIMS["fig5"])
+def test_what_was_so_when_networks_first_fitted_is_reported(key: str) -> None:
+    verdict = CLAIMS["fig5"][key].judge(Evidence(both()))
+    early = [entry for entry in verdict.evidence if "at the first fit" in entry["quantity"]]
+    assert early
+    assert {entry["claim"] for entry in early} == {"reported, not judged"}
+    assert len(early) < len(verdict.evidence)
+
+
 def test_what_is_called_invariant_is_a_measure_of_the_figures() -> None:
     assert {*CLAIMED} <= {*joint.PICTURED}
     assert len(joint.PICTURED) == 45

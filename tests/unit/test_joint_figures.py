@@ -110,7 +110,8 @@ def test_the_matrix_has_taus_with_wider_intervals_than_alone(tables: dict[str, x
 
 
 def test_changes_of_sign_are_those_of_decided_coefficients(tables: dict[str, xr.Dataset]) -> None:
-    frame = fig5.frame({}, {GRIDS[0]: tables[GRIDS[0]]}, {})
+    both = fig5.frame({}, {GRIDS[0]: tables[GRIDS[0]]}, {})
+    frame = both[both["at"] == fig5.END]
     rows = frame[(frame["outcome"] == "error_gap") & (frame["grid"] == GRIDS[0])]
     of_g = rows[rows["measure"] == "g"].set_index("varies")
     assert (of_g.loc[["all", "seeds"], "tau"] < 0).all()
@@ -126,6 +127,16 @@ def test_changes_of_sign_are_those_of_decided_coefficients(tables: dict[str, xr.
     assert len(errors) == 11
     of_rates = errors[errors["levels"].str.startswith("lr")]["tau"].mean()
     assert of_rates == pytest.approx((1 - of_g.loc["lr", "tau"]) / 2, abs=0.01)
+
+
+def test_what_networks_say_when_they_first_fit_is_in_the_csv() -> None:
+    made = table(changes=dict.fromkeys(("mls", "error_gap"), Made(seed=1, longer=1.0)))
+    made["mls"] = made["mls"].where(made["checkpoint"] == made["checkpoint"].max(), -made["mls"])
+    frame = fig5.frame({}, {GRIDS[0]: made}, {})
+    chosen = (frame["measure"] == "mls") & (frame["outcome"] == "error_gap")
+    taus = frame[chosen & (frame["varies"] == "all")].set_index("at")["tau"]
+    assert taus[fig5.END] > 0.5
+    assert taus[fig5.FIRST_FIT] == pytest.approx(-taus[fig5.END])
 
 
 def test_relative_changes_are_those_of_the_table() -> None:

@@ -221,7 +221,7 @@ def networks(table: xr.Dataset, first: bool = False, **which: str) -> Networks:
     chosen = at_first_fit(part) if first else end_of_training(part, **which)
     chosen = chosen.sel(run=(chosen["train_error"] <= FITS).values)
     columns = {name: _values(chosen, measure) for name, measure in KNOWN.items()}
-    name = NETWORKS[table.attrs["experiment"]]
+    name = NETWORKS[table.attrs["experiment"]] + (" at the first fit" if first else "")
     return Networks(name, columns, _about(chosen), table.sizes["run"] - chosen.sizes["run"])
 
 

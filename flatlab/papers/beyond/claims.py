@@ -42,21 +42,32 @@ UNCHANGED = 0.01
 Auto-PGD leave less, and a factor of 1.1 on a layer changes what is not invariant by more."""
 
 
-def of_each_grid(judge: Callable[..., Verdict]) -> Judge:
-    """The verdict that a statement is true of the networks of both grids that fit."""
+def of_each_grid(judge: Callable[..., Verdict], earlier: bool = False) -> Judge:
+    """The verdict that a statement is true of the networks of both grids that fit.
+
+    earlier: report also what it rests on when each network first fitted.
+    """
 
     def of_grid(e: Evidence, grid: str, *threshold: float) -> Verdict:
-        chosen = joint.networks(e.table(grid))
+        table = e.table(grid)
+        chosen = joint.networks(table)
         if (count := len(chosen.about)) < FEWEST_FOR_RANKS:
             reason = f"{grid} has {count} networks that fit, a rank correlation needs"
             raise NotThere(f"{reason} {FEWEST_FOR_RANKS}")
-        return judge(chosen, *threshold)
+        verdict = judge(chosen, *threshold)
+        if not earlier or "fitted" not in table.coords:
+            return verdict
+        before = functools.partial(judge, joint.networks(table, first=True), *threshold)
+        return verdict.reporting(*attempt(before, not_run).evidence)
 
     def verdict(e: Evidence, *threshold: float) -> Verdict:
         parts = (functools.partial(of_grid, e, grid, *threshold) for grid in joint.GRIDS)
         return every(attempt(part, not_run) for part in parts)
 
     return verdict
+
+
+at_both_times = functools.partial(of_each_grid, earlier=True)
 
 
 def tau(chosen: Networks, estimand: str, x: str, y: str, *given: str) -> Estimate:
@@ -179,7 +190,7 @@ def one_number(chosen: Networks, distance: float) -> Verdict:
     quote="The papers disagree because they vary different things: on the same networks each finds "
     "its sign where its factor alone varies. Refuted by any sign that is the opposite.",
 )
-@of_each_grid
+@at_both_times
 def each_paper_is_right(chosen: Networks) -> Verdict:
     by_entropy = chosen.where(**CROSS_ENTROPY)
     decayed = by_entropy.where(regularizer=["none", "weight decay"])
@@ -205,7 +216,7 @@ def each_paper_is_right(chosen: Networks) -> Verdict:
     quote="The Jacobian norm mediates between sharpness and the gap: given it, sharpness says less "
     "of the gap than it says given sharpness. Refuted by a factor for which it is the other way.",
 )
-@of_each_grid
+@at_both_times
 def jacobian_mediates(chosen: Networks) -> Verdict:
     parts, reported = [], []
     by_entropy = chosen.where(**CROSS_ENTROPY)
@@ -226,7 +237,7 @@ def jacobian_mediates(chosen: Networks) -> Verdict:
     "outputs are is weak. Refuted by a measure with a stronger partial correlation.",
     threshold=STRONG,
 )
-@of_each_grid
+@at_both_times
 def little_is_left(chosen: Networks, limit: float) -> Verdict:
     given = ("train_loss", "output_norm")
     parts = [

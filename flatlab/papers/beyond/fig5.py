@@ -1,5 +1,6 @@
 """beyond, Figure 5: what each measure says of test error and gap depends on what varies."""
 
+from collections.abc import Iterable
 from itertools import product
 from typing import Any
 
@@ -14,6 +15,7 @@ from flatlab.plotting.style import Look, lettered
 from flatlab.stats.ranks import granulated, sign_error
 
 OUTCOMES = {"test_error": Look("#222222", "o", ""), "error_gap": Look("#d55e00", "D", "")}
+END, FIRST_FIT = "end", "first fit"
 COLUMNS = ["measure", "outcome", "varies", "levels", "tau", "low", "high", "networks", "opposite"]
 GRANULATED, ENVIRONMENT = "granulated", "environment"
 TITLES = {
@@ -29,13 +31,21 @@ TITLES = {
 def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
     """A row per measure, outcome and what varies: tau with its 95 % interval, and whether its sign,
     if decided, is not that over all networks. Rows `environment` have the sign error in `tau`.
+
+    at: "end", which is drawn, or "first fit", when each network first had a small training error.
     """
-    parts = [_rows(grid, joint.networks(table)) for grid, table in tables.items()]
+    parts = []
+    for grid, table in tables.items():
+        measures = [*joint.PICTURED, *joint.FURTHER]
+        parts.append(_rows(grid, joint.networks(table), measures).assign(at=END))
+        if "fitted" in table.coords:
+            first = joint.networks(table, first=True)
+            parts.append(_rows(grid, first, joint.PICTURED).assign(at=FIRST_FIT))
     return pd.concat(parts, ignore_index=True)
 
 
-def _rows(grid: str, chosen: joint.Networks) -> pd.DataFrame:
-    measures = chosen.there([*joint.PICTURED, *joint.FURTHER])
+def _rows(grid: str, chosen: joint.Networks, measures: Iterable[str]) -> pd.DataFrame:
+    measures = chosen.there(measures)
     outcomes = chosen.there([*OUTCOMES, joint.CORRUPTED])  # the last in the CSV alone
     ranks = {kind: chosen.ranks(kind, [*measures, *outcomes]) for kind in joint.ESTIMANDS}
     rows = []
@@ -67,6 +77,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """A row of panels per grid: a panel per estimand and one of sign errors, a line per measure."""
     from matplotlib.lines import Line2D
 
+    frame = frame[frame["at"] == END]
     grids = [grid for grid in joint.GRIDS if grid in set(frame["grid"])]
     names = [name for name in joint.PICTURED if name in set(frame["measure"])]
     if frame.empty:
