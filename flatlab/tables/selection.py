@@ -151,8 +151,8 @@ def extent(about: Mapping[str, Any], runs: int, diverged: int, never_fitted: int
     """The number and kind of networks in a grid's table, and the number left out, in words."""
     slow = about.get("not_converged", 0)
     parts = {
-        "diverged and left out": diverged - slow,
-        "did not converge and left out": slow,
+        "left out (diverged or did not fit)": diverged - slow,
+        "left out (did not converge)": slow,
         "without weights at a first small training error": never_fitted,
         "more not trained": about["left_out"],
     }

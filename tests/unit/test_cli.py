@@ -34,7 +34,7 @@ def built(project: Path) -> None:
     about = {
         "name": "mlp-grid",
         "scale": "demo",
-        "extent": "99 mlp (width 64) networks on digits; 1 diverged and left out",
+        "extent": "99 mlp (width 64) networks on digits; 1 left out (diverged or did not fit)",
         "evidence": "stand-in",
     }
     verdicts = {"target": "chen2026_figH8", "claims": [claim], "tables": {"mlp-grid": about}}

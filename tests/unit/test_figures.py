@@ -29,7 +29,7 @@ ABOUT = {
     "scale": "demo",
     "experiment": "mlp-grid",
     "name": "mlp-grid",
-    "extent": "29 mlp (width 64) networks on digits; 1 diverged and left out",
+    "extent": "29 mlp (width 64) networks on digits; 1 left out (diverged or did not fit)",
     "network": "mlp (width 64)",
     "data": "digits",
     "length": "12,000 iterations",
@@ -174,11 +174,11 @@ def test_a_figure_is_made_in_every_format_and_repeats_bit_for_bit() -> None:
 def test_a_figure_says_on_what_it_was_computed_and_what_it_stands_in_for() -> None:
     text = plotting.about(table(NAMES))
     assert text.startswith(
-        "29 perceptron networks on images of digits, 12,000 iterations each; 1 d"
+        "29 perceptron networks on images of digits, 12,000 iterations each; 1 l"
     )
     assert text.endswith("they stand in for the paper's perceptron on Fashion-MNIST.")
     own = plotting.about(table(NAMES).assign_attrs(stands_in_for="", evidence="own"))
-    assert own.endswith("; 1 diverged and left out.")
+    assert own.endswith("; 1 left out (diverged or did not fit).")
 
 
 def test_title_and_caption_name_every_table_scale_and_data_set_once(

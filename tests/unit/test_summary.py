@@ -28,7 +28,7 @@ def judged(place: str, key: str, verdict: str) -> None:
     about = {
         "name": "mlp-grid",
         "scale": "demo",
-        "extent": "99 mlp (width 64) networks on digits; 1 diverged and left out",
+        "extent": "99 mlp (width 64) networks on digits; 1 left out (diverged or did not fit)",
         "evidence": "stand-in",
     }
     verdicts = {"target": f"chen2026_{key}", "claims": [claim], "tables": {"mlp-grid": about}}
@@ -79,7 +79,7 @@ def test_the_summary_of_a_figure_or_a_paper_has_its_claims(
     assert main(["summary", "chen2026_figH8"]) == 0
     text = capsys.readouterr().out
     for part in (
-        "mlp-grid: 99 mlp (width 64) networks on digits; 1 diverged and left out; evidence: ",
+        "mlp-grid: 99 mlp (width 64) networks on digits; 1 left out (diverged or did not fit); evidence: ",
         "undecided  c1",
         "why",
         "results/demo/figures/chen2026/figH8.pdf",

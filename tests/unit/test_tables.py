@@ -158,7 +158,7 @@ def test_a_table_says_how_much_it_has() -> None:
     extent = "7 mlp networks on digits, 9 iterations each"
     assert table.attrs["extent"] == f"{extent}; 3 more not trained"
     whole = {**SETTINGS, "about": {**SETTINGS["about"], "left_out": 0}, "diverged_below": 101.0}
-    extent = "0 mlp networks on digits, 9 iterations each; 7 diverged and left out"
+    extent = "0 mlp networks on digits, 9 iterations each; 7 left out (diverged or did not fit)"
     assert collect(parts(), whole).attrs["extent"] == extent
     cut = {**SETTINGS, "about": {**SETTINGS["about"], "samples": "300"}}
     extent = "7 mlp networks on 300 samples of digits, 9 iterations each; 3 more not trained"
@@ -176,5 +176,8 @@ def test_runs_that_did_not_converge_are_left_out_and_counted() -> None:
     assert "not_converged" not in every.attrs
     table = collect(files, {**SETTINGS, "converged_only": True})
     assert table["run"].values[table["diverged"].values].tolist() == ["lr0.2-s0", "lr0.2-s1"]
-    assert "; 1 diverged and left out; 1 did not converge and left out" in table.attrs["extent"]
+    assert (
+        "; 1 left out (diverged or did not fit); 1 left out (did not converge)"
+        in table.attrs["extent"]
+    )
     assert missing(table) == "of 10 networks 3 are not trained, 1 diverged, 1 did not converge"
