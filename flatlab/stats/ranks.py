@@ -23,6 +23,10 @@ from flatlab.stats.verdict import LEVEL, TAIL
 FEWEST_INSIDE = 3
 """The fewest networks of a setting that differ in what each contributes to the setting's pairs."""
 
+ROUNDING = 1e-12
+"""Two values tie if their relative difference is at most this. Gaps of accuracies and errors, for
+example, are the same differences, rounded in other ways."""
+
 Pairs = NDArray[np.bool_]
 """Which pairs of networks count: (networks, networks), symmetric."""
 
@@ -53,7 +57,7 @@ class Ranks:
         values = np.where(self.finite, values, 0)
         chosen = pairs_of(np.zeros(len(settings))) if pairs is None else pairs
         known = (self.finite[:, :, None] & self.finite[:, None, :] & chosen).astype(float)
-        signs = np.sign(values[:, :, None] - values[:, None, :]) * known
+        signs = _signs(values[:, :, None], values[:, None, :]) * known
         inside = not (chosen & ~pairs_of(settings)).any()
         self.strata = _strata(settings, FEWEST_INSIDE if inside else 2)
         self._agree, self._count = map(_products, (signs, known))  # (networks, q, q) each
@@ -161,7 +165,7 @@ def sign_error(x: Array, y: Array, pairs: Pairs) -> float:
     pairs with one weight; the largest over the environments says how robust a measure is.
     """
     i, j = np.nonzero(np.triu(pairs))
-    by_x, by_y = np.sign(x[i] - x[j]), np.sign(y[i] - y[j])  # NaN where one is not known
+    by_x, by_y = _signs(x[i], x[j]), _signs(y[i], y[j])  # NaN where one is not known
     agree = (by_x * by_y)[by_y != 0]
     agree = agree[np.isfinite(agree)]
     return float((1 - agree).mean() / 2) if len(agree) else float("nan")
@@ -182,6 +186,13 @@ def _strata(settings: Sequence[str], fewest: int) -> Strata:
     if few.any() and few.sum() < fewest and not few.all():
         strata = np.where(few, np.where(sizes < fewest, sizes.max() + 1, sizes).argmin(), strata)
     return strata_of(np.where(few & (few.sum() >= fewest), len(sizes), strata))
+
+
+def _signs(a: Array, b: Array) -> Array:
+    """The sign of a - b, 0 for ties."""
+    difference = a - b
+    tied = np.abs(difference) <= ROUNDING * np.maximum(np.abs(a), np.abs(b))
+    return np.where(tied, 0.0, np.sign(difference))
 
 
 def _products(array: Array) -> Array:

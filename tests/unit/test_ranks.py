@@ -155,6 +155,16 @@ def test_a_sign_error_is_the_share_of_pairs_in_the_wrong_order() -> None:
     assert np.isnan(sign_error(x, np.ones(5), pairs))
 
 
+def test_values_that_differ_by_rounding_tie() -> None:
+    """As do gaps: 0.2 - 0.1 and 0.3 - 0.2 are not the same float."""
+    train, test = np.repeat([0.2, 0.3, 0.9], 8), np.repeat([0.1, 0.2, 0.8], 8)
+    accuracies, errors = train - test, (1 - test) - (1 - train)
+    assert len(np.unique(accuracies)) > 1
+    ranks = Ranks({"x": accuracies, "y": errors, "z": np.arange(24)}, list(SETTINGS))
+    assert (ranks.taus[0, :2] == 0).all()
+    assert np.isnan(sign_error(np.arange(24), accuracies, pairs_of(np.zeros(24))))
+
+
 def test_a_band_of_one_interval_is_that_interval_and_of_many_is_wider() -> None:
     assert simultaneous(1) == pytest.approx(0.025)
     assert (1 - 2 * simultaneous(990)) ** 990 == pytest.approx(0.95)

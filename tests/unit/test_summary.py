@@ -79,7 +79,8 @@ def test_the_summary_of_a_figure_or_a_paper_has_its_claims(
     assert main(["summary", "chen2026_figH8"]) == 0
     text = capsys.readouterr().out
     for part in (
-        "mlp-grid: 99 mlp (width 64) networks on digits; 1 left out (diverged or did not fit); evidence: ",
+        "mlp-grid: 99 mlp (width 64) networks on digits; ",
+        "; 1 left out (diverged or did not fit); evidence: ",
         "undecided  c1",
         "why",
         "results/demo/figures/chen2026/figH8.pdf",
