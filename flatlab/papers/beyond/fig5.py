@@ -15,6 +15,8 @@ from flatlab.plotting.style import Look, lettered
 from flatlab.stats.ranks import granulated, sign_error
 
 OUTCOMES = {"test_error": Look("#222222", "o", ""), "error_gap": Look("#d55e00", "D", "")}
+EARLY: dict[str, Any] = {"color": "#d55e00", "marker": "|", "ls": "", "ms": 4, "mew": 0.8}
+"""The gap when networks first fit."""
 END, FIRST_FIT = "end", "first fit"
 COLUMNS = ["measure", "outcome", "varies", "levels", "tau", "low", "high", "networks", "opposite"]
 GRANULATED, ENVIRONMENT = "granulated", "environment"
@@ -77,7 +79,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """A row of panels per grid: a panel per estimand and one of sign errors, a line per measure."""
     from matplotlib.lines import Line2D
 
-    frame = frame[frame["at"] == END]
+    early, frame = frame[frame["at"] == FIRST_FIT], frame[frame["at"] == END]
     grids = [grid for grid in joint.GRIDS if grid in set(frame["grid"])]
     names = [name for name in joint.PICTURED if name in set(frame["measure"])]
     if frame.empty:
@@ -89,7 +91,11 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         here = frame[(frame["grid"] == grid) & frame["measure"].isin(names)]
         for ax, (kind, title) in zip(axes, TITLES.items(), strict=True):
             rows = here[here["varies"] == kind]
-            (_sign_errors if kind == ENVIRONMENT else _taus)(ax, rows, places)
+            if kind == ENVIRONMENT:
+                _sign_errors(ax, rows, places)
+            else:
+                _taus(ax, rows, places)
+                _early(ax, early[(early["grid"] == grid) & (early["varies"] == kind)], places)
             ax.set_title(f"\n{title}", fontsize=7)
             ax.set_ylim(-len(names) + 0.2, 0.8)
             ax.tick_params(labelsize=SMALL, length=2)
@@ -106,6 +112,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         Line2D([], [], ms=4, label=joint.OUTCOMES[name].label, **look.options)
         for name, look in OUTCOMES.items()
     ]
+    marks.append(Line2D([], [], label="gap when they first fit", **EARLY))
     turned: dict[str, Any] = {
         "label": "opposite sign",
         "ls": "",
@@ -134,6 +141,12 @@ def _taus(ax: Any, rows: pd.DataFrame, places: dict[str, int]) -> None:
         ax.plot(here["tau"][turned], y[turned], **box)
     ax.axvline(0, color="0.5", lw=0.6, zorder=0.5)
     ax.set(xlim=(-1.08, 1.08), xticks=[-1, 0, 1])
+
+
+def _early(ax: Any, rows: pd.DataFrame, places: dict[str, int]) -> None:
+    rows = rows[(rows["outcome"] == "error_gap") & (rows["networks"] >= FEWEST_FOR_RANKS)]
+    y = rows["measure"].map(places) - 0.2
+    ax.plot(rows["tau"], y, **EARLY)
 
 
 def _sign_errors(ax: Any, rows: pd.DataFrame, places: dict[str, int]) -> None:
