@@ -101,16 +101,15 @@ FIGURES = {
         title="what measures say of the gap, by what varies",
         caption=(
             "Kendall's τ of measures with test error and gap, with 95 % intervals: over all "
-            "networks, within settings, and varying one factor. Stroke: τ with the gap in the "
-            "first epoch with at most 1 % training error. Pale: under 25 networks.",
+            "networks, within settings, and varying one factor. Pale: under 25 networks.",
         ),
         details=(
             FIT,
             "Squares: the sign is another than over all networks. The gap is test minus training "
             "error. The mean over the factors is the granulated coefficient of Jiang et al. "
             "(2020); the sign error of the gap that of Dziugaite et al. (2020), mean and worst "
-            "over pairs of levels. Intervals: jackknife over seeds. The CSV has all of this for "
-            "the first epoch with at most 1 % training error.",
+            "over pairs of levels. Intervals: jackknife over seeds. Networks first fit in their "
+            "first epoch with at most 1 % training error; the CSV has all of this for it too.",
         ),
         size_inches=(7.1, 10.8),
     ),
