@@ -26,14 +26,17 @@ def collect(parts: Iterable[xr.Dataset], settings: Mapping[str, Any]) -> xr.Data
     """
     by_pack: dict[str, list[xr.Dataset]] = {}
     for part in parts:
-        by_pack.setdefault(str(part.run.values[0]), []).append(part)
+        # Without the chunks and number types of its file, which xarray would write a table in: tens
+        # of thousands of chunks, and a rate of 0.5 cut to 0 where the first file has whole numbers.
+        by_pack.setdefault(str(part.run.values[0]), []).append(part.drop_encoding())
     packs = [xr.merge(families, join="exact", compat="equals") for families in by_pack.values()]
     packs = [pack.assign_coords(diverged=("run", _diverged(pack, settings))) for pack in packs]
     # Runs that were kept at fewer checkpoints have missing values at the others.
     checkpoints = sorted({int(step) for pack in packs for step in pack["checkpoint"].values})
     packs = [pack.reindex(checkpoint=checkpoints) for pack in packs]
-    packs = _with_alike_numbers(_with_all_layers(packs))
-    table = xr.concat(packs, "run", join="exact", coords="minimal", compat="equals")
+    table = xr.concat(
+        _with_all_layers(packs), "run", join="exact", coords="minimal", compat="equals"
+    )
     table = table.sel(run=list(settings["runs"]))
     about = dict(settings["about"])
     if settings.get("converged_only"):
@@ -49,23 +52,6 @@ def _with_all_layers(packs: list[xr.Dataset]) -> list[xr.Dataset]:
         return packs
     known = as_strings(list(dict.fromkeys(itertools.chain(*layers))))
     return [pack.reindex(layer=known) if "layer" in pack.dims else pack for pack in packs]
-
-
-def _with_alike_numbers(packs: list[xr.Dataset]) -> list[xr.Dataset]:
-    """The packs with hyper-parameters as floats where some are: a rate of 0 here, of 0.5 there.
-
-    xarray writes a joined coordinate in the type of the first file it was read from, and cuts what
-    does not fit.
-    """
-    mixed = {
-        name
-        for name in packs[0].coords
-        if {pack[name].dtype.kind for pack in packs if name in pack.coords} == {"i", "f"}
-    }
-    return [
-        pack.assign_coords({n: (pack[n].dims, pack[n].values.astype(float)) for n in mixed})
-        for pack in packs
-    ]
 
 
 def _diverged(pack: xr.Dataset, settings: Mapping[str, Any]) -> np.ndarray:

@@ -11,7 +11,8 @@ def gather(parts: Iterable[xr.Dataset], about: Mapping[str, Any]) -> xr.Dataset:
 
     about: attributes, to which `extent` is added: what the zoo holds and what failed, in words.
     """
-    table = xr.concat([part for part in parts if part.sizes["run"]], "run").sortby("run")
+    parts = [part.drop_encoding() for part in parts if part.sizes["run"]]
+    table = xr.concat(parts, "run").sortby("run")
     failed = int((table["failure"] != "").sum())
     families = len(set(table["family"].values))
     of = f" of {families} families" if families > 1 else ""

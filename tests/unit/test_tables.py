@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -58,7 +59,10 @@ def part(family: str, lr: float, seeds: list[int], checkpoints: int = 1) -> xr.D
         "checkpoint": np.arange(checkpoints) + 1,
     }
     if family == "geometry":
-        coordinates |= {"samples": store.as_strings(["train"]), "layer": ["fc1", "fc2"]}
+        coordinates |= {
+            "samples": store.as_strings(["train"]),
+            "layer": store.as_strings(["fc1", "fc2"]),
+        }
     return xr.Dataset(variables, coords=coordinates)
 
 
@@ -85,13 +89,26 @@ def test_a_hyper_parameter_of_0_and_of_0_5_is_not_cut_to_0(tmp_path: Path) -> No
     files = []
     for number, each in enumerate(parts()):
         values = [strength[str(name)] for name in each["setting"].values]
-        each = each.drop_vars("layer", errors="ignore").assign_coords(strength=("run", values))
+        each = each.assign_coords(strength=("run", values))
         store.save_dataset(tmp_path / f"{number}.zip", each)
         files.append(store.load_dataset(tmp_path / f"{number}.zip"))
     for order in (files, files[::-1]):
         store.save_dataset(tmp_path / "table.zip", collect(order, SETTINGS))
         table = store.load_dataset(tmp_path / "table.zip")
         assert table["strength"].values.tolist() == [strength[run[:5]] for run in RUNS]
+
+
+def test_a_table_is_not_written_in_the_chunks_of_its_packs(tmp_path: Path) -> None:
+    files = []
+    for number, each in enumerate(parts(checkpoints=3)):
+        store.save_dataset(tmp_path / f"{number}.zip", each)
+        files.append(store.load_dataset(tmp_path / f"{number}.zip"))
+    store.save_dataset(tmp_path / "table.zip", collect(files, SETTINGS))
+    with zipfile.ZipFile(tmp_path / "table.zip") as archive:
+        chunks = [name for name in archive.namelist() if not name.endswith("zarr.json")]
+    arrays = [name.partition("/")[0] for name in chunks]
+    assert {"lr", "mls", "train_loss", "weight_norm"} <= {*arrays}
+    assert len(arrays) == len({*arrays})
 
 
 def test_the_order_of_the_files_does_not_matter() -> None:
