@@ -191,3 +191,15 @@ def test_tables_without_networks_that_fit_make_an_empty_picture() -> None:
     for key in ("fig4", "fig5", "fig6"):
         (figure,) = (each for each in plan.figures() if each.target == f"beyond_{key}")
         assert plotting.make(figure.settings, {GRIDS[0]: none}, {})["png"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [(1e-9, "0"), (3.2e-5, "3e-5"), (0.04, "4 %"), (0.994, "99 %"), (0.997, "×2"), (11.0, "×12")],
+)
+def test_a_change_is_told_in_a_few_characters(change: float, words: str) -> None:
+    assert fig6.in_short(change) == words
+
+
+def test_a_change_that_is_not_known_and_one_of_millions() -> None:
+    assert (fig6.in_short(np.nan), fig6.in_short(2e6)) == ("?", "2e6")

@@ -125,4 +125,4 @@ def in_short(value: float) -> str:
         return "0"
     if value < 1e-3 or value >= 1e4:
         return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e")
-    return f"{100 * value:.2g} %" if value < 1 else f"×{1 + value:.0f}"
+    return f"{100 * value:.2g} %" if value < 0.995 else f"×{1 + value:.0f}"  # not "1e+02 %"
