@@ -30,6 +30,14 @@ class Interval(NamedTuple):
     high: float
 
 
+class Sides(NamedTuple):
+    """How many things are compared, and how many of them are on one side, or on opposite ones."""
+
+    count: int
+    same: int
+    opposite: int
+
+
 @functools.cache
 def table(scale: str, experiment: str) -> "Networks":
     """The networks of a published table."""
@@ -67,11 +75,28 @@ def cell(scale: str, target: str, column: str, **row: Any) -> Any:
 
 def cells(scale: str, target: str, column: str, **row: Any) -> list[Any]:
     """What stands in a column of a published figure's CSV, in all rows with these values."""
+    return _rows(scale, target, [column], row)[column].tolist()
+
+
+def sides(scale: str, target: str, along: str, across: str, **row: Any) -> Sides:
+    """On which side of zero the intervals `low` to `high` of a published figure's CSV are.
+
+    Of each value of the column `along`, all values of `across` are compared. row: of these rows.
+    """
+    rows = _rows(scale, target, [along, across, "low", "high"], row)
+    side = (rows["low"] > 0).astype(int) - (rows["high"] < 0).astype(int)
+    table = side.set_axis([rows[along], rows[across]]).unstack(fill_value=0)
+    product = table.min(axis=1) * table.max(axis=1)
+    return Sides(len(table), int((product > 0).sum()), int((product < 0).sum()))
+
+
+def _rows(scale: str, target: str, columns: list[str], row: dict[str, Any]) -> pd.DataFrame:
+    """The rows of a published figure's CSV with these values."""
     paper, _, figure = target.partition("_")
     path = plan.published_at(scale).figure(paper, figure, "csv")
     _check(path, figure, (p.stem for p in path.parent.glob("*.csv")))
     frame = _csv(path)
-    for name in (column, *row):
+    for name in (*columns, *row):
         if name not in frame:
             raise store.StoreError(
                 f"{path}: no column {name!r}; {plan.closest(name, map(str, frame))}"
@@ -80,7 +105,7 @@ def cells(scale: str, target: str, column: str, **row: Any) -> list[Any]:
         frame = frame[frame[name] == value]
     if frame.empty:
         raise store.StoreError(f"{path}: no row has {row}")
-    return frame[column].tolist()
+    return frame
 
 
 def over(
@@ -96,7 +121,8 @@ class Networks:
 
     Quantities are those of the table, `root_<name>` and `log <name>`.
     at: "end" (of training), "most" (the largest value in training), "growth" (that over the value
-    at the first checkpoint), "increase" (that less it), or an iteration.
+    at the first checkpoint), "increase" (that less it), "first fit" (when the training error of a
+    network first was small, for grids with `checkpoints.fitted`), or an iteration.
     where: coordinates of a quantity with more dimensions, norm="kernel". Of a quantity per layer,
     the last layer is taken if none is named.
     """
@@ -162,6 +188,12 @@ class Networks:
     def most(self, name: str, at: int | str = "end", **where: str) -> float:
         """The largest value of a quantity."""
         return float(np.nanmax(self.values(name, at, **where)))
+
+    def spread(self, name: str, at: int | str = "end", **where: str) -> float:
+        """The standard deviation of a quantity between the seeds of a setting."""
+        groups = pd.Series(self.values(name, at, **where)).groupby(self.runs["setting"].values)
+        seeds = groups.count()
+        return float(np.sqrt((groups.var() * (seeds - 1)).sum() / (seeds[seeds > 0] - 1).sum()))
 
     def zero(self, name: str) -> int:
         """How many have a quantity of zero at the end."""
@@ -232,6 +264,9 @@ class Networks:
             raise store.StoreError(f"{self.path} has no {samples} samples")
         if at == "end":
             return selection.end_of_training(self.runs, samples).transpose("run", ...)
+        if at == "first fit":
+            self._check("fitted", self.runs.coords)
+            return selection.at_first_fit(self.runs, samples).transpose("run", ...)
         curves = self.runs.sel(samples=samples).transpose("run", ...)
         if at in ("most", "growth", "increase"):
             most, first = curves.max("checkpoint"), curves.isel(checkpoint=0)

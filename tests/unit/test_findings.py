@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -115,9 +116,36 @@ def test_quantities_at_the_end_at_an_iteration_and_through_training(networks):
     assert networks.mean("mls", at="growth") == pytest.approx((mls.max(1) / mls[:, 0]).mean())
     assert networks.mean("mls", at="increase") == pytest.approx((mls.max(1) - mls[:, 0]).mean())
     assert networks.least("mls") == mls[:, 1].min()
+    squares = sum(((part - part.mean()) ** 2).sum() for part in (mls[:3, 1], mls[3:, 1]))
+    assert networks.spread("mls") == pytest.approx(np.sqrt(squares / (6 - 2)))
+    fitted = made_up().assign_coords(fitted=("run", [0.0, 100, np.nan, 0, 0, 100, 0]))
+    early = look_ups.Networks(Path("fitted.zarr.zip"), fitted)
+    expected = [mls[0, 0], mls[1, 1], np.nan, mls[3, 0], mls[4, 0], mls[5, 1]]
+    np.testing.assert_array_equal(early.values("mls", at="first fit"), expected)
     a, b = networks.where(lr=0.1), networks.where(lr=0.2)
     assert (a.count, b.count, b.left_out) == (3, 3, 1)
     assert look_ups.over(a, b, "mls").value == pytest.approx(mls[:3, 1].mean() - mls[3:, 1].mean())
+
+
+def test_sides_of_zero_on_which_intervals_are(tmp_path, monkeypatch):
+    path = tmp_path / "fig1.csv"
+    monkeypatch.setattr(
+        look_ups.plan, "published_at", lambda _: SimpleNamespace(figure=lambda *_: path)
+    )
+    path.write_text(
+        "measure,grid,low,high,outcome\n"
+        "both-up,a,0.1,0.2,error\nboth-up,b,0.3,0.4,error\n"
+        "both-down,a,-0.2,-0.1,error\nboth-down,b,-0.4,-0.1,error\n"
+        "opposite,a,-0.2,-0.1,error\nopposite,b,0.1,0.4,error\n"
+        "open,a,-0.2,0.1,error\nopen,b,0.1,0.4,error\n"
+        "undefined,a,,,error\nundefined,b,0.1,0.4,error\n"
+        "in one,a,0.1,0.4,error\n"
+        "elsewhere,a,0.1,0.4,gap\nelsewhere,b,0.1,0.4,gap\n"
+    )
+    found = look_ups.sides("short", "made_fig1", "measure", "grid", outcome="error")
+    assert found == look_ups.Sides(count=6, same=2, opposite=1)
+    with pytest.raises(StoreError, match="no column 'gird'; did you mean 'grid'"):
+        look_ups.sides("short", "made_fig1", "measure", "gird")
 
 
 @pytest.mark.parametrize(
@@ -125,6 +153,7 @@ def test_quantities_at_the_end_at_an_iteration_and_through_training(networks):
     [
         (lambda n: n.mean("msl"), r"made-up.zarr.zip has no 'msl'; did you mean 'mls'\?"),
         (lambda n: n.mean("mls", at=50), "has no checkpoint 50; there are 0, 100"),
+        (lambda n: n.mean("mls", at="first fit"), "made-up.zarr.zip has no 'fitted'"),
         (lambda n: n.mean("mls", samples="test"), "has no test samples"),
         (lambda n: n.where(lr=0.3), r"no network has \{'lr': 0.3\}"),
         (lambda n: n.rho("mls", "sharpness", "inside"), "no kind of correlation 'inside'"),
