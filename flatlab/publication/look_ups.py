@@ -33,7 +33,7 @@ class Interval(NamedTuple):
 class Sides(NamedTuple):
     """How many things are compared, and how many of them are on one side, or on opposite ones."""
 
-    count: int
+    compared: int
     same: int
     opposite: int
 
@@ -84,10 +84,10 @@ def sides(scale: str, target: str, along: str, across: str, **row: Any) -> Sides
     Of each value of the column `along`, all values of `across` are compared. row: of these rows.
     """
     rows = _rows(scale, target, [along, across, "low", "high"], row)
-    side = (rows["low"] > 0).astype(int) - (rows["high"] < 0).astype(int)
-    table = side.set_axis([rows[along], rows[across]]).unstack(fill_value=0)
-    product = table.min(axis=1) * table.max(axis=1)
-    return Sides(len(table), int((product > 0).sum()), int((product < 0).sum()))
+    rows = rows.assign(side=np.sign(rows["low"].clip(lower=0) + rows["high"].clip(upper=0)))
+    signs = rows.pivot_table("side", along, across, fill_value=0)
+    product = signs.min(axis=1) * signs.max(axis=1)
+    return Sides(len(signs), int((product > 0).sum()), int((product < 0).sum()))
 
 
 def _rows(scale: str, target: str, columns: list[str], row: dict[str, Any]) -> pd.DataFrame:

@@ -143,7 +143,7 @@ def test_sides_of_zero_on_which_intervals_are(tmp_path, monkeypatch):
         "elsewhere,a,0.1,0.4,gap\nelsewhere,b,0.1,0.4,gap\n"
     )
     found = look_ups.sides("short", "made_fig1", "measure", "grid", outcome="error")
-    assert found == look_ups.Sides(count=6, same=2, opposite=1)
+    assert found == look_ups.Sides(compared=6, same=2, opposite=1)
     with pytest.raises(StoreError, match="no column 'gird'; did you mean 'grid'"):
         look_ups.sides("short", "made_fig1", "measure", "gird")
 
