@@ -202,4 +202,4 @@ def test_a_change_is_told_in_a_few_characters(change: float, words: str) -> None
 
 
 def test_a_change_that_is_not_known_and_one_of_millions() -> None:
-    assert (fig6.in_short(np.nan), fig6.in_short(2e6)) == ("?", "2e6")
+    assert (fig6.in_short(np.nan), fig6.in_short(2e6)) == ("?", "×2e6")

@@ -118,11 +118,12 @@ def _outline(ax: Any, rows: pd.DataFrame, names: list[str], changes: list[str]) 
 
 
 def in_short(value: float) -> str:
-    """A relative change in a few characters: "0", "3e-5", "4 %", "×12"."""
+    """A relative change in a few characters: "0", "3e-5", "4 %", "×12", "×1e7"."""
     if np.isnan(value):
         return "?"
     if value < LEAST:
         return "0"
     if value < 1e-3 or value >= 1e4:
-        return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e")
+        digits = f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e")
+        return digits if value < 1 else f"×{digits}"
     return f"{100 * value:.2g} %" if value < 0.995 else f"×{1 + value:.0f}"  # not "1e+02 %"
