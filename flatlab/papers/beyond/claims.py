@@ -83,9 +83,9 @@ def counted(verdict: Verdict, what: str, parts: Iterable[Verdict], outcome: str)
     """A verdict with the evidence of those of its parts that have an outcome, and how many."""
     parts = list(parts)
     chosen = [part for part in parts if part.outcome == outcome]
-    evidence = [entry for part in chosen for entry in part.evidence]
+    evidence = {entry["quantity"]: entry for part in chosen for entry in part.evidence}
     count = {"quantity": what, "value": len(chosen), "n": len(parts)}
-    return replace(verdict, evidence=evidence).reporting(count)
+    return replace(verdict, evidence=list(evidence.values())).reporting(count)
 
 
 @states(
@@ -120,11 +120,9 @@ def few_quantities(chosen: Networks, limit: float) -> Verdict:
 @of_each_grid
 def signs_change(chosen: Networks, share: float) -> Verdict:
     names = chosen.there(joint.PICTURED)
-    over, within = (chosen.ranks(kind, [*names, GAP]) for kind in (joint.ALL, joint.SEEDS))
     parts = []
     for name in names:
-        a, b = (enough_ranked(ranks.tau(name, GAP)) for ranks in (over, within))
-        a, b = replace(a, name=f"{a.name} over all"), replace(b, name=f"{b.name} within settings")
+        a, b = (tau(chosen, estimand, name, GAP) for estimand in (joint.ALL, joint.SEEDS))
         parts.append(((a > 0) & (b < 0)) | ((a < 0) & (b > 0)))
     verdict = at_least(ceil(min(share, 1) * len(names)), parts)
     return counted(verdict, f"measures that change sign, {chosen.name}", parts, "holds")
