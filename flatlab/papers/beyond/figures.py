@@ -84,9 +84,9 @@ FIGURES = {
         JOINT,
         title="which measures order the same networks alike",
         caption=(
-            "Kendall's τ between measures of five papers and of Jiang et al. (2020): below "
-            "the diagonal over all networks, above it within settings. Stroke: the simultaneous "
-            "95 % interval includes 0.",
+            "Kendall's τ of five papers' and Jiang et al.'s (2020) measures: below the diagonal "
+            "over all networks, above within settings. Stroke: simultaneous 95 % interval "
+            "includes 0.",
         ),
         details=(
             FIT,
@@ -117,9 +117,8 @@ FIGURES = {
         JOINT,
         title="what changes a measure, and not the function",
         caption=(
-            "Median relative change of each measure under random rescaling that keeps the "
-            "function, and from the first epoch with at most 1 % training error to the end. 0: "
-            "below 1e-8.",
+            "Median relative change of measures under function-preserving random rescaling, and "
+            "from the first epoch with at most 1 % training error to the end. 0: below 1e-8.",
         ),
         details=(
             "For log volume and logarithms of products, the change is that of the volume and of "
