@@ -9,7 +9,7 @@ import jinja2
 import numpy as np
 
 from flatlab import store
-from flatlab.publication import look_ups
+from flatlab.publication import look_ups, networks
 from flatlab.stats import KINDS, LEVEL
 
 TEMPLATE = Path("report/findings.md")
@@ -43,7 +43,7 @@ def render() -> str:
 
 def as_text(value: Any, decimals: int = 2) -> Any:
     """A number as it is printed: 0.89, −0.43 [−0.72, −0.04], 60,000; text is left as it is."""
-    if isinstance(value, look_ups.Interval):
+    if isinstance(value, networks.Interval):
         number, low, high = (as_text(part, decimals) for part in value)
         ends = f"[{low}, {high}]" if math.isfinite(value.low + value.high) else "(no interval)"
         return f"{number} {ends}" if math.isfinite(value.value) else number

@@ -9,6 +9,7 @@ import pytest
 import xarray as xr
 
 from flatlab.publication import findings, look_ups
+from flatlab.publication.networks import Interval, Networks
 from flatlab.store import StoreError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,9 +65,9 @@ def test_no_result_is_typed():
         (60000, "60,000"),
         (4871.99, "4,871.99"),
         (float("nan"), "undefined"),
-        (look_ups.Interval(-0.43, -0.72, -0.04), "−0.43 [−0.72, −0.04]"),
-        (look_ups.Interval(0.5, np.nan, np.nan), "0.50 (no interval)"),
-        (look_ups.Interval(np.nan, np.nan, np.nan), "undefined"),
+        (Interval(-0.43, -0.72, -0.04), "−0.43 [−0.72, −0.04]"),
+        (Interval(0.5, np.nan, np.nan), "0.50 (no interval)"),
+        (Interval(np.nan, np.nan, np.nan), "undefined"),
         ("holds", "holds"),
     ],
 )
@@ -94,7 +95,7 @@ def made_up():
 
 @pytest.fixture
 def networks():
-    return look_ups.Networks(Path("made-up.zarr.zip"), made_up())
+    return Networks(Path("made-up.zarr.zip"), made_up())
 
 
 def test_correlations_are_those_of_the_networks_that_did_not_diverge(networks):
@@ -119,7 +120,7 @@ def test_quantities_at_the_end_at_an_iteration_and_through_training(networks):
     squares = sum(((part - part.mean()) ** 2).sum() for part in (mls[:3, 1], mls[3:, 1]))
     assert networks.spread("mls") == pytest.approx(np.sqrt(squares / (6 - 2)))
     fitted = made_up().assign_coords(fitted=("run", [0.0, 100, np.nan, 0, 0, 100, 0]))
-    early = look_ups.Networks(Path("fitted.zarr.zip"), fitted)
+    early = Networks(Path("fitted.zarr.zip"), fitted)
     expected = [mls[0, 0], mls[1, 1], np.nan, mls[3, 0], mls[4, 0], mls[5, 1]]
     np.testing.assert_array_equal(early.values("mls", at="first fit"), expected)
     a, b = networks.where(lr=0.1), networks.where(lr=0.2)
