@@ -156,6 +156,7 @@ def test_sides_of_zero_on_which_intervals_are(tmp_path, monkeypatch):
         (lambda n: n.mean("mls", at=50), "has no checkpoint 50; there are 0, 100"),
         (lambda n: n.mean("mls", at="first fit"), "made-up.zarr.zip has no 'fitted'"),
         (lambda n: n.mean("mls", samples="test"), "has no test samples"),
+        (lambda n: n.mean("mls", transformation="last-layer"), "has no 'transformation'"),
         (lambda n: n.where(lr=0.3), r"no network has \{'lr': 0.3\}"),
         (lambda n: n.rho("mls", "sharpness", "inside"), "no kind of correlation 'inside'"),
         (lambda _: look_ups.table("demo", "mpl-grid"), "did you mean 'mlp-grid'"),
