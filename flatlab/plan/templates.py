@@ -174,6 +174,7 @@ class Panels(Declaration, frozen=True, kw_only=True):
     marker stand for; their combinations are groups, with taus of their own.  size: the one that the
     size of a marker stands for.  shade: a number that colour stands for, in place of the first of
     `groups`.  values: printed names of their values.  logarithmic: ordinates with such an axis.
+    of_stand_ins: other labels of columns, where networks and data stand in for the paper's.
     across: panels side by side, where those of a row do not fit into one line; a divisor of these.
     """
 
@@ -181,6 +182,7 @@ class Panels(Declaration, frozen=True, kw_only=True):
 
     rows: Annotated[tuple[tuple[str, int], ...], Meta(min_length=1)]
     columns: dict[str, str]
+    of_stand_ins: dict[str, str] = {}
     parts: dict[str, dict[str, str]] = {}
     at_most: dict[str, float] = {}
     groups: Annotated[tuple[str, ...], Meta(max_length=2)] = ()
@@ -201,7 +203,8 @@ class Panels(Declaration, frozen=True, kw_only=True):
 class Ranks(Declaration, frozen=True, kw_only=True):
     """Kendall's tau of sharpness and errors, for every definition and radius, beside the printed.
 
-    columns, parts, at_most, groups, values: as in `Panels`; taus of groups are in the CSV alone.
+    columns, of_stand_ins, parts, at_most, groups, values: as in `Panels`; taus of groups are in the
+    CSV alone.
     printed: what the paper prints, by experiment and definition: for each column, by radius. Where
     it prints a definition for an experiment, only such definitions are shown.
     """
@@ -209,6 +212,7 @@ class Ranks(Declaration, frozen=True, kw_only=True):
     SIZE = (7.1, 8.2)
 
     columns: dict[str, str]
+    of_stand_ins: dict[str, str] = {}
     parts: dict[str, dict[str, str]] = {}
     at_most: dict[str, float] = {}
     groups: tuple[str, ...] = ()

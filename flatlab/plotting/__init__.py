@@ -48,6 +48,7 @@ def make(figure: Settings, tables: Tables, correlations: Tables) -> dict[str, by
     from matplotlib.figure import Figure
 
     template = template_of(figure)
+    figure = _with_stand_ins_named(figure, tables)
     frame = template.frame(figure, tables, correlations)
     with mpl.rc_context(STYLE):  # type: ignore[arg-type]
         fig: Any = Figure(figsize=figure["size_inches"], layout="constrained")
@@ -57,6 +58,15 @@ def make(figure: Settings, tables: Tables, correlations: Tables) -> dict[str, by
         fig.set_layout_engine()  # laid out once, the same in every format
         pictures = {extension: _render(fig, extension) for extension in FORMATS}
     return {"csv": frame.to_csv(index=False).encode(), **pictures}
+
+
+def _with_stand_ins_named(figure: Settings, tables: Tables) -> Settings:
+    """The figure with its labels for stand-ins, if all of its tables are."""
+    if any(table.attrs["evidence"] != "stand-in" for table in tables.values()):
+        return figure
+    if not (labels := figure.get("of_stand_ins")):
+        return figure
+    return {**figure, "columns": {**figure["columns"], **labels}}
 
 
 def template_of(figure: Settings) -> Any:
@@ -87,9 +97,32 @@ def about(table: xr.Dataset, brief: bool = False) -> str:
 
 
 def caption(figure: Settings, tables: Tables) -> str:
-    """What a figure shows, and what each of its tables holds."""
-    held = [about(table, brief=len(tables) > 2) for table in tables.values()]
+    """What a figure shows, and the networks of each of its tables that it shows."""
+    held = [about(shown(figure, table), brief=len(tables) > 2) for table in tables.values()]
     return " ".join([figure["caption"], *held])
+
+
+def shown(figure: Settings, table: xr.Dataset) -> xr.Dataset:
+    """The networks of a table that a figure is about.
+
+    Those of the settings in its `where`; of figures whose template is FOLLOWED, those that were
+    measured through training.
+    """
+    from flatlab.plotting.words import networks_of
+    from flatlab.tables.selection import of_settings, only_followed
+
+    where, followed = figure.get("where", {}), hasattr(template_of(figure), "FOLLOWED")
+    if not where and not followed:
+        return table
+    chosen = of_settings(only_followed(table) if followed else table, where)
+    if "not_converged" in table.attrs:
+        slow = int((chosen["ended"].values == "finished").sum())
+        chosen = chosen.assign_attrs(not_converged=slow)
+    if "architecture" in where:
+        names = ("network", "stands_in_for")
+        own = {name: networks_of(table.attrs[name], where["architecture"]) for name in names}
+        chosen = chosen.assign_attrs(own)
+    return chosen
 
 
 def _instead(a: Mapping[str, Any]) -> str:

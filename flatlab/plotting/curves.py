@@ -19,6 +19,9 @@ from flatlab.tables.selection import first, until_stop
 LOGARITHMIC = {"train_loss"}
 """Quantities that span orders of magnitude; the panels of the others have linear axes."""
 
+FOLLOWED = True
+"""Networks that were measured at the end alone are not shown."""
+
 MARK = Look("0.4", "", (0, (2, 1.3)))
 """The vertical marks in the legend."""
 

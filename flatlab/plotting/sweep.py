@@ -28,9 +28,7 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
     require(table, figure["quantities"])
     names = selection.hyperparameters(table)
     require(table, [*along, line, *where], "hyper-parameter", names)
-    chosen = selection.end_of_training(table)
-    for key, value in where.items():
-        chosen = chosen.sel(run=chosen[key].values == value)
+    chosen = selection.of_settings(selection.end_of_training(table), where)
     rows = []
     for name in along:
         others = [chosen[other].values == 0 for other in along if other != name]

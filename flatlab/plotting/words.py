@@ -111,9 +111,14 @@ def headings(tables: Mapping[str, xr.Dataset]) -> dict[str, str]:
     return {key: f"{title} ({key})" if title in shared else title for key, title in titles.items()}
 
 
-def networks_of(networks: str) -> str:
-    """Architectures in words, without their options: "VGG and ResNet"."""
-    return in_words_of(re.sub(r" \(.*?\)", "", networks))
+def networks_of(networks: str, architecture: str = "") -> str:
+    """Architectures in words, without their options: "VGG and ResNet", "VGG on CIFAR-10".
+
+    architecture: this one alone.
+    """
+    keys, on, data = re.sub(r" \(.*?\)", "", networks).partition(" on ")
+    kept = [key for key in keys.split(" and ") if architecture in ("", key)]
+    return in_words_of(" and ".join(kept) + on + data)
 
 
 def in_words_of(keys: str) -> str:

@@ -61,14 +61,24 @@ def through_training(
     transformation: of the weights; quantities that none is measured after have one value for all.
     """
     chosen = table.sel(run=~table["diverged"].values)
+    if followed:
+        chosen = only_followed(chosen)
     if transformation != UNCHANGED or "transformation" in table.dims:
         chosen = chosen.sel(transformation=transformation, drop=True)
-    often = measured(chosen).sum("checkpoint").values > 1
-    if followed and often.any():
-        chosen = chosen.sel(run=often)
-    for key, value in (where or {}).items():
-        chosen = chosen.sel(run=chosen[key].values == value)
-    return chosen
+    return of_settings(chosen, where or {})
+
+
+def of_settings(table: xr.Dataset, where: Mapping[str, Any]) -> xr.Dataset:
+    """The runs whose hyper-parameters have these values."""
+    for key, value in where.items():
+        table = table.sel(run=table[key].values == value)
+    return table
+
+
+def only_followed(table: xr.Dataset) -> xr.Dataset:
+    """The runs that were measured more than once; all runs, if none was."""
+    often = measured(table).sum("checkpoint").values > 1
+    return table.sel(run=often) if often.any() else table
 
 
 def until_stop(table: xr.Dataset, reference: Mapping[str, Any]) -> xr.Dataset:

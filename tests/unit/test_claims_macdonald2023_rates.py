@@ -8,9 +8,11 @@ import pytest
 import xarray as xr
 
 from flatlab.claims import Evidence
+from flatlab.papers.macdonald2023._ends import tau_of
 from flatlab.papers.macdonald2023._rates import HUNDRED as RATES_100
 from flatlab.papers.macdonald2023._rates import TEN as RATES
 from flatlab.papers.macdonald2023.claims import CLAIMS
+from flatlab.stats.trends import tau
 from tests.ends_tables import GAP, SHARPNESS, Columns, J, Rule, outcome, seeds_alone, table
 
 
@@ -82,6 +84,40 @@ def test_what_is_typical_may_be_otherwise_at_one_batch_size_and_not_at_two() -> 
         return outcome("fig3", "c1", rates(rules={SHARPNESS: rule}))
 
     assert [other_at(64), other_at(64, 128)] == ["holds", "fails"]
+
+
+def test_four_of_five_batch_sizes_need_no_correction_for_all_choices_of_four() -> None:
+    """Two times the fourth p-value: each of four alone is enough, not five times."""
+    noise = np.random.default_rng(3).normal(size=5)
+
+    def rule(c: Columns) -> np.ndarray:
+        falls = small(c) + 0.3 * noise[c["seed"].astype(int)]
+        return np.where(c["batch_size"] == 64, 20 - small(c), falls)
+
+    made = rates(rules={J: rule})
+    verdict = CLAIMS["fig3"]["c3"].judge(Evidence({RATES: made}))
+    assert verdict.outcome == "holds"
+    assert len(verdict.evidence) == 5 * 2  # each step of the rate once
+
+
+def test_settings_are_fixed_and_seeds_alone_vary_by_chance() -> None:
+    """A rank correlation over settings that differ, with little noise, has a narrow interval."""
+
+    def noisy(c: Columns) -> np.ndarray:
+        return small(c) + 3 * c["noise"] * np.cos(np.arange(len(c["lr"])))
+
+    made = rates(rules={J: noisy})
+    where = {"architecture": "resnet"}
+    found = tau_of(Evidence({RATES: made}), RATES, where, "lr", J)
+    low, high = found.interval()
+    assert high - low < 0.05
+    resnets = made.sel(run=made["architecture"].values == "resnet")
+    ends = resnets["lr"].values, resnets[J].values[:, 0, 0]
+    anyhow = tau("of networks drawn from one pool", *ends).interval()
+    assert anyhow[1] - anyhow[0] > 4 * (high - low)
+    pairs = len(ends[0]) * (len(ends[0]) - 1) / 2
+    signs = np.sign(np.subtract.outer(ends[0], ends[0]) * np.subtract.outer(ends[1], ends[1]))
+    assert found.value == pytest.approx(signs.sum() / 2 / (pairs + 1))
 
 
 @pytest.mark.parametrize("figure", ["fig13", "fig15", "fig17", "fig19"])

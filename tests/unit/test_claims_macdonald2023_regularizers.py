@@ -109,6 +109,17 @@ def test_a_claim_of_figure_5_holds_fails_or_is_undecided(key: str) -> None:
     assert found == ["holds", "fails", "undecided"]
 
 
+def test_regularizers_without_effect_on_sharpness_do_not_regularize_it() -> None:
+    """No correlation at all counts as none, although an interval around it contains zero."""
+
+    def unaffected(c: Columns) -> np.ndarray:
+        return 5 - 10 * c["lr"] + c["noise"] - c["sam_radius"]
+
+    made = strategies(rules={SHARPNESS: unaffected})
+    assert outcome("fig5", "c4", made) == "holds"
+    assert outcome("fig23", "c5", made) == "holds"
+
+
 @pytest.mark.parametrize("figure", ["fig20", "fig23", "fig25", "fig27"])
 @pytest.mark.parametrize("key", STRATEGY_CASES["extended"])
 def test_an_extended_claim_holds_fails_or_is_undecided(figure: str, key: str) -> None:

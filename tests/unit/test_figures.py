@@ -181,6 +181,47 @@ def test_a_figure_says_on_what_it_was_computed_and_what_it_stands_in_for() -> No
     assert own.endswith("; 1 left out (diverged or did not fit).")
 
 
+def test_a_caption_counts_the_networks_that_are_shown() -> None:
+    """Twelve of two architectures; the first six are followed, and two diverged."""
+    values = np.ones((12, 2))
+    values[6:, 0] = np.nan
+    runs = xr.Dataset(
+        {"mls": (("run", "checkpoint"), values)},
+        {
+            "run": [f"r{n}" for n in range(12)],
+            "checkpoint": [0, 9],
+            "architecture": ("run", ["mlp", "vgg"] * 6),
+            "ended": ("run", ["stopped"] * 8 + ["finished", "stopped", "finished", "stopped"]),
+            "diverged": ("run", np.isin(np.arange(12), [3, 8, 10])),
+        },
+        {
+            **ABOUT,
+            **{"network": "mlp (width 64) and vgg", "stands_in_for": "mlp and vgg on cifar10"},
+            **{"not_converged": 2, "hyperparameters": ["architecture"]},
+        },
+    )
+
+    def words(declared: plan.Pairs | plan.Curves | plan.Sweep) -> str:
+        figure = {**declared.resolved(), "paper": "a2030", "key": "fig1", "cited": "A"}
+        return plotting.caption(figure, {"mlp-grid": runs}).removeprefix("A caption. ")
+
+    about: dict[str, Any] = {"title": "a title", "caption": "A caption."}
+    data = "networks on images of digits, 12,000 iterations each"
+    left_out = "1 left out (diverged or did not fit)"
+    of_both, of_mlps = (
+        f"they stand in for the paper's {a} on CIFAR-10."
+        for a in ("perceptron and VGG", "perceptron")
+    )
+    whole = f"9 perceptron and VGG {data}; {left_out}; 2 left out (did not converge); {of_both}"
+    assert words(plan.Pairs("mlp-grid", quantities=NAMES, **about)) == whole
+    curves = plan.Curves("mlp-grid", quantities=("mls",), **about)
+    assert words(curves) == f"5 perceptron and VGG {data}; {left_out}; {of_both}"
+    where = {"architecture": "mlp"}
+    sweep = {"quantities": {"mls": "MLS"}, "along": {"lr": ("rate", "linear")}, "line": "seed"}
+    mlps = f"4 perceptron {data}; 2 left out (did not converge); {of_mlps}"
+    assert words(plan.Sweep("mlp-grid", where=where, **sweep, **about)) == mlps
+
+
 def test_title_and_caption_name_every_table_scale_and_data_set_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

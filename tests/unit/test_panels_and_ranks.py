@@ -95,6 +95,19 @@ def of_scipy(x: np.ndarray, y: np.ndarray) -> float:
     return kendalltau(x, y).statistic * pairs / (pairs + 1)
 
 
+@pytest.mark.parametrize("declared", [PANELS, RANKS])
+def test_data_that_stand_in_for_others_are_labelled_so(declared: plan.Panels | plan.Ranks) -> None:
+    name = next(iter(declared.columns))
+    figure = settings(declared, of_stand_ins={name: "in place of photographs"})
+
+    def labels(evidence: str) -> str:
+        made = table().assign_attrs(evidence=evidence)
+        return plotting.make(figure, {KEY: made}, {})["svg"].decode()
+
+    assert "in place of photographs" in labels("stand-in")
+    assert "in place of photographs" not in labels("own")
+
+
 def test_the_networks_shown_are_those_within_the_limit_that_did_not_diverge() -> None:
     runs = table()
     frame = panels.frame(settings(PANELS), {KEY: runs}, {})

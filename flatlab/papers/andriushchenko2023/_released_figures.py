@@ -23,8 +23,7 @@ from flatlab.plotting import captions
 
 ERRORS = "Errors on test sets against sharpness on training samples."
 RATE = "The colour is the learning rate of the fine-tuning, grey that of the network before it."
-STAND_IN = "Test sets of a stand-in are made up, and named after the paper's."
-DETAILS = (captions.BETWEEN_NETWORKS, STAND_IN)
+DETAILS = (captions.BETWEEN_NETWORKS,)
 
 
 def parts(sets: dict[str, str], *quantities: str) -> dict[str, dict[str, str]]:
@@ -42,9 +41,16 @@ def columns(sets: dict[str, str], *quantities: str) -> dict[str, str]:
     return {f"{q} {key}": f"{sets[key]} {words[q]}" for q in quantities for key in sets}
 
 
+def in_place(labels: dict[str, str]) -> dict[str, str]:
+    """Labels of columns where other data stand in for the paper's test sets."""
+    return {name: f"in place of\n{label}" for name, label in labels.items()}
+
+
 def shown(sets: dict[str, str], *quantities: str) -> dict[str, Any]:
+    labels = columns(sets, *quantities)
     return {
-        "columns": columns(sets, *quantities),
+        "columns": labels,
+        "of_stand_ins": in_place(labels),
         "parts": parts(sets, *quantities),
         "at_most": MEASURED,
     }
@@ -102,9 +108,11 @@ def ranks(
     experiments: tuple[str, ...], sets: dict[str, str], printed: Any, of: str, height: float
 ) -> Ranks:
     """Every definition at every radius, beside a table of the paper."""
+    labels = {name: sets[name.partition(" ")[2]] for name in columns(sets, "error")}
     return Ranks(
         experiments,
-        columns={name: sets[name.partition(" ")[2]] for name in columns(sets, "error")},
+        columns=labels,
+        of_stand_ins=in_place(labels),
         parts=parts(sets, "error"),
         at_most=MEASURED,
         printed=printed,

@@ -9,6 +9,9 @@ from flatlab.plotting.curves import draw_panels
 from flatlab.plotting.spread import spread
 from flatlab.tables.selection import through_training
 
+FOLLOWED = True
+"""Networks that were measured at the end alone are not shown."""
+
 
 def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
     """The ratio of every layer and setting through training, then rows `shared` (whether a

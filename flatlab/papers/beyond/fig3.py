@@ -19,6 +19,9 @@ PAIRS = {
 }
 COLUMNS = ["experiment", "kind", "x", "y", "iteration", "rho", "low", "high", "runs"]
 
+FOLLOWED = True
+"""Networks that were measured at the end alone are not shown."""
+
 
 def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
     """A correlation of one kind, at one checkpoint, with its interval, per row."""

@@ -1,6 +1,7 @@
 """Networks at the end of training: ranks and differences of means over those of some settings."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -10,14 +11,19 @@ from flatlab.claims import Evidence
 from flatlab.claims.curves import in_words
 from flatlab.claims.eligibility import FEWEST_FOR_RANKS, NotThere, enough
 from flatlab.claims.evidence import Pair, Setting, estimate, estimates
-from flatlab.stats import Estimate
+from flatlab.stats import Estimate, Verdict
 from flatlab.stats.estimate import Array
-from flatlab.stats.trends import difference, tau
+from flatlab.stats.ranks import Ranks
+from flatlab.stats.trends import difference
 from flatlab.tables.selection import end_of_training
 
 JACOBIAN, SHARPNESS, GAP = "jacobian_norm", "hessian_lambda_max", "absolute_loss_gap"
 SHORT = {JACOBIAN: "J", SHARPNESS: "lambda_max", GAP: "gap"}
 """The paper's quantities at the end of training. Its Jacobian is taken to be that of the logits."""
+
+WEAK = 0.3
+"""A rank correlation above this, times -1, does not count as negative. Without such a margin, that
+there is none could never be found: for forty networks an interval reaches 0.2 to either side."""
 
 
 def ends(e: Evidence, grid: str, where: Setting, below: Setting | None = None) -> xr.Dataset:
@@ -45,6 +51,8 @@ def taus(
 ) -> list[Estimate]:
     """Kendall's tau-a over the networks of some settings; of several pairs over the same ones.
 
+    The settings are fixed, and seeds vary by chance.
+
     where, below: as for `ends`.
     """
     less = [f"{in_words({key: value})} left out" for key, value in (below or {}).items()]
@@ -57,13 +65,14 @@ def taus(
         networks = ends(e, grid, where, below)
         names = sorted({name for pair in pairs for name in pair})
         columns = np.array([column(networks, grid, name) for name in names])
-        columns = columns[:, np.isfinite(columns).all(axis=0)]
-        count = columns.shape[1]
+        there = np.isfinite(columns).all(axis=0)
+        count = there.sum()
         if count < FEWEST_FOR_RANKS:
-            there = f"{grid} has {count} networks ({in_words(where) or 'in all'})"
-            raise NotThere(f"{there}, a rank correlation needs {FEWEST_FOR_RANKS}")
-        of = dict(zip(names, columns, strict=True))
-        return [tau(called(pair), *(of[name] for name in pair)) for pair in pairs]
+            few = f"{grid} has {count} networks ({in_words(where) or 'in all'})"
+            raise NotThere(f"{few}, a rank correlation needs {FEWEST_FOR_RANKS}")
+        of = dict(zip(names, columns[:, there], strict=True))
+        ranks = Ranks(of, [str(setting) for setting in networks["setting"].values[there]])
+        return [replace(ranks.tau(*pair), name=called(pair)) for pair in pairs]
 
     return estimates(map(called, pairs), found)
 
@@ -73,6 +82,11 @@ def tau_of(
 ) -> Estimate:
     """One of `taus`."""
     return taus(e, grid, where, (x, y), below=below)[0]
+
+
+def not_negative(tau: Estimate) -> Verdict:
+    """The claim that a rank correlation is not negative."""
+    return tau > -WEAK
 
 
 def seeds(e: Evidence, grid: str, where: Setting, name: str) -> Array:

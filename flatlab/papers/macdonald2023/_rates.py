@@ -5,7 +5,6 @@ nothing about them. Claims about sharpness need eigenvalues that converged.
 """
 
 from collections.abc import Sequence
-from itertools import combinations
 from math import ceil
 
 from flatlab.claims import Claim, Claims, Evidence, numbered, states
@@ -14,13 +13,15 @@ from flatlab.papers.macdonald2023._ends import (
     JACOBIAN,
     SHARPNESS,
     SHORT,
+    WEAK,
+    not_negative,
     steps,
     tau_of,
     values_of,
 )
 from flatlab.papers.macdonald2023._steps import check_convergence
 from flatlab.plan.schema import EVIDENCE, OWN, REDUCED
-from flatlab.stats import Verdict, every, some
+from flatlab.stats import Verdict, at_least, every
 
 TEN, HUNDRED = "rates-grid", "rates-many-classes-grid"
 LARGEST = 0.1
@@ -65,23 +66,19 @@ def admitted(grid: str) -> Sequence[str]:
     return EVIDENCE if grid == TEN else (OWN, REDUCED)
 
 
-def most(verdicts: Sequence[Verdict]) -> Verdict:
-    """The verdict that at least `MOST` of these hold."""
-    count = ceil(MOST * len(verdicts))
-    return some(every(part) for part in combinations(verdicts, count))
-
-
 def falls_with_rate(e: Evidence, quantities: Sequence[str]) -> Verdict:
     """At most batch sizes, quantities of the ResNets fall with the learning rate."""
     check_convergence(e, TEN, "hessian")
     network = {"architecture": "resnet"}
     sizes, rates = (values_of(e, TEN, network, key) for key in ("batch_size", "lr"))
 
-    def at(size: float, name: str) -> Verdict:
+    def at(size: float) -> Verdict:
         where = {**network, "batch_size": size}
-        return every(step < 0 for step in steps(e, TEN, where, "lr", rates, name))
+        return every(
+            step < 0 for name in quantities for step in steps(e, TEN, where, "lr", rates, name)
+        )
 
-    return every(most([at(size, name) for size in sizes]) for name in quantities)
+    return at_least(ceil(MOST * len(sizes)), map(at, sizes))
 
 
 @states(
@@ -126,15 +123,15 @@ def reversal(grid: str, architecture: str, source: str, quote: str) -> Claim:
     reversed_ = architecture == "resnet"
 
     @states(
-        f"{'' if reversed_ else 'not '}tau(J, gap) < 0 at learning rate {LARGEST}",
+        f"tau(J, gap) {'< 0' if reversed_ else f'> -{WEAK}'} at learning rate {LARGEST}",
         source,
         quote=quote,
         admits=admitted(grid),
     )
     def claim(e: Evidence) -> Verdict:
         where = {"architecture": architecture, "lr": LARGEST}
-        found = tau_of(e, grid, where, JACOBIAN, GAP) < 0
-        return found if reversed_ else ~found
+        found = tau_of(e, grid, where, JACOBIAN, GAP)
+        return found < 0 if reversed_ else not_negative(found)
 
     return claim
 

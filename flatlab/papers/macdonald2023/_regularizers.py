@@ -13,9 +13,11 @@ from flatlab.papers.macdonald2023._ends import (
     GAP,
     JACOBIAN,
     SHARPNESS,
+    WEAK,
     column,
     ends,
     more,
+    not_negative,
     seeds,
     tau_of,
     taus,
@@ -189,11 +191,13 @@ def sam_flattens(e: Evidence) -> Verdict:
     return by_strength(e, TEN, RESNET, SAM, SHARPNESS) < 0
 
 
-@states("not tau(strength, lambda_max) < 0 of each other regularizer", "Sec. 6.3", quote=ONLY_SAM)
+@states(
+    f"tau(strength, lambda_max) > -{WEAK} of each other regularizer", "Sec. 6.3", quote=ONLY_SAM
+)
 def others_do_not(e: Evidence) -> Verdict:
     check_convergence(e, TEN, "hessian")
     others = (each for each in STRATEGIES if each != SAM)
-    return every(~(by_strength(e, TEN, RESNET, each, SHARPNESS) < 0) for each in others)
+    return every(not_negative(by_strength(e, TEN, RESNET, each, SHARPNESS)) for each in others)
 
 
 def extended(grid: str, network: Setting) -> Claims:
@@ -236,7 +240,7 @@ def extended(grid: str, network: Setting) -> Claims:
         return every(by_strength(e, grid, network, SAM, q) < 0 for q in (SHARPNESS, JACOBIAN))
 
     @states(
-        "of some regularizer tau(strength, J) < 0 and not tau(strength, lambda_max) < 0",
+        f"of some regularizer tau(strength, J) < 0, but tau(strength, lambda_max) > -{WEAK}",
         "App. B.3",
         quote=LARGE_WITH,
         admits=admits,
@@ -246,9 +250,9 @@ def extended(grid: str, network: Setting) -> Claims:
 
         def of(strategy: str) -> Verdict:
             jacobian, sharpness = (
-                by_strength(e, grid, network, strategy, name) < 0 for name in (JACOBIAN, SHARPNESS)
+                by_strength(e, grid, network, strategy, name) for name in (JACOBIAN, SHARPNESS)
             )
-            return jacobian & ~sharpness
+            return (jacobian < 0) & not_negative(sharpness)
 
         return some(of(strategy) for strategy in STRATEGIES)
 
