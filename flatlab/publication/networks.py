@@ -155,8 +155,8 @@ class Networks:
             if name not in chosen and name.startswith(prefix):
                 return function(self.values(name.removeprefix(prefix), at, samples, **where))
         self._check(name, chosen)
-        for dim in where:
-            self._check(dim, chosen.dims)
+        for key in where:
+            self._check(key, chosen.dims)
         array = chosen[name]
         for dim in array.dims[1:]:
             label = where.get(str(dim), array[dim].values[-1] if dim == "layer" else "")
