@@ -1,0 +1,31 @@
+"""Whether metric files belong to the table that they are joined into.
+
+Files that were restored, or made on another machine, are taken as they are: their settings are not
+compared by Snakemake, which knows only of jobs that it ran itself.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from flatlab import plan, store
+
+
+def check_data(paths: Iterable[str], about: Mapping[str, Any]) -> None:
+    """Raise `StoreError` if a metric file of a grid was measured on other data than its table says.
+
+    paths: metric files; one without a record beside it is not checked.  about: the attributes of
+    the table.
+    """
+    if "network" not in about:  # of a zoo or a simulation
+        return
+    for path in paths:
+        record = plan.record_of(path)
+        if not record.is_file():
+            continue
+        found = store.load_json(record)["settings"]["data"]["set"]
+        if found not in about["data"].split(" and "):
+            raise store.StoreError(
+                f"{path} was measured on {found}, this run is of {about['data']}; with "
+                f"stand_ins: {{{about['data']}: {found}}} in config.yaml it is used, and named so; "
+                "delete it to measure anew"
+            )
