@@ -6,9 +6,9 @@ does not bias the ratio. All times are medians, on one CPU thread unless stated 
 
 from __future__ import annotations
 
+import argparse
 import copy
 import os
-import sys
 import warnings
 from typing import Any
 
@@ -95,12 +95,17 @@ def compare(
 
 
 def main() -> None:
-    torch.set_num_threads(1)
-    print(f"{'':34}{'ours':>10}     {'gain':>12}  over")
     parts = {"training": training, "since": since, "measuring": measuring}
     parts |= {"eigenvalues": eigenvalues, "adaptive": adaptive, "flatness": flatness}
     parts["sharpness"] = sharpness
-    for name in sys.argv[1:] or parts:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument(
+        "part", nargs="*", choices=[*parts, []], help="by default all", metavar="part"
+    )
+    chosen = parser.parse_args().part
+    torch.set_num_threads(1)
+    print(f"{'':34}{'ours':>10}     {'gain':>12}  over")
+    for name in chosen or parts:
         parts[name]()
 
 

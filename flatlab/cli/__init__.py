@@ -71,7 +71,9 @@ def parser(chosen: str | None) -> _Commands:
     top.add_argument("--version", action="version", version=f"flatlab {__version__}")
     top.groups = {title: {} for title in GROUPS}
     kind = argparse.ArgumentParser
-    commands = top.add_subparsers(required=True, metavar="COMMAND", parser_class=kind)
+    commands = top.add_subparsers(
+        required=True, metavar="COMMAND", parser_class=kind, prog="flatlab"
+    )
     top.commands = commands.choices
     for name in plan.keys_of("cli"):
         path = _file_of(plan.module_of("cli", name))

@@ -26,6 +26,8 @@ def run(options: argparse.Namespace) -> int:
     for scale in plan.SCALES:
         load_plan(scale, packs="all")
     print("configuration and experiments: valid at every scale")
+    if not options.folder.is_dir() and options.folder != plan.RESULTS:
+        raise store.StoreError(f"{options.folder} is no folder")
     checked, problems = 0, []
     for path in sorted(options.folder.rglob("*")):
         for load in (load for ending, load in LOADERS.items() if path.name.endswith(ending)):

@@ -34,5 +34,5 @@ def run(options: argparse.Namespace) -> int:
     print(text.table("<<<", *rows))
     counted = ", ".join(f"{count} {state}" for state, count in states.items())
     print(f"{len(rows)} targets at scale {scale}: {counted}")
-    print("build one of them with: snakemake TARGET")
+    print(f"build one of them with: {plan.command(scale, 'TARGET')}")
     return 0

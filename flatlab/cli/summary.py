@@ -22,7 +22,7 @@ def run(options: argparse.Namespace) -> int:
     scale = chosen.config.scale
     known = [figure for figures in chosen.papers.values() for figure in figures]
     built = [figure for figure in known if _is_built(figure, scale)]
-    named = [figure for name in options.name for figure in _named(name, known, built)]
+    named = [figure for name in options.name for figure in _named(name, known, built, scale)]
     print(f"\nflatlab {__version__}, scale {scale}")
     if named:
         print("\n".join(line for figure in named for line in _claims(figure, scale)))
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
     # Of papers that config.yaml does not name, only what is built counts.
     missing = [figure.target for figure in chosen.figures if figure not in built]
     if missing:
-        said = f"not built: {', '.join(missing)}; build one with: snakemake {missing[0]}"
+        said = f"not built: {', '.join(missing)}; build one with: {plan.command(scale, missing[0])}"
         print(f"\n{text.table('<', [said], width=WIDTH)}")
     print(f"\n{len(built)} targets built, {len(missing)} not; tables in {place.folder / 'tables'}")
     if built:
@@ -55,14 +55,14 @@ def _is_built(figure: plan.Figure, scale: str) -> bool:
 
 
 def _named(
-    name: str, known: Sequence[plan.Figure], built: Sequence[plan.Figure]
+    name: str, known: Sequence[plan.Figure], built: Sequence[plan.Figure], scale: str
 ) -> list[plan.Figure]:
     """The built figures of a target or a paper; raises if there are none."""
     if found := [figure for figure in built if name in (figure.target, figure.paper)]:
         return found
     names = {name for figure in known for name in (figure.target, figure.paper)}
     if name in names:
-        raise store.StoreError(f"{name} is not built; build it with: snakemake {name}")
+        raise store.StoreError(f"{name} is not built; build it with: {plan.command(scale, name)}")
     raise plan.PlanError(plan.why_not(name) or f"no pack of {name} is measured")
 
 

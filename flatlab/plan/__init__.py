@@ -12,6 +12,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from flatlab.plan.declarations import Paper
 from flatlab.plan.experiments import Experiment, Stage, kind_of, kinds, load_experiment
 from flatlab.plan.figures import (
@@ -29,6 +31,7 @@ from flatlab.plan.places import (
     RESULTS,
     Place,
     built_at,
+    command,
     published_at,
     record_of,
     redrawn_at,
@@ -53,8 +56,10 @@ from flatlab.plan.templates import (
 def load_config(mapping: Mapping[str, Any], name: str = "config.yaml") -> Config:
     """Check a configuration; raise `PlanError` with the file and the key."""
     config = convert(mapping, Config, f"{name}: ")
-    known = sorted(papers())
-    for paper in [] if isinstance(config.papers, str) else config.papers:
+    if isinstance(config.papers, str) and config.papers != "all":
+        config = msgspec.structs.replace(config, papers=[config.papers])
+    known = ["all", *papers()]
+    for paper in [] if config.papers == "all" else config.papers:
         if paper not in known:
             raise PlanError(f"{name}: papers: unknown paper {paper!r}; {closest(paper, known)}")
     for key in (key for pair in config.stand_ins.items() for key in pair):

@@ -60,6 +60,11 @@ def redrawn_at(scale: str) -> Place:
     return Place(RESULTS / "redrawn" / scale)
 
 
+def command(scale: str, target: str) -> str:
+    """The command that builds a target, whatever scale config.yaml names."""
+    return f"snakemake {target} --config scale={scale}"
+
+
 def record_of(path: Path | str) -> Path:
     """The record of the job that made a file: tables, code, settings, run time, machine."""
     return Path(f"{path}.provenance.json")

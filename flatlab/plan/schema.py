@@ -54,8 +54,8 @@ class Config(Strict, frozen=True):
 
     scale: Annotated[Scale, means("how large the experiments are")] = "demo"
     papers: Annotated[
-        Literal["all"] | Annotated[list[str], Meta(min_length=1)],
-        means("whose figures `snakemake` builds; any other is built by its name"),
+        str | Annotated[list[str], Meta(min_length=1)],
+        means("whose figures `snakemake` builds, or all; any other is built by its name"),
     ] = field(default_factory=lambda: ["chen2026"])
     device: Annotated[Literal["cpu", "cuda"], means("where networks are trained and measured")] = (
         "cpu"
@@ -138,8 +138,13 @@ def _sentence(
     where = place(key) + path.removeprefix(key).replace("[...]", " (an entry)")
     allowed = {name: values for name, values, _ in describe(kind)}[key]
     if match := re.match("Invalid enum value '(.*)'", sentence):
-        known = allowed.rpartition("list of ")[2] if "[" in path else allowed
-        return f"{where}: unknown value {match[1]!r}; {closest(match[1], known.split(' | '))}"
+        alternatives = allowed.split(" or ")
+        entries = [each.removeprefix("list of ") for each in alternatives if "list of" in each]
+        if "[" not in path and any(match[1] in each.split(" | ") for each in entries):
+            return f"{where}: needs a list, [{match[1]}]"
+        kept = entries if "[" in path else [each.removeprefix("list of ") for each in alternatives]
+        known = [name for each in kept for name in each.split(" | ")]
+        return f"{where}: unknown value {match[1]!r}; {closest(match[1], known)}"
     sentence = f"{sentence[0].lower()}{sentence[1:]}, found {mapping[key]!r}"
     return f"{where}: {sentence}; allowed: {allowed}"
 

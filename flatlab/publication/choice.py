@@ -125,7 +125,8 @@ def _called(name: str, built: list[plan.Figure], chosen: plan.Plan) -> list[plan
     known = {name for figure in plan.figures() for name in (figure.paper, figure.target)}
     if name in known:
         raise store.StoreError(
-            f"{name} is not built at scale {chosen.config.scale}; build it with: snakemake {name}"
+            f"{name} is not built at scale {chosen.config.scale}; build it with: "
+            f"{plan.command(chosen.config.scale, name)}"
         )
     if name in plan.targets():
         raise plan.PlanError(plan.why_not(name))
