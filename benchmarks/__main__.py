@@ -99,10 +99,10 @@ def main() -> None:
     parts |= {"eigenvalues": eigenvalues, "adaptive": adaptive, "flatness": flatness}
     parts["sharpness"] = sharpness
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument(
-        "part", nargs="*", choices=[*parts, []], help="by default all", metavar="part"
-    )
+    parser.add_argument("part", nargs="*", help=f"{', '.join(parts)}; by default all")
     chosen = parser.parse_args().part
+    if unknown := {*chosen} - {*parts}:
+        parser.error(f"no part {', '.join(sorted(unknown))}; there are {', '.join(parts)}")
     torch.set_num_threads(1)
     print(f"{'':34}{'ours':>10}     {'gain':>12}  over")
     for name in chosen or parts:

@@ -29,6 +29,7 @@ STORE_VERSION = 1
 
 _MARK = b"sha256:"
 _COMMENT = len(_MARK) + 64
+_OTHER_HASH = "its content does not match its hash"
 
 
 class StoreError(Refusal, RuntimeError):
@@ -104,7 +105,9 @@ def load_dataset(path: str | Path) -> xr.Dataset:
     content = _bytes(path)
     body, mark = content[:-_COMMENT], content[-_COMMENT:]
     if mark != _MARK + hashlib.sha256(body).hexdigest().encode():
-        raise _damaged(path, "its content does not match its hash")
+        foreign = not mark.startswith(_MARK)
+        why = "it is incomplete, or flatlab did not write it" if foreign else _OTHER_HASH
+        raise _damaged(path, why)
     with ZipStore(Path(path), mode="r") as store:
         dataset = xr.open_zarr(store, consolidated=False, chunks=None).load()
     _check_version(path, dataset.attrs.pop("store_version", None))
@@ -142,10 +145,12 @@ def load_weights(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any
         tensors = load(content)
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
         description = json.loads(header["__metadata__"]["flatlab"])
-    except (SafetensorError, ValueError, KeyError) as error:
-        raise _damaged(path, "not a weights file of this project") from error
+    except KeyError:
+        raise StoreError(f"{path} holds weights that flatlab did not write") from None
+    except (SafetensorError, ValueError) as error:
+        raise _damaged(path, "not a weights file") from error
     if description.get("sha256") != _digest(tensors):
-        raise _damaged(path, "its content does not match its hash")
+        raise _damaged(path, _OTHER_HASH)
     _check_version(path, description["store_version"])
     return dict(sorted(tensors.items())), description["about"]
 

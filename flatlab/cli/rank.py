@@ -30,6 +30,11 @@ def run(options: argparse.Namespace) -> int:
     if len(options.report) < 2:
         raise plan.PlanError("flatlab rank needs at least two reports")
     reports = {str(path): store.load_dataset(path) for path in options.report}
+    for path, report in reports.items():
+        if "run" in report.dims:
+            raise plan.PlanError(
+                f"{path} is the table of an experiment, not a report of one network"
+            )
     names = dict(zip(reports, _names(options.report), strict=True))
     numbers = {
         names[path]: {str(key): float(each) for key, each in report.items() if not each.dims}

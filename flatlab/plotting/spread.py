@@ -115,7 +115,7 @@ def horizontal(ax: Any, iterations: Sequence[float]) -> str:
         ax.xaxis.set_major_locator(LogLocator(numticks=8))
         ax.xaxis.set_minor_formatter(NullFormatter())
         return "iteration"
-    unit = 1000 if iterations and iterations[-1] >= 20_000 else 1
+    unit = 1000 if iterations and iterations[-1] >= 10_000 else 1  # room for their labels
     ax.xaxis.set_major_locator(MaxNLocator(6))
     ax.xaxis.set_major_formatter(lambda x, _: f"{x / unit:g}")
     return "iteration (thousands)" if unit > 1 else "iteration"
