@@ -171,7 +171,9 @@ class Pool:
             f"a {name.replace('_', ' ')} of at most {limit:g} (median {rows[name].median():.3g})"
             for name, limit in self.at_most.items()
         )
-        takes = "more of them" if rows["kept"].all() else "longer training or wider networks"
+        longer = [] if rows["kept"].all() else ["longer training or wider networks"]
+        more = ["more of them"] if len(rows) < FEWEST_FOR_RANKS else []
+        takes = " and ".join([*more, *longer])
         return (
             f"{rows['kept'].sum()} of its {len(rows)} networks have {limits}: it takes {takes}, "
             f"for at least {FEWEST_FOR_RANKS}"

@@ -188,7 +188,8 @@ FIG5: Claims = {
         threshold=WEAK,
     ),
     "c4": claim(
-        f"SimpleViTs: some network is {TIMES} times sharper than another one within {SAME} points",
+        f"SimpleViTs, for either kind of logits: some network is {TIMES} times sharper than another "
+        f"one within {SAME} points",
         VITS,
         same_error,
         quote="many models with an order of magnitude difference in sharpness can have the same "
@@ -212,7 +213,8 @@ FIG5: Claims = {
     ),
     **of_each(
         "c7",
-        f"the strong hypothesis fails: tau(sharpness, error) < {STRONG}",
+        f"the strong hypothesis fails: tau(sharpness, error) < {STRONG}, on test images and "
+        "corrupted ones",
         not_strong,
         quote=NEITHER,
         threshold=STRONG,

@@ -11,7 +11,7 @@ from flatlab.claims import Evidence
 from flatlab.claims.curves import in_words
 from flatlab.claims.eligibility import FEWEST_FOR_RANKS, NotThere, enough
 from flatlab.claims.evidence import Pair, Setting, estimate, estimates
-from flatlab.stats import Estimate, Verdict
+from flatlab.stats import Estimate
 from flatlab.stats.estimate import Array
 from flatlab.stats.ranks import Ranks
 from flatlab.stats.trends import difference
@@ -82,11 +82,6 @@ def tau_of(
 ) -> Estimate:
     """One of `taus`."""
     return taus(e, grid, where, (x, y), below=below)[0]
-
-
-def not_negative(tau: Estimate) -> Verdict:
-    """The claim that a rank correlation is not negative."""
-    return tau > -WEAK
 
 
 def seeds(e: Evidence, grid: str, where: Setting, name: str) -> Array:

@@ -14,7 +14,6 @@ from flatlab.papers.macdonald2023._ends import (
     SHARPNESS,
     SHORT,
     WEAK,
-    not_negative,
     steps,
     tau_of,
     values_of,
@@ -122,18 +121,15 @@ def reversal(grid: str, architecture: str, source: str, quote: str) -> Claim:
     """At the largest learning rate the gap is the smaller, the larger the Jacobian norm."""
     reversed_ = architecture == "resnet"
 
-    @states(
-        f"tau(J, gap) {'< 0' if reversed_ else f'> -{WEAK}'} at learning rate {LARGEST}",
-        source,
-        quote=quote,
-        admits=admitted(grid),
-    )
-    def claim(e: Evidence) -> Verdict:
+    def judge(e: Evidence, limit: float = 0.0) -> Verdict:
         where = {"architecture": architecture, "lr": LARGEST}
         found = tau_of(e, grid, where, JACOBIAN, GAP)
-        return found < 0 if reversed_ else not_negative(found)
+        return found < 0 if reversed_ else found > -limit
 
-    return claim
+    said = "< 0" if reversed_ else f"> -{WEAK}"
+    text = f"tau(J, gap) {said} at learning rate {LARGEST}"
+    threshold = {} if reversed_ else {"threshold": WEAK}
+    return states(text, source, quote=quote, admits=admitted(grid), **threshold)(judge)
 
 
 def pooled(grid: str, architecture: str, repeats: str = "") -> list[Claim]:

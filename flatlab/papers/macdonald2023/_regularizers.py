@@ -17,7 +17,6 @@ from flatlab.papers.macdonald2023._ends import (
     column,
     ends,
     more,
-    not_negative,
     seeds,
     tau_of,
     taus,
@@ -192,12 +191,15 @@ def sam_flattens(e: Evidence) -> Verdict:
 
 
 @states(
-    f"tau(strength, lambda_max) > -{WEAK} of each other regularizer", "Sec. 6.3", quote=ONLY_SAM
+    f"tau(strength, lambda_max) > -{WEAK} of each other regularizer",
+    "Sec. 6.3",
+    quote=ONLY_SAM,
+    threshold=WEAK,
 )
-def others_do_not(e: Evidence) -> Verdict:
+def others_do_not(e: Evidence, weak: float) -> Verdict:
     check_convergence(e, TEN, "hessian")
     others = (each for each in STRATEGIES if each != SAM)
-    return every(not_negative(by_strength(e, TEN, RESNET, each, SHARPNESS)) for each in others)
+    return every(by_strength(e, TEN, RESNET, each, SHARPNESS) > -weak for each in others)
 
 
 def extended(grid: str, network: Setting) -> Claims:
@@ -243,16 +245,17 @@ def extended(grid: str, network: Setting) -> Claims:
         f"of some regularizer tau(strength, J) < 0, but tau(strength, lambda_max) > -{WEAK}",
         "App. B.3",
         quote=LARGE_WITH,
+        threshold=WEAK,
         admits=admits,
     )
-    def without(e: Evidence) -> Verdict:
+    def without(e: Evidence, weak: float) -> Verdict:
         check_convergence(e, grid, "hessian")
 
         def of(strategy: str) -> Verdict:
             jacobian, sharpness = (
                 by_strength(e, grid, network, strategy, name) for name in (JACOBIAN, SHARPNESS)
             )
-            return (jacobian < 0) & not_negative(sharpness)
+            return (jacobian < 0) & (sharpness > -weak)
 
         return some(of(strategy) for strategy in STRATEGIES)
 
