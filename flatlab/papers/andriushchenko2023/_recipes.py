@@ -188,8 +188,8 @@ FIG5: Claims = {
         threshold=WEAK,
     ),
     "c4": claim(
-        f"SimpleViTs, either kind of logits: some network is {TIMES} times sharper than another one "
-        f"within {SAME} points",
+        f"SimpleViTs, either kind of logits: some network is {TIMES} times sharper than another "
+        f"one within {SAME} points",
         VITS,
         same_error,
         quote="many models with an order of magnitude difference in sharpness can have the same "
