@@ -88,6 +88,8 @@ def test_check_finds_every_damaged_file(project: Path, capsys: pytest.CaptureFix
     assert "results/a.zarr.zip is damaged" in text
     assert "results/c.zarr.zip is damaged" in text
     assert "3 result files checked, 2 damaged" in text
+    assert main(["check", "resluts"]) == 1
+    assert "resluts is no folder" in capsys.readouterr().err
 
 
 def test_experiments_lists_what_each_has_at_a_scale(

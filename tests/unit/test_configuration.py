@@ -352,7 +352,7 @@ def test_a_file_that_is_no_mapping_is_refused(content: str, tmp_path: Path) -> N
     [
         ({"scale": "dmeo"}, ["scale", "unknown value 'dmeo'; did you mean 'demo'"]),
         ({"scael": "demo"}, ["unknown key 'scael'", "did you mean 'scale'"]),
-        ({"papers": "chen2026"}, ["papers", "all or list of string"]),
+        ({"papers": "chen2062"}, ["papers", "did you mean 'chen2026'"]),
         ({"papers": ["chen2062"]}, ["papers", "did you mean 'chen2026'"]),
         ({"papers": []}, ["papers"]),
         ({"device": "gpu"}, ["device", "cpu, cuda"]),
@@ -365,6 +365,12 @@ def test_a_bad_configuration_names_the_file_and_the_key(config: object, parts: l
         plan.Plan(config, EXPERIMENTS)
     for part in ["config.yaml", *parts]:
         assert part in one_sentence(error)
+
+
+def test_a_single_paper_needs_no_list() -> None:
+    one, same = (plan.Plan({"papers": given}, EXPERIMENTS) for given in ("chen2024", ["chen2024"]))
+    assert one.figures == same.figures
+    assert {figure.paper for figure in one.figures} == {"chen2024"}
 
 
 def test_an_unknown_grid_gets_the_closest_match() -> None:

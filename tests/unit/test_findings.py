@@ -26,7 +26,7 @@ TYPED = {
 """What may be typed, and why. Numbers of figures, equations and sections are found below."""
 
 PLACE = r"(Figs?\.|Figures?|Tables?|Sec\.|App\.|Eq\.|Prop\.|Def\.|Thm\.)"
-PLACES = re.compile(rf"\b{PLACE} [A-Z]?\.?\d[\d.]*((-|, | and )(?!0\.)[A-Z]?\.?\d[\d.]*)*")
+PLACES = re.compile(rf"\b{PLACE} [A-Z]?\.?\d[\d.]*((-|, | and | to )(?!0\.)[A-Z]?\.?\d[\d.]*)*")
 NUMBER = re.compile(r"(?<![\w.−-])[−-]?\.?\d[\d.,]*")
 
 

@@ -88,6 +88,13 @@ def test_what_is_not_there_is_one_sentence(three, options, message, capsys):
     assert message in capsys.readouterr().err
 
 
+def test_the_table_of_an_experiment_is_no_report(three, tmp_path, capsys):
+    table = xr.Dataset({"mls": ("run", [1.0, 2.0])})
+    store.save_dataset(path := tmp_path / "grid.zarr.zip", table)
+    assert main(["rank", three[0], str(path)]) == 1
+    assert "grid.zarr.zip is the table of an experiment" in capsys.readouterr().err
+
+
 def test_one_report_cannot_be_ranked(three, capsys):
     assert main(["rank", three[0]]) == 1
     assert "at least two reports" in capsys.readouterr().err

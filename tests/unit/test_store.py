@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
+from safetensors.numpy import save
 
 from flatlab import jobs, store
 from flatlab.jobs import lock as guards
@@ -155,6 +156,17 @@ def test_a_file_of_another_format_is_refused(
         store.StoreError, match=r"has format \d+, but this version of flatlab reads"
     ):
         store.load_dataset(tmp_path / "a.zarr.zip")
+
+
+def test_intact_files_that_flatlab_did_not_write_are_not_called_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "others.safetensors"
+    path.write_bytes(save({"weight": np.ones(3)}))
+    with pytest.raises(store.StoreError, match="holds weights that flatlab did not write"):
+        store.load_weights(path)
+    with zipfile.ZipFile(other := tmp_path / "others.zarr.zip", "w") as archive:
+        archive.writestr("content", b"0" * 200)
+    with pytest.raises(store.StoreError, match="incomplete, or flatlab did not write it"):
+        store.load_dataset(other)
 
 
 def test_weights_come_back_with_their_description(tmp_path: Path) -> None:
