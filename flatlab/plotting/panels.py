@@ -15,6 +15,9 @@ MARKERS = "o^sDvPX"
 SMALLEST, LARGEST = 2.2, 5.0
 """The sizes of markers, in points."""
 
+NARROW = 4
+"""From so many panels side by side on, labels are smaller, and an interval has its own line."""
+
 MAP, UNKNOWN = "viridis", "0.6"
 """Colours of numbers, and of networks that have none."""
 
@@ -77,7 +80,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     shape = len(figure["rows"]), len(columns)
     across = figure["across"] or len(columns)
     axes = fig.subplots(np.prod(shape) // across, across, squeeze=False).reshape(shape)
-    looks = Looks(frame, figure)
+    looks, narrow = Looks(frame, figure), across >= NARROW
     place = ["experiment", "ordinate", "definition", "radius_index"]
     for (row, column), ax in np.ndenumerate(axes):
         (experiment, y), (definition, index) = columns[column], figure["rows"][row]
@@ -86,24 +89,27 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         looks.scatter(ax, points)
         _scales(ax, points, y in figure["logarithmic"])
         heading = "" if row or y != next(iter(figure["columns"])) else f"{experiment}\n"
-        ax.set_title(f"{heading}{_printed(here)}", loc="left")
+        ax.set_title(f"{heading}{_printed(here, narrow)}", loc="left")
         radius = rf"$\rho$ = {here['radius'].iloc[0]:g}"
         case, scale, *logits = definition_in_words(definition).split(", ")
-        ax.set_xlabel(f"{case}, {scale}\n{', '.join([*logits, radius])}", fontsize=6.5)
+        ax.set_xlabel(
+            f"{case}, {scale}\n{', '.join([*logits, radius])}", fontsize=6.0 if narrow else 6.5
+        )
         ax.set_ylabel(figure["columns"][y], fontsize=6.5)
     style.letters(axes.flat)
     looks.explain(fig, axes)
 
 
-def _printed(taus: pd.DataFrame) -> str:
+def _printed(taus: pd.DataFrame, narrow: bool) -> str:
     """Kendall's tau over all networks, and the smallest and the largest over groups of them."""
     whole = taus[taus["group"] == ""].iloc[0]
-    text = style.correlation(*whole[["tau", "low", "high"]], symbol=r"\tau").replace("\n", " ")
+    text = style.correlation(*whole[["tau", "low", "high"]], symbol=r"\tau")
+    text = text if narrow else text.replace("\n", " ")
     inside = taus["tau"][taus["group"] != ""].dropna()
     if len(inside) < 2:
         return text
     low, high = (f"{end:.2f}".replace("-", "−") for end in (inside.min(), inside.max()))
-    return f"{text}\nwithin groups {low} to {high}"
+    return f"{text}\n{'in' if narrow else 'within'} groups {low} to {high}"
 
 
 def _scales(ax: Any, points: pd.DataFrame, logarithmic: bool) -> None:

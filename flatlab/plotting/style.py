@@ -162,10 +162,16 @@ def plain_numbers(ax: Any) -> None:
 
 def few_labels(axis: Any, values: pd.Series) -> None:
     """Three labels or so on a logarithmic axis of less than two decades, as in narrow panels."""
-    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
+    from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 
-    if (span := values.max() / values.min()) < 100:
-        axis.set_major_locator(MaxNLocator(3) if span < 10 else LogLocator(subs=(1, 3)))
+    low, high = values.min(), values.max()
+    if (span := high / low) < 100:
+        kept: list[float] = []  # those that do not come too near the one before
+        for tick in MaxNLocator(3).tick_values(low, high):
+            if low <= tick <= high and (not kept or tick / kept[-1] > span**0.3):
+                kept.append(tick)
+        even = span < 10 and kept
+        axis.set_major_locator(FixedLocator(kept) if even else LogLocator(subs=(1, 3)))
         axis.set_minor_locator(NullLocator())
         axis.set_major_formatter("{x:g}")
 
