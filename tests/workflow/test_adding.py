@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,29 +15,34 @@ from flatlab import store
 
 pytestmark = pytest.mark.workflow
 PAGE = Path(__file__).resolve().parents[2] / "docs/adding.md"
+ROOT = PAGE.parents[1]
 EXAMPLE = re.compile(
-    r"^([^\n]*)`([^`\n]+\.(?:py|yaml))`:\n\n```(?:python|yaml)\n(.*?)^```$",
-    re.MULTILINE | re.DOTALL,
+    r"^[^\n]*`([^`\n]+\.(?:py|yaml))`:\n\n```(?:python|yaml)\n(.*?)^```$", re.MULTILINE | re.DOTALL
 )
 PACKS = ("lr0.1-b10-s0-3", "lr0.1-b20-s0-3", "lr0.2-b20-s0-3")
 FAMILIES = "accuracy+geometry+weight-norms"
 
 
-def examples() -> list[tuple[str, str, str]]:
-    """What introduces each example, its file, its content."""
+def examples() -> list[tuple[str, str]]:
+    """The file and the content of each example."""
     text = PAGE.read_text()
     found = [match.groups() for match in EXAMPLE.finditer(text)]
     assert len(found) == text.count("```python") + text.count("```yaml")
     return found
 
 
-def test_every_example_of_the_page_is_carried_out_and_built(fresh):
-    for introduction, path, content in examples():
-        file = fresh / path
+def carry_out(folder: Path) -> list[str]:
+    """Writes the files; returns their names."""
+    for path, content in examples():
+        file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
-        assert file.exists() == introduction.startswith("Below"), f"{path} is there already"
-        with file.open("a") as opened:
-            opened.write(f"\n\n{content}" if file.stat().st_size else content)
+        assert not file.exists(), f"{path} is there already"
+        file.write_text(content)
+    return [path for path, _ in examples()]
+
+
+def test_every_example_of_the_page_is_carried_out_and_built(fresh):
+    carry_out(fresh.folder)
     run = fresh.snakemake("--cores", "2", "doe2027")
     assert run.jobs == sorted(
         [
@@ -63,6 +71,16 @@ def test_every_example_of_the_page_is_carried_out_and_built(fresh):
 
 def test_nothing_else_in_the_package_names_what_was_added():
     """All of it is found by its place: the examples touch no other file."""
-    paths = {path for _, path, _ in examples()}
+    paths = {path for path, _ in examples()}
     rooms = ("flatlab/data/", "flatlab/networks/", "flatlab/metrics/", "experiments/")
     assert all(path.startswith((*rooms, "flatlab/papers/doe2027/")) for path in paths)
+
+
+def test_the_examples_pass_the_checks_of_the_project(fresh):
+    modules = [path for path in carry_out(fresh.folder) if path.endswith(".py")]
+    shutil.copy(ROOT / "pyproject.toml", fresh.folder)
+    cache = f"--cache-dir={ROOT / '.mypy_cache'}"
+    for check in (["ruff", "format", "--check"], ["ruff", "check"], ["mypy", cache]):
+        command = [sys.executable, "-m", *check, *modules]
+        done = subprocess.run(command, cwd=fresh.folder, capture_output=True, text=True)
+        assert not done.returncode, done.stdout + done.stderr
