@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from flatlab.plan.places import built_at
 from flatlab.plan.registry import check_known, experiment_keys, keys_of
-from flatlab.plan.schema import SCALES, PlanError, Strict, closest, refuse_unknown
+from flatlab.plan.schema import SCALES, PlanError, Strict, absent, closest, refuse_unknown
 
 Find = Callable[[str, str], "Experiment"]
 """From a key, and what precedes it in messages, to the experiment at the same scale."""
@@ -177,14 +177,17 @@ class Source:
         self.key, self.scale = path.stem, scale
         self.name = f"{path.parent.name}/{path.name}"
         self.content = dict(_parsed(path.read_bytes(), self.name))
-        self.scales = self.content.pop("scales", {})
+        if "scales" not in self.content:
+            raise PlanError(absent("scales", self.content, f"{self.name}: scales"))
+        self.scales = self.content.pop("scales")
         refuse_unknown(self.scales, SCALES, f"{self.name}: scales")
         if missing := [each for each in SCALES if each not in self.scales]:
             raise PlanError(f"{self.name}: scales: {missing[0]!r} is missing")
         self.override: dict[str, Any] = self.scales[scale] or {}
         self.kind = self.content.pop("kind", None)
         if self.kind is None:
-            raise PlanError(f"{self.name}: kind is missing; known: {', '.join(kinds())}")
+            sentence = absent("kind", self.content, f"{self.name}: kind")
+            raise PlanError(f"{sentence}; known: {', '.join(kinds())}")
         check_known("experiments", self.kind, f"{self.name}: kind")
 
     def check_keys(self, known: list[str], fixed: tuple[str, ...] = ("title",)) -> None:

@@ -16,7 +16,7 @@ from msgspec import NODEFAULT, Meta, field
 from msgspec.structs import fields
 
 from flatlab.plan.registry import PACKAGE, assignments, check_known, joined, path_of, syntax
-from flatlab.plan.schema import Key, PlanError, Strict, convert, means, refuse_unknown
+from flatlab.plan.schema import Key, PlanError, Strict, absent, convert, means, refuse_unknown
 
 if TYPE_CHECKING:
     Activation = str
@@ -147,7 +147,7 @@ def section(
     whole = defaults_of(kind) | {key: value for _, part in parts for key, value in part.items()}
     for key in kind.FOLDERS:
         if key not in whole:
-            raise PlanError(f"{parts[0][0]}.{key} is missing")
+            raise PlanError(absent(key, whole, f"{parts[0][0]}.{key}"))
     given: dict[str, Any] = {}
     for where, part in parts:
         kinds: dict[tuple[str, str], type[Strict]] = {}

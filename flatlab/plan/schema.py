@@ -78,6 +78,12 @@ def closest(name: str, known: Iterable[str]) -> str:
     return f"{hint}Known: {', '.join(known) or 'none'}"
 
 
+def absent(key: str, given: Iterable[Any], place: str) -> str:
+    """The sentence that a key is missing, with a key that may be the same misspelt."""
+    match = difflib.get_close_matches(key, map(str, given), n=1, cutoff=0.5)
+    return f"{place} is missing{f' (is it {match[0]!r}?)' if match else ''}"
+
+
 def refuse_unknown(mapping: Mapping[Any, Any], known: Iterable[str], where: str) -> None:
     """Raise `PlanError` if `mapping` has a key that is not in `known`."""
     known = list(known)

@@ -43,6 +43,11 @@ BAD_GRIDS = {
         ["scales.short", "did you mean 'training'"],
     ),
     "missing key": (("training", "loss"), DELETE, ["training.loss is missing"]),
+    "misspelt key that is needed": (
+        ("training",),
+        {"los": "half-mse", "lr": 0.1},
+        ["training.loss is missing (is it 'los'?)"],
+    ),
     "missing section": (("network",), DELETE, ["network.name is missing"]),
     "missing scale": (("scales", "paper"), DELETE, ["scales", "'paper' is missing"]),
     "unknown scale": (("scales", "demoo"), {}, ["unknown key 'demoo'", "did you mean 'demo'"]),
