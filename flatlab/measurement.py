@@ -75,12 +75,12 @@ def _from_file(options: Namespace) -> Found:
 
 
 def _from_timm(options: Namespace) -> Found:
+    count = sys.maxsize if options.samples == "all" else options.samples
+    images = Images(options.images, count, options.sample_seed)
     weights = options.weights_of_timm or options.weights
     network = timm.build(options.timm, pretrained=weights is None)
     if weights:
         network = timm.with_weights(network, weights)
-    count = sys.maxsize if options.samples == "all" else options.samples
-    images = Images(options.images, count, options.sample_seed)
     inputs = images.inputs(timm.configuration(network))
     labels = None
     if not dict(options.options).get("own_targets"):

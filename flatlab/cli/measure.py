@@ -7,12 +7,13 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 
 from flatlab import plan, store
 from flatlab.cli.show import print_dataset
+from flatlab.experiments._sections import Scaling
 from flatlab.plan.options import options_of
 
 GROUP = "Measure networks"
@@ -42,8 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--split", choices=["train", "test"], default="train", help=help_)
     add("--samples", type=_count, default=100, help=f"number of samples, or `all` {DEFAULT}")
     add("--sample-seed", type=int, default=0, help=f"seed that draws the samples {DEFAULT}")
-    scalings, help_ = ["unit", "standardized", "channels", "none"], f"scaling of inputs {DEFAULT}"
-    add("--scaling", choices=scalings, default="unit", help=help_)
+    help_ = f"scaling of inputs {DEFAULT}"
+    add("--scaling", choices=get_args(Scaling), default="unit", help=help_)
     help_ = "families of quantities, or all; geometry by default, adaptive with --timm"
     add("--family", nargs="+", metavar="NAME", help=help_)
     add("--loss", default="half-mse", help=f"loss of Hessians ({_known('losses')}) {DEFAULT}")

@@ -19,6 +19,7 @@ else:
 Precision = Literal["float32", "float64"]
 Step = Annotated[int, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=1)]
+Scaling = Literal["unit", "standardized", "channels", "components", "none"]
 Fraction = Annotated[float, Meta(gt=0, lt=1)]
 
 
@@ -33,7 +34,7 @@ class Data(Strict, frozen=True, kw_only=True, omit_defaults=True):
         means("labels to keep, renumbered in this order"),
     ]
     scaling: Annotated[
-        Literal["unit", "standardized", "channels", "components", "none"],
+        Scaling,
         means(
             "unit: in [0, 1]; standardized: zero mean and unit variance over all numbers; "
             "channels, components: the same per channel of images, or per component; "
