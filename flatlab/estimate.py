@@ -28,7 +28,7 @@ class Task(NamedTuple):
     """One job, finished or not.
 
     stage: `train`, or the family that it measures.  kind, network, work: those of its
-    `flatlab.plan.Stage`.  file: its output.
+    `flatlab.plan.Stage`.  file: its output.  stops: whether it may end before all of its work.
     """
 
     stage: str
@@ -37,6 +37,7 @@ class Task(NamedTuple):
     network: str
     work: float
     file: Path
+    stops: bool
 
     @property
     def recorded_as(self) -> str:
@@ -47,7 +48,8 @@ class Task(NamedTuple):
 class Forecast(NamedTuple):
     """The prediction for tasks of one kind and network.
 
-    hours: None without any record.  basis: how many records it rests on, and of which networks.
+    hours: None without any record; an upper bound if some of them stop when they have learnt.
+    basis: how many records it rests on, and of which networks.
     """
 
     kind: str
@@ -65,11 +67,8 @@ def tasks(
 
     experiments: by default those of the figures that the configuration names.
     """
-    shown = set(experiments or ())
-    if experiments is None:
-        shown = {key for figure in chosen.figures for key in figure.experiments}
-    needed = {other for key in shown for other in chosen.experiment(key, scale).needs()}
-    for key in sorted(shown | needed):
+    shown = set(_configured(chosen) if experiments is None else experiments)
+    for key in _with_needs(chosen, scale, shown):
         experiment = chosen.experiment(key, scale)
         for pack in experiment.packs:
             stages = {"train": (experiment.training(pack), experiment.weights(pack)["weights"])}
@@ -78,7 +77,39 @@ def tasks(
                 stages[family] = (experiment.measuring(pack, family), file)
             for name, (stage, file) in stages.items():
                 if stage:
-                    yield Task(name, scale, stage.kind, stage.network, stage.work, Path(file))
+                    about = stage.kind, stage.network, stage.work
+                    stops = bool(stage.settings.get("training", {}).get("stop"))
+                    yield Task(name, scale, *about, Path(file), stops)
+
+
+def _configured(chosen: plan.Plan) -> set[str]:
+    return {key for figure in chosen.figures for key in figure.experiments}
+
+
+def _with_needs(chosen: plan.Plan, scale: str, experiments: Collection[str]) -> list[str]:
+    needed = {other for key in experiments for other in chosen.experiment(key, scale).needs()}
+    return sorted({*experiments, *needed})
+
+
+def called(chosen: plan.Plan, names: Sequence[str]) -> set[str]:
+    """The experiments that names of experiments, figures and papers mean; `all` is all papers.
+
+    Without names, those of the figures that the configuration names. Raises `PlanError` for an
+    unknown name.
+    """
+    if not names:
+        return _configured(chosen)
+    found: set[str] = set()
+    for name in names:
+        figures = [figure for paper in chosen.papers.values() for figure in paper]
+        meant = [each for each in figures if name in ("all", each.paper, each.target)]
+        if name in chosen.experiments:
+            found.add(name)
+        elif meant:
+            found |= {key for figure in meant for key in figure.experiments}
+        else:
+            raise plan.PlanError(plan.why_not(name) or f"no pack of {name} is measured")
+    return found
 
 
 def recorded(
@@ -124,31 +155,45 @@ def from_records(records: Iterable[Mapping[str, Any]]) -> Times:
     return {(row[0], row[1], row[2]): tuple(row[3:]) for row in rows}
 
 
-def forecast(chosen: plan.Plan, times: Times) -> list[Forecast]:
-    """What the configuration will take, for each kind of job and each network."""
+def forecast(
+    chosen: plan.Plan, times: Times, experiments: Collection[str] | None = None
+) -> list[Forecast]:
+    """What experiments will take, for each kind of job and each network.
+
+    experiments: as for `tasks`.
+    """
     groups: dict[tuple[str, str], list[Task]] = {}
-    for task in tasks(chosen, chosen.config.scale):
+    for task in tasks(chosen, chosen.config.scale, experiments):
         groups.setdefault((task.kind, task.network), []).append(task)
     found = []
     for (kind, network), group in groups.items():
         left = [task for task in group if not task.file.is_file()]
         wanted = (group[0].recorded_as, chosen.config.device)
         known = {net: t for (k, net, device), t in times.items() if (k, device) == wanted and t[1]}
-        own = {network: known[network]} if network in known else known
+        alike = {net: t for net, t in known.items() if _architecture(net) == _architecture(network)}
+        own = {network: known[network]} if network in known else alike or known
         hours, basis = None, ""
         if own:
             seconds, work, jobs = (sum(numbers) for numbers in zip(*own.values(), strict=True))
             hours = sum(seconds / work * task.work + JOB_S for task in left) / 3600
-            basis = (
-                f"{jobs} jobs" if network in own else f"roughly, {jobs} jobs of {', '.join(own)}"
-            )
+            others = _architecture(network) if own is alike else "other"
+            others = f"{len(own)} {others} networks" if len(own) > 1 else next(iter(own))
+            basis = f"{jobs} jobs" if network in own else f"roughly, {jobs} jobs of {others}"
+            if any(task.stops for task in left):
+                basis += "; less where networks stop once they have learnt"
         found.append(Forecast(kind, network, len(left), len(group) - len(left), hours, basis))
     return found
 
 
-def as_text(chosen: plan.Plan) -> str:
-    """The forecast for a configuration as a table, followed by its sums."""
-    found = forecast(chosen, published() | recorded(chosen))
+def _architecture(network: str) -> str:
+    """Of a network in words, without its widths: vgg."""
+    return network.partition(" (")[0]
+
+
+def as_text(chosen: plan.Plan, names: Sequence[str] = ()) -> str:
+    """The forecast as a table, followed by its sums.  names: as for `called`."""
+    experiments = called(chosen, names)
+    found = forecast(chosen, published() | recorded(chosen, experiments=experiments), experiments)
     rows: list[Sequence[object]] = [("jobs of", "network", "to do", "done", "hours", "from")]
     for *head, hours, basis in found:
         shown = "unknown" if hours is None else f"{hours:.2f}"
@@ -161,5 +206,5 @@ def as_text(chosen: plan.Plan) -> str:
         f"{text.table('<<>>><', *rows)}\n"
         f"{jobs} jobs, {known:.2f} hours one after the other{more}, with {JOB_S:.0f} s per job for "
         f"starting it; on {chosen.config.device}, at the speed of the machines in the records\n"
-        f"{chosen.disk_use()}"
+        f"{chosen.disk_use(_with_needs(chosen, chosen.config.scale, experiments))}"
     )

@@ -35,7 +35,8 @@ BUDGET_BYTES = 20 * 10**9
 """Dense checkpoints of a grid that need more space are deleted after the measurement."""
 
 WHOLE_SET = 50_000
-"""Samples of a data set in forecasts of epochs: planning does not know how many it has."""
+"""Samples of a data set in forecasts of epochs: planning does not know how many it has, unless they
+are one batch."""
 
 SECTIONS: dict[str, type[Strict]] = {**VARYING, "checkpoints": Checkpoints, "measure": Measure}
 
@@ -142,8 +143,11 @@ class Grid(Experiment, frozen=True, kw_only=True):
         """The job that trains a pack."""
         chosen: Pack = self.pack(pack)
         training = chosen.training
-        count = chosen.data.samples if isinstance(chosen.data.samples, int) else WHOLE_SET
-        seen = (training.iterations or 0) * training.batch_size + (training.epochs or 0) * count
+        full = training.minibatches == "full"
+        whole = training.batch_size if full else WHOLE_SET
+        count = chosen.data.samples if isinstance(chosen.data.samples, int) else whole
+        step = count if full else training.batch_size
+        seen = (training.iterations or 0) * step + (training.epochs or 0) * count
         files, start = start_of(chosen, self.sources)
         return Stage(
             inputs={"data": self.data_file(chosen), **({"start": files} if files else {})},

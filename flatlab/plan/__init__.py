@@ -184,14 +184,11 @@ class Plan:
         named = {name for each in self.experiments.values() for name in each.data_sets}
         return bool(os.environ.get("SNAKEMAKE_OUTPUT_CACHE")) and not named & set(OWN_IMAGES)
 
-    def disk_use(self, keys: Collection[str] | None = None) -> str:
-        """The approximate size of the weights of some experiments, by default all, in words; ""
-        if they have none.
-        """
+    def disk_use(self, keys: Collection[str]) -> str:
+        """The approximate size of the weights of some experiments in words; "" if none has any."""
         lines = ["Approximate size of the weights of each grid:"]
         if self.config.packs == "measured":
             lines = ["Only packs that are measured already; approximate size of their weights:"]
-        chosen = self.experiments if keys is None else keys
-        used = ((key, self.experiments[key].disk_use) for key in sorted(chosen))
+        used = ((key, self.experiments[key].disk_use) for key in sorted(keys))
         rows = [f"  {key}: {text}" for key, text in used if text]
         return "\n".join([*lines, *rows]) if rows else ""

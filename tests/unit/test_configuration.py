@@ -664,7 +664,7 @@ def test_dense_checkpoints_beyond_the_budget_are_not_kept(tmp_path: Path) -> Non
         assert found.bytes_of_dense_checkpoints == checkpoints * found.bytes_at_the_end
         assert found.keeps_dense_checkpoints == kept
     chosen = plan.Plan({"scale": "paper"}, tmp_path / "experiments")
-    text = chosen.disk_use()
+    text = chosen.disk_use(["mlp-grid"])
     assert "mlp-grid: 3.9 GB at the end of training, 23.4 GB of dense checkpoints" in text
     assert "deleted when measured" in text
     assert "mlp-grid" not in chosen.disk_use([])

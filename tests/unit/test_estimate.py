@@ -66,6 +66,46 @@ def test_another_network_is_a_rough_basis_and_another_device_is_none(chosen: pla
     assert found.basis == "roughly, 1 jobs of mlp (width 64)"
 
 
+def test_networks_of_the_same_architecture_are_a_better_basis(chosen: plan.Plan) -> None:
+    other = ("train", "lenet5 (kernel 3)", "cpu"), (8.0, 2.0, 1)
+    narrow = ("train", "vgg (widths 4-8)", "cpu"), (6.0, 3.0, 2)
+    wide = ("train", "vgg (widths 64)", "cpu"), (10.0, 1.0, 1)
+    bases = {}
+    for times in ([other, narrow], [other, narrow, wide]):
+        found = estimate.forecast(chosen, dict(times))
+        bases[len(times)] = next(each for each in found if each.network == VGG)
+    assert bases[2].basis == "roughly, 2 jobs of vgg (widths 4-8)"
+    assert bases[3].basis == "roughly, 3 jobs of 2 vgg networks"
+    work = sum(task.work for task in tasks_of(chosen, "train", VGG))
+    seconds = [(bases[n].hours or 0) * 3600 - estimate.JOB_S * bases[n].jobs for n in (2, 3)]
+    assert seconds == pytest.approx([2 * work, 4 * work])
+
+
+def test_training_that_stops_early_is_said_to_take_less(chosen: plan.Plan) -> None:
+    tasks = list(estimate.tasks(chosen, "demo", ["full-batch-grid", "mlp-grid"]))
+    assert {task.stops for task in tasks if task.stage == "train"} == {True, False}
+    assert not any(task.stops for task in tasks if task.stage != "train")
+    times = {("train", "mlp", "cpu"): (1.0, 1.0, 1)}
+    for key, early in (("full-batch-grid", True), ("mlp-grid", False)):
+        found = estimate.forecast(chosen, times, [key])
+        bases = [each.basis for each in found if each.kind == "train"]
+        assert any("less where networks stop" in basis for basis in bases) == early
+
+
+def test_a_full_batch_counts_all_samples_in_each_step(chosen: plan.Plan) -> None:
+    """Ghost batches are parts of it; without a number of samples it is one batch."""
+    ghost = chosen.experiment("full-batch-grid", "short")
+    pack = next(iter(ghost.packs))
+    training, samples = ghost.packs[pack].training, ghost.packs[pack].data.samples
+    assert (training.batch_size, samples) == (200, 2000)
+    assert ghost.training(pack).work == ghost.packs[pack].bytes * training.iterations * samples
+    points = chosen.experiment("regression-relu-grid", "short")
+    pack = next(iter(points.packs))
+    training = points.packs[pack].training
+    assert (training.batch_size, points.packs[pack].data.samples) == (8, "all")
+    assert points.training(pack).work == points.packs[pack].bytes * training.epochs * 8
+
+
 def test_published_records_serve_where_there_are_no_others(chosen: plan.Plan) -> None:
     [first, *_] = tasks_of(chosen, "train", "mlp (width 64)")
     record(first, 10, done=False)
@@ -130,3 +170,27 @@ def test_what_nobody_has_timed_is_said(chosen: plan.Plan, capsys: pytest.Capture
     jobs = len(list(estimate.tasks(chosen, "demo")))
     assert f"{jobs} jobs, 0.00 hours one after the other, and {jobs} jobs of unknown" in text
     assert "Approximate size of the weights of each grid:" in text
+
+
+def test_figures_papers_and_experiments_are_estimated_by_name(
+    chosen: plan.Plan, capsys: pytest.CaptureFixture
+) -> None:
+    assert main(["estimate"]) == 0
+    assert "vgg-grid:" in (configured := capsys.readouterr().out)
+    assert "smoothing-grid:" not in configured
+    said = set()
+    for name in ("smoothing-grid", "macdonald2023_fig28"):
+        assert main(["estimate", name]) == 0
+        said.add(text := capsys.readouterr().out)
+        assert "smoothing-grid:" in text
+        assert "vgg-grid:" not in text
+    assert len(said) == 1
+    for names, grids in (
+        (["petzka2021", "smoothing-grid"], ["minima-grid", "smoothing-grid"]),
+        (["all"], ["minima-grid", "smoothing-grid", "vgg-grid", "released-grid"]),
+    ):
+        assert main(["estimate", *names]) == 0
+        text = capsys.readouterr().out
+        assert [grid for grid in grids if f"{grid}:" in text] == grids
+    assert main(["estimate", "petzka2012"]) != 0
+    assert "did you mean 'petzka2021'" in capsys.readouterr().err
