@@ -200,11 +200,13 @@ def as_text(chosen: plan.Plan, names: Sequence[str] = ()) -> str:
         rows.append([*head, shown, basis or "no record: build one such job first"])
     known = sum(each.hours for each in found if each.hours is not None)
     unknown = sum(each.jobs for each in found if each.hours is None)
-    more = f", and {unknown} jobs of unknown length" if unknown else ""
     jobs = sum(each.jobs for each in found)
-    return (
-        f"{text.table('<<>>><', *rows)}\n"
-        f"{jobs} jobs, {known:.2f} hours one after the other{more}, with {JOB_S:.0f} s per job for "
-        f"starting it; on {chosen.config.device}, at the speed of the machines in the records\n"
-        f"{chosen.disk_use(_with_needs(chosen, chosen.config.scale, experiments))}"
+    took = f"{known:.2f} hours one after the other"
+    how = f"{took}, {unknown} of unknown length" if unknown else took
+    parts = (
+        text.table("<<>>><", *rows),
+        f"{jobs} jobs: {how}; with {JOB_S:.0f} s per job for starting it, on "
+        f"{chosen.config.device}, at the speed of the machines in the records",
+        chosen.disk_use(_with_needs(chosen, chosen.config.scale, experiments)),
     )
+    return "\n".join(filter(None, parts))

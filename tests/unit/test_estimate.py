@@ -168,7 +168,7 @@ def test_what_nobody_has_timed_is_said(chosen: plan.Plan, capsys: pytest.Capture
     assert main(["estimate"]) == 0
     text = capsys.readouterr().out
     jobs = len(list(estimate.tasks(chosen, "demo")))
-    assert f"{jobs} jobs, 0.00 hours one after the other, and {jobs} jobs of unknown" in text
+    assert f"{jobs} jobs: 0.00 hours one after the other, {jobs} of unknown length" in text
     assert "Approximate size of the weights of each grid:" in text
 
 
