@@ -23,6 +23,7 @@ Settings = Mapping[str, Any]
 Tables = Mapping[str, "xr.Dataset"]
 """Tables by experiment."""
 
+NO_BREAK = "\N{NO-BREAK SPACE}"
 FORMATS = ("pdf", "svg", "png")
 DARK = ("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color")
 STYLE: dict[str, Any] = {
@@ -141,9 +142,12 @@ def _title_and_caption(fig: Any, figure: Settings, tables: Tables) -> None:
 
     about_all = [table.attrs for table in tables.values()]
     scale, data = (" and ".join(dict.fromkeys(a[k] for a in about_all)) for k in ("scale", "data"))
-    title = f"{figure['cited']}: {figure['title']} ({scale}, {in_words_of(data)})"
     inches = figure["size_inches"][0]
-    title = textwrap.fill(title, int(inches * 13.5))
+    held, width = f"({scale}, {in_words_of(data)})", int(inches * 13.5)
+    if len(held) < width / 2:  # on a line
+        held = held.replace(" ", NO_BREAK)
+    title = f"{figure['cited']}: {figure['title']} {held}"
+    title = textwrap.fill(title, width, break_on_hyphens=False).replace(NO_BREAK, " ")
     fig.suptitle(title, fontsize=8, x=0.01, ha="left", weight="bold")
     text = textwrap.fill(caption(figure, tables), int(inches * 20.5), break_on_hyphens=False)
     fig.supxlabel(text, fontsize=6.5, x=0.01, ha="left", color="0.25")
