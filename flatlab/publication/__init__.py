@@ -13,7 +13,7 @@ from typing import Any
 from flatlab import estimate, plan, store
 from flatlab.publication.choice import choose, disagreements
 
-BUDGET_BYTES = 60 * 10**6
+BUDGET_BYTES = 75 * 10**6
 """The size limit of published files, which every clone of the repository downloads."""
 
 

@@ -384,8 +384,8 @@ def test_what_is_too_much_is_refused_with_the_largest_parts(published, monkeypat
     assert not changed_since(before)
 
 
-def test_the_budget_is_sixty_megabytes():
-    assert publication.BUDGET_BYTES == 60e6
+def test_the_budget_is_seventy_five_megabytes():
+    assert publication.BUDGET_BYTES == 75e6
 
 
 @pytest.mark.parametrize("number", [0, 3, 12])
