@@ -1,0 +1,270 @@
+"""Small networks of every kind that can be measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+COSTLY = ("elementwise-adaptive-trace", "operator-norm", "corrected-bound")
+
+
+EXACT = 1e-9
+
+
+ROUNDING = 1e-12
+
+
+MATRICES = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+
+
+CONVOLUTIONS = MATRICES[1:]
+
+
+class Residual(nn.Module):
+    """Strided convolution, batch norm, ReLU in place, and a connection that is no module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(2, 4, 3, stride=2, padding=1)
+        self.norm1, self.norm2 = nn.BatchNorm2d(4), nn.BatchNorm2d(4)
+        self.conv2 = nn.Conv2d(4, 4, 3, padding=1, bias=False)
+        self.relu, self.head = nn.ReLU(inplace=True), nn.Linear(4, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.relu(self.norm1(self.conv1(x)))
+        y = self.norm2(self.conv2(x))
+        y += x
+        return self.head(self.relu(y).mean((2, 3)))
+
+
+class Twice(nn.Module):
+    """One layer used two times."""
+
+    def __init__(self, layer: nn.Module, size: int) -> None:
+        super().__init__()
+        self.layer, self.head = layer, nn.Linear(size, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(torch.tanh(self.layer(torch.tanh(self.layer(x)))).flatten(1))
+
+
+class Tied(nn.Module):
+    """Two layers with one weight, and biases of their own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two, self.head = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 2)
+        self.two.weight = self.one.weight
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(torch.tanh(self.two(torch.tanh(self.one(x)))))
+
+
+class Sequence(nn.Module):
+    """Linear layers that see the positions of a sequence, and a parameter without a module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.norm, self.head = nn.Linear(3, 5), nn.LayerNorm(5), nn.Linear(5, 2)
+        self.position = nn.Parameter(torch.randn(4, 5))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(F.gelu(self.norm(self.embed(x)) + self.position).mean(1))
+
+
+class Borrowed(nn.Module):
+    """A weight that is also used outside of its layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.head = nn.Linear(4, 5), nn.Linear(4, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(F.linear(torch.relu(self.layer(x)), self.layer.weight.t()))
+
+
+class Doubled(nn.Linear):
+    """A linear layer that is none."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return 2 * super().forward(x)
+
+
+def transformer() -> nn.Module:
+    timm = pytest.importorskip("timm")
+    return timm.models.vision_transformer.VisionTransformer(
+        img_size=4, patch_size=2, embed_dim=8, depth=2, num_heads=2, num_classes=3
+    )
+
+
+def frozen() -> nn.Module:
+    model = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 2))
+    model[0].weight.requires_grad_(False)
+    return model
+
+
+def package(name: str, shape: tuple[int, ...], outputs: int, **options: Any) -> nn.Module:
+    from flatlab.networks import build
+
+    activation = {} if name == "simple-vit" else {"activation": "relu"}
+    return build({"name": name, "options": {**activation, **options}}, shape, outputs)
+
+
+NARROW = {
+    "widths": [16, "pool", 16, "pool", 32, "pool", 64, "pool", 64, "pool"],
+    "hidden": [128],
+    "padding": 2,
+}
+
+
+PLAIN = {"normalization": "none", "widths": [5, 6]}
+
+
+SMALL_VIT = {"patch": 2, "width": 8, "depth": 2, "heads": 2, "head_width": 3, "mlp_width": 5}
+
+
+THIRTY_SECOND = {
+    "widths": [2, "pool", 4, "pool", 8, 8, "pool", 16, 16, "pool", 16, 16, "pool"],
+    "hidden": [6, 6],
+}
+
+
+S = nn.Sequential
+
+
+ZOO: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+    "perceptron": (
+        lambda: S(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 7), nn.ReLU(), nn.Linear(7, 3)),
+        (5,),
+    ),
+    "perceptron without biases": (
+        lambda: S(nn.Linear(5, 8, bias=False), nn.Tanh(), nn.Linear(8, 3, bias=False)),
+        (5,),
+    ),
+    "lenet5": (lambda: package("lenet5", (1, 16, 16), 2), (1, 16, 16)),
+    "vgg-narrow": (lambda: package("vgg", (3, 8, 8), 2, **NARROW), (3, 8, 8)),
+    "vgg11, narrow": (lambda: package("vgg", (3, 32, 32), 2, **THIRTY_SECOND), (3, 32, 32)),
+    "vgg, batch norm": (
+        lambda: package("vgg", (2, 4, 4), 2, widths=[3, "pool", 4], normalization="batch"),
+        (2, 4, 4),
+    ),
+    "residual, batch norm": (Residual, (2, 6, 6)),
+    "resnet": (lambda: package("resnet", (2, 4, 4), 2, widths=[5, 6]), (2, 4, 4)),
+    "resnet, plain": (lambda: package("resnet", (2, 4, 4), 2, **PLAIN), (2, 4, 4)),
+    "preactivation": (
+        lambda: package("resnet", (2, 4, 4), 2, order="pre", widths=[5, 6]),
+        (2, 4, 4),
+    ),
+    "preactivation, plain": (
+        lambda: package("resnet", (2, 4, 4), 2, order="pre", **PLAIN),
+        (2, 4, 4),
+    ),
+    "simple vit": (lambda: package("simple-vit", (2, 4, 6), 3, **SMALL_VIT), (2, 4, 6)),
+    "transformer": (transformer, (3, 4, 4)),
+    "linear twice": (lambda: Twice(nn.Linear(4, 4), 4), (4,)),
+    "convolution twice": (lambda: Twice(nn.Conv2d(2, 2, 3, padding=1), 18), (2, 3, 3)),
+    "tied": (Tied, (4,)),
+    "sequence": (Sequence, (4, 3)),
+    "borrowed": (Borrowed, (4,)),
+    "frozen": (frozen, (4,)),
+    "strides, groups": (
+        lambda: S(
+            *(nn.Conv2d(4, 6, 3, groups=2, stride=2, padding=1, bias=False), nn.ReLU()),
+            *(nn.Conv2d(6, 6, 3, groups=6, dilation=2, padding="same"), nn.GELU()),
+            *(nn.AvgPool2d(2), nn.Flatten(), nn.Linear(6, 3)),
+        ),
+        (4, 4, 4),
+    ),
+    "few channels": (
+        lambda: S(
+            *(nn.Conv2d(3, 5, (3, 2), padding=(2, 1)), nn.ReLU(inplace=True), nn.MaxPool2d(2)),
+            *(nn.Conv2d(5, 4, 2), nn.ReLU(), nn.Flatten(), nn.Linear(16, 3)),
+        ),
+        (3, 5, 5),
+    ),
+    "circular": (
+        lambda: S(
+            *(nn.Conv2d(3, 4, 3, padding=1, padding_mode="circular"), nn.ReLU()),
+            *(nn.Conv2d(4, 4, 2, stride=3), nn.Flatten(), nn.Linear(4, 3)),
+        ),
+        (3, 4, 4),
+    ),
+    "one dimension": (
+        lambda: S(
+            *(nn.Conv1d(2, 3, 3, padding=1), nn.InstanceNorm1d(3, affine=True), nn.Tanh()),
+            *(nn.Flatten(), nn.Linear(15, 3)),
+        ),
+        (2, 5),
+    ),
+    "three dimensions": (
+        lambda: S(
+            *(nn.Conv3d(2, 4, 2), nn.GroupNorm(2, 4), nn.Tanh(), nn.Flatten()), nn.Linear(32, 3)
+        ),
+        (2, 3, 3, 3),
+    ),
+    "normalized input": (
+        lambda: S(nn.BatchNorm1d(5), nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 2)),
+        (5,),
+    ),
+    "parametrized": (
+        lambda: S(
+            nn.utils.parametrizations.weight_norm(nn.Linear(5, 4)), nn.Tanh(), nn.Linear(4, 2)
+        ),
+        (5,),
+    ),
+    "another forward": (
+        lambda: S(nn.Linear(4, 5), nn.Tanh(), Doubled(5, 3), nn.Linear(3, 2)),
+        (4,),
+    ),
+    "transposed convolution": (
+        lambda: S(nn.ConvTranspose2d(2, 3, 2), nn.ReLU(), nn.Flatten(), nn.Linear(27, 2)),
+        (2, 2, 2),
+    ),
+    "one output": (lambda: S(nn.Linear(4, 5, bias=False), nn.ReLU(), nn.Linear(5, 1)), (4,)),
+    "more outputs than inputs": (lambda: S(nn.Linear(2, 5), nn.Tanh(), nn.Linear(5, 3)), (2,)),
+    "leaky": (lambda: S(nn.Linear(4, 5), nn.PReLU(5), nn.Linear(5, 3)), (4,)),
+}
+
+
+GENERIC = {
+    "transformer": ["cls_token", "pos_embed"],
+    "sequence": ["position"],
+    "borrowed": ["layer.weight"],
+    "parametrized": [f"0.parametrizations.weight.original{k}" for k in (0, 1)],
+    "another forward": ["2.weight", "2.bias"],
+    "transposed convolution": ["0.weight", "0.bias"],
+    "leaky": ["1.weight"],
+}
+
+
+LEFT_OUT = {
+    "another forward": [
+        "2: its forward is not that of its base class, or a hook changes what it returns"
+    ]
+}
+
+
+SAMPLES = 3
+
+
+def network(name: str) -> tuple[nn.Module, torch.Tensor]:
+    """A network in float64 with statistics and affine parameters that are not trivial."""
+    make, shape = ZOO[name]
+    with torch.random.fork_rng():
+        torch.manual_seed(7)
+        model = make().double().eval()
+        for module in model.modules():
+            if isinstance(module, nn.modules.batchnorm._BatchNorm):
+                module.running_mean.normal_()
+                module.running_var.uniform_(0.5, 2)
+            if isinstance(module, nn.modules.batchnorm._NormBase | nn.LayerNorm | nn.GroupNorm):
+                nn.init.normal_(module.weight)
+                nn.init.normal_(module.bias)
+        if name == "transformer":
+            nn.init.normal_(model.cls_token)
+        return model, torch.randn(SAMPLES, *shape, dtype=torch.float64)

@@ -1,0 +1,58 @@
+"""Columns of numbers with known correlations, and intervals by hand."""
+
+import itertools
+
+import numpy as np
+import scipy.stats
+
+from flatlab.stats import Correlations
+
+SIZES = [12, 20, 8]
+
+
+SETTINGS = np.repeat(["a", "b", "c"], SIZES)
+
+
+LOSS = np.random.default_rng(17).exponential(size=40)
+
+
+PAIRS = list(itertools.combinations("xyz", 2))
+
+
+def columns(seed: int = 0) -> dict[str, np.ndarray]:
+    """Quantities that differ between settings and vary together within them."""
+    generator = np.random.default_rng(seed)
+    shift = np.repeat([0.0, 2.0, 3.0], SIZES)
+    x = shift + generator.normal(size=40)
+    y = 0.5 * x + LOSS + generator.normal(size=40)
+    return {"x": x, "y": y, "z": -shift + generator.exponential(size=40)}
+
+
+def correlations(data: dict[str, np.ndarray]) -> Correlations:
+    return Correlations(data, SETTINGS, LOSS)
+
+
+def one_rho(kind: str, x: np.ndarray, y: np.ndarray, rows: np.ndarray) -> float:
+    """A correlation of some runs by its definition."""
+    x, y, settings = x[rows], y[rows], SETTINGS[rows]
+    means = [np.array([v[settings == s].mean() for s in settings]) for v in (x, y)]
+    given = np.column_stack([np.ones(len(x)), LOSS[rows]])
+    x, y = {
+        "pooled": lambda: (x, y),
+        "within": lambda: (x - means[0], y - means[1]),
+        "between": lambda: tuple(means),
+        "adjusted": lambda: tuple(v - given @ np.linalg.lstsq(given, v)[0] for v in (x, y)),
+    }[kind]()
+    return float(scipy.stats.pearsonr(x, y).statistic)
+
+
+def student(point: float, left_out: np.ndarray, strata: np.ndarray, inflated: bool) -> list[float]:
+    """The interval of the stratified jackknife, as in the docs, with loops."""
+    parts = [left_out[strata == s] for s in np.unique(strata)]
+    factors = [1 if inflated else (len(p) - 1) / len(p) for p in parts]
+    variances = [
+        f * sum((v - p.mean()) ** 2 for v in p) for f, p in zip(factors, parts, strict=True)
+    ]
+    squares = sum(v**2 / (len(p) - 1) for v, p in zip(variances, parts, strict=True))
+    t = scipy.stats.t.ppf(0.975, sum(variances) ** 2 / squares)
+    return [point + sign * t * np.sqrt(sum(variances)) for sign in (-1, 1)]
