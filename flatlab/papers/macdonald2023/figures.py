@@ -169,9 +169,7 @@ def sgd(share: float, when: str) -> Curves:
     )
 
 
-def at_the_end(
-    grid: str, architecture: str, along: Along, line: str, logarithmic: tuple[str, ...] = ()
-) -> Sweep:
+def at_the_end(grid: str, architecture: str, along: Along, line: str) -> Sweep:
     """Sharpness, Jacobian norm and gap along the learning rate or the batch size."""
     [(title, _)] = along.values()
     return Sweep(
@@ -180,7 +178,7 @@ def at_the_end(
         along=along,
         line=line,
         where={"architecture": architecture},
-        logarithmic=logarithmic,
+        logarithmic=("hessian_lambda_max",),
         title=f"{title}, {NETWORKS[architecture]}",
         caption=AT_THE_END,
         details=MEASURED,
@@ -192,7 +190,7 @@ def by_rate(grid: str, architecture: str) -> Sweep:
 
 
 def by_batch_size(grid: str, architecture: str) -> Sweep:
-    return at_the_end(grid, architecture, BATCH_SIZE, "lr", ("hessian_lambda_max",))
+    return at_the_end(grid, architecture, BATCH_SIZE, "lr")
 
 
 def regularizers(
@@ -206,6 +204,7 @@ def regularizers(
         along=STRENGTHS,
         line="lr",
         where={"architecture": architecture, "normalization": normalization},
+        logarithmic=tuple(name for name in quantities if name.endswith("_lambda_max")),
         title=f"regularizers, {NETWORKS[architecture]} {norm} batch norm",
         caption=AT_THE_END,
         details=MEASURED,
