@@ -50,3 +50,26 @@ def test_each_run_has_the_cosine_of_its_own_rate():
             30:
         ]
         assert found[:, run].tolist() == expected
+
+
+@pytest.mark.parametrize(("lr", "total"), [(0.005, 300), (0.002, 1500), (0.3, 1), (1e-3, 7)])
+def test_the_cosine_is_that_of_the_framework_to_the_bit(lr, total):
+    """Theirs computes each rate from the one before, and so must whoever wants the same bits."""
+    expected = theirs(lr, lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, total), total)
+    training = {"schedule": "cosine", "lr": lr}
+    middle = total // 2
+    found = [
+        *learning_rates(training, [0], total, range(middle))[:, 0],
+        *learning_rates(training, [0], total, range(middle, total))[:, 0],
+    ]
+    assert found == expected
+    exact = lr * (1 + np.cos(np.pi * np.arange(total) / total)) / 2
+    assert found == pytest.approx(exact, rel=1e-9)
+
+
+def test_drawn_rates_are_uniform_in_their_logarithm():
+    rates = drawn_rates({"lr": RATES}, range(4000))
+    share = np.log(rates / RATES["low"]) / np.log(RATES["high"] / RATES["low"])
+    counts, _ = np.histogram(share, bins=8, range=(0, 1))
+    assert counts.sum() == 4000  # within the ends
+    assert np.abs(counts - 500).max() < 4 * 500**0.5
