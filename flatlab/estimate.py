@@ -108,7 +108,7 @@ def called(chosen: plan.Plan, names: Sequence[str]) -> set[str]:
         elif meant:
             found |= {key for figure in meant for key in figure.experiments}
         else:
-            raise plan.PlanError(plan.why_not(name) or f"no pack of {name} is measured")
+            raise plan.PlanError(chosen.why_not(name))
     return found
 
 

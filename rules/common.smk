@@ -132,5 +132,4 @@ def published_tables(wildcards):
 
 @in_a_sentence
 def why_there_is_no_target(wildcards):
-    reason = plan.why_not(wildcards.target)
-    raise plan.PlanError(reason or f"no pack of {wildcards.target} is measured")
+    raise plan.PlanError(PLAN.why_not(wildcards.target))

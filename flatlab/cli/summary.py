@@ -22,7 +22,7 @@ def run(options: argparse.Namespace) -> int:
     scale = chosen.config.scale
     known = [figure for figures in chosen.papers.values() for figure in figures]
     built = [figure for figure in known if _is_built(figure, scale)]
-    named = [figure for name in options.name for figure in _named(name, known, built, scale)]
+    named = [figure for name in options.name for figure in _named(name, chosen, built)]
     print(f"\nflatlab {__version__}, scale {scale}")
     if named:
         print("\n".join(line for figure in named for line in _claims(figure, scale)))
@@ -54,16 +54,14 @@ def _is_built(figure: plan.Figure, scale: str) -> bool:
     return picture.is_file() and place.verdicts(figure.paper, figure.key).is_file()
 
 
-def _named(
-    name: str, known: Sequence[plan.Figure], built: Sequence[plan.Figure], scale: str
-) -> list[plan.Figure]:
+def _named(name: str, chosen: plan.Plan, built: Sequence[plan.Figure]) -> list[plan.Figure]:
     """The built figures of a target or a paper; raises if there are none."""
     if found := [figure for figure in built if name in (figure.target, figure.paper)]:
         return found
-    names = {name for figure in known for name in (figure.target, figure.paper)}
-    if name in names:
-        raise store.StoreError(f"{name} is not built; build it with: {plan.command(scale, name)}")
-    raise plan.PlanError(plan.why_not(name) or f"no pack of {name} is measured")
+    if reason := chosen.why_not(name):
+        raise plan.PlanError(reason)
+    build = plan.command(chosen.config.scale, name)
+    raise store.StoreError(f"{name} is not built; build it with: {build}")
 
 
 def _claims(figure: plan.Figure, scale: str) -> Iterator[str]:

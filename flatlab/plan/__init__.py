@@ -148,6 +148,20 @@ class Plan:
             f"`all` trains them{others}"
         )
 
+    def why_not(self, name: str) -> str:
+        """Why a figure, or all of a paper, cannot be built as configured; "" if it can.
+
+        Raises `PlanError` for an unknown name.
+        """
+        shown = [each for each in figures() if name in (each.paper, each.target)]
+        if not shown:
+            return why_not(name)
+        if any(each in self.papers.get(each.paper, ()) for each in shown):
+            return ""
+        keys = dict.fromkeys(key for each in shown for key in each.experiments)
+        lacking = ", ".join(key for key in keys if not self.experiments[key].packs)
+        return f"{name} needs packs of these experiments, of which none is measured: {lacking}"
+
     @functools.cache  # noqa: B019 - a plan lives as long as its process
     def experiment(self, key: str, scale: str | None = None) -> Experiment:
         """One experiment, with the configured stand-ins and packs.
