@@ -15,6 +15,9 @@ IN_WORDS = {
     "resnet": "ResNet",
     "simple-vit": "SimpleViT",
     "diagonal-linear": "diagonal linear",
+    "sgd": "SGD",
+    "adam": "Adam",
+    "rmsprop": "RMSProp",
     "cifar10": "CIFAR-10",
     "cifar10-jpeg": "CIFAR-10 (JPEG)",
     "cifar100": "CIFAR-100",
@@ -29,7 +32,7 @@ IN_WORDS = {
     "timm-zoo": "networks of timm",
     "bert-mnli": "BERT on MNLI",
 }
-"""Architectures and data sets in titles and captions; others are named by their keys."""
+"""Architectures, optimizers and data sets in titles, captions and legends; others by their keys."""
 
 WORDS = {
     "lr": "learning rate",

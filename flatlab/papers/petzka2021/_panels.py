@@ -9,6 +9,7 @@ import pandas as pd
 
 from flatlab.papers.petzka2021._minima import AFTER
 from flatlab.plotting.style import correlation, few_labels, letters, limit, plain_numbers
+from flatlab.plotting.words import in_words_of
 
 TITLES = {
     "kappa": r"relative flatness $\kappa_{\mathrm{Tr}}$",
@@ -77,7 +78,10 @@ def legend(ax: Any, frame: pd.DataFrame) -> None:
 
     dots: dict[str, Any] = {"ls": "", "ms": 5, "mew": 0}
     optimizers, sizes = looks(frame)
-    handles = [Line2D([], [], marker=m, color="0.4", label=name, **dots) for name, m in optimizers]
+    handles = [
+        Line2D([], [], marker=marker, color="0.4", label=in_words_of(name), **dots)
+        for name, marker in optimizers
+    ]
     for size, color in sizes:
         handles.append(Line2D([], [], marker="o", color=color, label=f"batch {size:g}", **dots))
     ax.legend(handles=handles, loc="center", ncols=2, fontsize=7)
