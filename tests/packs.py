@@ -52,7 +52,7 @@ SMALL = {
     "mlp": {"width": 64},
     "lenet5": {"kernel": 3, "padding": 1},
     "vgg": {"widths": [8, 8, "pool", 16, 16, "pool"], "hidden": [32, 32]},
-    "resnet": {"widths": [8, 16, 32]},
+    "resnet": {"widths": [4, 6]},
 }
 """Options of networks for images of 8 x 8 pixels."""
 

@@ -35,7 +35,7 @@ class TestResume:
         ("mlp", {"momentum": 0.9, "schedule": "step", "milestones": [0.5]}),
         ("resnet", {"momentum": 0.9}),
         ("mlp", {"optimizer": "rmsprop", "alpha": 0.9, "momentum": 0.5, "lr": 0.001}),
-        ("resnet", {"options": {"widths": [4, 6]}, "iterations": 60, **RANDOM}),
+        ("resnet", {"iterations": 60, **RANDOM}),
         ("mlp", {"stop": {**STOP, "epoch_loss": 0.15}, "lr": 0.1}),
         ("mlp", {"lr": 3.0}),  # one of the networks diverges, at another step than the other
         ("mlp", {"stop": {"every": 7, "loss": 0.2, "mean_of": 2, "accuracy": None}, "lr": 0.1}),
@@ -212,7 +212,7 @@ def job(life, kind, out, folder, mode):
     elif life:
         threading.Timer(life, die).start()
     pack = settings("resnet", seeds=(0, 1, 2), mode=mode, precision="float32",
-                    options={{"widths": [4, 6]}}, momentum=0.9, iterations=steps, **RANDOM,
+                    momentum=0.9, iterations=steps, **RANDOM,
                     checkpoints={{"every": steps // 12, "log_spaced": None}})
     [trained] = train_packs(images((8, 8)), [pack], folders=[folder], save_every_s=save_every_s)
     for name, value in vars(trained).items():
@@ -250,9 +250,7 @@ def test_kills_at_random_moments_change_nothing(mode, fewest, seconds, longest, 
 
     # As many steps as take about `seconds` here.
     begun = time.monotonic()
-    given = settings(
-        "resnet", (0, 1, 2), options={"widths": [4, 6]}, mode=mode, precision="float32", **RANDOM
-    )
+    given = settings("resnet", (0, 1, 2), mode=mode, precision="float32", **RANDOM)
     train_packs(images((8, 8)), [{**given, "training": {**given["training"], "iterations": 40}}])
     steps = max(20 * fewest, round(40 * seconds / (time.monotonic() - begun)))
     jobs = subprocess.Popen(

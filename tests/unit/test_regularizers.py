@@ -25,12 +25,12 @@ NETWORKS = {
     "lenet5": ("lenet5", {}),
     "vgg": ("vgg", NARROW),
     "vgg with batch norm": ("vgg", {**NARROW, "normalization": "batch"}),
-    "resnet": ("resnet", {"widths": [4, 6]}),
-    "resnet without batch norm": ("resnet", {"widths": [4, 6], "normalization": "none"}),
-    "preactivation resnet": ("resnet", {"widths": [4, 6], "order": "pre"}),
+    "resnet": ("resnet", {}),
+    "resnet without batch norm": ("resnet", {"normalization": "none"}),
+    "preactivation resnet": ("resnet", {"order": "pre"}),
     "preactivation resnet without batch norm": (
         "resnet",
-        {"widths": [4, 6], "order": "pre", "normalization": "none"},
+        {"order": "pre", "normalization": "none"},
     ),
     "simple-vit": (
         "simple-vit",
