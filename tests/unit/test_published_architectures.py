@@ -137,7 +137,7 @@ def test_simple_vit_trains_as_one_writes_it_with_the_framework():
 @pytest.mark.parametrize("lr", [0.1, pytest.param(0.03, marks=pytest.mark.long), 0.01])
 def test_a_resnet_without_normalization_trains_at_the_rates_of_macdonald2023(order, lr):
     """With momentum and weight decay as there; `framework` would hardly start at the lowest."""
-    options = {"normalization": "none", "order": order}
+    options = {"normalization": "none", "order": order, "widths": [8, 16, 32]}
     rule = {"lr": lr, "momentum": 0.9, "weight_decay": 5e-4, "batch_size": 32, "mode": "batched"}
     rule |= {"loss": "cross-entropy", "iterations": 200, "precision": "float32"}
     pack = settings("resnet", (0, 1), data=DIGITS, options=options, **rule)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from flatlab import text
@@ -22,7 +20,7 @@ def test_text_is_aligned_left_and_numbers_right() -> None:
 def test_on_a_terminal_the_last_column_wraps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     monkeypatch.setattr(text, "NARROWEST", 5)
-    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((30, 24)))
+    monkeypatch.setenv("COLUMNS", "30")
     *_, first, second = text.table("<><", *ROWS).splitlines()
     assert first == "  longer  12345  one two three"
     assert second == "                 four five"
