@@ -39,6 +39,13 @@ RULES = {
 }
 
 
+def each_network():
+    """On the CPU those of large images are left to the long suite; `make gpu` asks all of them."""
+    for name, (network, options, shape) in NETWORKS.items():
+        marks = [pytest.mark.long] if shape == LARGE else []
+        yield pytest.param(network, options, shape, marks=marks, id=name)
+
+
 def steps(gpu):
     """A fake needs fewer: what is recorded is the same in each."""
     return 200 if gpu.type == "cuda" else 45
@@ -56,7 +63,7 @@ def assert_near(found, expected):
 
 
 @pytest.mark.parametrize("mode", ["batched", "graphs"])
-@pytest.mark.parametrize(("network", "options", "shape"), NETWORKS.values(), ids=NETWORKS)
+@pytest.mark.parametrize(("network", "options", "shape"), [*each_network()])
 def test_every_network_is_trained_as_by_the_loop_on_the_cpu(network, options, shape, mode, gpu):
     raw = images(shape)
     given = settings(network, options=options, iterations=steps(gpu))

@@ -46,7 +46,7 @@ def signs(settings):
 def configurations() -> list:
     """The first run of each, on few samples and in small batches.
 
-    Of each network one is asked at once, and all others in the long suite.
+    Of each network one is asked at once, in minibatches, and all others in the long suite.
     """
     cases, kinds, networks = [], set(), set()
     for grid in grids():
@@ -64,10 +64,11 @@ def configurations() -> list:
             network = json.dumps(settings["network"], sort_keys=True)
             if (kind := json.dumps([network, on], sort_keys=True)) in kinds:
                 continue
-            marks = [pytest.mark.long] if network in networks else []
+            quick = network not in networks and training["minibatches"] != "full"
+            marks = [] if quick else [pytest.mark.long]
             cases.append(pytest.param(settings, id=f"{grid.key}:{pack}", marks=marks))
             kinds.add(kind)
-            networks.add(network)
+            networks |= {network} if quick else set()
     return cases
 
 

@@ -18,7 +18,7 @@ from tests import by_hand
 from tests.by_hand import SEED
 from tests.packs import DATA, GIVEN, images, same, settings
 
-EXACT, STEPS = 1e-10, 60
+EXACT, STEPS = 1e-10, 30
 NARROW = {"widths": [4, "pool", 6, "pool"], "hidden": [8]}
 NETWORKS = {
     "mlp": ("mlp", {"width": 16}),
