@@ -125,7 +125,7 @@ def networks_of(networks: str, architecture: str = "") -> str:
 
 
 def in_words_of(keys: str) -> str:
-    """Architectures and data sets in words, joined by "and" or "on": VGG on CIFAR-10."""
+    """Architectures, optimizers or data sets in words, joined by "and" or "on": VGG on CIFAR-10."""
     return " on ".join(
         " and ".join(dict.fromkeys(IN_WORDS.get(word, word) for word in part.split(" and ")))
         for part in keys.split(" on ")
