@@ -64,11 +64,12 @@ def configurations() -> list:
             network = json.dumps(settings["network"], sort_keys=True)
             if (kind := json.dumps([network, on], sort_keys=True)) in kinds:
                 continue
-            quick = network not in networks and training["minibatches"] != "full"
-            marks = [] if quick else [pytest.mark.long]
-            cases.append(pytest.param(settings, id=f"{grid.key}:{pack}", marks=marks))
             kinds.add(kind)
-            networks |= {network} if quick else set()
+            marks = [pytest.mark.long]
+            if network not in networks and training["minibatches"] != "full":
+                networks.add(network)
+                marks = []
+            cases.append(pytest.param(settings, id=f"{grid.key}:{pack}", marks=marks))
     return cases
 
 
