@@ -15,7 +15,7 @@ from flatlab.stats import KINDS, LEVEL
 TEMPLATE = Path("report/findings.md")
 PAGE = Path("FINDINGS.md")
 MINUS = "\N{MINUS SIGN}"
-LOOK_UPS = ("table", "verdict", "evidence", "cell", "cells", "sides", "over")
+LOOK_UPS = ("table", "verdict", "evidence", "cell", "cells", "estimate", "sides", "over")
 
 
 def render() -> str:

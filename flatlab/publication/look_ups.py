@@ -61,8 +61,16 @@ def cell(scale: str, target: str, column: str, **row: Any) -> Any:
     return found[0]
 
 
+def estimate(scale: str, target: str, column: str, **row: Any) -> Interval:
+    """A number in the only row of a published figure's CSV with these values, with its interval."""
+    return Interval(*(cell(scale, target, name, **row) for name in (column, "low", "high")))
+
+
 def cells(scale: str, target: str, column: str, **row: Any) -> list[Any]:
-    """What stands in a column of a published figure's CSV, in all rows with these values."""
+    """What stands in a column of a published figure's CSV, in all rows with these values.
+
+    row: the value of an empty cell is "".
+    """
     return _rows(scale, target, [column], row)[column].tolist()
 
 
@@ -90,7 +98,7 @@ def _rows(scale: str, target: str, columns: list[str], row: dict[str, Any]) -> p
                 f"{path}: no column {name!r}; {plan.closest(name, map(str, frame))}"
             )
     for name, value in row.items():
-        frame = frame[frame[name] == value]
+        frame = frame[frame[name].isna() if value == "" else frame[name] == value]
     if frame.empty:
         raise store.StoreError(f"{path}: no row has {row}")
     return frame

@@ -128,12 +128,29 @@ def test_quantities_at_the_end_at_an_iteration_and_through_training(networks):
     assert look_ups.over(a, b, "mls").value == pytest.approx(mls[:3, 1].mean() - mls[3:, 1].mean())
 
 
-def test_sides_of_zero_on_which_intervals_are(tmp_path, monkeypatch):
+@pytest.fixture
+def published_csv(tmp_path, monkeypatch):
+    """Where the CSV of every published figure is."""
     path = tmp_path / "fig1.csv"
     monkeypatch.setattr(
         look_ups.plan, "published_at", lambda _: SimpleNamespace(figure=lambda *_: path)
     )
-    path.write_text(
+    return path
+
+
+def test_a_number_with_its_interval_and_cells_that_are_empty(published_csv):
+    published_csv.write_text("group,tau,low,high\n,0.2,0.1,0.3\nmixup,-0.2,-0.4,0\nnone,,,\n")
+
+    def tau(group: str) -> str:
+        return findings.as_text(look_ups.estimate("short", "made_fig1", "tau", group=group))
+
+    assert tau("mixup") == "−0.20 [−0.40, 0.00]"
+    assert tau("") == "0.20 [0.10, 0.30]"
+    assert tau("none") == "undefined"
+
+
+def test_sides_of_zero_on_which_intervals_are(published_csv):
+    published_csv.write_text(
         "measure,grid,low,high,outcome\n"
         "both-up,a,0.1,0.2,error\nboth-up,b,0.3,0.4,error\n"
         "both-down,a,-0.2,-0.1,error\nboth-down,b,-0.4,-0.1,error\n"
