@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from flatlab.claims import Claim, Claims, Evidence, numbered
-from flatlab.claims.eligibility import enough
+from flatlab.claims.eligibility import NotThere, enough
 from flatlab.claims.ranks import Pool, Sharpness
 from flatlab.papers.andriushchenko2023._printed import TABLE3, TABLE4, Taus
 from flatlab.plan.schema import OWN, REDUCED
@@ -115,9 +115,11 @@ def _same_error(pool: Pool, x: Sharpness, points: float) -> Verdict:
     frame = pool.columns(x, CLEAN).dropna()
     enough(len(frame), pool.key)
     sharpness, errors = (frame[each].to_numpy() for each in (name, error))
-    alike = np.abs(errors[:, None] - errors) < points
+    one, other = np.nonzero(np.triu(np.abs(errors[:, None] - errors) < points, 1))
+    if not len(one):
+        raise NotThere(f"no two networks of {pool.key} have errors within {points:g} points")
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = np.where(alike, sharpness[:, None] / sharpness, 1.0)
+        ratios = np.maximum(*sharpness[[one, other]]) / np.minimum(*sharpness[[one, other]])
     largest = float(np.nanmax(ratios))
     quantity = f"largest ratio of {name} for errors within {points:g} points"
     return pool.fact(quantity, largest, largest >= TIMES)
