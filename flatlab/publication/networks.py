@@ -171,14 +171,14 @@ class Networks:
         """The quantities of each network, without checkpoints and sample sets."""
         if "checkpoint" not in self.runs.dims:
             return self.runs
-        if samples not in self.runs["samples"].values:
+        if "samples" in self.runs.dims and samples not in self.runs["samples"].values:
             raise store.StoreError(f"{self.path} has no {samples} samples")
         if at == "end":
             return selection.end_of_training(self.runs, samples).transpose("run", ...)
         if at == "first fit":
             self._check("fitted", self.runs.coords)
             return selection.at_first_fit(self.runs, samples).transpose("run", ...)
-        curves = self.runs.sel(samples=samples).transpose("run", ...)
+        curves = selection.of_samples(self.runs, samples).transpose("run", ...)
         if at in ("most", "growth", "increase"):
             most, first = curves.max("checkpoint"), curves.isel(checkpoint=0)
             return {"most": most, "growth": most / first, "increase": most - first}[at]

@@ -8,7 +8,7 @@ import xarray as xr
 
 from flatlab.stats import Estimate, undefined
 from flatlab.stats.trends import tau
-from flatlab.tables.selection import end_of_training
+from flatlab.tables.selection import end_of_training, of_samples
 
 FEWEST = 3
 """The fewest networks that have a rank correlation."""
@@ -18,7 +18,7 @@ def ended(table: xr.Dataset) -> xr.Dataset:
     """The networks of a grid at the end of training, or of a zoo, measured on training samples."""
     if "checkpoint" in table.dims:
         return end_of_training(table)
-    return table.sel(samples="train") if "samples" in table.dims else table
+    return of_samples(table, "train")
 
 
 def eligible(end: xr.Dataset, at_most: Mapping[str, float]) -> np.ndarray:

@@ -30,7 +30,7 @@ def end_of_training(
 
     transformation: of the weights before they were measured, which is done at the last checkpoint.
     """
-    chosen = through_training(table, None, False, transformation).sel(samples=samples)
+    chosen = of_samples(through_training(table, None, False, transformation), samples)
     there = measured(chosen)
     last = there["checkpoint"].where(there).max("checkpoint")
     at_last = there & (there["checkpoint"] == last)
@@ -44,7 +44,7 @@ def at_first_fit(table: xr.Dataset, samples: str = "train") -> xr.Dataset:
 
     NaN for runs of which that is not known. For grids with `checkpoints.fitted`.
     """
-    chosen = through_training(table, followed=False).sel(samples=samples)
+    chosen = of_samples(through_training(table, followed=False), samples)
     return chosen.where(chosen["checkpoint"] == chosen["fitted"]).max("checkpoint", keep_attrs=True)
 
 
@@ -107,6 +107,11 @@ def first(table: xr.Dataset, share: float) -> xr.Dataset:
 def of_seeds(table: xr.Dataset, seeds: Iterable[int]) -> xr.Dataset:
     """The runs of some seeds."""
     return table.sel(run=np.isin(table["seed"].values, list(seeds)))
+
+
+def of_samples(table: xr.Dataset, samples: str) -> xr.Dataset:
+    """What was measured on a sample set. Losses and accuracies alone are measured on none."""
+    return table.sel(samples=samples) if "samples" in table.dims else table
 
 
 def measured(table: xr.Dataset) -> xr.DataArray:

@@ -22,6 +22,13 @@ def test_the_end_is_the_last_twentieth_of_the_iterations_however_checkpoints_are
     np.testing.assert_allclose(end_of_training(runs)["mls"], expected)
 
 
+def test_a_table_of_losses_and_accuracies_alone_has_no_sample_sets() -> None:
+    runs = table(checkpoints=EVEN)
+    alone = runs.drop_dims("samples")
+    expected = end_of_training(runs)["train_loss"].drop_vars("samples")
+    xr.testing.assert_equal(end_of_training(alone)["train_loss"], expected)
+
+
 def test_a_run_that_was_trained_for_less_ends_at_its_own_last_checkpoint() -> None:
     runs = table(checkpoints=(0, 500, 1000), dense=6)
     short = runs["lr"] == 0.05
