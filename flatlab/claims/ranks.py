@@ -69,6 +69,11 @@ class Pool:
         columns = {name: self.end[name].values for name in names}
         return pd.DataFrame({**columns, "kept": eligible(self.end, self.at_most)})
 
+    def groups(self) -> Iterator["Pool"]:
+        """The pool of each group."""
+        for name, rows in self._groups():
+            yield Pool(f"{self.key}, {name}", self.end.isel(run=rows.index), self.at_most)
+
     def column(self, what: str | Sharpness) -> tuple[str, np.ndarray]:
         """A name and the values of all networks: of a sharpness, of the error on a test set, or of
         a hyper-parameter.

@@ -120,10 +120,37 @@ CASES: dict[str, dict[str, tuple[xr.Dataset, xr.Dataset, xr.Dataset]]] = {
 }
 
 
+WITHIN: dict[str, tuple[xr.Dataset, xr.Dataset, xr.Dataset]] = {
+    "c5": (networks(own=-1), networks(best=True, plain=1, noise=0), networks(own=-1, each=1)),
+    "c6": (networks(outside=0), networks(own=0, outside=3), networks(outside=0, each=7)),
+    "c7": (networks(own=0), networks(between=1.2), networks(own=0.4, each=27)),
+    "c8": (networks(own=-1, each=60), networks(each=60), networks(own=-1, each=40)),
+}
+
+
+def readings(figure: str, key: str, within: bool) -> list[str]:
+    every = [each for each in CLAIMS[figure] if each.split("-")[0] == key]
+    return [each for each in every if ("within" in each) == within]
+
+
+@pytest.mark.parametrize("key", WITHIN)
+def test_a_claim_within_groups_holds_fails_or_lacks_networks(key: str) -> None:
+    for reading in readings("fig5", key, within=True):
+        found = [judged(CLAIMS["fig5"][reading], table) for table in WITHIN[key]]
+        assert found == ["holds", "fails", "undecided" if key == "c7" else "not run"], reading
+
+
+def test_a_group_that_lacks_networks_is_named() -> None:
+    table = networks(own=0, augmented_error=5)
+    verdict = CLAIMS["fig5"]["c7-within"].judge(Evidence({RESNETS: table}))
+    assert verdict.outcome == "not run"
+    assert "crop-flip" in verdict.reason
+    assert judged(CLAIMS["fig5"]["c7-within-unaugmented"], table) == "holds"
+
+
 @pytest.mark.parametrize(("figure", "key"), [(f, key) for f in CASES for key in CASES[f]])
 def test_a_claim_holds_fails_or_is_undecided(figure: str, key: str) -> None:
-    readings = [each for each in CLAIMS[figure] if each.split("-")[0] == key]
-    for reading in readings:
+    for reading in readings(figure, key, within=False):
         found = [judged(CLAIMS[figure][reading], table) for table in CASES[figure][key]]
         third = "not run" if key == "c5" else "undecided"  # a fact about networks that are too few
         assert found == ["holds", "fails", third], reading

@@ -3,7 +3,7 @@
 They are about networks with a training error of at most 1 %, for the sharpness that the figures
 show, with normalized logits and without; groups are those of the same augmentation and mixup. Each
 claim is of ResNets, or with -vit of SimpleViTs; with -unaugmented it is of the groups without
-augmentation alone.
+augmentation alone; with -within it is about the networks of each group.
 """
 
 import operator
@@ -15,6 +15,7 @@ import numpy as np
 
 from flatlab.claims import Claim, Claims, Evidence, numbered
 from flatlab.claims.eligibility import NotThere, enough
+from flatlab.claims.evidence import attempt
 from flatlab.claims.ranks import Pool, Sharpness
 from flatlab.papers.andriushchenko2023._printed import TABLE3, TABLE4, Taus
 from flatlab.plan.schema import OWN, REDUCED
@@ -92,6 +93,26 @@ def of_groups(figure: str, key: str, text: str, judge: Judge, **about: Any) -> C
         key: claim(f"ResNets: {text}", RESNETS, judge, **about),
         f"{key}-unaugmented": claim(
             f"ResNets without augmentation: {text}", RESNETS, judge, UNAUGMENTED, **repeated
+        ),
+    }
+
+
+def of_each_and_within(key: str, text: str, judge: Judge, **about: Any) -> Claims:
+    """Claims of Figure 5 about ResNets and SimpleViTs, over all and within each group."""
+
+    def of_group(group: Pool, *threshold: float) -> Verdict:
+        return attempt(lambda: judge(group, *threshold), lambda why: Verdict("not run", (why,)))
+
+    def within(pool: Pool, *threshold: float) -> Verdict:
+        return every(of_group(group, *threshold) for group in pool.groups())
+
+    repeated = {"repeats": f"andriushchenko2023_fig5/{key}", **about}
+    inside = f"within each group: {text}"
+    return {
+        **of_each(key, text, judge, **about),
+        **of_each(f"{key}-within", inside, within, **repeated),
+        f"{key}-within-unaugmented": claim(
+            f"ResNets without augmentation: {inside}", RESNETS, within, UNAUGMENTED, **repeated
         ),
     }
 
@@ -198,14 +219,14 @@ FIG5: Claims = {
         "test error.",
         threshold=SAME,
     ),
-    **of_each(
+    **of_each_and_within(
         "c5",
         "for some kind of logits the network with the lowest sharpness is not the best",
         flattest_is_not_best,
         quote="we do not consistently observe that models with the lowest sharpness generalize "
         "best.",
     ),
-    **of_each(
+    **of_each_and_within(
         "c6",
         f"|tau| with the error on corrupted images - |tau| with the test error < {LARGER} (z)",
         weaker_elsewhere,
@@ -213,7 +234,7 @@ FIG5: Claims = {
         "clear and the subgroups are mixed.",
         threshold=LARGER,
     ),
-    **of_each(
+    **of_each_and_within(
         "c7",
         f"the strong hypothesis fails: tau(sharpness, error) < {STRONG}, on test images and "
         "corrupted ones",
@@ -221,7 +242,7 @@ FIG5: Claims = {
         quote=NEITHER,
         threshold=STRONG,
     ),
-    **of_each(
+    **of_each_and_within(
         "c8",
         "the weak hypothesis fails: the flattest tenth has a mean error above the lower quartile",
         not_weak,
