@@ -69,10 +69,12 @@ class Pool:
         columns = {name: self.end[name].values for name in names}
         return pd.DataFrame({**columns, "kept": eligible(self.end, self.at_most)})
 
-    def groups(self) -> Iterator["Pool"]:
-        """The pool of each group."""
-        for name, rows in self._groups():
-            yield Pool(f"{self.key}, {name}", self.end.isel(run=rows.index), self.at_most)
+    def groups(self) -> dict[str, "Pool"]:
+        """The pool of each group, by its name."""
+        return {
+            name: Pool(f"{self.key}, {name}", self.end.isel(run=rows.index), self.at_most)
+            for name, rows in self._groups()
+        }
 
     def column(self, what: str | Sharpness) -> tuple[str, np.ndarray]:
         """A name and the values of all networks: of a sharpness, of the error on a test set, or of
@@ -104,14 +106,11 @@ class Pool:
 
     def taus(self, x: str | Sharpness, y: str | Sharpness) -> dict[str, Estimate]:
         """Within each group, by its name; one with too few networks says why and what it lacks."""
-        frame = self.columns(x, y)
-        pair = self.column(x)[0], self.column(y)[0]
         found = {}
-        for name, rows in self._groups():
-            kept = frame.loc[rows.index[rows["kept"]]]
-            (tau,) = ranked(kept, pair, where=f"; {self.key}, {name}")
+        for name, group in self.groups().items():
+            tau = group.tau(x, y)
             if tau.reason:
-                tau = undefined(tau.name, f"{tau.reason}; {self._filtered(rows)}")
+                tau = undefined(tau.name, f"{tau.reason}; {group._filtered()}")
             found[name] = tau
         return found
 
@@ -170,8 +169,9 @@ class Pool:
             labels[rows.index] = name
         return labels
 
-    def _filtered(self, rows: pd.DataFrame) -> str:
-        """What the limits leave of a group, and what it would take."""
+    def _filtered(self) -> str:
+        """What the limits leave of the networks, and what it would take."""
+        rows = self.about
         limits = " and ".join(
             f"a {name.replace('_', ' ')} of at most {limit:g} (median {rows[name].median():.3g})"
             for name, limit in self.at_most.items()

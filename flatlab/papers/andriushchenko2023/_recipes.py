@@ -104,7 +104,7 @@ def of_each_and_within(key: str, text: str, judge: Judge, **about: Any) -> Claim
         return attempt(lambda: judge(group, *threshold), lambda why: Verdict("not run", (why,)))
 
     def within(pool: Pool, *threshold: float) -> Verdict:
-        return every(of_group(group, *threshold) for group in pool.groups())
+        return every(of_group(group, *threshold) for group in pool.groups().values())
 
     repeated = {"repeats": f"andriushchenko2023_fig5/{key}", **about}
     inside = f"within each group: {text}"
