@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from flatlab.claims.eligibility import FEWEST_FOR_RANKS, NotThere, enough, enough_ranked
+from flatlab.claims.eligibility import FEWEST_FOR_MEAN, FEWEST_FOR_RANKS, NotThere, enough_ranked
 from flatlab.claims.evidence import Evidence
 from flatlab.stats import Estimate, Verdict, over_seeds, undefined
 from flatlab.stats.trends import mean
@@ -131,12 +131,16 @@ class Pool:
             yield replace(tau, left_out=left_out, strata=strata) - whole
 
     def flattest(self, x: Sharpness, test_set: str) -> Estimate:
-        """The mean error of the flattest tenth less the lower quartile of all errors."""
+        """The mean error of the flattest tenth less the lower quartile of all errors.
+
+        Of pools of at least 25 networks; of at least the five networks that a mean needs.
+        """
         name, error = self.column(x)[0], self.column(test_set)[0]
         frame = self.columns(x, test_set).dropna().sort_values(name)
-        lowest = frame[error].to_numpy()[: round(FLATTEST * len(frame))]
-        enough(len(lowest), self.key, f"networks in the flattest {FLATTEST:.0%}")
-        text = f"{error} of the flattest {FLATTEST:.0%} by {name} - lower quartile; {self.key}"
+        if len(frame) < FEWEST_FOR_RANKS:
+            raise NotThere(f"{self.key} has {len(frame)} networks, it needs {FEWEST_FOR_RANKS}")
+        lowest = frame[error].to_numpy()[: max(round(FLATTEST * len(frame)), FEWEST_FOR_MEAN)]
+        text = f"{error} of the {len(lowest)} flattest by {name} - lower quartile; {self.key}"
         return over_seeds(text, mean, lowest - frame[error].quantile(LOWER))
 
     def counts(self) -> list[dict[str, Any]]:

@@ -124,7 +124,7 @@ WITHIN: dict[str, tuple[xr.Dataset, xr.Dataset, xr.Dataset]] = {
     "c5": (networks(own=-1), networks(best=True, plain=1, noise=0), networks(own=-1, each=1)),
     "c6": (networks(outside=0), networks(own=0, outside=3), networks(outside=0, each=7)),
     "c7": (networks(own=0), networks(between=1.2), networks(own=0.4, each=27)),
-    "c8": (networks(own=-1, each=60), networks(each=60), networks(own=-1, each=40)),
+    "c8": (networks(own=-1), networks(each=60), networks(own=-1, each=20)),
 }
 
 
