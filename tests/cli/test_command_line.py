@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from flatlab import plan
-from flatlab.cli import GROUPS, main
+from flatlab.cli import main
+from flatlab.cli._main import GROUPS
 
 ROOT = Path(__file__).resolve().parents[2]
 TRY = """

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from flatlab import plan
-from flatlab.experiments._jobs import measure_roots, train_roots
+from flatlab.experiments.grids.jobs import measure_roots, train_roots
 from flatlab.plan import keys_of, registry
 from flatlab.plan.options import options_of
 

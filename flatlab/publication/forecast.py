@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from flatlab import plan, store, text
+from flatlab import plan, store
 
 JOB_S = 2.0
 """Seconds for starting the process of a job and importing torch, added to its computation."""
@@ -24,11 +24,11 @@ Times = dict[tuple[str, str, str], tuple[float, ...]]
 """Seconds, work and number of finished jobs, by kind, network and device."""
 
 
-class Task(NamedTuple):
+class TimedJob(NamedTuple):
     """One job, finished or not.
 
     stage: `train`, or the family that it measures.  kind, network, work: those of its
-    `flatlab.plan.Stage`.  file: its output.  stops: whether it may end before all of its work.
+    `flatlab.plan.PlannedJob`.  file: its output.  stops: whether it may end before all of its work.
     """
 
     stage: str
@@ -46,7 +46,7 @@ class Task(NamedTuple):
 
 
 class Forecast(NamedTuple):
-    """The prediction for tasks of one kind and network.
+    """The prediction for jobs of one kind and network.
 
     hours: None without any record; an upper bound if some of them stop when they have learnt.
     basis: how many records it rests on, and of which networks.
@@ -60,15 +60,15 @@ class Forecast(NamedTuple):
     basis: str
 
 
-def tasks(
+def jobs_of(
     chosen: plan.Plan, scale: str, experiments: Collection[str] | None = None
-) -> Iterator[Task]:
+) -> Iterator[TimedJob]:
     """All jobs that compute experiments, and the training of networks that these measure.
 
     experiments: by default those of the figures that the configuration names.
     """
     shown = set(_configured(chosen) if experiments is None else experiments)
-    for key in _with_needs(chosen, scale, shown):
+    for key in with_needs(chosen, scale, shown):
         experiment = chosen.experiment(key, scale)
         for pack in experiment.packs:
             stages = {"train": (experiment.training(pack), experiment.weights(pack)["weights"])}
@@ -79,14 +79,14 @@ def tasks(
                 if stage:
                     about = stage.kind, stage.network, stage.work
                     stops = bool(stage.settings.get("training", {}).get("stop"))
-                    yield Task(name, scale, *about, Path(file), stops)
+                    yield TimedJob(name, scale, *about, Path(file), stops)
 
 
 def _configured(chosen: plan.Plan) -> set[str]:
     return {key for figure in chosen.figures for key in figure.experiments}
 
 
-def _with_needs(chosen: plan.Plan, scale: str, experiments: Collection[str]) -> list[str]:
+def with_needs(chosen: plan.Plan, scale: str, experiments: Collection[str]) -> list[str]:
     needed = {other for key in experiments for other in chosen.experiment(key, scale).needs()}
     return sorted({*experiments, *needed})
 
@@ -117,14 +117,14 @@ def recorded(
     scales: Sequence[str] = plan.SCALES,
     experiments: Collection[str] | None = None,
 ) -> Times:
-    """The run times of finished jobs in this folder.  experiments: as for `tasks`."""
+    """The run times of finished jobs in this folder.  experiments: as for `jobs_of`."""
     times = []
-    for task in (task for scale in scales for task in tasks(chosen, scale, experiments)):
-        if (record := plan.record_of(task.file)).is_file():
+    for job in (job for scale in scales for job in jobs_of(chosen, scale, experiments)):
+        if (record := plan.record_of(job.file)).is_file():
             about = store.load_json(record)
             device = about.get("device", "cuda" if about.get("gpu") else "cpu")
-            key = (task.recorded_as, task.network, device)
-            times.append((key, (about["runtime_s"], task.work, 1)))
+            key = (job.recorded_as, job.network, device)
+            times.append((key, (about["runtime_s"], job.work, 1)))
     return _added_up(times)
 
 
@@ -160,14 +160,14 @@ def forecast(
 ) -> list[Forecast]:
     """What experiments will take, for each kind of job and each network.
 
-    experiments: as for `tasks`.
+    experiments: as for `jobs_of`.
     """
-    groups: dict[tuple[str, str], list[Task]] = {}
-    for task in tasks(chosen, chosen.config.scale, experiments):
-        groups.setdefault((task.kind, task.network), []).append(task)
+    groups: dict[tuple[str, str], list[TimedJob]] = {}
+    for job in jobs_of(chosen, chosen.config.scale, experiments):
+        groups.setdefault((job.kind, job.network), []).append(job)
     found = []
     for (kind, network), group in groups.items():
-        left = [task for task in group if not task.file.is_file()]
+        left = [job for job in group if not job.file.is_file()]
         wanted = (group[0].recorded_as, chosen.config.device)
         known = {net: t for (k, net, device), t in times.items() if (k, device) == wanted and t[1]}
         alike = {net: t for net, t in known.items() if _architecture(net) == _architecture(network)}
@@ -175,11 +175,11 @@ def forecast(
         hours, basis = None, ""
         if own:
             seconds, work, jobs = (sum(numbers) for numbers in zip(*own.values(), strict=True))
-            hours = sum(seconds / work * task.work + JOB_S for task in left) / 3600
+            hours = sum(seconds / work * job.work + JOB_S for job in left) / 3600
             others = _architecture(network) if own is alike else "other"
             others = f"{len(own)} {others} networks" if len(own) > 1 else next(iter(own))
             basis = f"{jobs} jobs" if network in own else f"roughly, {jobs} jobs of {others}"
-            if any(task.stops for task in left):
+            if any(job.stops for job in left):
                 basis += "; less where networks stop once they have learnt"
         found.append(Forecast(kind, network, len(left), len(group) - len(left), hours, basis))
     return found
@@ -188,25 +188,3 @@ def forecast(
 def _architecture(network: str) -> str:
     """Of a network in words, without its widths: vgg."""
     return network.partition(" (")[0]
-
-
-def as_text(chosen: plan.Plan, names: Sequence[str] = ()) -> str:
-    """The forecast as a table, followed by its sums.  names: as for `called`."""
-    experiments = called(chosen, names)
-    found = forecast(chosen, published() | recorded(chosen, experiments=experiments), experiments)
-    rows: list[Sequence[object]] = [("jobs of", "network", "to do", "done", "hours", "from")]
-    for *head, hours, basis in found:
-        shown = "unknown" if hours is None else f"{hours:.2f}"
-        rows.append([*head, shown, basis or "no record: build one such job first"])
-    known = sum(each.hours for each in found if each.hours is not None)
-    unknown = sum(each.jobs for each in found if each.hours is None)
-    jobs = sum(each.jobs for each in found)
-    took = f"{known:.2f} hours one after the other"
-    how = f"{took}, {unknown} of unknown length" if unknown else took
-    parts = (
-        text.table("<<>>><", *rows),
-        f"{jobs} jobs: {how}; with {JOB_S:.0f} s per job for starting it, on "
-        f"{chosen.config.device}, at the speed of the machines in the records",
-        chosen.disk_use(_with_needs(chosen, chosen.config.scale, experiments)),
-    )
-    return "\n".join(filter(None, parts))

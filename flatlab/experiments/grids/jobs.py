@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from flatlab.experiments._packs import Pack
+from flatlab.experiments.grids.packs import Pack
 from flatlab.plan.options import options_of
 from flatlab.plan.registry import check_known, joined, module_of
 from flatlab.plan.schema import plain

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flatlab import text
+from flatlab.cli import _text as text
 
 ROWS = (["name", "size", "what"], ["a", 5, "short"], ["longer", 12345, "one two three four five"])
 

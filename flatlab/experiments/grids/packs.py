@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType, structs
 
-from flatlab.experiments._sections import Checkpoints, Data, Dense, Network
-from flatlab.experiments._settings import (
+from flatlab.experiments.grids.sections import Checkpoints, Data, Dense, Network
+from flatlab.experiments.grids.settings import (
     ARCHITECTURE,
     NAME,
     VARYING,
@@ -17,7 +17,7 @@ from flatlab.experiments._settings import (
     sections,
     settings,
 )
-from flatlab.experiments._training import Training
+from flatlab.experiments.grids.training import Training
 from flatlab.plan.experiments import Source
 from flatlab.plan.options import section
 from flatlab.plan.registry import check_known, literal

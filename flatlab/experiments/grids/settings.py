@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from flatlab.experiments._sections import Data, Network
-from flatlab.experiments._training import Training
+from flatlab.experiments.grids.sections import Data, Network
+from flatlab.experiments.grids.training import Training
 from flatlab.plan.experiments import Source
 from flatlab.plan.options import options_of
 from flatlab.plan.registry import keys_of

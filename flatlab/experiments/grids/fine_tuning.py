@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from flatlab.experiments._packs import Pack
+from flatlab.experiments.grids.packs import Pack
 from flatlab.plan.experiments import Find, Source
 from flatlab.plan.schema import PlanError, closest
 

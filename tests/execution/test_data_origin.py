@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from flatlab import plan, store
-from flatlab.tables.origin import check_data
+from flatlab.execution.data_origin import check_data
 
 GRID = {"network": "lenet5", "data": "cifar10"}
 

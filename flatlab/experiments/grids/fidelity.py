@@ -8,9 +8,9 @@ from typing import Any
 
 from msgspec import UNSET, Struct, structs
 
-from flatlab.experiments._packs import Pack
-from flatlab.experiments._sections import Corrupted, Samples
-from flatlab.experiments._settings import ARCHITECTURE
+from flatlab.experiments.grids.packs import Pack
+from flatlab.experiments.grids.sections import Corrupted, Samples
+from flatlab.experiments.grids.settings import ARCHITECTURE
 from flatlab.plan.registry import assignments, literal, path_of
 from flatlab.plan.schema import EVIDENCE, OWN, REDUCED, STAND_IN
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from flatlab import plan, publication, store
-from flatlab.scoreboard import OUTCOMES
+from flatlab.scoreboard.board import OUTCOMES
 from flatlab.stats.verdict import Outcome
 
 REPORTED = "reported, not judged"
@@ -105,7 +105,7 @@ def load(folder: Path) -> Results:
     return Results(folder, {each.target: each for each in map(read, files)})
 
 
-class Movement(NamedTuple):
+class RelativeShift(NamedTuple):
     """How far a number moved: |b - a| over half the width of the interval in A."""
 
     size: float
@@ -119,7 +119,7 @@ class Pair(NamedTuple):
     b: Claim
 
     @property
-    def moved(self) -> Movement | None:
+    def moved(self) -> RelativeShift | None:
         """None if no number with an interval decides it in both."""
         before, after = _deciding(self.a), _deciding(self.b)
         same = (zip(before[key], after[key], strict=False) for key in before if key in after)
@@ -135,14 +135,14 @@ def _deciding(claim: Claim) -> dict[tuple[str, str], list[Evidence]]:
     return found
 
 
-def _movement(a: Evidence, b: Evidence) -> Movement | None:
+def _movement(a: Evidence, b: Evidence) -> RelativeShift | None:
     if a.value is None or a.low is None or a.high is None or b.value is None:
         return None
     distance, half = abs(b.value - a.value), (a.high - a.low) / 2
     if half:
-        return Movement(distance / half, a.quantity)
+        return RelativeShift(distance / half, a.quantity)
     same = math.isclose(a.value, b.value, rel_tol=1e-9)  # up to rounding
-    return Movement(0.0 if same else math.inf, a.quantity)
+    return RelativeShift(0.0 if same else math.inf, a.quantity)
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ class Comparison:
     def most_moved(self) -> Pair | None:
         """The claim with an agreeing verdict, one of whose numbers moved farthest."""
         moved = [pair for pair in self.agreeing if pair.moved]
-        return max(moved, key=lambda pair: pair.moved or Movement(0.0, ""), default=None)
+        return max(moved, key=lambda pair: pair.moved or RelativeShift(0.0, ""), default=None)
 
 
 def compare(a: Iterable[Verdicts], b: Iterable[Verdicts]) -> Comparison:

@@ -4,7 +4,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import UNSET, Meta, UnsetType, field
 
-from flatlab.experiments._sections import Count, Fraction, Step
+from flatlab.experiments.grids.sections import Count, Fraction, Step
 from flatlab.plan.schema import Key, Strict, means
 
 
