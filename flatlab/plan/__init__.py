@@ -14,6 +14,7 @@ from flatlab.plan.experiments import (
     load_experiment,
 )
 from flatlab.plan.figures import (
+    FIGURE_KEY,
     Figure,
     claims_code,
     correlations_code,
@@ -52,6 +53,7 @@ from flatlab.plan.templates import (
 )
 
 __all__ = [
+    "FIGURE_KEY",
     "OWN_IMAGES",
     "PROOFS",
     "PUBLISHED",

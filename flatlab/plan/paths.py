@@ -1,7 +1,7 @@
 """Where results lie: `results/<scale>/`, and `results/published/<scale>/` once they are published.
 
 What is computed anew from published tables lies in `results/redrawn/<scale>/`. The rules of the
-workflow spell out the same patterns, with wildcards in the place of names.
+workflow have these paths with wildcards in the place of names: `built_at("{scale}")`.
 """
 
 from dataclasses import dataclass
@@ -45,6 +45,9 @@ class Place:
 
     def verdicts(self, paper: str, key: str) -> Path:
         return self.folder / "verdicts" / paper / f"{key}.json"
+
+    def scoreboard(self, ending: str) -> Path:
+        return self.folder / "verdicts" / f"scoreboard.{ending}"
 
 
 def built_at(scale: str) -> Place:
