@@ -1,10 +1,11 @@
 """What petzka2021 says of its Figures 5 to 8: measures of minima and the generalization gap."""
 
-
 import xarray as xr
 
-from flatlab.claims import Claims, ResultTables
-from flatlab.stats import Estimate, Verdict, every, theorem
+from flatlab.claims.registry import Claims
+from flatlab.claims.result_tables import ResultTables
+from flatlab.stats.estimate import Estimate
+from flatlab.stats.verdict import Verdict, every, theorem
 
 MINIMA = Claims("petzka2021")
 
