@@ -8,6 +8,7 @@ import scipy.stats
 
 from flatlab.stats import over_seeds
 from flatlab.stats.estimate import fisher, spread, strata_of
+from flatlab.stats.ranks import Ranks
 from flatlab.stats.trends import (
     contrast,
     difference,
@@ -15,7 +16,6 @@ from flatlab.stats.trends import (
     median_below,
     pearson,
     rise,
-    tau,
     tau_in_order,
 )
 from tests.stats.samples import columns, student
@@ -127,7 +127,7 @@ def test_the_tau_of_runs_is_that_of_a_loop(ties) -> None:
     """Shrunk by one pair that counts zero; of all runs and without each."""
     x, y, _ = (np.round(v) if ties else v for v in columns().values())
     x, y = x[:14], y[:14]
-    ours = tau("tau", x, y)
+    ours = Ranks({"x": x, "y": y}, settings=None).tau("x", "y")
     if not ties:
         assert brute_tau(x, y) == pytest.approx(scipy.stats.kendalltau(x, y).statistic)
     assert ours.value == pytest.approx(brute_tau(x, y) * 91 / 92)
@@ -138,7 +138,8 @@ def test_the_tau_of_runs_is_that_of_a_loop(ties) -> None:
 
 
 def test_the_tau_of_perfect_order_is_finite() -> None:
-    ours = tau("tau", np.arange(10), np.arange(10) ** 3)
+    ranks = Ranks({"x": np.arange(10), "y": np.arange(10) ** 3}, settings=None)
+    ours = ranks.tau("x", "y")
     assert ours.value == pytest.approx(45 / 46)
     assert np.isfinite(ours.interval()).all()
 

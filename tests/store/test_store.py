@@ -407,3 +407,38 @@ def test_a_refused_job_leaves_the_first_ones_log_alone(tmp_path: Path) -> None:
             pass
         job.save(1)
     assert (tmp_path / "logs" / "a.log").read_text().startswith("first\n")  # not made anew
+
+
+def pack() -> store.TrainedPack:
+    """Two runs at steps 0 and 6; the first fitted the training set at step 4, the other never."""
+    weight = np.arange(2 * 3 * 2.0).reshape(2, 3, 2)
+    weight[1, 2] = np.nan
+    about = {"runs": ["a", "b"], "iterations": [0, 6], "fitted": [4, None], "lr": [0.1, 0.2]}
+    return store.TrainedPack({"weight": weight, "count": np.arange(6).reshape(2, 3)}, about)
+
+
+def test_a_pack_has_the_weights_of_each_run_at_each_of_its_steps() -> None:
+    assert (pack().steps("a"), pack().steps("b")) == ([0, 6, 4], [0, 6])
+    assert pack().state("a", 4)["weight"].tolist() == [4, 5]
+    assert pack().state("b", 0)["weight"].tolist() == [6, 7]
+    assert pack().state("b")["weight"].tolist() == pack().state("b", 6)["weight"].tolist()
+    assert pack().state("b")["count"] == 4  # a tensor without dimensions
+    with pytest.raises(KeyError):
+        pack().state("b", 4)
+
+
+def test_the_first_runs_of_a_pack_keep_what_the_file_says_of_them() -> None:
+    first = pack().first(1)
+    assert first.runs == ["a"]
+    assert (first.steps("a"), first.about["lr"]) == ([0, 6, 4], [0.1])
+    assert first.state("a", 4)["weight"].tolist() == [4, 5]
+    assert pack().first(None).runs == ["a", "b"]
+
+
+def test_a_file_of_other_weights_is_no_pack(tmp_path: Path) -> None:
+    pack_file = tmp_path / "results" / "demo" / "models" / "a.safetensors"
+    store.save_weights(pack_file, dict(pack().arrays), dict(pack().about))
+    assert store.TrainedPack.load(pack_file).state("a", 4)["weight"].tolist() == [4, 5]
+    store.save_weights(tmp_path / "b.safetensors", {"weight": np.ones(3)})
+    with pytest.raises(store.StoreError, match="holds no trained networks"):
+        store.TrainedPack.load(tmp_path / "b.safetensors")

@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 from flatlab.claims import verify
-from flatlab.papers.macdonald2023.claims import GRID, SCALES
+from flatlab.papers.macdonald2023.claims_regression import GRID, SCALES
 
 SEEDS, CHECKPOINTS = 6, 7
 FIGURES = {"fig30": "relu", "fig31": "tanh"}

@@ -8,11 +8,10 @@ import pytest
 import xarray as xr
 
 from flatlab.claims import Evidence
-from flatlab.papers.macdonald2023._ends import tau_of
-from flatlab.papers.macdonald2023._rates import HUNDRED as RATES_100
-from flatlab.papers.macdonald2023._rates import TEN as RATES
 from flatlab.papers.macdonald2023.claims import CLAIMS
-from flatlab.stats.trends import tau
+from flatlab.papers.macdonald2023.claims_rates import HUNDRED as RATES_100
+from flatlab.papers.macdonald2023.claims_rates import TEN as RATES
+from flatlab.stats.ranks import Ranks
 from tests.synthetic.ends_tables import (
     GAP,
     SHARPNESS,
@@ -116,13 +115,13 @@ def test_settings_are_fixed_and_seeds_alone_vary_by_chance() -> None:
         return small(c) + 3 * c["noise"] * np.cos(np.arange(len(c["lr"])))
 
     made = rates(rules={J: noisy})
-    where = {"architecture": "resnet"}
-    found = tau_of(Evidence({RATES: made}), RATES, where, "lr", J)
+    found = Evidence({RATES: made})[RATES].where(architecture="resnet").tau("lr", J)
     low, high = found.interval()
     assert high - low < 0.05
     resnets = made.sel(run=made["architecture"].values == "resnet")
     ends = resnets["lr"].values, resnets[J].values[:, 0, 0]
-    anyhow = tau("of networks drawn from one pool", *ends).interval()
+    pool = Ranks({"lr": ends[0], J: ends[1]}, settings=None)
+    anyhow = pool.tau("lr", J).interval()
     assert anyhow[1] - anyhow[0] > 4 * (high - low)
     pairs = len(ends[0]) * (len(ends[0]) - 1) / 2
     signs = np.sign(np.subtract.outer(ends[0], ends[0]) * np.subtract.outer(ends[1], ends[1]))

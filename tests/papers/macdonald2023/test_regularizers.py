@@ -8,11 +8,10 @@ import pytest
 import xarray as xr
 
 from flatlab.claims import Evidence
-from flatlab.papers.macdonald2023._ends import taus
-from flatlab.papers.macdonald2023._regularizers import DECAYS, NETWORKS, STRATEGIES
-from flatlab.papers.macdonald2023._regularizers import HUNDRED as REGULARIZERS_100
-from flatlab.papers.macdonald2023._regularizers import TEN as REGULARIZERS
 from flatlab.papers.macdonald2023.claims import CLAIMS
+from flatlab.papers.macdonald2023.claims_regularizers import DECAYS, NETWORKS, STRATEGIES
+from flatlab.papers.macdonald2023.claims_regularizers import HUNDRED as REGULARIZERS_100
+from flatlab.papers.macdonald2023.claims_regularizers import TEN as REGULARIZERS
 from tests.synthetic.ends_tables import (
     GAP,
     GAUSS_NEWTON,
@@ -206,13 +205,11 @@ def test_eigenvalues_that_did_not_converge_decide_nothing() -> None:
 def test_a_rank_correlation_needs_25_networks_and_compares_the_same_ones() -> None:
     made = strategies()
     where = {"architecture": "vgg", "normalization": "none", "lr": 0.1}
-    few = made.sel(run=made["seed"].values < 1)
-    assert (
-        "13 networks"
-        in taus(Evidence({REGULARIZERS: few}), REGULARIZERS, where, (J, GAP))[0].reason
-    )
+    few = Evidence({REGULARIZERS: made.sel(run=made["seed"].values < 1)})[REGULARIZERS]
+    assert "13 networks" in few.where(**where).tau(J, GAP).reason
     made[SHARPNESS][3] = np.nan
-    chosen = taus(Evidence({REGULARIZERS: made}), REGULARIZERS, where, (J, GAP), (SHARPNESS, GAP))
+    networks = Evidence({REGULARIZERS: made})[REGULARIZERS].where(**where)
+    chosen = networks.taus((J, GAP), (SHARPNESS, GAP))
     assert [each.n for each in chosen] == [64, 64]
     runs = made.sel(run=(made["architecture"] == "vgg").values)
     runs = runs.sel(run=((runs["normalization"] == "none") & (runs["lr"] == 0.1)).values)

@@ -7,8 +7,8 @@ import pytest
 import xarray as xr
 
 from flatlab.claims import Evidence, verify
-from flatlab.papers.macdonald2023._smoothing import FULL_BATCH, FULL_BATCH_FIGURES, SGD
 from flatlab.papers.macdonald2023.claims import CLAIMS
+from flatlab.papers.macdonald2023.claims_smoothing import FULL_BATCH, FULL_BATCH_FIGURES, SGD
 
 J, SHARPNESS, OUTPUTS = "softmax_jacobian_norm", "hessian_lambda_max", "output_norm"
 SMOOTHINGS, SEEDS = (0.0, 0.5, 0.75), 5
