@@ -15,7 +15,7 @@ import pytest
 # The package has a function of the same name.
 module = importlib.import_module("flatlab.plan.fingerprint")
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 VERSIONS = ("3.11", "3.12", "3.13")
 CACHED = (module.fingerprint, module.closure, module._imports, module._content, module.syntax)
 
