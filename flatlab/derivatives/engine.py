@@ -9,11 +9,12 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from flatlab.derivatives.check import Record, checked_record, record_of
-from flatlab.derivatives.guard import MeasureError, check_mode
+from flatlab.derivatives.autograd_check import Record, checked_record, record_of
+from flatlab.derivatives.errors import MeasureError
+from flatlab.derivatives.evaluation_mode import check_mode
 from flatlab.derivatives.parameters import ParameterSquares, by_sample, cat, squared_norm
 from flatlab.derivatives.probe import Findings, probe
-from flatlab.derivatives.spectra import exact_values, products, refine, singular_values
+from flatlab.derivatives.singular_values import exact_values, products, refine, singular_values
 from flatlab.losses import Loss
 
 CHUNK_BYTES = {"cpu": 2**25, "cuda": 2**31}
@@ -98,7 +99,8 @@ def derivatives(
 ) -> Derivatives:
     """Everything at once, in as many batches as memory requires.
 
-    inputs: (samples, ...), with the model's dtype and on its device. Call it inside `undisturbed`.
+    inputs: (samples, ...), with the model's dtype and on its device. Call it
+    inside `preserving_state`.
     adaptive: also the sums weighted by theta^2, for which convolutions cost twice as much.
     total: J^l through everything that reads x^l, not through layer l alone.
     corrected: also `smallest2`, an eigenproblem of size `positions` for each sample.

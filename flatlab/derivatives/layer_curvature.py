@@ -19,11 +19,11 @@ from torch import Tensor, nn
 from torch.autograd.graph import get_gradient_edge
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from flatlab.derivatives.curvature import largest_eigenvalue
-from flatlab.derivatives.guard import MeasureError
+from flatlab.derivatives.errors import MeasureError
+from flatlab.derivatives.hooks import Use, recorded, rows_of_jacobian
+from flatlab.derivatives.lanczos import largest_eigenvalue
 from flatlab.derivatives.piecewise import piecewise_linear
 from flatlab.derivatives.probe import Findings, run
-from flatlab.derivatives.record import Use, recorded, rows_of_jacobian
 from flatlab.losses import Loss
 
 BYTES = 2**27

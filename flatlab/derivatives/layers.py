@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from flatlab.derivatives.convolution import CONVOLUTIONS, patches
-from flatlab.derivatives.record import Use
-from flatlab.derivatives.spectra import block
+from flatlab.derivatives.hooks import Use
+from flatlab.derivatives.singular_values import block
 
 MATRICES = (nn.Linear, *CONVOLUTIONS)
 RULED = (

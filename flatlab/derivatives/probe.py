@@ -10,10 +10,11 @@ from torch import Tensor, nn
 from torch.autograd.graph import get_gradient_edge
 from torch.nn.modules import module as of_all_modules
 
+from flatlab.derivatives.errors import MIXES, MeasureError, first_line, is_out_of_memory
+from flatlab.derivatives.evaluation_mode import check_mode
 from flatlab.derivatives.graph import graph_of, leads_to
-from flatlab.derivatives.guard import MIXES, MeasureError, check_mode, first_line, is_of_memory
+from flatlab.derivatives.hooks import Use, recorded
 from flatlab.derivatives.layers import MATRICES, RULED, base_of
-from flatlab.derivatives.record import Use, recorded
 
 POINTWISE = (
     *(nn.Identity, nn.ReLU, nn.LeakyReLU, nn.Tanh, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Softplus),
@@ -153,7 +154,7 @@ def run(model: nn.Module, inputs: Tensor) -> Tensor:
     try:
         return model(inputs)
     except Exception as error:
-        if isinstance(error, MeasureError | MemoryError) or is_of_memory(error):
+        if isinstance(error, MeasureError | MemoryError) or is_out_of_memory(error):
             raise
         shape, why = tuple(inputs.shape[1:]), first_line(error)
         raise MeasureError(f"the network does not accept inputs {shape}: {why}") from error

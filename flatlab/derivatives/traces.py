@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from tqdm import tqdm
 
-from flatlab.derivatives.curvature import hessian_product, trainable
 from flatlab.derivatives.engine import derivatives
-from flatlab.derivatives.guard import MeasureError
+from flatlab.derivatives.errors import MeasureError
+from flatlab.derivatives.hessian_products import hessian_product, trainable
 from flatlab.derivatives.piecewise import piecewise_linear
 from flatlab.derivatives.probe import Findings, run
 from flatlab.losses import Loss

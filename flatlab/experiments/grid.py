@@ -192,7 +192,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
                 first = again.families[0] in families  # the job that stores the change of outputs
                 again = replace(again, families=families)
                 settings["transformations"] = {**plain(again), "outputs": first}
-                roots.append("flatlab.metrics._transformed")
+                roots.append("flatlab.metrics._measure_transformed")
         return Stage(
             inputs={
                 "weights": trained["weights"],
@@ -248,10 +248,10 @@ class Grid(Experiment, frozen=True, kw_only=True):
             from flatlab import data, store
 
             if "transformations" in job.params.settings:
-                from flatlab.metrics._transformed import measure_transformed as measure_pack
+                from flatlab.metrics._measure_transformed import measure_transformed as measure_pack
             else:
-                from flatlab.metrics._pack import measure_pack
-        weights = [store.load_weights(path) for path in (job.input.weights, job.input.dense)]
+                from flatlab.metrics._measure_pack import measure_pack
+        weights = [store.TrainedPack.load(path) for path in (job.input.weights, job.input.dense)]
         raw = store.load_dataset(job.input.data)
         folder = data.folder_of(job.config.get("data_folder"))
         return measure_pack(weights, raw, job.params.settings, job.device, folder)

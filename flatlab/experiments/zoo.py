@@ -204,7 +204,7 @@ class Zoo(Experiment, frozen=True, kw_only=True):
         if file.hyperparameters:
             settings["hyperparameters"] = file.hyperparameters
             settings["levels"] = file.levels
-        roots = ["flatlab.metrics", "flatlab.metrics._survey", "flatlab.losses.cross_entropy"]
+        roots = ["flatlab.metrics._measure_zoo", "flatlab.losses.cross_entropy"]
         roots += [module_of("metrics", name) for name in joined(family)]
         inputs: dict[str, str | list[str]] = {}
         if self.grid:
@@ -232,7 +232,7 @@ class Zoo(Experiment, frozen=True, kw_only=True):
         else:
             pretrained = plain(self.file.pretrained)
             settings |= {"pretrained": pretrained, "jobs": self.file.jobs, "part": number}
-            roots.append("flatlab.metrics._elsewhere")
+            roots.append("flatlab.metrics._pretrained")
         code = fingerprint(*roots)
         return Stage(inputs=inputs, settings=settings, code=code, gpu=True, kind=self.key)
 
@@ -264,12 +264,12 @@ class Zoo(Experiment, frozen=True, kw_only=True):
 
         with quick_imports():
             from flatlab import data
-            from flatlab.metrics import _survey
+            from flatlab.metrics._measure_zoo import measure_zoo
 
         folder = data.folder_of(job.config.get("data_folder"))
         identity = {"settings": job.params.settings, "code": job.params.code}
         left = Unfinished(job.unfinished, identity)
-        return _survey.survey(job.params.settings, job.input, folder, left, job.device)
+        return measure_zoo(job.params.settings, job.input, folder, left, job.device)
 
     @staticmethod
     def tabulate(parts: list[Any], settings: Mapping[str, Any]) -> Any:

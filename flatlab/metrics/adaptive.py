@@ -15,21 +15,21 @@ from msgspec import Meta
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from flatlab.derivatives.perturbation import (
-    LOSS,
-    exact_gauss_newton,
-    loss_changes,
-    random_gauss_newton,
-)
-from flatlab.derivatives.probe import check
-from flatlab.derivatives.sensitivity import (
+from flatlab.derivatives.golub_kahan import (
     Jacobian,
     Norms,
     largest_singular_values,
     samples_at_a_time,
     secant_slopes,
 )
-from flatlab.metrics import Measured, Quantity, Samples, Settings, chen2026
+from flatlab.derivatives.probe import check
+from flatlab.derivatives.random_perturbations import (
+    LOSS,
+    exact_gauss_newton,
+    loss_changes,
+    random_gauss_newton,
+)
+from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings, chen2026
 from flatlab.plan.schema import Strict, means
 
 SAMPLE = ("sample",)

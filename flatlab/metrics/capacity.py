@@ -13,16 +13,17 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor, nn
 
-from flatlab.derivatives.curvature import Batches
-from flatlab.derivatives.guard import MeasureError, check_mode
+from flatlab.derivatives.errors import MeasureError
+from flatlab.derivatives.evaluation_mode import check_mode
+from flatlab.derivatives.hessian_products import Batches
+from flatlab.derivatives.hooks import recorded
 from flatlab.derivatives.piecewise import piecewise_linear
 from flatlab.derivatives.probe import Findings, probe, run
-from flatlab.derivatives.record import recorded
 from flatlab.losses import Loss
-from flatlab.metrics import Measured, Samples, Settings
 from flatlab.metrics._capacity.norms import Weights, over_margin, path_norm
 from flatlab.metrics._capacity.pac_bayes import endured_noise
 from flatlab.metrics._capacity.table import PAC_BAYES, QUANTITIES
+from flatlab.metrics._quantity import Measured, Samples, Settings
 from flatlab.plan.schema import Strict, means
 
 __all__ = ["QUANTITIES", "Options", "measure"]

@@ -21,7 +21,8 @@ from typing import Annotated, Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from flatlab.derivatives.guard import MeasureError, check_mode
+from flatlab.derivatives.errors import MeasureError
+from flatlab.derivatives.evaluation_mode import check_mode
 from flatlab.derivatives.layer_curvature import (
     largest_of_blocks,
     layer_curvatures,
@@ -31,7 +32,8 @@ from flatlab.derivatives.layer_curvature import (
 from flatlab.derivatives.probe import Findings, probe
 from flatlab.derivatives.traces import hessian_traces
 from flatlab.losses import Loss, loss_of
-from flatlab.metrics import Measured, Quantity, Samples, Settings, geometry
+from flatlab.metrics import geometry
+from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
 from flatlab.plan.schema import Key, Strict, closest, means
 
 LAYER = ("layer",)

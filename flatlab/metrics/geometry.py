@@ -18,11 +18,11 @@ import torch
 from msgspec import Meta
 from torch import nn
 
-from flatlab.derivatives import derivatives
+from flatlab.derivatives.engine import derivatives
 from flatlab.losses import loss_of, mean_mse
-from flatlab.metrics import Measured, Samples, Settings
 from flatlab.metrics._geometry.table import QUANTITIES
 from flatlab.metrics._geometry.values import BOUNDS, NORMS, Values
+from flatlab.metrics._quantity import Measured, Samples, Settings
 from flatlab.plan.schema import Key, Strict, means
 
 __all__ = ["BOUNDS", "NORMS", "QUANTITIES", "Options", "measure"]

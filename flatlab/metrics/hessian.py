@@ -16,16 +16,15 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from tqdm import tqdm
 
-from flatlab.derivatives.curvature import (
+from flatlab.derivatives.evaluation_mode import batch_norm, check_mode
+from flatlab.derivatives.hessian_products import (
     Product,
-    batch_norm,
     gauss_newton_product,
     hessian_product,
-    largest_eigenvalue,
     trainable,
 )
-from flatlab.derivatives.guard import check_mode
-from flatlab.metrics import Measured, Quantity, Samples, Settings
+from flatlab.derivatives.lanczos import largest_eigenvalue
+from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
 from flatlab.plan.schema import Strict, means
 
 PRODUCTS = {"hessian": hessian_product, "gauss-newton": gauss_newton_product}

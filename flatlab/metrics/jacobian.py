@@ -17,12 +17,13 @@ from typing import Annotated
 import torch
 from torch import Tensor, nn
 
-from flatlab.derivatives import derivatives
+from flatlab.derivatives.engine import derivatives
+from flatlab.derivatives.errors import MeasureError
+from flatlab.derivatives.hooks import recorded
 from flatlab.derivatives.norms import spectral_norm
 from flatlab.derivatives.probe import run
-from flatlab.derivatives.record import recorded
-from flatlab.derivatives.spectra import singular_values
-from flatlab.metrics import Measured, MeasureError, Quantity, Samples, Settings
+from flatlab.derivatives.singular_values import singular_values
+from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
 from flatlab.plan.schema import Strict, means
 
 BATCH = 1000

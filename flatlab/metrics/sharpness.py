@@ -20,11 +20,12 @@ from msgspec import Meta
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from flatlab.derivatives.ascent import Neighbourhood, ascend, once
+from flatlab.derivatives.auto_pgd import Neighbourhood, ascend, once
 from flatlab.derivatives.batch_loss import BatchLoss, Transform, laid_out
+from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.probe import check, run
 from flatlab.losses import Loss, cross_entropy, logistic, loss_of
-from flatlab.metrics import Measured, MeasureError, Quantity, Samples, Settings
+from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
 from flatlab.plan.schema import Key, Strict, means
 
 SOURCE = "andriushchenko2023 Eq. 1, App. H"

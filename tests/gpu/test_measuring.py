@@ -17,7 +17,7 @@ import pytest
 import torch
 
 import flatlab
-from flatlab.derivatives import spectra
+from flatlab.derivatives import singular_values as spectra
 from tests.small_networks import small
 
 pytestmark = pytest.mark.gpu

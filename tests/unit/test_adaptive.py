@@ -9,13 +9,13 @@ from torch import nn
 from torch.func import functional_call, jacrev
 
 import flatlab
-from flatlab.derivatives.perturbation import loss_changes, random_gauss_newton
-from flatlab.derivatives.sensitivity import (
+from flatlab.derivatives.golub_kahan import (
     Jacobian,
     largest_singular_values,
     samples_at_a_time,
     secant_slopes,
 )
+from flatlab.derivatives.random_perturbations import loss_changes, random_gauss_newton
 from flatlab.metrics.adaptive import QUANTITIES, _of_sharpness
 
 SEEDS = range(5)
@@ -286,7 +286,7 @@ def test_samples_at_a_time_change_nothing_but_the_last_digits(mlp, normal):
 def test_a_budget_of_memory_bounds_the_samples_at_a_time(mlp, normal, monkeypatch):
     model = mlp((50, 400, 10))
     monkeypatch.setitem(
-        __import__("flatlab.derivatives.sensitivity", fromlist=["x"]).GRAPH_BYTES, "cpu", 400_000
+        __import__("flatlab.derivatives.golub_kahan", fromlist=["x"]).GRAPH_BYTES, "cpu", 400_000
     )
     assert 1 <= samples_at_a_time(model, normal(64, 50)) < 64
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 
-from flatlab.derivatives.ascent import Neighbourhood, ascend, checkpoints, onto_ellipsoid
+from flatlab.derivatives.auto_pgd import Neighbourhood, ascend, checkpoints, onto_ellipsoid
 
 ASCENTS = [(True, False), (False, False), (False, True)]
 """Whether steps are the steepest, and whether points are averaged."""

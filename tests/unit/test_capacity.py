@@ -229,7 +229,7 @@ def test_margins_that_are_not_positive_have_no_inverse():
 
 
 def test_a_grid_measures_distances_from_checkpoint_zero(stripes):
-    from flatlab.metrics._pack import measure_pack
+    from flatlab.metrics._measure_pack import measure_pack
 
     network = {"name": "mlp", "options": {"activation": "relu", "width": 5, "depth": 2}}
     models = [build(network, (1, 4, 4), 3).double() for _ in range(4)]  # two runs, two checkpoints

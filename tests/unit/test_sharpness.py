@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 import flatlab
-from flatlab.metrics import MeasureError
+from flatlab.derivatives.errors import MeasureError
 from flatlab.metrics.sharpness import SMALLEST_RADII, centred, normalized
 
 AVERAGES = [name for name in SMALLEST_RADII if name.startswith("average")]

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from flatlab import plan
-from flatlab.metrics._pack import measure_pack
+from flatlab.metrics._measure_pack import measure_pack
 from flatlab.tables.runs import collect
 from flatlab.train import train_packs
 from tests.packs import images

@@ -55,13 +55,13 @@ def endured_noise(
         return accuracy(moved)
 
     count = sum(len(classes) for _, classes in batches)
-    undisturbed = accuracy(theta)
+    without_noise = accuracy(theta)
     low, high = 0.0, LARGEST
     for _ in trange(STEPS, desc="pac-bayes", disable=not progress, leave=False):
         sigma = (low + high) / 2
         deviation = sigma**2 if squared else sigma
         mean = sum(accuracy_with(deviation, draw) for draw in range(draws)) / draws
-        drop = undisturbed - mean
+        drop = without_noise - mean
         if abs(drop - DROP) < TOLERANCE:
             return Endured(sigma, drop, True)
         low, high = (low, sigma) if drop > DROP else (sigma, high)

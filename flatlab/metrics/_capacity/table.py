@@ -1,6 +1,6 @@
 """What the quantities of the family `capacity` are."""
 
-from flatlab.metrics import Quantity
+from flatlab.metrics._quantity import Quantity
 
 LAYER = ("layer",)
 

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from flatlab.derivatives import Derivatives, Layer
 from flatlab.derivatives.convolution import CONVOLUTIONS
+from flatlab.derivatives.engine import Derivatives, Layer
 from flatlab.derivatives.norms import Norms, authors_norm, known, operator_norm, spectral_norm
 from flatlab.losses import Loss
 

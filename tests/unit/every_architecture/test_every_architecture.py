@@ -7,7 +7,7 @@ import pytest
 from numpy.linalg import eigvalsh, norm
 from torch import nn
 
-from flatlab.metrics import measure
+from flatlab.metrics._measure import measure
 from flatlab.metrics.geometry import QUANTITIES
 from tests.unit.every_architecture.reference import operator_of, reference
 from tests.unit.every_architecture.zoo import (

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from flatlab.derivatives.guard import MeasureError
+from flatlab.derivatives.errors import MeasureError
 
 Function = Callable[[Tensor], Tensor]
 GRAPH_BYTES = {"cpu": 2**30, "cuda": 2**34}

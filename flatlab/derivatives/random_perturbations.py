@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from tqdm import tqdm
 
-from flatlab.derivatives.record import generic_squares
+from flatlab.derivatives.hooks import generic_squares
 from flatlab.losses import half_mse
 
 LOSS = half_mse.Loss()

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import get_gradient_edge
 
+from flatlab.derivatives.errors import MIXES, MeasureError, first_line
 from flatlab.derivatives.graph import graph_of
-from flatlab.derivatives.guard import MIXES, MeasureError, first_line
+from flatlab.derivatives.hooks import Use, recorded, rows_of_jacobian
 from flatlab.derivatives.layers import MATRICES, columns, vector_gradients
 from flatlab.derivatives.probe import Findings, calls_of, far_apart, run
-from flatlab.derivatives.record import Use, recorded, rows_of_jacobian
 
 CLOSE = {torch.float64: 1e-10, torch.float32: 1e-3}
 """Two gradients are the same if they differ by at most this share of the norm of one."""
@@ -49,7 +49,7 @@ def record_of(model: nn.Module, inputs: Tensor, found: Findings, total: bool) ->
     Raises `MeasureError` if these samples go other ways through the network than those of `found`.
     """
     inputs = inputs.detach().clone().requires_grad_()
-    with recorded(found.modules, total=total, graft_inputs=True) as uses:
+    with recorded(found.modules, total=total, fast_input_gradient=True) as uses:
         outputs = run(model, inputs)
     parameters = dict(model.named_parameters())
     in_graph, operations = graph_of(outputs)
