@@ -22,9 +22,12 @@ GENERIC_BYTES = 2**28
 class Use:
     """One use of a layer in a forward pass.
 
-    x: its input, (rows, ...), rows a multiple of the samples.  into, out: where the derivatives
-    with respect to its input (through this layer alone) and its output arrive.  numbers: of its
-    output.
+    name: the layer's.
+    module: the layer.
+    x: its input, (rows, ...), rows a multiple of the samples.
+    into: where the derivatives with respect to its input, through this layer alone, arrive.
+    out: where those with respect to its output arrive.
+    numbers: how many its output has.
     """
 
     name: str
@@ -37,7 +40,7 @@ class Use:
 
 @contextmanager
 def recorded(
-    modules: Mapping[str, nn.Module], *, total: bool = False, fast_input_gradient: bool = False
+    modules: Mapping[str, nn.Module], *, fast_input_gradient: bool = False
 ) -> Iterator[list[Use]]:
     """A list to which each use of these modules is appended while the context lasts.
 
@@ -45,7 +48,6 @@ def recorded(
     A layer is given a copy of its input: derivatives with respect to the copy are those through
     this layer alone, and later in-place changes of the original do not matter. The edge of the
     output is taken before it can be changed in place.
-    total: derivatives with respect to the input itself, through everything that reads it.
     fast_input_gradient: use our own input gradient of convolutions if there is one.
     """
     uses: list[Use] = []
@@ -57,7 +59,7 @@ def recorded(
             return None
         source = x if x.requires_grad else x.detach().requires_grad_()
         copy = source.clone()
-        copies[module] = copy, get_gradient_edge(source if total else copy)
+        copies[module] = copy, get_gradient_edge(copy)
         return (copy, *rest), ({} if not arguments else named)
 
     def after(name: str, module: nn.Module, arguments: Any, output: Any) -> Tensor | None:

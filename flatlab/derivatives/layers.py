@@ -49,9 +49,11 @@ def columns(use: Use, gamma: Tensor, samples: int) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class Squares:
-    """For each sample, summed over the outputs k.
+    """For each sample, (samples,), summed over the outputs k.
 
-    plain: ||df_k/dW||_F^2.  adaptive: the sum of W_od^2 (df_k/dW_od)^2.  gamma: ||Gamma_k||_F^2.
+    plain: ||df_k/dW||_F^2.
+    adaptive: the sum of W_od^2 (df_k/dW_od)^2, or None.
+    gamma: ||Gamma_k||_F^2.
     rows: the squares of Gamma_k, (samples, O), if there is one position.
     """
 

@@ -64,7 +64,19 @@ class Options(Strict, frozen=True):
 
 
 def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
-    """The eigenvalues on one sample set."""
+    """The eigenvalues on one sample set.
+
+    >>> import torch, flatlab
+    >>> network = torch.nn.Linear(2, 2, bias=False).double()
+    >>> network.load_state_dict({"weight": torch.tensor([[1.0, 0.0], [0.0, 2.0]])})
+    <All keys matched successfully>
+    >>> x, classes = torch.tensor([[3.0, 4.0], [4.0, 0.0]]), torch.tensor([1, 0])
+    >>> report = flatlab.measure(network, x, classes, families="hessian")
+    >>> round(report["hessian_lambda_max"].item(), 6)  # of mean x x^T
+    16.658003
+    >>> bool(report["hessian_converged"])
+    True
+    """
     options: Options = settings.options
     with batch_norm(model, "eval"):
         check_mode(model)

@@ -107,7 +107,7 @@ def test_failures_are_recorded_and_the_job_goes_on(imagenet, tmp_path):
     assert "does not fit" in reasons[0]
     assert reasons[1] == ""
     assert "cannot be read" in reasons[2]
-    assert np.isfinite(found["normalized_norm"].values).tolist() == [False, True, False]
+    assert np.isfinite(found["normalized_mls"].values).tolist() == [False, True, False]
     table = gather([found], {"data": "imagenet", "training": "", "samples": 4, "stands_in_for": ""})
     correct = f"{found['sample_accuracy'].values[1]:.0f}"
     extent = f"; accuracy {correct} to {correct} %; 2 could not be measured"
@@ -123,7 +123,7 @@ def test_a_network_in_a_file_is_measured_with_its_own_transform(imagenet, tmp_pa
     labels = chosen.labels(1000)
     assert {*labels.tolist()} <= {0, 1}  # the first two of ImageNet
     report = flatlab.measure(model, inputs, labels, families=["adaptive"], **FAST)
-    for name in ("adaptive_sharpness", "normalized_norm"):
+    for name in ("adaptive_sharpness", "normalized_mls"):
         assert float(found[name]) == float(report[name])
 
 
@@ -340,7 +340,7 @@ def test_the_command_gives_both_quantities_with_errors_time_and_memory(imagenet,
     arguments += ["--images", str(imagenet / "imagenet"), "--samples", "2", "--out", str(out)]
     assert main(arguments) == 0
     printed = capsys.readouterr().out
-    for part in ("adaptive_sharpness_error", "normalized_norm_error", " s, ", "GB of memory"):
+    for part in ("adaptive_sharpness_error", "normalized_mls_error", " s, ", "GB of memory"):
         assert part in printed
     report = store.load_dataset(out)
     assert report.attrs["weights"] == path.name
