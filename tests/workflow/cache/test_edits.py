@@ -25,7 +25,7 @@ A_FAMILY = '''
 """A family of one quantity."""
 import numpy as np
 
-from flatlab.metrics import Measured, Quantity
+from flatlab.metrics._quantity import Measured, Quantity
 
 QUANTITIES = {"l1_norm": Quantity("sum of absolute weights", "1", "this test")}
 

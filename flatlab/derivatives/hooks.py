@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
-from flatlab.derivatives.convolution import graft
-from flatlab.derivatives.guard import MeasureError, first_line, is_of_memory
+from flatlab.derivatives.convolution import with_fast_input_gradient
+from flatlab.derivatives.errors import MeasureError, first_line, is_out_of_memory
 
 GENERIC_BYTES = 2**28
 """Gradients with respect to parameters that are held at a time."""
@@ -22,9 +22,12 @@ GENERIC_BYTES = 2**28
 class Use:
     """One use of a layer in a forward pass.
 
-    x: its input, (rows, ...), rows a multiple of the samples.  into, out: where the derivatives
-    with respect to its input (through this layer alone) and its output arrive.  numbers: of its
-    output.
+    name: the layer's.
+    module: the layer.
+    x: its input, (rows, ...), rows a multiple of the samples.
+    into: where the derivatives with respect to its input, through this layer alone, arrive.
+    out: where those with respect to its output arrive.
+    numbers: how many its output has.
     """
 
     name: str
@@ -37,7 +40,7 @@ class Use:
 
 @contextmanager
 def recorded(
-    modules: Mapping[str, nn.Module], *, total: bool = False, graft_inputs: bool = False
+    modules: Mapping[str, nn.Module], *, fast_input_gradient: bool = False
 ) -> Iterator[list[Use]]:
     """A list to which each use of these modules is appended while the context lasts.
 
@@ -45,8 +48,7 @@ def recorded(
     A layer is given a copy of its input: derivatives with respect to the copy are those through
     this layer alone, and later in-place changes of the original do not matter. The edge of the
     output is taken before it can be changed in place.
-    total: derivatives with respect to the input itself, through everything that reads it.
-    graft_inputs: use our own input gradient of convolutions if there is one.
+    fast_input_gradient: use our own input gradient of convolutions if there is one.
     """
     uses: list[Use] = []
     copies: dict[nn.Module, tuple[Tensor, GradientEdge]] = {}
@@ -57,18 +59,18 @@ def recorded(
             return None
         source = x if x.requires_grad else x.detach().requires_grad_()
         copy = source.clone()
-        copies[module] = copy, get_gradient_edge(source if total else copy)
+        copies[module] = copy, get_gradient_edge(copy)
         return (copy, *rest), ({} if not arguments else named)
 
     def after(name: str, module: nn.Module, arguments: Any, output: Any) -> Tensor | None:
         copy, into = copies.pop(module, (None, None))
         if copy is None or into is None or not isinstance(output, Tensor):
             return None
-        grafted = graft(module, copy, output) if graft_inputs else None
-        output = output if grafted is None else grafted
+        replaced = with_fast_input_gradient(module, copy, output) if fast_input_gradient else None
+        output = output if replaced is None else replaced
         out = get_gradient_edge(output)
         uses.append(Use(name, module, copy.detach(), into, out, output.numel()))
-        return grafted
+        return replaced
 
     with ExitStack() as handles:
         for name, module in modules.items():
@@ -97,12 +99,12 @@ def rows_of_jacobian(
             warnings.filterwarnings("ignore", message="There is a performance drop")
             return list(torch.func.vmap(row, randomness="same")(unit))
     except RuntimeError as error:
-        if is_of_memory(error):
+        if is_out_of_memory(error):
             raise
     try:
         return [torch.stack(rows) for rows in zip(*map(row, unit), strict=True)]
     except RuntimeError as error:
-        if is_of_memory(error):
+        if is_out_of_memory(error):
             raise
         raise MeasureError(
             f"autograd cannot differentiate the network: {first_line(error)}"

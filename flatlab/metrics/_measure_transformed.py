@@ -12,12 +12,12 @@ import torch
 import xarray as xr
 from torch import Tensor, nn
 
-from flatlab.metrics._pack import Weights, measure_pack
+from flatlab.metrics._measure_pack import Measurement, State, measure_pack, states_of
 from flatlab.networks import build
 from flatlab.networks._transformations import transformed
 from flatlab.plan.registry import imported
 from flatlab.splits import prepare
-from flatlab.store import as_strings
+from flatlab.store import TrainedPack, as_strings
 
 COMPARED = 1000
 """Samples of the training and of the test set on which outputs are compared, at most."""
@@ -26,7 +26,7 @@ UNCHANGED, CHANGE = "none", "output_change"
 
 
 def measure_transformed(
-    weights: Sequence[Weights],
+    packs: Sequence[TrainedPack | tuple[Any, Any]],
     raw: xr.Dataset,
     settings: Mapping[str, Any],
     device: str = "cpu",
@@ -35,35 +35,39 @@ def measure_transformed(
     """`measure_pack`, and again at the last checkpoint with the weights transformed.
 
     settings: those of `measure_pack` and `transformations`: `kinds` of `networks._transformations`,
-    `families`, how many `runs` if not all, and whether the change of `outputs` is stored. Draws are
-    determined by the kind and the key of a run.
+        `families`, how many `runs` if not all, and whether the change of `outputs` is stored. Draws
+        are determined by the kind and the key of a run.
+
     Returns a dataset in which the quantities of these families have the dimension `transformation`:
     none, then the kinds. They are NaN where a kind does not apply to an architecture, at earlier
     checkpoints, and where it changes outputs by more than 1e-6. `output_change` (run, checkpoint,
     transformation) is the largest |change| / |output| over samples, in float64.
     """
     chosen = settings["transformations"]
-    found = measure_pack(weights, raw, settings, device, folder)
+    unchanged = measure_pack(packs, raw, settings, device, folder)
     quantities = [imported("metrics", name).QUANTITIES for name in chosen["families"]]
-    names = [name for name in found.data_vars if any(name in each for each in quantities)]
-    own = {**settings, "family": "+".join(chosen["families"])}
-    own.pop("test_sets", None)
-    weights = [_first(each, chosen.get("runs")) for each in weights]
-    own["seeds"] = own["seeds"][: chosen.get("runs")]
-    shape, last = ("run", "checkpoint"), found["checkpoint"].values[-1:]
-    zero = np.zeros([found.sizes[dim] for dim in shape])
-    parts = {UNCHANGED: found[names].assign({CHANGE: (shape, zero)})}
+    names = [name for name in unchanged.data_vars if any(name in family for family in quantities)]
+    files = [TrainedPack(*pack).first(chosen.get("runs")) for pack in packs]
+    runs, shape = files[0].runs, ("run", "checkpoint")
+    zero = np.zeros([unchanged.sizes[dim] for dim in shape])
+    parts = {UNCHANGED: unchanged[names].assign({CHANGE: (shape, zero)})}
+    without_test_sets = {key: value for key, value in settings.items() if key != "test_sets"}
+    measurement = Measurement.prepare(raw, without_test_sets, device, folder)
+    kept = [states_of(files, run) for run in runs]
+    initial = [{0: states[0]} if 0 in states else {} for states in kept]
     for kind in chosen["kinds"]:
         try:
-            final, changes = _transform(kind, weights[0], raw, settings, device)
+            final, changes = _transform(kind, files[0], raw, settings, device)
         except ValueError as error:
             print(f"{kind}: {error}", file=sys.stderr)
             continue
-        after = measure_pack([final, *_initial(weights)], raw, own, device, folder)
+        last = files[0].about["iterations"][-1]
+        states = [{**first, last: state} for first, state in zip(initial, final, strict=True)]
+        after = measurement.on(states, chosen["families"], last=True)
         change = xr.DataArray(changes[:, None], dims=shape)
-        after = after[names].sel(checkpoint=last).where(change <= TOLERANCE)
-        whole = {dim: found[dim] for dim in shape}
-        parts[kind] = after.assign({CHANGE: change}).drop_vars(_of_runs(after)).reindex(whole)
+        after = after[names].assign_coords(run=as_strings(runs)).where(change <= TOLERANCE)
+        whole = {dim: unchanged[dim] for dim in shape}
+        parts[kind] = after.assign({CHANGE: change}).reindex(whole)
     index = pd.Index(as_strings(list(parts)), name="transformation")
     together = xr.concat(parts.values(), index, join="exact", coords="minimal", compat="equals")
     together = together.reindex(transformation=as_strings([UNCHANGED, *chosen["kinds"]]))
@@ -71,35 +75,13 @@ def measure_transformed(
     together[CHANGE].attrs = {**about, "source": "petzka2021 App. C.2", "precision": "float64"}
     if not chosen["outputs"]:
         together = together.drop_vars(CHANGE)
-    return xr.merge([found.drop_vars(names), together], join="exact", compat="equals")
-
-
-def _first(weights: Weights, count: int | None) -> Weights:
-    """The first runs of a file."""
-    arrays, about = weights
-    of_run = {k: about[k][:count] for k in ("runs", "steps", "ended", "lr", "fitted") if k in about}
-    return {name: array[:count] for name, array in arrays.items()}, {**about, **of_run}
-
-
-def _of_runs(measured: xr.Dataset) -> list[str]:
-    """The coordinates of runs besides their keys; those that were not measured have none."""
-    return [str(name) for name, c in measured.coords.items() if c.dims == ("run",) != (name,)]
-
-
-def _initial(weights: Sequence[Weights]) -> list[Weights]:
-    """The initial weights as a file of their own, where they are known: distances are from them."""
-    for arrays, about in weights:
-        if 0 in (steps := list(about["iterations"])):
-            first = {name: array[:, [steps.index(0)]] for name, array in arrays.items()}
-            own = {key: value for key, value in about.items() if key != "fitted"}
-            return [(first, {**own, "iterations": [0]})]
-    return []
+    return xr.merge([unchanged.drop_vars(names), together], join="exact", compat="equals")
 
 
 def _transform(
-    kind: str, weights: Weights, raw: xr.Dataset, settings: Mapping[str, Any], device: str
-) -> tuple[Weights, np.ndarray]:
-    """The last weights (run, 1, ...) transformed, and how much the outputs of each run change.
+    kind: str, pack: TrainedPack, raw: xr.Dataset, settings: Mapping[str, Any], device: str
+) -> tuple[list[State], np.ndarray]:
+    """The last weights of each run transformed, and how much the outputs of each run change.
 
     Raises `ValueError` where the architecture has nothing that can be changed so.
     """
@@ -107,16 +89,14 @@ def _transform(
     inputs = [split.inputs[:COMPARED].double() for split in (splits.train, splits.test)]
     model = build(settings["network"], tuple(inputs[0].shape[1:]), splits.outputs)
     model = model.to(device, torch.float64).eval()
-    arrays, about = weights
     states, changes = [], []
-    for number, run in enumerate(about["runs"]):
-        state = {name: torch.from_numpy(array[number, -1]) for name, array in arrays.items()}
-        model.load_state_dict(state)
+    for run in pack.runs:
+        arrays = pack.state(run)
+        model.load_state_dict({name: torch.as_tensor(array) for name, array in arrays.items()})
         after = transformed(model, kind, crc32(f"{kind}/{run}".encode()))
-        states.append({name: tensor.cpu().numpy() for name, tensor in after.state_dict().items()})
+        states.append({name: tensor.cpu() for name, tensor in after.state_dict().items()})
         changes.append(max(_change(model, after, part) for part in inputs))
-    final = {name: np.stack([state[name] for state in states])[:, None] for name in arrays}
-    return (final, {**about, "iterations": about["iterations"][-1:]}), np.array(changes)
+    return states, np.array(changes)
 
 
 @torch.no_grad()

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from flatlab.data import DataError
 from flatlab.data._images import Images
 from flatlab.data._sentences import Pairs
-from flatlab.metrics import MeasureError
-from flatlab.metrics._survey import Candidate, Subject
+from flatlab.derivatives.errors import MeasureError
+from flatlab.metrics._measure_zoo import LazyNetwork, LoadedNetwork
 from flatlab.networks import _published, _timm
 from flatlab.splits import OfClasses, Splits
 
@@ -23,10 +23,12 @@ CLEAN = "test"
 """The name of the test set that is not shifted."""
 
 
-class Read:
-    """Inputs that are read from files when they are needed, as a tensor of all would not fit.
+class LazyInputs:
+    """Inputs that are loaded from disk batch by batch, as a tensor of all would not fit.
 
-    read: the inputs of a part of the samples.  count: of the samples.
+    read: loads the inputs of a part of the samples.
+    count: number of samples.
+    device: where the inputs are needed.
     """
 
     def __init__(self, read: Callable[[slice], Tensor], count: int, device: str) -> None:
@@ -41,7 +43,7 @@ class Read:
             yield self.read(slice(start, start + size)).to(self.device)
 
 
-def candidates(settings: Mapping[str, Any], folder: Path, device: str) -> Iterator[Candidate]:
+def networks(settings: Mapping[str, Any], folder: Path, device: str) -> Iterator[LazyNetwork]:
     """This job's share of the networks in the settings.  folder: holds weights and test sets."""
     chosen = settings["pretrained"]
     layout, place = chosen["layout"], folder / chosen["folder"]
@@ -49,14 +51,14 @@ def candidates(settings: Mapping[str, Any], folder: Path, device: str) -> Iterat
     _check(settings, folder)
     if layout is None:
         for name in _timm.wanted(chosen["networks"], place)[share]:
-            yield Candidate(name, name, partial(_subject, name, settings, folder, device))
+            yield LazyNetwork(name, name, partial(_loaded, name, settings, folder, device))
         return
     described = _described(place, chosen["described"])
     for path in _published.found(place, chosen["networks"], layout)[share]:
         key = path.name.removesuffix(path.suffix) if path.is_file() else path.name
         values = _hyperparameters(key, settings.get("hyperparameters", {}), described)
-        make = partial(_subject, path, settings, folder, device)
-        yield Candidate(key, chosen["architecture"] or layout, make, values)
+        load = partial(_loaded, path, settings, folder, device)
+        yield LazyNetwork(key, chosen["architecture"] or layout, load, values)
 
 
 def _check(settings: Mapping[str, Any], folder: Path) -> None:
@@ -79,7 +81,9 @@ def _pairs(
     return Pairs(place, names, dict(where), *draw)
 
 
-def _subject(which: str | Path, settings: Mapping[str, Any], folder: Path, device: str) -> Subject:
+def _loaded(
+    which: str | Path, settings: Mapping[str, Any], folder: Path, device: str
+) -> LoadedNetwork:
     """which: the name of a network of timm, or the file of one."""
     chosen = settings["pretrained"]
     layout, outputs = chosen["layout"], chosen["classes"]
@@ -94,18 +98,18 @@ def _subject(which: str | Path, settings: Mapping[str, Any], folder: Path, devic
 
     known: list[str] = []  # the classes of the training images
 
-    def files(name: str, where: Mapping[str, str], *draw: int) -> Files:
+    def files(name: str, where: Mapping[str, str], *draw: int) -> LabelledFiles:
         if isinstance(which, Path) and layout == "bert":
             return _sentences(folder / name, which, chosen["labels"], where, *draw)
         images = _images(folder / name, *draw)
         if not known:
             known.extend(images.classes)
         labels = images.of_folders(), images.outputs_of(outputs, known)
-        return Files(partial(images.inputs, configuration), *labels)
+        return LabelledFiles(partial(images.inputs, configuration), *labels)
 
     draw = settings["samples"], settings["seed"]
     if any(options.get("own_targets") for options in settings["families"].values()):
-        return Subject(model, _images(folder / chosen["images"], *draw).inputs(configuration))
+        return LoadedNetwork(model, _images(folder / chosen["images"], *draw).inputs(configuration))
     train = files(chosen["images"], {}, *draw)
     inputs = train.read(slice(None))
     with torch.no_grad():
@@ -118,13 +122,15 @@ def _subject(which: str | Path, settings: Mapping[str, Any], folder: Path, devic
             for name, each in settings["test_sets"].items()
         }
         splits = Splits(train.split(device), sets.pop(CLEAN), sets)
-    return Subject(model, inputs, train.outputs, splits)
+    return LoadedNetwork(model, inputs, train.outputs, splits)
 
 
-class Files(NamedTuple):
-    """What a network is shown of files.
+class LabelledFiles(NamedTuple):
+    """Samples that lie in files.
 
-    read: inputs of a part.  labels: the class (samples) of each.  classes: outputs that mean each.
+    read: loads the inputs of a part of the samples.
+    labels: the class of each, (samples,).
+    classes: the outputs that mean each class.
     """
 
     read: Callable[[slice], Tensor]
@@ -137,7 +143,7 @@ class Files(NamedTuple):
         return torch.tensor([each[0] for each in self.classes])[self.labels]
 
     def split(self, device: str) -> OfClasses:
-        inputs: Any = Read(self.read, len(self.labels), device)
+        inputs: Any = LazyInputs(self.read, len(self.labels), device)
         labels = self.labels.to(device)
         targets = nn.functional.one_hot(labels, len(self.classes)).float()
         return OfClasses(inputs, labels, targets, groups=tuple(map(tuple, self.classes)))
@@ -145,13 +151,13 @@ class Files(NamedTuple):
 
 def _sentences(
     place: Path, network: Path, names: Sequence[str], where: Mapping[str, str], *draw: int
-) -> Files:
+) -> LabelledFiles:
     pairs = _pairs(place, *draw, names=tuple(names), where=tuple(where.items()))
 
     def read(part: slice) -> Tensor:
         return _published.tokens(network, pairs.pairs[part])
 
-    return Files(read, torch.tensor(pairs.labels), pairs.classes)
+    return LabelledFiles(read, torch.tensor(pairs.labels), pairs.classes)
 
 
 def _described(folder: Path, name: str | None) -> dict[str, Any] | None:

@@ -25,12 +25,16 @@ Found = tuple[float, Callable[[], Tensor]]
 
 @dataclass(frozen=True)
 class Neighbourhood:
-    """norm: of the coordinates, l2 or linf.  radius: rho.  scale: c, (weights).
+    """A neighbourhood of zero, and how Auto-PGD moves in it.
 
+    norm: of the coordinates, l2 or linf.
+    radius: rho.
+    scale: c, (weights).
     steepest: in the ellipsoid, ascend as in a ball of coordinates. Otherwise as in the text of
-    andriushchenko2023: d moves along c times the gradient, and then to the nearest change of
-    weights. These two do not belong together: where they end, d is proportional to c^3 times the
-    gradient, which is not the best change even of a linear function, c^2 times the gradient.
+        andriushchenko2023: d moves along c times the gradient, and then to the nearest change of
+        weights. These two do not belong together: where they end, d is proportional to c^3 times
+        the gradient, which is not the best change even of a linear function, c^2 times the
+        gradient.
     """
 
     norm: str
@@ -99,52 +103,46 @@ def ascend(
     steps: int,
     origin: Found,
     start: Tensor | None = None,
-    averaged: bool = False,
 ) -> list[float]:
     """The largest value that was met at the beginning and after 1, ... `steps` steps.
 
-    function: of d.  origin: what is found at d = 0, a point of every neighbourhood, so that it
-    counts wherever the ascent starts.  start: coordinates; None: those of d = 0.
-    averaged: the authors' code in place of Algorithm 1. A new point is the average of the end of
-    the step and of the point before, steps count that increase the largest value, and when the
-    step size is halved, the ascent goes on from where it is with the gradient of the best point.
+    function: of d.
+    field: the neighbourhood.
+    steps: of the ascent.
+    origin: what is found at d = 0, a point of every neighbourhood, so that it counts wherever the
+        ascent starts.
+    start: coordinates; None: those of d = 0.
     """
-    there = before = best = torch.zeros_like(field.scale)
+    point = before = best = torch.zeros_like(field.scale)
     value, slope = origin
     largest, best_slope = value, slope
     if start is not None:
-        there = before = start
-        value, slope = once(function(field.scale * there))
+        point = before = start
+        value, slope = once(function(field.scale * point))
         if value > largest:
-            largest, best, best_slope = value, there, slope
+            largest, best, best_slope = value, point, slope
     history, values, size = [largest], [value], 2 * field.radius
     marks, last, largest_then, halved = checkpoints(steps)[1:], 0, largest, False
     for k in range(steps):
-        new = field.step(there, slope(), size)
-        if averaged:
-            new = STEP * new + (1 - STEP) * before
-        elif k:
-            onward = STEP * (new - there) + (1 - STEP) * (there - before)
-            new = field.project(there + onward)
-        there, before = new, there
-        value, slope = once(function(field.scale * there))
+        new = field.step(point, slope(), size)
+        if k:
+            onward = STEP * (new - point) + (1 - STEP) * (point - before)
+            new = field.project(point + onward)
+        point, before = new, point
+        value, slope = once(function(field.scale * point))
         if value > largest:
-            largest, best, best_slope = value, there, slope
+            largest, best, best_slope = value, point, slope
         history.append(largest)
         values.append(value)
         if k not in marks:
             continue
-        if averaged:
-            rises = sum(history[i + 1] > history[i] for i in range(last + (last > 0), k + 1))
-        else:
-            rises = sum(values[i + 1] > values[i] for i in range(last, k))
+        rises = sum(values[i + 1] > values[i] for i in range(last, k))
         few, stuck = rises < IMPROVING * (k - last), not halved and largest == largest_then
         last, largest_then, halved = k, largest, few or stuck
         if halved:
             size, slope = size / 2, best_slope
-            if not averaged:
-                there = before = best
-                values[-1] = largest
+            point = before = best
+            values[-1] = largest
     return history
 
 

@@ -21,17 +21,16 @@ def block(tensor: Tensor, numbers: int) -> int:
     return max(1, size // (numbers * tensor.element_size()))
 
 
-def products(
-    jacobians: Tensor, x: Tensor, along_x: bool, gram: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    """J J^T, (samples, N, N), ||J diag(x)||_F^2 and ||J x||^2, (samples,), in float64.
+def products(jacobians: Tensor, x: Tensor, gram: bool) -> tuple[Tensor, Tensor]:
+    """J J^T, (samples, N, N), and ||J diag(x)||_F^2, (samples,), in float64.
 
-    jacobians: (samples, N, M).  x: (samples, M).  along_x: whether to compute ||J x||^2, else 0.
+    jacobians: (samples, N, M).
+    x: (samples, M).
     gram: whether to compute J J^T, else it has no samples.
     """
     samples, outputs, width = jacobians.shape
     grams = jacobians.new_empty(samples if gram else 0, outputs, outputs, dtype=torch.float64)
-    scaled, along = grams.new_zeros(2, samples)
+    scaled = grams.new_zeros(samples)
     step = min(samples, block(jacobians, 2 * outputs * width))
     buffer = grams.new_empty(step, outputs, width)
     for start in range(0, samples, step):
@@ -41,9 +40,7 @@ def products(
             torch.bmm(double, double.mT, out=grams[here])
         double.mul_(x[here, None])
         scaled[here] = torch.linalg.vector_norm(double, dim=(1, 2)).square()
-        if along_x:
-            along[here] = double.sum(2).square().sum(1)
-    return grams, scaled, along
+    return grams, scaled
 
 
 def singular_values(grams: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from tqdm import tqdm
 
-from flatlab.derivatives.record import generic_squares
+from flatlab.derivatives.hooks import generic_squares
 from flatlab.losses import half_mse
 
 LOSS = half_mse.Loss()
@@ -27,10 +27,19 @@ def loss_changes(
 ) -> Tensor:
     """L(theta + d) - L(theta) with d ~ N(0, rho^2 diag(theta^2)): (samples, draws), float64.
 
+    model: the network.
+    inputs: (samples, ...).
+    targets: (samples, N).
+    rho: size of the changes, relative to the weights.
+    draws: of d.
+    seed: of the draws.
+    size: samples at a time.
+    progress: show a bar.
+
     Each entry is the mean over d and -d, which removes odd orders in d, the first in particular.
     Weights are multiplied by 1 + rho e. Two networks of the same shapes get the same e from a seed,
     so that a rescaled network has the same values up to rounding; and all samples get the same e,
-    so that each draw is made once.  size: samples at a time.
+    so that each draw is made once.
     """
     size = size or len(inputs)
     chunks = list(zip(inputs.split(size), targets.split(size), strict=True))

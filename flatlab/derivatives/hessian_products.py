@@ -3,16 +3,11 @@
 With f the outputs of a network, l the loss of one sample and means over the samples, the Hessian is
 H = d^2 mean l(f(x)) / dtheta^2, and its Gauss-Newton part G = mean J^T (d^2 l / df^2) J, where
 J = df/dtheta; for a loss that is a sum, the means are sums. theta is the vector of all parameters
-that require gradients. The largest eigenvalue of such a map follows from its products.
+that require gradients.
 """
 
-import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
-import numpy as np
-import scipy.linalg
 import torch
 from torch import Tensor, nn
 
@@ -21,24 +16,6 @@ from flatlab.losses import Loss
 
 Product = Callable[[Tensor], Tensor]
 Batches = Sequence[tuple[Tensor, Tensor]]
-
-RESIDUAL = 1e-4
-"""Where the iteration stops, relative to the eigenvalue. The error is at most that, and about its
-square if the next eigenvalue is not close."""
-FEWEST, MOST = 8, 200
-"""Products. The residual can be small at a smaller eigenvalue at first, because a random start has
-only a small component along the largest one."""
-
-
-@contextmanager
-def batch_norm(model: nn.Module, mode: str) -> Iterator[None]:
-    """Let batch norm use the statistics of the batch (`train`) or the running ones (`eval`)."""
-    with ExitStack() as undo:
-        for module in model.modules():
-            if isinstance(module, nn.modules.batchnorm._BatchNorm):
-                undo.callback(module.train, module.training)
-                module.train(mode == "train")
-        yield
 
 
 def trainable(model: nn.Module) -> list[nn.Parameter]:
@@ -114,59 +91,3 @@ def _pulled_back(
 def _split(vector: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
     parts = vector.split([tensor.numel() for tensor in like])
     return [part.view_as(tensor) for part, tensor in zip(parts, like, strict=True)]
-
-
-@dataclass(frozen=True)
-class Largest:
-    """value: the algebraically largest eigenvalue, not the one with the largest modulus.
-
-    residual: ||A v - value v|| / |value| for the unit vector v that was found, `vector`, (n).
-    products: how many were computed.  converged: whether the residual is small enough or the space
-    is exhausted.
-    """
-
-    value: float
-    residual: float
-    products: int
-    converged: bool
-    vector: Tensor
-
-
-def largest_eigenvalue(
-    product: Product, start: Tensor, residual: float = RESIDUAL, most: int = MOST
-) -> Largest:
-    """By Lanczos' method with full reorthogonalization; NaN if a product is not finite.
-
-    product: v -> A v, A symmetric.  start: (n), not orthogonal to the eigenvector.
-    """
-    most = min(most, len(start))
-    vectors = start.new_empty(min(FEWEST, most), len(start))  # as rows; as many as may be needed
-    vectors[0] = start / torch.linalg.vector_norm(start)
-    diagonal: list[float] = []
-    beside: list[float] = []
-    step = 0
-    while True:
-        step += 1
-        known = vectors[:step]
-        image = product(known[-1]).clone()
-        diagonal.append(float(image @ known[-1]))
-        for _ in range(2):  # the second pass removes what rounding has left
-            image -= known.mT @ (known @ image)
-        rest = float(torch.linalg.vector_norm(image))
-        if not math.isfinite(diagonal[-1] + rest):
-            return Largest(math.nan, math.nan, step, False, torch.full_like(start, math.nan))
-        values, rotation = scipy.linalg.eigh_tridiagonal(np.array(diagonal), np.array(beside))
-        value, left = float(values[-1]), rest * abs(float(rotation[-1, -1]))
-        relative = left / abs(value) if value else math.inf
-        # Exhausted: the vectors span everything that the map can reach from the start.
-        exhausted = rest <= 10 * torch.finfo(start.dtype).eps * np.abs(values).max()
-        converged = bool(exhausted or (step >= FEWEST and relative <= residual))
-        if converged or step == most:
-            weights = torch.from_numpy(rotation[:, -1]).to(start)
-            vector = known.mT @ weights
-            return Largest(value, relative if left else 0.0, step, converged, vector)
-        beside.append(rest)
-        if step == len(vectors):
-            vectors = start.new_empty(min(2 * step, most), len(start))
-            vectors[:step] = known
-        vectors[step] = image / rest

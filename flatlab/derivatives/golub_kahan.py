@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from flatlab.derivatives.guard import MeasureError
+from flatlab.derivatives.errors import MeasureError
 
 Function = Callable[[Tensor], Tensor]
 GRAPH_BYTES = {"cpu": 2**30, "cuda": 2**34}
@@ -61,9 +61,10 @@ class Jacobian:
 class Norms:
     """||J||_2 of each sample, (samples,) each.
 
-    values: lower bounds, up to rounding.  residuals: ||J v - sigma u|| / sigma of the singular
-    vectors found.  iterations: products with J, and as many with J^T.  converged: whether the
-    relative error that follows from the residual is within the tolerance.
+    values: lower bounds, up to rounding.
+    residuals: ||J v - sigma u|| / sigma of the singular vectors found.
+    iterations: products with J, and as many with J^T.
+    converged: whether the relative error that follows from the residual is within the tolerance.
     """
 
     values: Tensor
@@ -77,7 +78,10 @@ def largest_singular_values(
 ) -> Norms:
     """||J||_2 by Golub-Kahan bidiagonalization with full reorthogonalization.
 
-    tolerance: relative to the norm.  most: the most iterations.  seed: of the start, a random u.
+    tolerance: relative to the norm.
+    most: the most iterations.
+    seed: of the start, a random u.
+
     With r the relative residual and g the relative distance to the second Ritz value, the error is
     at most about min(r, r^2/g). Because early Ritz values may miss larger ones, the value must also
     have changed by less than the tolerance in the last iteration. Source: Golub and Kahan (1965).
@@ -157,9 +161,15 @@ def secant_slopes(
 ) -> Tensor:
     """The largest ||f(x + d) - f(x)|| / ||d|| found by ascent over d, for each sample: (samples,).
 
-    start: standard deviation of d at the start.  lr, steps: of Adam. This slope of a secant exceeds
-    ||J||_2 if f is steeper elsewhere, and is smaller if d is long and f bends.
-    Source: chen2026 Eq. 58; the defaults are those of the authors' code.
+    f: (samples, ...) -> (samples, N).
+    x: (samples, ...).
+    start: standard deviation of d at the start.
+    lr: learning rate of Adam.
+    steps: of Adam.
+    seed: of the start.
+
+    This slope of a secant exceeds ||J||_2 if f is steeper elsewhere, and is smaller if d is long
+    and f bends. Source: chen2026 Eq. 58; the defaults are those of the authors' code.
     """
     generator = torch.Generator().manual_seed(seed)  # the same start on every device
     first = torch.randn(x.shape, generator=generator, dtype=x.dtype).to(x.device)

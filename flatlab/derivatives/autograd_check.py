@@ -14,11 +14,11 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import get_gradient_edge
 
+from flatlab.derivatives.errors import MIXES, MeasureError, first_line
 from flatlab.derivatives.graph import graph_of
-from flatlab.derivatives.guard import MIXES, MeasureError, first_line
+from flatlab.derivatives.hooks import Use, recorded, rows_of_jacobian
 from flatlab.derivatives.layers import MATRICES, columns, vector_gradients
 from flatlab.derivatives.probe import Findings, calls_of, far_apart, run
-from flatlab.derivatives.record import Use, recorded, rows_of_jacobian
 
 CLOSE = {torch.float64: 1e-10, torch.float32: 1e-3}
 """Two gradients are the same if they differ by at most this share of the norm of one."""
@@ -30,8 +30,11 @@ CANCELLED = 1e-3
 class Record:
     """The derivatives of all outputs of some samples at the layers.
 
-    inputs: (samples, ...).  outputs: (samples, N).  out, into: with respect to the output of each
-    use and, through this layer alone, to its input, (N, rows, ...).  whole: J, likewise.
+    inputs: (samples, ...).
+    outputs: (samples, N).
+    out: derivatives with respect to the output of each use, (N, rows, ...).
+    into: those with respect to its input, through this layer alone, (N, rows, ...).
+    whole: those with respect to the inputs, (N, samples, ...).
     casts: whether the network computes in another precision somewhere.
     """
 
@@ -43,13 +46,13 @@ class Record:
     casts: bool
 
 
-def record_of(model: nn.Module, inputs: Tensor, found: Findings, total: bool) -> Record:
-    """One forward and one backward pass.  total: `into` through everything that reads the input.
+def record_of(model: nn.Module, inputs: Tensor, found: Findings) -> Record:
+    """One forward and one backward pass.
 
     Raises `MeasureError` if these samples go other ways through the network than those of `found`.
     """
     inputs = inputs.detach().clone().requires_grad_()
-    with recorded(found.modules, total=total, graft_inputs=True) as uses:
+    with recorded(found.modules, fast_input_gradient=True) as uses:
         outputs = run(model, inputs)
     parameters = dict(model.named_parameters())
     in_graph, operations = graph_of(outputs)
@@ -71,17 +74,15 @@ def record_of(model: nn.Module, inputs: Tensor, found: Findings, total: bool) ->
     return Record(inputs.detach(), outputs.detach(), out, into, whole, casts)
 
 
-def checked_record(
-    model: nn.Module, inputs: Tensor, found: Findings, total: bool
-) -> tuple[Findings, Record]:
+def checked_record(model: nn.Module, inputs: Tensor, found: Findings) -> tuple[Findings, Record]:
     """The record, and what its rules cover: nothing that differs from plain autograd.
 
     Raises `MeasureError` if J differs, or if the outputs of a sample depend on its batch.
     """
-    record = record_of(model, inputs, found, total)
+    record = record_of(model, inputs, found)
     if found.finite and (names := _unlike_autograd(model, record, found)):
         found = found.without(model, names, "its gradients are not those of plain autograd")
-        record = record_of(model, inputs, found, total)
+        record = record_of(model, inputs, found)
         if names := _unlike_autograd(model, record, found):
             raise MeasureError(f"gradients differ from plain autograd at {', '.join(names)}")
     return found, record
