@@ -45,6 +45,7 @@ QUANTITIES = {
         "d ~ N(0, rho^2 diag(theta^2))",
         "output^2",
         "Eq. 49, 57 with the factor",
+        label="elementwise-adaptive sharpness",
     ),
     "adaptive_sharpness_error": _error_of("adaptive_sharpness", "samples and draws"),
     "adaptive_sharpness_draw_error": _error_of("adaptive_sharpness", "draws, for these samples"),
@@ -54,12 +55,20 @@ QUANTITIES = {
         "Eq. 52",
     ),
     "adaptive_trace_error": _error_of("adaptive_trace", "random signs; 0 where it is exact"),
-    "plain_trace": chen2026("sharpness S, mean ||df/dtheta||_F^2", "output^2/parameter^2", "Eq. 3"),
+    "plain_trace": chen2026(
+        "sharpness S, mean ||df/dtheta||_F^2",
+        "output^2/parameter^2",
+        "Eq. 3",
+        label="sharpness $S$",
+    ),
     "plain_trace_error": _error_of(
         "plain_trace", "random signs; 0 where it is exact", "output^2/parameter^2"
     ),
     "normalized_norm": chen2026(
-        "normalized MLS, mean ||x||^2 ||J||_2^2, by a Krylov iteration", "output^2", "Def. G.1"
+        "normalized MLS, mean ||x||^2 ||J||_2^2, by a Krylov iteration",
+        "output^2",
+        "Def. G.1",
+        label="normalized MLS",
     ),
     "normalized_norm_error": _error_of("normalized_norm", "samples"),
     "normalized_slope": chen2026(
@@ -68,7 +77,7 @@ QUANTITIES = {
         "Eq. 58, squared",
     ),
     "normalized_slope_error": _error_of("normalized_slope", "samples"),
-    "mean_norm": chen2026("MLS, mean ||J||_2", "output/input", "Def. 3.7"),
+    "mean_norm": chen2026("MLS, mean ||J||_2", "output/input", "Def. 3.7", label="MLS"),
     "mean_norm_error": _error_of("mean_norm", "samples", "output/input"),
     "norm_per_sample": chen2026("||J||_2", "output/input", "Def. 3.7", SAMPLE),
     "norm_residual": Quantity(

@@ -4,6 +4,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
+from flatlab.plan.labels import labels_of
 from flatlab.plan.schema import Strict, plain
 
 Names = Annotated[tuple[str, ...], Meta(min_length=1)]
@@ -33,9 +34,11 @@ class Shown(Strict, frozen=True):
 class Declaration(Shown, frozen=True, kw_only=True):
     """What all figures declare: an entry of `FIGURES`.
 
-    caption: the sentences below the figure, to which what the tables hold is added.  details: more
-    sentences, for its page on the site alone.  size_inches: width and height; None for the default
-    of the template.
+    title: what it shows, for its headline.
+    caption: the sentences below the figure, to which what the tables hold is added.
+    details: more sentences, for its page on the site alone.
+    labels: of columns whose label here is not that of their quantity's definition.
+    size_inches: width and height; None for the default of the template.
     """
 
     SIZE: ClassVar[tuple[float, float]]
@@ -43,6 +46,7 @@ class Declaration(Shown, frozen=True, kw_only=True):
     title: str
     caption: str | Names
     details: str | Names = ""
+    labels: dict[str, str] = {}
     size_inches: tuple[float, float] | None = None
 
     @property
@@ -53,6 +57,11 @@ class Declaration(Shown, frozen=True, kw_only=True):
     @property
     def correlated(self) -> tuple[str, ...]:
         """The experiments whose correlation matrices it reads."""
+        return ()
+
+    @property
+    def columns_shown(self) -> tuple[str, ...]:
+        """The columns whose labels it shows."""
         return ()
 
     @property
@@ -69,6 +78,7 @@ class Declaration(Shown, frozen=True, kw_only=True):
             "experiments": self.keys,
             "correlated": self.correlated,
             "caption": " ".join(sentences),
+            "labels": {**labels_of(self.columns_shown), **self.labels},
             "size_inches": self.size_inches or self.SIZE,
         }
         content.pop("details")  # not drawn

@@ -26,7 +26,7 @@ class Curves(Declaration, frozen=True, kw_only=True):
     line: what each line stands for; with `quantity` all quantities share a panel, and there is one
     panel per entry of `axes`, {title: linear or logarithmic}.  marks: whether to mark the start of
     interpolation.  looks: lines that look different from those in other figures, by name.
-    titles: of panels, by quantity, that are not those of other figures.  named: hyper-parameters
+    named: hyper-parameters
     that name a line; all if empty.  logarithmic: quantities with a logarithmic vertical axis.
     until: {"label_smoothing": 0}: each run is shown as long as the one with this value, and
     otherwise the same, was trained.  share: of the iterations, the first ones that are shown.
@@ -42,11 +42,14 @@ class Curves(Declaration, frozen=True, kw_only=True):
     columns: Annotated[int, Meta(ge=1)] = 3
     marks: bool = True
     looks: dict[str, Look] = {}
-    titles: dict[str, str] = {}
     named: tuple[str, ...] = ()
     logarithmic: tuple[str, ...] = ()
     until: dict[str, str | int | float] = {}
     share: Annotated[float, Meta(gt=0, le=1)] = 1.0
+
+    @property
+    def columns_shown(self) -> tuple[str, ...]:
+        return self.quantities
 
     def contradiction(self) -> tuple[str, str] | None:
         if (self.line == "quantity") != bool(self.axes):
@@ -57,7 +60,7 @@ class Curves(Declaration, frozen=True, kw_only=True):
 class Sweep(Declaration, frozen=True, kw_only=True):
     """Quantities at the end of training along hyper-parameters, a line per value of another one.
 
-    quantities: a row each, with its title; a column each where `along` has one entry.
+    quantities: a row each; a column each where `along` has one entry.
     along: a column per hyper-parameter; where there are several, a column has the runs for which
     all the others are zero.  line: the hyper-parameter of the lines.  where: hyper-parameters that
     all runs have in common.  logarithmic: quantities with a logarithmic vertical axis.
@@ -65,11 +68,15 @@ class Sweep(Declaration, frozen=True, kw_only=True):
 
     SIZE = (7.1, 3.2)
 
-    quantities: Annotated[dict[str, str], Meta(min_length=1)]
+    quantities: Names
     along: Annotated[Along, Meta(min_length=1)]
     line: str
     where: dict[str, str | int | float] = {}
     logarithmic: tuple[str, ...] = ()
+
+    @property
+    def columns_shown(self) -> tuple[str, ...]:
+        return self.quantities
 
 
 class Pairs(Declaration, frozen=True, kw_only=True):
@@ -82,6 +89,10 @@ class Pairs(Declaration, frozen=True, kw_only=True):
 
     quantities: Names
     seeds: tuple[int, ...] = ()
+
+    @property
+    def columns_shown(self) -> tuple[str, ...]:
+        return self.quantities
 
     @property
     def correlated(self) -> tuple[str, ...]:
@@ -99,6 +110,10 @@ class Scatter(Declaration, frozen=True, kw_only=True):
     pairs: Annotated[tuple[tuple[str, str], ...], Meta(min_length=1)]
 
     @property
+    def columns_shown(self) -> tuple[str, ...]:
+        return tuple(name for pair in self.pairs for name in pair)
+
+    @property
     def correlated(self) -> tuple[str, ...]:
         return self.keys
 
@@ -107,15 +122,18 @@ class Forest(Declaration, frozen=True, kw_only=True):
     """Correlations with their confidence intervals, in a column per experiment.
 
     pairs: quantities to correlate at the end of training, grouped by the first of each pair.
-    names: printed names of quantities.  parts: quantities that are one entry of another,
+    parts: quantities that are one entry of another,
     {"bound_d kernel": {"of": "bound_by_norm", "norm": "kernel", "bound": "d"}}.
     """
 
     SIZE = (7.1, 4.2)
 
     pairs: Annotated[tuple[tuple[str, str], ...], Meta(min_length=1)]
-    names: dict[str, str] = {}
     parts: dict[str, dict[str, str]] = {}
+
+    @property
+    def columns_shown(self) -> tuple[str, ...]:
+        return tuple(name for pair in self.pairs for name in pair)
 
     def contradiction(self) -> tuple[str, str] | None:
         return _nameless(self.parts)
@@ -132,6 +150,10 @@ class Heatmap(Declaration, frozen=True, kw_only=True):
 
     quantities: Names
     kind: Literal["pooled", "within", "between", "adjusted"] = "pooled"
+
+    @property
+    def columns_shown(self) -> tuple[str, ...]:
+        return self.quantities
 
     @property
     def correlated(self) -> tuple[str, ...]:

@@ -49,7 +49,7 @@ def make(figure: Settings, tables: Tables, correlations: Tables) -> dict[str, by
     from matplotlib.figure import Figure
 
     template = template_of(figure)
-    figure = _with_stand_ins_named(figure, tables)
+    figure = {**_with_stand_ins_named(figure, tables), "units": _units(tables)}
     frame = template.frame(figure, tables, correlations)
     with mpl.rc_context(STYLE):  # type: ignore[arg-type]
         fig: Any = Figure(figsize=figure["size_inches"], layout="constrained")
@@ -59,6 +59,12 @@ def make(figure: Settings, tables: Tables, correlations: Tables) -> dict[str, by
         fig.set_layout_engine()  # laid out once, the same in every format
         pictures = {extension: _render(fig, extension) for extension in FORMATS}
     return {"csv": frame.to_csv(index=False).encode(), **pictures}
+
+
+def _units(tables: Tables) -> dict[str, str]:
+    """The units of all quantities of some tables."""
+    arrays = (item for table in tables.values() for item in table.data_vars.items())
+    return {str(name): array.attrs.get("units", "") for name, array in arrays}
 
 
 def _with_stand_ins_named(figure: Settings, tables: Tables) -> Settings:

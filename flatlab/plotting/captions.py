@@ -40,6 +40,6 @@ INTERVALS = (
 TAU = "τ is Kendall's, with its 95 % interval."
 BETWEEN_NETWORKS = "Kendall's tau-a; intervals: jackknife over networks, on Fisher's z."
 GAP = (
-    "The gap is training minus test accuracy, in percentage points; relative sharpness is "
-    "computed for the last layer."
+    "The gap is training minus test accuracy, in percentage points; relative flatness, which is "
+    "large where it is sharp, is that of the last layer."
 )

@@ -7,7 +7,7 @@ import pandas as pd
 
 from flatlab.plotting import Settings, Tables
 from flatlab.plotting.quantities import require
-from flatlab.plotting.words import short_label_of
+from flatlab.plotting.words import label_of
 
 WORDS = {
     "pooled": r"Pearson's $\rho$ over all networks",
@@ -33,7 +33,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
 
     names = figure["quantities"]
     matrix = frame.pivot_table(index="y", columns="x", values="rho", dropna=False).loc[names, names]
-    labels = [short_label_of(name) for name in names]
+    labels = [label_of(figure, name) for name in names]
     ax = fig.subplots()
     heatmap(
         matrix.fillna(0),

@@ -72,9 +72,10 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
             style.limit(ax, "x", runs[x], ticks=2)
     for i, name in enumerate(names):
         # at a fixed distance, so that the labels line up
-        axes[i, 0].set_ylabel(words.label_of(name))
+        label = words.in_lines(words.label_of(figure, name))
+        axes[i, 0].set_ylabel(label)
         axes[i, 0].yaxis.set_label_coords(-0.42, 0.5)
-        axes[-1, i].set_xlabel(words.label_of(name))
+        axes[-1, i].set_xlabel(label)
         axes[-1, i].xaxis.set_label_coords(0.5, -0.3)
     axes[0, 0].yaxis.set_visible(True)
     axes[0, 0].set_yticks([])

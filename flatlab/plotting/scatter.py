@@ -49,7 +49,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         ax.text(0.03, 0.97, text, transform=ax.transAxes, va="top", fontsize=6)
         style.limit(ax, "x", runs["x_value"], ticks=4)
         style.limit(ax, "y", runs["y_value"], headroom=style.HEADROOM / 2, ticks=4)
-        ax.set(xlabel=words.title_of(x), ylabel=words.title_of(y))
+        ax.set(xlabel=words.title_of(figure, x), ylabel=words.title_of(figure, y))
         ax.set_title("" if row else experiment, loc="left")
     style.letters(axes.flat)
     style.legend_of_settings(fig, frame["setting"].dropna())

@@ -10,12 +10,6 @@ PAPER = Paper(
 )
 
 NAMES = {
-    "root_sharpness": r"$\sqrt{S}$",
-    "sharpness": "$S$",
-    "log_volume": "log volume",
-    "log_volume_of_three": "log volume of three",
-    "mls": "MLS",
-    "nmls": "NMLS",
     "bound_d kernel": "D, matrix norm",
     "bound_d operator": "D, operator norm",
     "bound_d frobenius": "D, authors' norm",
@@ -65,7 +59,7 @@ FIGURES = {
         ("vgg-grid", "mlp-grid", "lenet-grid"),
         pairs=CONVENTIONS,
         parts=BOUNDS,
-        names=NAMES,
+        labels=NAMES,
         title="what conventions do to the correlations",
         caption=CONVENTIONS_CAPTION,
         details=(CONVENTIONS_DETAILS, captions.INTERVALS),
