@@ -5,7 +5,7 @@ import os
 import sys
 import traceback
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -159,21 +159,23 @@ def _state(
         if (run, checkpoint) != (None, None):
             raise MeasureError(f"{path} holds one network; leave out --run and --checkpoint")
         return state, {}
-    arrays, about = store.load_weights(path)
-    if "runs" not in about:
-        raise MeasureError(f"{path} holds no trained networks; packs are in results/<scale>/models")
-    runs, iterations = about["runs"], about["iterations"]
-    if run is None and len(runs) > 1:
-        raise MeasureError(f"{path} holds a pack; choose one with --run: {', '.join(runs)}")
-    run = runs[0] if run is None else run
-    checkpoint = iterations[-1] if checkpoint is None else checkpoint
-    for kind, chosen, known in (("run", run, runs), ("checkpoint", checkpoint, iterations)):
-        if chosen not in known:
-            names = ", ".join(map(str, known))
-            raise MeasureError(f"{path} has no {kind} {chosen!r}; it has {names}")
-    place = runs.index(run), iterations.index(checkpoint)
-    state = {name: torch.from_numpy(array[place]) for name, array in arrays.items()}
+    pack = store.TrainedPack.load(path)
+    if run is None and len(pack.runs) > 1:
+        raise MeasureError(f"{path} holds a pack; choose one with --run: {', '.join(pack.runs)}")
+    run = pack.runs[0] if run is None else run
+    _check_has(path, "run", run, pack.runs)
+    steps = pack.steps(run)
+    checkpoint = pack.about["iterations"][-1] if checkpoint is None else checkpoint
+    _check_has(path, "checkpoint", checkpoint, steps)
+    arrays = pack.state(run, checkpoint)
+    state = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
     return state, {"run": run, "checkpoint": checkpoint}
+
+
+def _check_has(path: Path, kind: str, chosen: Any, known: Sequence[Any]) -> None:
+    if chosen not in known:
+        names = ", ".join(map(str, known))
+        raise MeasureError(f"{path} has no {kind} {chosen!r}; it has {names}")
 
 
 def _is_pack(path: Path) -> bool:

@@ -149,11 +149,16 @@ def _keep_freed_memory() -> None:
         set_option(M_MMAP_THRESHOLD, 2**25)  # the largest that it accepts
 
 
-def _commit() -> str:
-    """The commit of the folder that the job runs in, with "-dirty" if files differ, or nothing."""
+def commit_of(folder: str | Path = ".") -> str:
+    """The commit of a folder, with "-dirty" if files differ; "" if it is under no version control.
+
+    folder: by default the one that the job runs in.
+    """
     command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     with contextlib.suppress(OSError, subprocess.SubprocessError):
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, check=True, timeout=10
+        )
         return done.stdout.strip()
     return ""
 
@@ -165,7 +170,7 @@ def _provenance(snakemake: Any, start: float) -> dict[str, Any]:
         "rule": snakemake.rule,
         "wildcards": dict(snakemake.wildcards.items()),
         "code": snakemake.params.get("code"),
-        "commit": _commit(),
+        "commit": commit_of(),
         "settings": snakemake.params.get("settings"),
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(start)),
         "runtime_s": round(time.time() - start, 3),

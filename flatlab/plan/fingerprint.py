@@ -4,6 +4,10 @@ Snakemake tracks scripts, but not the modules that they import. Each rule theref
 with the fingerprint of its modules and of everything they import from this package, so that an edit
 re-runs exactly the jobs that it can affect. Comments, docstrings, layout and the version of Python
 do not change a fingerprint.
+
+A catalogue, an `__init__.py` of a docstring, imports and `__all__` alone, counts as an empty file:
+what it re-exports concerns those jobs alone that import it from the modules that define it. Modules
+of the package therefore never import through a catalogue.
 """
 
 import ast
@@ -22,7 +26,6 @@ EXCLUDED = (
     "flatlab.version",
 )
 
-
 QUANTITIES = "flatlab.metrics"
 """Where `label` is what figures call a quantity, on which no result depends."""
 
@@ -38,9 +41,9 @@ def fingerprint(*roots: str) -> str:
 
 @functools.cache
 def _content(module: str) -> bytes:
-    ours = f"{module}.".startswith(f"{QUANTITIES}.")
-    texts = ("label",) if ours else ()
-    return f"{module}\n{_canonical(syntax(_file(module)), texts)}\n".encode()
+    tree = ast.Module([], []) if is_catalogue(module) else syntax(_file(module))
+    texts = ("label",) if f"{module}.".startswith(f"{QUANTITIES}.") else ()
+    return f"{module}\n{_canonical(tree, texts)}\n".encode()
 
 
 @functools.cache
@@ -64,8 +67,20 @@ def _excluded(module: str) -> bool:
     )
 
 
+def is_catalogue(module: str) -> bool:
+    """Whether a module is an `__init__.py` with `__all__`, and nothing but imports besides."""
+    path = _file(module)
+    if path.name != "__init__.py" or not path.is_file():
+        return False
+    body = [node for node in syntax(path).body if not _is_text(node)]
+    rest = [ast.unparse(n) for n in body if not isinstance(n, ast.Import | ast.ImportFrom)]
+    return len(rest) == 1 and rest[0].startswith("__all__ =")
+
+
 @functools.cache
 def _imports(module: str) -> tuple[str, ...]:
+    if is_catalogue(module):
+        return ()
     is_package = _file(module).name == "__init__.py"
     package = module if is_package else module.rpartition(".")[0]
 
@@ -133,7 +148,7 @@ def _joined(parts: list[ast.expr]) -> list[ast.expr]:
     return result
 
 
-def _is_text(node: object, texts: tuple[str, ...]) -> bool:
+def _is_text(node: object, texts: tuple[str, ...] = ()) -> bool:
     """Whether a statement is a docstring, or declares a field that is text for readers."""
     if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
         return node.target.id in texts

@@ -13,7 +13,7 @@ from flatlab.plan import keys_of
 from flatlab.splits import Split
 from flatlab.train import stacks
 from flatlab.train.changes import changes_of, draws
-from tests.packs import DATA, RANDOM, settings
+from tests.train.packs import DATA, RANDOM, settings
 
 NETWORKS = {
     "perceptron": ("mlp", {}),

@@ -13,7 +13,7 @@ from flatlab.plan import keys_of
 from flatlab.splits import prepare
 from flatlab.train import pack, recorded, stacks, train_packs
 from tests.gpu.fake import NotRecordable, Race, fake_gpu
-from tests.packs import DATA, images, settings
+from tests.train.packs import DATA, images, settings
 
 TRAINED = {"iterations": 35, "mode": "graphs"}
 
