@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from flatlab import __version__, comparison, plan, scoreboard, store, text
 from flatlab.cli import WIDTH, add_scale, load_plan
+from flatlab.plotting.labels import extent_of
 
 GROUP = "Look at results"
 FEW = 3
@@ -71,7 +72,7 @@ def _claims(figure: plan.Figure, scale: str) -> Iterator[str]:
     content = store.load_json(path)
     yield f"\n{figure.target}: {figure.title}"
     for about in content["tables"].values():
-        yield f"  {about['name']}: {about['extent']}; evidence: {about['evidence']}"
+        yield f"  {about['name']}: {extent_of(about)}; evidence: {about['evidence']}"
     rows = []
     for claim in content["claims"]:
         rows.append((claim["verdict"], claim["id"].split("/")[1], claim["text"]))

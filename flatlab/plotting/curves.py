@@ -10,17 +10,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from flatlab.plotting import Settings, Tables
+from flatlab.plotting.labels import NAMES, label_of, title_of, without_common
+from flatlab.plotting.render import Settings, Tables
 from flatlab.plotting.spread import SEED, horizontal, spread
 from flatlab.plotting.style import BOUNDS, SAMPLES, Look, legend, letters, look_of_settings
-from flatlab.plotting.words import NAMES, label_of, title_of, without_common
 from flatlab.tables.selection import first, until_stop
 
 LOGARITHMIC = {"train_loss"}
 """Quantities that span orders of magnitude; the panels of the others have linear axes."""
-
-FOLLOWED = True
-"""Networks that were measured at the end alone are not shown."""
 
 MARK = Look("0.4", "", (0, (2, 1.3)))
 """The vertical marks in the legend."""

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from flatlab.plotting import Settings, Tables
+from flatlab.plotting.labels import headings, label_of
 from flatlab.plotting.quantities import require, with_parts
+from flatlab.plotting.render import Settings, Tables
 from flatlab.plotting.style import KINDS, Look, legend
-from flatlab.plotting.words import headings, label_of
 from flatlab.stats import Correlations
 from flatlab.tables.selection import columns_of, end_of_training
 

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from flatlab.plotting import Settings, Tables
+from flatlab.plotting.labels import WORDS, label_of
 from flatlab.plotting.quantities import require
+from flatlab.plotting.render import Settings, Tables
 from flatlab.plotting.style import in_order, legend, letters, plain_numbers
-from flatlab.plotting.words import WORDS, label_of
 from flatlab.stats import over_seeds
 from flatlab.stats.trends import mean
 from flatlab.tables import selection

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from flatlab import plan
 from flatlab.plan.labels import labels_of
-from flatlab.plotting import curves, words
+from flatlab.plotting import curves, labels
 
 mpl.use("Agg")
 
@@ -184,7 +184,7 @@ def drawn(frame: pd.DataFrame, panels: dict[str, str], **options: str) -> Figure
 def titles(names: tuple[str, ...]) -> dict[str, str]:
     """Panels of one quantity each."""
     figure = {"labels": labels_of(names), "units": {}}
-    return {name: words.title_of(figure, name) for name in names}
+    return {name: labels.title_of(figure, name) for name in names}
 
 
 def declared(target: str) -> dict:

@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 import xarray as xr
 
-from flatlab.plotting import Settings, Tables
+from flatlab.plotting.render import Settings, Tables
 from flatlab.plotting.style import Look, legend, letters
 from flatlab.tables.selection import through_training
 

@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 
 from flatlab.papers.andriushchenko2023._networks import GRID, fitted, not_fitted
-from flatlab.plotting import Settings, Tables
+from flatlab.plotting.render import Settings, Tables
 from flatlab.plotting.style import correlation, letters, plain_numbers
 from flatlab.tables.ranks import rank_correlations
 

@@ -45,7 +45,8 @@ def ranks(experiment: str, networks: str, printed: Any) -> Ranks:
     """Every definition at every radius, beside a table of the paper."""
     return Ranks(
         experiment,
-        columns={"test_error": "test images", "corrupted_error": "corrupted test images"},
+        columns=("test_error", "corrupted_error"),
+        labels={"test_error": "test images", "corrupted_error": "corrupted test images"},
         printed={experiment: printed},
         **RECIPES,
         title=f"sharpness and errors of {networks}, all definitions",
@@ -78,7 +79,8 @@ FIGURES = {
     ),
     "fig5": Panels(
         ("recipes-grid", "recipes-vit-grid"),
-        columns=ERRORS,
+        columns=tuple(ERRORS),
+        labels=ERRORS,
         **SHOWN,
         title="sharpness and errors of networks trained by twelve recipes",
         caption=(FITTED, captions.TAU),
@@ -90,7 +92,7 @@ FIGURES = {
     ),
     "fig6": Panels(
         ("recipes-grid", "recipes-vit-grid"),
-        columns={"lr": "learning rate"},
+        columns=("lr",),
         logarithmic=("lr",),
         **SHOWN,
         title="sharpness and the learning rate",

@@ -4,10 +4,10 @@ from typing import Any
 
 import pandas as pd
 
-from flatlab.plotting import Settings, Tables
+from flatlab.plotting.labels import headings
+from flatlab.plotting.render import Settings, Tables
 from flatlab.plotting.spread import horizontal, log_spaced
 from flatlab.plotting.style import KINDS, Look, legend, letters
-from flatlab.plotting.words import headings
 from flatlab.stats import Correlations
 from flatlab.tables.selection import columns_of, measured, through_training
 
@@ -18,9 +18,6 @@ PAIRS = {
     ("nmls", "nmls_bound"): "NMLS and its bound",
 }
 COLUMNS = ["experiment", "kind", "x", "y", "iteration", "rho", "low", "high", "runs"]
-
-FOLLOWED = True
-"""Networks that were measured at the end alone are not shown."""
 
 
 def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:

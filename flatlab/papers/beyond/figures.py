@@ -39,6 +39,7 @@ FIT = "Networks with at most 1 % training error."
 FIGURES = {
     "fig1": Own(
         "vgg-grid",
+        through_training=True,
         title="the linear-stability inequality, layer by layer through training, VGG",
         caption=(
             "The sensitivity of the network to a layer's input, over its bound by that layer's "
@@ -66,6 +67,7 @@ FIGURES = {
     ),
     "fig3": Own(
         ("mlp-grid", "vgg-grid"),
+        through_training=True,
         title="correlations between networks through their training",
         caption=(
             "Pearson's correlation at each checkpoint, over the networks measured there, with 95 % "

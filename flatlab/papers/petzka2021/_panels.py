@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from flatlab.papers.petzka2021._minima import AFTER
+from flatlab.plotting.labels import in_words_of
 from flatlab.plotting.style import correlation, few_labels, letters, limit, plain_numbers
-from flatlab.plotting.words import in_words_of
 
 TITLES = {
     "kappa": r"relative flatness $\kappa_{\mathrm{Tr}}$",

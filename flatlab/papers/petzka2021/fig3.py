@@ -7,7 +7,7 @@ import pandas as pd
 import xarray as xr
 
 from flatlab.papers.petzka2021._separations import draw_lines, summary
-from flatlab.plotting import Settings, Tables
+from flatlab.plotting.render import Settings, Tables
 from flatlab.plotting.style import Look, legend, letters
 from flatlab.stats.trends import pearson
 

@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 
 from flatlab.papers.petzka2021._separations import draw_lines, summary
-from flatlab.plotting import Settings, Tables
+from flatlab.plotting.render import Settings, Tables
 from flatlab.plotting.style import Look, legend, letters
 
 QUANTITIES = {

@@ -6,7 +6,7 @@ import pandas as pd
 
 from flatlab.papers.petzka2021 import _minima, _panels
 from flatlab.papers.petzka2021.fig5 import frame
-from flatlab.plotting import Settings
+from flatlab.plotting.render import Settings
 
 __all__ = ["draw", "frame"]
 

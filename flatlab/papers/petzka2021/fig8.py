@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 
 from flatlab.papers.petzka2021 import _minima, _panels
-from flatlab.plotting import Settings, Tables
+from flatlab.plotting.render import Settings, Tables
 from flatlab.plotting.style import letters
 
 SHOWN = {"kappa_before_last": "layer before the last", "kappa": "last layer"}

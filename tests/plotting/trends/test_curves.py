@@ -8,7 +8,7 @@ import pytest
 from flatlab import plan
 from flatlab.plan.labels import labels_of
 from flatlab.plan.registry import imported, keys_of
-from flatlab.plotting import style, words
+from flatlab.plotting import labels, style
 from flatlab.plotting.quantities import FigureError
 from flatlab.plotting.spread import log_spaced, spread
 from flatlab.tables.selection import through_training
@@ -133,7 +133,7 @@ def test_the_legend_says_how_many_runs_a_line_is_of(tables) -> None:
 
 def test_lines_are_in_the_order_of_their_hyperparameters() -> None:
     settings = dict.fromkeys(spread(table(), ["mls"])["setting"])
-    values = [tuple(float(part.split()[-1]) for part in words.split(", ")) for words in settings]
+    values = [tuple(float(part.split()[-1]) for part in labels.split(", ")) for words in settings]
     assert values == [(0.05, 20), (0.1, 8), (0.1, 20), (0.1, 32), (0.2, 20)]
 
 
@@ -250,4 +250,4 @@ def test_a_label_is_that_of_the_definition_unless_a_figure_has_its_own() -> None
     ],
 )
 def test_a_long_label_has_several_lines(label: str, lines: str) -> None:
-    assert words.in_lines(label) == lines
+    assert labels.in_lines(label) == lines

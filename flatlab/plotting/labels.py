@@ -1,13 +1,16 @@
 """What all figures call things: quantities, hyper-parameters, networks, data and numbers."""
 
+from __future__ import annotations
+
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import xarray as xr
+from typing import TYPE_CHECKING, Any
 
 from flatlab.tables.selection import hyperparameters
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 IN_WORDS = {
     "vgg": "VGG",
@@ -86,14 +89,45 @@ def headings(tables: Mapping[str, xr.Dataset]) -> dict[str, str]:
     return {key: f"{title} ({key})" if title in shared else title for key, title in titles.items()}
 
 
-def networks_of(networks: str, architecture: str = "") -> str:
-    """Architectures in words, without their options: "VGG and ResNet", "VGG on CIFAR-10".
+def extent_of(about: Mapping[str, Any]) -> str:
+    """What a table with these attributes holds, its networks and data in words."""
+    extent: str = about["extent"]
+    if "network" in about:
+        words = networks_of(about["network"], about.get("stands_in_for", ""))
+        extent = extent.replace(f" {about['network']} networks", f" {words} networks", 1)
+    data = about.get("data", "")
+    return extent.replace(f" {data}, ", f" {in_words_of(data)}, ", 1) if data else extent
 
-    architecture: this one alone.
+
+def networks_of(networks: str, paper: str = "") -> str:
+    """Architectures in words, without their options: "narrow VGG and ResNet", "VGG on CIFAR-10".
+
+    networks: as in the attributes of a table, "vgg (widths 4-pool, hidden 16) and resnet".
+    paper: the networks that they stand in for; narrow is what has fewer units than these.
     """
-    keys, on, data = re.sub(r" \(.*?\)", "", networks).partition(" on ")
-    kept = [key for key in keys.split(" and ") if architecture in ("", key)]
-    return in_words_of(" and ".join(kept) + on + data)
+    theirs = {key: units for key, units in _architectures(paper)}
+    names = [
+        ("narrow " if units != theirs.get(key, units) else "") + IN_WORDS.get(key, key)
+        for key, units in _architectures(networks)
+    ]
+    _, on, data = networks.partition(" on ")
+    return " and ".join(dict.fromkeys(names)) + on + in_words_of(data)
+
+
+def of_architecture(networks: str, architecture: str) -> str:
+    """Those of several networks that have an architecture."""
+    names, on, data = networks.partition(" on ")
+    kept = [name for name in names.split(" and ") if name.partition(" ")[0] == architecture]
+    return " and ".join(kept) + on + data
+
+
+def _architectures(networks: str) -> list[tuple[str, tuple[str, ...]]]:
+    """The key of each architecture, and those of its options that are numbers of units."""
+    found = re.findall(r"([^ ()]+)(?: \(([^)]*)\))?(?: and |$)", networks.partition(" on ")[0])
+    return [
+        (key, tuple(part for part in options.split(", ") if part.startswith(("width", "hidden"))))
+        for key, options in found
+    ]
 
 
 def in_words_of(keys: str) -> str:
