@@ -12,7 +12,7 @@ from flatlab.plotting.labels import headings, label_of
 from flatlab.plotting.quantities import require, with_parts
 from flatlab.plotting.render import Settings, Tables
 from flatlab.plotting.style import KINDS, Look, legend
-from flatlab.stats import Correlations
+from flatlab.stats.correlation import Correlations
 from flatlab.tables.selection import columns_of, end_of_training
 
 

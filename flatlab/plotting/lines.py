@@ -1,4 +1,4 @@
-"""Template `Lines`: numbers along an axis with what they are uncertain by, as a figure selects them."""
+"""Template `Lines`: numbers along an axis, with what they are uncertain by."""
 
 from collections.abc import Iterator, Mapping
 from itertools import product
@@ -72,7 +72,6 @@ def _axes(ax: Any, about: Mapping[str, Any], rows: pd.DataFrame, figure: Setting
     ax.grid(lw=0.3, color="0.85")
     if figure["limits"]:
         ax.set_ylim(*figure["limits"])
-        ax.label_outer(remove_inner_ticks=False)
     if about["y_scale"] == "logarithmic" and (rows[figure["y"]] > 0).any():
         ax.set_yscale("log")
     values = sorted({*rows[figure["x"]]})

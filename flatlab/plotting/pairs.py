@@ -12,7 +12,7 @@ from flatlab.plotting import labels, style
 from flatlab.plotting.quantities import require
 from flatlab.plotting.render import Settings, Tables
 from flatlab.plotting.style import OTHER_KINDS
-from flatlab.stats import Correlations
+from flatlab.stats.correlation import Correlations
 from flatlab.tables.selection import columns_of, end_of_training, of_seeds
 
 MATRICES = ("rho", "low", "high")

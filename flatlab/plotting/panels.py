@@ -7,13 +7,11 @@ import numpy as np
 import pandas as pd
 
 from flatlab.plotting import labels, style
-from flatlab.plotting.points import Looks, in_words
+from flatlab.plotting.points import NARROW, Looks, in_words
 from flatlab.plotting.quantities import definition_in_words, networks, require
 from flatlab.plotting.render import Settings, Tables
 from flatlab.tables.ranks import at_radius, groups_of, rank_correlations
 
-NARROW = 4
-"""From so many panels side by side on, labels are smaller, and an interval has its own line."""
 
 def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
     """Rows `run`: a network in a panel.  Rows `tau`: Kendall's tau of a panel or of a `group` of

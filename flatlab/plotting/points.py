@@ -15,6 +15,9 @@ MARKERS = "o^sDvPX"
 SMALLEST, LARGEST = 2.2, 5.0
 """The sizes of markers, in points."""
 
+NARROW = 4
+"""From so many panels side by side on, labels are smaller, and an interval has its own line."""
+
 MAP, UNKNOWN = "viridis", "0.6"
 """Colours of numbers, and of networks that have none."""
 
@@ -40,11 +43,9 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
             symbol=SYMBOLS[figure["correlation"]],
             others={"within settings": numbers["within"]} if "within" in numbers else {},
         ).split("\n")
-        ax.set_title("\n".join([" ".join(text[:2]), *text[2:]]), loc="left")
-        ax.set(xlabel=x_title, ylabel=y_title)
-        if figure["shared"]:
-            ax.label_outer(remove_inner_ticks=False)
-            ax.set_xlabel(x_title)
+        lines = text if across >= NARROW else [" ".join(text[:2]), *text[2:]]
+        ax.set_title("\n".join(lines), loc="left")
+        ax.set(xlabel=x_title, ylabel="" if figure["shared"] and ax not in axes[:, 0] else y_title)
     style.letters(axes.flat[: len(panels)])
     for ax in axes.flat[len(panels) :]:
         ax.set_axis_off()
@@ -191,8 +192,14 @@ class Looks:
         names, ms = self.figure["groups"], LARGEST
         first, last = names[:1], names[1:]
         return [
-            *((in_words(self.figure, {name: level}), self.colors[n % len(self.colors)], "o", ms)
-              for name in first for n, level in enumerate(self.levels[name])),
-            *((in_words(self.figure, {name: level}), "0.4", MARKERS[n % len(MARKERS)], ms)
-              for name in last for n, level in enumerate(self.levels[name])),
+            *(
+                (in_words(self.figure, {name: level}), self.colors[n % len(self.colors)], "o", ms)
+                for name in first
+                for n, level in enumerate(self.levels[name])
+            ),
+            *(
+                (in_words(self.figure, {name: level}), "0.4", MARKERS[n % len(MARKERS)], ms)
+                for name in last
+                for n, level in enumerate(self.levels[name])
+            ),
         ]

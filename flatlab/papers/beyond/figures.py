@@ -1,6 +1,6 @@
 """Figures of our own, on the networks trained for the papers."""
 
-from flatlab.plan import Forest, Own, Paper
+from flatlab.plan import Forest, Lines, Own, Panel, Paper
 from flatlab.plotting import captions
 
 PAPER = Paper(
@@ -32,6 +32,14 @@ CONVENTIONS_DETAILS = (
     "with each norm of a kernel: the largest singular value of its matrix, that of the convolution "
     "as an operator, and the authors' root of the number of positions times the Frobenius norm."
 )
+
+THROUGH_TRAINING = {
+    "root_sharpness mls": r"$\sqrt{S}$ and MLS",
+    "root_sharpness log_volume": r"$\sqrt{S}$ and log volume",
+    "mls bound_d": "MLS and its bound D",
+    "nmls nmls_bound": "NMLS and its bound",
+}
+"""Pairs of quantities, and what their panels are called."""
 
 JOINT = ("joint-mlp-grid", "joint-lenet-grid")
 FIT = "Networks with at most 1 % training error."
@@ -65,8 +73,30 @@ FIGURES = {
         caption=CONVENTIONS_CAPTION,
         details=(CONVENTIONS_DETAILS, captions.INTERVALS),
     ),
-    "fig3": Own(
+    "fig3": Lines(
         ("mlp-grid", "vgg-grid"),
+        panel=("x", "y"),
+        panels={
+            pair: Panel(title=title, y=r"Pearson's $\rho$" * (not place), x_scale="iterations")
+            for place, (pair, title) in enumerate(THROUGH_TRAINING.items())
+        },
+        row="experiment",
+        line="kind",
+        looks={
+            "pooled": ("#222222", "o", "-"),
+            "within": ("#c05621", "D", "-"),
+            "adjusted": ("#2b7bba", "^", "-"),
+        },
+        labels={
+            "pooled": "all networks",
+            "within": "within settings",
+            "adjusted": "adjusted for the training loss",
+        },
+        x="iteration",
+        y="rho",
+        ends=("low", "high"),
+        level=0.0,
+        limits=(-1.05, 1.05),
         through_training=True,
         title="correlations between networks through their training",
         caption=(
