@@ -1,12 +1,16 @@
 """What all figures call things: quantities, hyper-parameters, networks, data and numbers."""
 
-import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from __future__ import annotations
 
-import xarray as xr
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from flatlab.tables.selection import hyperparameters
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 IN_WORDS = {
     "vgg": "VGG",
@@ -44,60 +48,31 @@ NAMES = {
     "train": "training samples",
     "test": "test samples",
     "misclassified": "misclassified test samples",
-    "bound_a": "A, the MLS",
-    "bound_b": "B, by the first layer's gradients",
-    "bound_c": "C, by the first layer's sharpness",
-    "bound_d": "D, by the network's sharpness",
 }
-"""Names in the legend of lines other than settings."""
+"""Sample sets in legends."""
 
-TITLES = {
-    "train_loss": "training loss (output²)",
-    "test_loss": "test loss (output²)",
-    "test_accuracy": "test accuracy (%)",
-    "root_sharpness": r"sharpness $\sqrt{S}$ (output/parameter)",
-    "log_volume": "log volumetric ratio (natural logarithm)",
-    "mls": "MLS (output/input)",
-    "bound_d": "MLS bound (output/input)",
-    "nmls": "NMLS (sum over the layers)",
-    "nmls_bound": "NMLS bound",
-    "g": "G (output²/input²)",
-    "local_dimension": "local dimensionality",
-    "hessian_lambda_max": r"sharpness $\lambda_{\max}(H)$ (loss/parameter²)",
-    "softmax_jacobian_norm": "Jacobian norm, softmaxed (1/input)",
-}
-"""Quantities with their units, for panels that show one quantity each."""
-
-LABELS = {
-    "local_dimension": "local\ndimension",
-    "root_sharpness": r"sharpness $\sqrt{S}$",
-    "log_volume": "log volume",
-    "mls": "MLS",
-    "nmls": "NMLS",
-    "g": "G",
-    "test_loss": "test loss",
-    "generalization_gap": "gen. gap",
-    "bound_c": "bound C",
-    "bound_d": "MLS bound",
-    "nmls_bound": "NMLS bound",
-    "relative_flatness": "relative\n" + r"sharpness $\kappa$",
-}
-"""Short names of quantities, for small panels."""
+WITHOUT_UNITS = ("", "1", "%", "mixed", "loss", "coefficient")
+"""Units that say nothing beside the name of a quantity."""
 
 
-def title_of(quantity: str) -> str:
-    """A quantity with its unit; without an entry in `TITLES`, its key."""
-    return TITLES.get(quantity, quantity.replace("_", " "))
+def label_of(figure: Mapping[str, Any], column: str) -> str:
+    """What a figure calls a column: its `labels`, or else the words of the column's key."""
+    label: str = figure["labels"].get(column) or WORDS.get(column, column.replace("_", " "))
+    return label
 
 
-def label_of(quantity: str) -> str:
-    """The short name of a quantity, on up to two lines."""
-    return LABELS.get(quantity, quantity.replace("_", "\n", 1).replace("_", " "))
+def title_of(figure: Mapping[str, Any], column: str) -> str:
+    """The label of a column with its units, if they say more: "MLS (output/input)"."""
+    units = figure.get("units", {}).get(column, "")
+    shown = "" if units in WITHOUT_UNITS else f" ({units.replace('^2', '²')})"
+    return label_of(figure, column) + shown
 
 
-def short_label_of(quantity: str) -> str:
-    """The short name of a quantity, on one line."""
-    return label_of(quantity).replace("\n", " ")
+def in_lines(label: str, width: int = 11) -> str:
+    """A label on several lines where it is wider; mathematics counts as one letter."""
+    formulas = re.findall(r"\$.*?\$", label)
+    lines = textwrap.fill(re.sub(r"\$.*?\$", "\0", label), width, break_on_hyphens=False)
+    return re.sub("\0", lambda _: formulas.pop(0), lines)
 
 
 def headings(tables: Mapping[str, xr.Dataset]) -> dict[str, str]:
@@ -114,14 +89,45 @@ def headings(tables: Mapping[str, xr.Dataset]) -> dict[str, str]:
     return {key: f"{title} ({key})" if title in shared else title for key, title in titles.items()}
 
 
-def networks_of(networks: str, architecture: str = "") -> str:
-    """Architectures in words, without their options: "VGG and ResNet", "VGG on CIFAR-10".
+def extent_of(about: Mapping[str, Any]) -> str:
+    """What a table with these attributes holds, its networks and data in words."""
+    extent: str = about["extent"]
+    if "network" in about:
+        words = networks_of(about["network"], about.get("stands_in_for", ""))
+        extent = extent.replace(f" {about['network']} networks", f" {words} networks", 1)
+    data = about.get("data", "")
+    return extent.replace(f" {data}, ", f" {in_words_of(data)}, ", 1) if data else extent
 
-    architecture: this one alone.
+
+def networks_of(networks: str, paper: str = "") -> str:
+    """Architectures in words, without their options: "narrow VGG and ResNet", "VGG on CIFAR-10".
+
+    networks: as in the attributes of a table, "vgg (widths 4-pool, hidden 16) and resnet".
+    paper: the networks that they stand in for; narrow is what has fewer units than these.
     """
-    keys, on, data = re.sub(r" \(.*?\)", "", networks).partition(" on ")
-    kept = [key for key in keys.split(" and ") if architecture in ("", key)]
-    return in_words_of(" and ".join(kept) + on + data)
+    theirs = {key: units for key, units in _architectures(paper)}
+    names = [
+        ("narrow " if units != theirs.get(key, units) else "") + IN_WORDS.get(key, key)
+        for key, units in _architectures(networks)
+    ]
+    _, on, data = networks.partition(" on ")
+    return " and ".join(dict.fromkeys(names)) + on + in_words_of(data)
+
+
+def of_architecture(networks: str, architecture: str) -> str:
+    """Those of several networks that have an architecture."""
+    names, on, data = networks.partition(" on ")
+    kept = [name for name in names.split(" and ") if name.partition(" ")[0] == architecture]
+    return " and ".join(kept) + on + data
+
+
+def _architectures(networks: str) -> list[tuple[str, tuple[str, ...]]]:
+    """The key of each architecture, and those of its options that are numbers of units."""
+    found = re.findall(r"([^ ()]+)(?: \(([^)]*)\))?(?: and |$)", networks.partition(" on ")[0])
+    return [
+        (key, tuple(part for part in options.split(", ") if part.startswith(("width", "hidden"))))
+        for key, options in found
+    ]
 
 
 def in_words_of(keys: str) -> str:
