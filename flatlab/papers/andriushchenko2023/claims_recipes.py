@@ -14,22 +14,9 @@ import numpy as np
 
 from flatlab.claims.registry import Claims
 from flatlab.claims.result_tables import ResultTables
+from flatlab.papers.andriushchenko2023 import _recipes as select
 from flatlab.papers.andriushchenko2023._printed import TABLE3, TABLE4, Taus
-from flatlab.papers.andriushchenko2023._recipes import (
-    NORMALIZED,
-    PLAIN,
-    RESNETS,
-    SHOWN,
-    VITS,
-    Kind,
-    counts,
-    excess_within,
-    fact,
-    groups,
-    tau,
-    taus_within,
-    that_fit,
-)
+from flatlab.papers.andriushchenko2023._recipes import NORMALIZED, PLAIN, SHOWN, Kind, tau, that_fit
 from flatlab.papers.andriushchenko2023._sharpness import FLATTEST, complete, error, sharpness
 from flatlab.plan.schema import OWN, REDUCED
 from flatlab.stats.estimate import Estimate, over_seeds
@@ -50,8 +37,8 @@ Judge = Callable[..., Verdict]
 
 CLEAN, CORRUPTED = TEST_SETS = error("test"), error("corrupted")
 
-RESNET, VIT = Kind("ResNets", RESNETS), Kind("SimpleViTs", VITS)
-UNAUGMENTED = Kind("ResNets without augmentation", RESNETS, "none")
+RESNET, VIT = Kind("ResNets", select.RESNETS), Kind("SimpleViTs", select.VITS)
+UNAUGMENTED = Kind("ResNets without augmentation", select.RESNETS, "none")
 GROUPED = {"": RESNET, "-unaugmented": UNAUGMENTED}
 BOTH = {"": RESNET, "-vit": VIT}
 BOTH_AND_WITHIN = BOTH | {
@@ -93,14 +80,14 @@ def judged(judge: Judge, kind: Kind, e: ResultTables, *threshold: float) -> Verd
     """The verdict on one kind of networks, with their numbers."""
     networks = kind.networks(e)
     if kind.within:
-        inside = [partial(judge, group, *threshold) for group in groups(networks)]
+        inside = [partial(judge, group, *threshold) for group in select.groups(networks)]
         verdict = every(unless_missing(of_group, not_run) for of_group in inside)
     else:
         verdict = judge(networks, *threshold)
-    return verdict.reporting(*counts(networks))
+    return verdict.reporting(*select.counts(networks))
 
 
-def recipes(
+def claim(
     figure: str, key: str, kinds: Mapping[str, Kind], text: str, quote: str, **about: Any
 ) -> Callable[[Judge], None]:
     """Register a claim about several kinds of networks.
@@ -120,7 +107,7 @@ def recipes(
     return register
 
 
-@recipes(
+@claim(
     "fig5",
     "c1",
     GROUPED,
@@ -129,11 +116,11 @@ def recipes(
     threshold=STRONG,
 )
 def _(networks: Networks, strong: float) -> Verdict:
-    within = [inside > strong for x in SHOWN for inside in taus_within(networks, x, CLEAN)]
+    within = [inside > strong for x in SHOWN for inside in select.taus_within(networks, x, CLEAN)]
     return every([*within, *(tau(networks, x, CLEAN).within(strong) for x in SHOWN)])
 
 
-@recipes(
+@claim(
     "fig5",
     "c2",
     {"": RESNET},
@@ -145,7 +132,7 @@ def _(networks: Networks) -> Verdict:
     return (tau(networks, NORMALIZED, CLEAN) > 0) & (tau(networks, PLAIN, CLEAN) < 0)
 
 
-@recipes(
+@claim(
     "fig5",
     "c3",
     {"": VIT},
@@ -158,12 +145,11 @@ def _(networks: Networks, weak: float) -> Verdict:
     return tau(networks, PLAIN, CLEAN) < -weak
 
 
-@recipes(
+@claim(
     "fig5",
     "c4",
-    {"": VIT},
-    f"either kind of logits: some network is {TIMES} times sharper than another one within "
-    f"{SAME_ERROR} points",
+    {"": VIT._replace(name="SimpleViTs, either kind of logits")},
+    f"some network is {TIMES} times sharper than another one within {SAME_ERROR} points",
     "many models with an order of magnitude difference in sharpness can have the same test error.",
     threshold=SAME_ERROR,
 )
@@ -179,12 +165,12 @@ def _(networks: Networks, points: float) -> Verdict:
             ratios = np.maximum(*values[[one, other]]) / np.minimum(*values[[one, other]])
         largest = float(np.nanmax(ratios))
         quantity = f"largest ratio of {networks.word(x)} for errors within {points:g} points"
-        return fact(networks, quantity, largest, largest >= TIMES)
+        return select.fact(networks, quantity, largest, largest >= TIMES)
 
     return every(map(for_logits, SHOWN))
 
 
-@recipes(
+@claim(
     "fig5",
     "c5",
     BOTH_AND_WITHIN,
@@ -197,11 +183,11 @@ def _(networks: Networks) -> Verdict:
         values, errors = complete(that_fit(networks), x, CLEAN)
         behind = float(errors[values.argmin()] - errors.min())
         flattest = f"{networks.word(CLEAN)} of the network with the lowest {networks.word(x)}"
-        verdicts.append(fact(networks, f"{flattest} - smallest error", behind, behind > 0))
+        verdicts.append(select.fact(networks, f"{flattest} - smallest error", behind, behind > 0))
     return some(verdicts)
 
 
-@recipes(
+@claim(
     "fig5",
     "c6",
     BOTH_AND_WITHIN,
@@ -218,7 +204,7 @@ def _(networks: Networks, larger: float) -> Verdict:
     return every(size(x, CORRUPTED) - size(x, CLEAN) < larger for x in SHOWN)
 
 
-@recipes(
+@claim(
     "fig5",
     "c7",
     BOTH_AND_WITHIN,
@@ -231,7 +217,7 @@ def _(networks: Networks, strong: float) -> Verdict:
     return every(tau(networks, x, test_set) < strong for x in SHOWN for test_set in TEST_SETS)
 
 
-@recipes(
+@claim(
     "fig5",
     "c8",
     BOTH_AND_WITHIN,
@@ -252,12 +238,12 @@ def _(networks: Networks) -> Verdict:
     return every(of_flattest(x) > 0 for x in SHOWN)
 
 
-@recipes("fig6", "c1", BOTH, "tau(sharpness, learning rate) < 0", LEARNING_RATE)
+@claim("fig6", "c1", BOTH, "tau(sharpness, learning rate) < 0", LEARNING_RATE)
 def _(networks: Networks) -> Verdict:
     return every(tau(networks, x, "lr") < 0 for x in SHOWN)
 
 
-@recipes(
+@claim(
     "fig6",
     "c2",
     GROUPED | {"-vit": VIT},
@@ -265,7 +251,7 @@ def _(networks: Networks) -> Verdict:
     LEARNING_RATE,
 )
 def _(networks: Networks) -> Verdict:
-    return every(excess < 0 for x in SHOWN for excess in excess_within(networks, x, "lr"))
+    return every(excess < 0 for x in SHOWN for excess in select.excess_within(networks, x, "lr"))
 
 
 def cells(networks: Networks, printed: Taus) -> Iterator[tuple[float, Estimate]]:
@@ -288,8 +274,8 @@ def none_positive(printed: Taus, networks: Networks, limit: float) -> Verdict:
 
 
 for table, kind, printed, limit, words in (
-    ("table3", RESNET, TABLE3[RESNETS], 0.35, "ResNets-18"),
-    ("table4", VIT, TABLE4[VITS], 0.1, "ViTs"),
+    ("table3", RESNET, TABLE3[select.RESNETS], 0.35, "ResNets-18"),
+    ("table4", VIT, TABLE4[select.VITS], 0.1, "ViTs"),
 ):
     place = f"Table {table.removeprefix('table')}"
     RECIPES(
