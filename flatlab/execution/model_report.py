@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from flatlab import data, store
 from flatlab.data import DataError
 from flatlab.data._images import Images
-from flatlab.metrics import MeasureError, measure
+from flatlab.derivatives.errors import MeasureError
+from flatlab.metrics._measure import measure
 from flatlab.networks import _timm as timm
 from flatlab.networks import build
 from flatlab.networks._files import load_state

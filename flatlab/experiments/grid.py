@@ -198,7 +198,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
                 first = again.families[0] in families  # the job that stores the change of outputs
                 again = replace(again, families=families)
                 settings["transformations"] = {**plain(again), "outputs": first}
-                roots.append("flatlab.metrics._transformed")
+                roots.append("flatlab.metrics._measure_transformed")
         return PlannedJob(
             inputs={
                 "weights": trained["weights"],

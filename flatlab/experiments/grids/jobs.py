@@ -60,4 +60,4 @@ def measure_roots(pack: Pack, family: str, options: Mapping[str, Any]) -> list[s
         for option, folder in options_of("metrics", name).FOLDERS.items():
             if key := options[name][option]:
                 roots.append(module_of(folder, key))
-    return ["flatlab.metrics._pack", *roots]
+    return ["flatlab.metrics._measure_pack", *roots]
