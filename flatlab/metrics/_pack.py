@@ -12,12 +12,12 @@ import xarray as xr
 from torch import nn
 from tqdm import tqdm
 
+from flatlab.data._tensors import Splits, prepare
 from flatlab.derivatives.guard import undisturbed
 from flatlab.losses import loss_of
 from flatlab.metrics import Measured, Samples, Settings, attributes, settings_of
 from flatlab.networks import build
 from flatlab.plan.registry import imported, joined
-from flatlab.splits import Splits, prepare
 from flatlab.store import as_strings
 
 Weights = tuple[Mapping[str, np.ndarray], Mapping[str, Any]]

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from flatlab import store
 from flatlab.data import Arrays, DataError
+from flatlab.data._tensors import Split, Splits, prepare
 from flatlab.derivatives.guard import is_of_device
 from flatlab.jobs import Unfinished
 from flatlab.jobs.progress import Progress
@@ -24,7 +25,6 @@ from flatlab.losses import loss_of
 from flatlab.metrics import MeasureError, Quantity, measure, settings_of
 from flatlab.networks import _timm, build
 from flatlab.plan.registry import imported, measures_samples
-from flatlab.splits import Split, Splits, prepare
 
 ACCURACIES = ("train_accuracy", "test_accuracy")
 """In %; unknown for networks that were trained elsewhere."""

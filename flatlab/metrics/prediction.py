@@ -6,8 +6,8 @@ For regressions whose test inputs are a fine grid.
 import torch
 from torch import nn
 
+from flatlab.data._tensors import Splits
 from flatlab.metrics import Measured, MeasureError, Quantity, Settings
-from flatlab.splits import Splits
 
 SOURCE = "macdonald2023 Fig. 32"
 QUANTITIES = {

@@ -6,7 +6,7 @@ import torch
 
 from flatlab import splits as splitting
 from flatlab.data import DataError, dataset, load
-from flatlab.splits import prepare
+from flatlab.data._tensors import prepare
 from tests.packs import images
 
 UNIT = {"classes": "all", "scaling": "unit"}

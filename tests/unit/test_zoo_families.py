@@ -9,11 +9,11 @@ from torch import nn
 
 import flatlab
 from flatlab import store
+from flatlab.data._tensors import prepare
 from flatlab.data.corruptions import test_set as corrupted_images
 from flatlab.losses import loss_of
 from flatlab.metrics import _survey, accuracy, settings_of
 from flatlab.networks import build
-from flatlab.splits import prepare
 from flatlab.train import train_packs
 from tests import packs
 from tests.packs import DATA
