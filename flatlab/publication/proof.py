@@ -96,8 +96,8 @@ class Proof:
         self.versions = {"old": old, "new": new}
         self.cut, self.renamed = cut, renamed
         request = {"experiments": experiments}
-        planned = [Planned(version.ask("plan", request)) for version in (old, new)]
-        self.pieces = pieces(*planned, cut)
+        before, now = (Planned(version.ask("plan", request)) for version in (old, new))
+        self.pieces = pieces(before, now, cut)
         self.done: list[Outcome] = []
 
     def forecast(self, seconds_of: Mapping[tuple[str, str], float]) -> str:
