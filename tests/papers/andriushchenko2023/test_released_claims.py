@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import xarray as xr
+from flatlab.papers.andriushchenko2023._printed_released import TABLE1, TABLE2
+from flatlab.papers.andriushchenko2023._released_claims import CLAIMS
 
 from flatlab.claims import verify
-from flatlab.papers.andriushchenko2023._printed_released import TABLE1, TABLE2
 from flatlab.papers.andriushchenko2023._released import BERT, CLIP, IMAGES, SENTENCES, VIT, VIT21K
-from flatlab.papers.andriushchenko2023._released_claims import CLAIMS
 from flatlab.papers.andriushchenko2023._released_figures import FIGURES
 from tests.synthetic.claim_tables import judged
 
@@ -208,10 +208,10 @@ def test_one_value_of_dropout_separates_nothing():
 
 
 def test_the_area_of_two_clusters_is_that_of_scikit_learn():
+    from flatlab.papers.andriushchenko2023._released_pools import pool, separation
     from sklearn.metrics import roc_auc_score
 
     from flatlab.claims import Evidence
-    from flatlab.papers.andriushchenko2023._released_pools import pool, separation
 
     table = zoo(apart=0.7)
     networks = pool(Evidence({VIT: table}), VIT, "dropout")
