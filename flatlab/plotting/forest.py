@@ -12,7 +12,7 @@ from flatlab.plotting import Settings, Tables
 from flatlab.plotting.quantities import require, with_parts
 from flatlab.plotting.style import KINDS, Look, legend
 from flatlab.plotting.words import headings, short_label_of
-from flatlab.stats import Correlations
+from flatlab.stats.correlation import Correlations
 from flatlab.tables.selection import columns_of, end_of_training
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from flatlab.plotting import Settings, Tables, style, words
 from flatlab.plotting.quantities import require
 from flatlab.plotting.style import OTHER_KINDS
-from flatlab.stats import Correlations
+from flatlab.stats.correlation import Correlations
 from flatlab.tables.selection import columns_of, end_of_training, of_seeds
 
 MATRICES = ("rho", "low", "high")

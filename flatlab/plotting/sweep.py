@@ -10,7 +10,7 @@ from flatlab.plotting import Settings, Tables
 from flatlab.plotting.quantities import require
 from flatlab.plotting.style import in_order, legend, letters, plain_numbers
 from flatlab.plotting.words import WORDS
-from flatlab.stats import over_seeds
+from flatlab.stats.estimate import over_seeds
 from flatlab.stats.trends import mean
 from flatlab.tables import selection
 

@@ -11,8 +11,8 @@ import pandas as pd
 import xarray as xr
 
 from flatlab import plan, store
-from flatlab.stats import KINDS, Correlations, Estimate
-from flatlab.stats.estimate import Array
+from flatlab.stats.correlation import KINDS, Correlations
+from flatlab.stats.estimate import Array, Estimate
 from flatlab.tables import selection
 from flatlab.tables.zoo import kept
 

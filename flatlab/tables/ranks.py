@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from flatlab.stats import Estimate, undefined
+from flatlab.stats.estimate import Estimate, undefined
 from flatlab.stats.ranks import Ranks
 from flatlab.tables.selection import end_of_training, of_samples
 

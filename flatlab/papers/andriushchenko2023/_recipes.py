@@ -13,13 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from flatlab.claims import Claim, Evidence, FigureClaims, numbered
+from flatlab.claims.claim import Claim
 from flatlab.claims.eligibility import NotThere, enough
-from flatlab.claims.evidence import attempt
+from flatlab.claims.evidence import Evidence, attempt
+from flatlab.claims.numbering import FigureClaims, numbered
 from flatlab.claims.ranks import Pool, Sharpness
 from flatlab.papers.andriushchenko2023._printed import TABLE3, TABLE4, Taus
 from flatlab.plan.schema import OWN, REDUCED
-from flatlab.stats import Estimate, Verdict, every, some
+from flatlab.stats.estimate import Estimate
+from flatlab.stats.verdict import Verdict, every, some
 
 RESNETS, VITS = "recipes-grid", "recipes-vit-grid"
 GROUPS = ("augmentation", "mixup_alpha")

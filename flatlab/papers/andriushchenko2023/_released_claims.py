@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from flatlab.claims import Evidence, FigureClaims, numbered
 from flatlab.claims.eligibility import enough
+from flatlab.claims.evidence import Evidence
+from flatlab.claims.numbering import FigureClaims, numbered
 from flatlab.papers.andriushchenko2023._printed_released import TABLE1, TABLE2, Taus
 from flatlab.papers.andriushchenko2023._released import (
     AVERAGE_NORMALIZED,
@@ -32,8 +33,9 @@ from flatlab.papers.andriushchenko2023._released_pools import (
     separation,
     taus,
 )
-from flatlab.stats import Verdict, every, over_seeds, some, theorem
+from flatlab.stats.estimate import over_seeds
 from flatlab.stats.trends import difference, mean
+from flatlab.stats.verdict import Verdict, every, some, theorem
 
 SHIFTED = FOUR[1:]
 BOTH = (NORMALIZED, PLAIN)

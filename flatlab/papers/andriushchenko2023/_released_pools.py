@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import pandas as pd
 
-from flatlab.claims import Claim, Evidence, states
+from flatlab.claims.claim import Claim
 from flatlab.claims.eligibility import NotThere
+from flatlab.claims.evidence import Evidence
+from flatlab.claims.numbering import states
 from flatlab.claims.ranks import Pool, ranked
 from flatlab.papers.andriushchenko2023._released import MEASURED
 from flatlab.plan.schema import OWN
-from flatlab.stats import Estimate, Verdict
+from flatlab.stats.estimate import Estimate
+from flatlab.stats.verdict import Verdict
 
 Predicate = Callable[..., Verdict]
 TRAIN = "train_error"

@@ -11,16 +11,17 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from flatlab.claims import Evidence, FigureClaims, Judge, numbered, states
 from flatlab.claims.eligibility import FEWEST_FOR_RANKS, NotThere, enough
+from flatlab.claims.evidence import Evidence
+from flatlab.claims.numbering import FigureClaims, Judge, numbered, states
 from flatlab.claims.ranks import ranked
 from flatlab.papers.andriushchenko2023 import _networks as diagonal
 from flatlab.papers.andriushchenko2023 import _released_claims
 from flatlab.papers.andriushchenko2023._recipes import FIG5, FIG6, TABLE_3, TABLE_4
 from flatlab.plan.schema import OWN, REDUCED
-from flatlab.stats import Verdict, every, over_seeds, some, theorem
-from flatlab.stats.estimate import Array
+from flatlab.stats.estimate import Array, over_seeds
 from flatlab.stats.trends import mean, median_below
+from flatlab.stats.verdict import Verdict, every, some, theorem
 
 GRID = "linear-grid"
 ERROR = "classification_error"

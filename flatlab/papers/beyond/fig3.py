@@ -8,7 +8,7 @@ from flatlab.plotting import Settings, Tables
 from flatlab.plotting.spread import horizontal, log_spaced
 from flatlab.plotting.style import KINDS, Look, legend, letters
 from flatlab.plotting.words import headings
-from flatlab.stats import Correlations
+from flatlab.stats.correlation import Correlations
 from flatlab.tables.selection import columns_of, measured, through_training
 
 PAIRS = {

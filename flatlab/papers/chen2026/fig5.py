@@ -9,7 +9,7 @@ import xarray as xr
 
 from flatlab.plotting import Settings, Tables
 from flatlab.plotting.style import correlation, letters, plain_numbers
-from flatlab.stats import Correlations
+from flatlab.stats.correlation import Correlations
 from flatlab.tables.zoo import kept
 
 PANELS = {

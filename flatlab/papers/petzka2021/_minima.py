@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from flatlab.stats import Correlations
+from flatlab.stats.correlation import Correlations
 from flatlab.tables.selection import columns_of, end_of_training
 
 GRID, GAP = "minima-grid", "generalization_gap"
