@@ -26,6 +26,7 @@ from flatlab.tables.eligibility import (
     require,
     require_converged,
     require_correlated,
+    require_measured,
     require_ranked,
 )
 from flatlab.tables.selection import UNCHANGED, through_training
@@ -263,6 +264,8 @@ class Networks:
         networks, grid = self.data, "setting" in self.table.coords
         if grid:
             require_correlated(self.table, networks, self.interpolating)
+        else:
+            require_measured(self.key, self.count)
         columns = {name: self.column(name) for name in self._ordered(names)}
         labels = [str(label) for label in networks["setting" if grid else "family"].values]
         loss = networks["train_loss"].values if grid else None

@@ -135,8 +135,8 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("edited", "papers"),
     [
         *((f"papers/{paper}/claims.py", {paper}) for paper in WITH_CLAIMS),
-        ("papers/chen2026/_shared.py", {"chen2024", "chen2026"}),
-        ("papers/chen2026/_zoo.py", {"chen2026"}),
+        ("papers/chen2026/claims_trends.py", {"chen2024", "chen2026"}),
+        ("papers/chen2026/claims_zoo.py", {"chen2026"}),
         ("claims/evidence.py", {*FIGURES}),
         ("papers/beyond/claims.py", {"beyond"}),  # there is none before
         ("plotting/__init__.py", set()),
