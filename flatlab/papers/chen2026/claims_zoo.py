@@ -21,14 +21,16 @@ ZOO = "vision-zoo"
 WEAK = 0.3
 FAR = 0.1
 """The share of all networks that lies beyond a corner."""
-SHARPNESS, NORM = "adaptive_sharpness", "normalized_norm"
+SHARPNESS, MLS = "adaptive_sharpness", "normalized_mls"
+WORDS = {MLS: "normalized_norm", "mls": "mean_norm", "log sharpness": "log plain_trace"}
+"""What columns are called in evidence."""
 
 claimed = partial(PRETRAINED, "fig5", admits=(OWN,))
 
 
 def rho(e: ResultTables, x: str, y: str) -> Estimate:
     """Pearson's correlation of two columns over the networks that were measured."""
-    return e[ZOO].rho(x, y).called(f"rho({x}, {y})")
+    return e[ZOO].rho(x, y).called(f"rho({WORDS.get(x, x)}, {WORDS.get(y, y)})")
 
 
 def place(e: ResultTables, family: str, *where: tuple[str, float, bool]) -> Verdict:
@@ -46,7 +48,7 @@ def place(e: ResultTables, family: str, *where: tuple[str, float, bool]) -> Verd
     entries, right = [], []
     for name, share, above in where:
         median, limit = np.median(inside.column(name)), np.quantile(networks.column(name), share)
-        text = f"median {name} of {family} - quantile {share:g} of all"
+        text = f"median {WORDS.get(name, name)} of {family} - quantile {share:g} of all"
         sign = {"claim": "> 0" if above else "< 0"}
         entries.append({"quantity": text, "value": median - limit, "n": inside.count, **sign})
         right.append((median > limit) == above)
@@ -57,24 +59,24 @@ claimed(
     "rho(normalized MLS, log adaptive sharpness) > 0",
     "caption of Fig. 5, Sec. 4.3",
     "For most models, there is a positive correlation between Sharpness and MLS",
-)(lambda e: rho(e, NORM, f"log {SHARPNESS}") > 0)
+)(lambda e: rho(e, MLS, f"log {SHARPNESS}") > 0)
 claimed(
     "MobileViTs lie in the upper left: median sharpness > 90 % of all, median normalized MLS < the "
     "median of all",
     "caption of Fig. 5",
     "outlier clusters also exist, for MobileViT [...] models in the upper left corner",
     threshold=FAR,
-)(lambda e, far: place(e, "mobilevit", (SHARPNESS, 1 - far, True), (NORM, 0.5, False)))
+)(lambda e, far: place(e, "mobilevit", (SHARPNESS, 1 - far, True), (MLS, 0.5, False)))
 claimed(
     "FastViTs lie in the lower right: median sharpness < the median of all, median normalized MLS "
     "> 90 % of all",
     "caption of Fig. 5",
     "and two FastViT [...] models in the lower right corner",
     threshold=FAR,
-)(lambda e, far: place(e, "fastvit", (SHARPNESS, 0.5, False), (NORM, 1 - far, True)))
+)(lambda e, far: place(e, "fastvit", (SHARPNESS, 0.5, False), (MLS, 1 - far, True)))
 claimed(
     f"|rho(MLS, log sharpness)| < {WEAK}: no correlation without normalization",
     "Sec. 4.3",
     "Interestingly, we did not observe this correlation between unnormalized metrics",
     threshold=WEAK,
-)(lambda e, weak: rho(e, "mean_norm", "log plain_trace").within(weak))
+)(lambda e, weak: rho(e, "mls", "log sharpness").within(weak))

@@ -116,21 +116,19 @@ def reversal(figure: str, grid: str, architecture: str, source: str, quote: str)
 def pooled(figure: str, grid: str, architecture: str) -> None:
     """The claims of App. B.2 about all networks of one architecture on one data set."""
     resnet = architecture == "resnet"
+    claim = partial(RATES, figure, source="App. B.2", **admitted(grid))
     but = f", learning rate {LARGEST} left out" if resnet else ""
 
-    @RATES(
-        figure,
+    @claim(
         "tau < 0 of the learning rate with sharpness and gap, > 0 of the batch size with both",
-        "App. B.2",
-        AS_A_WHOLE,
-        **admitted(grid),
+        quote=AS_A_WHOLE,
     )
     def _(e: ResultTables) -> Verdict:
         at = networks(e, grid, architecture=architecture)
         pairs = ((at.tau("lr", q) < 0, at.tau("batch_size", q) > 0) for q in (SHARPNESS, GAP))
         return every(verdict for pair in pairs for verdict in pair)
 
-    @RATES(figure, f"tau(J, gap) > 0{but}", "App. B.2", WELL_CORRELATED, **admitted(grid))
+    @claim(f"tau(J, gap) > 0{but}", quote=WELL_CORRELATED)
     def _(e: ResultTables) -> Verdict:
         at = networks(e, grid, architecture=architecture)
         return (at.below(lr=LARGEST) if resnet else at).tau(JACOBIAN, GAP) > 0

@@ -1,5 +1,6 @@
 """macdonald2023, Figures 30 to 32, Tables 1 and 2: inputs of three scales, and eight points."""
 
+from functools import partial
 from typing import Any
 
 import xarray as xr
@@ -52,10 +53,8 @@ def input_scales(figure: str, activation: str) -> None:
     App. C.2 compares the growth of both: each is judged by the ratio of the largest value to the
     one at the start. The difference of the two and the largest value are reported.
     """
-    source, scales = (
-        f"App. C.2, caption of Fig. {figure.removeprefix('fig')}",
-        "at scale 0.5, 1, 1.5",
-    )
+    source = f"App. C.2, caption of Fig. {figure.removeprefix('fig')}"
+    claim, scales = partial(REGRESSION, figure, source=source), "at scale 0.5, 1, 1.5"
 
     def sweep(e: ResultTables) -> Sweep:
         networks = e[GRID].with_table(with_hidden_features).where(activation=activation)
@@ -64,22 +63,18 @@ def input_scales(figure: str, activation: str) -> None:
     def other_growths(e: ResultTables, name: str) -> list[dict[str, Any]]:
         return [s.report() for time in ("increase", "most") for s in sweep(e).steps(name, time)]
 
-    @REGRESSION(
-        figure,
+    @claim(
         f"growth of the Jacobian norm, its maximum over its start, falls: {scales}",
-        source,
-        "Scaling data closer together does cause more severe increase in Jacobian norm [...]",
+        quote="Scaling data closer together does cause more severe increase in Jacobian norm [...]",
     )
     def _(e: ResultTables) -> Verdict:
         verdict = every(step < 0 for step in sweep(e).steps(SOFTMAX_JACOBIAN, "growth"))
         return verdict.reporting(*other_growths(e, SOFTMAX_JACOBIAN))
 
-    @REGRESSION(
-        figure,
+    @claim(
         f"growth of lambda_max(H), its maximum over its start, rises: {scales}",
-        source,
-        "Surprisingly, we find that while Jacobian growth is more severe for the smaller scalings, "
-        "the sharpness growth is less.",
+        quote="Surprisingly, we find that while Jacobian growth is more severe for the smaller "
+        "scalings, the sharpness growth is less.",
     )
     def _(e: ResultTables) -> Verdict:
         verdict = every(step > 0 for step in sweep(e).steps(SHARPNESS, "growth"))
@@ -90,11 +85,9 @@ def input_scales(figure: str, activation: str) -> None:
             lambda _: verdict,
         )
 
-    @REGRESSION(
-        figure,
+    @claim(
         f"spectral norm of the hidden features, its maximum, rises: {scales}",
-        source,
-        "This is due to the data scaling increasing the spectral norm of the feature maps.",
+        quote="This is due to the data scaling increasing the spectral norm of the feature maps.",
     )
     def _(e: ResultTables) -> Verdict:
         return every(step > 0 for step in sweep(e).steps(FEATURES))
