@@ -215,8 +215,8 @@ AMONG = {
         },
     },
     "verify": {
-        "papers/chen2026/_shared.py": verdicts_of("chen2024", "chen2026"),
-        "papers/chen2026/_zoo.py": verdicts_of("chen2026"),
+        "papers/chen2026/claims_trends.py": verdicts_of("chen2024", "chen2026"),
+        "papers/chen2026/claims_zoo.py": verdicts_of("chen2026"),
         "claims/evidence.py": verdicts_of(*plan.papers()),
         "plotting/__init__.py": nothing,
     },
