@@ -137,6 +137,7 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
         *((f"papers/{paper}/claims.py", {paper}) for paper in WITH_CLAIMS),
         ("papers/chen2026/_shared.py", {"chen2024", "chen2026"}),
         ("papers/chen2026/_zoo.py", {"chen2026"}),
+        ("papers/andriushchenko2023/printed/table3.csv", {"andriushchenko2023"}),
         ("claims/evidence.py", {*FIGURES}),
         ("papers/beyond/claims.py", {"beyond"}),  # there is none before
         ("plotting/__init__.py", set()),
