@@ -152,7 +152,7 @@ class Networks:
         """The same by another name in evidence.
 
         name: of the networks.
-        words: of columns, jacobian_norm="J".
+        words: of columns, **{"jacobian_norm": "J"}.
         """
         return replace(self, name=name or self.name, words={**self.words, **words})
 
@@ -180,7 +180,7 @@ class Networks:
             try:
                 self.times[key] = at_time(self.table, *key)
             except UnknownColumn as missing:
-                raise NotEligible(f"{self.key} {missing}") from None
+                raise NotEligible(f"{self.key} {missing}") from missing
         return self.times[key].isel(run=np.flatnonzero(self.chosen[counted(self.table)]))
 
     @property
@@ -209,7 +209,7 @@ class Networks:
         try:
             return Column.of(name).values(self.data)
         except UnknownColumn as missing:
-            raise NotEligible(f"{self.key} {missing}") from None
+            raise NotEligible(f"{self.key} {missing}") from missing
 
     # ---- means
 

@@ -7,16 +7,22 @@ Networks of a family resemble each other: families are the units that vary by ch
 import numpy as np
 import xarray as xr
 
-from flatlab.claims import Claim, Evidence, FigureClaims
+from flatlab.claims.claim import Claim
 from flatlab.claims.eligibility import FEWEST_FOR_CORRELATION, NotThere
+from flatlab.claims.evidence import Evidence
+from flatlab.claims.numbering import FigureClaims
 from flatlab.plan.schema import OWN
-from flatlab.stats import Correlations, Estimate, Verdict, not_run
+from flatlab.stats.correlation import Correlations
+from flatlab.stats.estimate import Estimate
+from flatlab.stats.verdict import Verdict, not_run
 from flatlab.tables.zoo import kept
 
 WEAK = 0.3
 FAR = 0.1
 """The share of all networks that lies beyond a corner."""
 SHARPNESS, NORM = "adaptive_sharpness", "normalized_norm"
+NAMES = {"normalized_mls": NORM, "mls": "mean_norm", "sharpness": "plain_trace"}
+"""What evidence calls quantities of the table."""
 
 
 def networks(e: Evidence) -> xr.Dataset:
@@ -24,7 +30,7 @@ def networks(e: Evidence) -> xr.Dataset:
     table = kept(e.table("vision-zoo"))
     if (count := table.sizes["run"]) < FEWEST_FOR_CORRELATION:
         raise NotThere(f"vision-zoo has {count} networks, {FEWEST_FOR_CORRELATION} are needed")
-    return table
+    return table.rename({name: NAMES[name] for name in NAMES if name in table})
 
 
 def rho(e: Evidence, x: str, y: str) -> Estimate:
