@@ -218,7 +218,7 @@ AMONG = {
         "papers/andriushchenko2023/_printed.py": verdicts_of("andriushchenko2023"),
         "papers/chen2026/claims_trends.py": verdicts_of("chen2024", "chen2026"),
         "papers/chen2026/claims_zoo.py": verdicts_of("chen2026"),
-        "claims/evidence.py": verdicts_of(*plan.papers()),
+        "claims/result_tables.py": verdicts_of(*plan.papers()),
         "plotting/__init__.py": nothing,
     },
 }
