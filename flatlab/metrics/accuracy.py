@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal, NamedTuple
 import torch
 from torch import nn
 
-from flatlab.derivatives.curvature import trainable
+from flatlab.derivatives.hessian_products import trainable
 from flatlab.losses import Loss
-from flatlab.metrics import Measured, Quantity, Settings, chen2026
+from flatlab.metrics._quantity import Measured, Quantity, Settings, chen2026
 from flatlab.plan.schema import Strict, means
 from flatlab.splits import EVALUATED, Split, Splits
 

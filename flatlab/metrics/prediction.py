@@ -6,7 +6,8 @@ For regressions whose test inputs are a fine grid.
 import torch
 from torch import nn
 
-from flatlab.metrics import Measured, MeasureError, Quantity, Settings
+from flatlab.derivatives.errors import MeasureError
+from flatlab.metrics._quantity import Measured, Quantity, Settings
 from flatlab.splits import Splits
 
 SOURCE = "macdonald2023 Fig. 32"

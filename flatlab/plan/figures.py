@@ -19,8 +19,8 @@ from flatlab.plan.registry import PACKAGE, assignments, experiment_keys, path_of
 from flatlab.plan.schema import PlanError, Strict, closest, convert
 from flatlab.plan.templates import TEMPLATES
 
-KEY = r"(fig|table)[A-Z]?[0-9]+"
-"""The key of a figure; the wildcard constraint in the Snakefile is the same."""
+FIGURE_KEY = r"(fig|table)[A-Z]?[0-9]+"
+"""The pattern of the keys of figures, and of the wildcard in the Snakefile."""
 
 
 class Figure(Strict, frozen=True, kw_only=True):
@@ -167,7 +167,7 @@ def _load(path: Path, experiments: Collection[str]) -> tuple[Paper, list[Figure]
 def _figure(
     path: Path, where: str, paper: Paper, key: str, found: Any, experiments: Collection[str]
 ) -> Figure:
-    if not re.fullmatch(KEY, key):
+    if not re.fullmatch(FIGURE_KEY, key):
         raise PlanError(f"{where}a figure's key is like fig2, figH8 or table1")
     if paper.targets and key not in paper.targets:
         raise PlanError(f"{where}not among the paper's targets; {closest(key, paper.targets)}")

@@ -11,7 +11,8 @@ from torch import nn
 from torch.nn import functional
 
 from flatlab.losses import loss_of
-from flatlab.metrics import accuracy, settings_of
+from flatlab.metrics import accuracy
+from flatlab.metrics._quantity import settings_of
 from flatlab.networks import build
 from flatlab.splits import prepare
 from tests.train.packs import images, small

@@ -10,7 +10,7 @@ import yaml
 from flatlab import plan
 from flatlab.data import load
 from flatlab.jobs import Unfinished
-from flatlab.metrics._pack import measure_pack
+from flatlab.metrics._measure_pack import measure_pack
 from flatlab.networks import build
 from flatlab.splits import prepare
 from flatlab.tables.runs import collect

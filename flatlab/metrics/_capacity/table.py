@@ -1,6 +1,6 @@
 """What the quantities of the family `capacity` are."""
 
-from flatlab.metrics import Quantity
+from flatlab.metrics._quantity import Quantity
 
 LAYER = ("layer",)
 
@@ -87,7 +87,7 @@ FUNCTION = {
     "fisher_rao": petzka(
         "Fisher-Rao norm, L sqrt(mean <dl/df, f>^2)", "loss", label="Fisher-Rao norm"
     ),
-    "output_frobenius": Quantity(
+    "output_norm": Quantity(
         "Frobenius norm of the outputs of all samples", "output", "macdonald2023 App. C.1"
     ),
     "feature_frobenius": Quantity(

@@ -1,6 +1,6 @@
 """The quantities of the family `geometry`, in the order of its reports."""
 
-from flatlab.metrics import Quantity, chen2026
+from flatlab.metrics._quantity import Quantity, chen2026
 
 SAMPLE, LAYER, BOTH = ("sample",), ("layer",), ("sample", "layer")
 S_UNITS = "output^2/parameter^2"

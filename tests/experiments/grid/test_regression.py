@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from flatlab.data import DataError, load
-from flatlab.metrics import MeasureError
-from flatlab.metrics._pack import measure_pack
+from flatlab.derivatives.errors import MeasureError
+from flatlab.metrics._measure_pack import measure_pack
 from flatlab.networks import Gaussian, build
 from flatlab.papers.macdonald2023._frequencies import GAUSSIAN, RELU, by_frequency
 from flatlab.plan.registry import imported

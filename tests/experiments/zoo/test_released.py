@@ -15,8 +15,8 @@ import flatlab
 from flatlab import data, plan
 from flatlab.data._images import Images
 from flatlab.jobs import Unfinished
-from flatlab.metrics import _elsewhere, _survey
-from flatlab.metrics._elsewhere import _hyperparameters
+from flatlab.metrics import _measure_zoo, _pretrained
+from flatlab.metrics._pretrained import _hyperparameters
 from flatlab.networks import _published
 from flatlab.tables.zoo import gather
 from tests.data.test_sentences import HANS, LABELS, MNLI, tsv
@@ -31,7 +31,7 @@ CLASSES = ["n01440764", "n01443537", "n01484850", "n01491361", "n01494475"]
 
 def surveyed(settings, folder, files=None):
     left = Unfinished(folder / "unfinished", {})
-    return _survey.survey(settings, files, folder, left, "cpu")
+    return _measure_zoo.measure_zoo(settings, files, folder, left, "cpu")
 
 
 def draw(folder, names, count, seed):
@@ -174,7 +174,7 @@ def test_networks_of_sentences_are_measured_by_the_same_code(tmp_path):
     assert float(row["test_set_error"].sel(test_set="shifted")) == 100 * np.mean(wrong)
     assert float(row["train_error"]) == float(row["test_set_error"].sel(test_set="test"))
     (tmp_path / "hans.tsv").unlink()
-    _elsewhere._pairs.cache_clear()
+    _pretrained._pairs.cache_clear()
     with pytest.raises(data.DataError, match=r"hans\.tsv is missing; put the published sentences"):
         surveyed(asked, tmp_path)
 
