@@ -44,6 +44,40 @@ THROUGH_TRAINING = {
 JOINT = ("joint-mlp-grid", "joint-lenet-grid")
 FIT = "Networks with at most 1 % training error."
 
+CORRELATIONS = Lines(
+    ("mlp-grid", "vgg-grid"),
+    panel=("x", "y"),
+    panels={
+        pair: Panel(title=title, y=r"Pearson's $\rho$" * (not place), x_scale="iterations")
+        for place, (pair, title) in enumerate(THROUGH_TRAINING.items())
+    },
+    row="experiment",
+    line="kind",
+    looks={
+        "pooled": ("#222222", "o", "-"),
+        "within": ("#c05621", "D", "-"),
+        "adjusted": ("#2b7bba", "^", "-"),
+    },
+    labels={
+        "pooled": "all networks",
+        "within": "within settings",
+        "adjusted": "adjusted for the training loss",
+    },
+    x="iteration",
+    y="rho",
+    ends=("low", "high"),
+    level=0.0,
+    limits=(-1.05, 1.05),
+    through_training=True,
+    title="correlations between networks through their training",
+    caption=(
+        "Pearson's correlation at each checkpoint, over the networks measured there, with 95 % "
+        "intervals. All other figures show correlations at the end of training."
+    ),
+    details=captions.INTERVALS,
+    size_inches=(7.1, 4.2),
+)
+
 FIGURES = {
     "fig1": Own(
         "vgg-grid",
@@ -73,39 +107,7 @@ FIGURES = {
         caption=CONVENTIONS_CAPTION,
         details=(CONVENTIONS_DETAILS, captions.INTERVALS),
     ),
-    "fig3": Lines(
-        ("mlp-grid", "vgg-grid"),
-        panel=("x", "y"),
-        panels={
-            pair: Panel(title=title, y=r"Pearson's $\rho$" * (not place), x_scale="iterations")
-            for place, (pair, title) in enumerate(THROUGH_TRAINING.items())
-        },
-        row="experiment",
-        line="kind",
-        looks={
-            "pooled": ("#222222", "o", "-"),
-            "within": ("#c05621", "D", "-"),
-            "adjusted": ("#2b7bba", "^", "-"),
-        },
-        labels={
-            "pooled": "all networks",
-            "within": "within settings",
-            "adjusted": "adjusted for the training loss",
-        },
-        x="iteration",
-        y="rho",
-        ends=("low", "high"),
-        level=0.0,
-        limits=(-1.05, 1.05),
-        through_training=True,
-        title="correlations between networks through their training",
-        caption=(
-            "Pearson's correlation at each checkpoint, over the networks measured there, with 95 % "
-            "intervals. All other figures show correlations at the end of training."
-        ),
-        details=captions.INTERVALS,
-        size_inches=(7.1, 4.2),
-    ),
+    "fig3": CORRELATIONS,
     "fig4": Own(
         JOINT,
         title="which measures order the same networks alike",
