@@ -1,5 +1,9 @@
 """Figures of our own, on the networks trained for the papers."""
 
+from itertools import chain
+from typing import Any
+
+from flatlab.papers.beyond.measures import LABELS, MEASURES
 from flatlab.plan import Forest, Lines, Own, Panel, Paper
 from flatlab.plotting import captions
 
@@ -42,6 +46,10 @@ THROUGH_TRAINING = {
 """Pairs of quantities, and what their panels are called."""
 
 JOINT = ("joint-mlp-grid", "joint-lenet-grid")
+COMPARED: dict[str, Any] = {
+    "columns": (*chain(*MEASURES.values()), "test_error", "error_gap"),
+    "labels": LABELS,
+}
 FIT = "Networks with at most 1 % training error."
 
 CORRELATIONS = Lines(
@@ -110,6 +118,7 @@ FIGURES = {
     "fig3": CORRELATIONS,
     "fig4": Own(
         JOINT,
+        **COMPARED,
         title="which measures order the same networks alike",
         caption=(
             "Kendall's τ of five papers' and Jiang et al.'s (2020) measures: below the diagonal "
@@ -126,6 +135,7 @@ FIGURES = {
     ),
     "fig5": Own(
         JOINT,
+        **COMPARED,
         title="what measures say of the gap, by what varies",
         caption=(
             "Kendall's τ of measures with test error and gap, with 95 % intervals: over all "
@@ -143,6 +153,7 @@ FIGURES = {
     ),
     "fig6": Own(
         JOINT,
+        **COMPARED,
         title="what changes a measure, and not the function",
         caption=(
             "Median relative change of measures under function-preserving random rescaling, and "
