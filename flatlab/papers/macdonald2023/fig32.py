@@ -1,4 +1,7 @@
-"""macdonald2023, Figure 32: eight points fitted from rough and from smooth initializations."""
+"""macdonald2023, Figure 32: eight points fitted from rough and from smooth initializations.
+
+It is drawn here, since it shows functions of single networks and the points that they fit.
+"""
 
 from typing import Any
 

@@ -10,10 +10,10 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from scipy.stats import kendalltau
 
-from flatlab import plan, plotting
+from flatlab import plan
 from flatlab.papers.andriushchenko2023._released import BERT, CLIP, VIT, VIT21K
 from flatlab.papers.andriushchenko2023._released_figures import FIGURES
-from flatlab.plotting import make, panels
+from flatlab.plotting import make, panels, render
 from tests.papers.andriushchenko2023.test_released_claims import zoo
 
 SETTINGS = {f.key: f.settings for f in plan.figures() if f.paper == "andriushchenko2023"}
@@ -43,7 +43,7 @@ QUICK = ("fig3", "fig8", "table1", "table2")
     "key", [pytest.param(key, marks=[pytest.mark.long] * (key not in QUICK)) for key in FIGURES]
 )
 def test_every_tau_in_the_csv_is_that_of_scipy(key, monkeypatch):
-    monkeypatch.setattr(plotting, "FORMATS", ("svg",))
+    monkeypatch.setattr(render, "FORMATS", ("svg",))
     settings = SETTINGS[key]
     shown = {name: TABLES[name] for name in settings["experiments"]}
     files = make(settings, shown, {})
