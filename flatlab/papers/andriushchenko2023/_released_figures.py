@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from flatlab.papers.andriushchenko2023._printed_released import TABLE1, TABLE2
+from flatlab.papers.andriushchenko2023._printed import TABLE1, TABLE2
 from flatlab.papers.andriushchenko2023._released import (
     AVERAGE_NORMALIZED,
     AVERAGE_PLAIN,

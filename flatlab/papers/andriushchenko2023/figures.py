@@ -58,7 +58,7 @@ def ranks(experiment: str, networks: str, printed: Any) -> Ranks:
         experiment,
         columns=("test_error", "corrupted_error"),
         labels={"test_error": "test images", "corrupted_error": "corrupted test images"},
-        printed={experiment: printed},
+        printed=printed,
         **RECIPES,
         title=f"sharpness and errors of {networks}, all definitions",
         caption=(
