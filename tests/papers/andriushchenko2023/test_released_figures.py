@@ -9,12 +9,12 @@ import pytest
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from scipy.stats import kendalltau
+from tests.papers.andriushchenko2023.test_released_claims import zoo
 
 from flatlab import plan
 from flatlab.papers.andriushchenko2023._released import BERT, CLIP, VIT, VIT21K
 from flatlab.papers.andriushchenko2023._released_figures import FIGURES
 from flatlab.plotting import make, panels, render
-from tests.papers.andriushchenko2023.test_released_claims import zoo
 
 SETTINGS = {f.key: f.settings for f in plan.figures() if f.paper == "andriushchenko2023"}
 ABOUT = {"scale": "demo", "extent": "so many", "stands_in_for": "theirs", "data": "digits"}
