@@ -349,9 +349,18 @@ class Points(Declaration, frozen=True, kw_only=True):
 
 
 class Own(Declaration, frozen=True, kw_only=True):
-    """A figure that no template draws: `flatlab/papers/<paper>/<figure>.py` does."""
+    """A figure that no template draws: `flatlab/papers/<paper>/<figure>.py` does, and says why.
+
+    columns: those whose labels it shows.
+    """
 
     SIZE = (7.1, 4.8)
+
+    columns: tuple[str, ...] = ()
+
+    @property
+    def columns_shown(self) -> tuple[str, ...]:
+        return self.columns
 
 
 def _nameless(parts: dict[str, dict[str, str]]) -> tuple[str, str] | None:

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from flatlab.papers.beyond.measures import DEFINITIONS, MEASURES
 from flatlab.stats.estimate import Array
 from flatlab.stats.ranks import Pairs, Ranks, pairs_of
 from flatlab.tables.selection import at_first_fit, end_of_training
@@ -35,87 +36,32 @@ ESTIMANDS = {
 
 
 class Measure(NamedTuple):
-    """label: its short name.  paper: whose it is.  quantity, part: in a table."""
+    """Where a measure comes from.
 
-    label: str
+    paper: whose it is.
+    quantity: in a table.
+    part: the labels or places of its dimensions.
+    """
+
     paper: str
     quantity: str
     part: Mapping[str, str | int] = {}
 
 
-PAPERS = {
-    "chen": "chen2024, chen2026",
-    "macdonald": "macdonald2023",
-    "petzka": "petzka2021",
-    "andriushchenko": "andriushchenko2023",
-    "jiang": "Jiang et al. (2020)",
-}
 LAST = {"layer": -1}
-_LABELS = {
-    "chen": {
-        "root_sharpness": r"$\sqrt{S}$",
-        "elementwise_adaptive_trace": "adaptive trace",
-        "matrix_normalized_sharpness": "matrix-normalized $S$",
-        "mls": "MLS",
-        "nmls": "NMLS",
-        "normalized_mls": "normalized MLS",
-        "g": "G",
-        "log_volume": "log volume",
-        "local_dimension": "local dimension",
-        "bound_d": "MLS bound",
-        "nmls_bound": "NMLS bound",
-    },
-    "macdonald": {
-        "hessian_lambda_max": r"$\lambda_{\max}(H)$",
-        "gauss_newton_lambda_max": r"$\lambda_{\max}$(Gauss-Newton)",
-        "jacobian_norm": "Jacobian norm",
-        "softmax_jacobian_norm": "softmaxed Jacobian",
-        "output_norm": "output norm",
-    },
-    "petzka": {
-        "kappa_trace": r"$\kappa_{Tr}$",
-        "normalized_kappa_trace": r"$\kappa_{Tr}$ normalized",
-        "normalized_kappa_max": r"$\kappa$ normalized",
-        "hessian_trace": r"Tr $H$",
-        "fisher_rao": "Fisher-Rao norm",
-        "pac_bayes": "PAC-Bayes",
-        "squared_norm": "squared norm",
-    },
-    "jiang": {
-        "log_spectral_product": "spectral product",
-        "log_frobenius_product": "Frobenius product",
-        "frobenius_over_spectral": "Frobenius / spectral",
-        "parameter_distance": "distance from the start",
-        "path_norm": "path norm",
-        "inverse_margin": "inverse margin",
-        "log_spectral_product_over_margin": "spectral / margin",
-        "log_frobenius_product_over_margin": "Frobenius / margin",
-        "log_spectral_complexity": "spectral complexity",
-        "pac_bayes_flatness": "PAC-Bayes flatness",
-    },
-}
 _PER_LAYER = ("kappa_trace", "normalized_kappa_trace", "normalized_kappa_max")
-DEFINITIONS = tuple(
-    f"{case}-{scale}-{norm}"
-    for case in ("average", "worst")
-    for scale in ("standard", "adaptive", "normalized")
-    for norm in ("l2", "linf")
-)
-"""Of sharpness at a radius, in andriushchenko2023."""
 
 
 def _sharpness(definition: str, radius: int) -> Measure:
-    case, scale, norm = definition.split("-")
-    label = f"{case} {scale} " + {"l2": r"$\ell_2$", "linf": r"$\ell_\infty$"}[norm]
     part: dict[str, str | int] = {"definition": definition, "radius_index": radius}
-    return Measure(label, "andriushchenko", "sharpness_at_radius", part)
+    return Measure("andriushchenko", "sharpness_at_radius", part)
 
 
 def _of(*papers: str) -> dict[str, Measure]:
     return {
-        name: Measure(label, paper, name, LAST if name in _PER_LAYER else {})
+        name: Measure(paper, name, LAST if name in _PER_LAYER else {})
         for paper in papers
-        for name, label in _LABELS[paper].items()
+        for name in MEASURES[paper]
     }
 
 
@@ -140,19 +86,10 @@ FURTHER = {
 """At larger radii: in the CSV alone."""
 
 CORRUPTED = "corrupted"
-OUTCOMES = {
-    name: Measure(label, "", name)
-    for name, label in {
-        "error_gap": "gap of the errors",
-        "accuracy_gap": "gap of the accuracies",
-        "loss_gap": "gap of the losses",
-        "absolute_loss_gap": "absolute gap of the losses",
-        "test_error": "test error",
-        "test_loss": "test loss",
-        "train_loss": "training loss",
-    }.items()
-} | {CORRUPTED: Measure("error on corrupted images", "", "test_set_error", {"test_set": CORRUPTED})}
 GAPS = ("error_gap", "accuracy_gap", "loss_gap", "absolute_loss_gap")
+OUTCOMES = {
+    name: Measure("", name) for name in (*GAPS, "test_error", "test_loss", "train_loss")
+} | {CORRUPTED: Measure("", "test_set_error", {"test_set": CORRUPTED})}
 KNOWN = PICTURED | FURTHER | OUTCOMES
 
 

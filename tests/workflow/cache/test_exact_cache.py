@@ -195,7 +195,7 @@ USES: dict[str, Uses] = {
     "data/sparse_regression.py": matching("prepare sparse-regression"),
     "metrics/hessian.py": matching(r"measure \S+ \S*\bhessian\b.*"),
     "simulations/representativeness.py": matching("measure representativeness .*"),
-    "plotting/pairs.py": lambda name, job: job.facts.get("template") == "pairs",
+    "plotting/pairs.py": lambda name, job: job.facts.get("drawn_by") == "flatlab.plotting.pairs",
     "papers/chen2026/fig5.py": matching("draw chen2026_fig5"),
     "tables/runs.py": matching(r"table \S+-grid"),
     "cli/run.py": nothing,
@@ -216,9 +216,9 @@ AMONG = {
     },
     "verify": {
         "papers/andriushchenko2023/_printed.py": verdicts_of("andriushchenko2023"),
-        "papers/chen2026/_shared.py": verdicts_of("chen2024", "chen2026"),
-        "papers/chen2026/_zoo.py": verdicts_of("chen2026"),
-        "claims/evidence.py": verdicts_of(*plan.papers()),
+        "papers/chen2026/claims_trends.py": verdicts_of("chen2024", "chen2026"),
+        "papers/chen2026/claims_zoo.py": verdicts_of("chen2026"),
+        "claims/result_tables.py": verdicts_of(*plan.papers()),
         "plotting/__init__.py": nothing,
     },
 }
