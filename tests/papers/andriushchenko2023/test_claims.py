@@ -414,13 +414,13 @@ def as_printed(key: str, printed: Any, of: float = 1.0) -> xr.Dataset:
 
     Of normal variables with the correlation sin(pi tau / 2) Kendall's tau is tau.
     """
-    table, generator = zoo(key, runs=1500), np.random.default_rng(0)
-    common = generator.normal(size=1500)
+    table, generator = zoo(key, runs=800), np.random.default_rng(0)
+    common = generator.normal(size=800)
     taus = np.mean([printed[name] for name in OF_RELEASED], axis=1)  # definitions, radii
     table["test_set_error"][:] = 40 + 5 * common[:, None]
     table["test_error"][:] = 40 + 5 * common
     rho = np.sin(np.pi / 2 * of * taus)
-    own = generator.normal(size=(1500, *rho.shape))
+    own = generator.normal(size=(800, *rho.shape))
     table["sharpness_at_radius"][:] = np.exp(
         rho * common[:, None, None] + np.sqrt(1 - rho**2) * own
     )
