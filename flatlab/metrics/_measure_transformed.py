@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from flatlab.data._tensors import prepare
 from flatlab.metrics._measure_pack import Measurement, State, measure_pack, states_of
-from flatlab.networks import build
+from flatlab.networks._build import build
 from flatlab.networks._transformations import transformed
 from flatlab.plan.registry import imported
 from flatlab.store import TrainedPack, as_strings

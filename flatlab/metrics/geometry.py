@@ -19,7 +19,7 @@ from msgspec import Meta
 from torch import nn
 
 from flatlab.derivatives.engine import derivatives
-from flatlab.losses import loss_of
+from flatlab.losses._base import loss_of
 from flatlab.metrics._geometry.table import QUANTITIES
 from flatlab.metrics._geometry.values import BOUNDS, NORMS, Values
 from flatlab.metrics._quantity import Measured, Samples, Settings
