@@ -15,7 +15,7 @@ from flatlab.metrics import _survey, accuracy, settings_of
 from flatlab.networks import build
 from flatlab.splits import prepare
 from flatlab.train import train_packs
-from tests.experiments.zoo.test_released import FAMILIES, SHARPNESS, surveyed
+from tests.experiments.zoo.surveys import FAMILIES, SHARPNESS, surveyed
 from tests.train import packs
 from tests.train.packs import DATA
 
