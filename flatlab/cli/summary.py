@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from flatlab import __version__, plan, store
 from flatlab.cli import _text as text
 from flatlab.cli._main import WIDTH, add_scale, load_plan
+from flatlab.plotting.labels import extent_of
 from flatlab.publication import comparison
 from flatlab.scoreboard.board import Board, by_figure, by_group, collect, headline, survivors
 
@@ -74,7 +75,7 @@ def _claims(figure: plan.Figure, scale: str) -> Iterator[str]:
     content = store.load_json(path)
     yield f"\n{figure.target}: {figure.title}"
     for about in content["tables"].values():
-        yield f"  {about['name']}: {about['extent']}; evidence: {about['evidence']}"
+        yield f"  {about['name']}: {extent_of(about)}; evidence: {about['evidence']}"
     rows = []
     for claim in content["claims"]:
         rows.append((claim["verdict"], claim["id"].split("/")[1], claim["text"]))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from flatlab.derivatives.ascent import Found
+from flatlab.derivatives.auto_pgd import Found
 from flatlab.losses import Loss
 
 Transform = Callable[[Tensor], Tensor]

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from flatlab.derivatives.check import Record, checked_record, record_of
-from flatlab.derivatives.guard import MeasureError, check_mode
+from flatlab.derivatives.autograd_check import Record, checked_record, record_of
+from flatlab.derivatives.errors import MeasureError
+from flatlab.derivatives.evaluation_mode import check_mode
 from flatlab.derivatives.parameters import ParameterSquares, by_sample, cat, squared_norm
 from flatlab.derivatives.probe import Findings, probe
-from flatlab.derivatives.spectra import exact_values, products, refine, singular_values
+from flatlab.derivatives.singular_values import exact_values, products, refine, singular_values
 from flatlab.losses import Loss
 
 CHUNK_BYTES = {"cpu": 2**25, "cuda": 2**31}
@@ -30,12 +31,21 @@ MANY_OUTPUTS = 1000
 class Layer:
     """The derivatives at one layer. Tensors are (samples,) unless said otherwise.
 
-    x2: ||x^l||^2.  gamma2: ||Gamma^l||_F^2.  weight2, bias2: ||df/dW_l||_F^2, ||df/db_l||_F^2.
-    singular: singular values of J^l, (samples, N), float64.  hessian_trace: Tr(A J^l J^l^T), A the
-    Hessian of a loss in the outputs.  scaled2: ||J^l diag(x^l)||_F^2.  smallest2: the smallest
-    eigenvalue of U^T U; zero if its columns are dependent, or if it was not asked for.
-    positions: columns of U, 1 if weights are not shared.  output_positions: of one use.
+    name: the layer's, as in `named_modules`.
+    module: the layer.
+    x2: ||x^l||^2.
+    gamma2: ||Gamma^l||_F^2.
+    weight2: ||df/dW_l||_F^2.
+    bias2: ||df/db_l||_F^2.
+    singular: singular values of J^l, (samples, N), float64.
+    hessian_trace: Tr(A J^l J^l^T), A the Hessian of a loss in the outputs.
+    scaled2: ||J^l diag(x^l)||_F^2.
+    smallest2: the smallest eigenvalue of U^T U, U the columns that the weight is applied to; zero
+        if they are dependent, or if it was not asked for.
+    positions: columns of U, 1 if weights are not shared.
+    output_positions: positions of the output of one use.
     elsewhere: the weight is also used outside layers.
+    input_shape: of the input of one sample.
     """
 
     name: str
@@ -67,10 +77,15 @@ class Layer:
 class Derivatives:
     """The derivatives of a network on some samples. Tensors are (samples,) unless said otherwise.
 
-    outputs: (samples, N).  sharpness: ||df/dtheta||_F^2.  adaptive: the sum over the parameters
-    of theta_j^2 ||df/dtheta_j||^2, or None.  x2, singular, scaled2: as for a layer, with J.
-    gram: J J^T, (samples, N, N), or no numbers.  along2: ||J x||^2.  findings: what the rules
-    cover.
+    outputs: (samples, N).
+    sharpness: ||df/dtheta||_F^2.
+    adaptive: the sum over the parameters of theta_j^2 ||df/dtheta_j||^2, or None.
+    x2: ||x||^2.
+    singular: singular values of J, (samples, N), float64.
+    gram: J J^T, (samples, N, N), or no numbers.
+    scaled2: ||J diag(x)||_F^2.
+    layers: the derivatives at each layer, in the order of their first use.
+    findings: what the rules cover.
     """
 
     outputs: Tensor
@@ -80,7 +95,6 @@ class Derivatives:
     singular: Tensor
     gram: Tensor
     scaled2: Tensor
-    along2: Tensor
     layers: list[Layer]
     findings: Findings
 
@@ -90,7 +104,6 @@ def derivatives(
     inputs: Tensor,
     *,
     adaptive: bool = True,
-    total: bool = False,
     batch_size: int | None = None,
     corrected: bool = False,
     loss: Loss | None = None,
@@ -98,12 +111,24 @@ def derivatives(
 ) -> Derivatives:
     """Everything at once, in as many batches as memory requires.
 
-    inputs: (samples, ...), with the model's dtype and on its device. Call it inside `undisturbed`.
+    model: maps (batch, ...) to (batch, N), each sample on its own.
+    inputs: (samples, ...), with the model's dtype and on its device.
     adaptive: also the sums weighted by theta^2, for which convolutions cost twice as much.
-    total: J^l through everything that reads x^l, not through layer l alone.
+    batch_size: samples at a time; None: as many as fit.
     corrected: also `smallest2`, an eigenproblem of size `positions` for each sample.
     loss: of `hessian_trace`; None: `gram` instead, N^2 numbers for each sample.
-    Raises `MeasureError` if no exact result is possible.
+    progress: show a bar.
+
+    Call it inside `preserving_state`. Raises `MeasureError` if no exact result is possible.
+
+    >>> import torch
+    >>> from flatlab.derivatives import derivatives
+    >>> network = torch.nn.Linear(2, 1, bias=False).double()
+    >>> torch.nn.init.constant_(network.weight, 2.0).shape
+    torch.Size([1, 2])
+    >>> exact = derivatives(network, torch.tensor([[3.0, 4.0]]).double())
+    >>> exact.sharpness.tolist(), exact.adaptive.tolist()  # |x|^2, and weighted by theta^2 = 4
+    ([25.0], [100.0])
     """
     if not len(inputs):
         raise MeasureError("there are no samples")
@@ -116,9 +141,9 @@ def derivatives(
     with tqdm(total=len(inputs), unit="sample", disable=not progress, leave=False) as bar:
         for chunk in inputs.split(batch_size or _fitting(found, inputs)):
             if parts:
-                record = record_of(model, chunk, found, total)
+                record = record_of(model, chunk, found)
             else:
-                found, record = checked_record(model, chunk, found, total)
+                found, record = checked_record(model, chunk, found)
             part = _of_record(model, record, found, adaptive, corrected, loss)
             del record
             # Copied into what the record has freed: between its large blocks, small results would
@@ -180,7 +205,7 @@ def _of_record(
             jacobians.append(by_sample(record.whole, samples))
             x.append(record.inputs.flatten(1))
         whole = 0 if found.direct else len(jacobians) - 1  # where J is
-        maps, along2 = _maps(jacobians, x, whole, loss is None)
+        maps = _maps(jacobians, x, whole, loss is None)
         grams = [of_map.pop("gram") for of_map in maps]
         own_maps = jacobians[: len(by_layer)]
         traces = _hessian_traces(loss, record.outputs, own_maps, grams[: len(by_layer)])
@@ -201,7 +226,6 @@ def _of_record(
         outputs=record.outputs,
         sharpness=squares.plain,
         adaptive=squares.adaptive,
-        along2=along2,
         layers=layers,
         findings=found,
         gram=grams[whole][: 0 if loss else samples],
@@ -211,17 +235,18 @@ def _of_record(
 
 def _maps(
     jacobians: list[Tensor], x: list[Tensor], whole: int, needs_gram: bool
-) -> tuple[list[dict[str, Any]], Tensor]:
-    """The common fields of both records for each Jacobian, and ||J x||^2 for one of them.
+) -> list[dict[str, Any]]:
+    """The common fields of both records for each Jacobian.
 
-    needs_gram: also for this one where it has more outputs than inputs. The others need none then.
+    needs_gram: also for that of the network where it has more outputs than inputs. The others need
+    none then.
     """
     wide = [k for k, each in enumerate(jacobians) if each.shape[1] <= each.shape[2]]
     found = [
-        products(each, x[k], k == whole, k in wide or (needs_gram and k == whole))
+        products(each, x[k], k in wide or (needs_gram and k == whole))
         for k, each in enumerate(jacobians)
     ]
-    grams, scaled2, along2 = zip(*found, strict=True)
+    grams, scaled2 = zip(*found, strict=True)
     of_wide = singular_values(torch.stack([grams[k] for k in wide])) if wide else ()
     refined = {k: refine(values, jacobians[k]) for k, values in zip(wide, of_wide, strict=True)}
     singular = (
@@ -229,8 +254,7 @@ def _maps(
     )
     x2 = (squared_norm(each.double()) for each in x)
     names, numbers = ("x2", "singular", "gram", "scaled2"), (x2, singular, grams, scaled2)
-    maps = [dict(zip(names, each, strict=True)) for each in zip(*numbers, strict=True)]
-    return maps, along2[whole]
+    return [dict(zip(names, each, strict=True)) for each in zip(*numbers, strict=True)]
 
 
 def _hessian_traces(

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from flatlab.derivatives.hooks import Use, generic_squares
 from flatlab.derivatives.layers import MATRICES, columns, vector_gradients, weight_squares
 from flatlab.derivatives.probe import Findings
-from flatlab.derivatives.record import Use, generic_squares
-from flatlab.derivatives.spectra import safe_svdvals
+from flatlab.derivatives.singular_values import safe_svdvals
 
 
 class ParameterSquares:

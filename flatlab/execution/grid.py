@@ -7,7 +7,7 @@ import xarray as xr
 
 from flatlab.jobs.imports import quick_imports
 from flatlab.jobs.job import RunningJob
-from flatlab.store import load_dataset, load_weights
+from flatlab.store import TrainedPack, load_dataset
 
 
 def measure(job: RunningJob) -> xr.Dataset:
@@ -16,10 +16,10 @@ def measure(job: RunningJob) -> xr.Dataset:
         from flatlab.data import folder_of
 
         if "transformations" in job.params.settings:
-            from flatlab.metrics._transformed import measure_transformed as measure_pack
+            from flatlab.metrics._measure_transformed import measure_transformed as measure_pack
         else:
-            from flatlab.metrics._pack import measure_pack
-    weights = [load_weights(path) for path in (job.input.weights, job.input.dense)]
+            from flatlab.metrics._measure_pack import measure_pack
+    weights = [TrainedPack.load(path) for path in (job.input.weights, job.input.dense)]
     raw = load_dataset(job.input.data)
     folder = folder_of(job.config.get("data_folder"))
     return measure_pack(weights, raw, job.params.settings, job.device, folder)

@@ -14,12 +14,12 @@ def measure(job: RunningJob) -> xr.Dataset:
     """Measure some of the networks, those that an earlier attempt has measured excepted."""
     with quick_imports():
         from flatlab.data import folder_of
-        from flatlab.metrics._survey import survey
+        from flatlab.metrics._measure_zoo import measure_zoo
 
     folder = folder_of(job.config.get("data_folder"))
     identity = {"settings": job.params.settings, "code": job.params.code}
     left = Unfinished(job.unfinished, identity)
-    return survey(job.params.settings, job.input, folder, left, job.device)
+    return measure_zoo(job.params.settings, job.input, folder, left, job.device)
 
 
 def tabulate(parts: Sequence[xr.Dataset], settings: Mapping[str, Any]) -> xr.Dataset:

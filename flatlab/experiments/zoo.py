@@ -203,7 +203,7 @@ class Zoo(Experiment, frozen=True, kw_only=True):
         if file.hyperparameters:
             settings["hyperparameters"] = file.hyperparameters
             settings["levels"] = file.levels
-        roots = ["flatlab.metrics", "flatlab.metrics._survey", "flatlab.losses.cross_entropy"]
+        roots = ["flatlab.metrics._measure_zoo", "flatlab.losses.cross_entropy"]
         roots += [module_of("metrics", name) for name in joined(family)]
         inputs: dict[str, str | list[str]] = {}
         if self.grid:
@@ -227,11 +227,11 @@ class Zoo(Experiment, frozen=True, kw_only=True):
             used = dict.fromkeys(pack.network.name for pack in packs.values())
             roots += [module_of("networks", name) for name in used]
             if any(each.corrupted for each in file.test_sets.values()):
-                roots.append(module_of("data", "corruptions"))
+                roots.append("flatlab.data.corruptions.test_sets")
         else:
             pretrained = plain(self.file.pretrained)
             settings |= {"pretrained": pretrained, "jobs": self.file.jobs, "part": number}
-            roots.append("flatlab.metrics._elsewhere")
+            roots.append("flatlab.metrics._pretrained")
         code = fingerprint(*roots)
         return PlannedJob(inputs=inputs, settings=settings, code=code, gpu=True, kind=self.key)
 

@@ -17,12 +17,13 @@ from typing import Annotated
 import torch
 from torch import Tensor, nn
 
-from flatlab.derivatives import derivatives
+from flatlab.derivatives.engine import derivatives
+from flatlab.derivatives.errors import MeasureError
+from flatlab.derivatives.hooks import recorded
 from flatlab.derivatives.norms import spectral_norm
 from flatlab.derivatives.probe import run
-from flatlab.derivatives.record import recorded
-from flatlab.derivatives.spectra import singular_values
-from flatlab.metrics import Measured, MeasureError, Quantity, Samples, Settings
+from flatlab.derivatives.singular_values import singular_values
+from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
 from flatlab.plan.schema import Strict, means
 
 BATCH = 1000
@@ -31,12 +32,16 @@ BATCH = 1000
 SAMPLE, LAYER = ("sample",), ("layer",)
 QUANTITIES = {
     "jacobian_norm": Quantity(
-        "Jacobian norm, max over the samples of ||J||_2", "output/input", "macdonald2023 Sec. 4"
+        "Jacobian norm, max over the samples of ||J||_2",
+        "output/input",
+        "macdonald2023 Sec. 4",
+        label="Jacobian norm",
     ),
     "softmax_jacobian_norm": Quantity(
         "Jacobian norm of the softmaxed network, max over the samples of ||P J||_2",
         "1/input",
         "macdonald2023 Sec. 4",
+        label="Jacobian norm, softmaxed",
     ),
     "softmax_jacobian_norm_per_sample": Quantity(
         "||P J||_2", "1/input", "macdonald2023 Sec. 4", SAMPLE
@@ -74,7 +79,17 @@ class Options(Strict, frozen=True):
 
 
 def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
-    """All norms on one sample set."""
+    """All norms on one sample set.
+
+    >>> import torch, flatlab
+    >>> network = torch.nn.Linear(2, 2, bias=False).double()
+    >>> network.load_state_dict({"weight": torch.tensor([[1.0, 0.0], [0.0, 2.0]])})
+    <All keys matched successfully>
+    >>> x, classes = torch.tensor([[3.0, 4.0], [4.0, 0.0]]), torch.tensor([1, 0])
+    >>> report = flatlab.measure(network, x, families="jacobian")
+    >>> report["jacobian_norm"].item(), round(report["output_norm"].item() ** 2, 6)
+    (2.0, 89.0)
+    """
     found = derivatives(model, samples.inputs, adaptive=False, batch_size=settings.batch_size)
     names = [layer.name for layer in found.layers]
     with torch.no_grad():

@@ -6,8 +6,9 @@ For regressions whose test inputs are a fine grid.
 import torch
 from torch import nn
 
-from flatlab.metrics import Measured, MeasureError, Quantity, Settings
-from flatlab.splits import Splits
+from flatlab.data._tensors import Splits
+from flatlab.derivatives.errors import MeasureError
+from flatlab.metrics._quantity import Measured, Quantity, Settings
 
 SOURCE = "macdonald2023 Fig. 32"
 QUANTITIES = {

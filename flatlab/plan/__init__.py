@@ -42,10 +42,12 @@ from flatlab.plan.schema import SCALES, Config, PlanError, closest, convert, des
 from flatlab.plan.templates import (
     Curves,
     Forest,
-    Heatmap,
+    Lines,
     Own,
     Pairs,
+    Panel,
     Panels,
+    Points,
     Ranks,
     Scatter,
     Sweep,

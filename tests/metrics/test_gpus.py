@@ -14,8 +14,9 @@ from torch import nn
 
 import flatlab
 from flatlab.derivatives import engine
-from flatlab.derivatives.guard import MeasureError, undisturbed
-from flatlab.metrics import _survey, capacity
+from flatlab.derivatives.errors import MeasureError
+from flatlab.derivatives.isolation import preserving_state
+from flatlab.metrics import _measure_zoo, capacity
 from flatlab.networks import build, seeded
 from flatlab.train.initializations import draw
 
@@ -45,7 +46,7 @@ PRECISION = """
 import json, os, sys
 import torch
 from flatlab.precision import float32_products
-from flatlab.train.conditions import arithmetic
+from flatlab.train.determinism import deterministic_arithmetic
 b = torch.backends
 def flags():
     found = []
@@ -53,7 +54,7 @@ def flags():
         found.append("full" if kind.fp32_precision in ("none", "ieee") else kind.fp32_precision)
     return found
 def training(tf32):
-    return arithmetic([{"training": {"precision": "tf32" if tf32 else "float32"}}])
+    return deterministic_arithmetic([{"training": {"precision": "tf32" if tf32 else "float32"}}])
 def exactly():
     old = []
     for read in (torch.get_float32_matmul_precision, lambda: b.cudnn.allow_tf32):
@@ -101,7 +102,7 @@ def test_training_and_measuring_have_the_precision_they_ask_for_and_leave_flags_
 def test_measuring_takes_algorithms_of_cudnn_that_repeat(outside):
     cudnn = torch.backends.cudnn
     with torch.backends.cudnn.flags(deterministic=outside[0], benchmark=outside[1]):
-        with undisturbed(nn.Linear(2, 2)):
+        with preserving_state(nn.Linear(2, 2)):
             assert (cudnn.deterministic, cudnn.benchmark) == (True, False)
         assert (cudnn.deterministic, cudnn.benchmark) == outside
 
@@ -147,18 +148,18 @@ def candidate(error):
     def make():
         raise error
 
-    return _survey.Candidate("a", "test_vit", make)
+    return _measure_zoo.LazyNetwork("a", "test_vit", make)
 
 
 @pytest.mark.parametrize("error", FATAL, ids=lambda error: str(error)[:30])
 def test_a_zoo_ends_where_a_gpu_fails_which_no_later_network_would_survive(error):
     with pytest.raises(type(error)):
-        _survey._measured(candidate(error), {"families": {}}, "cpu")
+        _measure_zoo._measured(candidate(error), {"families": {}}, "cpu")
 
 
 @pytest.mark.parametrize("error", HARMLESS, ids=lambda error: str(error)[:30])
 def test_other_errors_are_those_of_one_network(error):
-    values, about = _survey._measured(candidate(error), {"families": {}}, "cpu")
+    values, about = _measure_zoo._measured(candidate(error), {"families": {}}, "cpu")
     assert values == {}
     assert str(error)[:20] in about["failure"]
 

@@ -196,10 +196,10 @@ def zoo(
     common, own = generator.normal(size=(2, count))
     own -= common * (own @ common) / (common @ common)
     values = {
-        "normalized_norm": norm,
+        "normalized_mls": norm,
         "adaptive_sharpness": sharpness,
-        "mean_norm": common,
-        "plain_trace": np.exp(plain * common + np.sqrt(1 - plain**2) * own),
+        "mls": common,
+        "sharpness": np.exp(plain * common + np.sqrt(1 - plain**2) * own),
         "finite": np.ones(count),
         "dropped": np.zeros(count),
         **dict.fromkeys(("train_accuracy", "test_accuracy"), np.full(count, np.nan)),

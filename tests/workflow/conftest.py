@@ -88,7 +88,7 @@ def _make_sources(folder: Path) -> None:
     for path in lab.folder.glob("flatlab/papers/*/figures.py"):
         lab.declare(path.parent.name)
     lab.declare("chen2026", "figH8")
-    _substitute(lab / "flatlab/plotting/__init__.py", r'"pdf.fonttype": 42', '"pdf.fonttype": 3')
+    _substitute(lab / "flatlab/plotting/render.py", r'"pdf.fonttype": 42', '"pdf.fonttype": 3')
     compileall.compile_dir(folder / "flatlab", quiet=1)  # once, not in each copy
 
 

@@ -38,7 +38,7 @@ def train_roots(pack: Pack) -> list[str]:
     for key in layers:
         check_known("train/layers", key, f"networks/{network.name}: layers")
     return [
-        "flatlab.train",
+        "flatlab.train.run",
         module_of("networks", network.name),
         module_of("losses", training.loss),
         module_of("train/optimizers", training.optimizer),
@@ -60,4 +60,4 @@ def measure_roots(pack: Pack, family: str, options: Mapping[str, Any]) -> list[s
         for option, folder in options_of("metrics", name).FOLDERS.items():
             if key := options[name][option]:
                 roots.append(module_of(folder, key))
-    return ["flatlab.metrics._pack", *roots]
+    return ["flatlab.metrics._measure_pack", *roots]

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from flatlab.derivatives.convolution import CONVOLUTIONS
-from flatlab.derivatives.guard import MeasureError
+from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.layers import base_of
 from flatlab.derivatives.norms import Norms, known, operator_norm, spectral_norm
 

@@ -6,15 +6,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from flatlab.derivatives import Derivatives, Layer
 from flatlab.derivatives.convolution import CONVOLUTIONS
+from flatlab.derivatives.engine import Derivatives, Layer
 from flatlab.derivatives.norms import Norms, authors_norm, known, operator_norm, spectral_norm
 from flatlab.losses import Loss
 
 NORMS = ("kernel", "operator", "frobenius")
 BOUNDS = ("b", "c", "d", "nmls", "nmls-layerwise")
-AUTHORS_EPSILON = 1e-4
-"""Added to ||x^l||^2 in the NMLS bound by the authors' code."""
 
 
 class Values:
@@ -24,8 +22,7 @@ class Values:
         """options: of the family.  loss: whose Hessian relative flatness uses.  norms: known."""
         self.known = norms
         self.found, self.layers, self.costly, self.loss = found, found.layers, options.costly, loss
-        self.authors = options.conventions == "chen-code"
-        self.largest = 3 if self.authors else options.singular_values
+        self.largest = options.singular_values
         self.sharpness = found.sharpness.double().mean()
         if self.layers:
             self._of_all_layers()
@@ -40,9 +37,7 @@ class Values:
         """(samples, layers, N)"""
         self.shared = self._of_layers([layer.shared for layer in self.layers])
         self.norms = self._norms()
-        convolutional = any(isinstance(layer.module, CONVOLUTIONS) for layer in self.layers)
-        self.kind = "frobenius" if self.authors and convolutional else "kernel"
-        self.norm = self.norms[self.kind]
+        self.norm = self.norms["kernel"]
         self.reciprocal = self.x2.reciprocal().mean(0).sqrt()
 
     def by_name(self) -> dict[str, Tensor]:
@@ -63,11 +58,6 @@ class Values:
         found = self.found
         frobenius = torch.linalg.vector_norm(found.singular, dim=1)
         largest = found.singular[:, 0]
-        normalized = (
-            found.along2.double() / found.findings.input_numbers
-            if self.authors
-            else found.x2.double() * largest.square()
-        )
         values = {
             "sharpness": self.sharpness,
             "root_sharpness": self.sharpness.sqrt(),
@@ -76,7 +66,7 @@ class Values:
             "g": frobenius.square().mean(),
             "mls": largest.mean(),
             "mls_per_sample": largest,
-            "normalized_mls": normalized.mean(),
+            "normalized_mls": (found.x2.double() * largest.square()).mean(),
             "input_invariant_mls": found.scaled2.mean(),
             "samples_measured": torch.tensor(len(largest)),
             "layers_left_out": torch.tensor(len(found.findings.excluded)),
@@ -141,14 +131,14 @@ class Values:
     def bounds(self) -> dict[str, Tensor]:
         """Bounds of sensitivities by sharpness."""
         by_norm = {kind: self._bounds(norm) for kind, norm in self.norms.items()}
-        own = dict(zip(BOUNDS, by_norm[self.kind], strict=True))
+        own = dict(zip(BOUNDS, by_norm["kernel"], strict=True))
         has_bias = self._of_layers([layer.module.bias is not None for layer in self.layers])
         values = {
             "bound_a": self.singular[:, 0, 0].mean(),
             "bound_b": own["b"],
             "bound_c": own["c"],
             "bound_d": own["d"],
-            "nmls_bound": self._nmls(self.norm, AUTHORS_EPSILON if self.authors else 0.0),
+            "nmls_bound": self._nmls(self.norm, 0.0),
             "nmls_bound_layerwise": own["nmls-layerwise"],
             "nmls_bound_with_bias": self._nmls(self.norm, has_bias.to(self.x2)),
             "layer_bound": self._layer_bounds(self.norm),

@@ -21,6 +21,8 @@ WEAK = 0.3
 FAR = 0.1
 """The share of all networks that lies beyond a corner."""
 SHARPNESS, NORM = "adaptive_sharpness", "normalized_norm"
+NAMES = {"normalized_mls": NORM, "mls": "mean_norm", "sharpness": "plain_trace"}
+"""What evidence calls quantities of the table."""
 
 
 def networks(e: Evidence) -> xr.Dataset:
@@ -28,7 +30,7 @@ def networks(e: Evidence) -> xr.Dataset:
     table = kept(e.table("vision-zoo"))
     if (count := table.sizes["run"]) < FEWEST_FOR_CORRELATION:
         raise NotThere(f"vision-zoo has {count} networks, {FEWEST_FOR_CORRELATION} are needed")
-    return table
+    return table.rename({name: NAMES[name] for name in NAMES if name in table})
 
 
 def rho(e: Evidence, x: str, y: str) -> Estimate:

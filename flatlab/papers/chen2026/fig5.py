@@ -7,22 +7,19 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from flatlab.plotting import Settings, Tables
+from flatlab.plotting.render import Settings, Tables
 from flatlab.plotting.style import correlation, letters, plain_numbers
 from flatlab.stats.correlation import Correlations
 from flatlab.tables.zoo import kept
 
-PANELS = {
-    "normalized": ("normalized_norm", "adaptive_sharpness"),
-    "plain": ("mean_norm", "plain_trace"),
-}
+PANELS = {"normalized": ("normalized_mls", "adaptive_sharpness"), "plain": ("mls", "sharpness")}
 """Abscissa and ordinate, by panel."""
 
 LABELS = {
-    "normalized_norm": "normalized MLS (output²)",
+    "normalized_mls": "normalized MLS (output²)",
     "adaptive_sharpness": "elementwise-adaptive sharpness (output²)",
-    "mean_norm": "MLS (output/input)",
-    "plain_trace": "sharpness S (output²/parameter²)",
+    "mls": "MLS (output/input)",
+    "sharpness": "sharpness S (output²/parameter²)",
 }
 ACCURACIES = ("train_accuracy", "test_accuracy", "sample_accuracy")
 """In the rows of networks, in %; networks trained elsewhere have only the last one."""

@@ -14,8 +14,8 @@ from PIL import Image
 import flatlab
 from flatlab import data, plan
 from flatlab.data._images import Images
-from flatlab.metrics import _elsewhere
-from flatlab.metrics._elsewhere import _hyperparameters
+from flatlab.metrics import _pretrained
+from flatlab.metrics._pretrained import _hyperparameters
 from flatlab.networks import _published
 from flatlab.tables.zoo import gather
 from tests.data.sentences import HANS, LABELS, MNLI, tsv
@@ -166,7 +166,7 @@ def test_networks_of_sentences_are_measured_by_the_same_code(tmp_path):
     assert float(row["test_set_error"].sel(test_set="shifted")) == 100 * np.mean(wrong)
     assert float(row["train_error"]) == float(row["test_set_error"].sel(test_set="test"))
     (tmp_path / "hans.tsv").unlink()
-    _elsewhere._pairs.cache_clear()
+    _pretrained._pairs.cache_clear()
     with pytest.raises(data.DataError, match=r"hans\.tsv is missing; put the published sentences"):
         surveyed(asked, tmp_path)
 

@@ -6,7 +6,8 @@ import torch
 from torch import nn
 
 from flatlab.losses import half_mse
-from flatlab.metrics import accuracy, settings_of
+from flatlab.metrics import accuracy
+from flatlab.metrics._quantity import settings_of
 
 EXACT = 1e-10
 WIDTHS = (5, 8, 7, 3)  # 135 parameters
@@ -103,7 +104,7 @@ def accuracy_reference(splits, outputs, gap):
 
 @pytest.mark.parametrize("gap", ["accuracy", "loss"])
 def test_every_quantity_of_accuracy_equals_its_definition(gap, stripes):
-    from flatlab.splits import prepare
+    from flatlab.data._tensors import prepare
 
     splits = prepare(stripes, {"classes": "all", "scaling": "unit"})
     model = nn.Sequential(nn.Flatten(), nn.Linear(16, 3)).double()

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from flatlab.metrics._pack import measure_pack
+from flatlab.metrics._measure_pack import measure_pack
 from flatlab.metrics.geometry import QUANTITIES
 
 FACTS = {"finite", "shared", "samples_measured", "layers_left_out"}

@@ -25,7 +25,7 @@ A_FAMILY = '''
 """A family of one quantity."""
 import numpy as np
 
-from flatlab.metrics import Measured, Quantity
+from flatlab.metrics._quantity import Measured, Quantity
 
 QUANTITIES = {"l1_norm": Quantity("sum of absolute weights", "1", "this test")}
 
@@ -36,7 +36,7 @@ def measure(model, samples, settings):
 
 
 def edit_the_figure(lab):
-    lab.append(FIGURE, "words.label_of = str.upper")
+    lab.append(FIGURE, "words.in_lines = str.upper")
 
 
 def edit_the_declaration(lab, quantities=("mls", "nmls")):
