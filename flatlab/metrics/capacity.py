@@ -10,6 +10,7 @@ defined in the text.
 import math
 from typing import Annotated, Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -101,10 +102,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
         )
     values.pop("log_ratio", None)
     if not finite:
-        values = {
-            name: torch.full_like(torch.as_tensor(v), torch.nan, dtype=torch.float64)
-            for name, v in values.items()
-        }
+        values = {name: np.full(np.shape(value), np.nan) for name, value in values.items()}
     return Measured(values, {"layer": findings.layers}, {"capacity_left_out": left_out})
 
 
