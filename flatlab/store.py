@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from flatlab.plan.places import PUBLISHED, RESULTS
+from flatlab.plan.paths import PUBLISHED, RESULTS
 from flatlab.plan.schema import SCALES, Refusal
 
 STORE_VERSION = 1

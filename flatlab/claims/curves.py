@@ -26,9 +26,9 @@ from flatlab.claims.eligibility import (
     missing,
 )
 from flatlab.claims.evidence import Array, Evidence, Pair, Setting, estimate, series
-from flatlab.stats import Estimate, Verdict, every, over_seeds
-from flatlab.stats.estimate import fisher
+from flatlab.stats.estimate import Estimate, fisher, over_seeds
 from flatlab.stats.trends import difference, mean, pearson, tau_in_order
+from flatlab.stats.verdict import Verdict, every
 from flatlab.tables.selection import INTERPOLATES, end_of_training
 
 NEAR = 0.2

@@ -10,9 +10,8 @@ import xarray as xr
 
 from flatlab.claims.eligibility import NotThere, check_correlated, doubt, interpolates
 from flatlab.claims.result_tables import ResultTables
-from flatlab.stats import KINDS, Correlations, Estimate
-from flatlab.stats.correlation import Kind
-from flatlab.stats.estimate import Array
+from flatlab.stats.correlation import KINDS, Correlations, Kind
+from flatlab.stats.estimate import Array, Estimate
 from flatlab.tables import selection
 from flatlab.tables.eligibility import estimate, estimates
 from flatlab.tables.eligibility import unless_missing as attempt

@@ -12,8 +12,9 @@ import xarray as xr
 
 from flatlab.claims.eligibility import FEWEST_FOR_MEAN, FEWEST_FOR_RANKS, NotThere, enough_ranked
 from flatlab.claims.evidence import Evidence
-from flatlab.stats import Estimate, Verdict, over_seeds, undefined
+from flatlab.stats.estimate import Estimate, over_seeds, undefined
 from flatlab.stats.trends import mean
+from flatlab.stats.verdict import Verdict
 from flatlab.tables.ranks import at_radius, eligible, ended, groups_of, rank_correlations
 
 Sharpness = tuple[str, int]

@@ -1,5 +1,6 @@
 """The claims of a paper, by figure and key."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -55,8 +56,8 @@ class Claims(dict[str, dict[str, Claim]]):
         """
         claims = self.setdefault(figure, {})
         if not key:
-            number = 1 + sum(known.endswith(variant) for known in claims)
-            key = f"c{number}"
+            alike = [name for name in claims if re.fullmatch(rf"c\d+{re.escape(variant)}", name)]
+            key = f"c{len(alike) + 1}"
         repeats = claim.repeats or (f"{figure}/{key}" if variant else "")
         if repeats and "_" not in repeats:
             repeats = f"{self.paper}_{repeats}"

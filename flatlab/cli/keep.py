@@ -6,7 +6,7 @@ results/, from which `snakemake --config packs=measured` draws figures without t
 
 import argparse
 
-from flatlab.cli import add_scale, load_plan
+from flatlab.cli._main import add_scale, load_plan
 from flatlab.publication import keeping
 
 GROUP = "Publish"

@@ -7,7 +7,7 @@ published tables, after statistics, claims or drawing have changed.
 import argparse
 
 from flatlab import plan, publication
-from flatlab.cli import add_scale, load_plan
+from flatlab.cli._main import add_scale, load_plan
 from flatlab.publication import again, choice
 
 GROUP = "Publish"

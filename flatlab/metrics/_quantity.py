@@ -23,17 +23,21 @@ class Quantity:
     source: where a paper defines it.
     dims: the dimensions of its values for one network and one sample set: `sample`, `layer`, or
         others that its family names.
+    label: what figures call it, without units; its key in words if empty.
     """
 
     long_name: str
     units: str
     source: str
     dims: tuple[str, ...] = ()
+    label: str = ""
 
 
-def chen2026(long_name: str, units: str, where: str, dims: tuple[str, ...] = ()) -> Quantity:
+def chen2026(
+    long_name: str, units: str, where: str, dims: tuple[str, ...] = (), *, label: str = ""
+) -> Quantity:
     """A quantity that chen2026 defines."""
-    return Quantity(long_name, units, f"chen2026 {where}", dims)
+    return Quantity(long_name, units, f"chen2026 {where}", dims, label=label)
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,7 @@ QUANTITIES = {
         "d ~ N(0, rho^2 diag(theta^2))",
         "output^2",
         "Eq. 49, 57 with the factor",
+        label="elementwise-adaptive sharpness",
     ),
     "adaptive_sharpness_error": _error_of("adaptive_sharpness", "samples and draws"),
     "adaptive_sharpness_draw_error": _error_of("adaptive_sharpness", "draws, for these samples"),
@@ -57,12 +58,20 @@ QUANTITIES = {
     "elementwise_adaptive_trace_error": _error_of(
         "elementwise_adaptive_trace", "random signs; 0 where it is exact"
     ),
-    "sharpness": chen2026("sharpness S, mean ||df/dtheta||_F^2", "output^2/parameter^2", "Eq. 3"),
+    "sharpness": chen2026(
+        "sharpness S, mean ||df/dtheta||_F^2",
+        "output^2/parameter^2",
+        "Eq. 3",
+        label="sharpness $S$",
+    ),
     "sharpness_error": _error_of(
         "sharpness", "random signs; 0 where it is exact", "output^2/parameter^2"
     ),
     "normalized_mls": chen2026(
-        "normalized MLS, mean ||x||^2 ||J||_2^2, by a Krylov iteration", "output^2", "Def. G.1"
+        "normalized MLS, mean ||x||^2 ||J||_2^2, by a Krylov iteration",
+        "output^2",
+        "Def. G.1",
+        label="normalized MLS",
     ),
     "normalized_mls_error": _error_of("normalized_mls", "samples"),
     "normalized_slope": chen2026(
@@ -71,7 +80,7 @@ QUANTITIES = {
         "Eq. 58, squared",
     ),
     "normalized_slope_error": _error_of("normalized_slope", "samples"),
-    "mls": chen2026("MLS, mean ||J||_2", "output/input", "Def. 3.7"),
+    "mls": chen2026("MLS, mean ||J||_2", "output/input", "Def. 3.7", label="MLS"),
     "mls_error": _error_of("mls", "samples", "output/input"),
     "mls_per_sample": chen2026("||J||_2", "output/input", "Def. 3.7", SAMPLE),
     "norm_residual": Quantity(

@@ -23,7 +23,9 @@ QUANTITIES = {
         "trace of H_ij c_i c_j, H the Hessian of |X b - y|^2 / 2", "loss", SOURCE, ("scales",)
     ),
     "rescaled_lambda_max": Quantity("lambda_max of H_ij c_i c_j", "loss", SOURCE, ("scales",)),
-    "coefficients_norm_1": Quantity("|b|_1, b = u * v", "coefficient", SOURCE),
+    "coefficients_norm_1": Quantity(
+        "|b|_1, b = u * v", "coefficient", SOURCE, label=r"$\|u \odot v\|_1$"
+    ),
     "coefficients_norm_max": Quantity("|b|_inf, b = u * v", "coefficient", SOURCE),
 }
 

@@ -46,9 +46,14 @@ QUANTITIES = {
         FLATNESS,
         "petzka2021 Def. 3",
         LAYER,
+        label=r"relative flatness $\kappa_{\mathrm{Tr}}$",
     ),
     "normalized_kappa_trace": Quantity(
-        f"kappa_Tr {NORMALIZED}", FLATNESS, "petzka2021 Thm. 4, corrected", LAYER
+        f"kappa_Tr {NORMALIZED}",
+        FLATNESS,
+        "petzka2021 Thm. 4, corrected",
+        LAYER,
+        label=r"$\kappa_{\mathrm{Tr}}$ normalized",
     ),
     "kappa_max": Quantity(
         "maximal relative flatness, sum |w_s|^2 lambda_max(H_ss) of a layer; large means sharp",
@@ -57,14 +62,24 @@ QUANTITIES = {
         LAYER,
     ),
     "normalized_kappa_max": Quantity(
-        f"maximal relative flatness {NORMALIZED}", FLATNESS, "petzka2021 Def. 13", LAYER
+        f"maximal relative flatness {NORMALIZED}",
+        FLATNESS,
+        "petzka2021 Def. 13",
+        LAYER,
+        label=r"$\kappa$ normalized",
     ),
-    "hessian_trace": Quantity("trace of the Hessian in all parameters", TRACE, "petzka2021 Sec. 6"),
+    "hessian_trace": Quantity(
+        "trace of the Hessian in all parameters", TRACE, "petzka2021 Sec. 6", label="trace of $H$"
+    ),
     "hessian_trace_error": Quantity(
         "standard error of hessian_trace; 0 where it is exact", TRACE, ""
     ),
     "hessian_trace_per_layer": Quantity(
-        "trace of the Hessian in the weights of a layer", TRACE, "petzka2021 Sec. 6", LAYER
+        "trace of the Hessian in the weights of a layer",
+        TRACE,
+        "petzka2021 Sec. 6",
+        LAYER,
+        label="trace of the Hessian",
     ),
     "hessian_trace_per_layer_error": Quantity(
         "standard error of hessian_trace_per_layer; 0 where it is exact", TRACE, "", LAYER

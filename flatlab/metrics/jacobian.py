@@ -32,12 +32,16 @@ BATCH = 1000
 SAMPLE, LAYER = ("sample",), ("layer",)
 QUANTITIES = {
     "jacobian_norm": Quantity(
-        "Jacobian norm, max over the samples of ||J||_2", "output/input", "macdonald2023 Sec. 4"
+        "Jacobian norm, max over the samples of ||J||_2",
+        "output/input",
+        "macdonald2023 Sec. 4",
+        label="Jacobian norm",
     ),
     "softmax_jacobian_norm": Quantity(
         "Jacobian norm of the softmaxed network, max over the samples of ||P J||_2",
         "1/input",
         "macdonald2023 Sec. 4",
+        label="Jacobian norm, softmaxed",
     ),
     "softmax_jacobian_norm_per_sample": Quantity(
         "||P J||_2", "1/input", "macdonald2023 Sec. 4", SAMPLE

@@ -17,10 +17,10 @@ from flatlab.plan.declarations import Declaration, Paper
 from flatlab.plan.fingerprint import fingerprint
 from flatlab.plan.registry import PACKAGE, assignments, experiment_keys, path_of
 from flatlab.plan.schema import PlanError, Strict, closest, convert
-from flatlab.plan.templates import ONE_EXPERIMENT, TEMPLATES, Own
+from flatlab.plan.templates import TEMPLATES
 
-KEY = r"(fig|table)[A-Z]?[0-9]+"
-"""The key of a figure; the wildcard constraint in the Snakefile is the same."""
+FIGURE_KEY = r"(fig|table)[A-Z]?[0-9]+"
+"""The pattern of the keys of figures, and of the wildcard in the Snakefile."""
 
 
 class Figure(Strict, frozen=True, kw_only=True):
@@ -57,14 +57,19 @@ class Figure(Strict, frozen=True, kw_only=True):
     def settings(self) -> dict[str, Any]:
         """What its draw job depends on besides code and tables, as plain data."""
         about = {"paper": self.paper, "key": self.key, "cited": self.cited}
-        return {**about, **self.declared.resolved()}
+        modules = {"selected_by": self._module("frame"), "drawn_by": self._module("draw")}
+        return {**about, **modules, **self.declared.resolved()}
 
     @property
     def code(self) -> str:
         """The fingerprint of the code that draws it."""
-        own = isinstance(self.declared, Own)
-        place = f"papers.{self.paper}.{self.key}" if own else f"plotting.{self.declared.template}"
-        return fingerprint("flatlab.plotting", f"flatlab.{place}")
+        return fingerprint("flatlab.plotting.render", self._module("frame"), self._module("draw"))
+
+    def _module(self, function: str) -> str:
+        """The module with `frame` or `draw`: of the template, or of the paper's folder."""
+        template = {"frame": self.declared.SELECTED_BY, "draw": self.declared.DRAWN_BY}[function]
+        own = f"flatlab.papers.{self.paper}.{self.declared.module or self.key}"
+        return f"flatlab.plotting.{template}" if template else own
 
 
 RECORDS: dict[str, type[Strict]] = {t.__name__: t for t in TEMPLATES} | {"Paper": Paper}
@@ -162,7 +167,7 @@ def _load(path: Path, experiments: Collection[str]) -> tuple[Paper, list[Figure]
 def _figure(
     path: Path, where: str, paper: Paper, key: str, found: Any, experiments: Collection[str]
 ) -> Figure:
-    if not re.fullmatch(KEY, key):
+    if not re.fullmatch(FIGURE_KEY, key):
         raise PlanError(f"{where}a figure's key is like fig2, figH8 or table1")
     if paper.targets and key not in paper.targets:
         raise PlanError(f"{where}not among the paper's targets; {closest(key, paper.targets)}")
@@ -174,11 +179,13 @@ def _figure(
         if experiment not in experiments:
             hint = closest(experiment, experiments)
             raise PlanError(f"{where}unknown experiment {experiment!r}; {hint}")
-    if isinstance(declared, ONE_EXPERIMENT) and len(declared.keys) > 1:
+    if declared.ONE_EXPERIMENT and len(declared.keys) > 1:
         kind = type(declared).__name__
         raise PlanError(f"{where}experiments: {kind} shows one, found {', '.join(declared.keys)}")
-    if isinstance(declared, Own) and not (path.parent / f"{key}.py").is_file():
-        raise PlanError(f"{where}papers/{path.parent.name}/{key}.py, which draws it, is missing")
+    own = declared.module or key
+    if not declared.SELECTED_BY and not (path.parent / f"{own}.py").is_file():
+        what = "draws it" if not declared.DRAWN_BY else "selects what it shows"
+        raise PlanError(f"{where}papers/{path.parent.name}/{own}.py, which {what}, is missing")
     number = key.replace("fig", "Figure ").replace("table", "Table ")
     cited = f"{paper.cited}, {number}"
     return Figure(paper=path.parent.name, key=key, cited=cited, declared=declared)

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flatlab import estimate, plan, store
+from flatlab import plan, store
+from flatlab.publication import forecast
 from flatlab.publication.choice import choose, disagreements
 
 BUDGET_BYTES = 75 * 10**6
@@ -74,13 +75,13 @@ def check_budget(files: Mapping[Path, Path]) -> None:
 
 def _records(chosen: plan.Plan, folder: Path, keys: Sequence[str]) -> dict[Path, Any]:
     """The JSON files on the origins of tables and the run times of jobs, brought up to date."""
-    origins, times = folder / "provenance.json", folder / estimate.PUBLISHED
+    origins, times = folder / "provenance.json", folder / forecast.PUBLISHED
     made = store.load_json(origins) if origins.is_file() else {}
     built = plan.built_at(chosen.config.scale).folder
     made |= {key: origin(chosen, key, built) for key in keys}
-    took = estimate.from_records(store.load_json(times) if times.is_file() else [])
-    took |= estimate.recorded(chosen, [chosen.config.scale], keys)
-    return {origins: made, times: estimate.as_records(took)}
+    took = forecast.from_records(store.load_json(times) if times.is_file() else [])
+    took |= forecast.recorded(chosen, [chosen.config.scale], keys)
+    return {origins: made, times: forecast.as_records(took)}
 
 
 def origin(chosen: plan.Plan, key: str, folder: Path) -> dict[str, Any]:
@@ -90,7 +91,7 @@ def origin(chosen: plan.Plan, key: str, folder: Path) -> dict[str, Any]:
     """
     built = plan.built_at(chosen.config.scale).folder
     found: dict[str, list[dict[str, Any]]] = {}
-    for task in estimate.tasks(chosen, chosen.config.scale, [key]):
+    for task in forecast.jobs_of(chosen, chosen.config.scale, [key]):
         done = found.setdefault(task.stage, [])
         record = plan.record_of(folder / task.file.relative_to(built))
         if record.is_file():  # files from elsewhere may have none

@@ -17,7 +17,7 @@ from typing import Any
 
 from flatlab.jobs.job import commit_of
 from flatlab.jobs.progress import Progress
-from flatlab.plan.places import PROOFS, record_of
+from flatlab.plan.paths import PROOFS, record_of
 from flatlab.plan.schema import Refusal
 from flatlab.publication.equality import contents, differences
 from flatlab.publication.proof_jobs import Cut, Piece, Planned, pieces

@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from flatlab.scoreboard import Board, Rows, by_figure, by_group, headline, survivors
+from flatlab.scoreboard.board import Board, Rows, by_figure, by_group, headline, survivors
 
 ESTIMANDS = ("over all networks", "within settings", "adjusted for the training loss")
 REPORTED = "reported, not judged"

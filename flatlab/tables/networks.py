@@ -11,13 +11,14 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from flatlab.stats.correlation import KINDS, Correlations, Kind
-from flatlab.stats.estimate import Array, Estimate, over_seeds
+from flatlab.stats.estimate import Array, Estimate, over_seeds, undefined
 from flatlab.stats.ranks import Ranks
 from flatlab.stats.trends import difference, mean
 from flatlab.tables.columns import Column, UnknownColumn, in_words
 from flatlab.tables.curves import Curves, series
 from flatlab.tables.eligibility import (
     FEWEST_FOR_RANKS,
+    FEWEST_RANKED,
     NotEligible,
     estimate,
     estimates,
@@ -95,6 +96,14 @@ class Networks:
             left_out = (*left_out, f"{in_words({name: limit})} left out")
         return replace(self, chosen=chosen, left_out=left_out)
 
+    def at_most(self, **limits: float) -> "Networks":
+        """Those whose quantities, at this time, are at most these: train_error=1."""
+        small = [self.column(name) <= limit for name, limit in limits.items()]
+        chosen = np.zeros(len(self.chosen), dtype=bool)
+        chosen[np.flatnonzero(self.rows)[np.all(small, axis=0)]] = True
+        left_out = (f"above {in_words({name: limit})} left out" for name, limit in limits.items())
+        return replace(self, chosen=chosen, left_out=(*self.left_out, *left_out))
+
     def by(self, *names: str) -> "dict[Any, Networks]":
         """Those of each level of a hyper-parameter, or of each combination of levels of several."""
         groups: dict[Any, Networks] = {(): self}
@@ -143,7 +152,7 @@ class Networks:
         """The same by another name in evidence.
 
         name: of the networks.
-        words: of columns, jacobian_norm="J".
+        words: of columns, **{"jacobian_norm": "J"}.
         """
         return replace(self, name=name or self.name, words={**self.words, **words})
 
@@ -171,7 +180,7 @@ class Networks:
             try:
                 self.times[key] = at_time(self.table, *key)
             except UnknownColumn as missing:
-                raise NotEligible(f"{self.key} {missing}") from None
+                raise NotEligible(f"{self.key} {missing}") from missing
         return self.times[key].isel(run=np.flatnonzero(self.chosen[counted(self.table)]))
 
     @property
@@ -200,7 +209,7 @@ class Networks:
         try:
             return Column.of(name).values(self.data)
         except UnknownColumn as missing:
-            raise NotEligible(f"{self.key} {missing}") from None
+            raise NotEligible(f"{self.key} {missing}") from missing
 
     # ---- means
 
@@ -272,13 +281,17 @@ class Networks:
         """Kendall's tau-a of two columns, see `taus`."""
         return self.taus((x, y), among=among)[0]
 
-    def taus(self, *pairs: tuple[str, str], among: Among = "settings") -> list[Estimate]:
+    def taus(
+        self, *pairs: tuple[str, str], among: Among = "settings", where: str | None = None
+    ) -> list[Estimate]:
         """Kendall's tau-a of pairs of columns, to be compared: over the same networks.
 
         among: "settings", which are fixed, and whose seeds vary by chance; or "pool", of which all
             networks vary by chance.
+        where: what evidence says behind "tau(x, y)"; by default what the networks are called.
         """
-        labels = [f"tau({self.word(x)}, {self.word(y)}); {self.context}" for x, y in pairs]
+        where = f"; {self.context}" if where is None else where
+        labels = [f"tau({self.word(x)}, {self.word(y)}){where}" for x, y in pairs]
         return estimates(labels, lambda: self._taus(labels, pairs, among))
 
     def _taus(
@@ -287,13 +300,14 @@ class Networks:
         names = sorted({name for pair in pairs for name in pair})
         columns = np.array([self.column(name) for name in names])
         finite = np.isfinite(columns).all(axis=0)
+        count, settings = int(finite.sum()), None
         if among == "settings":
             what = f"networks ({in_words(self.selection) or 'in all'})"
-            least = FEWEST_FOR_RANKS
-            require(int(finite.sum()), self.key, what, "", "a rank correlation", least)
-        of_pairs = dict(zip(names, columns[:, finite], strict=True))
-        settings = [str(setting) for setting in self.data["setting"].values[finite]]
-        ranks = Ranks(of_pairs, settings if among == "settings" else None)
+            require(count, self.key, what, "", "a rank correlation", FEWEST_FOR_RANKS)
+            settings = [str(setting) for setting in self.data["setting"].values[finite]]
+        elif count < FEWEST_RANKED:
+            return [undefined(label, f"{label}: {count} networks have both") for label in labels]
+        ranks = Ranks(dict(zip(names, columns[:, finite], strict=True)), settings)
         taus = [ranks.tau(*pair).called(label) for label, pair in zip(labels, pairs, strict=True)]
         return [require_ranked(tau) for tau in taus]
 

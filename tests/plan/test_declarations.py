@@ -82,7 +82,7 @@ WRONG = {
     ),
     "option of another template": (
         figures_of(f'"figH8": Pairs("vgg-grid", quantities=("mls",), line="samples", {ABOUT})'),
-        "figH8: unknown option 'line'; Known: caption, details, experiments, quantities, ",
+        "figH8: unknown option 'line'; Known: caption, details, experiments, labels, quantities, ",
     ),
     "value": (
         figures_of(f'{CURVES}, line="setings")'),
@@ -209,6 +209,7 @@ def test_settings_are_the_whole_declaration_as_plain_data(papers):
         "caption": "A caption.",
         "size_inches": [7.1, 4.9],
         "quantities": ["mls"],
+        "labels": {"mls": "MLS"},
         "where": {"lr": 0.1},
         "samples": ["train"],
         "line": "setting",
@@ -216,7 +217,6 @@ def test_settings_are_the_whole_declaration_as_plain_data(papers):
         "columns": 3,
         "marks": True,
         "looks": {},
-        "titles": {},
         "named": [],
         "logarithmic": [],
         "until": {},

@@ -4,7 +4,7 @@ from typing import Any
 
 from flatlab.papers.andriushchenko2023 import _released_figures
 from flatlab.papers.andriushchenko2023._printed import TABLE3, TABLE4
-from flatlab.plan import Own, Panels, Paper, Ranks
+from flatlab.plan import Lines, Panel, Panels, Paper, Points, Ranks
 from flatlab.plotting import captions
 
 PAPER = Paper(
@@ -41,12 +41,23 @@ FITTED = (
 FILTERED = "With augmentation it takes longer training or wider networks to fit the training set."
 
 
+WORST = "worst-case sharpness (loss)"
+NEIGHBOURHOODS = {
+    "ball": r"$\|\delta\|_2 \leq \rho \|w\|_2$",
+    "adaptive-l2": r"$\|\delta / |w|\|_2 \leq \rho$",
+    "adaptive-linf": r"$\|\delta / |w|\|_\infty \leq \rho$",
+}
+TEST_LOSS = r"test loss $\|u \odot v - \beta^*\|^2/d$"
+RESCALED, LARGEST = r"Tr($H$ rescaled)", r"$\lambda_{\max}$($H$ rescaled)"
+
+
 def ranks(experiment: str, networks: str, printed: Any) -> Ranks:
     """Every definition at every radius, beside a table of the paper."""
     return Ranks(
         experiment,
-        columns={"test_error": "test images", "corrupted_error": "corrupted test images"},
-        printed={experiment: printed},
+        columns=("test_error", "corrupted_error"),
+        labels={"test_error": "test images", "corrupted_error": "corrupted test images"},
+        printed=printed,
         **RECIPES,
         title=f"sharpness and errors of {networks}, all definitions",
         caption=(
@@ -59,8 +70,44 @@ def ranks(experiment: str, networks: str, printed: Any) -> Ranks:
 
 
 FIGURES = {
-    "fig1": Own(
+    "fig1": Lines(
         "linear-grid",
+        panel=("panel",),
+        panels={
+            **{
+                name: Panel(
+                    title=formula,
+                    x="factor on the trained weights",
+                    y=WORST,
+                    x_scale="powers of two",
+                    at=1.0,
+                )
+                for name, formula in NEIGHBOURHOODS.items()
+            },
+            "training": Panel(
+                title=f"{NEIGHBOURHOODS['ball']}, through training",
+                x="step of gradient descent",
+                y="worst-case sharpness, loss",
+                y_scale="logarithmic",
+            ),
+        },
+        across=2,
+        line="line",
+        looks={
+            "0.1": ("#7fb9da", "o", "-"),
+            "0.25": ("#2b7bba", "s", "-"),
+            "0.5": ("#08306b", "D", "-"),
+            "normalized": ("#d55e00", "", "--"),
+            "loss": ("#222222", "^", ":"),
+        },
+        labels={
+            **{radius: rf"$\rho$ = {radius}" for radius in ("0.1", "0.25", "0.5")},
+            "normalized": r"every $\rho$, logits normalized",
+            "loss": "cross-entropy",
+        },
+        x="x",
+        y="mean",
+        ends=("least", "largest"),
         title="adaptive sharpness and the scale of a linear classifier",
         caption=(
             "(a-c) Worst-case sharpness of the trained weights times a factor, which is 1 at the "
@@ -78,7 +125,8 @@ FIGURES = {
     ),
     "fig5": Panels(
         ("recipes-grid", "recipes-vit-grid"),
-        columns=ERRORS,
+        columns=tuple(ERRORS),
+        labels=ERRORS,
         **SHOWN,
         title="sharpness and errors of networks trained by twelve recipes",
         caption=(FITTED, captions.TAU),
@@ -90,15 +138,32 @@ FIGURES = {
     ),
     "fig6": Panels(
         ("recipes-grid", "recipes-vit-grid"),
-        columns={"lr": "learning rate"},
+        columns=("lr",),
         logarithmic=("lr",),
         **SHOWN,
         title="sharpness and the learning rate",
         caption=(FITTED, "Each drew its largest learning rate at random.", captions.TAU),
         details=(captions.BETWEEN_NETWORKS, FILTERED),
     ),
-    "fig7": Own(
+    "fig7": Points(
         "dln-grid",
+        panel="panel",
+        panels={
+            "norm": (r"Tr($H$ rescaled)/2", r"$\|u \odot v\|_1$"),
+            "trace": (r"Tr $H$", TEST_LOSS),
+            "rescaled trace": (RESCALED, TEST_LOSS),
+            "both": (RESCALED, LARGEST),
+            "rescaled eigenvalue": (LARGEST, TEST_LOSS),
+            "printed": (r"Tr($H$ rescaled as printed)", TEST_LOSS),
+        },
+        y="y",
+        correlation="tau",
+        shade="initial_trace",
+        labels={"initial_trace": "Tr $H$ before training"},
+        counted={"not_fitted": "more did not reach the training loss"},
+        equal=("norm",),
+        logarithmic=("x", "y"),
+        across=3,
         title="sharpness and generalization of diagonal linear networks",
         caption=(
             "A point is a network that fits a sparse regression to a training loss of 1e-5, "

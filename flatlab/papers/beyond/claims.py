@@ -13,15 +13,16 @@ from math import ceil
 
 import numpy as np
 
-from flatlab.claims import Evidence, FigureClaims, Judge, numbered, states
 from flatlab.claims.eligibility import FEWEST_FOR_RANKS, NotThere, enough_ranked
-from flatlab.claims.evidence import attempt
+from flatlab.claims.evidence import Evidence, attempt
+from flatlab.claims.numbering import FigureClaims, Judge, numbered, states
 from flatlab.papers.beyond import _joint as joint
 from flatlab.papers.beyond._invariance import CLAIMED
 from flatlab.papers.beyond._joint import Networks
-from flatlab.stats import Estimate, Verdict, at_least, every, not_run
+from flatlab.stats.estimate import Estimate
 from flatlab.stats.ranks import simultaneous
 from flatlab.stats.trends import median_below
+from flatlab.stats.verdict import Verdict, at_least, every, not_run
 
 BEFORE = "declared before the networks were trained"
 CROSS_ENTROPY = {"loss": ["cross-entropy"]}

@@ -4,13 +4,10 @@ from typing import Any
 
 import pandas as pd
 
-from flatlab.plotting import Settings, Tables
 from flatlab.plotting.curves import draw_panels
+from flatlab.plotting.render import Settings, Tables
 from flatlab.plotting.spread import spread
 from flatlab.tables.selection import through_training
-
-FOLLOWED = True
-"""Networks that were measured at the end alone are not shown."""
 
 
 def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:

@@ -9,7 +9,7 @@ import xarray as xr
 from flatlab.papers.beyond import _joint as joint
 from flatlab.papers.beyond._invariance import CLAIMED
 from flatlab.papers.beyond._looks import SMALL, colour_labels, legend_of_papers
-from flatlab.plotting import Settings, Tables
+from flatlab.plotting.render import Settings, Tables
 from flatlab.plotting.style import lettered
 
 LONGER = "longer training"

@@ -1,6 +1,6 @@
 """Figures of our own, on the networks trained for the papers."""
 
-from flatlab.plan import Forest, Own, Paper
+from flatlab.plan import Forest, Lines, Own, Panel, Paper
 from flatlab.plotting import captions
 
 PAPER = Paper(
@@ -10,12 +10,6 @@ PAPER = Paper(
 )
 
 NAMES = {
-    "root_sharpness": r"$\sqrt{S}$",
-    "sharpness": "$S$",
-    "log_volume": "log volume",
-    "log_volume_of_three": "log volume of three",
-    "mls": "MLS",
-    "nmls": "NMLS",
     "bound_d kernel": "D, matrix norm",
     "bound_d operator": "D, operator norm",
     "bound_d frobenius": "D, authors' norm",
@@ -39,12 +33,21 @@ CONVENTIONS_DETAILS = (
     "as an operator, and the authors' root of the number of positions times the Frobenius norm."
 )
 
+THROUGH_TRAINING = {
+    "root_sharpness mls": r"$\sqrt{S}$ and MLS",
+    "root_sharpness log_volume": r"$\sqrt{S}$ and log volume",
+    "mls bound_d": "MLS and its bound D",
+    "nmls nmls_bound": "NMLS and its bound",
+}
+"""Pairs of quantities, and what their panels are called."""
+
 JOINT = ("joint-mlp-grid", "joint-lenet-grid")
 FIT = "Networks with at most 1 % training error."
 
 FIGURES = {
     "fig1": Own(
         "vgg-grid",
+        through_training=True,
         title="the linear-stability inequality, layer by layer through training, VGG",
         caption=(
             "The sensitivity of the network to a layer's input, over its bound by that layer's "
@@ -65,13 +68,36 @@ FIGURES = {
         ("vgg-grid", "mlp-grid", "lenet-grid"),
         pairs=CONVENTIONS,
         parts=BOUNDS,
-        names=NAMES,
+        labels=NAMES,
         title="what conventions do to the correlations",
         caption=CONVENTIONS_CAPTION,
         details=(CONVENTIONS_DETAILS, captions.INTERVALS),
     ),
-    "fig3": Own(
+    "fig3": Lines(
         ("mlp-grid", "vgg-grid"),
+        panel=("x", "y"),
+        panels={
+            pair: Panel(title=title, y=r"Pearson's $\rho$" * (not place), x_scale="iterations")
+            for place, (pair, title) in enumerate(THROUGH_TRAINING.items())
+        },
+        row="experiment",
+        line="kind",
+        looks={
+            "pooled": ("#222222", "o", "-"),
+            "within": ("#c05621", "D", "-"),
+            "adjusted": ("#2b7bba", "^", "-"),
+        },
+        labels={
+            "pooled": "all networks",
+            "within": "within settings",
+            "adjusted": "adjusted for the training loss",
+        },
+        x="iteration",
+        y="rho",
+        ends=("low", "high"),
+        level=0.0,
+        limits=(-1.05, 1.05),
+        through_training=True,
         title="correlations between networks through their training",
         caption=(
             "Pearson's correlation at each checkpoint, over the networks measured there, with 95 % "

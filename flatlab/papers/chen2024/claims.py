@@ -4,11 +4,12 @@ Sharpness in the claims is sqrt(S), G the mean of |J|_F^2, C and D the bounds of
 are those of chen2026; pair plots show the first four seeds of the five settings.
 """
 
-from flatlab.claims import Evidence, FigureClaims, states
 from flatlab.claims.curves import Sweep
+from flatlab.claims.evidence import Evidence
+from flatlab.claims.numbering import FigureClaims, states
 from flatlab.papers.chen2026 import _shared as shared
 from flatlab.papers.chen2026._bounds import in_training
-from flatlab.stats import Verdict, every
+from flatlab.stats.verdict import Verdict, every
 
 SEEDS = 4
 NEARLY = 0.1

@@ -9,11 +9,12 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from flatlab.claims import Evidence, FigureClaims, states
 from flatlab.claims.curves import Curves
-from flatlab.claims.evidence import Array, Pair, attempt
+from flatlab.claims.evidence import Array, Evidence, Pair, attempt
+from flatlab.claims.numbering import FigureClaims, states
 from flatlab.papers.chen2026._shared import CENTRAL, MLP, Lines
-from flatlab.stats import Estimate, Verdict, every, not_run, theorem, violations
+from flatlab.stats.estimate import Estimate
+from flatlab.stats.verdict import Verdict, every, not_run, theorem, violations
 from flatlab.tables.selection import end_of_training
 
 CHAIN = {f"{a} <= {b}": (f"bound_{a.lower()}", f"bound_{b.lower()}") for a, b in pairwise("ABCD")}

@@ -3,12 +3,13 @@
 "Weak" means below 0.3, "well" within 0.5 of 1, "too much" more than half; these numbers are ours.
 """
 
-from flatlab.claims import Claim, Evidence, FigureClaims, states
+from flatlab.claims.claim import Claim
 from flatlab.claims.curves import Curves
-from flatlab.claims.evidence import Array
+from flatlab.claims.evidence import Array, Evidence
+from flatlab.claims.numbering import FigureClaims, states
 from flatlab.papers.chen2026 import _shared as shared
 from flatlab.papers.chen2026._shared import pairs
-from flatlab.stats import Verdict, every
+from flatlab.stats.verdict import Verdict, every
 
 COMPRESSION = ("MLS", "NMLS", "log volume")
 WEAK, WELL, MUCH = 0.3, 0.5, 0.5

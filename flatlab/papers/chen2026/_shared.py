@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flatlab.claims import Claim, Evidence, FigureClaims
+from flatlab.claims.claim import Claim
 from flatlab.claims.curves import Curves, Sweep, differences_at_equal_epochs, monotonic
-from flatlab.claims.evidence import Array, Pair
-from flatlab.stats import Verdict, every
+from flatlab.claims.evidence import Array, Evidence, Pair
+from flatlab.claims.numbering import FigureClaims
+from flatlab.stats.verdict import Verdict, every
 
 QUANTITIES = {
     "sharpness": "root_sharpness",

@@ -7,10 +7,14 @@ Networks of a family resemble each other: families are the units that vary by ch
 import numpy as np
 import xarray as xr
 
-from flatlab.claims import Claim, Evidence, FigureClaims
+from flatlab.claims.claim import Claim
 from flatlab.claims.eligibility import FEWEST_FOR_CORRELATION, NotThere
+from flatlab.claims.evidence import Evidence
+from flatlab.claims.numbering import FigureClaims
 from flatlab.plan.schema import OWN
-from flatlab.stats import Correlations, Estimate, Verdict, not_run
+from flatlab.stats.correlation import Correlations
+from flatlab.stats.estimate import Estimate
+from flatlab.stats.verdict import Verdict, not_run
 from flatlab.tables.zoo import kept
 
 WEAK = 0.3

@@ -7,15 +7,16 @@ the first checkpoint with a training loss below 1e-2 to the end.
 
 from itertools import permutations
 
-from flatlab.claims import Claim, Evidence, FigureClaims, Judge
+from flatlab.claims.claim import Claim
 from flatlab.claims.curves import Curves, difference_of_ends
-from flatlab.claims.evidence import Pair
+from flatlab.claims.evidence import Evidence, Pair
+from flatlab.claims.numbering import FigureClaims, Judge
 from flatlab.papers.chen2026 import _bounds
 from flatlab.papers.chen2026 import _shared as shared
 from flatlab.papers.chen2026._pairs import COMPRESSION, KAPPA_AND_GAP, pair_plot
 from flatlab.papers.chen2026._shared import MLP, VGG, S, pairs
 from flatlab.papers.chen2026._zoo import PRETRAINED
-from flatlab.stats import Verdict, every, some
+from flatlab.stats.verdict import Verdict, every, some
 
 LENET = "lenet-grid"
 GRIDS = (MLP, VGG, LENET)

@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from flatlab.plotting import Settings, Tables
+from flatlab.plotting.render import Settings, Tables
 from flatlab.plotting.style import correlation, letters, plain_numbers
-from flatlab.stats import Correlations
+from flatlab.stats.correlation import Correlations
 from flatlab.tables.zoo import kept
 
 PANELS = {"normalized": ("normalized_mls", "adaptive_sharpness"), "plain": ("mls", "sharpness")}

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from flatlab.claims import ResultTables
-from flatlab.stats import Estimate
+from flatlab.claims.result_tables import ResultTables
+from flatlab.stats.estimate import Estimate
 from flatlab.stats.trends import difference
 from flatlab.tables.eligibility import estimates, require
 from flatlab.tables.networks import Networks

@@ -9,10 +9,12 @@ from functools import partial
 from math import ceil
 from typing import Any
 
-from flatlab.claims import OWN, REDUCED, Claims, ResultTables
+from flatlab.claims.registry import Claims
+from flatlab.claims.result_tables import ResultTables
 from flatlab.papers.macdonald2023._networks import GAP, SHARPNESS, WEAK, networks
 from flatlab.papers.macdonald2023._networks import LOGIT_JACOBIAN as JACOBIAN
-from flatlab.stats import Verdict, at_least, every
+from flatlab.plan.schema import OWN, REDUCED
+from flatlab.stats.verdict import Verdict, at_least, every
 
 RATES = Claims("macdonald2023")
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import xarray as xr
 
-from flatlab.claims import Claims, ResultTables
+from flatlab.claims.registry import Claims
+from flatlab.claims.result_tables import ResultTables
 from flatlab.papers.macdonald2023._frequencies import ACTIVATIONS, FREQUENCIES, GAUSSIAN, RELU
 from flatlab.papers.macdonald2023._networks import (
     LOGIT_JACOBIAN,
@@ -12,8 +13,9 @@ from flatlab.papers.macdonald2023._networks import (
     SOFTMAX_JACOBIAN,
     Sweep,
 )
-from flatlab.stats import Estimate, Verdict, every, violations
+from flatlab.stats.estimate import Estimate
 from flatlab.stats.trends import difference
+from flatlab.stats.verdict import Verdict, every, violations
 from flatlab.tables.eligibility import estimate, unless_missing
 
 REGRESSION = Claims("macdonald2023")

@@ -10,11 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from flatlab.claims import OWN, REDUCED, Claims, ResultTables
+from flatlab.claims.registry import Claims
+from flatlab.claims.result_tables import ResultTables
 from flatlab.papers.macdonald2023._networks import GAP, SHARPNESS, STRATEGIES, WEAK, networks
 from flatlab.papers.macdonald2023._networks import LOGIT_JACOBIAN as JACOBIAN
-from flatlab.stats import Estimate, Verdict, every, over_seeds, some
+from flatlab.plan.schema import OWN, REDUCED
+from flatlab.stats.estimate import Estimate, over_seeds
 from flatlab.stats.trends import mean
+from flatlab.stats.verdict import Verdict, every, some
 from flatlab.tables.eligibility import require
 from flatlab.tables.networks import Networks
 from flatlab.tables.selection import INTERPOLATES

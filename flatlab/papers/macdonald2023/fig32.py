@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 
 from flatlab.papers.macdonald2023._frequencies import ACTIVATIONS, JACOBIAN, by_frequency
-from flatlab.plotting import Settings, Tables
+from flatlab.plotting.render import Settings, Tables
 from flatlab.plotting.style import letters
 from flatlab.tables.selection import end_of_training
 

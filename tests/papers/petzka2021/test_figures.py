@@ -13,6 +13,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from flatlab import plan, plotting
+from flatlab.execution.simulation import tabulate
 from flatlab.papers.petzka2021 import fig3, fig4
 
 mpl.use("Agg")
@@ -32,7 +33,7 @@ def tables():
         (settings,) = simulation.packs.values()
         module = importlib.import_module(plan.module_of("simulations", key))
         about = simulation.tabulating(simulation).settings
-        made[key] = simulation.tabulate([module.table(module.Options(**settings | changes))], about)
+        made[key] = tabulate([module.table(module.Options(**settings | changes))], about)
     return made
 
 

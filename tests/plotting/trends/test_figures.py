@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from flatlab import plan, plotting
 from flatlab.papers.beyond import fig1, fig3
-from flatlab.plotting import forest, scatter, words
+from flatlab.plotting import forest, labels, scatter
 from flatlab.tables.selection import end_of_training, through_training
 from tests.synthetic.curves import THOROUGH, declared
 
@@ -87,7 +87,7 @@ def test_a_panel_is_titled_with_the_architecture_and_without_its_options() -> No
         "c": "vgg",
     }
     tables = {key: xr.Dataset(attrs={**about, "network": name}) for key, name in networks.items()}
-    assert words.headings({**tables, "d": xr.Dataset(attrs=about)}) == {
+    assert labels.headings({**tables, "d": xr.Dataset(attrs=about)}) == {
         "a": "perceptron and LeNet-5 on images of digits",
         "b": "VGG on images of digits (b)",
         "c": "VGG on images of digits (c)",
@@ -98,7 +98,7 @@ def test_a_panel_is_titled_with_the_architecture_and_without_its_options() -> No
 def test_conventions_are_correlations_of_the_end_of_training(tables, correlations) -> None:
     settings = declared("beyond_fig2")
     frame = forest.frame(settings, tables, {}).set_index(["experiment", "kind", "x", "y"])
-    titles = words.headings(tables)
+    titles = labels.headings(tables)
     for grid, runs in tables.items():
         about = titles[grid]
         for kind in ("pooled", "within"):
@@ -129,7 +129,7 @@ def test_correlations_through_training_are_those_of_each_checkpoint(tables) -> N
     frame = fig3.frame({}, grids, {})
     for grid, runs in grids.items():
         chosen = through_training(runs).sel(samples="train")
-        about = words.headings(grids)[grid]
+        about = labels.headings(grids)[grid]
         here = frame[(frame["experiment"] == about) & (frame["kind"] == "pooled")]
         assert sorted(set(here["iteration"])) == [s for s in chosen["checkpoint"].values if s > 0]
         at = chosen.isel(checkpoint=1)
@@ -143,4 +143,4 @@ def test_each_architecture_is_named_once_whatever_its_options() -> None:
     keys = (
         "vgg (widths 4) and resnet (widths 6) and resnet (widths 6, normalization none) on cifar10"
     )
-    assert words.networks_of(keys) == "VGG and ResNet on CIFAR-10"
+    assert labels.networks_of(keys) == "VGG and ResNet on CIFAR-10"
