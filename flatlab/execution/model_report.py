@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from flatlab import data, store
 from flatlab.data import DataError
 from flatlab.data._images import Images
+from flatlab.data._tensors import prepare
 from flatlab.derivatives.errors import MeasureError
 from flatlab.metrics._measure import measure
 from flatlab.networks import _timm as timm
@@ -24,7 +25,6 @@ from flatlab.networks import build
 from flatlab.networks._files import load_state
 from flatlab.plan.options import options_of
 from flatlab.plan.registry import check_known, keys_of
-from flatlab.splits import prepare
 
 Found = tuple[nn.Module, Tensor, Tensor | None, dict[str, Any]]
 """A network, its inputs, its targets, and the attributes that the report has about them."""

@@ -12,11 +12,11 @@ import torch
 import xarray as xr
 from torch import Tensor, nn
 
+from flatlab.data._tensors import prepare
 from flatlab.metrics._measure_pack import Measurement, State, measure_pack, states_of
 from flatlab.networks import build
 from flatlab.networks._transformations import transformed
 from flatlab.plan.registry import imported
-from flatlab.splits import prepare
 from flatlab.store import TrainedPack, as_strings
 
 COMPARED = 1000

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from flatlab import store
 from flatlab.data import Arrays, DataError
+from flatlab.data._tensors import Split, Splits, prepare
 from flatlab.derivatives.errors import MeasureError, is_device_failure
 from flatlab.jobs import Unfinished
 from flatlab.jobs.progress import Progress
@@ -26,7 +27,6 @@ from flatlab.metrics._quantity import Measured, Quantity, settings_of
 from flatlab.metrics._stacked import stacked
 from flatlab.networks import _timm, build
 from flatlab.plan.registry import imported, measures_samples
-from flatlab.splits import Split, Splits, prepare
 
 ACCURACIES = ("train_accuracy", "test_accuracy")
 """In %; unknown for networks that were trained elsewhere."""

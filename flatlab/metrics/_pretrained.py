@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from flatlab.data import DataError
 from flatlab.data._images import Images
 from flatlab.data._sentences import Pairs
+from flatlab.data._tensors import GroupedOutputs, Splits
 from flatlab.derivatives.errors import MeasureError
 from flatlab.metrics._measure_zoo import LazyNetwork, LoadedNetwork
 from flatlab.networks import _published, _timm
-from flatlab.splits import OfClasses, Splits
 
 CLEAN = "test"
 """The name of the test set that is not shifted."""
@@ -142,11 +142,11 @@ class LabelledFiles(NamedTuple):
         """The first output (samples) that means the class of each."""
         return torch.tensor([each[0] for each in self.classes])[self.labels]
 
-    def split(self, device: str) -> OfClasses:
+    def split(self, device: str) -> GroupedOutputs:
         inputs: Any = LazyInputs(self.read, len(self.labels), device)
         labels = self.labels.to(device)
         targets = nn.functional.one_hot(labels, len(self.classes)).float()
-        return OfClasses(inputs, labels, targets, groups=tuple(map(tuple, self.classes)))
+        return GroupedOutputs(inputs, labels, targets, groups=tuple(map(tuple, self.classes)))
 
 
 def _sentences(

@@ -13,8 +13,8 @@ from torch import nn
 import flatlab
 from flatlab import data, store
 from flatlab.cli import main
+from flatlab.data._tensors import prepare
 from flatlab.networks import build
-from flatlab.splits import prepare
 from flatlab.train.initializations import draw
 from tests.train.packs import small
 

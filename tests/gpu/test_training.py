@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from flatlab.train import Interrupted, recorded, train_packs
+from flatlab.train import Interrupted, cuda_graphs, train_packs
 from tests.train.packs import RANDOM, images, interrupt_after, same, settings
 
 pytestmark = pytest.mark.gpu
@@ -155,7 +155,9 @@ def test_streams_wait_for_each_other_however_slow_one_is(place, gpu, monkeypatch
         return method
 
     for name in ("load", "launch", "settle"):
-        monkeypatch.setattr(recorded.Recorded, name, slow(getattr(recorded.Recorded, name)))
+        monkeypatch.setattr(
+            cuda_graphs.RecordedSteps, name, slow(getattr(cuda_graphs.RecordedSteps, name))
+        )
     same(trained(raw, gpu, given), expected)
 
 

@@ -44,7 +44,7 @@ def test_the_package_sets_the_workspace_of_cublas_before_torch_can_look_at_it():
 PRECISION = """
 import torch
 from flatlab.precision import float32_products
-from flatlab.train.conditions import arithmetic
+from flatlab.train.determinism import deterministic_arithmetic
 b = torch.backends
 def flags():
     found = []
@@ -52,7 +52,7 @@ def flags():
         found.append("full" if kind.fp32_precision in ("none", "ieee") else kind.fp32_precision)
     return found
 def training(tf32):
-    return arithmetic([{"training": {"precision": "tf32" if tf32 else "float32"}}])
+    return deterministic_arithmetic([{"training": {"precision": "tf32" if tf32 else "float32"}}])
 def exactly():
     old = []
     for read in (torch.get_float32_matmul_precision, lambda: b.cudnn.allow_tf32):

@@ -10,12 +10,12 @@ import torch
 from torch import nn
 
 from flatlab.data import DataError, load
+from flatlab.data._tensors import prepare
 from flatlab.derivatives.errors import MeasureError
 from flatlab.metrics._measure_pack import measure_pack
 from flatlab.networks import Gaussian, build
 from flatlab.papers.macdonald2023._frequencies import GAUSSIAN, RELU, by_frequency
 from flatlab.plan.registry import imported
-from flatlab.splits import prepare
 from flatlab.tables.runs import collect
 from flatlab.train import TrainError, train_packs
 from flatlab.train.initializations import draw

@@ -10,7 +10,7 @@ import torch
 import xarray as xr
 from torch import Tensor, nn
 
-from flatlab.data import Arrays, DataError
+from flatlab.data._dataset import Arrays, DataError
 
 PARTS = ("train", "test")
 EVALUATED = {"cpu": 256, "cuda": 4096}
@@ -81,7 +81,7 @@ class Split:
 
 
 @dataclass(frozen=True)
-class OfClasses(Split):
+class GroupedOutputs(Split):
     """Samples of classes that are not the outputs of a network one by one.
 
     groups: of each class, the outputs that mean it; the largest of them is that of the class.

@@ -1,4 +1,4 @@
-"""Stacks several networks of one architecture into one chain of layers."""
+"""Stacks several networks of one architecture into one sequence of layers."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -7,52 +7,48 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from flatlab.jobs.memory import keep_freed_memory
 from flatlab.plan.registry import imported
-from flatlab.train.chain import Layer, chain, fold, function, image_format
+from flatlab.train.stacked_layers import Layer, fold, image_format, parameterless, sequential
 
 
 class NotStackable(Exception):
     """A layer that has no stacked form; the message names it."""
 
 
-def stack(models: Sequence[nn.Module], rules: Sequence[str]) -> tuple[Layer, dict[str, Tensor]]:
+def stack_models(
+    models: Sequence[nn.Module], rules: Sequence[str]
+) -> tuple[Layer, dict[str, Tensor]]:
     """The layers of several networks of one architecture, and their tensors (runs, ...) by name.
 
-    rules: the files of `flatlab.train.layers` that stack them, by key. The layers compute with
-    these tensors: what is written into them takes effect. Raises `NotStackable`.
+    models: the networks.
+    rules: the files of `flatlab.train.layers` that stack them, by key.
+
+    The layers compute with these tensors: what is written into them takes effect. Raises
+    `NotStackable`.
     """
     keep_freed_memory()
-    builder = Builder(models, rules)
-    layers = builder.chain(models[0], "")
+    builder = StackBuilder(models, rules)
+    layers = builder.sequential(models[0], "")
     if unused := sorted(set(builder.tensors) - builder.used):
         raise NotStackable(f"{unused[0]} belongs to no layer that can be stacked")
     return layers, builder.tensors
 
 
-def keep_freed_memory() -> None:
-    """Let the C library keep freed memory, up to 64 MB, instead of returning it to the system.
-
-    Otherwise each step fetches the pages of its large tensors anew, which takes a third of the time
-    of a small VGG. glibc does so once a block of up to 32 MB was freed (mallopt(3), on
-    M_MMAP_THRESHOLD); where the C library is another one this has no effect.
-    """
-    torch.empty(2**25 - 2**16, dtype=torch.uint8)
-
-
-def ordered(modules: nn.Module) -> list[tuple[str, nn.Module]]:
+def computed_order(modules: nn.Module) -> list[tuple[str, nn.Module]]:
     """The children of a sequence, ReLU behind the max pooling that follows it.
 
     They commute, at ties and zeros too, in values and gradients: ReLU is monotone, and no gradient
     passes where the maximum is not positive. So ReLU need only see the maxima.
     """
     children = list(modules.named_children())
-    for place, pair in enumerate(pairwise(modules.named_children())):
+    for position, pair in enumerate(pairwise(modules.named_children())):
         if [type(module) for _, module in pair] == [nn.ReLU, nn.MaxPool2d]:
-            children[place : place + 2] = reversed(pair)
+            children[position : position + 2] = reversed(pair)
     return children
 
 
-class Builder:
+class StackBuilder:
     """Walks through an architecture; knows whether the signal is folded images or vectors."""
 
     def __init__(self, models: Sequence[nn.Module], rules: Sequence[str]) -> None:
@@ -70,14 +66,16 @@ class Builder:
         self.used: set[str] = set()
         self.folded = False
 
-    def chain(self, modules: nn.Module, prefix: str) -> Layer:
+    def sequential(self, modules: nn.Module, prefix: str) -> Layer:
         """The layers of a sequence.  prefix: of their names in the tensors."""
-        parts = (self._layers(module, prefix + name) for name, module in ordered(modules))
-        return chain([layer for layers in parts for layer in layers])
+        children = computed_order(modules)
+        return sequential(
+            [layer for name, module in children for layer in self._layers(module, prefix + name)]
+        )
 
     def _layers(self, module: nn.Module, name: str) -> list[Layer]:
         if type(module) is nn.Sequential:
-            return [self.chain(module, f"{name}.")]
+            return [self.sequential(module, f"{name}.")]
         for rule in self._modules:
             layers = rule.stacked(module, name, self)
             if layers is not None:
@@ -91,7 +89,7 @@ class Builder:
     def fold(self) -> list[Layer]:
         """What must precede a layer of images: nothing if the signal is folded already."""
         folded, self.folded = self.folded, True
-        return [] if folded else [function(fold)]
+        return [] if folded else [parameterless(fold)]
 
     def tensor(self, name: str, folded: bool = False) -> Any:
         """A tensor of all runs, (runs, ...), or folded (runs * channels, ...); None if absent."""

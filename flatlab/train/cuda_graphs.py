@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from flatlab.splits import Split
+from flatlab.data._tensors import Split
 from flatlab.train.minibatches import Chunk, chunk_steps
 
 if TYPE_CHECKING:
-    from flatlab.train.stacks import Stack
+    from flatlab.train.stack import Stack
 
 STREAMS = 8
 """Shared by all stacks of a process."""
@@ -33,11 +33,15 @@ def recordable(device: torch.device) -> bool:
     return device.type == "cuda"
 
 
-class Recorded:
+class RecordedSteps:
     """The steps of a stack on a GPU, recorded once as CUDA graphs of one and of `BURST` steps.
 
     Whatever changes from step to step is on the device: the recorded step reads its position in the
     order of the data there, and increments it.
+
+    split: the training set.
+    runs: the number of networks.
+    training: the section `training` of their pack.
     """
 
     def __init__(self, split: Split, runs: int, training: Any) -> None:
@@ -47,8 +51,8 @@ class Recorded:
         self.position = torch.zeros(1, dtype=torch.int64, device=self.device)
         self.stream, self.pool = next(_streams())
         self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
-        self.waiting = 0  # steps that were asked for and are not launched yet
-        self.behind = True  # whether the current stream may have changed the state since
+        self.requested = 0  # steps that are not launched yet
+        self.state_changed = True  # whether the current stream may have changed the state since
 
     def load(self, chunk: Chunk) -> None:
         """Set what the next steps use, after those that were asked for before."""
@@ -67,13 +71,13 @@ class Recorded:
         """Ask for a step."""
         if not self.graphs:
             self._record(stack)
-        self.waiting += 1
-        if self.waiting == max(self.graphs):
+        self.requested += 1
+        if self.requested == max(self.graphs):
             self.launch()
 
     def launch(self) -> None:
         """Launch the steps that were asked for."""
-        count, self.waiting = self.waiting, 0
+        count, self.requested = self.requested, 0
         if not count:
             return
         self._follow()
@@ -86,20 +90,20 @@ class Recorded:
 
     def _follow(self) -> None:
         """Let the next steps wait for what the current stream has done to the state."""
-        if self.behind:
+        if self.state_changed:
             self.stream.wait_stream(torch.cuda.current_stream(self.device))
-            self.behind = False
+            self.state_changed = False
 
     def settle(self) -> None:
         """Let the current stream see the state after all steps that were asked for."""
         self.launch()
         torch.cuda.current_stream(self.device).wait_stream(self.stream)
-        self.behind = True
+        self.state_changed = True
 
     def advance(self, stack: Stack) -> None:
         """The step that is recorded."""
-        now = {name: each.index_select(0, self.position)[0] for name, each in self.chunk.items()}
-        stack.advance(now)
+        step = {name: t.index_select(0, self.position)[0] for name, t in self.chunk.items()}
+        stack.advance(step)
         self.position.add_(1)
 
     def _record(self, stack: Stack) -> None:
@@ -119,8 +123,8 @@ class Recorded:
                 for _ in range(steps):
                     self.advance(stack)
         self.settle()
-        for tensor, kept in zip(state, before, strict=True):
-            tensor.copy_(kept)
+        for tensor, saved in zip(state, before, strict=True):
+            tensor.copy_(saved)
 
 
 @functools.cache

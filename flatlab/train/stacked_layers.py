@@ -19,80 +19,88 @@ aten = torch.ops.aten
 """The kernels that autograd itself calls."""
 
 Gradients = tuple[Tensor | None, list[Tensor]]
+"""The gradient of a layer's input, None unless it was needed, and those of its parameters."""
+
 Backward = Callable[[Tensor, bool], Gradients]
-Passed = tuple[Tensor, Backward]
-Applied = tuple[Tensor, Callable[[Tensor], Tensor]]
+"""From the gradient of the output, and whether that of the input is needed, to the gradients."""
+
+Forward = tuple[Tensor, Backward]
+"""The output of a layer, and the backward pass (vector-Jacobian product) of this call."""
+
+FixedForward = tuple[Tensor, Callable[[Tensor], Tensor]]
+"""The same without parameters: the output, and the map from its gradient to the input's."""
 
 
 class Layer:
     """A layer of all runs.
 
-    forward: from the input, and whether in training mode, to the output and the backward pass of
-    this call. That is a map from the gradient with respect to the output, and whether the one with
-    respect to the input is wanted, to the latter (or None) and the gradients of `parameters`.
+    forward: from the input, and whether in training mode, to the output and its backward pass.
+    parameters: those that are trained, (runs, ...) or (runs * channels, ...); None is left out.
     """
 
     def __init__(
-        self, forward: Callable[[Tensor, bool], Passed], *parameters: Tensor | None
+        self, forward: Callable[[Tensor, bool], Forward], *parameters: Tensor | None
     ) -> None:
         self.forward = forward
         self.parameters = [tensor for tensor in parameters if tensor is not None]
 
 
-def chain(layers: Sequence[Layer]) -> Layer:
+def sequential(layers: Sequence[Layer]) -> Layer:
     """A sequence of layers as one."""
     trained = [number for number, layer in enumerate(layers) if layer.parameters]
     lowest = min(trained, default=len(layers))
 
-    def forward(x: Tensor, training: bool) -> Passed:
+    def forward(x: Tensor, training: bool) -> Forward:
         tape: list[Backward] = []
         for layer in layers:
-            x, backward = layer.forward(x, training)
-            tape.append(backward)
+            x, layer_backward = layer.forward(x, training)
+            tape.append(layer_backward)
 
-        def through(gradient: Tensor, wanted: bool) -> Gradients:
+        def backward(gradient: Tensor, need_input_gradient: bool) -> Gradients:
             # Below the lowest layer with parameters only the gradient of the input is computed.
-            last = 0 if wanted else lowest
-            result: list[Tensor] = []
-            flowing: Any = gradient
+            last = 0 if need_input_gradient else lowest
+            of_parameters: list[Tensor] = []
+            of_signal: Any = gradient
             for number in range(len(tape) - 1, last - 1, -1):
-                flowing, gradients = tape[number](flowing, wanted or number > last)
-                result[:0] = gradients
-            return flowing if wanted else None, result
+                needed = need_input_gradient or number > last
+                of_signal, gradients = tape[number](of_signal, needed)
+                of_parameters[:0] = gradients
+            return of_signal if need_input_gradient else None, of_parameters
 
-        return x, through
+        return x, backward
 
     return Layer(forward, *(tensor for layer in layers for tensor in layer.parameters))
 
 
-def function(apply: Callable[[Tensor], Applied]) -> Layer:
-    """A layer without parameters.
+def parameterless(apply: Callable[[Tensor], FixedForward]) -> Layer:
+    """A layer without parameters, such as an activation or pooling."""
 
-    apply: from the input to the output and the map between the gradients with respect to them.
-    """
+    def forward(x: Tensor, training: bool) -> Forward:
+        y, input_gradient = apply(x)
 
-    def forward(x: Tensor, training: bool) -> Passed:
-        y, through = apply(x)
-        return y, lambda gradient, wanted: (through(gradient) if wanted else None, [])
+        def backward(gradient: Tensor, need_input_gradient: bool) -> Gradients:
+            return input_gradient(gradient) if need_input_gradient else None, []
+
+        return y, backward
 
     return Layer(forward)
 
 
-def fold(x: Tensor) -> Applied:
+def fold(x: Tensor) -> FixedForward:
     """(runs, batch, channels, height, width) -> (batch, runs * channels, height, width)."""
     y = x.transpose(0, 1).flatten(1, 2)
     y = y.contiguous(memory_format=image_format(y))
     return y, lambda gradient: gradient.unflatten(1, (len(x), -1)).transpose(0, 1)
 
 
-def unfold(x: Tensor, runs: int) -> Applied:
+def unfold(x: Tensor, runs: int) -> FixedForward:
     """(batch, runs * channels, height, width) -> (runs, batch, features)."""
 
-    def through(gradient: Tensor) -> Tensor:
+    def input_gradient(gradient: Tensor) -> Tensor:
         gradient = gradient.unflatten(2, (-1, *x.shape[2:])).transpose(0, 1).flatten(1, 2)
         return gradient.contiguous(memory_format=image_format(x))
 
-    return x.unflatten(1, (runs, -1)).transpose(0, 1).flatten(2), through
+    return x.unflatten(1, (runs, -1)).transpose(0, 1).flatten(2), input_gradient
 
 
 def image_format(x: Tensor) -> torch.memory_format:
