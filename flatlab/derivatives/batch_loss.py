@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from flatlab.derivatives.auto_pgd import Found
+from flatlab.derivatives.auto_pgd import Evaluation
 from flatlab.losses import Loss
 
 Transform = Callable[[Tensor], Tensor]
@@ -38,7 +38,7 @@ class BatchLoss:
         with torch.no_grad():
             return torch.stack(list(self._parts(self.weights + change, transforms))).sum(0)
 
-    def found(self, change: Tensor, transform: Transform) -> Found:
+    def evaluate(self, change: Tensor, transform: Transform) -> Evaluation:
         """The loss at w + change, and what computes its gradient from the graph that is kept."""
         point = (self.weights + change).requires_grad_()
         parts = self._parts(point, [transform])

@@ -139,10 +139,10 @@ def margins(outputs: Tensor, classes: Tensor) -> Tensor:
 def _classes(samples: Samples, outputs: Tensor, what: str) -> Tensor:
     """The classes of the samples; `MeasureError` where there are none, or they do not fit."""
     if samples.labels is None or outputs.shape[1] < 2:
-        found = "there are no classes" if samples.labels is None else "there is one output"
+        lacking = "there are no classes" if samples.labels is None else "there is one output"
         raise MeasureError(
-            f"{what} is for classifiers, but {found}; pass targets (samples,) of classes, or leave "
-            f"{what} out of the option capacity"
+            f"{what} is for classifiers, but {lacking}; pass targets (samples,) of classes, or "
+            f"leave {what} out of the option capacity"
         )
     samples.targets_for(outputs.shape[1])  # whether they fit
     return samples.labels
@@ -164,12 +164,14 @@ def _pac_bayes(
         return dict.fromkeys(PAC_BAYES, math.nan)
     options: Options = settings.options
     draws, seed = options.pac_bayes_draws, settings.seed
-    found = noise_tolerance(model, batches, draws, seed, settings.progress)
+    tolerance = noise_tolerance(model, batches, draws, seed, settings.progress)
     count = sum(len(classes) for _, classes in batches)
     return {
-        "pac_bayes": squared_norm / (4 * found.sigma**2) + math.log(count / found.sigma) + 10,
-        "pac_bayes_sigma": found.sigma,
-        "pac_bayes_flatness": found.sigma**-2,
-        "pac_bayes_drop": found.drop,
-        "pac_bayes_converged": float(found.converged),
+        "pac_bayes": squared_norm / (4 * tolerance.sigma**2)
+        + math.log(count / tolerance.sigma)
+        + 10,
+        "pac_bayes_sigma": tolerance.sigma,
+        "pac_bayes_flatness": tolerance.sigma**-2,
+        "pac_bayes_drop": tolerance.drop,
+        "pac_bayes_converged": float(tolerance.converged),
     }
