@@ -19,8 +19,11 @@ Transform = Callable[[Tensor], Tensor]
 class BatchLoss:
     """The loss of one batch as a function of changes of all trainable parameters as one vector.
 
-    inputs, targets: (samples, ...), (samples, N).  size: samples at a time.  The loss is computed
-    in float64.
+    model: the network, which is never written to.
+    inputs: (samples, ...).
+    targets: (samples, N).
+    loss: of a sample, computed in float64.
+    size: samples at a time; None: all.
     """
 
     def __init__(

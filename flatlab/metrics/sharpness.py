@@ -67,7 +67,14 @@ LEAST = 1e-10
 
 
 class Cell(NamedTuple):
-    """One definition at one radius.  place: in the results.  case, scale, norm: of its name."""
+    """One definition at one radius.
+
+    place: in the results, (definition, index of the radius).
+    case: average or worst.
+    scale: standard, adaptive or normalized.
+    norm: l2 or linf.
+    radius: rho.
+    """
 
     place: tuple[int, int]
     case: str

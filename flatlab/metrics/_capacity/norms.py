@@ -21,8 +21,13 @@ Shapes = Mapping[str, tuple[int, ...]]
 class Weights:
     """||W_l||_2 and ||W_l||_F^2 of each layer, and of its distance from the initial weight.
 
-    shapes: of the input of one sample, by layer.  operator: take convolutions as maps of feature
-    maps, not as matrices (output channels, the rest).  known: norms.  All in float64.
+    model: the network.
+    shapes: of the input of one sample, by layer.
+    operator: take convolutions as maps of feature maps, not as matrices (output channels, the
+        rest).
+    known: norms that are known already.
+
+    All in float64.
     """
 
     def __init__(self, model: nn.Module, shapes: Shapes, operator: bool, known: Norms) -> None:
