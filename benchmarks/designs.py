@@ -10,11 +10,12 @@ from itertools import product
 import numpy as np
 import scipy.stats
 
-from flatlab.claims.eligibility import doubt
 from flatlab.stats import Correlations, Estimate, over_seeds
 from flatlab.stats.correlation import Kind
 from flatlab.stats.estimate import Array, fisher
-from flatlab.stats.trends import contrast, difference, mean, pearson, rise, tau, tau_in_order
+from flatlab.stats.ranks import Ranks
+from flatlab.stats.trends import contrast, difference, mean, pearson, rise, tau_in_order
+from flatlab.tables.eligibility import instability
 
 Generator = np.random.Generator
 TAILS = ("normal", "t4")
@@ -233,7 +234,8 @@ def tau_of_networks(networks: int, rho: float, tails: str) -> Design:
         return float(fisher(many)) if rho else 0.0
 
     def draw(rng: Generator) -> Estimate:
-        return tau("tau", *pair(rng, networks))
+        x, y = pair(rng, networks)
+        return Ranks({"x": x, "y": y}, settings=None).tau("x", "y")
 
     return Design(f"tau of {networks} networks", f"rho {rho}, {tails}", truth, draw, False, CHEAP)
 
@@ -286,4 +288,4 @@ def two_that_vary() -> Design:
 def _doubted(correlations: Correlations) -> Estimate:
     """The correlation as `claims` reports it."""
     rho = correlations.rho("x", "y")
-    return replace(rho, doubt=doubt(correlations.constant_share("x", "y")))
+    return replace(rho, doubt=instability(correlations.constant_share("x", "y")))

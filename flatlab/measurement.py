@@ -5,7 +5,7 @@ import os
 import sys
 import traceback
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,13 @@ import xarray as xr
 from safetensors import safe_open
 from torch import Tensor, nn
 
-from flatlab import data, store
-from flatlab.data import DataError
+from flatlab import store
+from flatlab.data._dataset import DataError, load
 from flatlab.data._images import Images
 from flatlab.data._tensors import prepare
 from flatlab.metrics import MeasureError, measure
 from flatlab.networks import _timm as timm
-from flatlab.networks import build
+from flatlab.networks._build import build
 from flatlab.networks._files import load_state
 from flatlab.plan.options import options_of
 from flatlab.plan.registry import check_known, keys_of
@@ -96,11 +96,11 @@ def _from_timm(options: Namespace) -> Found:
 
 def _data(name: str) -> xr.Dataset:
     if Path(name).exists():
-        return data.load("image-folder", name)
+        return load("image-folder", name)
     if name not in keys_of("data"):
         known = ", ".join(keys_of("data"))
         raise DataError(f"{name!r} is neither a folder nor an archive; known data: {known}")
-    return data.load(name)
+    return load(name)
 
 
 def _network(
@@ -159,21 +159,23 @@ def _state(
         if (run, checkpoint) != (None, None):
             raise MeasureError(f"{path} holds one network; leave out --run and --checkpoint")
         return state, {}
-    arrays, about = store.load_weights(path)
-    if "runs" not in about:
-        raise MeasureError(f"{path} holds no trained networks; packs are in results/<scale>/models")
-    runs, iterations = about["runs"], about["iterations"]
-    if run is None and len(runs) > 1:
-        raise MeasureError(f"{path} holds a pack; choose one with --run: {', '.join(runs)}")
-    run = runs[0] if run is None else run
-    checkpoint = iterations[-1] if checkpoint is None else checkpoint
-    for kind, chosen, known in (("run", run, runs), ("checkpoint", checkpoint, iterations)):
-        if chosen not in known:
-            names = ", ".join(map(str, known))
-            raise MeasureError(f"{path} has no {kind} {chosen!r}; it has {names}")
-    place = runs.index(run), iterations.index(checkpoint)
-    state = {name: torch.from_numpy(array[place]) for name, array in arrays.items()}
+    pack = store.TrainedPack.load(path)
+    if run is None and len(pack.runs) > 1:
+        raise MeasureError(f"{path} holds a pack; choose one with --run: {', '.join(pack.runs)}")
+    run = pack.runs[0] if run is None else run
+    _check_has(path, "run", run, pack.runs)
+    steps = pack.steps(run)
+    checkpoint = pack.about["iterations"][-1] if checkpoint is None else checkpoint
+    _check_has(path, "checkpoint", checkpoint, steps)
+    arrays = pack.state(run, checkpoint)
+    state = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
     return state, {"run": run, "checkpoint": checkpoint}
+
+
+def _check_has(path: Path, kind: str, chosen: Any, known: Sequence[Any]) -> None:
+    if chosen not in known:
+        names = ", ".join(map(str, known))
+        raise MeasureError(f"{path} has no {kind} {chosen!r}; it has {names}")
 
 
 def _is_pack(path: Path) -> bool:

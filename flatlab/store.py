@@ -14,9 +14,9 @@ import json
 import os
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -153,6 +153,61 @@ def load_weights(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any
         raise _damaged(path, _OTHER_HASH)
     _check_version(path, description["store_version"])
     return dict(sorted(tensors.items())), description["about"]
+
+
+class TrainedPack(NamedTuple):
+    """The networks of one file of weights: those of each run at each step that was kept.
+
+    arrays: tensors of the state dictionary by name, (runs, checkpoints, ...).
+    about: description of the file: `runs`, their keys; `iterations`, the steps at which all runs
+        were kept; and, where the file has it, `fitted`: for each run its own step, at which it
+        first fitted the training set, or None. `fitted` is one checkpoint more, the last along the
+        axis of checkpoints; the arrays of a run without such a step are NaN there.
+    """
+
+    arrays: Mapping[str, np.ndarray]
+    about: Mapping[str, Any]
+
+    @classmethod
+    def load(cls, path: str | Path) -> "TrainedPack":
+        """Read a file of weights; `StoreError` if it is damaged or holds no trained networks."""
+        arrays, about = load_weights(path)
+        if "runs" not in about:
+            where = "packs are in results/<scale>/models"
+            raise StoreError(f"{path} holds no trained networks; {where}")
+        return cls(arrays, about)
+
+    @property
+    def runs(self) -> list[str]:
+        """The keys of the networks, in the order of the first axis."""
+        return list(self.about["runs"])
+
+    def steps(self, run: str) -> list[int]:
+        """The steps at which a run was kept: those of all runs, then the one of its first fit."""
+        return list(self._slots(run))
+
+    def state(self, run: str, step: int | None = None) -> dict[str, np.ndarray]:
+        """The state dictionary of a run.  step: one of `steps`; None: the last one of all runs."""
+        slots = self._slots(run)
+        slot = slots[self.about["iterations"][-1] if step is None else step]
+        row = self.runs.index(run)
+        return {name: array[row, slot, ...] for name, array in self.arrays.items()}
+
+    def first(self, count: int | None) -> "TrainedPack":
+        """The first `count` runs alone; None: all of them."""
+        by_run = {k: v[:count] for k, v in self.about.items() if k in _DESCRIBES_RUNS}
+        arrays = {name: array[:count] for name, array in self.arrays.items()}
+        return TrainedPack(arrays, {**self.about, **by_run})
+
+    def _slots(self, run: str) -> dict[int, int]:
+        """Along the axis of checkpoints, by step; the first fit may be at a step of all runs."""
+        slots = {step: slot for slot, step in enumerate(self.about["iterations"])}
+        fitted = self.about["fitted"][self.runs.index(run)] if "fitted" in self.about else None
+        return slots if fitted is None else {**slots, fitted: len(slots)}
+
+
+_DESCRIBES_RUNS = ("runs", "steps", "ended", "lr", "fitted")
+"""Entries of the description of a pack that have a value for each run."""
 
 
 def save_json(path: str | Path, content: Any) -> None:

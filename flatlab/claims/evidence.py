@@ -1,78 +1,39 @@
-"""The tables that the claims of a figure are judged by, and what is read from them.
+# ruff: noqa: F401
+"""Evidence by its former name, for papers that do not use `Networks` yet."""
 
-What was not computed, or may not be used, raises `NotThere`, and a claim about it is `not run` and
-says why. It is caught in `attempt` and nowhere else, as close to the missing number as an estimate:
-if one part of a claim is missing, another part may still decide it.
-"""
-
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from flatlab.claims.eligibility import NotThere, check_correlated, doubt, interpolates
-from flatlab.plan.schema import EVIDENCE
-from flatlab.stats import KINDS, Correlations, Estimate, undefined
+from flatlab.claims.result_tables import ResultTables
+from flatlab.stats import KINDS, Correlations, Estimate
 from flatlab.stats.correlation import Kind
 from flatlab.stats.estimate import Array
 from flatlab.tables import selection
+from flatlab.tables.eligibility import estimate, estimates
+from flatlab.tables.eligibility import unless_missing as attempt
 
-T = TypeVar("T")
 BESIDE: tuple[Kind, ...] = ("within", "adjusted")
 Pair = tuple[str, str]
 Setting = Mapping[str, Any]
 """Hyper-parameters and their values, {"lr": 0.1, "batch_size": 20}: a line in a figure."""
 
 
-def attempt(make: Callable[[], T], otherwise: Callable[[str], T]) -> T:
-    """The result of `make` or, if something was not computed, of `otherwise(reason)`."""
-    try:
-        return make()
-    except NotThere as missing:
-        return otherwise(str(missing))
-
-
-def estimates(names: Iterable[str], make: Callable[[], list[Estimate]]) -> list[Estimate]:
-    """The estimates that `make` returns, or undefined ones of these names that say why."""
-    return attempt(make, lambda reason: [undefined(name, reason) for name in names])
-
-
-def estimate(name: str, make: Callable[[], Estimate]) -> Estimate:
-    """The estimate that `make` returns, or an undefined one that says why."""
-    return estimates([name], lambda: [make()])[0]
-
-
-class Evidence:
-    """Tables by the keys of their experiments; `NotThere` for whatever they do not have.
-
-    used: the experiments whose tables were asked for.
-    """
+class Evidence(ResultTables):
+    """Tables by the keys of their experiments, for papers that do not use `Networks` yet."""
 
     def __init__(self, tables: Mapping[str, xr.Dataset]) -> None:
-        self.tables = tables
-        self.used: set[str] = set()
+        super().__init__(tables)
         self._correlations: dict[tuple[Any, ...], Correlations] = {}
-
-    def table(self, key: str) -> xr.Dataset:
-        """The table of an experiment."""
-        if key not in self.tables:
-            raise NotThere(f"{key} is not among the tables")
-        self.used.add(key)
-        return self.tables[key]
 
     @property
     def kind(self) -> str:
-        """The worst kind of evidence among the tables that were used; "" if none was."""
-        kinds = [self.tables[key].attrs["evidence"] for key in self.used]
-        return max(kinds, key=EVIDENCE.index, default="")
-
-    @property
-    def differs(self) -> list[str]:
-        """What differs from the paper's experiments in the tables that were used."""
-        by_key = {key: self.tables[key].attrs["differs"] for key in sorted(self.used)}
-        return [f"{key}: {what}" for key, differs in by_key.items() for what in differs]
+        """The fidelity."""
+        return self.fidelity
 
     def runs(self, grid: str, where: Setting | None = None, followed: bool = False) -> xr.Dataset:
         """The runs of a grid that did not diverge.  followed: see `through_training`."""

@@ -24,7 +24,7 @@ from flatlab.derivatives.guard import MeasureError
 from flatlab.derivatives.piecewise import piecewise_linear
 from flatlab.derivatives.probe import Findings, run
 from flatlab.derivatives.record import Use, recorded, rows_of_jacobian
-from flatlab.losses import Loss
+from flatlab.losses._base import Loss
 
 BYTES = 2**27
 """Of graphs and second derivatives held at a time."""

@@ -245,7 +245,8 @@ class Grid(Experiment, frozen=True, kw_only=True):
         from flatlab.jobs import quick_imports
 
         with quick_imports():
-            from flatlab import data, store
+            from flatlab import store
+            from flatlab.data._dataset import folder_of
 
             if "transformations" in job.params.settings:
                 from flatlab.metrics._transformed import measure_transformed as measure_pack
@@ -253,7 +254,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
                 from flatlab.metrics._pack import measure_pack
         weights = [store.load_weights(path) for path in (job.input.weights, job.input.dense)]
         raw = store.load_dataset(job.input.data)
-        folder = data.folder_of(job.config.get("data_folder"))
+        folder = folder_of(job.config.get("data_folder"))
         return measure_pack(weights, raw, job.params.settings, job.device, folder)
 
     @staticmethod

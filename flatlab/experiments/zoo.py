@@ -263,10 +263,10 @@ class Zoo(Experiment, frozen=True, kw_only=True):
         from flatlab.jobs import Unfinished, quick_imports
 
         with quick_imports():
-            from flatlab import data
+            from flatlab.data._dataset import folder_of
             from flatlab.metrics import _survey
 
-        folder = data.folder_of(job.config.get("data_folder"))
+        folder = folder_of(job.config.get("data_folder"))
         identity = {"settings": job.params.settings, "code": job.params.code}
         left = Unfinished(job.unfinished, identity)
         return _survey.survey(job.params.settings, job.input, folder, left, job.device)

@@ -136,11 +136,16 @@ def _single_thread() -> None:
         warnings.warn("OMP_NUM_THREADS is not 1: the last bits of results may differ", stacklevel=2)
 
 
-def _commit() -> str:
-    """The commit of the folder that the job runs in, with "-dirty" if files differ, or nothing."""
+def commit_of(folder: str | Path = ".") -> str:
+    """The commit of a folder, with "-dirty" if files differ; "" if it is under no version control.
+
+    folder: by default the one that the job runs in.
+    """
     command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     with contextlib.suppress(OSError, subprocess.SubprocessError):
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, check=True, timeout=10
+        )
         return done.stdout.strip()
     return ""
 
@@ -152,7 +157,7 @@ def _provenance(snakemake: Any, start: float) -> dict[str, Any]:
         "rule": snakemake.rule,
         "wildcards": dict(snakemake.wildcards.items()),
         "code": snakemake.params.get("code"),
-        "commit": _commit(),
+        "commit": commit_of(),
         "settings": snakemake.params.get("settings"),
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(start)),
         "runtime_s": round(time.time() - start, 3),

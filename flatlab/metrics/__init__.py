@@ -26,7 +26,8 @@ from torch import Tensor, nn
 
 from flatlab.derivatives.guard import MeasureError, is_of_device, undisturbed
 from flatlab.derivatives.norms import Norms
-from flatlab.losses import Loss, logistic, loss_of
+from flatlab.losses import logistic
+from flatlab.losses._base import Loss, loss_of
 from flatlab.plan import module_of
 from flatlab.plan.options import checked, options_of
 from flatlab.plan.registry import check_known, imported, keys_of, measures_samples

@@ -14,17 +14,17 @@ from tqdm import tqdm
 
 from flatlab.data._tensors import Splits, prepare
 from flatlab.derivatives.guard import undisturbed
-from flatlab.losses import loss_of
+from flatlab.losses._base import loss_of
 from flatlab.metrics import Measured, Samples, Settings, attributes, settings_of
-from flatlab.networks import build
+from flatlab.networks._build import build
 from flatlab.plan.registry import imported, joined
-from flatlab.store import as_strings
+from flatlab.store import TrainedPack, as_strings
 
-Weights = tuple[Mapping[str, np.ndarray], Mapping[str, Any]]
+State = dict[str, torch.Tensor]
 
 
 def measure_pack(
-    weights: Sequence[Weights],
+    packs: Sequence[TrainedPack],
     raw: xr.Dataset,
     settings: Mapping[str, Any],
     device: str = "cpu",
@@ -32,8 +32,7 @@ def measure_pack(
 ) -> xr.Dataset:
     """Evaluate a family, or several, on every checkpoint of every run of a pack.
 
-    weights: files of one pack, at the end and at other steps: arrays (run, checkpoint, ...) and
-    their description each.  raw: a data file.
+    packs: the files of one pack, at the end and at other steps.  raw: a data file.
     settings: `family` (several are joined by +), `data`, `network`, `outputs`, `precision`,
     `samples`, `options` by family, `loss`, `setting`, `hyperparameters`, `seeds`; `test_sets` where
     there are any, whose published files are in `folder`; and `untrained: False` if step 0 is not
@@ -42,6 +41,7 @@ def measure_pack(
     those of the quantities; quantities of single samples are left out. A network with weights
     that are not finite has NaN everywhere.
     """
+    packs = [TrainedPack(*pack) for pack in packs]
     precision, classes = getattr(torch, settings["precision"]), settings["data"]["classes"]
     further = {
         name: imported("data", "corruptions").test_set(raw, chosen, classes, folder)
@@ -50,9 +50,9 @@ def measure_pack(
     splits = prepare(raw, settings["data"], settings["outputs"], precision, device, further)
     shape = tuple(splits.train.inputs.shape[1:])
     model = build(settings["network"], shape, splits.outputs).to(device, precision).eval()
-    kept = [_kept(weights, run) for run in range(len(weights[0][1]["runs"]))]
+    kept = [_kept(packs, run) for run in packs[0].runs]
     steps = {step for states in kept for step in states if step or settings.get("untrained", True)}
-    about = {**weights[0][1], **weights[-1][1], "iterations": sorted(steps)}
+    about = {**packs[0].about, **packs[-1].about, "iterations": sorted(steps)}
     measured = [
         _on_all_weights(name, model, splits, settings, kept, about)
         for name in joined(settings["family"])
@@ -65,7 +65,7 @@ def _on_all_weights(
     model: nn.Module,
     splits: Splits,
     settings: Mapping[str, Any],
-    kept: Sequence[Mapping[int, Mapping[str, torch.Tensor]]],
+    kept: Sequence[Mapping[int, State]],
     about: Mapping[str, Any],
 ) -> xr.Dataset:
     """A family on every checkpoint of every run.  kept: the weights of each run, by iteration."""
@@ -100,15 +100,13 @@ def _on_all_weights(
     return xr.Dataset(variables, coords=coordinates | _run_coordinates(about, settings))
 
 
-def _kept(weights: Sequence[Weights], run: int) -> dict[int, dict[str, torch.Tensor]]:
-    """The weights of a run at each step at which they were kept."""
-    found = {}
-    for arrays, about in weights:
-        own = [about["fitted"][run]] if "fitted" in about else []
-        for number, step in enumerate([*about["iterations"], *own]):
-            if step is not None:
-                found[step] = {n: torch.as_tensor(a[run, number]) for n, a in arrays.items()}
-    return found
+def _kept(packs: Sequence[TrainedPack], run: str) -> dict[int, State]:
+    """The state dictionary of a run at each step at which it was kept."""
+    states = {step: pack.state(run, step) for pack in packs for step in pack.steps(run)}
+    return {
+        step: {name: torch.as_tensor(array) for name, array in state.items()}
+        for step, state in states.items()
+    }
 
 
 def _on_all_sets(

@@ -16,14 +16,15 @@ import xarray as xr
 from torch import Tensor, nn
 
 from flatlab import store
-from flatlab.data import Arrays, DataError
+from flatlab.data._dataset import Arrays, DataError
 from flatlab.data._tensors import Split, Splits, prepare
 from flatlab.derivatives.guard import is_of_device
 from flatlab.jobs import Unfinished
 from flatlab.jobs.progress import Progress
-from flatlab.losses import loss_of
+from flatlab.losses._base import loss_of
 from flatlab.metrics import MeasureError, Quantity, measure, settings_of
-from flatlab.networks import _timm, build
+from flatlab.networks import _timm
+from flatlab.networks._build import build
 from flatlab.plan.registry import imported, measures_samples
 
 ACCURACIES = ("train_accuracy", "test_accuracy")
@@ -146,7 +147,7 @@ def _of_grid(
     settings: Mapping[str, Any], files: Any, folder: Path, device: str
 ) -> Iterator[Candidate]:
     raw = {Path(path).name: store.load_dataset(path) for path in files.data}
-    weights = [store.load_weights(path) for path in files.weights]
+    packs = [store.TrainedPack.load(path) for path in files.weights]
     further: dict[str, dict[str, Arrays]] = {}
 
     def make(chosen: Mapping[str, Any]) -> Subject:
@@ -156,11 +157,8 @@ def _of_grid(
         how = chosen["data"], chosen["outputs"], torch.float32, device
         splits = prepare(raw[file], *how, further[file])
         model = build(chosen["network"], tuple(splits.train.inputs.shape[1:]), splits.outputs)
-        arrays, about = weights[chosen["file"]]
-        run = about["runs"].index(chosen["run"])
-        model.load_state_dict(
-            {name: torch.tensor(array[run, -1]) for name, array in arrays.items()}
-        )
+        state = packs[chosen["file"]].state(chosen["run"])
+        model.load_state_dict({name: torch.tensor(array) for name, array in state.items()})
         model.to(device).eval()
         known = {}
         if "accuracy" not in settings["families"]:
@@ -170,11 +168,11 @@ def _of_grid(
         return Subject(model, subset.inputs, _labels(subset), splits, known)
 
     for chosen in settings["networks"]:
-        network, (_, about) = chosen["network"], weights[chosen["file"]]
+        network, pack = chosen["network"], packs[chosen["file"]]
         name = network["options"].get("model", network["name"])
         known = dict(chosen["hyperparameters"])
-        if "lr" in about:  # drawn by each run
-            known["lr"] = about["lr"][about["runs"].index(chosen["run"])]
+        if "lr" in pack.about:  # drawn by each run
+            known["lr"] = pack.about["lr"][pack.runs.index(chosen["run"])]
         wanted = settings.get("hyperparameters", {})
         values = {coordinate: known.get(key) for coordinate, key in wanted.items()}
         yield Candidate(chosen["run"], name, partial(make, chosen), values)

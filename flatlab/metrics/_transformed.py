@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from flatlab.data._tensors import prepare
 from flatlab.metrics._pack import Weights, measure_pack
-from flatlab.networks import build
+from flatlab.networks._build import build
 from flatlab.networks._transformations import transformed
 from flatlab.plan.registry import imported
 from flatlab.store import as_strings

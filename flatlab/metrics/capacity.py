@@ -18,7 +18,7 @@ from flatlab.derivatives.guard import MeasureError, check_mode
 from flatlab.derivatives.piecewise import piecewise_linear
 from flatlab.derivatives.probe import Findings, probe, run
 from flatlab.derivatives.record import recorded
-from flatlab.losses import Loss
+from flatlab.losses._base import Loss
 from flatlab.metrics import Measured, Samples, Settings
 from flatlab.metrics._capacity.norms import Weights, over_margin, path_norm
 from flatlab.metrics._capacity.pac_bayes import endured_noise

@@ -30,7 +30,7 @@ from flatlab.derivatives.layer_curvature import (
 )
 from flatlab.derivatives.probe import Findings, probe
 from flatlab.derivatives.traces import hessian_traces
-from flatlab.losses import Loss, loss_of
+from flatlab.losses._base import Loss, loss_of
 from flatlab.metrics import Measured, Quantity, Samples, Settings, geometry
 from flatlab.plan.schema import Key, Strict, closest, means
 

@@ -19,7 +19,8 @@ from msgspec import Meta
 from torch import nn
 
 from flatlab.derivatives import derivatives
-from flatlab.losses import loss_of, mean_mse
+from flatlab.losses import mean_mse
+from flatlab.losses._base import loss_of
 from flatlab.metrics import Measured, Samples, Settings
 from flatlab.metrics._geometry.table import QUANTITIES
 from flatlab.metrics._geometry.values import BOUNDS, NORMS, Values

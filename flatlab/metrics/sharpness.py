@@ -23,7 +23,8 @@ from tqdm import tqdm
 from flatlab.derivatives.ascent import Neighbourhood, ascend, once
 from flatlab.derivatives.batch_loss import BatchLoss, Transform, laid_out
 from flatlab.derivatives.probe import check, run
-from flatlab.losses import Loss, cross_entropy, logistic, loss_of
+from flatlab.losses import cross_entropy, logistic
+from flatlab.losses._base import Loss, loss_of
 from flatlab.metrics import Measured, MeasureError, Quantity, Samples, Settings
 from flatlab.plan.schema import Key, Strict, means
 

@@ -27,6 +27,7 @@ from flatlab.plan.figures import (
 )
 from flatlab.plan.fingerprint import fingerprint
 from flatlab.plan.places import (
+    PROOFS,
     PUBLISHED,
     RESULTS,
     Place,

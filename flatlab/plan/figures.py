@@ -113,7 +113,7 @@ def claims_code(paper: str) -> str:
     """The fingerprint of the code that judges the claims of a paper, which may have none."""
     own = [f"flatlab.papers.{paper}.claims"]
     there = path_of(f"papers/{paper}", "claims").is_file()
-    return fingerprint("flatlab.claims", *(own if there else []))
+    return fingerprint("flatlab.claims.verify", *(own if there else []))
 
 
 @functools.cache

@@ -4,6 +4,10 @@ Snakemake tracks scripts, but not the modules that they import. Each rule theref
 with the fingerprint of its modules and of everything they import from this package, so that an edit
 re-runs exactly the jobs that it can affect. Comments, docstrings, layout and the version of Python
 do not change a fingerprint.
+
+A catalogue, an `__init__.py` of a docstring, imports and `__all__` alone, counts as an empty file:
+what it re-exports concerns those jobs alone that import it from the modules that define it. Modules
+of the package therefore never import through a catalogue.
 """
 
 import ast
@@ -34,7 +38,8 @@ def fingerprint(*roots: str) -> str:
 
 @functools.cache
 def _content(module: str) -> bytes:
-    return f"{module}\n{_canonical(syntax(_file(module)))}\n".encode()
+    tree = ast.Module([], []) if is_catalogue(module) else syntax(_file(module))
+    return f"{module}\n{_canonical(tree)}\n".encode()
 
 
 @functools.cache
@@ -58,8 +63,20 @@ def _excluded(module: str) -> bool:
     )
 
 
+def is_catalogue(module: str) -> bool:
+    """Whether a module is an `__init__.py` with `__all__`, and nothing but imports besides."""
+    path = _file(module)
+    if path.name != "__init__.py" or not path.is_file():
+        return False
+    body = [node for node in syntax(path).body if not _is_text(node)]
+    rest = [ast.unparse(n) for n in body if not isinstance(n, ast.Import | ast.ImportFrom)]
+    return len(rest) == 1 and rest[0].startswith("__all__ =")
+
+
 @functools.cache
 def _imports(module: str) -> tuple[str, ...]:
+    if is_catalogue(module):
+        return ()
     is_package = _file(module).name == "__init__.py"
     package = module if is_package else module.rpartition(".")[0]
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 RESULTS = Path("results")
 PUBLISHED = RESULTS / "published"
+PROOFS = PUBLISHED / "proofs.json"
+"""Which code was proved to compute what other code computes: `flatlab prove-equal`."""
 
 
 @dataclass(frozen=True)

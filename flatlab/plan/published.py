@@ -1,11 +1,12 @@
 """The published tables, verdicts and figures in `results/published/<scale>/`."""
 
 import json
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from typing import Any
 
 from flatlab.plan.experiments import Experiment
 from flatlab.plan.figures import Figure, figures
-from flatlab.plan.places import PUBLISHED, published_at
+from flatlab.plan.places import PROOFS, PUBLISHED, published_at
 from flatlab.plan.registry import experiment_keys
 from flatlab.plan.schema import SCALES
 
@@ -25,8 +26,12 @@ def outdated(
 ) -> Iterator[str]:
     """Where published results differ from what this version computes, in a sentence per finding.
 
-    experiment_of: the experiment of a key and a scale.  scales: those to look at.
+    Code that was proved equal to that of a table (`flatlab prove-equal`) is no other code.
+
+    experiment_of: the experiment of a key and a scale.
+    scales: those to look at.
     """
+    proofs = json.loads(PROOFS.read_text()) if PROOFS.is_file() else []
     for scale in (scale for scale in published_scales() if scale in scales):
         place = published_at(scale)
         folder = place.folder
@@ -36,7 +41,7 @@ def outdated(
         if gone := [key for key in there if key not in known]:
             yield f"{folder} has tables of experiments that no longer exist: {', '.join(gone)}"
         now = {key: _code(experiment_of(key, scale), experiment_of) for key in known}
-        if changed := [key for key in known if _differs(now[key], made[key]["code"])]:
+        if changed := [key for key in known if _differs(now[key], made[key]["code"], proofs)]:
             yield (
                 f"{folder} was made with other code, so that this version may compute other "
                 f"numbers: {', '.join(changed)}"
@@ -64,6 +69,24 @@ def _code(
     return now
 
 
-def _differs(now: Mapping[str, list[str]], recorded: Mapping[str, list[str]]) -> bool:
+def _differs(
+    now: Mapping[str, list[str]],
+    recorded: Mapping[str, list[str]],
+    proofs: Sequence[Mapping[str, Any]],
+) -> bool:
     """Whether the code of a stage has changed since; a stage without a record has."""
-    return any(name not in recorded or {*recorded[name]} - {*now[name]} for name in now)
+    return any(
+        name not in recorded
+        or not all(_equal_to(code, name, proofs) & {*now[name]} for code in recorded[name])
+        for name in now
+    )
+
+
+def _equal_to(code: str, stage: str, proofs: Sequence[Mapping[str, Any]]) -> set[str]:
+    """A fingerprint, and all that were proved equal to it, one after the other."""
+    found, waiting = set[str](), [code]
+    while waiting:
+        found.add(code := waiting.pop())
+        same = (each["new"] for each in proofs if (each["stage"], each["old"]) == (stage, code))
+        waiting += [each for each in same if each not in found]
+    return found

@@ -122,6 +122,10 @@ class Estimate:
         low, high = np.tanh(ends) if self.on_z else ends
         return float(low), float(high)
 
+    def called(self, name: str) -> "Estimate":
+        """The same by another name."""
+        return replace(self, name=name)
+
     def __neg__(self) -> "Estimate":
         return replace(
             self,

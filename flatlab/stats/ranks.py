@@ -8,7 +8,8 @@ over pairs of settings that differ in one factor, the coefficient of that factor
 counted once. Intervals are the jackknife over the seeds of each setting on Fisher's z, as in
 `estimate`; tau is shrunk by one pair that counts zero, so that perfect order has a finite z. The
 networks that remain of a setting are not given more weight when one is left out, so that f is
-n / (n - 1): exact for what a network contributes alone, whatever its partners.
+n / (n - 1): exact for what a network contributes alone, whatever its partners. A pool, of which all
+networks vary by chance, is one stratum, with the usual f = (n - 1) / n.
 """
 
 import functools
@@ -43,23 +44,31 @@ def pairs_of(same: ArrayLike, different: ArrayLike | None = None) -> Pairs:
 class Ranks:
     """Rank correlations over some pairs of networks.
 
-    columns: quantity -> (networks).  settings: (networks), whose seeds vary by chance.  pairs: all
-    if None.  A pair in which a value is not finite is left out of what uses that quantity.
+    columns: quantity -> (networks).
+    settings: (networks), which are fixed and whose seeds vary by chance; None for a pool, of which
+        every network varies by chance.
+    pairs: those that count; all if None.
+
+    A pair in which a value is not finite is left out of what uses that quantity.
     """
 
     def __init__(
-        self, columns: Mapping[str, Array], settings: Sequence[str], pairs: Pairs | None = None
+        self,
+        columns: Mapping[str, Array],
+        settings: Sequence[str] | None,
+        pairs: Pairs | None = None,
     ) -> None:
-        self.names = list(columns)
+        self.names, self.pooled = list(columns), settings is None
         values = np.array([columns[name] for name in self.names], dtype=float)
-        values = values.reshape(len(self.names), len(settings))  # also where there are none
+        values = values.reshape(len(self.names), -1 if settings is None else len(settings))
         self.finite = np.isfinite(values)
         values = np.where(self.finite, values, 0)
-        chosen = pairs_of(np.zeros(len(settings))) if pairs is None else pairs
+        labels = np.zeros(values.shape[1]) if settings is None else np.asarray(settings)
+        chosen = pairs_of(np.zeros(len(labels))) if pairs is None else pairs
         known = (self.finite[:, :, None] & self.finite[:, None, :] & chosen).astype(float)
         signs = _signs(values[:, :, None], values[:, None, :]) * known
-        inside = not (chosen & ~pairs_of(settings)).any()
-        self.strata = _strata(settings, FEWEST_INSIDE if inside else 2)
+        inside = not (chosen & ~pairs_of(labels)).any()
+        self.strata = _strata(labels, FEWEST_INSIDE if inside else 2)
         self._agree, self._count = map(_products, (signs, known))  # (networks, q, q) each
 
     @functools.cached_property
@@ -81,6 +90,8 @@ class Ranks:
 
     def _weighted(self, values: Array) -> Array:
         """Values (1 + networks, ...), those without a network farther from the first: see f."""
+        if self.pooled:
+            return values
         sizes = np.bincount(self.strata)[self.strata]
         root = np.sqrt(sizes / np.maximum(sizes - 1, 1)).reshape(-1, *[1] * (values.ndim - 1))
         return np.concatenate([values[:1], values[0] + root * (values[1:] - values[0])])
@@ -139,7 +150,8 @@ class Ranks:
         n = int((whole & self._count.any(axis=(1, 2))).sum())
         if not np.isfinite(z[0]):
             return undefined(name, f"{name}: no pair of networks has both")
-        return Estimate(name, float(z[0]), z[1:], self.strata, n, on_z=True, inflated=True)
+        inflated = not self.pooled
+        return Estimate(name, float(z[0]), z[1:], self.strata, n, on_z=True, inflated=inflated)
 
 
 def granulated(name: str, taus: Sequence[Estimate]) -> Estimate:
@@ -179,7 +191,7 @@ def simultaneous(intervals: int) -> float:
     return float(-np.expm1(np.log(LEVEL) / intervals) / 2)
 
 
-def _strata(settings: Sequence[str], fewest: int) -> Strata:
+def _strata(settings: ArrayLike, fewest: int) -> Strata:
     """Strata by number, as in `strata_of`; settings with fewer networks form one together."""
     _, strata, sizes = np.unique(np.asarray(settings), return_inverse=True, return_counts=True)
     few = sizes[strata] < fewest

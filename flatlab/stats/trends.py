@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import bdtr, bdtrc
 
-from flatlab.stats.estimate import Array, Estimate, fisher, over_seeds, undefined
+from flatlab.stats.estimate import Array, Estimate, over_seeds, undefined
 from flatlab.stats.verdict import TAIL, Verdict
 
 
@@ -64,18 +64,6 @@ def median_below(name: str, values: Array, limit: float) -> Verdict:
     entry = {"quantity": name, "value": float(np.median(values)), **ends, "n": n}
     holds = float(bdtrc(below - 1, n, 0.5)) if below else 1.0
     return Verdict.tested(holds, float(bdtr(below, n, 0.5)), [{**entry, "claim": f"< {limit:g}"}])
-
-
-def tau(name: str, x: Array, y: Array) -> Estimate:
-    """Kendall's tau-a over runs, mean over pairs of sign(x_j - x_i) sign(y_j - y_i): on Fisher's z.
-
-    Pairs with a tie count zero. x, y: (runs).
-    """
-    n = len(x)
-    agree = (np.sign(x[:, None] - x) * np.sign(y[:, None] - y)).sum(axis=1)
-    whole, without = agree.sum() / (n * (n - 1)), (agree.sum() - 2 * agree) / ((n - 1) * (n - 2))
-    z = fisher(whole, n * (n - 1) / 2), fisher(without, (n - 1) * (n - 2) / 2)
-    return Estimate(name, float(z[0]), z[1], np.zeros(n, np.int64), n, on_z=True)
 
 
 def tau_in_order(curves: Array) -> Array:

@@ -7,7 +7,7 @@ import pandas as pd
 import xarray as xr
 
 from flatlab.stats import Estimate, undefined
-from flatlab.stats.trends import tau
+from flatlab.stats.ranks import Ranks
 from flatlab.tables.selection import end_of_training, of_samples
 
 FEWEST = 3
@@ -52,4 +52,5 @@ def rank_correlations(
     named = {f"tau({x}, {y}){where}": (x, y) for x, y in pairs}
     if len(kept) < FEWEST:
         return [undefined(name, f"{name}: {len(kept)} networks have both") for name in named]
-    return [tau(name, kept[x].to_numpy(), kept[y].to_numpy()) for name, (x, y) in named.items()]
+    ranks = Ranks({str(name): kept[name].to_numpy() for name in kept}, None)
+    return [ranks.tau(x, y).called(name) for name, (x, y) in named.items()]

@@ -1,13 +1,14 @@
 """What the published tables say, computed anew: every verdict, CSV and caption, and FINDINGS.md.
 
 python tests/golden/golden.py compute FOLDER [PAPER ...]   by the code of this folder
-python tests/golden/golden.py compare OLD NEW              two such folders, or two folders of results
-python tests/golden/golden.py check FOLDER                 against the hashes that are kept beside this file
+python tests/golden/golden.py compare OLD NEW              two such folders, or two of results
+python tests/golden/golden.py check FOLDER                 against the hashes beside this file
 python tests/golden/golden.py keep FOLDER                  replace these hashes
 
-A change of code that is to change no result leaves all of it as it is. A folder is one of `compute`, or the results
-of a complete run (`make papers`), of which the hashes are kept too. Hashes hold for one type of machine: on another
-one the last bits of a number may differ, and two folders that were both made there are compared instead.
+A change of code that is to change no result leaves all of it as it is. A folder is one of
+`compute`, or the results of a complete run (`make papers`), of which the hashes are kept too.
+Hashes hold for one type of machine: on another one the last bits of a number may differ, and two
+folders that were both made there are compared instead.
 """
 
 import hashlib
@@ -75,7 +76,8 @@ def hashes(folder: str) -> dict[str, str]:
 def differences(old: dict[str, str], new: dict[str, str]) -> Iterator[str]:
     for name in sorted({*old, *new}):
         if old.get(name) != new.get(name):
-            yield f"{'gone' if name not in new else 'new' if name not in old else 'differs'}: {name}"
+            change = "gone" if name not in new else "new" if name not in old else "differs"
+            yield f"{change}: {name}"
 
 
 def main(command: str, *arguments: str) -> int:

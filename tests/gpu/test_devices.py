@@ -13,7 +13,7 @@ from flatlab.networks import build
 from flatlab.plan import keys_of
 from flatlab.train import stack
 from flatlab.train.minibatch_transforms import random_numbers, transforms_of
-from tests.packs import DATA, RANDOM, settings
+from tests.train.packs import DATA, RANDOM, settings
 
 NETWORKS = {
     "perceptron": ("mlp", {}),

@@ -18,7 +18,7 @@ import torch
 
 import flatlab
 from flatlab.derivatives import spectra
-from tests.small_networks import small
+from tests.networks.small_networks import small
 
 pytestmark = pytest.mark.gpu
 
@@ -176,7 +176,7 @@ import torch
 import flatlab
 from flatlab.networks import seeded
 from flatlab.train import train_packs
-from tests import packs
+from tests.train import packs
 
 device = sys.argv[1]
 given = packs.settings("lenet5", mode="graphs", precision="float32", iterations=40)

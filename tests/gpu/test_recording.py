@@ -13,7 +13,7 @@ from flatlab.networks import build
 from flatlab.plan import keys_of
 from flatlab.train import cuda_graphs, pack, stack, stack_group, train_packs
 from tests.gpu.fake import NotRecordable, Race, fake_gpu
-from tests.packs import DATA, images, settings
+from tests.train.packs import DATA, images, settings
 
 TRAINED = {"iterations": 35, "mode": "graphs"}
 

@@ -13,7 +13,7 @@ from flatlab.metrics._capacity.table import MARGINS
 from flatlab.metrics._capacity.table import QUANTITIES as CAPACITY
 from flatlab.metrics.flatness import QUANTITIES as FLATNESS
 from flatlab.networks._transformations import pairs, transformed
-from tests.small_networks import LOSSES, hessian, small, targets_for, total_loss
+from tests.networks.small_networks import LOSSES, hessian, small, targets_for, total_loss
 
 LAW = settings(max_examples=25, deadline=None, derandomize=True)
 seeds = st.integers(0, 10_000)

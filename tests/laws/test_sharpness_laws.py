@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy
 
 import flatlab
 from flatlab.metrics.sharpness import SMALLEST_RADII
-from tests.packs import small
+from tests.train.packs import small
 
 LAW = settings(max_examples=5, deadline=None, derandomize=True)
 SCALE_FREE = [name for name in SMALLEST_RADII if "standard" not in name]

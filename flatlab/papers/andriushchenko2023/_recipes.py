@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from flatlab.claims import Claim, Claims, Evidence, numbered
+from flatlab.claims import Claim, Evidence, FigureClaims, numbered
 from flatlab.claims.eligibility import NotThere, enough
 from flatlab.claims.evidence import attempt
 from flatlab.claims.ranks import Pool, Sharpness
@@ -78,7 +78,7 @@ def claim(
     return Claim(text, source, verdict, **about)
 
 
-def of_each(key: str, text: str, judge: Judge, **about: Any) -> Claims:
+def of_each(key: str, text: str, judge: Judge, **about: Any) -> FigureClaims:
     """A claim about ResNets, and the same about SimpleViTs.  key: of the first one."""
     return {
         key: claim(f"ResNets: {text}", RESNETS, judge, **about),
@@ -86,7 +86,7 @@ def of_each(key: str, text: str, judge: Judge, **about: Any) -> Claims:
     }
 
 
-def of_groups(figure: str, key: str, text: str, judge: Judge, **about: Any) -> Claims:
+def of_groups(figure: str, key: str, text: str, judge: Judge, **about: Any) -> FigureClaims:
     """A claim about groups of ResNets, and the same about those without augmentation."""
     repeated = {"repeats": f"andriushchenko2023_{figure}/{key}", **about}
     return {
@@ -97,7 +97,7 @@ def of_groups(figure: str, key: str, text: str, judge: Judge, **about: Any) -> C
     }
 
 
-def of_each_and_within(key: str, text: str, judge: Judge, **about: Any) -> Claims:
+def of_each_and_within(key: str, text: str, judge: Judge, **about: Any) -> FigureClaims:
     """Claims of Figure 5 about ResNets and SimpleViTs, over all and within each group."""
 
     def of_group(group: Pool, *threshold: float) -> Verdict:
@@ -186,7 +186,7 @@ def falls_faster_within(pool: Pool) -> Verdict:
     return every(difference < 0 for x in SHOWN for difference in pool.beside_all(x, "lr"))
 
 
-FIG5: Claims = {
+FIG5: FigureClaims = {
     **of_groups(
         "fig5",
         "c1",
@@ -251,7 +251,7 @@ FIG5: Claims = {
     ),
 }
 FASTER = "tau(sharpness, learning rate) is lower within each group than over all"
-FIG6: Claims = {
+FIG6: FigureClaims = {
     **of_each("c1", "tau(sharpness, learning rate) < 0", falls_with_the_rate, quote=LEARNING_RATE),
     **of_groups("fig6", "c2", FASTER, falls_faster_within, quote=LEARNING_RATE),
     "c2-vit": claim(f"SimpleViTs: {FASTER}", VITS, falls_faster_within, quote=LEARNING_RATE),
@@ -266,7 +266,7 @@ def cells(pool: Pool, printed: Taus) -> Iterator[tuple[float, Estimate]]:
                 yield tau, pool.tau((definition, index), test_set)
 
 
-def of_table(number: int, key: str, printed: Taus, limit: float, networks: str) -> Claims:
+def of_table(number: int, key: str, printed: Taus, limit: float, networks: str) -> FigureClaims:
     """Claims about a table: the signs that it prints, and its largest tau."""
 
     def same_signs(pool: Pool, least: float) -> Verdict:

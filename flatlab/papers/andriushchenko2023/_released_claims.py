@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from flatlab.claims import Claims, Evidence, numbered
+from flatlab.claims import Evidence, FigureClaims, numbered
 from flatlab.claims.eligibility import enough
 from flatlab.papers.andriushchenko2023._printed_released import TABLE1, TABLE2, Taus
 from flatlab.papers.andriushchenko2023._released import (
@@ -194,7 +194,7 @@ def varies_when_shifted(e: Evidence) -> Verdict:
     return of_lexical & theorem("span of errors on MNLI < 2", [clean], [2.0])
 
 
-def gaps_are_alike(key: str) -> Claims:
+def gaps_are_alike(key: str) -> FigureClaims:
     """The claim of Figures 8 and 9."""
 
     @said(
@@ -212,7 +212,7 @@ def gaps_are_alike(key: str) -> Claims:
     return numbered(alike)
 
 
-def at_most(key: str, definition: str, size: float, quote: str, *, but: str = "") -> Claims:
+def at_most(key: str, definition: str, size: float, quote: str, *, but: str = "") -> FigureClaims:
     """That no tau of a figure with three radii is large.  but: an exception, the largest radius."""
     radii = range(2 if but else 3)
 
@@ -240,7 +240,9 @@ def is_positive(e: Evidence, least: float) -> Verdict:
     return every(tau > least for tau in taus(e, VIT, [AVERAGE_NORMALIZED], range(3), IMAGES))
 
 
-def as_printed(keys: Sequence[str], printed: Taus, sets: Sequence[str], source: str) -> Claims:
+def as_printed(
+    keys: Sequence[str], printed: Taus, sets: Sequence[str], source: str
+) -> FigureClaims:
     """The claim that all taus of a table are those of the paper."""
 
     @said(
@@ -272,7 +274,7 @@ SIMILAR = (
     "sharpness variants are not predictive of the performance on ImageNet and the distribution "
     "shift datasets"
 )
-CLAIMS: dict[str, Claims] = {
+CLAIMS: dict[str, FigureClaims] = {
     "fig2": numbered(is_weak, is_negative, separates, decay_helps, flattest_are_not_better),
     "fig3": numbered(says_nothing_of_imagenet, is_negative_when_shifted, rates_hurt),
     "fig4": numbered(does_not_exceed, is_negative_somewhere, varies_when_shifted),

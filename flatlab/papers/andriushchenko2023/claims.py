@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from flatlab.claims import Claims, Evidence, Judge, numbered, states
+from flatlab.claims import Evidence, FigureClaims, Judge, numbered, states
 from flatlab.claims.eligibility import FEWEST_FOR_RANKS, NotThere, enough
 from flatlab.claims.ranks import ranked
 from flatlab.papers.andriushchenko2023 import _networks as diagonal
@@ -181,7 +181,7 @@ def of_fitted(judge: Callable[..., Verdict]) -> Judge:
     return verdict
 
 
-def diagonal_networks(scales: str, ending: str = "") -> Claims:
+def diagonal_networks(scales: str, ending: str = "") -> FigureClaims:
     """The claims of Figure 7, with the Hessian rescaled in one way."""
     trace, largest = f"trace_{scales}", f"lambda_max_{scales}"
     name = "Tr" if not ending else "Tr as printed"
@@ -246,7 +246,7 @@ def diagonal_networks(scales: str, ending: str = "") -> Claims:
     )
 
 
-CLAIMS: dict[str, Claims] = {
+CLAIMS: dict[str, FigureClaims] = {
     "fig1": numbered(no_errors, varies, vanishes, does_not_vary, keeps_falling),
     "fig5": FIG5,
     "fig6": FIG6,

@@ -13,7 +13,7 @@ from math import ceil
 
 import numpy as np
 
-from flatlab.claims import Claims, Evidence, Judge, numbered, states
+from flatlab.claims import Evidence, FigureClaims, Judge, numbered, states
 from flatlab.claims.eligibility import FEWEST_FOR_RANKS, NotThere, enough_ranked
 from flatlab.claims.evidence import attempt
 from flatlab.papers.beyond import _joint as joint
@@ -282,7 +282,7 @@ survives = states(
     threshold=UNCHANGED,
 )(keeps_its_value)
 
-CLAIMS: dict[str, Claims] = {
+CLAIMS: dict[str, FigureClaims] = {
     "fig4": numbered(few_quantities, signs_change, gaps_agree, one_number),
     "fig5": numbered(each_paper_is_right, jacobian_mediates, little_is_left),
     "fig6": numbered(survives),

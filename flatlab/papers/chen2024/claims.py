@@ -4,7 +4,7 @@ Sharpness in the claims is sqrt(S), G the mean of |J|_F^2, C and D the bounds of
 are those of chen2026; pair plots show the first four seeds of the five settings.
 """
 
-from flatlab.claims import Claims, Evidence, states
+from flatlab.claims import Evidence, FigureClaims, states
 from flatlab.claims.curves import Sweep
 from flatlab.papers.chen2026 import _shared as shared
 from flatlab.papers.chen2026._bounds import in_training
@@ -18,7 +18,7 @@ WITH_BOUNDS = ("bound_c", "mls"), ("bound_d", "mls"), ("bound_d", "test_loss")
 RATES = shared.Lines(shared.VGG, shared.LEARNING_RATES)
 
 
-def perceptron(sweep: Sweep, caption: str, quote: str, repeats: str) -> Claims:
+def perceptron(sweep: Sweep, caption: str, quote: str, repeats: str) -> FigureClaims:
     """The claims about both trend figures of the multilayer perceptron, E.7 and E.8.
 
     quote: what the caption says of the end of training.
@@ -37,7 +37,7 @@ def perceptron(sweep: Sweep, caption: str, quote: str, repeats: str) -> Claims:
     }
 
 
-def pair_plot(grid: str, same: str) -> Claims:
+def pair_plot(grid: str, same: str) -> FigureClaims:
     """The claims about both pair plots, D.5 and D.6.  same: the pair plot of all seeds."""
     source = "App. D.2"
 
@@ -84,7 +84,7 @@ def bounds_split(e: Evidence) -> Verdict:
     return every([c > 0, d < 0, d_and_loss < 0])
 
 
-CLAIMS: dict[str, Claims] = {
+CLAIMS: dict[str, FigureClaims] = {
     "fig1": {
         "c1": RATES.falls(
             ("sharpness", "log volume", "G"),

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from flatlab.claims import Claims, Evidence, states
+from flatlab.claims import Evidence, FigureClaims, states
 from flatlab.claims.curves import Curves
 from flatlab.claims.evidence import Array, Pair, attempt
 from flatlab.papers.chen2026._shared import CENTRAL, MLP, Lines
@@ -34,7 +34,7 @@ def theorems(pairs: Mapping[str, Pair], values: Callable[[str], Array]) -> Verdi
     )
 
 
-def in_training(caption: str, repeats: str = "") -> Claims:
+def in_training(caption: str, repeats: str = "") -> FigureClaims:
     """About the figures of A, B, C and D of one perceptron: the seeds of lr 0.1, batch size 20."""
 
     def looser(c: Curves, step: str, other: str) -> Estimate:

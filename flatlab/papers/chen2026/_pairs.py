@@ -3,7 +3,7 @@
 "Weak" means below 0.3, "well" within 0.5 of 1, "too much" more than half; these numbers are ours.
 """
 
-from flatlab.claims import Claim, Claims, Evidence, states
+from flatlab.claims import Claim, Evidence, FigureClaims, states
 from flatlab.claims.curves import Curves
 from flatlab.claims.evidence import Array
 from flatlab.papers.chen2026 import _shared as shared
@@ -35,7 +35,7 @@ def weights_stay(grid: str) -> Claim:
     )
 
 
-def of_compression(grid: str) -> Claims:
+def of_compression(grid: str) -> FigureClaims:
     """What goes together with sharpness, and how closely."""
 
     @states(
@@ -96,7 +96,7 @@ def of_compression(grid: str) -> Claims:
     }
 
 
-def of_generalization(grid: str) -> Claims:
+def of_generalization(grid: str) -> FigureClaims:
     """What goes together with the generalization gap, and how closely."""
     return {
         "c6": shared.rise_together(
@@ -142,6 +142,6 @@ def of_generalization(grid: str) -> Claims:
     }
 
 
-def pair_plot(grid: str) -> Claims:
+def pair_plot(grid: str) -> FigureClaims:
     """The claims about each pair plot: H.7, H.8 and H.9."""
     return {**of_compression(grid), **of_generalization(grid), "c16": weights_stay(grid)}

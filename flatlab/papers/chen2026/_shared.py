@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flatlab.claims import Claim, Claims, Evidence
+from flatlab.claims import Claim, Evidence, FigureClaims
 from flatlab.claims.curves import Curves, Sweep, differences_at_equal_epochs, monotonic
 from flatlab.claims.evidence import Array, Pair
 from flatlab.stats import Verdict, every
@@ -222,7 +222,7 @@ def volume_falls_on_a_plateau(quote: str, repeats: str = "") -> Claim:
     )
 
 
-def misclassified(sensitivity: str, source: str, repeats: str = "") -> Claims:
+def misclassified(sensitivity: str, source: str, repeats: str = "") -> FigureClaims:
     """Test samples, and the misclassified ones among them, at lr 0.1 and batch size 20.
 
     Trends are those after interpolation began: before, sharpness rises from initialization on

@@ -7,7 +7,7 @@ Networks of a family resemble each other: families are the units that vary by ch
 import numpy as np
 import xarray as xr
 
-from flatlab.claims import Claim, Claims, Evidence
+from flatlab.claims import Claim, Evidence, FigureClaims
 from flatlab.claims.eligibility import FEWEST_FOR_CORRELATION, NotThere
 from flatlab.plan.schema import OWN
 from flatlab.stats import Correlations, Estimate, Verdict, not_run
@@ -56,7 +56,7 @@ def place(e: Evidence, family: str, *where: tuple[str, float, bool]) -> Verdict:
     return Verdict("holds" if all(right) else "fails", (), entries)
 
 
-PRETRAINED: Claims = {
+PRETRAINED: FigureClaims = {
     "c1": Claim(
         "rho(normalized MLS, log adaptive sharpness) > 0",
         "caption of Fig. 5, Sec. 4.3",

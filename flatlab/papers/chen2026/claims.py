@@ -7,7 +7,7 @@ the first checkpoint with a training loss below 1e-2 to the end.
 
 from itertools import permutations
 
-from flatlab.claims import Claim, Claims, Evidence, Judge
+from flatlab.claims import Claim, Evidence, FigureClaims, Judge
 from flatlab.claims.curves import Curves, difference_of_ends
 from flatlab.claims.evidence import Pair
 from flatlab.papers.chen2026 import _bounds
@@ -65,7 +65,7 @@ def negative_somewhere(*quantities: Pair) -> Judge:
     return lambda e: some(e.rho(grid, x, y) < 0 for grid in GRIDS for x, y in quantities)
 
 
-def perceptron(lines: shared.Lines, caption: str) -> Claims:
+def perceptron(lines: shared.Lines, caption: str) -> FigureClaims:
     """The claims about both trend figures of the multilayer perceptron, I.10 and I.11."""
     return {
         "c1": lines.follows(("MLS", "NMLS"), caption, FOLLOWS),
@@ -83,7 +83,7 @@ def perceptron(lines: shared.Lines, caption: str) -> Claims:
     }
 
 
-CLAIMS: dict[str, Claims] = {
+CLAIMS: dict[str, FigureClaims] = {
     "fig2": {
         "c1": RATES.at_the_end(
             ("sharpness",),

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from flatlab.claims import Claims, Evidence, numbered, states
+from flatlab.claims import Evidence, FigureClaims, numbered, states
 from flatlab.papers.petzka2021._minima import AFTER, CHANGE_OF_OUTPUTS, GAP, GRID, SHOWN, named
 from flatlab.stats import Estimate, Verdict, every, theorem
 
@@ -29,7 +29,7 @@ def with_gap(e: Evidence, *measures: str) -> list[Estimate]:
     return minima(e).rhos(GRID, *pairs, interpolating=False)
 
 
-def compared(others: tuple[str, ...], reading: str = "", of: str = "") -> Claims:
+def compared(others: tuple[str, ...], reading: str = "", of: str = "") -> FigureClaims:
     """The claims of Figure 5.  others: the measures that relative flatness is compared with."""
 
     @states(
@@ -122,7 +122,7 @@ NETWORK = ("network_trace", "fisher_rao", "pac_bayes", "network_norm")
 """Trace and squared norm of all weights, where the paper does not say which it takes."""
 
 FIG5 = compared(SHOWN[1:])
-CLAIMS: dict[str, Claims] = {
+CLAIMS: dict[str, FigureClaims] = {
     "fig5": FIG5 | compared(NETWORK, "-network", "petzka2021_fig5"),
     "fig6": {key: replace(claim, repeats=f"petzka2021_fig5/{key}") for key, claim in FIG5.items()},
     "fig7": numbered(invariant, declines, same_outputs),

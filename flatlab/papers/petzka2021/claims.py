@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from flatlab.claims import Claims, Evidence, numbered, states
+from flatlab.claims import Evidence, FigureClaims, numbered, states
 from flatlab.claims.eligibility import FEWEST_FOR_CORRELATION, NotThere, enough
 from flatlab.papers.petzka2021 import _claims_of_minima
 from flatlab.stats import Correlations, Estimate, Verdict, every, over_seeds, undefined
@@ -71,7 +71,7 @@ def order(values: list[float], name: str) -> dict[str, Any]:
     return {"quantity": name, "value": float(tau_in_order(np.array([values]))[0]), "n": len(values)}
 
 
-def locally_constant(variant: str, ending: str = "") -> Claims:
+def locally_constant(variant: str, ending: str = "") -> FigureClaims:
     """The claims of Figure 3."""
 
     def others(found: dict[float, Estimate]) -> list[dict[str, Any]]:
@@ -155,7 +155,7 @@ def tight(bounds: dict[float, Array], gaps: dict[float, Array], share: float) ->
     return every(at(c) for c in gaps).reporting(entry)
 
 
-def approximated_bound(variant: str, ending: str = "") -> Claims:
+def approximated_bound(variant: str, ending: str = "") -> FigureClaims:
     """The claims of Figure 4; the units are the samples."""
 
     @states(
@@ -202,7 +202,7 @@ def approximated_bound(variant: str, ending: str = "") -> Claims:
     return numbered(holds, is_tight, falls, is_representative, reading=ending, of="petzka2021_fig4")
 
 
-CLAIMS: dict[str, Claims] = {
+CLAIMS: dict[str, FigureClaims] = {
     "fig3": locally_constant("exact")
     | locally_constant("inverted", "-inverted")
     | locally_constant("reversed", "-reversed")

@@ -1,0 +1,329 @@
+"""One view of some networks of a table, for figures, claims and FINDINGS alike."""
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from flatlab.stats.correlation import KINDS, Correlations, Kind
+from flatlab.stats.estimate import Array, Estimate, over_seeds
+from flatlab.stats.ranks import Ranks
+from flatlab.stats.trends import difference, mean
+from flatlab.tables.columns import Column, UnknownColumn, in_words
+from flatlab.tables.curves import Curves, series
+from flatlab.tables.eligibility import (
+    FEWEST_FOR_RANKS,
+    NotEligible,
+    estimate,
+    estimates,
+    instability,
+    interpolates,
+    require,
+    require_converged,
+    require_correlated,
+    require_ranked,
+)
+from flatlab.tables.selection import UNCHANGED, through_training
+from flatlab.tables.times import Time, at_time, counted
+
+Mask = NDArray[np.bool_]
+Among = Literal["settings", "pool"]
+BESIDE: tuple[Kind, ...] = ("within", "adjusted")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Networks:
+    """Networks of one experiment: a selection of its table, at one time of training.
+
+    key: the experiment.
+    table: its table, all runs.
+    chosen: which runs, those that diverged included: (run).
+    time: when they are looked at, see `flatlab.tables.times`.
+    samples: the sample set that quantities were measured on.
+    transformation: of the weights before they were measured.
+    selection: the hyper-parameters that were chosen by value.
+    left_out: what else was left out, in words.
+    interpolating: whether networks that do not interpolate are left out.
+    words: what columns are called in evidence, {"hessian_lambda_max": "lambda_max"}.
+    name: what the networks are called in evidence; by default the experiment and the selection.
+    times: the table at each time that was asked for, shared by all selections.
+
+    Methods that return an `Estimate` hold the rules of `flatlab.tables.eligibility`: what is not
+    eligible is undefined, with the reason.
+    """
+
+    key: str
+    table: xr.Dataset
+    chosen: Mask
+    time: Time = "end"
+    samples: str = "train"
+    transformation: str = UNCHANGED
+    selection: Mapping[str, Any] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+    interpolating: bool = False
+    words: Mapping[str, str] = field(default_factory=dict)
+    name: str = ""
+    times: dict[tuple[Time, str, str], xr.Dataset] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, key: str, table: xr.Dataset) -> "Networks":
+        """All networks of a table, at the end of training."""
+        return cls(key, table, np.ones(table.sizes["run"], dtype=bool))
+
+    def __repr__(self) -> str:
+        return f"<{self.count} networks of {self.context}, {self.time}>"
+
+    # ---- selections
+
+    def where(self, **levels: Any) -> "Networks":
+        """Those whose hyper-parameters have these values, or one of them: lr=0.1, lr=[0.1, 0.2]."""
+        chosen = self.chosen
+        for name, value in levels.items():
+            chosen = chosen & np.isin(self._levels(name), value)
+        return replace(self, chosen=chosen, selection={**self.selection, **levels})
+
+    def below(self, **limits: float) -> "Networks":
+        """Those whose hyper-parameters have smaller values."""
+        chosen, left_out = self.chosen, self.left_out
+        for name, limit in limits.items():
+            chosen = chosen & (self._levels(name) < limit)
+            left_out = (*left_out, f"{in_words({name: limit})} left out")
+        return replace(self, chosen=chosen, left_out=left_out)
+
+    def by(self, *names: str) -> "dict[Any, Networks]":
+        """Those of each level of a hyper-parameter, or of each combination of levels of several."""
+        groups: dict[Any, Networks] = {(): self}
+        for name in names:
+            groups = {
+                (*levels, level): part
+                for levels, group in groups.items()
+                for level in group.levels(name)
+                if (part := group.where(**{name: level})).count
+            }
+        return {key[0]: group for key, group in groups.items()} if len(names) == 1 else groups
+
+    def levels(self, name: str) -> list[Any]:
+        """The values of a hyper-parameter: numbers sorted, words in the order of the table."""
+        values = self._levels(name)[self.rows]
+        if not len(values):
+            raise NotEligible(f"{self.key} has no networks ({in_words(self.selection)})")
+        levels = list(dict.fromkeys(values.tolist()))
+        return levels if isinstance(levels[0], str) else sorted(levels)
+
+    def of_seeds(self, count: int) -> "Networks":
+        """Those of the first seeds of each setting."""
+        return self.among(self.table["seed"].values < count)
+
+    def that_interpolate(self) -> "Networks":
+        """Those whose training loss is below 1e-2 at the end."""
+        return replace(self.among(interpolates(self.table).values), interpolating=True)
+
+    def among(self, mask: Mask) -> "Networks":
+        """Those for which a mask over all runs of the table is true."""
+        return replace(self, chosen=self.chosen & mask)
+
+    def at(self, time: Time) -> "Networks":
+        """The same at another time: "first fit", "start", "growth", an iteration."""
+        return replace(self, time=time)
+
+    def on(self, samples: str) -> "Networks":
+        """The same on other samples."""
+        return replace(self, samples=samples)
+
+    def after(self, transformation: str) -> "Networks":
+        """The same after a transformation of their weights."""
+        return replace(self, transformation=transformation)
+
+    def called(self, name: str = "", **words: str) -> "Networks":
+        """The same by another name in evidence.
+
+        name: of the networks.
+        words: of columns, jacobian_norm="J".
+        """
+        return replace(self, name=name or self.name, words={**self.words, **words})
+
+    def with_table(self, change: Callable[..., xr.Dataset], *arguments: Any) -> "Networks":
+        """The same in a table that is made of theirs: change(table, ...), with the same runs."""
+        return replace(self, table=change(self.table, *arguments), times={})
+
+    # ---- what they are
+
+    @property
+    def rows(self) -> Mask:
+        """Which runs of the table count: (run). Those that diverged do not."""
+        return self.chosen & counted(self.table)
+
+    @property
+    def count(self) -> int:
+        """How many networks count."""
+        return int(self.rows.sum())
+
+    @functools.cached_property
+    def data(self) -> xr.Dataset:
+        """Their part of the table, without checkpoints and sample sets."""
+        key = self.time, self.samples, self.transformation
+        if key not in self.times:
+            try:
+                self.times[key] = at_time(self.table, *key)
+            except UnknownColumn as missing:
+                raise NotEligible(f"{self.key} {missing}") from None
+        return self.times[key].isel(run=np.flatnonzero(self.chosen[counted(self.table)]))
+
+    @property
+    def runs(self) -> xr.Dataset:
+        """Their part of the table, at all checkpoints and on all sample sets."""
+        chosen = self.table.isel(run=np.flatnonzero(self.chosen))
+        return through_training(chosen, None, False, self.transformation)
+
+    def series(self, name: str) -> Array:
+        """A column at all checkpoints: (networks, checkpoints)."""
+        require_converged(self.key, self.table, Column.of(name).quantity)
+        return series(self.key, self.runs, name, self.samples)
+
+    @property
+    def curves(self) -> Curves:
+        """Their training curves: of those that were measured more than once, if any was."""
+        return Curves(self.key, self.table, self.rows, self.selection)
+
+    def column(self, name: str) -> Array:
+        """A column, see `flatlab.tables.columns`: (networks). An eigenvalue must have converged."""
+        require_converged(self.key, self.table, Column.of(name).quantity)
+        return self.values(name)
+
+    def values(self, name: str) -> Array:
+        """A column, whether it has converged or not, for figures."""
+        try:
+            return Column.of(name).values(self.data)
+        except UnknownColumn as missing:
+            raise NotEligible(f"{self.key} {missing}") from None
+
+    # ---- means
+
+    def seeds(self, name: str) -> Array:
+        """The finite values of a column, as many as a mean needs: (networks)."""
+        values = self.column(name)
+        values = values[np.isfinite(values)]
+        where = in_words(self.selection)
+        what = f"networks with {name}" + (f" ({where})" if where else "")
+        require(len(values), self.name or self.key, what)
+        return values
+
+    def mean(self, name: str) -> Estimate:
+        """The mean of a column over the networks."""
+        label = f"{self.word(name)}; {self.context}"
+        return estimate(label, lambda: over_seeds(label, mean, self.seeds(name)))
+
+    def minus(self, other: "Networks", name: str) -> Estimate:
+        """How much larger the mean of a column is than over other networks."""
+        mine, others = (in_words(networks.selection) for networks in (self, other))
+        label = f"{self.word(name)}({mine}) - ({others}); {self.key}"
+        return estimate(label, lambda: difference(label, self.seeds(name), other.seeds(name)))
+
+    def steps(self, name: str, along: str, levels: Sequence[Any] = ()) -> list[Estimate]:
+        """From each level of a hyper-parameter to the next: how much larger a column becomes."""
+        at = [self.where(**{along: level}) for level in levels or self.levels(along)]
+        return [larger.minus(smaller, name) for smaller, larger in pairwise(at)]
+
+    # ---- correlations
+
+    def rho(self, x: str, y: str) -> Estimate:
+        """Pearson's correlation of two columns, over all networks."""
+        return self.rhos((x, y))[0]
+
+    def rhos(self, *pairs: tuple[str, str]) -> list[Estimate]:
+        """Pearson's correlations of pairs of columns, to be compared: over the same networks.
+
+        Beside each are those within settings and adjusted for the training loss. Networks of a zoo
+        resemble each other within their family: there families are the units that vary by chance.
+        """
+        names = [f"rho({self.word(x)}, {self.word(y)}); {self.context}" for x, y in pairs]
+        return estimates(names, lambda: self._rhos(names, pairs))
+
+    def _rhos(self, names: list[str], pairs: Sequence[tuple[str, str]]) -> list[Estimate]:
+        known = self.correlations(name for pair in pairs for name in pair)
+        grid = known.clusters is None
+        beside = {KINDS[kind]: known.rhos(*pairs, kind=kind) for kind in BESIDE if grid}
+        return [
+            replace(
+                rho,
+                name=names[place],
+                beside={kind: rhos[place] for kind, rhos in beside.items()},
+                doubt=instability(known.constant_share(*pairs[place])) if grid else "",
+            )
+            for place, rho in enumerate(known.rhos(*pairs))
+        ]
+
+    def correlations(self, names: Iterable[str]) -> Correlations:
+        """Correlations of some columns, if the networks are eligible."""
+        networks, grid = self.data, "setting" in self.table.coords
+        if grid:
+            require_correlated(self.table, networks, self.interpolating)
+        columns = {name: self.column(name) for name in self._ordered(names)}
+        labels = [str(label) for label in networks["setting" if grid else "family"].values]
+        loss = networks["train_loss"].values if grid else None
+        return Correlations(columns, labels, loss, None if grid else labels)
+
+    def tau(self, x: str, y: str, among: Among = "settings") -> Estimate:
+        """Kendall's tau-a of two columns, see `taus`."""
+        return self.taus((x, y), among=among)[0]
+
+    def taus(self, *pairs: tuple[str, str], among: Among = "settings") -> list[Estimate]:
+        """Kendall's tau-a of pairs of columns, to be compared: over the same networks.
+
+        among: "settings", which are fixed, and whose seeds vary by chance; or "pool", of which all
+            networks vary by chance.
+        """
+        labels = [f"tau({self.word(x)}, {self.word(y)}); {self.context}" for x, y in pairs]
+        return estimates(labels, lambda: self._taus(labels, pairs, among))
+
+    def _taus(
+        self, labels: list[str], pairs: Sequence[tuple[str, str]], among: Among
+    ) -> list[Estimate]:
+        names = sorted({name for pair in pairs for name in pair})
+        columns = np.array([self.column(name) for name in names])
+        finite = np.isfinite(columns).all(axis=0)
+        if among == "settings":
+            what = f"networks ({in_words(self.selection) or 'in all'})"
+            least = FEWEST_FOR_RANKS
+            require(int(finite.sum()), self.key, what, "", "a rank correlation", least)
+        of_pairs = dict(zip(names, columns[:, finite], strict=True))
+        settings = [str(setting) for setting in self.data["setting"].values[finite]]
+        ranks = Ranks(of_pairs, settings if among == "settings" else None)
+        taus = [ranks.tau(*pair).called(label) for label, pair in zip(labels, pairs, strict=True)]
+        return [require_ranked(tau) for tau in taus]
+
+    def ranks(self, *names: str, pairs: NDArray[np.bool_] | None = None) -> Ranks:
+        """Rank correlations of columns over some pairs of networks: see `flatlab.stats.ranks`."""
+        settings = [str(setting) for setting in self.data["setting"].values]
+        return Ranks({name: self.column(name) for name in names}, settings, pairs)
+
+    # ---- words
+
+    def word(self, name: str) -> str:
+        """What a column is called in evidence."""
+        return self.words.get(name, name)
+
+    @property
+    def context(self) -> str:
+        """What the networks are called in evidence."""
+        parts = (self.key, in_words(self.selection), *self.left_out)
+        return self.name or "; ".join(filter(None, parts))
+
+    def _levels(self, name: str) -> NDArray[Any]:
+        if name not in self.table.coords:
+            raise NotEligible(f"{self.key} has no {name}")
+        return self.table[name].values
+
+    def _ordered(self, names: Iterable[str]) -> list[str]:
+        """Names of columns, each once, in the order of the table: sums do not depend on a claim."""
+        order = {str(name): place for place, name in enumerate(self.data.data_vars)}
+        columns = {name: Column.of(name) for name in names}
+        return sorted(
+            columns,
+            key=lambda name: (columns[name].function != "", order.get(columns[name].quantity, -1)),
+        )

@@ -1,0 +1,305 @@
+"""Largest eigenvalues of the Hessian and of the Gauss-Newton matrix against the whole matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+from torch import nn
+
+import flatlab
+from flatlab.derivatives.curvature import (
+    RESIDUAL,
+    gauss_newton_product,
+    hessian_product,
+    largest_eigenvalue,
+    trainable,
+)
+from flatlab.derivatives.guard import MeasureError
+from flatlab.losses import loss_of
+from flatlab.metrics import Samples, Settings
+from flatlab.metrics._pack import measure_pack
+from flatlab.metrics.hessian import Options, measure
+from flatlab.train import train_packs
+from tests.train.packs import images, settings
+
+# torch warns of itself when it first differentiates forward, which torch.func.hessian does
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script")
+
+LOSSES = {
+    "half-mse": {"loss": "half-mse"},
+    "mean-mse": {"loss": "mean-mse"},
+    "sum-of-squares": {"loss": "sum-of-squares"},
+    "cross-entropy": {"loss": "cross-entropy"},
+    "smoothed": {"loss": "cross-entropy", "label_smoothing": 0.4},
+}
+WIDTHS = (4, 6, 5, 3)  # 83 parameters
+SAMPLES = 9
+
+
+def matrices(model, inputs, targets, loss):
+    """H and G from whole Hessians and Jacobians of torch.func, in parameters one after another."""
+    names = {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
+    sizes = [p.numel() for p in names.values()]
+    theta = torch.cat([p.flatten() for p in names.values()])
+
+    def outputs(vector):
+        parts = zip(names.items(), vector.split(sizes), strict=True)
+        return torch.func.functional_call(model, {n: v.view_as(p) for (n, p), v in parts}, inputs)
+
+    loss = loss_of(loss)
+    count = 1 if loss.summed else len(inputs)
+
+    def whole_loss(vector):
+        return loss.values(outputs(vector), targets).sum() / count
+
+    whole = torch.func.hessian(whole_loss)(theta)
+    jacobian = torch.func.jacrev(outputs)(theta)
+    gauss_newton = torch.zeros_like(whole)
+    for row, f, target in zip(jacobian, outputs(theta), targets, strict=True):
+        curved = torch.func.hessian(lambda f, t=target: loss.values(f, t))(f)
+        gauss_newton += row.T @ curved @ row / count
+    return whole, gauss_newton
+
+
+@pytest.fixture(params=list(LOSSES))
+def loss(request):
+    return LOSSES[request.param]
+
+
+def one_hot(count=SAMPLES, width=WIDTHS[-1]):
+    return nn.functional.one_hot(torch.arange(count) % width, width).double()
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+@pytest.mark.parametrize("sizes", [[SAMPLES], [4, 4, 1]])
+def test_products_are_those_of_the_whole_matrices(activation, sizes, loss, mlp, normal):
+    """Also in batches of different sizes, each of which weighs as much as it has samples."""
+    model, x = mlp(WIDTHS, seed=2, activation=activation), normal(SAMPLES, WIDTHS[0])
+    batches = list(zip(x.split(sizes), one_hot().split(sizes), strict=True))
+    for product, matrix in zip(
+        (hessian_product, gauss_newton_product), matrices(model, x, one_hot(), loss), strict=True
+    ):
+        apply = product(model, batches, loss_of(loss))
+        ours = torch.stack([apply(unit) for unit in torch.eye(len(matrix), dtype=torch.float64)])
+        torch.testing.assert_close(ours, matrix, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+def test_eigenvalues_are_the_largest_of_the_whole_matrices(activation, loss, mlp, normal):
+    model, x = mlp(WIDTHS, seed=4, activation=activation), normal(SAMPLES, WIDTHS[0])
+    found = flatlab.measure(
+        model,
+        x,
+        one_hot(),
+        families=["hessian"],
+        loss=loss["loss"],
+        **{key: value for key, value in loss.items() if key != "loss"},
+    )
+    for name, matrix in zip(
+        ("hessian", "gauss_newton"), matrices(model, x, one_hot(), loss), strict=True
+    ):
+        largest = torch.linalg.eigvalsh(matrix)[-1].item()
+        assert found[f"{name}_lambda_max"].item() == pytest.approx(largest, rel=RESIDUAL)
+        assert found[f"{name}_residual"].item() <= RESIDUAL
+        assert found[f"{name}_converged"].item() == 1
+
+
+def test_a_linear_network_has_the_eigenvalue_of_its_inputs(normal):
+    """f = W x with half the squared error: H = I x mean(x x^T); with mean-mse 2/N times that."""
+    model, x = nn.Linear(5, 3, bias=False, dtype=torch.float64), normal(20, 5)
+    largest = torch.linalg.eigvalsh(x.T @ x / 20)[-1].item()
+    targets = normal(20, 3, seed=1)
+    for loss, factor in (("half-mse", 1), ("mean-mse", 2 / 3)):
+        found = flatlab.measure(model, x, targets, families=["hessian"], loss=loss)
+        assert found.hessian_lambda_max.item() == pytest.approx(factor * largest, rel=1e-6)
+        assert found.gauss_newton_lambda_max.item() == pytest.approx(factor * largest, rel=1e-6)
+
+
+def test_a_classifier_of_two_classes_at_even_odds():
+    """Of one sample x at p = (1/2, 1/2): P has the eigenvalue 1/2, and H = P x x x^T."""
+    model = nn.Linear(3, 2, bias=False, dtype=torch.float64)
+    nn.init.zeros_(model.weight)
+    x = torch.tensor([[1.0, 2.0, 2.0]], dtype=torch.float64)
+    found = flatlab.measure(model, x, torch.tensor([1]), families=["hessian"], loss="cross-entropy")
+    assert found.hessian_lambda_max.item() == pytest.approx(9 / 2)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_largest_eigenvalue_is_not_that_of_the_largest_modulus(seed, normal):
+    turn = torch.linalg.qr(normal(40, 40, seed=seed))[0]
+    values = torch.linspace(-10, 3, 40, dtype=torch.float64)
+    matrix = turn @ values.diag() @ turn.T
+    found = largest_eigenvalue(lambda v: matrix @ v, normal(40, seed=seed + 7), most=40)
+    assert found.value == pytest.approx(3, rel=1e-4)
+    assert found.converged
+
+
+def test_the_residual_bounds_the_error_and_says_where_the_iteration_has_not_arrived(normal):
+    matrix = normal(60, 60)
+    matrix = matrix + matrix.T
+    exact = torch.linalg.eigvalsh(matrix)
+    for most in (4, 8, 15, 60):
+        found = largest_eigenvalue(lambda v: matrix @ v, normal(60, seed=2), 1e-6, most)
+        error = (exact - found.value).abs().min().item()
+        assert error <= found.residual * abs(found.value) * (1 + 1e-9) + 1e-12
+        assert found.converged == (found.residual <= 1e-6)
+        assert found.products <= most
+    assert found.converged
+
+
+def test_a_map_of_low_rank_is_exhausted_and_a_zero_map_has_zero(normal):
+    vector = normal(30)
+    found = largest_eigenvalue(lambda v: vector * (vector @ v), normal(30, seed=1))
+    assert found.converged
+    assert found.value == pytest.approx((vector @ vector).item(), rel=1e-12)
+    assert found.products <= 3
+    zero = largest_eigenvalue(torch.zeros_like, normal(30))
+    assert (zero.value, zero.residual, zero.converged) == (0, 0, True)
+
+
+def test_the_same_call_gives_the_same_bits_and_another_seed_the_same_eigenvalue(mlp, normal):
+    model, x = mlp(WIDTHS, seed=4, activation="tanh"), normal(SAMPLES, WIDTHS[0])
+
+    def value(seed):
+        report = flatlab.measure(model, x, one_hot(), families=["hessian"], seed=seed)
+        return report.hessian_lambda_max.item()
+
+    assert value(0) == value(0)
+    assert value(1) == pytest.approx(value(0), rel=1e-6)
+
+
+class OfTheBatch(nn.Module):
+    """Batch norm in training mode, written out: torch.func differentiates the built-in one wrongly.
+
+    Its Hessian is not even symmetric.
+    """
+
+    def __init__(self, norm):
+        super().__init__()
+        self.weight, self.bias, self.eps = norm.weight, norm.bias, norm.eps
+
+    def forward(self, x):
+        centred = x - x.mean(0)
+        return centred / (centred.square().mean(0) + self.eps).sqrt() * self.weight + self.bias
+
+
+@pytest.mark.parametrize("mode", ["train", "eval"])
+def test_batch_norm_is_that_of_the_samples_or_the_running_one_as_asked(mode, normal):
+    """With all samples as one batch, whatever batch_size says; the network stays as it was."""
+    model = nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Tanh(), nn.Linear(5, 3)).double()
+    model(normal(SAMPLES, 4, seed=8))  # running statistics of other samples
+    model.eval()
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    x = normal(SAMPLES, 4)
+    found = flatlab.measure(
+        model, x, one_hot(), families=["hessian"], batch_norm=mode, batch_size=4
+    )
+    assert not any(module.training for module in model.modules())
+    assert all(torch.equal(before[n], tensor) for n, tensor in model.state_dict().items())
+    if mode == "train":
+        model[1] = OfTheBatch(model[1])
+    whole, gauss_newton = matrices(model, x, one_hot(), LOSSES["half-mse"])
+    assert found.hessian_lambda_max.item() == pytest.approx(
+        torch.linalg.eigvalsh(whole)[-1].item(), rel=RESIDUAL
+    )
+    assert found.gauss_newton_lambda_max.item() == pytest.approx(
+        torch.linalg.eigvalsh(gauss_newton)[-1].item(), rel=RESIDUAL
+    )
+
+
+def test_frozen_and_unused_parameters_are_no_part_of_it(mlp, normal):
+    model, x = mlp(WIDTHS, seed=4), normal(SAMPLES, WIDTHS[0])
+    model[0].weight.requires_grad_(False)
+    whole, _ = matrices(model, x, one_hot(), LOSSES["half-mse"])
+    model.spare = nn.Parameter(torch.ones(2, dtype=torch.float64))
+    assert len(trainable(model)) == 6
+    found = flatlab.measure(model, x, one_hot(), families=["hessian"])
+    largest = torch.linalg.eigvalsh(whole)[-1].item()
+    assert found.hessian_lambda_max.item() == pytest.approx(largest, rel=RESIDUAL)
+
+
+def test_weights_that_are_not_finite_have_no_eigenvalue(mlp, normal):
+    model, x = mlp(WIDTHS), normal(SAMPLES, WIDTHS[0])
+    model[2].weight.data[0, 0] = torch.nan
+    found = flatlab.measure(model, x, one_hot(), families=["hessian"])
+    assert np.isnan(found.hessian_lambda_max)
+    assert np.isnan(found.gauss_newton_lambda_max)
+    assert found.hessian_converged == 0
+
+
+def test_what_has_no_loss_or_draws_at_random_is_refused(mlp, normal):
+    x = normal(SAMPLES, WIDTHS[0])
+    with pytest.raises(MeasureError, match="needs targets"):
+        flatlab.measure(mlp(WIDTHS), x, families=["hessian"])
+    with pytest.raises(MeasureError, match=r"model\.eval"):
+        flatlab.measure(
+            nn.Sequential(mlp(WIDTHS), nn.Dropout()).train(), x, one_hot(), families=["hessian"]
+        )
+    with pytest.raises(MeasureError, match="curvature"):
+        flatlab.measure(mlp(WIDTHS), x, one_hot(), families=["hessian"], curvature=["fisher"])
+
+
+def test_a_warm_start_saves_products_and_changes_no_eigenvalue(mlp, normal):
+    """Of the checkpoints of a training, in their order; each run starts anew."""
+    model, x = mlp((4, 30, 30, 3), seed=4), normal(40, 4)
+    samples = Samples(x, one_hot(40))
+    memory, found = {}, {True: [], False: []}
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    for _ in range(8):
+        for warm in found:
+            options = Options(warm_start=warm)
+            settings = Settings(options, loss_of(LOSSES["half-mse"]), memory=memory)
+            found[warm].append(measure(model, samples, settings).values)
+        optimizer.zero_grad()
+        (model(x) - one_hot(40)).square().sum(1).mean().backward()
+        optimizer.step()
+    assert not {*memory} - {"hessian", "gauss-newton"}
+    for name in ("hessian", "gauss_newton"):
+        warm, cold = (
+            np.array([each[f"{name}_lambda_max"] for each in found[way]]) for way in (True, False)
+        )
+        np.testing.assert_allclose(warm, cold, rtol=2 * RESIDUAL)
+        assert all(each[f"{name}_residual"] <= RESIDUAL for each in found[True])
+    warm, cold = (sum(e["hessian_products"] for e in found[way][1:]) for way in (True, False))
+    assert warm < cold
+
+
+def test_a_warm_start_finds_an_eigenvalue_that_has_overtaken_the_largest(normal):
+    """At the eigenvector of the one that was largest, whose product has nothing of the new one."""
+    before = torch.zeros(50, dtype=torch.float64)
+    before[0] = 1.0
+    start = normal(50)
+    start = start / start.norm()
+    for largest in (1.01, 1.1, 3.0):
+        values = torch.linspace(-1, 0.5, 50, dtype=torch.float64)
+        values[0], values[1] = 1.0, largest
+        found = largest_eigenvalue(lambda v, values=values: values * v, start + before)
+        assert found.value == pytest.approx(largest, rel=RESIDUAL)
+
+
+def test_a_grid_measures_with_warm_starts():
+    """The memory is that of one run and one sample set."""
+    raw = images((8, 8))
+    given = settings("mlp", mode="batched", checkpoints=[0, 20, 40, 60], iterations=80)
+    [trained] = train_packs(raw, [given])
+    sets = {
+        name: {"split": name, "size": 6, "seed": 0, "only": "all"} for name in ("train", "test")
+    }
+    asked = {
+        **{key: given[key] for key in ("data", "network", "outputs", "seeds")},
+        **{"family": "hessian", "precision": "float64", "loss": LOSSES["half-mse"]},
+        **{"samples": sets, "setting": "s", "hyperparameters": {}},
+    }
+
+    def measured(warm):
+        options = {"curvature": "all", "batch_norm": "eval", "warm_start": warm}
+        pack = {**asked, "options": {"hessian": options}}
+        return measure_pack([trained.weights, trained.dense], raw, pack)
+
+    warm, cold = measured(True), measured(False)
+    np.testing.assert_allclose(warm.hessian_lambda_max, cold.hessian_lambda_max, rtol=2 * RESIDUAL)
+    assert warm.hessian_products.values.sum() < cold.hessian_products.values.sum()
+    first = {"checkpoint": 0}
+    xr.testing.assert_identical(warm.isel(first), cold.isel(first))

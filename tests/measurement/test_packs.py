@@ -1,0 +1,129 @@
+"""Many networks at once, at several checkpoints, on several sets of samples."""
+
+import numpy as np
+import torch
+import xarray as xr
+
+import flatlab
+from flatlab.metrics import geometry
+from tests.measurement.comparing import ALL_COSTLY, close
+
+SAMPLE_SETS = {
+    "train": {"split": "train", "size": 10, "seed": 0, "only": "all"},
+    "test": {"split": "test", "size": 7, "seed": 1, "only": "all"},
+}
+
+
+def packed(
+    stripes, precision="float64", costly=ALL_COSTLY, samples=None, change=None, family="geometry"
+):
+    """Two networks of one pack at two checkpoints, and the file of their measures."""
+    from flatlab.metrics._pack import measure_pack
+    from flatlab.networks import build
+    from tests.train.packs import small
+
+    network = {**small("mlp"), "initialization": "framework"}
+    torch.manual_seed(0)
+    models = [build(network, (4, 4), 3).double() for _ in range(4)]
+    if change:
+        change(models[0])
+    states = [model.state_dict() for model in models]
+    arrays = {
+        name: np.stack([s[name].numpy() for s in states]).reshape(2, 2, *states[0][name].shape)
+        for name in states[0]
+    }
+    settings = {
+        "family": family,
+        "data": {"classes": "all", "scaling": "unit"},
+        "network": network,
+        "outputs": None,
+        "setting": "lr0.1",
+        "hyperparameters": {"lr": 0.1},
+        "seeds": [0, 1],
+        "precision": precision,
+        "samples": samples or SAMPLE_SETS,
+        "loss": {"loss": "half-mse"},
+        "options": {"accuracy": {}, "geometry": {"costly": list(costly)}, "jacobian": {}},
+    }
+    about = {"runs": ["lr0.1-s0", "lr0.1-s1"], "iterations": [0, 7]}
+    about |= {"steps": [7, 7], "ended": ["finished"] * 2}
+    return models, settings, measure_pack([(arrays, about)], stripes, settings)
+
+
+def test_a_pack_has_the_dimensions_of_runs_checkpoints_and_sample_sets(stripes):
+    *_, found = packed(stripes)
+    kept = {name for name, q in geometry.QUANTITIES.items() if "sample" not in q.dims}
+    assert set(found.data_vars) == kept
+    assert "sample" not in found.dims
+    for name, variable in found.data_vars.items():
+        quantity = geometry.QUANTITIES[name]
+        assert variable.dims == ("run", "checkpoint", "samples", *quantity.dims), name
+        assert variable.attrs["long_name"] == quantity.long_name
+        assert variable.attrs["precision"] == "float64"
+    assert found.run.values.tolist() == ["lr0.1-s0", "lr0.1-s1"]
+    assert found.checkpoint.values.tolist() == [0, 7]
+    assert found.samples.values.tolist() == ["train", "test"]
+    assert found.lr.values.tolist() == [0.1, 0.1]
+    assert found.samples_measured.isel(run=0, checkpoint=0).values.tolist() == [10, 7]
+
+
+def test_families_that_are_joined_measure_what_each_measures_alone(stripes):
+    *_, together = packed(stripes, family="accuracy+geometry+jacobian")
+    apart = [packed(stripes, family=name)[-1] for name in ("accuracy", "geometry", "jacobian")]
+    assert sum(len(part.data_vars) for part in apart) == len(together.data_vars)
+    for part in apart:
+        assert part.data_vars
+        xr.testing.assert_identical(together[list(part.data_vars)], part)
+
+
+def test_a_pack_has_the_numbers_of_each_of_its_networks(stripes):
+    from flatlab.data._tensors import prepare
+
+    models, settings, found = packed(stripes)
+    splits = prepare(stripes, settings["data"], None, torch.float64)
+    for number, model in enumerate(models):
+        for name, split in (("train", splits.train), ("test", splits.test)):
+            chosen = settings["samples"][name]
+            subset = split.subset(chosen["size"], chosen["seed"])
+            alone = flatlab.measure(model.eval(), subset.inputs, costly=ALL_COSTLY)
+            here = found.isel(run=number // 2, checkpoint=number % 2).sel(samples=name)
+            assert here.layer.values.tolist() == alone.layer.values.tolist()
+            assert close(here, alone, rel=1e-12)
+
+
+def test_misclassified_samples_are_those_of_each_network_at_each_checkpoint(stripes):
+    from flatlab.data._tensors import prepare
+
+    wrong = {"split": "test", "size": 7, "seed": 1, "only": "misclassified"}
+
+    def only_the_first_class(model):
+        torch.nn.init.zeros_(model.fc4.weight)
+        model.fc4.bias.data.copy_(torch.tensor([1.0, 0.0, 0.0]))
+
+    models, settings, found = packed(
+        stripes, samples={"wrong": wrong, **SAMPLE_SETS}, change=only_the_first_class
+    )
+    split = prepare(stripes, settings["data"], None, torch.float64).test
+    order = np.random.default_rng(1).permutation(len(split.labels))
+    for number, model in enumerate(models):
+        wrongly = (model(split.inputs).argmax(1) != split.labels).numpy()
+        chosen = [index for index in order if wrongly[index]][:7]
+        assert len(chosen) == 7
+        alone = flatlab.measure(model.eval(), split.inputs[chosen], costly=ALL_COSTLY)
+        here = found.isel(run=number // 2, checkpoint=number % 2).sel(samples="wrong")
+        assert close(here, alone, rel=1e-12)
+        subset = split.misclassified(model, 3, 1)
+        assert torch.equal(subset.inputs, split.inputs[chosen[:3]])
+        assert torch.equal(subset.labels, split.labels[chosen[:3]])
+
+
+def test_a_network_that_gets_nothing_wrong_has_no_numbers_of_what_it_gets_wrong(
+    stripes, monkeypatch
+):
+    from flatlab.data._tensors import Split
+
+    monkeypatch.setattr(Split, "misclassified", lambda self, *given: self._chosen(torch.arange(0)))
+    wrong = {"split": "test", "size": 7, "seed": 1, "only": "misclassified"}
+    *_, found = packed(stripes, samples={"wrong": wrong, **SAMPLE_SETS})
+    assert found.sel(samples="wrong")["sharpness"].isnull().all()
+    assert found.sel(samples=["train", "test"])["sharpness"].notnull().all()

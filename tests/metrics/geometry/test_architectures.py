@@ -1,0 +1,85 @@
+"""Every quantity of every kind of network is its definition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.linalg import eigvalsh, norm
+from torch import nn
+
+from flatlab.metrics import measure
+from flatlab.metrics.geometry import QUANTITIES
+from tests.metrics.geometry.architectures import (
+    COSTLY,
+    EXACT,
+    GENERIC,
+    LEFT_OUT,
+    ROUNDING,
+    ZOO,
+    network,
+)
+from tests.metrics.geometry.reference import operator_of, reference
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_every_quantity_is_its_definition(name: str) -> None:
+    model, inputs = network(name)
+    report = measure(model, inputs, costly=COSTLY)
+    expected = reference(name)
+    assert list(report["layer"].values) == expected.pop("layers")
+    assert set(expected) == set(QUANTITIES) == set(report)
+    for key, value in expected.items():
+        found = report[key].values
+        assert found.shape == np.shape(value), key
+        assert found == pytest.approx(value, rel=EXACT, abs=ROUNDING, nan_ok=True), key
+    assert report.attrs["parameters_by_generic_gradient"] == GENERIC.get(name, [])
+    assert report.attrs["layers_left_out"] == LEFT_OUT.get(name, [])
+
+
+@pytest.mark.parametrize("name", ["lenet5", "residual, batch norm", "transformer", "leaky"])
+def test_the_authors_conventions_are_as_described(name: str) -> None:
+    """Three singular values, total derivatives, Frobenius norms, 1e-4, mean-mse, |J x|^2 / M."""
+    model, inputs = network(name)
+    report = measure(model, inputs, costly=COSTLY, conventions="chen-code")
+    expected = reference(name, chen_code=True)
+    for key in expected.keys() - {"layers", "violations"}:
+        value = expected[key]
+        assert report[key].values == pytest.approx(value, rel=EXACT, abs=ROUNDING, nan_ok=True), key
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_float32_agrees_to_four_digits(name: str) -> None:
+    model, inputs = network(name)
+    exact = measure(model, inputs, costly=COSTLY)
+    rounded = measure(model, inputs.float(), costly=COSTLY, dtype="float32")
+    for key in QUANTITIES.keys() - {"violations", "corrected_bound", "samples_rank_deficient"}:
+        close = {"rel": 1e-4, "abs": 1e-3 if "volume" in key else 1e-6}
+        assert rounded[key].values == pytest.approx(exact[key].values, nan_ok=True, **close), key
+
+
+@pytest.mark.parametrize("name", ["residual, batch norm", "transformer", "convolution twice"])
+@pytest.mark.parametrize("batch_size", [1, 2])
+def test_the_batch_size_does_not_matter(name: str, batch_size: int) -> None:
+    model, inputs = network(name)
+    together = measure(model, inputs, costly=COSTLY)
+    apart = measure(model, inputs, costly=COSTLY, batch_size=batch_size)
+    for key in QUANTITIES:
+        assert apart[key].values == pytest.approx(
+            together[key].values, rel=1e-11, abs=1e-13, nan_ok=True
+        ), key
+
+
+def test_inputs_need_not_be_contiguous() -> None:
+    model, inputs = network("residual, batch norm")
+    strided = inputs.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
+    assert not strided.is_contiguous()
+    one, two = measure(model, inputs), measure(model, strided)
+    for key in one:
+        assert two[key].values == pytest.approx(one[key].values, rel=1e-11, nan_ok=True), key
+
+
+def test_the_reference_measures_an_eigenvalue_as_numpy_does() -> None:
+    """The operator norm of a convolution is that of its dense matrix."""
+    layer = nn.Conv2d(2, 3, 3, stride=2, padding=1).double()
+    dense = operator_of(layer, (2, 5, 5))
+    assert norm(dense, 2) ** 2 == pytest.approx(eigvalsh(dense @ dense.T)[-1])

@@ -1,0 +1,291 @@
+"""The family `capacity` against its definitions, written out."""
+
+import copy
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import flatlab
+from flatlab import MeasureError
+from flatlab.metrics._capacity.pac_bayes import endured_noise
+from flatlab.metrics._capacity.table import DISTANCES, QUANTITIES
+from flatlab.networks import build
+from tests.networks.small_networks import LINEAR, LOSSES, PIECEWISE_LINEAR, small, targets_for
+
+LAYERED = (nn.Linear, nn.Conv2d)
+
+
+def measured(model, inputs, targets, loss="cross-entropy", **options):
+    return flatlab.measure(model, inputs, targets, families=["capacity"], **LOSSES[loss], **options)
+
+
+def fitting(name, seed=0):
+    """A network, inputs, and the classes that it gives them, so that all margins are positive."""
+    model, inputs, _ = small(name, seed)
+    return model, inputs, model(inputs).argmax(1)
+
+
+def weights(model):
+    return [
+        module.weight.detach().flatten(1).numpy()
+        for module in model.modules()
+        if isinstance(module, LAYERED)
+    ]
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_norms_and_distances_are_as_defined(name):
+    """By singular value decompositions of the matrices, for networks of every kind."""
+    model, inputs, labels = fitting(name)
+    initial = small(name, seed=5)[0]
+    found = measured(model, inputs, labels, initial=initial, capacity=["margin"])
+    ours, theirs = weights(model), weights(initial)
+    spectral = np.array([np.linalg.svd(w)[1][0] ** 2 for w in ours])
+    frobenius = np.array([(w**2).sum() for w in ours])
+    moved = np.array([((w - v) ** 2).sum() for w, v in zip(ours, theirs, strict=True)])
+    values = {n: p.detach().numpy() for n, p in model.named_parameters()}
+    outputs = model(inputs).detach().numpy()
+    gaps = [np.delete(row, y).max() for row, y in zip(outputs, labels, strict=True)]
+    gamma2 = np.quantile(outputs[np.arange(len(labels)), labels] - gaps, 0.1) ** 2
+    count = len(ours)
+    expected = {
+        "weight_layers": count,
+        "squared_norm": sum((v**2).sum() for n, v in values.items() if not n.endswith("bias")),
+        "squared_norm_with_biases": sum((v**2).sum() for v in values.values()),
+        "squared_norm_per_layer": frobenius,
+        "spectral_norm_per_layer": spectral**0.5,
+        "log_spectral_product": math.log(math.prod(spectral)),
+        "log_frobenius_product": math.log(math.prod(frobenius)),
+        "spectral_sum": count * math.prod(spectral) ** (1 / count),
+        "frobenius_sum": count * math.prod(frobenius) ** (1 / count),
+        "frobenius_over_spectral": (frobenius / spectral).sum(),
+        "layers_frobenius": frobenius.sum(),
+        "frobenius_distance": moved.sum(),
+        "spectral_distance": sum(
+            np.linalg.svd(w - v)[1][0] ** 2 for w, v in zip(ours, theirs, strict=True)
+        ),
+        "parameter_distance": math.sqrt(
+            sum(
+                float((p - q).detach().square().sum())
+                for p, q in zip(model.parameters(), initial.parameters(), strict=True)
+            )
+        ),
+        "margin": math.sqrt(gamma2),
+        "inverse_margin": 1 / gamma2,
+        "log_spectral_product_over_margin": math.log(math.prod(spectral) / gamma2),
+        "log_frobenius_product_over_margin": math.log(math.prod(frobenius) / gamma2),
+        "spectral_sum_over_margin": count * (math.prod(spectral) / gamma2) ** (1 / count),
+        "frobenius_sum_over_margin": count * (math.prod(frobenius) / gamma2) ** (1 / count),
+        "log_spectral_complexity": math.log(
+            math.prod(spectral) / gamma2 * (frobenius / spectral).sum()
+        ),
+        "log_spectral_complexity_from_initial": math.log(
+            math.prod(spectral) / gamma2 * (moved / spectral).sum()
+        ),
+        "output_frobenius": np.linalg.norm(outputs),
+    }
+    assert {*expected} == {*found} - {"feature_frobenius"}
+    for key, value in expected.items():
+        assert found[key].values == pytest.approx(value, rel=1e-9), key
+    single = measured(
+        model, inputs, labels, initial=initial.state_dict(), capacity=["margin"], dtype="float32"
+    )
+    for key in expected:
+        assert single[key].values == pytest.approx(found[key].values, rel=1e-4, abs=1e-4), key
+
+
+def test_the_norm_of_a_convolution_may_be_that_of_its_operator():
+    model, inputs, labels = fitting("lenet")
+    found = measured(model, inputs, labels, capacity=[], capacity_norm="operator")
+    unit = torch.eye(64, dtype=torch.float64).view(64, 1, 8, 8)
+    bias = model[0].bias.detach()[:, None, None]
+    matrix = (model[0](unit).detach() - bias).flatten(1)
+    assert found.spectral_norm_per_layer[0].item() == pytest.approx(
+        float(torch.linalg.matrix_norm(matrix, 2)), rel=1e-9
+    )
+    assert found.feature_frobenius[0].item() == pytest.approx(float(inputs.norm()))
+
+
+def test_the_path_norm_is_a_sum_over_paths():
+    """From an input or a bias to an output, each with the product of its squared weights."""
+    model, inputs, labels = fitting("mlp-relu")
+    w = [module.weight.detach().numpy() ** 2 for module in (model.fc1, model.fc2, model.fc3)]
+    b = [module.bias.detach().numpy() ** 2 for module in (model.fc1, model.fc2, model.fc3)]
+    total = b[2].sum() + sum(w[2][o, j] * b[1][j] for o, j in itertools.product(range(3), range(6)))
+    for o, j, i in itertools.product(range(3), range(6), range(6)):
+        total += w[2][o, j] * w[1][j, i] * (b[0][i] + sum(w[0][i]))
+    found = measured(model, inputs, labels)
+    assert found.path_norm.item() == pytest.approx(total, rel=1e-12)
+    assert found.path_norm_over_margin == pytest.approx(total * found.inverse_margin.item())
+
+
+def test_the_path_norm_sees_batch_norm_as_the_affine_map_that_it_is():
+    """Folded into the convolution in front of it, batch norm has the same paths."""
+    model, inputs, _ = small("vgg")
+    folded = copy.deepcopy(model)
+    for number in (1, 2):
+        model.get_submodule(f"conv{number}").bias.data.zero_()  # a path of its own, if not
+        convolution = folded.get_submodule(f"conv{number}")
+        convolution.bias.data.zero_()
+        fused = nn.utils.fuse_conv_bn_eval(convolution, folded.get_submodule(f"norm{number}"))
+        setattr(folded, f"conv{number}", fused)
+        setattr(folded, f"norm{number}", nn.Identity())
+    torch.testing.assert_close(folded(inputs), model(inputs))
+    found = [measured(net, inputs, None, capacity=["path-norm"]) for net in (model, folded)]
+    assert found[0].path_norm.item() == pytest.approx(found[1].path_norm.item(), rel=1e-9)
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_only_piecewise_linear_networks_have_paths(name):
+    model, inputs, _ = small(name)
+    found = measured(model, inputs, None, capacity=["path-norm"])
+    assert ("path_norm" in found) == (name in PIECEWISE_LINEAR)
+    assert any("piecewise" in why for why in found.capacity_left_out) != ("path_norm" in found)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("name", LINEAR)
+def test_the_fisher_rao_norm_is_as_defined(name, loss):
+    """L sqrt(mean <dl/df, f>^2), one sample at a time by autograd; public code has L + 1."""
+    model, inputs, labels = small(name)
+    targets = targets_for(loss, labels)
+    chosen = flatlab.losses.loss_of(LOSSES[loss])
+    squares = []
+    for x, y in zip(inputs, targets, strict=True):
+        f = model(x[None]).detach().requires_grad_()
+        (slope,) = torch.autograd.grad(chosen.values(f, y[None]).sum(), f)
+        squares.append(float((slope * f.detach()).sum()) ** 2)
+    root = math.sqrt(np.mean(squares))
+    assert root != pytest.approx(np.mean(np.sqrt(squares)), rel=1e-3)  # the root of the mean
+    for factor, more in (("layers", 0), ("layers+1", 1)):
+        options = {"capacity": ["fisher-rao"], "fisher_rao_factor": factor}
+        found = measured(model, inputs, targets, loss, **options)
+        expected = (len(weights(model)) + more) * root
+        assert found.fisher_rao.item() == pytest.approx(expected, rel=1e-10)
+        single = measured(model, inputs, targets, loss, dtype="float32", **options)
+        assert single.fisher_rao.item() == pytest.approx(expected, rel=1e-4)
+
+
+def shifted(deviation):
+    """Classifier of (n, 1) into two classes, of which noise on its bias decides the error."""
+    model = nn.Linear(1, 2).double()
+    model.weight.data = torch.tensor([[0.0], [1000.0]], dtype=torch.float64)
+    model.bias.data = torch.zeros(2, dtype=torch.float64)
+    inputs = deviation / 1000 * (torch.arange(1, 2001, dtype=torch.float64) / 1000 - 1)[:, None]
+    return model, inputs, (model(inputs)[:, 1] > 0).long()
+
+
+def test_noise_endured_is_found_by_bisection_and_grows_with_the_margins():
+    found = {}
+    for scale in (1.0, 2.0):
+        model, inputs, labels = shifted(scale)
+        report = measured(model, inputs, labels, capacity=["pac-bayes"], pac_bayes_draws=30)
+        found[scale] = sigma = report.pac_bayes_sigma.item()
+        assert report.pac_bayes_converged == 1
+        assert abs(report.pac_bayes_drop - 0.1) < 0.01
+        norm, count = report.squared_norm.item(), len(inputs)
+        expected = norm / (4 * sigma**2) + math.log(count / sigma) + 10
+        assert report.pac_bayes.item() == pytest.approx(expected, rel=1e-12)
+        assert report.pac_bayes_flatness.item() == pytest.approx(sigma**-2, rel=1e-12)
+    # mean |b_1 - b_0| / (2 scale) = 0.1 for a standard normal difference times sqrt(2) sigma
+    assert found[1.0] == pytest.approx(0.2 / math.sqrt(2) / math.sqrt(2 / math.pi), rel=0.2)
+    assert found[2.0] == pytest.approx(2 * found[1.0], rel=0.25)
+
+
+def test_public_code_has_the_variance_as_deviation_and_that_changes_sigma():
+    model, inputs, labels = shifted(1.0)
+    batches = [(inputs[:700], labels[:700]), (inputs[700:], labels[700:])]
+    right, code = (endured_noise(model, batches, draws=5, squared=how) for how in (False, True))
+    assert code.sigma == pytest.approx(right.sigma**0.5, rel=0.15)
+    assert endured_noise(model, [(inputs, labels)], draws=5) == right
+    hopeless = endured_noise(model, [(inputs, 1 - labels)], draws=2)
+    assert not hopeless.converged
+
+
+def test_networks_stay_as_they_were_and_seeds_matter():
+    model, inputs, labels = fitting("lenet")
+    before = copy.deepcopy(model.state_dict())
+    first, again, other = (measured(model, inputs, labels, seed=seed) for seed in (1, 1, 2))
+    assert first.identical(again)
+    assert first.pac_bayes != other.pac_bayes
+    assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
+    assert {*first} == {*QUANTITIES} - {*DISTANCES} - {"log_spectral_complexity_from_initial"}
+    assert first.capacity_left_out == ["distances: there are no initial weights"]
+    model[-1].weight.data[0, 0] = torch.nan
+    broken = measured(model, inputs, labels)
+    assert all(np.isnan(broken[key]).all() for key in broken)
+
+
+def test_margins_that_are_not_positive_have_no_inverse():
+    model, inputs, labels = fitting("mlp-relu")
+    found = measured(model, inputs, (labels + 1) % 3)
+    assert found.margin < 0
+    for key in ("inverse_margin", "spectral_sum_over_margin", "path_norm_over_margin"):
+        assert np.isnan(found[key]), key
+
+
+def test_a_grid_measures_distances_from_checkpoint_zero(stripes):
+    from flatlab.metrics._pack import measure_pack
+
+    network = {"name": "mlp", "options": {"activation": "relu", "width": 5, "depth": 2}}
+    models = [build(network, (1, 4, 4), 3).double() for _ in range(4)]  # two runs, two checkpoints
+    arrays = {
+        key: np.stack([m.state_dict()[key].numpy() for m in models]).reshape(2, 2, *value.shape)
+        for key, value in models[0].state_dict().items()
+    }
+    settings = {
+        **{"family": "capacity+flatness+accuracy", "network": network, "outputs": None},
+        **{"data": {"classes": "all", "scaling": "unit"}, "precision": "float64"},
+        "samples": {"train": {"split": "train", "size": 9, "seed": 0, "only": "all"}},
+        "options": {"capacity": {"capacity": []}, "flatness": {}, "accuracy": {}},
+        **{
+            "loss": {"loss": "cross-entropy"},
+            "setting": "a",
+            "hyperparameters": {},
+            "seeds": [0, 1],
+        },
+    }
+    for steps, known in (([0, 7], True), ([3, 7], False)):
+        about = {"runs": ["a-s0", "a-s1"], "iterations": steps}
+        found = measure_pack([(arrays, about)], stripes, settings)
+        assert ({*DISTANCES} <= {*found}) == known
+    about["iterations"] = [0, 7]
+    found = measure_pack([(arrays, about)], stripes, settings).frobenius_distance[..., 0].values
+    layers = [("fc1.weight", "fc2.weight")]
+    for run in range(2):
+        moved = sum(((arrays[k][run, 1] - arrays[k][run, 0]) ** 2).sum() for k in layers[0])
+        assert found[run] == pytest.approx([0.0, moved])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"targets": None}, "targets"),
+        ({"targets": None, "capacity": ["margin"]}, "margin is for classifiers"),
+        ({"targets": "values", "capacity": ["pac-bayes"]}, "pass targets (samples,) of classes"),
+        ({"capacity": ["distances"]}, "pass initial="),
+        ({"initial": {}}, "fc1.weight is missing"),
+        ({"initial": "wider"}, "fc1.weight is of shape (9, 5)"),
+        ({"loss": "logistic"}, "+1 and -1"),
+        ({"train": True}, "drops at random"),
+    ],
+)
+def test_what_is_missing_is_named_in_a_sentence(options, words):
+    model, inputs, labels = small("mlp-relu")
+    options = dict(options)
+    targets = options.pop("targets", labels)
+    if options.pop("train", False):
+        model = nn.Sequential(model, nn.Dropout()).train()
+    if isinstance(targets, str):
+        targets = targets_for("half-mse", labels)
+    if options.get("initial") == "wider":
+        network = {"name": "mlp", "options": {"activation": "relu", "width": 9, "depth": 3}}
+        options["initial"] = build(network, (5,), 3)
+    with pytest.raises(MeasureError) as raised:
+        measured(model, inputs, targets, options.pop("loss", "cross-entropy"), **options)
+    assert words in str(raised.value)
+    assert "\n" not in str(raised.value)

@@ -1,0 +1,103 @@
+"""Weights of a network as torch and safetensors save them."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from flatlab.cli import main
+from flatlab.data import DataError
+from flatlab.networks._files import load_state
+
+
+def made():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
+
+
+def of_training(state):
+    return {"epoch": 3, "best": torch.tensor(0.5), "state_dict": state}
+
+
+WAYS = {
+    "a.safetensors": save_file,
+    "a.pt": torch.save,
+    "a.pth": torch.save,
+    "training.pt": lambda state, path: torch.save(of_training(state), path),
+    "parallel.pth": lambda state, path: torch.save(
+        {f"module.{n}": t for n, t in state.items()}, path
+    ),
+    "old.pt": lambda state, path: torch.save(state, path, _use_new_zipfile_serialization=False),
+}
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_a_state_dictionary_is_read_however_it_is_saved(name, tmp_path):
+    state = made().state_dict()
+    WAYS[name](state, tmp_path / name)
+    found = load_state(tmp_path / name)
+    assert {*found} == {*state}
+    assert all(torch.equal(found[key], state[key]) for key in state)
+
+
+class Hostile:
+    def __reduce__(self):
+        return os.mkdir, ("made-by-a-weights-file",)
+
+
+@pytest.mark.parametrize("content", [Hostile(), {"state_dict": Hostile()}])
+def test_a_file_that_would_run_code_is_refused_and_does_not(content, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    torch.save(content, "a.pt")
+    with pytest.raises(DataError, match="more than tensors, which could run code; save"):
+        load_state(tmp_path / "a.pt")
+    assert not (tmp_path / "made-by-a-weights-file").exists()
+
+
+def test_what_holds_no_weights_is_named(tmp_path):
+    def refusal(name, content=None):
+        if content is not None:
+            torch.save(content, tmp_path / name)
+        with pytest.raises(DataError) as caught:
+            load_state(tmp_path / name)
+        return str(caught.value)
+
+    state = made().state_dict()
+    assert "model.pt does not exist" in refusal("model.pt")
+    assert "more than tensors" in refusal("module.pt", made())
+    assert "no state dictionary" in refusal("numbers.pt", {"epoch": 3})
+    assert "no state dictionary" in refusal("list.pt", [torch.ones(2)])
+    assert "several state dictionaries" in refusal("two.pt", {"model": state, "ema": state})
+    assert "weights are in a file .safetensors, .pt, .pth or .bin" in refusal("model.h5")
+    (tmp_path / "broken.pt").write_bytes(b"not weights")
+    assert "broken.pt" in refusal("broken.pt")
+
+
+def test_a_network_in_a_file_of_torch_is_measured(tmp_path, capsys):
+    from tests.cli.test_measure import MODEL, network
+
+    torch.save(network().state_dict(), tmp_path / "w.pt")
+    command = ["measure", str(tmp_path / "w.pt"), *MODEL, "--samples", "5"]
+    assert main([*command, "--family", "all"]) == 0
+    printed = capsys.readouterr().out
+    assert "adaptive, " in printed
+    assert "left_out: " in printed
+    assert "linear is for classifiers that are one linear layer" in printed
+    assert "hessian_lambda_max" in printed
+    assert main([*command, "--run", "one"]) == 1
+    assert "holds one network" in capsys.readouterr().err
+
+
+def test_all_families_are_those_that_can_be_had(tmp_path):
+    import flatlab
+
+    x = torch.randn(6, 3)
+    found = flatlab.measure(made().eval(), x, families="all")  # without targets
+    assert "geometry" in found.families
+    assert "hessian: the sharpness of a loss needs targets" in found.left_out
+    with pytest.raises(flatlab.MeasureError, match="unknown"):
+        flatlab.measure(made().eval(), x, families="al")

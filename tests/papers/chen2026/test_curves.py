@@ -1,0 +1,295 @@
+"""Claims about training curves: tables as the paper says, against it, and undecided."""
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from flatlab.claims import Evidence, verify
+from flatlab.claims.curves import monotonic
+from flatlab.papers.chen2024.claims import CLAIMS as OF_2024
+from flatlab.papers.chen2026.claims import CLAIMS as OF_2026
+from tests.synthetic.claim_tables import (
+    ACCURACY,
+    AS_PUBLISHED,
+    DIMENSION,
+    GRIDS,
+    LOSS,
+    MLS,
+    NMLS,
+    STEPS,
+    VOLUME,
+    WEIGHTS,
+    B,
+    C,
+    D,
+    G,
+    S,
+    judged,
+    outcomes,
+    trends,
+)
+
+CLAIMS = {
+    f"{paper}_{figure}": claims
+    for paper, of_paper in (("chen2024", OF_2024), ("chen2026", OF_2026))
+    for figure, claims in of_paper.items()
+}
+SPREAD_OUT, TURNED, MIXED = {"offset": 10}, {"lr": 1, "batch": -1}, {"ramp": 0.1, "mixed": 5}
+BLURRED, OPPOSITE = {"wave": 0.3, "blurred": 2}, {"decay": -3, "wave": -0.6}
+STEADY: dict[tuple[str, str], tuple[dict, dict | None]] = {
+    ("2026_figI10", "c2"): ({VOLUME: {"ramp": 2}}, {VOLUME: MIXED}),
+    ("2026_figI10", "c4"): ({ACCURACY: TURNED}, {ACCURACY: SPREAD_OUT}),
+    ("2026_fig2", "c8"): ({D: {"ramp": 9}}, {D: {"mixed": 40}}),
+    ("2026_fig2", "c5"): ({DIMENSION: {"first": -5}}, {DIMENSION: {"first": 0, "first_mixed": 5}}),
+    ("2026_figH6", "c2"): ({C: {"level": 59.5}}, {D: {"offset": 90}}),
+    ("2026_figH6", "c1"): ({C: {"level": 1.5}}, None),
+    ("2026_figI10", "c5"): ({D: {"ramp": 30, "wave": 4}}, {D: {"mixed": 40}}),
+    ("2026_figH7", "c16"): ({WEIGHTS: {"ramp": 4}}, {WEIGHTS: {"ramp": 1, "mixed": 2}}),
+    ("2026_fig3", "c4"): ({S: {"level": 5}}, {VOLUME: MIXED}),
+}
+"""(figure, claim) -> changes for which it fails, and is undecided (None: it cannot be)."""
+
+
+def on(samples: str, name: str, against: dict, open_: dict) -> tuple[dict, dict]:
+    return {(name, samples): against}, {(name, samples): open_}
+
+
+def misclassified(figure: str, sensitivity: str) -> dict[tuple[str, str], tuple[dict, dict]]:
+    """The cases of the figures of test samples."""
+    lower = {"level": 15}
+    return {
+        (figure, "c1"): on("test", S, {"ramp": -2}, MIXED),
+        (figure, "c2"): on("misclassified", S, lower, SPREAD_OUT),
+        (figure, "c3"): on("test", sensitivity, {"ramp": -2}, MIXED),
+        (figure, "c4"): on("test", VOLUME, {"ramp": 2}, MIXED),
+        (figure, "c5"): on("misclassified", VOLUME, lower, SPREAD_OUT),
+    }
+
+
+CASES: dict[tuple[str, str], tuple[dict, dict | None]] = {
+    **STEADY,
+    ("2026_fig2", "c1"): ({S: TURNED}, {S: SPREAD_OUT}),
+    ("2026_fig2", "c2"): ({VOLUME: TURNED}, {NMLS: SPREAD_OUT}),
+    ("2026_fig2", "c3"): ({VOLUME: {"ramp": 2}}, {MLS: MIXED}),
+    ("2026_fig2", "c4"): ({MLS: {"wave": 3}, VOLUME: {"wave": 0}}, {MLS: BLURRED}),
+    ("2026_fig2", "c6"): (
+        {DIMENSION: {"ramp": -2, "wave": 0}, MLS: {"wave": 3}},
+        {DIMENSION: {"ramp": -2, "wave": 0.3}, MLS: BLURRED},
+    ),
+    ("2026_fig3", "c1"): ({S: TURNED}, {S: SPREAD_OUT}),
+    ("2026_fig3", "c2"): ({MLS: TURNED}, {VOLUME: SPREAD_OUT}),
+    ("2026_fig3", "c3"): ({S: {"ramp": 2}}, {NMLS: MIXED}),
+    ("2026_fig3", "c8"): STEADY["2026_fig2", "c8"],
+    ("2026_fig4", "c7"): STEADY["2026_figI10", "c4"],
+    ("2026_figH8", "c16"): STEADY["2026_figH7", "c16"],
+    ("2026_figH9", "c16"): STEADY["2026_figH7", "c16"],
+    ("2026_figI10", "c1"): ({MLS: OPPOSITE}, {NMLS: MIXED}),
+    ("2026_figI10", "c3"): ({S: TURNED}, {S: SPREAD_OUT}),
+    ("2026_figI11", "c1"): ({NMLS: OPPOSITE}, {MLS: MIXED}),
+    ("2026_figI11", "c2"): STEADY["2026_figI10", "c2"],
+    ("2026_figI11", "c3"): ({S: TURNED}, {S: SPREAD_OUT}),
+    ("2026_figI11", "c4"): STEADY["2026_figI10", "c4"],
+    ("2026_figI11", "c5"): STEADY["2026_figI10", "c5"],
+    **misclassified("2026_figJ12", MLS),
+    ("2024_fig1", "c1"): ({G: {"ramp": 2}}, {G: MIXED}),
+    ("2024_fig1", "c2"): ({VOLUME: TURNED}, {S: SPREAD_OUT}),
+    ("2024_fig1", "c3"): STEADY["2026_fig2", "c5"],
+    ("2024_fig2", "c1"): ({G: TURNED}, {G: SPREAD_OUT}),
+    ("2024_fig2", "c2"): ({VOLUME: {"ramp": 2}}, {VOLUME: MIXED}),
+    **misclassified("2024_fig3", G),
+    ("2024_figD4", "c1"): ({B: {"level": 0.5}}, None),
+    ("2024_figD4", "c2"): STEADY["2026_figH6", "c2"],
+    ("2024_figE7", "c1"): ({VOLUME: TURNED}, {VOLUME: SPREAD_OUT}),
+    ("2024_figE7", "c2"): ({G: OPPOSITE}, {G: MIXED}),
+    ("2024_figE7", "c3"): STEADY["2026_figI10", "c2"],
+    ("2024_figE8", "c1"): ({S: TURNED}, {S: SPREAD_OUT}),
+    ("2024_figE8", "c2"): ({G: OPPOSITE}, {G: MIXED}),
+    ("2024_figE8", "c3"): STEADY["2026_figI10", "c2"],
+}
+
+
+def grids(changes: Mapping[Any, Mapping[str, float]] | None = None) -> list[xr.Dataset]:
+    return [trends(grid, changes) for grid in GRIDS]
+
+
+@pytest.mark.parametrize(("figure", "key"), CASES)
+def test_a_claim_holds_fails_or_is_undecided_as_the_curves_say(figure: str, key: str) -> None:
+    against, between = CASES[figure, key]
+    cases = ({}, against) if between is None else ({}, against, between)
+    expected = ["holds", "fails", "undecided"][: len(cases)]
+    assert outcomes(CLAIMS[f"chen{figure}"][key], grids, cases) == expected
+
+
+def test_every_claim_about_curves_is_tested() -> None:
+    """Those of pair plots and pretrained networks have tests of their own, but for c16 and c7."""
+    pairs = {f"chen{figure}" for figure in ("2026_fig4", "2026_fig5", "2024_figD5", "2024_figD6")}
+    pairs |= {f"chen2026_figH{number}" for number in (7, 8, 9)}
+    every = {(f, key) for f, claims in CLAIMS.items() if f not in pairs for key in claims}
+    assert every == {(f"chen{f}", key) for f, key in CASES if f"chen{f}" not in pairs}
+
+
+PLATEAUS = [("chen2026_figI10", "c2"), ("chen2026_figI11", "c2")]
+PLATEAUS += [("chen2024_figE7", "c3"), ("chen2024_figE8", "c3")]
+
+
+@pytest.mark.parametrize(("figure", "key"), PLATEAUS)
+def test_without_a_plateau_of_sharpness_nothing_is_said_about_one(figure: str, key: str) -> None:
+    """Volume may even rise: the numbers are reported."""
+    verdict = judged(
+        CLAIMS[figure][key], trends("mlp-grid", {S: {"ramp": -9}, VOLUME: {"ramp": 2}})
+    )
+    assert verdict.outcome == "not run"
+    assert "no plateau of sharpness is seen in mlp-grid, lr " in verdict.reason
+    assert {entry["claim"] for entry in verdict.evidence} == {"reported, not judged"}
+    assert any(entry["quantity"].startswith("trend(log_volume") for entry in verdict.evidence)
+
+
+def test_where_a_plateau_cannot_be_seen_the_reason_is_told() -> None:
+    never = trends("mlp-grid", {LOSS: {"level": 1}})
+    verdict = judged(CLAIMS["chen2026_figI10"]["c2"], never)
+    assert verdict.outcome == "not run"
+    assert "0 networks that interpolate" in verdict.reason
+
+
+def test_halves_of_interpolation_are_of_the_same_runs() -> None:
+    """One that interpolates so late that a half of it has two checkpoints is in neither."""
+    whole = trends("mlp-grid", seeds=7)
+    late = (whole["seed"] == 0) & (whole["checkpoint"] < STEPS[-5])
+    table = whole.assign({LOSS: whole[LOSS].where(~late, 1.0)})
+    verdict = judged(CLAIMS["chen2026_figI10"]["c2"], table)
+    assert verdict.outcome == "holds"
+    assert {entry["n"] for entry in verdict.evidence} == {6}
+
+
+@pytest.mark.parametrize(("figure", "key"), [("chen2026_figJ12", "c1"), ("chen2024_fig3", "c1")])
+def test_a_rise_from_initialization_is_not_one_in_interpolation(figure: str, key: str) -> None:
+    flat = {(S, "test"): {"ramp": 0, "first": -8, "noise": 0.1}}
+    verdict = judged(CLAIMS[figure][key], trends("vgg-grid", flat))
+    assert verdict.outcome == "undecided"
+    of_all = next(e for e in verdict.evidence if "on test samples, training" in e["quantity"])
+    assert of_all["low"] > 0
+    assert of_all["claim"] == "reported, not judged"
+
+
+def test_evidence_says_what_was_compared_and_of_how_many_runs() -> None:
+    result = verify("chen2026_fig2", {grid: trends(grid) for grid in AS_PUBLISHED})
+    for claim in result["claims"]:
+        for entry in claim["evidence"]:
+            assert {"quantity", "claim", "value", "low", "high", "n"} == {*entry}
+            assert entry["low"] <= entry["value"] <= entry["high"]
+            assert entry["n"] in (5, 10)  # a line, two of them
+        assert claim["p"] < 0.05
+
+
+def test_runs_of_other_seeds_change_nothing() -> None:
+    """They have values at the end alone."""
+    whole = trends("vgg-grid", seeds=7)
+    whole = whole.map(
+        lambda array: array.where(
+            (whole["checkpoint"] == whole["checkpoint"].max()) | (whole["seed"] < 5)
+        )
+    )
+    five = whole.sel(run=whole["seed"].values < 5)
+    for target in ("chen2026_fig3", "chen2026_figJ12"):
+        before, after = (verify(target, {"vgg-grid": grid})["claims"] for grid in (five, whole))
+        assert before == after
+
+
+def _without_a_setting(t: xr.Dataset) -> xr.Dataset:
+    return t.sel(run=t["lr"].values != 0.2)
+
+
+def _only_the_end(t: xr.Dataset) -> xr.Dataset:
+    return t.isel(checkpoint=[-1])
+
+
+@pytest.mark.parametrize(
+    ("figure", "key", "change", "reason"),
+    [
+        ("fig2", "c1", _without_a_setting, "lr 0.2, batch size 20 has no networks"),
+        ("fig2", "c3", _only_the_end, "has 0 networks with root_sharpness at 3 checkpoints (I)"),
+        ("fig2", "c5", _only_the_end, "no checkpoint at iteration 0"),
+        ("figH7", "c16", _only_the_end, "no checkpoint at iteration 0"),
+        ("fig3", "c4", _only_the_end, "no checkpoint near iteration 50,000"),
+        ("fig2", "c3", lambda t: t.drop_vars(MLS), "vgg-grid has no mls"),
+        ("figJ12", "c1", lambda t: t.sel(samples=["train"]), "no test samples"),
+    ],
+)
+def test_what_was_not_computed_is_not_run_and_says_why(
+    figure: str, key: str, change: Any, reason: str
+) -> None:
+    verdict = judged(CLAIMS[f"chen2026_{figure}"][key], change(trends("vgg-grid")))
+    assert verdict.outcome == "not run"
+    assert reason in verdict.reason
+
+
+def test_a_part_that_fails_decides_although_another_is_not_run() -> None:
+    changed = trends("vgg-grid", {VOLUME: {"ramp": 2}}).drop_vars(MLS)
+    assert judged(CLAIMS["chen2026_fig2"]["c3"], changed).outcome == "fails"
+
+
+def test_checkpoints_at_which_nothing_is_misclassified_are_left_out() -> None:
+    changed = trends("vgg-grid", seeds=5)
+    central = np.flatnonzero(changed["setting"] == "lr0.1-b20")
+    changed[S].loc[{"samples": "misclassified"}][central, 5:20] = np.nan
+    verdict = judged(CLAIMS["chen2026_figJ12"]["c2"], changed)
+    assert (verdict.outcome, verdict.evidence[0]["n"]) == ("holds", 5)
+    changed[S].loc[{"samples": "misclassified"}][central[:1]] = np.nan
+    verdict = judged(CLAIMS["chen2026_figJ12"]["c2"], changed)
+    assert verdict.outcome == "not run"
+    assert "has 4 networks with root_sharpness, a mean needs 5" in verdict.reason
+
+
+def test_interpolation_begins_for_each_run_on_its_own() -> None:
+    """Before, the curve rises; the seeds that begin late leave that out of theirs alone."""
+    changed = trends("vgg-grid")
+    changed[S][:, :10] = np.arange(10.0)[:, None]
+    changed[LOSS][:, :10] = 1.0
+    assert judged(CLAIMS["chen2026_fig2"]["c3"], changed).outcome == "holds"
+    changed[LOSS][changed["seed"].values == 0, 1:10] = 0.0
+    trend = judged(CLAIMS["chen2026_fig2"]["c3"], changed).evidence[0]
+    assert trend["high"] > -0.8
+
+
+def test_a_sweep_may_be_of_any_hyper_parameter() -> None:
+    grid = trends("vgg-grid").rename(lr="weight_decay")
+    activation = np.where(grid["batch_size"].values == 20, "relu", "tanh")
+    evidence = Evidence({"some-grid": grid.assign_coords(activation=("run", activation))})
+    sweep = [{"weight_decay": decay, "activation": "relu"} for decay in (0.05, 0.1, 0.2)]
+    verdict = monotonic(evidence, "some-grid", sweep, S, rising=False)
+    assert verdict.outcome == "holds"
+    assert [step["n"] for step in verdict.evidence] == [10, 10]
+    assert "weight decay 0.05, activation relu" in verdict.evidence[0]["quantity"]
+
+
+def test_the_end_is_compared_between_networks_that_interpolate() -> None:
+    whole = trends("vgg-grid")
+    whole[LOSS][0] = 1.0
+    verdict = judged(CLAIMS["chen2026_fig2"]["c1"], whole)
+    assert verdict.outcome == "not run"
+    assert "lr 0.05, batch size 20 has 4 networks that interpolate" in verdict.reason
+    assert "of 25 networks 1 do not interpolate" in verdict.reason
+
+
+def test_batch_sizes_are_also_compared_after_equally_many_epochs() -> None:
+    """Larger batches end higher; when all have seen as many samples they are higher by more."""
+    last, noise = STEPS[-1], 0.05
+    batches = judged(CLAIMS["chen2026_fig3"]["c1"], trends("vgg-grid"))
+    assert batches.outcome == "holds"
+    beside = [e for e in batches.evidence if "equal epochs" in e["quantity"]]
+    assert {e["claim"] for e in beside} == {"reported, not judged"}
+    of_sharpness = [e["value"] for e in beside if e["quantity"].startswith(S)]
+    steps = [last, 45_000, 30_000]  # of batches of 8, 20 and 32
+    falls = [-2 * step / last for step in steps]
+    expected = [1 + after - before for before, after in pairwise(falls)]
+    assert of_sharpness == pytest.approx(expected, abs=noise)
+    late = trends("vgg-grid")
+    late[LOSS][late["batch_size"].values == 32, :10] = 1.0  # until iteration 50,000
+    batches = judged(CLAIMS["chen2026_fig3"]["c1"], late)
+    assert batches.outcome == "holds"
+    beside = [e for e in batches.evidence if "equal epochs" in e["quantity"]]
+    assert [np.isfinite(e["value"]) for e in beside[:2]] == [True, False]

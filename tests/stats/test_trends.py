@@ -1,0 +1,164 @@
+"""Means, contrasts, taus and medians."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from flatlab.stats import over_seeds
+from flatlab.stats.estimate import fisher, spread, strata_of
+from flatlab.stats.ranks import Ranks
+from flatlab.stats.trends import (
+    contrast,
+    difference,
+    mean,
+    median_below,
+    pearson,
+    rise,
+    tau_in_order,
+)
+from tests.stats.samples import columns, student
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ("aabbb", [{0, 1}, {2, 3, 4}]),
+        ("abbccc", [{0, 1, 2}, {3, 4, 5}]),  # a single one joins the smallest
+        ("abccc", [{0, 1}, {2, 3, 4}]),  # singles form a stratum
+        ("abc", [{0, 1, 2}]),
+        ("a", [{0}]),
+        ("aab", [{0, 1, 2}]),
+    ],
+)
+def test_single_units_share_a_stratum(labels, expected) -> None:
+    strata = strata_of(list(labels))
+    found = sorted(np.flatnonzero(strata == s).tolist() for s in np.unique(strata))
+    assert [set(stratum) for stratum in found] == expected
+
+
+def test_a_stratum_of_one_has_no_standard_error() -> None:
+    error, _ = spread(np.array([1.0, 2.0, 3.0]), np.array([0, 0, 1]), inflated=False)
+    assert np.isnan(error)
+    assert np.isnan(over_seeds("mean", mean, np.array([2.0])).interval()).all()
+    assert np.isnan(difference("a - b", np.arange(5.0), np.array([2.0])).interval()).all()
+
+
+@pytest.mark.parametrize("seeds", [2, 3, 5, 20])
+def test_the_interval_of_a_mean_is_students(seeds) -> None:
+    sample = np.random.default_rng(8).exponential(size=seeds)
+    ours = over_seeds("mean", mean, sample)
+    theirs = scipy.stats.ttest_1samp(sample, 0.3)
+    assert ours.value == pytest.approx(sample.mean())
+    assert ours.interval() == pytest.approx(tuple(theirs.confidence_interval()), rel=1e-9)
+    assert (ours > 0.3).p == pytest.approx(theirs.pvalue, rel=1e-8)
+
+
+@pytest.mark.parametrize("sizes", [(5, 5), (9, 4), (2, 20)])
+def test_the_interval_of_a_difference_of_means_is_welchs(sizes) -> None:
+    generator = np.random.default_rng(9)
+    a, b = generator.normal(3, 4, size=sizes[0]), generator.normal(size=sizes[1])
+    theirs = scipy.stats.ttest_ind(a, b, equal_var=False)
+    ours = difference("a - b", a, b)
+    assert ours.value == pytest.approx(a.mean() - b.mean())
+    assert ours.interval() == pytest.approx(tuple(theirs.confidence_interval()), rel=1e-9)
+    assert (ours > 0).p == pytest.approx(theirs.pvalue, rel=1e-8)
+
+
+def test_a_statistic_of_means_is_computed_without_each_seed() -> None:
+    a, b = np.random.default_rng(6).normal(size=(2, 5, 12)).cumsum(axis=2)
+    ours = over_seeds("rho_t", lambda *curves: fisher(pearson(*curves)), a, b, on_z=True)
+    kept = [np.arange(5) != i for i in range(5)]
+    left_out = [np.corrcoef(a[k].mean(0), b[k].mean(0))[0, 1] for k in kept]
+    assert ours.value == pytest.approx(np.corrcoef(a.mean(0), b.mean(0))[0, 1])
+    assert ours.left_out == pytest.approx(np.arctanh(left_out))
+    ends = student(ours.point, ours.left_out, np.zeros(5), inflated=False)
+    assert ours.interval() == pytest.approx(np.tanh(ends))
+
+
+def test_a_contrast_and_the_rise_are_those_of_loops() -> None:
+    generator = np.random.default_rng(12)
+    groups = [generator.normal(k, k + 1, size=k + 4) for k in range(4)]
+    ours = rise("rise", groups)
+    pairs = list(itertools.combinations(groups, 2))
+    assert ours.value == pytest.approx(np.mean([b.mean() - a.mean() for a, b in pairs]))
+
+    def without(index: int, i: int) -> list[np.ndarray]:
+        return [np.delete(g, i) if k == index else g for k, g in enumerate(groups)]
+
+    left_out = [
+        rise("rise", without(k, i)).value
+        for k, group in enumerate(groups)
+        for i in range(len(group))
+    ]
+    assert ours.left_out == pytest.approx(left_out)
+    weights = np.array([-3, -1, 1, 3]) / 6
+    errors = [w**2 * g.var(ddof=1) / len(g) for w, g in zip(weights, groups, strict=True)]
+    pieces = (e**2 / (len(g) - 1) for e, g in zip(errors, groups, strict=True))
+    freedom = sum(errors) ** 2 / sum(pieces)
+    half = scipy.stats.t.ppf(0.975, freedom) * np.sqrt(sum(errors))
+    assert ours.interval() == pytest.approx((ours.value - half, ours.value + half))
+    assert contrast("w", groups, list(weights)).interval() == pytest.approx(ours.interval())
+
+
+def brute_tau(x: np.ndarray, y: np.ndarray) -> float:
+    """Kendall's tau-a by its definition."""
+    pairs = itertools.combinations(range(len(x)), 2)
+    return float(np.mean([np.sign(x[j] - x[i]) * np.sign(y[j] - y[i]) for i, j in pairs]))
+
+
+@pytest.mark.parametrize("length", [2, 3, 8, 61])
+def test_the_tau_of_a_curve_is_scipys_where_there_are_no_ties(length) -> None:
+    curves = np.random.default_rng(1).normal(size=(7, length))
+    theirs = [scipy.stats.kendalltau(np.arange(length), curve).statistic for curve in curves]
+    assert tau_in_order(curves) == pytest.approx(theirs, rel=1e-12)
+
+
+@pytest.mark.parametrize("values", [1, 2, 3, 10, 64])
+def test_a_tie_counts_zero_in_tau(values) -> None:
+    curves = np.random.default_rng(values).integers(values, size=(9, 33)).astype(float)
+    expected = [brute_tau(np.arange(33), curve) for curve in curves]
+    assert tau_in_order(curves) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_the_tau_of_runs_is_that_of_a_loop(ties) -> None:
+    """Shrunk by one pair that counts zero; of all runs and without each."""
+    x, y, _ = (np.round(v) if ties else v for v in columns().values())
+    x, y = x[:14], y[:14]
+    ours = Ranks({"x": x, "y": y}, settings=None).tau("x", "y")
+    if not ties:
+        assert brute_tau(x, y) == pytest.approx(scipy.stats.kendalltau(x, y).statistic)
+    assert ours.value == pytest.approx(brute_tau(x, y) * 91 / 92)
+    left_out = [brute_tau(np.delete(x, i), np.delete(y, i)) * 78 / 79 for i in range(14)]
+    assert ours.left_out == pytest.approx(np.arctanh(left_out))
+    ends = student(ours.point, ours.left_out, np.zeros(14), inflated=False)
+    assert ours.interval() == pytest.approx(np.tanh(ends))
+
+
+def test_the_tau_of_perfect_order_is_finite() -> None:
+    ranks = Ranks({"x": np.arange(10), "y": np.arange(10) ** 3}, settings=None)
+    ours = ranks.tau("x", "y")
+    assert ours.value == pytest.approx(45 / 46)
+    assert np.isfinite(ours.interval()).all()
+
+
+def test_curves_correlate_as_numpy_says() -> None:
+    a, b = np.random.default_rng(10).normal(size=(2, 4, 15))
+    expected = [np.corrcoef(*rows)[0, 1] for rows in zip(a, b, strict=True)]
+    assert pearson(a, b) == pytest.approx(expected)
+    assert np.isnan(pearson(a, np.full((4, 15), 0.1))).all()
+
+
+def test_a_median_below_a_limit_is_the_sign_test() -> None:
+    values = np.random.default_rng(2).normal(size=23)
+    for limit in (-1.0, -0.2, 0.1, 0.9, 5.0):
+        verdict = median_below("q", values, limit)
+        below = int((values < limit).sum())
+        for p, side in ((verdict.holds, "greater"), (verdict.fails, "less")):
+            expected = scipy.stats.binomtest(below, 23, 0.5, alternative=side).pvalue
+            assert p == pytest.approx(expected)
+    entry = verdict.evidence[0]
+    theirs = scipy.stats.quantile_test(values, p=0.5).confidence_interval(0.95)
+    assert (entry["low"], entry["high"]) == (theirs.low, theirs.high)

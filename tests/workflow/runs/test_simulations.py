@@ -1,0 +1,77 @@
+"""A figure of a simulation: its table, its verdicts and its place among what is published."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+pytestmark = pytest.mark.workflow
+ROOT = Path(__file__).resolve().parents[3]
+FILE = "experiments/representativeness.yaml"
+TABLE = "results/demo/tables/representativeness.zarr.zip"
+TARGET = "petzka2021_fig4"
+ANALYSIS = ("table representativeness", "draw fig4", "verify fig4", TARGET)
+JOBS = ("measure representativeness representativeness all", *ANALYSIS)
+
+
+def repeat(lab, count):
+    """Let the laboratory's simulation repeat so often, at two separations."""
+    content = yaml.safe_load((ROOT / FILE).read_text())
+    settings = {"repeats": count, "separations": [0.5, 5.0]}
+    content["scales"]["demo"] = {"settings": settings}
+    (lab / FILE).write_text(yaml.safe_dump(content, sort_keys=False))
+
+
+@pytest.fixture
+def with_simulation(fresh):
+    """The laboratory with the figure of a small simulation in the place of that of a grid."""
+    fresh.declare("chen2026")
+    repeat(fresh, 2)
+    fresh.declare("petzka2021", "fig4")
+    (fresh / "config.yaml").write_text("papers: [petzka2021]\n")
+    return fresh
+
+
+def test_a_figure_of_a_simulation_needs_its_table_and_no_network(with_simulation):
+    lab = with_simulation
+    lab.runs_exactly(*JOBS, targets=(TARGET,))
+    verdicts = json.loads((lab / "results/demo/verdicts/petzka2021/fig4.json").read_text())
+    assert verdicts["tables"]["representativeness"]["extent"].startswith("2 class separations")
+    repeat(lab, 3)
+    lab.plans_exactly(*JOBS, targets=(TARGET,))
+    repeat(lab, 2)
+    lab.finish(lab.start("summary", program="flatlab"))
+    # Published and drawn again.
+    lab.finish(lab.start("publish", program="flatlab"))
+    published = lab / "results/published/demo"
+    about = json.loads((published / "provenance.json").read_text())["representativeness"]
+    assert [len(codes) for codes in about["code"].values()] == [1]
+    jobs = ["published", "redraw fig4", "reverify fig4"]
+    assert lab.snakemake("--cores", "1", "published").jobs == jobs
+    redrawn = lab / "results/redrawn/demo/figures/petzka2021/fig4.png"
+    assert redrawn.read_bytes() == (published / "figures/petzka2021/fig4.png").read_bytes()
+
+
+@pytest.mark.long
+def test_a_damaged_table_of_a_simulation_is_named_and_made_again(with_simulation):
+    lab = with_simulation
+    lab.snakemake("--cores", "2", TARGET)
+    before = lab.results()
+    lab.damage(TABLE)
+    shutil.rmtree(lab / "results/demo/figures")
+    run = lab.snakemake("--cores", "1", TARGET, succeeds=False)
+    assert f"{TABLE} is damaged" in run.output
+    lab.snakemake("--cores", "1", *run.remedy)
+    lab.snakemake("--cores", "2", TARGET)
+    assert lab.results() == before
+
+
+def test_a_table_of_no_experiment_is_refused_in_a_sentence(with_simulation):
+    assert with_simulation.snakemake("--dry-run", TABLE).jobs == sorted(JOBS[:2])
+    unknown = "results/demo/tables/representativenes.zarr.zip"
+    output = with_simulation.snakemake("--dry-run", unknown, succeeds=False).output
+    assert "unknown experiment 'representativenes'; did you mean 'representativeness'" in output
