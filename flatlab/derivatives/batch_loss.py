@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from flatlab.losses._base import Loss
 from flatlab.derivatives.auto_pgd import Evaluation
+from flatlab.losses._base import Loss
 
 Transform = Callable[[Tensor], Tensor]
 """What is done to outputs (samples, N) before the loss."""
