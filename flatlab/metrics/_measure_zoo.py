@@ -224,7 +224,7 @@ def _joined(
     """One row per network; NaN where a network has no value, such as for layers of others."""
     frame = pd.DataFrame([about for _, about in rows])
     frame["family"] = frame["network"].map(_timm.family_of)
-    measured = {
+    measured: dict[tuple[int, ...], Measured] = {
         (number,): Measured(values, about["coordinates"])
         for number, (values, about) in enumerate(rows)
     }

@@ -73,8 +73,10 @@ QUANTITIES = {
 class Evaluated(NamedTuple):
     """A network on some samples: means over them; NaN where the loss is not finite.
 
-    excess: the loss less its smallest value for these targets.  accuracy: in %.  wrong: the
-    fraction that is misclassified; both are NaN without labels, and ties go to the lowest class.
+    loss: that of training.
+    accuracy: in %; NaN without labels. Ties go to the lowest class.
+    wrong: the fraction that is misclassified; NaN without labels.
+    excess: the loss less its smallest value for these targets.
     """
 
     loss: float

@@ -55,20 +55,16 @@ class Figure(Strict, frozen=True, kw_only=True):
     @property
     def settings(self) -> dict[str, Any]:
         """What its draw job depends on besides code and tables, as plain data."""
-        about = {"paper": self.paper, "key": self.key, "cited": self.cited}
-        modules = {"selected_by": self._module("frame"), "drawn_by": self._module("draw")}
-        return {**about, **modules, **self.declared.resolved()}
+        content = self.declared.resolved()
+        module = f"flatlab.papers.{self.paper}.{self.declared.module or self.key}"
+        modules = {name: content[name] or module for name in ("selected_by", "drawn_by")}
+        return {"paper": self.paper, "key": self.key, "cited": self.cited, **content, **modules}
 
     @property
     def code(self) -> str:
         """The fingerprint of the code that draws it."""
-        return fingerprint("flatlab.plotting.render", self._module("frame"), self._module("draw"))
-
-    def _module(self, function: str) -> str:
-        """The module with `frame` or `draw`: of the template, or of the paper's folder."""
-        template = {"frame": self.declared.SELECTED_BY, "draw": self.declared.DRAWN_BY}[function]
-        own = f"flatlab.papers.{self.paper}.{self.declared.module or self.key}"
-        return f"flatlab.plotting.{template}" if template else own
+        settings = self.settings
+        return fingerprint("flatlab.plotting.render", settings["selected_by"], settings["drawn_by"])
 
 
 Papers = dict[str, tuple[Paper, list[Figure]]]

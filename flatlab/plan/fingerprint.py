@@ -9,6 +9,9 @@ A catalogue, an `__init__.py` of a docstring, imports and `__all__` alone, count
 what it re-exports concerns those jobs alone that import it from the modules that define it. Modules
 of the package therefore never import through a catalogue. A root that is a catalogue stands for
 all that it re-exports.
+
+A module that reads other files of the package names them in `READS`, a pattern of paths beside it:
+its fingerprint has their content, too.
 """
 
 import ast
@@ -44,7 +47,18 @@ def fingerprint(*roots: str) -> str:
 def _content(module: str) -> bytes:
     tree = ast.Module([], []) if is_catalogue(module) else syntax(_file(module))
     texts = ("label",) if f"{module}.".startswith(f"{QUANTITIES}.") else ()
-    return f"{module}\n{_canonical(tree, texts)}\n".encode()
+    return f"{module}\n{_canonical(tree, texts)}\n".encode() + _data(module, tree)
+
+
+def _data(module: str, tree: ast.Module) -> bytes:
+    """The names and the content of the files that a module reads."""
+    patterns = [
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "READS"
+    ]
+    files = sorted(path for each in patterns for path in _file(module).parent.glob(each))
+    return b"".join(path.name.encode() + path.read_bytes() for path in files)
 
 
 @functools.cache
