@@ -139,16 +139,17 @@ USES: dict[str, Uses] = {
         f"networks/{key.replace('-', '_')}.py": with_network(key)
         for key in ("diagonal-linear", "mlp", "vgg")
     },
-    **{f"train/{engine}.py": EVERY_TRAINING for engine in ("chain", "builder", "schedules")},
+    **{f"train/{engine}.py": EVERY_TRAINING for engine in ("run", "stacking", "schedules")},
     "data/sparse_regression.py": matching("prepare sparse-regression"),
     "metrics/hessian.py": matching(r"measure \S+ \S*\bhessian\b.*"),
     "simulations/representativeness.py": matching("measure representativeness .*"),
-    "plotting/pairs.py": lambda name, job: job.facts.get("template") == "pairs",
+    "plotting/pairs.py": lambda name, job: job.facts.get("drawn_by") == "flatlab.plotting.pairs",
     "papers/chen2026/fig5.py": matching("draw chen2026_fig5"),
     "tables/runs.py": matching(r"table \S+-grid"),
     "cli/run.py": nothing,
     "experiments/grid.py": nothing,
-    "scoreboard/__init__.py": nothing,
+    "execution/grid.py": nothing,
+    "scoreboard/board.py": nothing,
 }
 PAPERS_WITH_CLAIMS = sorted(
     path.parent.name for path in (ROOT / "flatlab/papers").glob("*/claims.py")
@@ -166,7 +167,7 @@ AMONG = {
         "papers/chen2026/_shared.py": verdicts_of("chen2024", "chen2026"),
         "papers/chen2026/_zoo.py": verdicts_of("chen2026"),
         "claims/evidence.py": verdicts_of(*plan.papers()),
-        "plotting/__init__.py": nothing,
+        "plotting/render.py": nothing,
     },
 }
 """What other kinds of jobs may use too."""
