@@ -164,9 +164,10 @@ AMONG = {
         },
     },
     "verify": {
-        "papers/chen2026/_shared.py": verdicts_of("chen2024", "chen2026"),
-        "papers/chen2026/_zoo.py": verdicts_of("chen2026"),
-        "claims/evidence.py": verdicts_of(*plan.papers()),
+        "papers/andriushchenko2023/_printed.py": verdicts_of("andriushchenko2023"),
+        "papers/chen2026/claims_trends.py": verdicts_of("chen2024", "chen2026"),
+        "papers/chen2026/claims_zoo.py": verdicts_of("chen2026"),
+        "claims/result_tables.py": verdicts_of(*plan.papers()),
         "plotting/render.py": nothing,
     },
 }
