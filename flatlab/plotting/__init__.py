@@ -4,7 +4,7 @@ A template is a module of this folder: `points`, `lines`, `intervals`, `matrix` 
 of its own kind is a module of its paper's folder.
 """
 
-from flatlab.plotting.captions import about, caption, shown
+from flatlab.plotting.contents import about, caption, shown
 from flatlab.plotting.render import Settings, Tables, completed, frame_of, make
 
 __all__ = ["Settings", "Tables", "about", "caption", "completed", "frame_of", "make", "shown"]

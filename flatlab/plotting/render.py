@@ -14,7 +14,7 @@ import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from flatlab.plotting.captions import caption
+from flatlab.plotting.contents import caption
 
 if TYPE_CHECKING:  # papers' figures.py import this package at plan time, which does without xarray
     import pandas as pd

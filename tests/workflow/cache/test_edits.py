@@ -36,7 +36,7 @@ def measure(model, samples, settings):
 
 
 def edit_the_figure(lab):
-    lab.append(FIGURE, "labels.in_lines = str.upper")
+    lab.append(FIGURE, "labels.in_lines = 'so: {}'.format")
 
 
 def edit_the_declaration(lab, quantities=("mls", "nmls")):

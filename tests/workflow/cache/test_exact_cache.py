@@ -139,7 +139,7 @@ USES: dict[str, Uses] = {
         f"networks/{key.replace('-', '_')}.py": with_network(key)
         for key in ("diagonal-linear", "mlp", "vgg")
     },
-    **{f"train/{engine}.py": EVERY_TRAINING for engine in ("chain", "builder", "schedules")},
+    **{f"train/{engine}.py": EVERY_TRAINING for engine in ("run", "stacking", "schedules")},
     "data/sparse_regression.py": matching("prepare sparse-regression"),
     "metrics/hessian.py": matching(r"measure \S+ \S*\bhessian\b.*"),
     "simulations/representativeness.py": matching("measure representativeness .*"),
@@ -148,7 +148,8 @@ USES: dict[str, Uses] = {
     "tables/runs.py": matching(r"table \S+-grid"),
     "cli/run.py": nothing,
     "experiments/grid.py": nothing,
-    "scoreboard/__init__.py": nothing,
+    "execution/grid.py": nothing,
+    "scoreboard/board.py": nothing,
 }
 PAPERS_WITH_CLAIMS = sorted(
     path.parent.name for path in (ROOT / "flatlab/papers").glob("*/claims.py")
@@ -167,7 +168,7 @@ AMONG = {
         "papers/chen2026/claims_trends.py": verdicts_of("chen2024", "chen2026"),
         "papers/chen2026/claims_zoo.py": verdicts_of("chen2026"),
         "claims/result_tables.py": verdicts_of(*plan.papers()),
-        "plotting/__init__.py": nothing,
+        "plotting/render.py": nothing,
     },
 }
 """What other kinds of jobs may use too."""
