@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from flatlab.derivatives.auto_pgd import Evaluation
-from flatlab.losses import Loss
+from flatlab.losses._base import Loss
 
 Transform = Callable[[Tensor], Tensor]
 """What is done to outputs (samples, N) before the loss."""

@@ -15,7 +15,7 @@ from flatlab.derivatives.evaluation_mode import check_mode
 from flatlab.derivatives.parameters import ParameterSquares, by_sample, cat, squared_norm
 from flatlab.derivatives.probe import Findings, probe
 from flatlab.derivatives.singular_values import exact_values, products, refine, singular_values
-from flatlab.losses import Loss
+from flatlab.losses._base import Loss
 
 CHUNK_BYTES = {"cpu": 2**25, "cuda": 2**31}
 """Derivatives held at a time: larger batches are no faster, and on a CPU slower."""

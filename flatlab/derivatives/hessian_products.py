@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from flatlab.derivatives.probe import run
-from flatlab.losses import Loss
+from flatlab.losses._base import Loss
 
 Product = Callable[[Tensor], Tensor]
 Batches = Sequence[tuple[Tensor, Tensor]]

@@ -24,7 +24,7 @@ from flatlab.derivatives.hooks import Use, recorded, rows_of_jacobian
 from flatlab.derivatives.lanczos import largest_eigenvalue
 from flatlab.derivatives.piecewise import piecewise_linear
 from flatlab.derivatives.probe import Findings, run
-from flatlab.losses import Loss
+from flatlab.losses._base import Loss
 
 BYTES = 2**27
 """Of graphs and second derivatives held at a time."""

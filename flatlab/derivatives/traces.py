@@ -21,7 +21,7 @@ from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.hessian_products import hessian_product, trainable
 from flatlab.derivatives.piecewise import piecewise_linear
 from flatlab.derivatives.probe import Findings, run
-from flatlab.losses import Loss
+from flatlab.losses._base import Loss
 
 FEW = 1000
 """Parameters up to which one product for each of them is cheaper than it is worth estimating."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from flatlab.data import DataError
+from flatlab.data._dataset import DataError
 from flatlab.data._images import Images
 from flatlab.data._sentences import Pairs
 from flatlab.data._tensors import GroupedOutputs, Splits

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.norms import Norms
-from flatlab.losses import Loss, logistic
+from flatlab.losses import logistic
+from flatlab.losses._base import Loss
 from flatlab.plan.registry import imported
 
 

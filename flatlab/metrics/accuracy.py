@@ -12,7 +12,7 @@ from torch import nn
 
 from flatlab.data._tensors import EVALUATED, Split, Splits
 from flatlab.derivatives.hessian_products import trainable
-from flatlab.losses import Loss
+from flatlab.losses._base import Loss
 from flatlab.metrics._quantity import Measured, Quantity, Settings, chen2026
 from flatlab.plan.schema import Strict, means
 

@@ -20,7 +20,7 @@ from flatlab.derivatives.hessian_products import Batches
 from flatlab.derivatives.hooks import recorded
 from flatlab.derivatives.piecewise import piecewise_linear
 from flatlab.derivatives.probe import Findings, probe, run
-from flatlab.losses import Loss
+from flatlab.losses._base import Loss
 from flatlab.metrics._capacity.norms import Weights, over_margin, path_norm
 from flatlab.metrics._capacity.pac_bayes import noise_tolerance
 from flatlab.metrics._capacity.table import PAC_BAYES, QUANTITIES

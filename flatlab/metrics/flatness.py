@@ -29,7 +29,7 @@ from flatlab.derivatives.layer_curvature import (
 )
 from flatlab.derivatives.probe import Findings, probe
 from flatlab.derivatives.traces import hessian_traces
-from flatlab.losses import Loss, loss_of
+from flatlab.losses._base import Loss, loss_of
 from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
 from flatlab.plan.schema import Key, Strict, closest, means
 

@@ -12,14 +12,14 @@ sequences, and layers used twice. For these the bounds are proxies; `linear_stab
 `violations` say how far they are from holding.
 """
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from msgspec import Meta
 from torch import nn
 
 from flatlab.derivatives.engine import derivatives
-from flatlab.losses import loss_of
+from flatlab.losses._base import loss_of
 from flatlab.metrics._geometry.table import QUANTITIES
 from flatlab.metrics._geometry.values import BOUNDS, NORMS, Values
 from flatlab.metrics._quantity import Measured, Samples, Settings
@@ -85,7 +85,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
         for name in values.keys() - {"finite", "samples_measured", "shared", "layers_left_out"}:
             values[name] = torch.full_like(values[name], torch.nan)
     findings = exact.findings
-    notes = {
+    notes: dict[str, Any] = {
         "singular_values": options.singular_values,
         "layers_left_out": [f"{name}: {reason}" for name, reason in findings.excluded.items()],
         "parameters_by_generic_gradient": findings.generic,

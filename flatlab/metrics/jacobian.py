@@ -41,7 +41,7 @@ QUANTITIES = {
         "Jacobian norm of the softmaxed network, max over the samples of ||P J||_2",
         "1/input",
         "macdonald2023 Sec. 4",
-        label="Jacobian norm, softmaxed",
+        label="softmax Jacobian norm",
     ),
     "softmax_jacobian_norm_per_sample": Quantity(
         "||P J||_2", "1/input", "macdonald2023 Sec. 4", SAMPLE

@@ -24,7 +24,8 @@ from flatlab.derivatives.auto_pgd import Neighbourhood, ascend, once
 from flatlab.derivatives.batch_loss import BatchLoss, Transform, laid_out
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.probe import check, run
-from flatlab.losses import Loss, cross_entropy, logistic, loss_of
+from flatlab.losses import cross_entropy, logistic
+from flatlab.losses._base import Loss, loss_of
 from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
 from flatlab.plan.schema import Key, Strict, means
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from flatlab.derivatives.convolution import CONVOLUTIONS
 from flatlab.derivatives.engine import Derivatives, Layer
 from flatlab.derivatives.norms import Norms, authors_norm, known, operator_norm, spectral_norm
-from flatlab.losses import Loss
+from flatlab.losses._base import Loss
 
 NORMS = ("kernel", "operator", "frobenius")
 BOUNDS = ("b", "c", "d", "nmls", "nmls-layerwise")
