@@ -12,7 +12,7 @@ import yaml
 from flatlab import plan
 from flatlab.data import load
 from flatlab.data._tensors import prepare
-from flatlab.experiments import _sections
+from flatlab.experiments.grids.sections import TRANSFORMATIONS, Measure
 from flatlab.metrics import _measure_transformed
 from flatlab.metrics._measure import measure
 from flatlab.metrics._measure_pack import measure_pack
@@ -191,7 +191,7 @@ def test_only_jobs_that_transform_depend_on_it(grids):
 def test_the_kinds_of_the_plan_are_those_that_exist():
     layers = [torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3), torch.nn.ReLU()]
     net = torch.nn.Sequential(*layers, torch.nn.Linear(3, 2))
-    for kind in _sections.TRANSFORMATIONS:
+    for kind in TRANSFORMATIONS:
         vectors = [
             torch.nn.utils.parameters_to_vector(each.parameters())
             for each in (net.eval(), _transformations.transformed(net, kind))
@@ -218,7 +218,7 @@ def test_a_wrong_declaration_is_one_sentence(wrong, sentence):
         "transformations": chosen,
     }
     with pytest.raises(PlanError, match=sentence) as error:
-        convert(content, _sections.Measure, "measure.")
+        convert(content, Measure, "measure.")
     assert "\n" not in str(error.value)
 
 
