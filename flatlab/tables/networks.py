@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import xarray as xr
@@ -27,6 +27,7 @@ from flatlab.tables.eligibility import (
     require,
     require_converged,
     require_correlated,
+    require_measured,
     require_ranked,
 )
 from flatlab.tables.selection import UNCHANGED, through_training
@@ -72,7 +73,7 @@ class Networks:
     times: dict[tuple[Time, str, str], xr.Dataset] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, key: str, table: xr.Dataset) -> "Networks":
+    def of(cls, key: str, table: xr.Dataset) -> Self:
         """All networks of a table, at the end of training."""
         return cls(key, table, np.ones(table.sizes["run"], dtype=bool))
 
@@ -81,7 +82,7 @@ class Networks:
 
     # ---- selections
 
-    def where(self, **levels: Any) -> "Networks":
+    def where(self, **levels: Any) -> Self:
         """Those whose hyper-parameters have these values, or one of them: lr=0.1, lr=[0.1, 0.2]."""
         chosen = self.chosen
         for name, value in levels.items():
@@ -96,7 +97,7 @@ class Networks:
             left_out = (*left_out, f"{in_words({name: limit})} left out")
         return replace(self, chosen=chosen, left_out=left_out)
 
-    def at_most(self, **limits: float) -> "Networks":
+    def at_most(self, **limits: float) -> Self:
         """Those whose quantities, at this time, are at most these: train_error=1."""
         small = [self.column(name) <= limit for name, limit in limits.items()]
         chosen = np.zeros(len(self.chosen), dtype=bool)
@@ -132,11 +133,11 @@ class Networks:
         """Those whose training loss is below 1e-2 at the end."""
         return replace(self.among(interpolates(self.table).values), interpolating=True)
 
-    def among(self, mask: Mask) -> "Networks":
+    def among(self, mask: Mask) -> Self:
         """Those for which a mask over all runs of the table is true."""
         return replace(self, chosen=self.chosen & mask)
 
-    def at(self, time: Time) -> "Networks":
+    def at(self, time: Time) -> Self:
         """The same at another time: "first fit", "start", "growth", an iteration."""
         return replace(self, time=time)
 
@@ -144,7 +145,7 @@ class Networks:
         """The same on other samples."""
         return replace(self, samples=samples)
 
-    def after(self, transformation: str) -> "Networks":
+    def after(self, transformation: str) -> Self:
         """The same after a transformation of their weights."""
         return replace(self, transformation=transformation)
 
@@ -272,6 +273,8 @@ class Networks:
         networks, grid = self.data, "setting" in self.table.coords
         if grid:
             require_correlated(self.table, networks, self.interpolating)
+        else:
+            require_measured(self.key, self.count)
         columns = {name: self.column(name) for name in self._ordered(names)}
         labels = [str(label) for label in networks["setting" if grid else "family"].values]
         loss = networks["train_loss"].values if grid else None

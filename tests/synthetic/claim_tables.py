@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from flatlab.claims import Claim, Evidence
+from flatlab.claims import Claim, ResultTables
 from flatlab.stats import Verdict
 
 S, MLS, NMLS, VOLUME, G = "root_sharpness", "mls", "nmls", "log_volume", "g"
@@ -223,7 +223,7 @@ def zoo(
 
 def judged(claim: Claim, *tables: xr.Dataset) -> Verdict:
     """The verdict on a claim."""
-    return claim.judge(Evidence({table.attrs["experiment"]: table for table in tables}))
+    return claim.judge(ResultTables({table.attrs["experiment"]: table for table in tables}))
 
 
 def outcomes(claim: Claim, make: Callable[..., list[xr.Dataset]], cases: tuple) -> list[str]:

@@ -27,20 +27,20 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
     parts = []
     for grid, table in tables.items():
         chosen = joint.networks(table)
-        names = chosen.there([*joint.PICTURED, *joint.FURTHER])
+        names = chosen.known([*joint.PICTURED, *joint.FURTHER])
         shown = sum(name in joint.PICTURED for name in names)
         tail = simultaneous(max(1, shown * (shown - 1)))  # each pair of measures, for both kinds
-        missing = [int((~np.isfinite(chosen.columns[name])).sum()) for name in names]
+        missing = [int((~np.isfinite(chosen.values(name))).sum()) for name in names]
         for kind in KINDS:
             x, y = np.meshgrid(np.arange(len(names)), np.arange(len(names)))
             below = x < y
             content = {"x": np.array(names)[x[below]], "y": np.array(names)[y[below]]}
-            ranks = chosen.ranks(kind, names)
+            ranks = chosen.drawn_ranks(kind, names)
             for name, matrix in zip(("tau", "low", "high"), ranks.matrix(tail), strict=True):
                 content[name] = matrix[below]
             content["missing_x"] = np.array(missing)[x[below]]
             content["missing_y"] = np.array(missing)[y[below]]
-            about = {"grid": grid, "kind": kind, "networks": len(chosen.about)}
+            about = {"grid": grid, "kind": kind, "networks": chosen.count}
             parts.append(pd.DataFrame({**about, **content, "dropped": chosen.dropped}))
     return pd.concat(parts, ignore_index=True)
 

@@ -51,10 +51,10 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
     return pd.concat(parts, ignore_index=True)
 
 
-def _rows(grid: str, chosen: joint.Networks, measures: Iterable[str]) -> pd.DataFrame:
-    measures = chosen.there(measures)
-    outcomes = chosen.there([*OUTCOMES, joint.CORRUPTED])  # the last in the CSV alone
-    ranks = {kind: chosen.ranks(kind, [*measures, *outcomes]) for kind in joint.ESTIMANDS}
+def _rows(grid: str, chosen: joint.JointNetworks, measures: Iterable[str]) -> pd.DataFrame:
+    measures = chosen.known(measures)
+    outcomes = chosen.known([*OUTCOMES, joint.CORRUPTED])  # the last in the CSV alone
+    ranks = {kind: chosen.drawn_ranks(kind, [*measures, *outcomes]) for kind in joint.ESTIMANDS}
     rows = []
     for name, outcome in product(measures, outcomes):
         taus = {kind: each.tau(name, outcome) for kind, each in ranks.items()}
@@ -70,7 +70,7 @@ def _rows(grid: str, chosen: joint.Networks, measures: Iterable[str]) -> pd.Data
     shown = [name for name in measures if name in joint.PICTURED]
     for (factor, levels, pairs), name, outcome in product(chosen.environments(), shown, outcomes):
         row = {"measure": name, "outcome": outcome, "varies": ENVIRONMENT}
-        error = sign_error(chosen.columns[name], chosen.columns[outcome], pairs)
+        error = sign_error(chosen.values(name), chosen.values(outcome), pairs)
         rows.append({**row, "levels": f"{factor}: {levels}", "tau": error})
     return pd.DataFrame(rows, columns=COLUMNS).assign(grid=grid, dropped=chosen.dropped)
 

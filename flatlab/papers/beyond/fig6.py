@@ -39,10 +39,10 @@ def _rows(grid: str, table: xr.Dataset) -> list[dict[str, Any]]:
         changes[LONGER] = joint.networks(table, first=True)
     rows = []
     for change, other in changes.items():
-        both = end.about["run"].isin(other.about["run"]).to_numpy()
-        place = pd.Index(other.about["run"]).get_indexer(end.about["run"][both])
-        for name in end.there(joint.PICTURED):
-            one, two = end.columns[name][both], other.columns[name][place]
+        both = end.factors["run"].isin(other.factors["run"]).to_numpy()
+        place = pd.Index(other.factors["run"]).get_indexer(end.factors["run"][both])
+        for name in end.known(joint.PICTURED):
+            one, two = end.values(name)[both], other.values(name)[place]
             start, after = (two, one) if change == LONGER else (one, two)
             relative = joint.relative_change(name, start, after)
             relative = relative[~np.isnan(relative)]

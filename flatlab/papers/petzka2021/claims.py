@@ -9,6 +9,7 @@ the experiment that the paper describes and, with -code, on the code. Those of F
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -77,17 +78,16 @@ def order(values: list[float], name: str) -> dict[str, Any]:
 
 def locally_constant(reading: str, variant: str = "") -> None:
     """The claims of Figure 3."""
+    claim = partial(CLAIMS, "fig3", variant=variant)
 
     def others(found: dict[float, Estimate]) -> list[dict[str, Any]]:
         """The correlations at separations that the authors' list does not have."""
         return [rho.report() for drawn_at, rho in found.items() if drawn_at < LISTED]
 
-    @CLAIMS(
-        "fig3",
+    @claim(
         "rho(kappa, gap) increases with the class separation: mean over pairs of separations > 0",
         "Sec. 6, caption of Fig. 3",
         "[...] the higher the degree, the more correlated flatness is with generalization.",
-        variant=variant,
     )
     def _(e: ResultTables) -> Verdict:
         found = rhos(e, reading)
@@ -100,26 +100,22 @@ def locally_constant(reading: str, variant: str = "") -> None:
             *(rho.report() for rho in found.values()),
         )
 
-    @CLAIMS(
-        "fig3",
+    @claim(
         f"|rho(kappa, gap)| < {WEAK} at the smallest class separation of the authors' list",
         "Sec. 6",
         NO_CORRELATION,
         threshold=WEAK,
-        variant=variant,
     )
     def _(e: ResultTables, limit: float) -> Verdict:
         found = rhos(e, reading)
         return listed(found)[0].within(limit).reporting(*others(found))
 
-    @CLAIMS(
-        "fig3",
+    @claim(
         f"rho(kappa, gap) > 1 - {STRONG} at the largest class separation",
         "Sec. 6, caption of Fig. 3",
         "The correlation between flatness and generalization increases with the degree of "
         "locally constant labels.",
         threshold=STRONG,
-        variant=variant,
     )
     def _(e: ResultTables, distance: float) -> Verdict:
         return listed(rhos(e, reading))[-1] > 1 - distance
@@ -165,15 +161,14 @@ def tight(bounds: dict[float, Array], gaps: dict[float, Array], share: float) ->
 
 def approximated_bound(reading: str, variant: str = "") -> None:
     """The claims of Figure 4; the units are the samples."""
+    claim = partial(CLAIMS, "fig4", variant=variant)
 
-    @CLAIMS(
-        "fig4",
+    @claim(
         "mean bound > mean gap at every separation",
         "Sec. 6, Fig. 4",
         "The results in Fig. 4 show that the approximated generalization bound tightly "
         "bounds the generalization error (note that this approximation is technically not a bound "
         "anymore).",
-        variant=variant,
     )
     def _(e: ResultTables) -> Verdict:
         bounds, gaps = (samples(e, reading, name) for name in ("bound", "gap"))
@@ -181,35 +176,29 @@ def approximated_bound(reading: str, variant: str = "") -> None:
             over_seeds(f"bound - gap at {c:g}", mean, bounds[c] - gaps[c]) > 0 for c in gaps
         )
 
-    @CLAIMS(
-        "fig4",
+    @claim(
         f"bound - gap < {TIGHT} gap at every separation, where the gap is above 0: tight",
         "Sec. 6, caption of Fig. 4",
         "Approximation of representativeness via KDE together with relative flatness leads "
         "to a tight generalization bound.",
         threshold=TIGHT,
-        variant=variant,
     )
     def _(e: ResultTables, share: float) -> Verdict:
         return tight(samples(e, reading, "bound"), samples(e, reading, "gap"), share)
 
-    @CLAIMS(
-        "fig4",
+    @claim(
         "the bound decreases with the class separation: mean over pairs of separations < 0",
         "Sec. 6",
         "Moreover, as expected, the bound decreases the easier the learning problems become.",
-        variant=variant,
     )
     def _(e: ResultTables) -> Verdict:
         return falling(e, reading, "bound")
 
-    @CLAIMS(
-        "fig4",
+    @claim(
         "representativeness falls with the class separation: mean over pairs of separations < 0",
         "Sec. 6",
         "The lower the class separation of the synthetic datasets, the harder the learning "
         "problem and the less representative a random sample will be.",
-        variant=variant,
     )
     def _(e: ResultTables) -> Verdict:
         # the quantity is that of the bound: it is the larger, the less representative the sample

@@ -1,31 +1,23 @@
 """What petzka2021 says of its Figures 5 to 8: measures of minima and the generalization gap."""
 
+from functools import partial
+
 import xarray as xr
 
 from flatlab.claims.registry import Claims
 from flatlab.claims.result_tables import ResultTables
+from flatlab.papers.petzka2021.measures import AFTER, GAP, GRID, MEASURES, RESCALED
 from flatlab.stats.estimate import Estimate
 from flatlab.stats.verdict import Verdict, every, theorem
+from flatlab.tables.columns import Column
 
 MINIMA = Claims("petzka2021")
 
-GRID, GAP = "minima-grid", "generalization_gap"
-AFTER, RESCALED = "_after", "last-layer"
-"""The ending of what is measured after the transformation of Figure 7, and its name."""
-
-KAPPA, KAPPA_BEFORE_LAST = "normalized_kappa_trace[-1]", "normalized_kappa_trace[-2]"
-TRACE, NORM = "hessian_trace_per_layer", "squared_norm_per_layer"
-CHANGING = (TRACE, "pac_bayes", NORM)
+CHANGING = ("trace", "pac_bayes", "norm")
 """The measures that a rescaling of layers changes."""
 
-WORDS = {
-    KAPPA: "kappa",
-    KAPPA_BEFORE_LAST: "kappa_before_last",
-    **{TRACE: "trace", TRACE + AFTER: "trace_after", NORM: "norm", NORM + AFTER: "norm_after"},
-    **{"hessian_trace": "network_trace", "squared_norm": "network_norm"},
-}
-LAST_LAYER = (TRACE, "fisher_rao", "pac_bayes", NORM)
-NETWORK = ("hessian_trace", "fisher_rao", "pac_bayes", "squared_norm")
+LAST_LAYER = ("trace", "fisher_rao", "pac_bayes", "norm")
+NETWORK = ("network_trace", "fisher_rao", "pac_bayes", "network_norm")
 """What relative flatness is compared with. The paper does not say whether its trace and norm are of
 the last layer or of all weights."""
 
@@ -40,54 +32,52 @@ SAME_OUTPUT = 1e-6
 
 def with_gap(e: ResultTables, *measures: str) -> list[Estimate]:
     """rho(measure, gap) of each measure, over the same networks."""
-    networks = e[GRID].with_table(with_rescaled).called(**WORDS)
-    return networks.rhos(*((measure, GAP) for measure in measures))
+    networks = (
+        e[GRID].with_table(with_rescaled).called(**{MEASURES[word]: word for word in MEASURES})
+    )
+    return networks.rhos(*((MEASURES.get(measure, measure), GAP) for measure in measures))
 
 
 def with_rescaled(table: xr.Dataset) -> xr.Dataset:
     """The table with the changing measures, after the transformation, as further quantities."""
-    rescaled = table[[*CHANGING]].sel(transformation=RESCALED, drop=True)
-    return table.assign({name + AFTER: rescaled[name] for name in CHANGING})
+    columns = {measure + AFTER: Column.of(MEASURES[measure]).quantity for measure in CHANGING}
+    rescaled = table.sel(transformation=RESCALED, drop=True)
+    return table.assign({measure: rescaled[name] for measure, name in columns.items()})
 
 
 def compared(others: tuple[str, ...], variant: str = "") -> None:
     """The claims of Figure 5.  others: the measures that relative flatness is compared with."""
+    claim = partial(MINIMA, "fig5", variant=variant)
 
-    @MINIMA(
-        "fig5",
+    @claim(
         "rho(relative flatness, gap) > rho(each of the other four measures, gap)",
         "Sec. 6",
         "The results in Fig. 5 show that indeed relative flatness has higher correlation than all "
         "the competing measures.",
-        variant=variant,
     )
     def _(e: ResultTables) -> Verdict:
-        kappa, *rest = with_gap(e, KAPPA, *others)
+        kappa, *rest = with_gap(e, "kappa", *others)
         return every(kappa > rho for rho in rest).reporting(*(r.report() for r in (kappa, *rest)))
 
-    @MINIMA(
-        "fig5",
+    @claim(
         "rho(Fisher-Rao norm, gap) < rho(each of the other four measures, gap)",
         "Sec. 6",
         "Of these measures, only the Fisher-Rao norm is reparameterization invariant but shows the "
         "weakest correlation in the experiment.",
-        variant=variant,
     )
     def _(e: ResultTables) -> Verdict:
-        rest = [name for name in (KAPPA, *others) if name != "fisher_rao"]
+        rest = [name for name in ("kappa", *others) if name != "fisher_rao"]
         fisher_rao, *rhos = with_gap(e, "fisher_rao", *rest)
         return every(fisher_rao < rho for rho in rhos)
 
-    @MINIMA(
-        "fig5",
+    @claim(
         "rho(relative flatness, gap) > 0",
         "Sec. 6",
         "We then show that the novel relative flatness measure correlates strongly with "
         "generalization, also in the presence of reparameterizations.",
-        variant=variant,
     )
     def _(e: ResultTables) -> Verdict:
-        return with_gap(e, KAPPA)[0] > 0
+        return with_gap(e, "kappa")[0] > 0
 
 
 compared(LAST_LAYER)
@@ -104,12 +94,13 @@ MINIMA.repeat("fig6", "fig5", "c1", "c2", "c3")
     nature="theorem",
 )
 def _(e: ResultTables) -> Verdict:
-    def invariant(name: str, word: str) -> Verdict:
-        before, after = e[GRID].series(name), e[GRID].after(RESCALED).series(name)
-        text = f"|change| <= {SAME:g} |value|; {word}"
+    def invariant(measure: str) -> Verdict:
+        at = e[GRID], e[GRID].after(RESCALED)
+        before, after = (networks.series(MEASURES[measure]) for networks in at)
+        text = f"|change| <= {SAME:g} |value|; {measure}"
         return theorem(text, abs(after - before), SAME * abs(before))
 
-    return invariant(KAPPA, "kappa") & invariant("fisher_rao", "fisher_rao")
+    return invariant("kappa") & invariant("fisher_rao")
 
 
 @MINIMA(
@@ -147,5 +138,5 @@ def _(e: ResultTables) -> Verdict:
     "number, than in the previous calculation.",
 )
 def _(e: ResultTables) -> Verdict:
-    before, last = with_gap(e, KAPPA_BEFORE_LAST, KAPPA)
+    before, last = with_gap(e, "kappa_before_last", "kappa")
     return (before > 0) & (before < last)

@@ -5,22 +5,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from flatlab.papers.petzka2021.measures import AFTER, GAP, GRID, MEASURES, RESCALED
 from flatlab.plotting.render import Settings, Tables
 from flatlab.tables.networks import Networks
-
-GRID, GAP = "minima-grid", "generalization_gap"
-RESCALED, AFTER = "last-layer", "_after"
-"""The transformation of Figure 7, and the ending of what is measured after it."""
-
-MEASURES = {
-    "kappa": "normalized_kappa_trace[-1]",
-    "trace": "hessian_trace_per_layer[-1]",
-    "fisher_rao": "fisher_rao",
-    "pac_bayes": "pac_bayes",
-    "norm": "squared_norm_per_layer[-1]",
-    "kappa_before_last": "normalized_kappa_trace[-2]",
-}
-"""The column of the table that a measure is."""
 
 
 def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
