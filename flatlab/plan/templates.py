@@ -290,8 +290,8 @@ class Lines(Declaration, frozen=True, kw_only=True):
     panel: the columns of its table whose values, joined by spaces, are keys of `panels`.
     panels: the panels in order, with their axes.
     row: a column; for each of its values there is a row with all panels.
-    line: the column whose values are keys of `looks`, or their labels.
-    looks: of the lines, in the order of the legend.
+    line: the column whose values are keys of `lines`, or their labels.
+    lines: the lines in the order of the legend, each with its label and its look.
     x, y: the columns that are drawn.
     ends: the columns of the ends of what y is uncertain by; or
     deviation: the column of half its length.
@@ -308,7 +308,7 @@ class Lines(Declaration, frozen=True, kw_only=True):
     panels: dict[str, Panel]
     row: str = ""
     line: str
-    looks: dict[str, Look]
+    lines: dict[str, tuple[str, str, str, str]]
     x: str
     y: str
     ends: tuple[str, str] | None = None

@@ -6,7 +6,6 @@ from typing import Any
 
 import pandas as pd
 
-from flatlab.plotting.labels import label_of
 from flatlab.plotting.render import Settings
 from flatlab.plotting.spread import horizontal
 from flatlab.plotting.style import Look, legend, letters
@@ -17,8 +16,8 @@ ASIDE = 1.04
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """A panel per entry of `panels`, and these again for each value of the column `row`."""
-    looks = {key: Look(*look) for key, look in figure["looks"].items()}
-    names = {key: label_of(figure, key) for key in looks}
+    looks = {key: Look(*look) for key, (_, *look) in figure["lines"].items()}
+    names = {key: label for key, (label, *_) in figure["lines"].items()}
     row, panels = figure["row"], figure["panels"]
     rows = list(dict.fromkeys(frame[row])) or [""] if row else [""]
     across = figure["across"] or len(panels)

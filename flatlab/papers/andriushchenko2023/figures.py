@@ -93,17 +93,12 @@ LINEAR = Lines(
     },
     across=2,
     line="line",
-    looks={
-        "0.1": ("#7fb9da", "o", "-"),
-        "0.25": ("#2b7bba", "s", "-"),
-        "0.5": ("#08306b", "D", "-"),
-        "normalized": ("#d55e00", "", "--"),
-        "loss": ("#222222", "^", ":"),
-    },
-    labels={
-        **{radius: rf"$\rho$ = {radius}" for radius in ("0.1", "0.25", "0.5")},
-        "normalized": r"every $\rho$, logits normalized",
-        "loss": "cross-entropy",
+    lines={
+        "0.1": (r"$\rho$ = 0.1", "#7fb9da", "o", "-"),
+        "0.25": (r"$\rho$ = 0.25", "#2b7bba", "s", "-"),
+        "0.5": (r"$\rho$ = 0.5", "#08306b", "D", "-"),
+        "normalized": (r"every $\rho$, logits normalized", "#d55e00", "", "--"),
+        "loss": ("cross-entropy", "#222222", "^", ":"),
     },
     x="x",
     y="mean",

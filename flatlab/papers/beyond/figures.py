@@ -61,15 +61,10 @@ CORRELATIONS = Lines(
     },
     row="experiment",
     line="kind",
-    looks={
-        "pooled": ("#222222", "o", "-"),
-        "within": ("#c05621", "D", "-"),
-        "adjusted": ("#2b7bba", "^", "-"),
-    },
-    labels={
-        "pooled": "all networks",
-        "within": "within settings",
-        "adjusted": "adjusted for the training loss",
+    lines={
+        "pooled": ("all networks", "#222222", "o", "-"),
+        "within": ("within settings", "#c05621", "D", "-"),
+        "adjusted": ("adjusted for the training loss", "#2b7bba", "^", "-"),
     },
     x="iteration",
     y="rho",

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from flatlab.plotting.labels import label_of
 from flatlab.plotting.render import Settings, Tables
 from flatlab.stats.trends import pearson
 
@@ -15,7 +14,7 @@ READINGS = (
     *(("squared", normalization, "squared") for normalization in ("deviation", "variance")),
     *(("cross-entropy", "none", "cross-entropy"), ("squared", "none", "zero-one")),
 )
-"""Loss and normalization of relative flatness, loss of the gap; joined, they are keys of labels."""
+"""Loss and normalization of relative flatness, loss of the gap; joined, they are keys of lines."""
 
 OF_RISK = ("exact", "inverted")
 COLUMNS = ["panel", "line", "separation", "drawn_at", "mean", "deviation", "batches"]
@@ -34,7 +33,13 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
         chosen = table.sel(variant=variant)
         for at, rhos in zip(chosen["drawn_at"], of_batches(chosen, y, *reading), strict=True):
             rows.append(
-                [panel, label_of(figure, name), at["separation"].item(), at.item(), *summary(rhos)]
+                [
+                    panel,
+                    figure["lines"][name][0],
+                    at["separation"].item(),
+                    at.item(),
+                    *summary(rhos),
+                ]
             )
     return pd.DataFrame(rows, columns=COLUMNS)
 

@@ -14,7 +14,7 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
     rows = [
         [variant, name, point["separation"].item(), *summary(point.values)]
         for variant in table["variant"].values
-        for name in figure["looks"]
+        for name in figure["lines"]
         for point in table[name].sel(variant=variant).transpose("separation", "repeat")
     ]
     return pd.DataFrame(rows, columns=COLUMNS)

@@ -60,15 +60,15 @@ def framed(key, tables):
 
 def test_a_point_of_figure_3_is_the_mean_of_its_batches(tables):
     table = tables["locally-constant-labels"]
-    frame, labels = framed("fig3", tables), figure("fig3")["labels"]
-    panel = frame[(frame["panel"] == "variants") & (frame["line"] == labels["exact"])]
+    frame, named = framed("fig3", tables), figure("fig3")["lines"]
+    panel = frame[(frame["panel"] == "variants") & (frame["line"] == named["exact"][0])]
     for _, point in panel.iterrows():
         here = table.sel(variant="exact", separation=point["separation"], loss="squared")
         kappa = here["relative_flatness"].sel(normalization="none").values
         rhos = [np.corrcoef(a, b)[0, 1] for a, b in zip(kappa, here["gap"].values, strict=True)]
         assert point["mean"] == pytest.approx(np.mean(rhos))
         assert point["deviation"] == pytest.approx(np.std(rhos, ddof=1))
-    backwards = frame[frame["line"] == labels["code"]]
+    backwards = frame[frame["line"] == named["code"][0]]
     assert backwards["drawn_at"].tolist() == backwards["separation"].tolist()[::-1]
     assert (backwards["batches"] == 1).all()
     assert backwards["deviation"].isna().all()
