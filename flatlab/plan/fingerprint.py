@@ -7,7 +7,8 @@ do not change a fingerprint.
 
 A catalogue, an `__init__.py` of a docstring, imports and `__all__` alone, counts as an empty file:
 what it re-exports concerns those jobs alone that import it from the modules that define it. Modules
-of the package therefore never import through a catalogue.
+of the package therefore never import through a catalogue. A root that is a catalogue stands for
+all that it re-exports.
 
 A module that reads other files of the package names them in `READS`, a pattern of paths beside it:
 its fingerprint has their content, too.
@@ -64,7 +65,7 @@ def _data(module: str, tree: ast.Module) -> bytes:
 def closure(*roots: str) -> frozenset[str]:
     """The modules `roots` and all modules of this package that they import, also indirectly."""
     found: set[str] = set()
-    waiting = list(roots)
+    waiting = [*roots, *(name for root in roots if is_catalogue(root) for name in _imported(root))]
     while waiting:
         module = waiting.pop()
         if module in found or _excluded(module):
@@ -93,8 +94,10 @@ def is_catalogue(module: str) -> bool:
 
 @functools.cache
 def _imports(module: str) -> tuple[str, ...]:
-    if is_catalogue(module):
-        return ()
+    return () if is_catalogue(module) else _imported(module)
+
+
+def _imported(module: str) -> tuple[str, ...]:
     is_package = _file(module).name == "__init__.py"
     package = module if is_package else module.rpartition(".")[0]
 

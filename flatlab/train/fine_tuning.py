@@ -7,8 +7,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from flatlab.jobs import Content
+from flatlab.jobs.unfinished import Content
 from flatlab.plan.schema import closest
+from flatlab.store import TrainedPack
 from flatlab.train.errors import TrainError
 
 
@@ -30,9 +31,7 @@ def copy_trained_weights(
             where = f"training.start.anew: the network has no module {name!r}"
             raise TrainError(f"{where}; {closest(name, modules)}")
     for model, (number, run) in zip(models, start["runs"], strict=True):
-        arrays, about = trained[number]
-        row = about["runs"].index(run)
-        _copy({name: array[row, -1] for name, array in arrays.items()}, model, start)
+        _copy(TrainedPack(*trained[number]).state(run), model, start)
 
 
 def _copy(state: Mapping[str, np.ndarray], model: nn.Module, start: Mapping[str, Any]) -> None:

@@ -11,7 +11,7 @@ import xarray as xr
 from torch import nn
 
 from flatlab.data._tensors import EVALUATED, Split
-from flatlab.jobs import Content, Unfinished
+from flatlab.jobs.unfinished import Content, Unfinished
 from flatlab.losses._base import loss_of
 from flatlab.store import as_strings
 from flatlab.train.minibatch_transforms import random_numbers, transforms_of

@@ -38,18 +38,22 @@ class Stack:
     ) -> None:
         self.split, self.training, self.runs = split, training, len(models)
         self.transforms = transforms
-        self.layers, self.tensors = stack_models(models, rules)
         self.loss = loss_of(training)
         self.ascents = ascent_rules(training)
+        optimizer = imported("train/optimizers", training["optimizer"])
+        recorded = recordable(split.device)
+        sums = self.ascents or training["minibatches"] == "full" or recorded  # of whole gradients
+        products = (
+            not sums and hasattr(optimizer, "takes_products") and optimizer.takes_products(training)
+        )
+        self.layers, self.tensors = stack_models(models, rules, products)
         sums_losses = "epoch_loss" in (training.get("stop") or {})
         # The sum of the losses of each run's minibatches since the epoch began.
         self.losses = torch.zeros(self.runs, dtype=torch.float64, device=split.device)
         self.state = {"losses": self.losses} if sums_losses else {}
         # Where a step takes its gradients. A twin leaves statistics of batch norm as they are.
         self.perturbed = stack_models(models, rules)[0] if self.ascents else self.layers
-        optimizer = imported("train/optimizers", training["optimizer"])
         self.update = optimizer.Stacked(self.layers.parameters, training, self.runs)
-        recorded = recordable(split.device)
         self.recorded = RecordedSteps(split, self.runs, training) if recorded else None
 
     def __len__(self) -> int:

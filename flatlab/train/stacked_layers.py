@@ -10,7 +10,7 @@ the framework's own. `fold` and `unfold` convert between the two.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,8 +18,21 @@ from torch import Tensor
 aten = torch.ops.aten
 """The kernels that autograd itself calls."""
 
-Gradients = tuple[Tensor | None, list[Tensor]]
-"""The gradient of a layer's input, None unless it was needed, and those of its parameters."""
+
+class Product(NamedTuple):
+    """The gradient left @ right of a large weight, which the optimizer computes run by run.
+
+    left: (runs, outputs, batch).
+    right: (runs, batch, inputs).
+    """
+
+    left: Tensor
+    right: Tensor
+
+
+Gradients = tuple[Tensor | None, list[Any]]
+"""The gradient of a layer's input, None unless it was needed, and those of its parameters: tensors,
+or `Product`s where the optimizer asks for them."""
 
 Backward = Callable[[Tensor, bool], Gradients]
 """From the gradient of the output, and whether that of the input is needed, to the gradients."""
@@ -59,7 +72,7 @@ def sequential(layers: Sequence[Layer]) -> Layer:
         def backward(gradient: Tensor, need_input_gradient: bool) -> Gradients:
             # Below the lowest layer with parameters only the gradient of the input is computed.
             last = 0 if need_input_gradient else lowest
-            of_parameters: list[Tensor] = []
+            of_parameters: list[Any] = []
             of_signal: Any = gradient
             for number in range(len(tape) - 1, last - 1, -1):
                 needed = need_input_gradient or number > last

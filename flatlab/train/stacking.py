@@ -17,18 +17,19 @@ class NotStackable(Exception):
 
 
 def stack_models(
-    models: Sequence[nn.Module], rules: Sequence[str]
+    models: Sequence[nn.Module], rules: Sequence[str], products: bool = False
 ) -> tuple[Layer, dict[str, Tensor]]:
     """The layers of several networks of one architecture, and their tensors (runs, ...) by name.
 
     models: the networks.
     rules: the files of `flatlab.train.layers` that stack them, by key.
+    products: leave the gradients of large linear layers as products.
 
     The layers compute with these tensors: what is written into them takes effect. Raises
     `NotStackable`.
     """
     keep_freed_memory()
-    builder = StackBuilder(models, rules)
+    builder = StackBuilder(models, rules, products)
     layers = builder.sequential(models[0], "")
     if unused := sorted(set(builder.tensors) - builder.used):
         raise NotStackable(f"{unused[0]} belongs to no layer that can be stacked")
@@ -51,8 +52,10 @@ def computed_order(modules: nn.Module) -> list[tuple[str, nn.Module]]:
 class StackBuilder:
     """Walks through an architecture; knows whether the signal is folded images or vectors."""
 
-    def __init__(self, models: Sequence[nn.Module], rules: Sequence[str]) -> None:
-        self.runs, self.rules = len(models), rules
+    def __init__(
+        self, models: Sequence[nn.Module], rules: Sequence[str], products: bool = False
+    ) -> None:
+        self.runs, self.rules, self.products = len(models), rules, products
         self._modules = [imported("train/layers", key) for key in rules]
         states = [model.state_dict() for model in models]
         self.tensors: dict[str, Tensor] = {}

@@ -64,10 +64,6 @@ WRONG = {
         "fig2: unknown experiment 'vgg-gird'; did you mean 'vgg-grid'? "
         "Known: mlp-grid, vgg-grid, vision-zoo",
     ),
-    "no experiment": (
-        figures_of(f'"fig2": Curves(quantities=("mls",), {ABOUT})'),
-        "fig2: experiments is missing",
-    ),
     "one of several experiments": (
         figures_of(f'"fig2": Scatter(("vgg-grid", "mpl-grid"), pairs=(("a", "b"),), {ABOUT})'),
         "fig2: unknown experiment 'mpl-grid'; did you mean 'mlp-grid'?",
@@ -75,14 +71,6 @@ WRONG = {
     "too many experiments": (
         figures_of(f'"fig2": Pairs(("vgg-grid", "mlp-grid"), quantities=("mls",), {ABOUT})'),
         "fig2: experiments: Pairs shows one, found vgg-grid, mlp-grid",
-    ),
-    "option": (
-        figures_of(f'"fig2": Curves("vgg-grid", quantites=("mls",), {ABOUT})'),
-        "fig2: unknown option 'quantites'; did you mean 'quantities'? Known: axes, caption, ",
-    ),
-    "option of another template": (
-        figures_of(f'"figH8": Pairs("vgg-grid", quantities=("mls",), line="samples", {ABOUT})'),
-        "figH8: unknown option 'line'; Known: caption, details, experiments, labels, module, ",
     ),
     "value": (
         figures_of(f'{CURVES}, line="setings")'),
@@ -121,26 +109,10 @@ WRONG = {
         ),
         "fig2: printed: unknown row 'msl'; did you mean 'mls'?",
     ),
-    "positions": (
-        figures_of(f'"fig2": Curves("vgg-grid", ("mls",), {ABOUT})'),
-        "fig2: only the experiments may be positional",
-    ),
-    "title": (
-        figures_of('"fig2": Curves("vgg-grid", quantities=("mls",), caption="A caption.")'),
-        "fig2: title is missing",
-    ),
-    "template": (
-        figures_of(f'"fig1": 1,\n    "fig2": Curvs("vgg-grid", {ABOUT})'),
-        "fig2: unknown name 'Curvs'; did you mean 'Curves'?",
-    ),
     "no template": (
         figures_of('"fig1": {"quantities": ["mls"]}'),
         "fig1: expected one of Curves, Sweep, Pairs, Scatter, Forest, Table, Panels, Ranks, "
         "Lines, Points, Own, found {",
-    ),
-    "sentence": (
-        figures_of('"fig2": Own("vgg-grid", title="a title", caption=captions.INTERVAL)'),
-        "fig2: unknown name 'INTERVAL'; did you mean 'INTERVALS'?",
     ),
     "target": (
         figures_of(f'"figH9": Own("vgg-grid", {ABOUT})'),
@@ -154,24 +126,12 @@ WRONG = {
         figures_of(f'"fig2": Own("vgg-grid", {ABOUT})'),
         "fig2: papers/someone2030/fig2.py, which draws it, is missing",
     ),
-    "in a function": (
-        f"def trend(key):\n    return Curves(key, quantites=(), {ABOUT})\n\n"
-        + figures_of('"fig1": 1,\n    "fig2": trend("vgg-grid")'),
-        "fig2: unknown option 'quantites'; did you mean 'quantities'?",
-    ),
-    "outside the figures": ("X = 1 / 0\nFIGURES = {}\n", "line 8: ZeroDivisionError: division"),
-    "syntax": ("FIGURES = {\n", "line 8: '{' was never closed"),
     "no figures": ("FIGURE = {}\n", "FIGURES must be there, and a dict"),
     "no paper": ("PAPER = None\nFIGURES = {}\n", "PAPER must be there, and a Paper"),
-    "paper": (
-        'PAPER = Paper(title="A", citation="B", cited="C", target=())\nFIGURES = {}\n',
-        "line 8: unknown option 'target'; did you mean 'targets'?",
-    ),
     "type in a paper": (
         'PAPER = Paper(title="A", citation=2030, cited="C")\nFIGURES = {}\n',
         "PAPER: citation: expected `str`, got `int`, found 2030",
     ),
-    "import": ("import flatlab.nowhere\nFIGURES = {}\n", "line 8: ModuleNotFoundError: No module"),
 }
 
 

@@ -180,7 +180,7 @@ def counted(networks: Networks) -> Iterator[dict[str, Any]]:
 def looser(line: Curves, letters: str) -> Verdict:
     """Whether one distance is larger than another at the end: "DCBA", D - C than B - A."""
     names = [f"bound_{letter.lower()}" for letter in letters]
-    d, c, b, a = letters
+    d, c, b, a = list(letters)
 
     def of_runs() -> Array:
         larger, large, small, smaller = line.ends(*names, interpolating=False)

@@ -1,10 +1,13 @@
 """Operations that the optimizers share."""
 
 from types import ModuleType
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
+
+from flatlab.train.stacked_layers import Product
 
 
 def tensors_of(model: nn.Module, update: Optimizer, rule: ModuleType) -> dict[str, Tensor]:
@@ -33,3 +36,45 @@ def descend(parameters: list[Tensor], directions: list[Tensor], rate: float | Te
         torch._foreach_sub_(parameters, torch._foreach_mul(directions, rate))
     else:
         torch._foreach_add_(parameters, directions, alpha=-rate)
+
+
+class ProductSteps:
+    """Descent along gradients of which some are products, in fewer passes over the memory.
+
+    A product is computed and subtracted for one run after the other, while it is in the cache:
+    those of all runs together leave it. The kernel for one run must give the bits of the one for
+    all of them, which is tried before the first step; else they are computed together.
+    """
+
+    def __init__(self) -> None:
+        self.by_run: dict[int, bool] = {}
+        self.buffers: dict[torch.Size, Tensor] = {}
+
+    def descend(self, parameters: list[Tensor], gradients: list[Any], rate: float | Tensor) -> None:
+        """parameters -= rate * gradients.  rate: as for `Stacked.step`, a number with products."""
+        whole: list[tuple[Tensor, Tensor]] = []
+        for number, (parameter, gradient) in enumerate(zip(parameters, gradients, strict=True)):
+            if not isinstance(gradient, Product):
+                whole.append((parameter, gradient))
+            elif self._same_bits(number, gradient):
+                buffer = self._buffer(parameter)
+                for weight, left, right in zip(parameter, *gradient, strict=True):
+                    weight.add_(torch.mm(left, right, out=buffer), alpha=-rate)
+            else:
+                whole.append((parameter, gradient.left @ gradient.right))
+        descend([parameter for parameter, _ in whole], [gradient for _, gradient in whole], rate)
+
+    def _same_bits(self, number: int, product: Product) -> bool:
+        if number not in self.by_run:
+            # In the layout of the product, but with no zeros, which would hide a rounding.
+            left, right = ((factor + 0.7).cos() for factor in product)
+            runs = zip(left, right, strict=True)
+            by_run = torch.stack([torch.mm(*factors) for factors in runs])
+            self.by_run[number] = torch.equal(left @ right, by_run)
+        return self.by_run[number]
+
+    def _buffer(self, parameter: Tensor) -> Tensor:
+        shape = parameter.shape[1:]
+        if shape not in self.buffers:
+            self.buffers[shape] = parameter.new_empty(shape)
+        return self.buffers[shape]

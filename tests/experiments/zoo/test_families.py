@@ -16,7 +16,7 @@ from flatlab.metrics import _measure_zoo, accuracy
 from flatlab.metrics._quantity import settings_of
 from flatlab.networks import build
 from flatlab.train import train_packs
-from tests.experiments.zoo.test_released import FAMILIES, SHARPNESS, surveyed
+from tests.experiments.zoo.surveys import FAMILIES, SHARPNESS, surveyed
 from tests.train import packs
 from tests.train.packs import DATA
 

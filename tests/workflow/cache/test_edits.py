@@ -11,7 +11,7 @@ import re
 
 import pytest
 
-from tests.workflow.conftest import Lab
+from tests.workflow.lab import Lab
 
 pytestmark = pytest.mark.workflow
 

@@ -1,7 +1,6 @@
-"""Which experiments and figures to publish, and whether figures and tables will agree then."""
+"""Which experiments and figures to publish."""
 
 import itertools
-from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -41,37 +40,6 @@ class Choice:
         """The content of a published table after publishing this choice; None if there is none."""
         folder = self.built if key in self.experiments else self.published
         return content(folder / NAMES.table(key))
-
-
-def disagreements(choice: Choice) -> list[str]:
-    """Sentences on figures that would not show the published tables, with what else to publish."""
-    gone, unlike, former = (defaultdict[object, list[str]](list) for _ in range(3))
-    for figure in choice.figures:
-        for key in figure.experiments:
-            if not (path := choice.built / NAMES.table(key)).is_file():
-                gone[path].append(figure.target)
-            elif content(path) != choice.after(key):
-                unlike[key].append(figure.target)
-    for figure in plan.published_figures(choice.scale):
-        for key in figure.experiments if figure not in choice.figures else []:
-            if content(choice.published / NAMES.table(key)) != choice.after(key):
-                former[key].append(figure.target)
-    return [
-        *(
-            f"{targets[0]} was drawn from {path}, which is gone; build it with: snakemake {path}"
-            for path, targets in gone.items()
-        ),
-        *(
-            f"the published table of {key} is not the one of {', '.join(targets)}; "
-            f"publish this as well: {key}"
-            for key, targets in unlike.items()
-        ),
-        *(
-            f"published figures show the former table of {key}; "
-            f"publish these as well: {' '.join(targets)}"
-            for key, targets in former.items()
-        ),
-    ]
 
 
 def built_figures(scale: str) -> tuple[list[plan.Figure], list[plan.Figure]]:

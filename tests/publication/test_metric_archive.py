@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from flatlab import plan, publication, store
+from flatlab import plan, store
 from flatlab.cli import main
+from flatlab.publication import publishing
 
 ROOT = Path(__file__).resolve().parents[2]
 PACK, OTHER, THIRD = "lr0.1-b20-s0-4", "lr0.1-b20-s5-19", "lr0.05-b20-s0-4"
@@ -143,7 +144,7 @@ def test_what_cannot_be_kept_or_restored_is_a_sentence(case, grid, capsys):
 
 
 def test_the_budget_counts_what_is_kept(grid, monkeypatch, capsys):
-    monkeypatch.setattr(publication, "BUDGET_BYTES", 100)
+    monkeypatch.setattr(publishing, "BUDGET_BYTES", 100)
     assert main(["keep", "mlp-grid"]) == 1
     assert "largest are demo/metrics/mlp-grid" in capsys.readouterr().err
     assert not KEPT.exists()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from flatlab import plan, store
 from flatlab.plan import Experiment
-from flatlab.publication import check_budget
+from flatlab.publication.publishing import check_budget
 
 
 def keep(experiment: Experiment, packs: Sequence[str] = ()) -> str:
