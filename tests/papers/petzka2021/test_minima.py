@@ -9,86 +9,61 @@ import pytest
 import xarray as xr
 
 from flatlab import plan, plotting
-from flatlab.claims import Evidence
+from flatlab.claims import ResultTables
 from flatlab.papers.petzka2021.claims import CLAIMS
-from tests.synthetic.claim_tables import judged
+from flatlab.papers.petzka2021.measures import MEASURES
+from flatlab.tables.columns import Column
+from tests.synthetic import tables
+from tests.synthetic.tables import judged
 
 FOLDER = Path(__file__).resolve().parents[3] / "experiments"
-SETTINGS, SEEDS = 4, 15
-LAYERS = ["conv1", "fc2", "fc3"]
+SETTINGS = [
+    {"lr": 0.05, "batch_size": 64 * 2**number, "optimizer": ("sgd", "adam")[number % 2]}
+    for number in range(4)
+]
 RHOS = {"kappa": 0.95, "trace": 0.6, "fisher_rao": 0.1, "pac_bayes": 0.6, "norm": 0.6}
 BEFORE = {"kappa_before_last": 0.6, "network_trace": 0.6, "network_norm": 0.6}
-
-
-LAST, BEFORE_LAST = -1, -2
-QUANTITIES = {
-    "kappa": ("normalized_kappa_trace", LAST),
-    "trace": ("hessian_trace_per_layer", LAST),
-    **{name: (name, None) for name in ("fisher_rao", "pac_bayes")},
-    "norm": ("squared_norm_per_layer", LAST),
-    "kappa_before_last": ("normalized_kappa_trace", BEFORE_LAST),
-    "network_trace": ("hessian_trace", None),
-    "network_norm": ("squared_norm", None),
-}
-"""The quantity of the table that a measure is, and of which layer."""
-
 HIGH = {"trace": 0.9, "pac_bayes": 0.9, "norm": 0.9}
 
 
-def table(after: float = 0.0, change: float = 1e-12, seeds: int = SEEDS, **rhos: float):
+def table(after: float = 0.0, change: float = 1e-12, seeds: int = 15, **rhos: float):
     """Networks whose measures have these correlations with the gap.
 
     after: those of the changing measures after the transformation.  change: of the outputs and of
     the measures that do not change.
     """
-    count = SETTINGS * seeds
+    count = len(SETTINGS) * seeds
     generator = np.random.default_rng(3)
     gap = _standard(generator.normal(size=count))
+    loss = 0.05 + 0.01 * generator.random(count)
 
     def drawn(rho: float) -> np.ndarray:
         own = _standard(generator.normal(size=count))
         own = _standard(own - gap * (own @ gap) / count)
         return 10 + rho * gap + np.sqrt(1 - rho**2) * own
 
-    rhos = {**RHOS, **BEFORE, **rhos}
-    variables: dict = {}
-    for name, rho in rhos.items():
-        quantity, layer = QUANTITIES[name]
-        first = drawn(rho)
-        changes = name in ("trace", "pac_bayes", "norm", "network_trace", "network_norm")
-        both = np.stack([first, drawn(after) if changes else first * (1 + change)], -1)
-        both = both[:, None, None]
-        if layer is None:
-            variables[quantity] = (("run", "checkpoint", "samples", "transformation"), both)
-            continue
-        dims = ("run", "checkpoint", "samples", "transformation", "layer")
-        shape = (*both.shape, len(LAYERS))
-        values = variables.setdefault(quantity, (dims, np.full(shape, np.nan)))[1]
-        values[..., layer] = both
-    changed = np.broadcast_to([0.0, change], (count, 1, 2))
-    variables["output_change"] = (("run", "checkpoint", "transformation"), changed)
-    variables["generalization_gap"] = (("run", "checkpoint"), gap[:, None])
-    variables["train_loss"] = (("run", "checkpoint"), 0.05 + 0.01 * generator.random((count, 1)))
-    numbers = np.repeat(np.arange(SETTINGS), seeds)
-    return xr.Dataset(
-        variables,
-        coords={
-            "run": [f"run{number}" for number in range(count)],
-            "setting": ("run", [f"setting{number}" for number in numbers]),
-            "seed": ("run", np.tile(np.arange(seeds), SETTINGS)),
-            "batch_size": ("run", 64 * 2**numbers),
-            "lr": ("run", np.full(count, 0.05)),
-            "optimizer": ("run", np.array(["sgd", "adam"], object)[numbers % 2]),
-            "diverged": ("run", np.zeros(count, bool)),
-            **{"checkpoint": [100], "samples": ["train"], "layer": LAYERS},
-            "transformation": ["none", "last-layer"],
-        },
-        attrs={
-            **{"experiment": "minima-grid", "name": "minima-grid", "scale": "demo"},
-            **{"hyperparameters": ["lr", "batch_size", "optimizer"], "not_converged": 0},
-            **{"evidence": "reduced", "differs": [], "left_out": 0},
-        },
-    )
+    common = {"generalization_gap": gap, "train_loss": loss}
+    parts: list[dict] = [{**common, "output_change": 0 * gap + c} for c in (0.0, change)]
+    for measure, rho in {**RHOS, **BEFORE, **rhos}.items():
+        column, values = Column.of(MEASURES[measure]), drawn(rho)
+        changes = measure not in ("kappa", "kappa_before_last", "fisher_rao")
+        both = values, drawn(after) if changes else values * (1 + change)
+        for part, of_part in zip(parts, both, strict=True):
+            if column.labels:
+                layers = part.setdefault(column.quantity, np.full((count, 1, 3), np.nan))
+                layers[..., int(column.labels[0])] = of_part[:, None]
+            else:
+                part[column.quantity] = of_part
+    made = [
+        tables.table(
+            *("minima-grid", SETTINGS, {n: lambda _, v=v: v for n, v in part.items()}),
+            **{"seeds": seeds, "layers": ["conv1", "fc2", "fc3"], "evidence": "reduced"},
+            not_converged=0,
+        )
+        for part in parts
+    ]
+    kinds = xr.Variable("transformation", ["none", "last-layer"])
+    return xr.concat(made, kinds, combine_attrs="override")
 
 
 def _standard(values: np.ndarray) -> np.ndarray:
@@ -148,7 +123,7 @@ def test_what_is_missing_after_the_transformation_is_not_counted_as_unchanged():
     some = table()
     kappa = some["normalized_kappa_trace"]
     some["normalized_kappa_trace"] = kappa.where(
-        (kappa["transformation"] == "none") | (kappa["run"] != "run0")
+        (kappa["transformation"] == "none") | (kappa["run"] != "minima-grid-0")
     )
     verdict = judged(CLAIMS["fig7"]["c1"], some)
     assert [entry["n"] for entry in verdict.evidence] == [59, 60]
@@ -168,7 +143,7 @@ def test_figures_show_the_numbers_that_the_claims_compare():
     frame = framed("fig5", {"minima-grid": table()})
     facts = frame[frame["row"] == "rho"].set_index("measure")
     np.testing.assert_allclose(facts["rho"][[*RHOS]], [*RHOS.values()], atol=1e-12)
-    evidence = Evidence({"minima-grid": table()})
+    evidence = ResultTables({"minima-grid": table()})
     verdict = CLAIMS["fig5"]["c1"].judge(evidence)
     reported = {e["quantity"]: e for e in verdict.evidence if "rho(kappa, g" in e["quantity"]}
     (kappa,) = (e for name, e in reported.items() if " - " not in name)
