@@ -32,10 +32,10 @@ from benchmarks.gpu_report import Report, digits, machine, slug
 from benchmarks.gpu_work import profiled, wait, work_of
 from benchmarks.timing import paired
 from benchmarks.training import BATCH, TRAINING, Engine, changed, demo_packs, networks, random_split
-from flatlab import splits
+from flatlab.data import _tensors as splits
 from flatlab.derivatives import engine as derivatives
 from flatlab.networks import build
-from flatlab.train.conditions import arithmetic
+from flatlab.train.determinism import deterministic_arithmetic
 
 RESULTS = Path(__file__).parent / "results"
 NO_GPU = "torch finds no GPU on this machine; `make gpu FAKE=1` runs everything through on the CPU"
@@ -94,7 +94,7 @@ class Bench:
         for name in ("float32", "tf32", "float64"):
             dtype = torch.float64 if name == "float64" else torch.float32
             matrix = torch.rand(size.square, size.square, device=self.device, dtype=dtype)
-            with arithmetic([{"training": {"precision": name}}]):
+            with deterministic_arithmetic([{"training": {"precision": name}}]):
                 [seconds] = paired(functools.partial(torch.matmul, matrix, matrix))
             found[name] = 2 * size.square**3 / seconds
         return f"{found['bytes'] / 1e12:.2f} TB/s, {found['float32'] / 1e12:.0f} TFLOP/s in float32"
@@ -125,7 +125,7 @@ class Bench:
         few = networks({**pack, "seeds": pack["seeds"][:2]}, split)
 
         def eager() -> None:
-            with arithmetic(engine.packs):
+            with deterministic_arithmetic(engine.packs):
                 torch.set_deterministic_debug_mode("default")
                 rule = TRAINING["batch_size"], TRAINING["lr"]
                 baselines.eager_loop(few, split.inputs, split.targets, steps, *rule)
@@ -172,7 +172,7 @@ class Bench:
         engine = self.engine(case, "float32")
 
         def evaluate() -> None:
-            with arithmetic(engine.packs):
+            with deterministic_arithmetic(engine.packs):
                 for training in engine.trainings:
                     list(training._evaluate())
 

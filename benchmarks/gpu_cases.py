@@ -13,7 +13,7 @@ from unittest import mock
 import torch
 
 from benchmarks.training import IMAGE, NETWORKS, Settings
-from flatlab.train import builder, chain, recorded
+from flatlab.train import cuda_graphs, stacked_layers, stacking
 
 Within = Callable[[], AbstractContextManager[Any]]
 
@@ -99,23 +99,23 @@ class Variant:
 
 @contextlib.contextmanager
 def _streams(count: int) -> Iterator[None]:
-    with mock.patch.object(recorded, "STREAMS", count):
-        recorded._streams.cache_clear()
+    with mock.patch.object(cuda_graphs, "STREAMS", count):
+        cuda_graphs._streams.cache_clear()
         yield
-    recorded._streams.cache_clear()
+    cuda_graphs._streams.cache_clear()
 
 
 @contextlib.contextmanager
 def _layout(wanted: torch.memory_format) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
-        for module in (chain, builder):
+        for module in (stacked_layers, stacking):
             stack.enter_context(mock.patch.object(module, "image_format", return_value=wanted))
         yield
 
 
 def variants() -> list[Variant]:
     many: Within = functools.partial(_streams, 32)
-    single: Within = functools.partial(mock.patch.object, recorded, "BURST", 1)
+    single: Within = functools.partial(mock.patch.object, cuda_graphs, "BURST", 1)
     last: Within = functools.partial(_layout, torch.channels_last)
     plain: Within = functools.partial(_layout, torch.contiguous_format)
     convolutional = ("LeNet5", "vgg-narrow", "VGG-11")

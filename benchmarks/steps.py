@@ -14,13 +14,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from flatlab.splits import Split
 from flatlab.train.pack import PackTraining
 
 try:
+    from flatlab.data._tensors import Split
     from flatlab.jobs import Unfinished
     from flatlab.networks import build
-    from flatlab.train.conditions import arithmetic
+    from flatlab.train.determinism import deterministic_arithmetic as arithmetic
     from flatlab.train.initializations import draw
 
     UNUSED: Any = Unfinished(tempfile.gettempdir(), {})  # these trainings save nothing
@@ -28,6 +28,7 @@ except ImportError:  # the names at the commit that `benchmarks.since` compares 
     from flatlab.models import build
     from flatlab.models import initialize as draw
 
+    from flatlab.data._tensors import Split
     from flatlab.train import _arithmetic as arithmetic
     from flatlab.train.pack import Memory
 

@@ -23,11 +23,11 @@ from torch import Tensor, nn
 from benchmarks import baselines
 from benchmarks.timing import paired, report
 from flatlab import data, plan
+from flatlab.data._tensors import Split, prepare
 from flatlab.jobs import Unfinished
 from flatlab.networks import build, options_of
 from flatlab.plan.registry import literal
-from flatlab.splits import Split, prepare
-from flatlab.train.conditions import arithmetic
+from flatlab.train.determinism import deterministic_arithmetic
 from flatlab.train.initializations import draw
 from flatlab.train.pack import PackTraining
 
@@ -92,7 +92,7 @@ class Engine:
     def __init__(self, packs: Sequence[Settings], split: Split, deterministic: bool = True) -> None:
         self.packs, self.mode = packs, "error" if deterministic else "default"
         unused = Unfinished(tempfile.gettempdir(), {})  # these trainings save nothing
-        with arithmetic(packs):
+        with deterministic_arithmetic(packs):
             self.trainings = [
                 PackTraining(networks(settings, split), split, settings, unused)
                 for settings in packs
@@ -104,7 +104,7 @@ class Engine:
     def steps(self, count: int) -> None:
         """Take `count` steps with each network."""
         torch.set_num_threads(1)
-        with arithmetic(self.packs):
+        with deterministic_arithmetic(self.packs):
             torch.set_deterministic_debug_mode(self.mode)
             for _ in range(count):
                 for run in self.running:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from flatlab.data import dataset
+from flatlab.data._dataset import dataset
 from flatlab.data._folders import unpacked
 from flatlab.data._sources import Published, check, obtain
 

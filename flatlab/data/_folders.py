@@ -13,7 +13,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from flatlab.data import DataError
+from flatlab.data._dataset import DataError
 
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".txz", ".zip")

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from flatlab.data import DataError
+from flatlab.data._dataset import DataError
 from flatlab.data._folders import as_folder, decode, folders, images
 
 

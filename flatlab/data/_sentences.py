@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from flatlab.data import DataError
+from flatlab.data._dataset import DataError
 
 FIRST, SECOND, LABEL = COLUMNS = ("sentence1", "sentence2", "gold_label")
 UNDECIDED = "-"

@@ -16,7 +16,7 @@ from urllib.request import url2pathname
 import pooch
 from requests import RequestException
 
-from flatlab.data import DataError
+from flatlab.data._dataset import DataError
 
 MIRRORS = "FLATLAB_MIRROR"
 """The environment variable with the addresses of mirrors, separated by spaces."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from flatlab.data import dataset
+from flatlab.data._dataset import dataset
 
 SHAPE = (1, 8, 8)
 OUTPUTS = 10

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from flatlab.data import Arrays, dataset
+from flatlab.data._dataset import Arrays, dataset
 
 NOUNS, VERBS, MARKS = 6, 4, 2
 SHAPE = (12, 1, 8)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from flatlab.data import dataset
+from flatlab.data._dataset import dataset
 from flatlab.data._sources import Published, obtain
 
 SHAPE = (1, 28, 28)

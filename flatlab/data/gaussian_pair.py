@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from flatlab.data import regression
+from flatlab.data._dataset import regression
 
 SHAPE = (100,)
 OUTPUTS = 1

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from flatlab.data import DataError, dataset
+from flatlab.data._dataset import DataError, dataset
 from flatlab.data._folders import ARCHIVES, IMAGES, as_folder, decode, folders, images
 
 SHAPE = (3, 32, 32)

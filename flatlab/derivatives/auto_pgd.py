@@ -19,7 +19,7 @@ IMPROVING = 0.75
 NEWTON = 60
 """Steps of Newton's method, at most; about ten are taken."""
 
-Found = tuple[float, Callable[[], Tensor]]
+Evaluation = tuple[float, Callable[[], Tensor]]
 """The value at a change d, and what computes the gradient there, which is not always needed."""
 
 
@@ -98,10 +98,10 @@ def checkpoints(steps: int) -> list[int]:
 
 
 def ascend(
-    function: Callable[[Tensor], Found],
+    function: Callable[[Tensor], Evaluation],
     field: Neighbourhood,
     steps: int,
-    origin: Found,
+    origin: Evaluation,
     start: Tensor | None = None,
 ) -> list[float]:
     """The largest value that was met at the beginning and after 1, ... `steps` steps.
@@ -146,9 +146,9 @@ def ascend(
     return history
 
 
-def once(found: Found) -> Found:
+def once(evaluation: Evaluation) -> Evaluation:
     """What is found, with a gradient that is computed at most once."""
-    return found[0], functools.cache(found[1])
+    return evaluation[0], functools.cache(evaluation[1])
 
 
 def _unit(x: Tensor) -> Tensor:

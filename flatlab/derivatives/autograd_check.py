@@ -46,18 +46,18 @@ class Record:
     casts: bool
 
 
-def record_of(model: nn.Module, inputs: Tensor, found: Findings) -> Record:
+def record_of(model: nn.Module, inputs: Tensor, findings: Findings) -> Record:
     """One forward and one backward pass.
 
-    Raises `MeasureError` if these samples go other ways through the network than those of `found`.
+    Raises `MeasureError` if these samples go other ways through the network than the probe's.
     """
     inputs = inputs.detach().clone().requires_grad_()
-    with recorded(found.modules, fast_input_gradient=True) as uses:
+    with recorded(findings.modules, fast_input_gradient=True) as uses:
         outputs = run(model, inputs)
     parameters = dict(model.named_parameters())
     in_graph, operations = graph_of(outputs)
-    late = [name for name in found.unused if in_graph[id(parameters[name])]]
-    if late or calls_of(uses, len(inputs)) != found.calls:
+    late = [name for name in findings.unused if in_graph[id(parameters[name])]]
+    if late or calls_of(uses, len(inputs)) != findings.calls:
         raise MeasureError(
             "samples go different ways through the network"
             + (f": some need {late[0]!r} and others do not" if late else "")
@@ -65,30 +65,30 @@ def record_of(model: nn.Module, inputs: Tensor, found: Findings) -> Record:
         )
     matrices = [use for use in uses if isinstance(use.module, MATRICES)]
     edges = [*(use.out for use in uses), *(use.into for use in matrices)]
-    edges += [] if found.direct else [get_gradient_edge(inputs)]
+    edges += [] if findings.direct else [get_gradient_edge(inputs)]
     rows = rows_of_jacobian(outputs, edges)
     into = dict(zip(matrices, rows[len(uses) :], strict=False))
-    whole = into[matrices[0]] if found.direct else rows[-1]
+    whole = into[matrices[0]] if findings.direct else rows[-1]
     out = dict(zip(uses, rows, strict=False))
     casts = "ToCopyBackward0" in operations
     return Record(inputs.detach(), outputs.detach(), out, into, whole, casts)
 
 
-def checked_record(model: nn.Module, inputs: Tensor, found: Findings) -> tuple[Findings, Record]:
+def checked_record(model: nn.Module, inputs: Tensor, findings: Findings) -> tuple[Findings, Record]:
     """The record, and what its rules cover: nothing that differs from plain autograd.
 
     Raises `MeasureError` if J differs, or if the outputs of a sample depend on its batch.
     """
-    record = record_of(model, inputs, found)
-    if found.finite and (names := _unlike_autograd(model, record, found)):
-        found = found.without(model, names, "its gradients are not those of plain autograd")
-        record = record_of(model, inputs, found)
-        if names := _unlike_autograd(model, record, found):
+    record = record_of(model, inputs, findings)
+    if findings.finite and (names := _unlike_autograd(model, record, findings)):
+        findings = findings.without(model, names, "its gradients are not those of plain autograd")
+        record = record_of(model, inputs, findings)
+        if names := _unlike_autograd(model, record, findings):
             raise MeasureError(f"gradients differ from plain autograd at {', '.join(names)}")
-    return found, record
+    return findings, record
 
 
-def _unlike_autograd(model: nn.Module, record: Record, found: Findings) -> list[str]:
+def _unlike_autograd(model: nn.Module, record: Record, findings: Findings) -> list[str]:
     """Names of the layers whose gradients for the last sample differ from plain autograd.
 
     The sample is differentiated alone. A difference is confirmed in its batch, where the forward
@@ -99,14 +99,14 @@ def _unlike_autograd(model: nn.Module, record: Record, found: Findings) -> list[
     generator = torch.Generator().manual_seed(0)
     direction = torch.randn(len(outputs), generator=generator).to(outputs)
     named = dict(model.named_parameters())
-    generic = {id(named[name]) for name in found.generic}
+    generic = {id(named[name]) for name in findings.generic}
     ours = _recorded_gradients(record, direction, generic)
     one = torch.ones_like(direction[:1]), direction[None]
     each = direction, torch.eye(len(direction)).to(direction)
     precision = outputs.dtype
     names: list[str] = []
     for inputs, combined in ((record.inputs[-1:], one), (record.inputs, each)):
-        last, theirs = _autograd(model, inputs, *combined, found.modules)
+        last, theirs = _autograd(model, inputs, *combined, findings.modules)
         if far_apart(last, outputs):
             raise MeasureError(MIXES)
         floor = CANCELLED * max(float(gradient.norm()) for gradient in theirs.values())
@@ -174,7 +174,7 @@ def _recorded_gradients(
         own = rows[:, rows.shape[1] - rows.shape[1] // samples :]
         return (direction @ own.reshape(len(own), -1)).view(own.shape[1:])
 
-    found: dict[int, tuple[Tensor, list[str]]] = {}
+    by_parameter: dict[int, tuple[Tensor, list[str]]] = {}
     for use, gammas in record.out.items():
         own = replace(use, x=use.x[len(use.x) - len(use.x) // samples :])
         gamma = last(gammas)[None]
@@ -186,6 +186,6 @@ def _recorded_gradients(
             parameter = use.module._parameters.get(name)
             if parameter is None or not parameter.requires_grad or id(parameter) in generic:
                 continue
-            before, names = found.get(id(parameter), (0.0, []))
-            found[id(parameter)] = before + gradient.flatten(), [*names, use.name]
-    return found | {0: (last(record.whole).flatten(), [""])}
+            before, names = by_parameter.get(id(parameter), (0.0, []))
+            by_parameter[id(parameter)] = before + gradient.flatten(), [*names, use.name]
+    return by_parameter | {0: (last(record.whole).flatten(), [""])}

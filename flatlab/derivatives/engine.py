@@ -15,7 +15,7 @@ from flatlab.derivatives.evaluation_mode import check_mode
 from flatlab.derivatives.parameters import ParameterSquares, by_sample, cat, squared_norm
 from flatlab.derivatives.probe import Findings, probe
 from flatlab.derivatives.singular_values import exact_values, products, refine, singular_values
-from flatlab.losses import Loss
+from flatlab.losses._base import Loss
 
 CHUNK_BYTES = {"cpu": 2**25, "cuda": 2**31}
 """Derivatives held at a time: larger batches are no faster, and on a CPU slower."""
@@ -136,15 +136,15 @@ def derivatives(
         number = int((~inputs.isfinite()).flatten(1).any(1).nonzero()[0])
         raise MeasureError(f"sample {number} has values that are not finite")
     check_mode(model)
-    found = probe(model, inputs)
+    findings = probe(model, inputs)
     parts: list[Derivatives] = []
     with tqdm(total=len(inputs), unit="sample", disable=not progress, leave=False) as bar:
-        for chunk in inputs.split(batch_size or _fitting(found, inputs)):
+        for chunk in inputs.split(batch_size or _fitting(findings, inputs)):
             if parts:
-                record = record_of(model, chunk, found)
+                record = record_of(model, chunk, findings)
             else:
-                found, record = checked_record(model, chunk, found)
-            part = _of_record(model, record, found, adaptive, corrected, loss)
+                findings, record = checked_record(model, chunk, findings)
+            part = _of_record(model, record, findings, adaptive, corrected, loss)
             del record
             # Copied into what the record has freed: between its large blocks, small results would
             # keep the C library from returning them, 0.7 MB for each sample of a LeNet-5.
@@ -154,22 +154,27 @@ def derivatives(
     return parts[0] if len(parts) == 1 else _joined(parts)
 
 
-def _fitting(found: Findings, inputs: Tensor) -> int:
+def _fitting(findings: Findings, inputs: Tensor) -> int:
     """How many samples fit at a time; refuses if a single one exceeds the memory."""
-    each = 2 * found.outputs * found.numbers * inputs.element_size()
+    each = 2 * findings.outputs * findings.numbers * inputs.element_size()
     available = _available(inputs.device)
-    grams = 8 * found.outputs * min(found.outputs, found.numbers) * (2 * len(found.layers) + 4)
+    grams = (
+        8
+        * findings.outputs
+        * min(findings.outputs, findings.numbers)
+        * (2 * len(findings.layers) + 4)
+    )
     held = each + grams
     remedy = "measure a part of the outputs: wrap the network in a module that returns them"
     if held > available:
         raise MeasureError(
-            f"{found.outputs} outputs need {held / 1e9:.1f} GB for one sample, there are "
+            f"{findings.outputs} outputs need {held / 1e9:.1f} GB for one sample, there are "
             f"{available / 1e9:.1f}; {remedy}"
         )
-    if found.outputs > MANY_OUTPUTS:
+    if findings.outputs > MANY_OUTPUTS:
         warnings.warn(
-            f"{found.outputs} outputs need {held / 1e9:.1f} GB, and time that grows with at least "
-            f"the square of their number; to be faster, {remedy}",
+            f"{findings.outputs} outputs need {held / 1e9:.1f} GB, and time that grows with at "
+            f"least the square of their number; to be faster, {remedy}",
             stacklevel=2,
         )
     fewest = CHUNK_SAMPLES if CHUNK_SAMPLES * held <= LARGE else 1
@@ -189,22 +194,22 @@ def _available(device: torch.device) -> int:
 def _of_record(
     model: nn.Module,
     record: Record,
-    found: Findings,
+    findings: Findings,
     adaptive: bool,
     corrected: bool,
     loss: Loss | None,
 ) -> Derivatives:
     samples = len(record.inputs)
     with torch.no_grad():
-        squares = ParameterSquares(model, record.inputs, found, record.out, adaptive, corrected)
+        squares = ParameterSquares(model, record.inputs, findings, record.out, adaptive, corrected)
         into = {use: by_sample(row, samples) for use, row in record.into.items()}
-        by_layer = [[use for use in into if use.name == name] for name in found.layers]
+        by_layer = [[use for use in into if use.name == name] for name in findings.layers]
         jacobians = [cat([into[use] for use in own], 2) for own in by_layer]
         x = [cat([use.x.reshape(samples, -1) for use in own], 1) for own in by_layer]
-        if not found.direct:
+        if not findings.direct:
             jacobians.append(by_sample(record.whole, samples))
             x.append(record.inputs.flatten(1))
-        whole = 0 if found.direct else len(jacobians) - 1  # where J is
+        whole = 0 if findings.direct else len(jacobians) - 1  # where J is
         maps = _maps(jacobians, x, whole, loss is None)
         grams = [of_map.pop("gram") for of_map in maps]
         own_maps = jacobians[: len(by_layer)]
@@ -215,19 +220,21 @@ def _of_record(
                 module=own[0].module,
                 hessian_trace=trace,
                 output_positions=own[0].numbers // (samples * len(own[0].module.weight)),
-                elsewhere=f"{name}.weight" in found.generic,
+                elsewhere=f"{name}.weight" in findings.generic,
                 input_shape=tuple(own[0].x.shape[1:]),
                 **of_map,
                 **squares.layers[name],
             )
-            for name, own, of_map, trace in zip(found.layers, by_layer, maps, traces, strict=False)
+            for name, own, of_map, trace in zip(
+                findings.layers, by_layer, maps, traces, strict=False
+            )
         ]
     return Derivatives(
         outputs=record.outputs,
         sharpness=squares.plain,
         adaptive=squares.adaptive,
         layers=layers,
-        findings=found,
+        findings=findings,
         gram=grams[whole][: 0 if loss else samples],
         **maps[whole],
     )
@@ -242,11 +249,11 @@ def _maps(
     none then.
     """
     wide = [k for k, each in enumerate(jacobians) if each.shape[1] <= each.shape[2]]
-    found = [
+    computed = [
         products(each, x[k], k in wide or (needs_gram and k == whole))
         for k, each in enumerate(jacobians)
     ]
-    grams, scaled2 = zip(*found, strict=True)
+    grams, scaled2 = zip(*computed, strict=True)
     of_wide = singular_values(torch.stack([grams[k] for k in wide])) if wide else ()
     refined = {k: refine(values, jacobians[k]) for k, values in zip(wide, of_wide, strict=True)}
     singular = (

@@ -114,17 +114,17 @@ def largest_singular_values(
     return Norms(values, residuals, iterations, converged)
 
 
-def _next(new: Tensor, basis: list[Tensor], found: list[Tensor]) -> tuple[Tensor, Tensor]:
+def _next(new: Tensor, basis: list[Tensor], coefficients: list[Tensor]) -> tuple[Tensor, Tensor]:
     """The parts of vectors orthogonal to a basis: their norms in float64 and the unit vectors.
 
-    found: the coefficients so far, relative to which rounding errors count as zero.
+    coefficients: the coefficients so far, relative to which rounding errors count as zero.
     """
     for _ in range(2):  # once is not enough if little is left
         for direction in basis:
             new = new - (direction * new).sum(1, keepdim=True) * direction
     norms = torch.linalg.vector_norm(new, dim=1, dtype=torch.float64)
-    if found:
-        scale = torch.stack(found).amax(0) * ROUNDING * torch.finfo(new.dtype).eps
+    if coefficients:
+        scale = torch.stack(coefficients).amax(0) * ROUNDING * torch.finfo(new.dtype).eps
         norms = torch.where(norms <= scale, 0.0, norms)
     safe = torch.where(norms == 0, 1.0, norms)
     unit = torch.where(norms[:, None] == 0, 0.0, new / safe[:, None].to(new.dtype))

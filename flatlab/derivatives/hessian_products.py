@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from flatlab.derivatives.probe import run
-from flatlab.losses import Loss
+from flatlab.losses._base import Loss
 
 Product = Callable[[Tensor], Tensor]
 Batches = Sequence[tuple[Tensor, Tensor]]
@@ -25,7 +25,9 @@ def trainable(model: nn.Module) -> list[nn.Parameter]:
 def hessian_product(model: nn.Module, batches: Batches, loss: Loss) -> Product:
     """v -> H v, by differentiating the gradient once more.
 
+    model: the network; theta is the vector of its trainable parameters.
     batches: inputs (samples, ...) and targets (samples, N); weighted by their numbers of samples.
+    loss: of a sample.
     """
     theta, samples = trainable(model), sum(len(inputs) for inputs, _ in batches)
 

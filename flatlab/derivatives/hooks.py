@@ -48,6 +48,8 @@ def recorded(
     A layer is given a copy of its input: derivatives with respect to the copy are those through
     this layer alone, and later in-place changes of the original do not matter. The edge of the
     output is taken before it can be changed in place.
+
+    modules: by name.
     fast_input_gradient: use our own input gradient of convolutions if there is one.
     """
     uses: list[Use] = []
@@ -84,8 +86,11 @@ def rows_of_jacobian(
 ) -> list[Tensor]:
     """Derivatives of each output with respect to what lies at the edges: (N, ...) each.
 
-    outputs: (samples, N), each row a function of its own sample.  which: of the N outputs. All at
-    once if every operation can be batched, otherwise one after the other.
+    outputs: (samples, N), each row a function of its own sample.
+    edges: where the derivatives arrive.
+    which: of the N outputs.
+
+    All at once if every operation can be batched, otherwise one after the other.
     """
     unit = torch.eye(outputs.shape[1], dtype=outputs.dtype, device=outputs.device)[which]
 
@@ -120,7 +125,12 @@ def generic_squares(
     """By name: the sums of (df_k/dtheta_j)^2, plain and weighted by theta_j^2, (2, samples).
 
     The sums are over the outputs k, as many at a time as fit `GENERIC_BYTES`, and the numbers j of
-    a parameter.  modules: layers that are given copies of their inputs, as where they are recorded.
+    a parameter.
+
+    model: the network.
+    inputs: (samples, ...).
+    names: of the parameters.
+    modules: layers that are given copies of their inputs, as where they are recorded.
     """
     if not names:
         return {}

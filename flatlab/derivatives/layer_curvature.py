@@ -24,7 +24,7 @@ from flatlab.derivatives.hooks import Use, recorded, rows_of_jacobian
 from flatlab.derivatives.lanczos import largest_eigenvalue
 from flatlab.derivatives.piecewise import piecewise_linear
 from flatlab.derivatives.probe import Findings, run
-from flatlab.losses import Loss
+from flatlab.losses._base import Loss
 
 BYTES = 2**27
 """Of graphs and second derivatives held at a time."""
@@ -73,8 +73,12 @@ def layer_curvatures(
 ) -> Iterator[dict[str, tuple[Tensor, Tensor]]]:
     """For a few samples at a time: x (samples, m) and H^z (samples, d, d) of each layer.
 
+    model: the network.
+    inputs: (samples, ...).
     modules: linear layers by name, for which `ineligible_layers` has no reason.
-    targets: needed where the network behind a layer is curved; None: `MeasureError` there.
+    targets: (samples, N), needed where the network behind a layer is curved; None: `MeasureError`
+        there.
+    loss: of a sample.
     size: samples at a time.
     """
     for start in range(0, len(inputs), size):

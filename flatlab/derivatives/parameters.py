@@ -16,7 +16,8 @@ from flatlab.derivatives.singular_values import safe_svdvals
 class ParameterSquares:
     """The squared gradients of the trainable parameters, by sample, each parameter counted once.
 
-    plain: ||df/dtheta||_F^2.  adaptive: the sum of theta_j^2 ||df/dtheta_j||^2, or None.
+    plain: ||df/dtheta||_F^2, (samples,).
+    adaptive: the sum of theta_j^2 ||df/dtheta_j||^2, (samples,), or None.
     layers: by name, `weight2`, `bias2`, `gamma2`, `smallest2` and `positions` of `Layer`.
     """
 

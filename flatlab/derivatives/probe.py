@@ -100,8 +100,8 @@ def probe(model: nn.Module, inputs: Tensor) -> Findings:
     if finite and not known:
         reasons = _check_samples(model, two, outputs, uses)
     own = ["" if _follows_its_rule(use) else MORE_THAN_ITS_TYPE for use in uses]
-    found = zip(uses, reasons, own, strict=True)
-    excluded = {use.name: first or second for use, first, second in found if first or second}
+    of_uses = zip(uses, reasons, own, strict=True)
+    excluded = {use.name: first or second for use, first, second in of_uses if first or second}
     kept = [use for use in uses if use.name not in excluded]
     layers = list(dict.fromkeys(use.name for use in kept if isinstance(use.module, MATRICES)))
     first = [use for use in kept if use.name in layers[:1]]
@@ -275,10 +275,10 @@ def _follows_its_rule(use: Use) -> bool:
         module._forward_pre_hooks = before
 
 
-def _same(expected: Tensor, found: Any) -> bool:
-    if not isinstance(found, Tensor) or found.shape != expected.shape:
+def _same(expected: Tensor, actual: Any) -> bool:
+    if not isinstance(actual, Tensor) or actual.shape != expected.shape:
         return False
-    return _equal(expected, found)
+    return _equal(expected, actual)
 
 
 def _covered(uses: list[Use], in_graph: Counter[int]) -> set[int]:

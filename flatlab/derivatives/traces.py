@@ -21,7 +21,7 @@ from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.hessian_products import hessian_product, trainable
 from flatlab.derivatives.piecewise import piecewise_linear
 from flatlab.derivatives.probe import Findings, run
-from flatlab.losses import Loss
+from flatlab.losses._base import Loss
 
 FEW = 1000
 """Parameters up to which one product for each of them is cheaper than it is worth estimating."""
@@ -111,12 +111,12 @@ def _gauss_newton(
 ) -> Traces:
     curved = Curved(model, loss)
     names = [".".join(filter(None, ["model", name])) for name in layers]
-    found = derivatives(curved, inputs, adaptive=False, batch_size=size)
-    of_layers = {layer.name: layer.weight2 for layer in found.layers}
-    sums = [found.sharpness, *(of_layers[name] for name in names)]
+    exact = derivatives(curved, inputs, adaptive=False, batch_size=size)
+    of_layers = {layer.name: layer.weight2 for layer in exact.layers}
+    sums = [exact.sharpness, *(of_layers[name] for name in names)]
     values = loss.share(1, len(inputs)) * torch.stack(sums).double().sum(1)
     for place, name in enumerate(names, start=1):
-        if f"{name}.weight" in found.findings.frozen:
+        if f"{name}.weight" in exact.findings.frozen:
             values[place] = torch.nan
     return Traces(values, torch.zeros_like(values), 0)
 

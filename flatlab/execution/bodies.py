@@ -15,7 +15,7 @@ from flatlab.store import load_dataset, load_json, load_weights
 
 def prepare(job: RunningJob) -> None:
     """Convert a data set to the common format."""
-    from flatlab.data import load
+    from flatlab.data._dataset import load
 
     job.save(load(job.wildcards.dataset, job.config.get("data_folder")))
 
@@ -23,7 +23,7 @@ def prepare(job: RunningJob) -> None:
 def train(*jobs: RunningJob) -> None:
     """Train the networks of packs with the same data and code, side by side where that pays."""
     with quick_imports():
-        from flatlab.train import train_packs
+        from flatlab.train.run import train_packs
 
     first = jobs[0]
     trained = train_packs(
@@ -62,7 +62,7 @@ def correlate(job: RunningJob) -> None:
 
 def draw(job: RunningJob) -> None:
     """Draw one figure, and write the numbers that it shows."""
-    from flatlab.plotting import make
+    from flatlab.plotting.render import make
 
     figure = job.params.settings
     tables = _loaded(figure["experiments"], job.input.tables)

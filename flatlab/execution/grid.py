@@ -13,7 +13,7 @@ from flatlab.store import TrainedPack, load_dataset
 def measure(job: RunningJob) -> xr.Dataset:
     """Measure a family of quantities on every checkpoint of a pack."""
     with quick_imports():
-        from flatlab.data import folder_of
+        from flatlab.data._dataset import folder_of
 
         if "transformations" in job.params.settings:
             from flatlab.metrics._measure_transformed import measure_transformed as measure_pack

@@ -14,17 +14,17 @@ import xarray as xr
 from safetensors import safe_open
 from torch import Tensor, nn
 
-from flatlab import data, store
-from flatlab.data import DataError
+from flatlab import store
+from flatlab.data._dataset import DataError, load
 from flatlab.data._images import Images
+from flatlab.data._tensors import prepare
 from flatlab.derivatives.errors import MeasureError
 from flatlab.metrics._measure import measure
 from flatlab.networks import _timm as timm
-from flatlab.networks import build
+from flatlab.networks._build import build
 from flatlab.networks._files import load_state
 from flatlab.plan.options import options_of
 from flatlab.plan.registry import check_known, keys_of
-from flatlab.splits import prepare
 
 Found = tuple[nn.Module, Tensor, Tensor | None, dict[str, Any]]
 """A network, its inputs, its targets, and the attributes that the report has about them."""
@@ -97,11 +97,11 @@ def _from_timm(options: Namespace) -> Found:
 
 def _data(name: str) -> xr.Dataset:
     if Path(name).exists():
-        return data.load("image-folder", name)
+        return load("image-folder", name)
     if name not in keys_of("data"):
         known = ", ".join(keys_of("data"))
         raise DataError(f"{name!r} is neither a folder nor an archive; known data: {known}")
-    return data.load(name)
+    return load(name)
 
 
 def _network(

@@ -13,7 +13,7 @@ from flatlab.jobs.unfinished import Unfinished
 def measure(job: RunningJob) -> xr.Dataset:
     """Measure some of the networks, those that an earlier attempt has measured excepted."""
     with quick_imports():
-        from flatlab.data import folder_of
+        from flatlab.data._dataset import folder_of
         from flatlab.metrics._measure_zoo import measure_zoo
 
     folder = folder_of(job.config.get("data_folder"))

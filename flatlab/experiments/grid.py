@@ -34,7 +34,7 @@ from flatlab.plan.experiments import Experiment, Find, PlannedJob, Source
 from flatlab.plan.fingerprint import fingerprint
 from flatlab.plan.options import options_of, section
 from flatlab.plan.paths import built_at
-from flatlab.plan.registry import joined, keys_of, measures_samples, module_of
+from flatlab.plan.registry import joined, keys_of, measures_samples
 from flatlab.plan.schema import PlanError, Strict, plain
 
 BUDGET_BYTES = 20 * 10**9
@@ -191,7 +191,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
         roots = measure_roots(chosen, family, self.options)
         if (test_sets := self.measure_section.test_sets) and "accuracy" in joined(family):
             settings["test_sets"] = plain(test_sets)
-            roots.append(module_of("data", "corruptions"))
+            roots.append("flatlab.data.corruptions.test_sets")
         if again := self.measure_section.transformations:
             families = [name for name in joined(family) if name in again.families]
             if families:

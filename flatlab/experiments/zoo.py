@@ -227,7 +227,7 @@ class Zoo(Experiment, frozen=True, kw_only=True):
             used = dict.fromkeys(pack.network.name for pack in packs.values())
             roots += [module_of("networks", name) for name in used]
             if any(each.corrupted for each in file.test_sets.values()):
-                roots.append(module_of("data", "corruptions"))
+                roots.append("flatlab.data.corruptions.test_sets")
         else:
             pretrained = plain(self.file.pretrained)
             settings |= {"pretrained": pretrained, "jobs": self.file.jobs, "part": number}

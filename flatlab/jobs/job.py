@@ -2,7 +2,6 @@
 
 import atexit
 import contextlib
-import ctypes
 import gc
 import os
 import platform
@@ -21,10 +20,9 @@ import xarray as xr
 from flatlab.jobs.gpus import take_gpu
 from flatlab.jobs.imports import freeze
 from flatlab.jobs.lock import Guard
+from flatlab.jobs.memory import keep_freed_memory
 from flatlab.plan.paths import record_of
 from flatlab.store import hash_of, replace, save_dataset, save_json, save_weights
-
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h
 
 
 class RunningJob:
@@ -105,7 +103,7 @@ def running(about: Any) -> Iterator[RunningJob]:
     with contextlib.ExitStack() as stack:
         guards = [stack.enter_context(Guard(output)) for output in about.output]
         _single_thread()
-        _keep_freed_memory()
+        keep_freed_memory()
         _touch_if_in_future(about.input)
         # Before they are read: what changes meanwhile does not count as used.
         inputs = {path: hash_of(path) for path in about.input if path.endswith(".zarr.zip")}
@@ -136,17 +134,6 @@ def _single_thread() -> None:
         torch.set_num_threads(1)
     elif os.environ.get("OMP_NUM_THREADS") != "1":
         warnings.warn("OMP_NUM_THREADS is not 1: the last bits of results may differ", stacklevel=2)
-
-
-def _keep_freed_memory() -> None:
-    """Let glibc reuse freed memory: by default it returns pages that are asked for again at once.
-
-    A tenth to a fifth of the time of small networks would go into page faults.
-    """
-    with contextlib.suppress(AttributeError, OSError):  # another C library
-        set_option = ctypes.CDLL(None).mallopt
-        set_option(M_TRIM_THRESHOLD, 2**28)
-        set_option(M_MMAP_THRESHOLD, 2**25)  # the largest that it accepts
 
 
 def commit_of(folder: str | Path = ".") -> str:

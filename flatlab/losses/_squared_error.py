@@ -5,7 +5,7 @@ from abc import abstractmethod
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
-from flatlab.losses import Loss
+from flatlab.losses._base import Loss
 
 
 class SquaredError(Loss):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from flatlab.losses import Loss as Base
+from flatlab.losses._base import Loss as Base
 from flatlab.plan.schema import Strict, means
 
 

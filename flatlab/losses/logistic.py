@@ -3,7 +3,7 @@
 from torch import Tensor
 from torch.nn.functional import logsigmoid, soft_margin_loss
 
-from flatlab.losses import Loss as Base
+from flatlab.losses._base import Loss as Base
 
 
 class Loss(Base):

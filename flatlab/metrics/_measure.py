@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from flatlab.derivatives.errors import MeasureError, is_device_failure
 from flatlab.derivatives.isolation import preserving_state
-from flatlab.losses import Loss, loss_of
-from flatlab.metrics._quantity import Samples, attributes, settings_of
+from flatlab.losses._base import Loss, loss_of
+from flatlab.metrics._quantity import Measured, Quantity, Samples, attributes, settings_of
 from flatlab.plan.options import checked, options_of
 from flatlab.plan.registry import check_known, imported, keys_of, measures_samples
 from flatlab.plan.schema import PlanError, plain, refuse_unknown
@@ -69,52 +69,71 @@ def measure(
     >>> report["mls"].attrs["units"]
     'output/input'
     """
-    model = _ready(model, dtype)
-    weight = next(p for p in model.parameters() if p.is_floating_point())
-    families = [families] if isinstance(families, str) else list(families)
-    every = families == [ALL]
-    if every:
+    how = {"batch_size": batch_size, "seed": seed, "progress": progress, "initial": initial}
+    names = [families] if isinstance(families, str) else list(families)
+    return _report(_ready(model, dtype), inputs, targets, names, loss, options, how)
+
+
+def _report(
+    model: nn.Module,
+    inputs: Tensor,
+    targets: Tensor | None,
+    families: Sequence[str],
+    loss: str,
+    options: Mapping[str, Any],
+    how: Mapping[str, Any],
+) -> xr.Dataset:
+    """The report of `measure`.  how: fields of `Settings`."""
+    if every := families == [ALL]:
         families = [name for name in keys_of("metrics") if measures_samples(name)]
         families.sort(key=lambda name: getattr(imported("metrics", name), "ESTIMATES", False))
     chosen, chosen_loss = _checked(families, loss, options)
+    weight = next(p for p in model.parameters() if p.is_floating_point())
     tokens = all(getattr(imported("metrics", name), "TOKENS", False) for name in families)
-    samples = _samples(inputs, targets, weight, batch_size, tokens)
-    variables: dict[str, Any] = {}
-    coordinates: dict[str, Any] = {}
-    notes: dict[str, Any] = {}
-    left_out: dict[str, str] = {}
-    for name, of_family in chosen.items():
-        family = imported("metrics", name)
-        settings = settings_of(name, of_family, chosen_loss, batch_size, seed, progress, initial)
+    samples = _samples(inputs, targets, weight, how["batch_size"], tokens)
+    report, left_out = xr.Dataset(), {}
+    for name in families:
+        settings = settings_of(name, chosen[name], chosen_loss, **how)
         try:
             with preserving_state(model):
-                measured = family.measure(model, samples, settings)
+                measured = imported("metrics", name).measure(model, samples, settings)
         except MeasureError as error:
             if not every or is_device_failure(error):
                 raise
             left_out[name] = str(error)
             continue
-        notes |= measured.notes
-        given = {*variables}
-        for variable, quantity in family.QUANTITIES.items():
-            values = measured.values.get(variable)
-            if values is not None and given.isdisjoint({variable, variable.removesuffix("_error")}):
-                variables[variable] = (quantity.dims, values, attributes(quantity, weight.dtype))
-                named = [dim for dim in quantity.dims if dim in measured.coordinates]
-                coordinates |= {dim: as_strings(measured.coordinates[dim]) for dim in named}
-    if not variables:
+        report = _with_family(report, imported("metrics", name).QUANTITIES, measured, weight.dtype)
+    if not report.data_vars:
         raise MeasureError("; ".join(dict.fromkeys(left_out.values())))
-    if left_out:
-        notes["left_out"] = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
+    reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
     about = {
         "title": f"{type(model).__name__} on {len(inputs)} samples",
         "flatlab_version": __version__,
         "families": [name for name in families if name not in left_out],
         "precision": str(weight.dtype).removeprefix("torch."),
         "loss": loss,
-        **notes,
+        **report.attrs,
+        **({"left_out": reasons} if left_out else {}),
     }
-    return xr.Dataset(variables, coords=coordinates, attrs=about)
+    return report.assign_attrs(about)
+
+
+def _with_family(
+    report: xr.Dataset,
+    quantities: Mapping[str, Quantity],
+    measured: Measured,
+    precision: torch.dtype,
+) -> xr.Dataset:
+    """A report with the quantities of one more family, but for those that it has already."""
+    variables: dict[str, Any] = {}
+    coordinates: dict[str, Any] = {}
+    for name, quantity in quantities.items():
+        if name not in measured.values or {name, name.removesuffix("_error")} & {*report.data_vars}:
+            continue
+        variables[name] = (quantity.dims, measured.values[name], attributes(quantity, precision))
+        named = [dim for dim in quantity.dims if dim in measured.coordinates]
+        coordinates |= {dim: as_strings(measured.coordinates[dim]) for dim in named}
+    return report.assign(variables).assign_coords(coordinates).assign_attrs(measured.notes)
 
 
 def _checked(

@@ -12,13 +12,13 @@ import xarray as xr
 from torch import nn
 from tqdm import tqdm
 
+from flatlab.data._tensors import Splits, prepare
 from flatlab.derivatives.isolation import preserving_state
-from flatlab.losses import loss_of
+from flatlab.losses._base import loss_of
 from flatlab.metrics._quantity import Measured, Samples, Settings, attributes, settings_of
 from flatlab.metrics._stacked import stacked
-from flatlab.networks import build
+from flatlab.networks._build import build
 from flatlab.plan.registry import imported, joined
-from flatlab.splits import Splits, prepare
 from flatlab.store import TrainedPack, as_strings
 
 State = Mapping[str, torch.Tensor]

@@ -12,11 +12,11 @@ import torch
 import xarray as xr
 from torch import Tensor, nn
 
+from flatlab.data._tensors import prepare
 from flatlab.metrics._measure_pack import Measurement, State, measure_pack, states_of
-from flatlab.networks import build
+from flatlab.networks._build import build
 from flatlab.networks._transformations import transformed
 from flatlab.plan.registry import imported
-from flatlab.splits import prepare
 from flatlab.store import TrainedPack, as_strings
 
 COMPARED = 1000
@@ -89,7 +89,8 @@ def _transform(
     inputs = [split.inputs[:COMPARED].double() for split in (splits.train, splits.test)]
     model = build(settings["network"], tuple(inputs[0].shape[1:]), splits.outputs)
     model = model.to(device, torch.float64).eval()
-    states, changes = [], []
+    states: list[State] = []
+    changes = []
     for run in pack.runs:
         arrays = pack.state(run)
         model.load_state_dict({name: torch.as_tensor(array) for name, array in arrays.items()})

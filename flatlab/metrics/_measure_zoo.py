@@ -16,17 +16,18 @@ import xarray as xr
 from torch import Tensor, nn
 
 from flatlab import store
-from flatlab.data import Arrays, DataError
+from flatlab.data._dataset import Arrays, DataError
+from flatlab.data._tensors import Split, Splits, prepare
 from flatlab.derivatives.errors import MeasureError, is_device_failure
 from flatlab.jobs import Unfinished
 from flatlab.jobs.progress import Progress
-from flatlab.losses import loss_of
+from flatlab.losses._base import loss_of
 from flatlab.metrics._measure import measure
 from flatlab.metrics._quantity import Measured, Quantity, settings_of
 from flatlab.metrics._stacked import stacked
-from flatlab.networks import _timm, build
+from flatlab.networks import _timm
+from flatlab.networks._build import build
 from flatlab.plan.registry import imported, measures_samples
-from flatlab.splits import Split, Splits, prepare
 
 ACCURACIES = ("train_accuracy", "test_accuracy")
 """In %; unknown for networks that were trained elsewhere."""
@@ -223,7 +224,7 @@ def _joined(
     """One row per network; NaN where a network has no value, such as for layers of others."""
     frame = pd.DataFrame([about for _, about in rows])
     frame["family"] = frame["network"].map(_timm.family_of)
-    measured = {
+    measured: dict[tuple[int, ...], Measured] = {
         (number,): Measured(values, about["coordinates"])
         for number, (values, about) in enumerate(rows)
     }

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from flatlab.data import DataError
+from flatlab.data._dataset import DataError
 from flatlab.data._images import Images
 from flatlab.data._sentences import Pairs
+from flatlab.data._tensors import GroupedOutputs, Splits
 from flatlab.derivatives.errors import MeasureError
 from flatlab.metrics._measure_zoo import LazyNetwork, LoadedNetwork
 from flatlab.networks import _published, _timm
-from flatlab.splits import OfClasses, Splits
 
 CLEAN = "test"
 """The name of the test set that is not shifted."""
@@ -113,8 +113,8 @@ def _loaded(
     train = files(chosen["images"], {}, *draw)
     inputs = train.read(slice(None))
     with torch.no_grad():
-        if (found := model(inputs[:1]).shape[1]) != outputs:
-            raise MeasureError(f"left out: {found} outputs instead of {outputs}")
+        if (number_of_outputs := model(inputs[:1]).shape[1]) != outputs:
+            raise MeasureError(f"left out: {number_of_outputs} outputs instead of {outputs}")
     splits = None
     if "accuracy" in settings["families"]:
         sets = {
@@ -142,11 +142,11 @@ class LabelledFiles(NamedTuple):
         """The first output (samples) that means the class of each."""
         return torch.tensor([each[0] for each in self.classes])[self.labels]
 
-    def split(self, device: str) -> OfClasses:
+    def split(self, device: str) -> GroupedOutputs:
         inputs: Any = LazyInputs(self.read, len(self.labels), device)
         labels = self.labels.to(device)
         targets = nn.functional.one_hot(labels, len(self.classes)).float()
-        return OfClasses(inputs, labels, targets, groups=tuple(map(tuple, self.classes)))
+        return GroupedOutputs(inputs, labels, targets, groups=tuple(map(tuple, self.classes)))
 
 
 def _sentences(
@@ -165,13 +165,13 @@ def _described(folder: Path, name: str | None) -> dict[str, Any] | None:
     if name is None:
         return None
     try:
-        found = json.loads((folder / name).read_text())
+        hyperparameters = json.loads((folder / name).read_text())
     except (OSError, ValueError):
         raise DataError(
             f"{folder / name} cannot be read; put the hyper-parameters of the networks there, as "
             '{"<network>": {"lr": 0.01}}'
         ) from None
-    return found
+    return hyperparameters
 
 
 def _hyperparameters(
@@ -180,8 +180,8 @@ def _hyperparameters(
     """The coordinates of a network, by a file or by its name; None for what they do not say."""
     if described is not None:
         return {name: described.get(network, {}).get(key) for name, key in wanted.items()}
-    found = {name: re.search(pattern, network) for name, pattern in wanted.items()}
-    return {name: _value(match[1]) if match else None for name, match in found.items()}
+    matches = {name: re.search(pattern, network) for name, pattern in wanted.items()}
+    return {name: _value(match[1]) if match else None for name, match in matches.items()}
 
 
 def _value(text: str) -> float | str:

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.norms import Norms
-from flatlab.losses import Loss, logistic
+from flatlab.losses import logistic
+from flatlab.losses._base import Loss
 from flatlab.plan.registry import imported
 
 
@@ -126,10 +127,10 @@ def only_layer(model: nn.Module) -> nn.Module | None:
     return layers[0] if len(layers) == 1 else None
 
 
-def settings_of(name: str, options: Mapping[str, Any], loss: Loss, *how: Any) -> Settings:
-    """The settings of a family by its key.  how: the fields of `Settings` behind the loss."""
+def settings_of(name: str, options: Mapping[str, Any], loss: Loss, **how: Any) -> Settings:
+    """The settings of a family by its key.  how: further fields of `Settings`."""
     kind = getattr(imported("metrics", name), "Options", None)
-    return Settings(kind(**options) if kind else None, loss, *how)
+    return Settings(kind(**options) if kind else None, loss, **how)
 
 
 def attributes(quantity: Quantity, precision: torch.dtype) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """What families have measured on many networks, as the variables of one dataset."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -42,7 +43,8 @@ def stacked(
         ]
         values = np.full((*networks.values(), *sizes), np.nan)
         for place, results in having.items():
-            values[(*place, *_places(results, dims, sizes, labels))] = results.values[name]
+            index: tuple[Any, ...] = (*place, *_places(results, dims, sizes, labels))
+            values[index] = results.values[name]
         variables[name] = (*networks, *dims), values
     used = {dim for dims, _ in variables.values() for dim in dims}
     return variables, {dim: as_strings(names) for dim, names in labels.items() if dim in used}

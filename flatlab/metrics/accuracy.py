@@ -10,11 +10,11 @@ from typing import Annotated, Any, Literal, NamedTuple
 import torch
 from torch import nn
 
+from flatlab.data._tensors import EVALUATED, Split, Splits
 from flatlab.derivatives.hessian_products import trainable
-from flatlab.losses import Loss
+from flatlab.losses._base import Loss
 from flatlab.metrics._quantity import Measured, Quantity, Settings, chen2026
 from flatlab.plan.schema import Strict, means
-from flatlab.splits import EVALUATED, Split, Splits
 
 
 class Options(Strict, frozen=True):
@@ -73,8 +73,10 @@ QUANTITIES = {
 class Evaluated(NamedTuple):
     """A network on some samples: means over them; NaN where the loss is not finite.
 
-    excess: the loss less its smallest value for these targets.  accuracy: in %.  wrong: the
-    fraction that is misclassified; both are NaN without labels, and ties go to the lowest class.
+    loss: that of training.
+    accuracy: in %; NaN without labels. Ties go to the lowest class.
+    wrong: the fraction that is misclassified; NaN without labels.
+    excess: the loss less its smallest value for these targets.
     """
 
     loss: float

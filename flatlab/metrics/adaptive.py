@@ -221,12 +221,12 @@ def _of_traces(
 
 def _of_norms(f: Any, inputs: Tensor, chosen: Options, seed: int, size: int) -> dict[str, Any]:
     chunks = inputs.split(size)
-    found: list[Norms] = [
+    results: list[Norms] = [
         largest_singular_values(Jacobian(f, x), chosen.tolerance, chosen.iterations, seed)
         for x in chunks
     ]
     norms, residuals, iterations, converged = (
-        torch.cat([getattr(part, name) for part in found]).cpu().numpy()
+        torch.cat([getattr(part, name) for part in results]).cpu().numpy()
         for name in ("values", "residuals", "iterations", "converged")
     )
     squares = inputs.flatten(1).double().square().sum(1).cpu().numpy()

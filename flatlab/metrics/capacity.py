@@ -10,6 +10,7 @@ defined in the text.
 import math
 from typing import Annotated, Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -19,7 +20,7 @@ from flatlab.derivatives.hessian_products import Batches
 from flatlab.derivatives.hooks import recorded
 from flatlab.derivatives.piecewise import piecewise_linear
 from flatlab.derivatives.probe import Findings, probe, run
-from flatlab.losses import Loss
+from flatlab.losses._base import Loss
 from flatlab.metrics._capacity.norms import Weights, over_margin, path_norm
 from flatlab.metrics._capacity.pac_bayes import noise_tolerance
 from flatlab.metrics._capacity.table import PAC_BAYES, QUANTITIES
@@ -101,10 +102,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
         )
     values.pop("log_ratio", None)
     if not finite:
-        values = {
-            name: torch.full_like(torch.as_tensor(v), torch.nan, dtype=torch.float64)
-            for name, v in values.items()
-        }
+        values = {name: np.full(np.shape(value), np.nan) for name, value in values.items()}
     return Measured(values, {"layer": findings.layers}, {"capacity_left_out": left_out})
 
 
@@ -141,10 +139,10 @@ def margins(outputs: Tensor, classes: Tensor) -> Tensor:
 def _classes(samples: Samples, outputs: Tensor, what: str) -> Tensor:
     """The classes of the samples; `MeasureError` where there are none, or they do not fit."""
     if samples.labels is None or outputs.shape[1] < 2:
-        found = "there are no classes" if samples.labels is None else "there is one output"
+        lacking = "there are no classes" if samples.labels is None else "there is one output"
         raise MeasureError(
-            f"{what} is for classifiers, but {found}; pass targets (samples,) of classes, or leave "
-            f"{what} out of the option capacity"
+            f"{what} is for classifiers, but {lacking}; pass targets (samples,) of classes, or "
+            f"leave {what} out of the option capacity"
         )
     samples.targets_for(outputs.shape[1])  # whether they fit
     return samples.labels
@@ -166,12 +164,14 @@ def _pac_bayes(
         return dict.fromkeys(PAC_BAYES, math.nan)
     options: Options = settings.options
     draws, seed = options.pac_bayes_draws, settings.seed
-    found = noise_tolerance(model, batches, draws, seed, settings.progress)
+    tolerance = noise_tolerance(model, batches, draws, seed, settings.progress)
     count = sum(len(classes) for _, classes in batches)
     return {
-        "pac_bayes": squared_norm / (4 * found.sigma**2) + math.log(count / found.sigma) + 10,
-        "pac_bayes_sigma": found.sigma,
-        "pac_bayes_flatness": found.sigma**-2,
-        "pac_bayes_drop": found.drop,
-        "pac_bayes_converged": float(found.converged),
+        "pac_bayes": squared_norm / (4 * tolerance.sigma**2)
+        + math.log(count / tolerance.sigma)
+        + 10,
+        "pac_bayes_sigma": tolerance.sigma,
+        "pac_bayes_flatness": tolerance.sigma**-2,
+        "pac_bayes_drop": tolerance.drop,
+        "pac_bayes_converged": float(tolerance.converged),
     }

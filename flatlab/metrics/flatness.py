@@ -29,7 +29,7 @@ from flatlab.derivatives.layer_curvature import (
 )
 from flatlab.derivatives.probe import Findings, probe
 from flatlab.derivatives.traces import hessian_traces
-from flatlab.losses import Loss, loss_of
+from flatlab.losses._base import Loss, loss_of
 from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
 from flatlab.plan.schema import Key, Strict, closest, means
 
@@ -195,10 +195,10 @@ def _chosen(
 @torch.no_grad()
 def _features(model: nn.Module, inputs: Tensor, names: Sequence[str]) -> dict[str, Tensor]:
     """The inputs (samples, features) of layers that see one vector per sample."""
-    found: dict[str, list[Tensor]] = {name: [] for name in names}
+    features: dict[str, list[Tensor]] = {name: [] for name in names}
 
     def keep(name: str) -> Any:
-        return lambda module, given: found[name].append(given[0].detach().clone())
+        return lambda module, arguments: features[name].append(arguments[0].detach().clone())
 
     handles = [model.get_submodule(name).register_forward_pre_hook(keep(name)) for name in names]
     try:
@@ -207,7 +207,7 @@ def _features(model: nn.Module, inputs: Tensor, names: Sequence[str]) -> dict[st
     finally:
         for handle in handles:
             handle.remove()
-    return {name: torch.cat(parts) for name, parts in found.items()}
+    return {name: torch.cat(parts) for name, parts in features.items()}
 
 
 def _deviation(features: Tensor) -> Tensor:
@@ -232,8 +232,8 @@ def _exact(
     forms = {name: _forms(modules[name], features[name]) for name in features}
     sums = {name: inputs.new_zeros(2, dtype=torch.float64) for name in features}
     diagonals: dict[str, list[Tensor]] = {name: [] for name in features}
-    for found in layer_curvatures(model, inputs, targets, loss, modules, size):
-        for name, (x, hessian) in found.items():
+    for of_layers in layer_curvatures(model, inputs, targets, loss, modules, size):
+        for name, (x, hessian) in of_layers.items():
             hessian = hessian.detach().double()
             diagonals[name].append(hessian.diagonal(dim1=1, dim2=2).clone())
             for number, (weight, scale) in enumerate(forms[name]):

@@ -12,14 +12,14 @@ sequences, and layers used twice. For these the bounds are proxies; `linear_stab
 `violations` say how far they are from holding.
 """
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from msgspec import Meta
 from torch import nn
 
 from flatlab.derivatives.engine import derivatives
-from flatlab.losses import loss_of
+from flatlab.losses._base import loss_of
 from flatlab.metrics._geometry.table import QUANTITIES
 from flatlab.metrics._geometry.values import BOUNDS, NORMS, Values
 from flatlab.metrics._quantity import Measured, Samples, Settings
@@ -65,7 +65,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     costly, loss = options.costly, settings.loss
     if options.relative_flatness_loss:
         loss = loss_of({"loss": options.relative_flatness_loss})
-    found = derivatives(
+    exact = derivatives(
         model,
         samples.inputs,
         adaptive="elementwise-adaptive-trace" in costly,
@@ -75,17 +75,17 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
         progress=settings.progress,
     )
     with torch.no_grad():
-        geometry = Values(found, options, loss, settings.norms)
+        geometry = Values(exact, options, loss, settings.norms)
         values = geometry.by_name()
-        singular = (layer.singular for layer in found.layers)
-        parts = found.outputs, found.sharpness, found.singular, *singular
-        finite = found.findings.finite and all(bool(part.isfinite().all()) for part in parts)
+        singular = (layer.singular for layer in exact.layers)
+        parts = exact.outputs, exact.sharpness, exact.singular, *singular
+        finite = exact.findings.finite and all(bool(part.isfinite().all()) for part in parts)
     values["finite"] = torch.tensor(float(finite), dtype=torch.float64)
     if not finite:
         for name in values.keys() - {"finite", "samples_measured", "shared", "layers_left_out"}:
             values[name] = torch.full_like(values[name], torch.nan)
-    findings = found.findings
-    notes = {
+    findings = exact.findings
+    notes: dict[str, Any] = {
         "singular_values": options.singular_values,
         "layers_left_out": [f"{name}: {reason}" for name, reason in findings.excluded.items()],
         "parameters_by_generic_gradient": findings.generic,

@@ -105,15 +105,15 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
                 first = start / torch.linalg.vector_norm(start) + before[name]
             product = PRODUCTS[name](model, batches, settings.loss)
             with tqdm(desc=name, unit="product", disable=not settings.progress, leave=False) as bar:
-                found = largest_eigenvalue(counted(product, bar), first)
-            if found.vector.isfinite().all():
-                before[name] = found.vector
+                largest = largest_eigenvalue(counted(product, bar), first)
+            if largest.vector.isfinite().all():
+                before[name] = largest.vector
             head = name.replace("-", "_")
             values |= {
-                f"{head}_lambda_max": found.value,
-                f"{head}_residual": found.residual,
-                f"{head}_products": found.products,
-                f"{head}_converged": float(found.converged),
+                f"{head}_lambda_max": largest.value,
+                f"{head}_residual": largest.residual,
+                f"{head}_products": largest.products,
+                f"{head}_converged": float(largest.converged),
             }
     return Measured(values)
 

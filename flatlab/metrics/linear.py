@@ -72,10 +72,10 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     named = zip(NEIGHBOURHOODS, reaches, strict=True)
     grown = torch.stack([_grown(name, outputs, reach, right) for name, reach in named])
     margin = -_behind(outputs, right).amax(-1)
-    found = _sharpness(outputs, grown, right, torch.cat([torch.ones(1).to(FACTORS), FACTORS]))
+    sharpness = _sharpness(outputs, grown, right, torch.cat([torch.ones(1).to(FACTORS), FACTORS]))
     values = {
-        "worst_sharpness": found[..., 0],
-        "scaled_worst_sharpness": found[..., 1:],
+        "worst_sharpness": sharpness[..., 0],
+        "scaled_worst_sharpness": sharpness[..., 1:],
         "weight_factor": FACTORS,
         "margin": margin,
         "margin_min": margin.min(),

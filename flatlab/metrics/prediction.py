@@ -6,9 +6,9 @@ For regressions whose test inputs are a fine grid.
 import torch
 from torch import nn
 
+from flatlab.data._tensors import Splits
 from flatlab.derivatives.errors import MeasureError
 from flatlab.metrics._quantity import Measured, Quantity, Settings
-from flatlab.splits import Splits
 
 SOURCE = "macdonald2023 Fig. 32"
 QUANTITIES = {

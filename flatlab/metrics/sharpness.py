@@ -24,7 +24,8 @@ from flatlab.derivatives.auto_pgd import Neighbourhood, ascend, once
 from flatlab.derivatives.batch_loss import BatchLoss, Transform, laid_out
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.probe import check, run
-from flatlab.losses import Loss, cross_entropy, logistic, loss_of
+from flatlab.losses import cross_entropy, logistic
+from flatlab.losses._base import Loss, loss_of
 from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
 from flatlab.plan.schema import Key, Strict, means
 
@@ -67,7 +68,14 @@ LEAST = 1e-10
 
 
 class Cell(NamedTuple):
-    """One definition at one radius.  place: in the results.  case, scale, norm: of its name."""
+    """One definition at one radius.
+
+    place: in the results, (definition, index of the radius).
+    case: average or worst.
+    scale: standard, adaptive or normalized.
+    norm: l2 or linf.
+    radius: rho.
+    """
 
     place: tuple[int, int]
     case: str
@@ -169,9 +177,11 @@ def cells_of(radii: str | Mapping[str, Sequence[float]]) -> tuple[list[str], lis
         column = NETWORKS.index(radii)
         radii = {name: [2**k * r[column] for k in range(4)] for name, r in SMALLEST_RADII.items()}
     cells = []
-    for row, (name, given) in enumerate(radii.items()):
+    for row, (name, of_definition) in enumerate(radii.items()):
         case, scale, norm = name.split("-")
-        cells += [Cell((row, k), case, scale, norm, radius) for k, radius in enumerate(given)]
+        cells += [
+            Cell((row, k), case, scale, norm, radius) for k, radius in enumerate(of_definition)
+        ]
     return list(radii), cells
 
 
@@ -200,8 +210,8 @@ def _averages(
             for (standard, radius), own in together.items():
                 # w in place of |w|: the distribution is the same, and the draws follow the signs
                 change = radius * noise if standard else radius * batch.weights * noise
-                found = batch.values(change, [_logits(cell) for cell in own])
-                for cell, value in zip(own, found, strict=True):
+                losses = batch.values(change, [_logits(cell) for cell in own])
+                for cell, value in zip(own, losses, strict=True):
                     changes.setdefault(cell.place, []).append(value)
         for cell in (cell for own in together.values() for cell in own):
             of_draws = torch.stack(changes[cell.place]) - before(_logits(cell))
@@ -213,7 +223,7 @@ def _ascents(
 ) -> Iterator[tuple[tuple[int, int], np.ndarray]]:
     """The largest increase of the loss after each step, (1 + steps,), in each worst case."""
     generator, zero = torch.Generator(batch.weights.device), torch.zeros_like(batch.weights)
-    origins = cache(lambda transform: once(batch.found(zero, transform)))
+    origins = cache(lambda transform: once(batch.evaluate(zero, transform)))
     random, steepest = options.sharpness_start == "random", options.sharpness_ascent == "steepest"
     for cell in (cell for cell in cells if cell.case == "worst"):
         transform = _logits(cell)
@@ -221,7 +231,7 @@ def _ascents(
         scale = torch.ones_like(zero) if cell.scale == "standard" else batch.weights.abs()
         field = Neighbourhood(cell.norm, cell.radius, scale, steepest)
         history = ascend(
-            partial(batch.found, transform=transform),
+            partial(batch.evaluate, transform=transform),
             field,
             options.sharpness_steps,
             origin,

@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from flatlab.data import DataError
+from flatlab.data._dataset import DataError
 
 ENDINGS = (".safetensors", ".pt", ".pth", ".bin")
 WRAPPED = "module."

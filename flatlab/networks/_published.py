@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from flatlab.data import DataError
+from flatlab.data._dataset import DataError
 from flatlab.networks import _timm
 from flatlab.networks._files import ENDINGS, load_state
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import nn
 
-from flatlab.data import DataError
+from flatlab.data._dataset import DataError
 from flatlab.networks._files import load_state
 
 ENDING = ".safetensors"

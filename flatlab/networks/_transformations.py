@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from flatlab.networks import ACTIVATIONS, Residual
+from flatlab.networks._modules import ACTIVATIONS, Residual
 
 MATRICES = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 NORMS = nn.modules.batchnorm._BatchNorm

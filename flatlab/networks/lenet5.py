@@ -5,7 +5,7 @@ The default is for images of 32 x 32 pixels; a kernel of 3 with padding 1 suits 
 
 from typing import Annotated, ClassVar
 
-from flatlab.networks import convolutional
+from flatlab.networks._convolutional import convolutional
 from flatlab.plan.options import Activation, Convolutional
 from flatlab.plan.schema import means
 

@@ -12,7 +12,7 @@ from typing import Annotated
 from msgspec import Meta
 from torch import nn
 
-from flatlab.networks import ACTIVATIONS
+from flatlab.networks._modules import ACTIVATIONS
 from flatlab.plan.options import Activation, Architecture, of_linear_layers
 from flatlab.plan.schema import means
 

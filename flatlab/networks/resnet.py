@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 from torch import nn
 
-from flatlab.networks import ACTIVATIONS, Residual, ZeroConv2d
+from flatlab.networks._modules import ACTIVATIONS, Residual, ZeroConv2d
 from flatlab.plan.options import Activation, Architecture
 from flatlab.plan.schema import means
 

@@ -12,7 +12,7 @@ from typing import Annotated
 import torch
 from torch import Tensor, nn
 
-from flatlab.networks import Residual
+from flatlab.networks._modules import Residual
 from flatlab.plan.options import Architecture
 from flatlab.plan.schema import means
 

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
-from flatlab.networks import convolutional
+from flatlab.networks._convolutional import convolutional
 from flatlab.plan.options import Activation, Convolutional
 from flatlab.plan.schema import means
 

@@ -45,9 +45,9 @@ class Declaration(Shown, frozen=True, kw_only=True):
 
     SIZE: ClassVar[tuple[float, float]]
     SELECTED_BY: ClassVar[str] = ""
-    """The module of `flatlab.plotting` with `frame`; "": a module of the paper's folder."""
+    """The template of `flatlab.plotting` with `frame`; "": a module of the paper's folder."""
     DRAWN_BY: ClassVar[str] = ""
-    """The module of `flatlab.plotting` with `draw`; "": a module of the paper's folder."""
+    """The template of `flatlab.plotting` with `draw`; "": a module of the paper's folder."""
     ONE_EXPERIMENT: ClassVar[bool] = False
     """Whether it shows exactly one experiment."""
 
@@ -79,6 +79,8 @@ class Declaration(Shown, frozen=True, kw_only=True):
         sentences = (self.caption,) if isinstance(self.caption, str) else self.caption
         content = {
             **plain(self),
+            "selected_by": self.SELECTED_BY and f"flatlab.plotting.{self.SELECTED_BY}",
+            "drawn_by": self.DRAWN_BY and f"flatlab.plotting.{self.DRAWN_BY}",
             "experiments": self.keys,
             "correlated": self.correlated,
             "caption": " ".join(sentences),

@@ -7,7 +7,11 @@ do not change a fingerprint.
 
 A catalogue, an `__init__.py` of a docstring, imports and `__all__` alone, counts as an empty file:
 what it re-exports concerns those jobs alone that import it from the modules that define it. Modules
-of the package therefore never import through a catalogue.
+of the package therefore never import through a catalogue. A root that is a catalogue stands for
+all that it re-exports.
+
+A module that reads other files of the package names them in `READS`, a pattern of paths beside it:
+its fingerprint has their content, too.
 """
 
 import ast
@@ -43,14 +47,25 @@ def fingerprint(*roots: str) -> str:
 def _content(module: str) -> bytes:
     tree = ast.Module([], []) if is_catalogue(module) else syntax(_file(module))
     texts = ("label",) if f"{module}.".startswith(f"{QUANTITIES}.") else ()
-    return f"{module}\n{_canonical(tree, texts)}\n".encode()
+    return f"{module}\n{_canonical(tree, texts)}\n".encode() + _data(module, tree)
+
+
+def _data(module: str, tree: ast.Module) -> bytes:
+    """The names and the content of the files that a module reads."""
+    patterns = [
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "READS"
+    ]
+    files = sorted(path for each in patterns for path in _file(module).parent.glob(each))
+    return b"".join(path.name.encode() + path.read_bytes() for path in files)
 
 
 @functools.cache
 def closure(*roots: str) -> frozenset[str]:
     """The modules `roots` and all modules of this package that they import, also indirectly."""
     found: set[str] = set()
-    waiting = list(roots)
+    waiting = [*roots, *(name for root in roots if is_catalogue(root) for name in _imported(root))]
     while waiting:
         module = waiting.pop()
         if module in found or _excluded(module):
@@ -79,8 +94,10 @@ def is_catalogue(module: str) -> bool:
 
 @functools.cache
 def _imports(module: str) -> tuple[str, ...]:
-    if is_catalogue(module):
-        return ()
+    return () if is_catalogue(module) else _imported(module)
+
+
+def _imported(module: str) -> tuple[str, ...]:
     is_package = _file(module).name == "__init__.py"
     package = module if is_package else module.rpartition(".")[0]
 

@@ -30,5 +30,5 @@ def _labels() -> dict[str, str]:
             for key, call in entries:
                 for each in getattr(call, "keywords", ()):
                     if each.arg == "label" and isinstance(key, ast.Constant):
-                        found[key.value] = ast.literal_eval(each.value)
+                        found[str(key.value)] = ast.literal_eval(each.value)
     return found

@@ -21,7 +21,7 @@ from flatlab.plan.schema import Key, PlanError, Strict, absent, convert, means, 
 if TYPE_CHECKING:
     Activation = str
 else:
-    _KNOWN = assignments(PACKAGE / "networks/__init__.py")["ACTIVATIONS"].keys
+    _KNOWN = assignments(PACKAGE / "networks/_modules.py")["ACTIVATIONS"].keys
     Activation = Annotated[
         Literal[tuple(map(ast.literal_eval, _KNOWN))], means("after each hidden layer")
     ]

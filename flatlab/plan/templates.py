@@ -1,7 +1,7 @@
 """The templates of figures: the records of `FIGURES` in `flatlab/papers/<paper>/figures.py`.
 
-The class of a figure names the module that draws it: `Curves` is `flatlab/plotting/curves.py`, and
-`Own` is the module of the paper's folder with the figure's name. Nothing is drawn here.
+The class of a figure names the modules of `flatlab/plotting` that select what is shown and draw it.
+`Lines` and `Points` draw what a module of the paper's folder selects; `Own` is drawn there, too.
 """
 
 from typing import Annotated, Literal
@@ -22,14 +22,19 @@ Along = dict[str, tuple[str, Literal["linear", "logarithmic", "symmetric"]]]
 class Curves(Declaration, frozen=True, kw_only=True):
     """Quantities during training, mean and spread over the seeds, in a panel per quantity.
 
-    where: hyper-parameters that the settings shown have in common.  samples: sample sets.
-    line: what each line stands for; with `quantity` all quantities share a panel, and there is one
-    panel per entry of `axes`, {title: linear or logarithmic}.  marks: whether to mark the start of
-    interpolation.  looks: lines that look different from those in other figures, by name.
-    named: hyper-parameters
-    that name a line; all if empty.  logarithmic: quantities with a logarithmic vertical axis.
+    quantities: a panel each.
+    where: hyper-parameters that the settings shown have in common.
+    samples: sample sets.
+    line: what each line stands for; with `quantity` all quantities share a panel.
+    axes: the panels that they share then, {title: linear or logarithmic}.
+    columns: panels side by side.
+    marks: whether to mark the start of interpolation.
+    looks: lines that look different from those in other figures, by name.
+    named: hyper-parameters that name a line; all if empty.
+    logarithmic: quantities with a logarithmic vertical axis.
     until: {"label_smoothing": 0}: each run is shown as long as the one with this value, and
-    otherwise the same, was trained.  share: of the iterations, the first ones that are shown.
+        otherwise the same, was trained.
+    share: of the iterations, the first ones that are shown.
     """
 
     SIZE = (7.1, 4.9)
@@ -65,8 +70,10 @@ class Sweep(Declaration, frozen=True, kw_only=True):
 
     quantities: a row each; a column each where `along` has one entry.
     along: a column per hyper-parameter; where there are several, a column has the runs for which
-    all the others are zero.  line: the hyper-parameter of the lines.  where: hyper-parameters that
-    all runs have in common.  logarithmic: quantities with a logarithmic vertical axis.
+        all the others are zero.
+    line: the hyper-parameter of the lines.
+    where: hyper-parameters that all runs have in common.
+    logarithmic: quantities with a logarithmic vertical axis.
     """
 
     SIZE = (7.1, 3.2)
@@ -87,6 +94,7 @@ class Sweep(Declaration, frozen=True, kw_only=True):
 class Pairs(Declaration, frozen=True, kw_only=True):
     """Every quantity against every other at the end of training, for one experiment.
 
+    quantities: in order.
     seeds: the only seeds shown and correlated; all if empty.
     """
 
@@ -131,7 +139,7 @@ class Forest(Declaration, frozen=True, kw_only=True):
 
     pairs: quantities to correlate at the end of training, grouped by the first of each pair.
     parts: quantities that are one entry of another,
-    {"bound_d kernel": {"of": "bound_by_norm", "norm": "kernel", "bound": "d"}}.
+        {"bound_d kernel": {"of": "bound_by_norm", "norm": "kernel", "bound": "d"}}.
     """
 
     SIZE = (7.1, 4.2)
@@ -151,9 +159,11 @@ class Forest(Declaration, frozen=True, kw_only=True):
 class Table(Declaration, frozen=True, kw_only=True):
     """Mean and standard deviation over networks at the end of training, next to the paper's values.
 
-    rows: quantities, each with a name and an explanation.  by: the hyper-parameter that the columns
-    differ in.  columns: its values, with the titles of the columns.  printed: the paper's mean and
-    standard deviation by quantity and value.  parts: as in `Forest`.
+    rows: quantities, each with a name and an explanation.
+    by: the hyper-parameter that the columns differ in.
+    columns: its values, with the titles of the columns.
+    printed: the paper's mean and standard deviation by quantity and value.
+    parts: as in `Forest`.
     """
 
     SIZE = (7.1, 3.0)
@@ -180,13 +190,17 @@ class Table(Declaration, frozen=True, kw_only=True):
 class Panels(Declaration, frozen=True, kw_only=True):
     """Sharpness, on a logarithmic axis, against errors: a row per definition, with Kendall's tau.
 
-    rows: definitions and the numbers of their radii.  columns: ordinates, for each
-    experiment: quantities, parts as in `Forest`, or hyper-parameters.  at_most: only networks
-    for which these quantities are at most so large.  groups: the hyper-parameters that colour and
-    marker stand for; their combinations are groups, with taus of their own.  size: the one that the
-    size of a marker stands for.  shade: a number that colour stands for, in place of the first of
-    `groups`.  values: printed names of their values.  logarithmic: ordinates with such an axis.
+    rows: definitions and the numbers of their radii.
+    columns: ordinates, for each experiment: quantities, parts as in `Forest`, or hyper-parameters.
     of_stand_ins: other labels, where networks and data stand in for the paper's.
+    parts: as in `Forest`.
+    at_most: only networks for which these quantities are at most so large.
+    groups: the hyper-parameters that colour and marker stand for; their combinations are groups,
+        with taus of their own.
+    size: the one that the size of a marker stands for.
+    shade: a number that colour stands for, in place of the first of `groups`.
+    values: printed names of their values.
+    logarithmic: ordinates with such an axis.
     across: panels side by side, where those of a row do not fit into one line; a divisor of these.
     """
 
@@ -221,9 +235,9 @@ class Ranks(Declaration, frozen=True, kw_only=True):
     """Kendall's tau of sharpness and errors, for every definition and radius, beside the printed.
 
     columns, of_stand_ins, parts, at_most, groups, values: as in `Panels`; taus of groups are in the
-    CSV alone.
+        CSV alone.
     printed: what the paper prints, by experiment and definition: for each column, by radius. Where
-    it prints a definition for an experiment, only such definitions are shown.
+        it prints a definition for an experiment, only such definitions are shown.
     """
 
     SIZE = (7.1, 8.2)
@@ -349,9 +363,18 @@ class Points(Declaration, frozen=True, kw_only=True):
 
 
 class Own(Declaration, frozen=True, kw_only=True):
-    """A figure that no template draws: `flatlab/papers/<paper>/<figure>.py` does."""
+    """A figure that no template draws: `flatlab/papers/<paper>/<figure>.py` does, and says why.
+
+    columns: those whose labels it shows.
+    """
 
     SIZE = (7.1, 4.8)
+
+    columns: tuple[str, ...] = ()
+
+    @property
+    def columns_shown(self) -> tuple[str, ...]:
+        return self.columns
 
 
 def _nameless(parts: dict[str, dict[str, str]]) -> tuple[str, str] | None:

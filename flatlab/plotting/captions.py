@@ -65,9 +65,11 @@ def about(table: xr.Dataset, brief: bool = False) -> str:
     brief: without the accuracy of the networks of a zoo.
     """
     from flatlab.plotting.labels import extent_of, networks_of
+    from flatlab.tables.selection import counts, extent
 
     a = table.attrs
-    what = extent_of(a)
+    counted = extent(a, **counts(table)) if "network" in a else a["extent"]
+    what = extent_of({**a, "extent": counted})
     if brief:
         what = "; ".join(part for part in what.split("; ") if "accuracy" not in part)
     theirs = networks_of(a["stands_in_for"]) or "experiment"
@@ -85,7 +87,7 @@ def shown(figure: Mapping[str, Any], table: xr.Dataset) -> xr.Dataset:
     through training.
     """
     from flatlab.plotting.labels import of_architecture
-    from flatlab.tables.selection import counts, extent, of_settings, only_followed
+    from flatlab.tables.selection import of_settings, only_followed
 
     where = figure.get("where", {})
     if not where and not figure["through_training"]:
@@ -98,4 +100,4 @@ def shown(figure: Mapping[str, Any], table: xr.Dataset) -> xr.Dataset:
         names = ("network", "stands_in_for")
         own = {name: of_architecture(table.attrs[name], where["architecture"]) for name in names}
         chosen = chosen.assign_attrs(own)
-    return chosen.assign_attrs(extent=extent(chosen.attrs, **counts(chosen)))
+    return chosen

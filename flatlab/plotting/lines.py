@@ -27,6 +27,8 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     keys = frame[list(figure["panel"])].astype(str).agg(" ".join, axis=1)
     for ax, (value, (key, about)) in zip(every.flat, product(rows, panels.items()), strict=True):
         here = frame[(keys == key) & (frame[row] == value)] if row else frame[keys == key]
+        if about["x_scale"] != "iterations":  # a logarithmic axis has no zero
+            here = here[here[figure["x"]] > 0]
         for place, points, look in _lines(here, figure, looks, names):
             _line(ax, points, place, look, figure)
         _axes(ax, about, here, figure)

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from flatlab import plan, publication, store
+from flatlab import plan, store
+from flatlab.publication.provenance import origin
 from flatlab.scoreboard.board import OUTCOMES
 from flatlab.stats.verdict import Outcome
 
@@ -203,10 +204,9 @@ def origins_of(results: Results, plan_of: Callable[[str], plan.Plan]) -> Origins
     chosen = plan_of(results.scale)
     keys = {key for each in results.verdicts.values() for key in each.tables}
     found = (
-        (key, publication.origin(chosen, key, results.folder))
-        for key in sorted(keys & {*chosen.experiments})
+        (key, origin(chosen, key, results.folder)) for key in sorted(keys & {*chosen.experiments})
     )
-    return {key: Origin(origin["code"]) for key, origin in found}
+    return {key: Origin(made["code"]) for key, made in found}
 
 
 def experiments_that_differ(

@@ -11,7 +11,8 @@ from torch import Tensor
 Chunk = dict[str, Tensor]
 """What some steps use, (steps, runs, ...) each.
 
-`order`: the indices of the samples; `rates`; and the random numbers of `flatlab.train.changes`.
+`order`: the indices of the samples; `rates`; and the random numbers of
+`flatlab.train.minibatch_transforms`.
 """
 
 DATA_STREAM = 1
@@ -36,6 +37,7 @@ def minibatches(
     """Sample indices (runs, batch) of each step, from step `start` on; endless.
 
     The steps before `start` are drawn again, so that nothing needs to be saved.
+
     reshuffled: each epoch is a permutation cut into batches; an incomplete last one is dropped.
     replacement: independent draws; an "epoch" then has as many batches as fit into the data.
     torch-replacement: the same, step by step from torch's generator, seeded by the run.
@@ -44,21 +46,21 @@ def minibatches(
     if training["minibatches"] == "full":
         return itertools.repeat(np.broadcast_to(np.arange(samples), (len(seeds), samples)))
     steps = steps_per_epoch(samples, training)
-    size, how = training["batch_size"], training["minibatches"]
-    epochs = zip(*(_epochs(seed, samples, steps, size, how) for seed in seeds), strict=True)
-    every = (batch for epoch in epochs for batch in np.stack(epoch, axis=1))
-    return itertools.islice(every, start, None)
+    size, scheme = training["batch_size"], training["minibatches"]
+    epochs = zip(*(_epochs(seed, samples, steps, size, scheme) for seed in seeds), strict=True)
+    batches = (batch for epoch in epochs for batch in np.stack(epoch, axis=1))
+    return itertools.islice(batches, start, None)
 
 
-def _epochs(seed: int, samples: int, steps: int, size: int, how: str) -> Iterator[np.ndarray]:
+def _epochs(seed: int, samples: int, steps: int, size: int, scheme: str) -> Iterator[np.ndarray]:
     """The epochs of one run, (steps, batch) each; endless."""
     from_torch = torch.Generator().manual_seed(seed)
     generator = np.random.default_rng([seed, DATA_STREAM])
     while True:
-        if how == "torch-replacement":
+        if scheme == "torch-replacement":
             draws = (torch.randint(samples, (size,), generator=from_torch) for _ in range(steps))
             yield torch.stack([*draws]).numpy()
-        elif how == "replacement":
+        elif scheme == "replacement":
             yield generator.integers(samples, size=(steps, size))
         else:
             yield generator.permutation(samples)[: steps * size].reshape(steps, size)
@@ -73,12 +75,13 @@ def chunk_steps(runs: int, samples: int, training: Mapping[str, Any], device: st
 def each_step(chunk: Chunk, like: Tensor, numbers: bool) -> Iterator[dict[str, Any]]:
     """What each step of a chunk uses, on the device and in the precision of `like`.
 
+    chunk: tensors (steps, runs, ...).
     numbers: give the rates as numbers instead.
     """
-    given: dict[str, Any] = {
-        name: each.to(like) if each.is_floating_point() else each.to(like.device)
-        for name, each in chunk.items()
+    tensors: dict[str, Any] = {
+        name: t.to(like) if t.is_floating_point() else t.to(like.device)
+        for name, t in chunk.items()
     }
     if numbers:
-        given["rates"] = chunk["rates"].tolist()
-    return (dict(zip(given, step, strict=True)) for step in zip(*given.values(), strict=True))
+        tensors["rates"] = chunk["rates"].tolist()
+    return (dict(zip(tensors, step, strict=True)) for step in zip(*tensors.values(), strict=True))

@@ -10,11 +10,11 @@ import torch
 import xarray as xr
 from torch import nn
 
-from flatlab.jobs import Content, Unfinished
-from flatlab.losses import loss_of
-from flatlab.splits import EVALUATED, Split
+from flatlab.data._tensors import EVALUATED, Split
+from flatlab.jobs.unfinished import Content, Unfinished
+from flatlab.losses._base import loss_of
 from flatlab.store import as_strings
-from flatlab.train.changes import changes_of, draws
+from flatlab.train.minibatch_transforms import random_numbers, transforms_of
 from flatlab.train.minibatches import chunk_steps, minibatches, steps_per_epoch
 from flatlab.train.modes import MODES, Networks
 from flatlab.train.schedules import drawn_rates, learning_rates, steps_of
@@ -26,8 +26,8 @@ class Trained:
 
     weights: arrays (run, checkpoint, ...) by name, at the end, and their description.
     dense: the same at the steps of `checkpoints`; where `fitted` is asked for, a last checkpoint
-    has those of each run at its own step `fitted`, None and NaN if there is none.
-    curves: loss and accuracy on the training set.
+        has those of each run at its own step `fitted`, None and NaN if there is none.
+    curves: loss and accuracy (%) on the training set, (run, iteration).
     """
 
     weights: Content
@@ -36,14 +36,22 @@ class Trained:
 
 
 class PackTraining:
-    """models: one for each of `settings["runs"]`.  settings: as for `train_packs`.
-    keeper: where states and checkpoints are saved, and read when the training resumes.
+    """One pack: its networks, and what is recorded of them.
+
+    models: one for each of `settings["runs"]`.
+    split: the training set.
+    settings: as for `train_packs`.
+    resume_state: where states and checkpoints are saved, and read when the training resumes.
     """
 
     def __init__(
-        self, models: list[nn.Module], split: Split, settings: Mapping[str, Any], keeper: Unfinished
+        self,
+        models: list[nn.Module],
+        split: Split,
+        settings: Mapping[str, Any],
+        resume_state: Unfinished,
     ) -> None:
-        self.split, self.settings, self.keeper = split, settings, keeper
+        self.split, self.settings, self.resume_state = split, settings, resume_state
         self.training: Mapping[str, Any] = settings["training"]
         self.loss = loss_of(self.training)
         epochs = self.training["epochs"]
@@ -52,10 +60,10 @@ class PackTraining:
         self.networks: Networks = MODES[self.training["mode"]](models, split, settings)
         self.checkpoints = steps_of(settings["checkpoints"], self.total)
         curves = steps_of(settings["curves"], self.total)
-        self.shown = sorted({*curves, *self.checkpoints, self.total})
+        self.recorded_steps = sorted({*curves, *self.checkpoints, self.total})
         self.iteration, self.handled = 0, -1
-        self.standing: dict[int, tuple[str, int]] = {}
-        """Runs that take no more steps: why, and since which step."""
+        self.ended: dict[int, tuple[str, int]] = {}
+        """The runs that take no more steps: why, and since which step."""
         self.fitted: dict[int, int] = {}
         """The first epoch's end at which the training error of a run was small enough."""
         self.curves: list[np.ndarray] = []  # at each of `shown`: (loss or accuracy, run)
@@ -63,46 +71,46 @@ class PackTraining:
         self.resume()
         seeds = list(settings["seeds"])
         self.order = minibatches(seeds, len(split), self.training, start=self.iteration)
-        self.drawn = draws(
-            changes_of(settings, split), seeds, self.training["batch_size"], start=self.iteration
+        self.random = random_numbers(
+            transforms_of(settings, split), seeds, self.training["batch_size"], self.iteration
         )
-        self.most = chunk_steps(len(seeds), len(split), self.training, split.device.type)
+        self.longest_chunk = chunk_steps(len(seeds), len(split), self.training, split.device.type)
         self._loaded: dict[str, np.ndarray] = {"order": np.empty((0, len(seeds), 0), np.int64)}
         self._start = self.iteration
 
     @property
     def active(self) -> list[int]:
         """The runs that still take steps."""
-        return [run for run in range(len(self.settings["runs"])) if run not in self.standing]
+        return [run for run in range(len(self.settings["runs"])) if run not in self.ended]
 
     @property
-    def _every(self) -> int:
+    def _test_interval(self) -> int:
         """The steps between tests of the rule to stop."""
         return self.training["stop"]["every"] or self.per_epoch
 
     def run(self) -> Iterator[None]:
         """Train to the end. Yields about once a step; there it can be saved or abandoned."""
         stop = self.training["stop"]
-        tests = range(self._every, self.total, self._every) if stop else ()
+        tests = range(self._test_interval, self.total, self._test_interval) if stop else ()
         epoch = self.per_epoch if "fitted" in self.settings else self.total
-        ends = range(epoch, self.total, epoch)
-        for event in sorted({0, self.total, *self.shown, *tests, *ends}):
+        epoch_ends = range(epoch, self.total, epoch)
+        for event in sorted({0, self.total, *self.recorded_steps, *tests, *epoch_ends}):
             if event <= self.handled:
                 continue
             while self.iteration < event and self.active:
                 if not len(self._loaded["order"]):
-                    self._load(self._next(min(self.most, event - self.iteration)))
+                    self._load(self._next_chunk(min(self.longest_chunk, event - self.iteration)))
                 self.networks.step()
                 self.iteration += 1
                 yield
                 if self.iteration - self._start == len(self._loaded["order"]):
-                    self._settle()
+                    self._find_diverged()
             yield from self._handle(event)
 
-    def _next(self, count: int) -> dict[str, np.ndarray]:
+    def _next_chunk(self, count: int) -> dict[str, np.ndarray]:
         """The chunk of the next steps."""
         steps, seeds = range(self.iteration, self.iteration + count), self.settings["seeds"]
-        drawn = [*itertools.islice(self.drawn, count)]
+        drawn = [*itertools.islice(self.random, count)]
         return {
             "order": np.stack([*itertools.islice(self.order, count)]),
             "rates": learning_rates(self.training, seeds, self.total, steps),
@@ -111,30 +119,30 @@ class PackTraining:
 
     def _handle(self, event: int) -> Iterator[None]:
         stop = self.training["stop"]
-        tested = bool(stop and self.active and event and event % self._every == 0)
+        tested = bool(stop and self.active and event and event % self._test_interval == 0)
         of_epoch = tested and "epoch_loss" in stop
-        waiting = self._waiting(event)
-        if event in self.shown or waiting or (tested and not of_epoch):
+        unfitted = self._unfitted(event)
+        if event in self.recorded_steps or unfitted or (tested and not of_epoch):
             values = yield from self._evaluate()
         # From here until `handled` is set nothing may be saved: an event is handled as a whole.
-        if event in self.shown:
+        if event in self.recorded_steps:
             self.curves.append(values)
         if event in self.checkpoints:
-            self.keeper.save(f"checkpoint-{event}", self.weights(), {})
-        for run in waiting:
+            self.resume_state.save(f"checkpoint-{event}", self.weights(), {})
+        for run in unfitted:
             if np.isfinite(values[0, run]) and 100 - values[1, run] <= self.settings["fitted"]:
-                self.keeper.save(f"fitted-{run}", self._arrays(run, "model."), {})
+                self.resume_state.save(f"fitted-{run}", self._arrays(run, "model."), {})
                 self.fitted[run] = self._moved_until(run, event)
         if of_epoch:
-            values = (self.networks.epoch() / self.per_epoch).numpy()[None]
+            values = (self.networks.epoch_losses() / self.per_epoch).numpy()[None]
         if tested:
             self.tested.append(values)
             for run in self.active:
-                if self._reached(stop, run):
-                    self._stand(run, event, "stopped")
+                if self._has_reached(stop, run):
+                    self._end_run(run, event, "stopped")
         self.handled = event
 
-    def _reached(self, stop: Mapping[str, Any], run: int) -> bool:
+    def _has_reached(self, stop: Mapping[str, Any], run: int) -> bool:
         if "epoch_loss" in stop:
             return bool(self.tested[-1][0, run] < stop["epoch_loss"])
         if stop["accuracy"] is not None:
@@ -142,7 +150,7 @@ class PackTraining:
         last = [tested[0, run] for tested in self.tested[-stop["mean_of"] :]]
         return len(last) == stop["mean_of"] and bool(np.mean(last) < stop["loss"])
 
-    def _waiting(self, event: int) -> list[int]:
+    def _unfitted(self, event: int) -> list[int]:
         """At the end of an epoch, the runs that have moved in it and had too large an error."""
         if "fitted" not in self.settings or (event % self.per_epoch and event < self.total):
             return []
@@ -153,14 +161,14 @@ class PackTraining:
 
     def _moved_until(self, run: int, event: int) -> int:
         """The last step of a run, at an event."""
-        return self.standing.get(run, ("", event))[1]
+        return self.ended.get(run, ("", event))[1]
 
     def _load(self, chunk: dict[str, np.ndarray]) -> None:
         self._loaded, self._start = chunk, self.iteration
         if len(chunk["order"]):
-            self.networks.load({name: torch.from_numpy(each) for name, each in chunk.items()})
+            self.networks.load({name: torch.from_numpy(array) for name, array in chunk.items()})
 
-    def _settle(self) -> None:
+    def _find_diverged(self) -> None:
         """Find out which networks have diverged in this chunk, and at which step."""
         done = self.iteration - self._start
         if not done:
@@ -171,54 +179,56 @@ class PackTraining:
             for step in range(self._start + 1, self.iteration + 1):
                 self.networks.step()
                 for run in self._diverged():
-                    self._stand(run, step, "diverged")
-        self._load({name: each[done:] for name, each in self._loaded.items()})
+                    self._end_run(run, step, "diverged")
+        self._load({name: array[done:] for name, array in self._loaded.items()})
 
     def _diverged(self) -> list[int]:
         finite = self.networks.finite()
         return [run for run in self.active if not finite[run]]
 
-    def _stand(self, run: int, step: int, why: str) -> None:
-        self.standing[run] = why, step
-        self.networks.leave_out(run)
+    def _end_run(self, run: int, step: int, reason: str) -> None:
+        self.ended[run] = reason, step
+        self.networks.freeze(run)
 
     def _evaluate(self) -> Generator[None, None, np.ndarray]:
         """Loss and accuracy (%) on the whole training set: (2, run). Yields in between.
 
         Without labels the accuracy is NaN.
         """
-        losses, right = [], []
+        losses, correct = [], []
         split = self.split
-        fewest, most = EVALUATED["cpu"], EVALUATED[split.device.type]
-        size = min(most, max(fewest, 4 * most // self.networks.width))  # what all of them hold
+        smallest, largest = EVALUATED["cpu"], EVALUATED[split.device.type]
+        size = min(
+            largest, max(smallest, 4 * largest // self.networks.width)
+        )  # what all of them hold
         for start in range(0, len(split), size):
-            part = slice(start, start + size)
-            outputs = self.networks.forward(split.inputs[part][None])
-            losses.append(self.loss.values(outputs, split.targets[part]))
+            rows = slice(start, start + size)
+            outputs = self.networks.forward(split.inputs[rows][None])
+            losses.append(self.loss.values(outputs, split.targets[rows]))
             if split.labels is not None:
-                right.append(outputs.argmax(-1) == split.labels[part])
+                correct.append(outputs.argmax(-1) == split.labels[rows])
             yield
         loss = self.loss.of_batch(torch.cat(losses, 1)).cpu().numpy()
         if split.labels is None:
             return np.stack([loss, np.full(len(loss), np.nan)])
-        return np.stack([loss, (100 * torch.cat(right, 1).double().mean(1)).cpu().numpy()])
+        return np.stack([loss, (100 * torch.cat(correct, 1).double().mean(1)).cpu().numpy()])
 
     def losses(self) -> np.ndarray:
         """The loss of each run on its next minibatch, for the progress display."""
         order = self._loaded["order"]
-        following = order[0] if len(order) else np.zeros((1, 1), int)
-        index = torch.from_numpy(following)[:, : EVALUATED["cpu"]].to(self.split.device)
+        batch = order[0] if len(order) else np.zeros((1, 1), int)
+        index = torch.from_numpy(batch)[:, : EVALUATED["cpu"]].to(self.split.device)
         outputs = self.networks.forward(self.split.inputs[index])
         losses = self.loss.values(outputs, self.split.targets[index])
         return self.loss.of_batch(losses).cpu().numpy()
 
-    def _arrays(self, run: int, kind: str = "") -> dict[str, np.ndarray]:
-        """The state of one run.  kind: only what has this prefix, without it."""
+    def _arrays(self, run: int, prefix: str = "") -> dict[str, np.ndarray]:
+        """The state of one run: what has this prefix in its name, without it."""
         state = self.networks.read(run).items()
-        return {n.removeprefix(kind): t.cpu().numpy() for n, t in state if n.startswith(kind)}
+        return {n.removeprefix(prefix): t.cpu().numpy() for n, t in state if n.startswith(prefix)}
 
-    def _states(self, kind: str = "") -> dict[str, np.ndarray]:
-        states = [self._arrays(run, kind) for run in range(len(self.settings["runs"]))]
+    def _states(self, prefix: str = "") -> dict[str, np.ndarray]:
+        states = [self._arrays(run, prefix) for run in range(len(self.settings["runs"]))]
         return {name: np.stack([state[name] for state in states]) for name in states[0]}
 
     def weights(self) -> dict[str, np.ndarray]:
@@ -227,29 +237,30 @@ class PackTraining:
 
     def _first_fits(self) -> dict[str, np.ndarray]:
         """The models when they fitted the training set first, (run, 1, ...); NaN if never."""
-        loaded = {run: self.keeper.load(f"fitted-{run}") for run in self.fitted}
+        loaded = {run: self.resume_state.load(f"fitted-{run}") for run in self.fitted}
         arrays = {
             name: np.full_like(a, np.nan if a.dtype.kind == "f" else 0)
             for name, a in self.weights().items()
         }
-        for run, (state, _) in ((run, kept) for run, kept in loaded.items() if kept):
-            for name, array in arrays.items():
-                array[run] = state[name]
+        for run, content in loaded.items():
+            if content:
+                for name, array in arrays.items():
+                    array[run] = content[0][name]
         return {name: array[:, None] for name, array in arrays.items()}
 
     def save(self) -> None:
         """Save all that the training needs to resume."""
-        self._settle()
-        recorded = {"curves": self.curves, "tested": self.tested}
-        arrays = {name: np.stack(rows) for name, rows in recorded.items() if rows}
-        standing = {str(run): list(why) for run, why in self.standing.items()}
-        about = {"iteration": self.iteration, "handled": self.handled, "standing": standing}
+        self._find_diverged()
+        values = {"curves": self.curves, "tested": self.tested}
+        arrays = {name: np.stack(rows) for name, rows in values.items() if rows}
+        ended = {str(run): list(reason) for run, reason in self.ended.items()}
+        about = {"iteration": self.iteration, "handled": self.handled, "ended": ended}
         about["fitted"] = {str(run): step for run, step in self.fitted.items()}
-        self.keeper.save("state", {**self._states(), **arrays}, about)
+        self.resume_state.save("state", {**self._states(), **arrays}, about)
 
     def resume(self) -> None:
         """Continue from the saved state, if there is one."""
-        saved = self.keeper.load("state")
+        saved = self.resume_state.load("state")
         if saved is None:
             return
         arrays, about = dict(saved[0]), saved[1]
@@ -259,23 +270,23 @@ class PackTraining:
         states = {name: torch.from_numpy(array) for name, array in arrays.items()}
         for run in range(len(self.settings["runs"])):
             self.networks.write(run, {name: state[run] for name, state in states.items()})
-        for run, (why, step) in about["standing"].items():
-            self._stand(int(run), step, why)
+        for run, (reason, step) in about["ended"].items():
+            self._end_run(int(run), step, reason)
 
     def results(self) -> Trained:
         """The results of a training that has ended."""
         runs, seeds = list(self.settings["runs"]), self.settings["seeds"]
-        ends = [self.standing.get(run, ("finished", self.total)) for run in range(len(runs))]
+        ends = [self.ended.get(run, ("finished", self.total)) for run in range(len(runs))]
         about = {
             "runs": runs,
             "steps": [step for _, step in ends],
-            "ended": [why for why, _ in ends],
+            "ended": [reason for reason, _ in ends],
         }
         if (rates := drawn_rates(self.training, seeds)) is not None:
             about["lr"] = rates.tolist()
         final = {name: array[:, None] for name, array in self.weights().items()}
-        kept = [self.keeper.load(f"checkpoint-{step}") for step in self.checkpoints]
-        dense = [{n: a[:, None] for n, a in arrays.items()} for arrays, _ in filter(None, kept)]
+        saved = [self.resume_state.load(f"checkpoint-{step}") for step in self.checkpoints]
+        dense = [{n: a[:, None] for n, a in arrays.items()} for arrays, _ in filter(None, saved)]
         about_dense = {**about, "iterations": self.checkpoints}
         if "fitted" in self.settings:
             dense.append(self._first_fits())
@@ -288,7 +299,7 @@ class PackTraining:
                 "train_loss": (("run", "iteration"), loss, {"units": "1"}),
                 "train_accuracy": (("run", "iteration"), accuracy, {"units": "%"}),
             },
-            {"run": as_strings(runs), "iteration": self.shown},
+            {"run": as_strings(runs), "iteration": self.recorded_steps},
         )
         weights = final, {**about, "iterations": [self.total]}
         return Trained(weights, (joined, about_dense), curves)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from flatlab import splits as splitting
 from flatlab.data import DataError, dataset, load
-from flatlab.splits import prepare
+from flatlab.data import _tensors as splitting
+from flatlab.data._tensors import prepare
 from tests.train.packs import images
 
 UNIT = {"classes": "all", "scaling": "unit"}

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from flatlab.splits import Split
+from flatlab.data._tensors import Split
 
 aten, from_numpy, to = torch.ops.aten, torch.from_numpy, Split.to
 SYNCHRONIZING = {
@@ -206,7 +206,7 @@ class FakeGPU(TorchDispatchMode):
 @contextlib.contextmanager
 def fake_gpu() -> Iterator[FakeGPU]:
     """Record the steps of networks on the CPU, and follow what they do."""
-    from flatlab.train import recorded, stacks
+    from flatlab.train import cuda_graphs, stack
 
     gpu = FakeGPU()
     fakes = {
@@ -224,7 +224,7 @@ def fake_gpu() -> Iterator[FakeGPU]:
             undo.enter_context(mock.patch.object(torch.cuda, name, fake))
         undo.enter_context(mock.patch.object(torch, "from_numpy", gpu.from_numpy))
         undo.enter_context(mock.patch.object(Split, "to", lambda *given: gpu.to(*given)))
-        undo.enter_context(mock.patch.object(stacks, "recordable", return_value=True))
-        undo.callback(recorded._streams.cache_clear)
-        recorded._streams.cache_clear()
+        undo.enter_context(mock.patch.object(stack, "recordable", return_value=True))
+        undo.callback(cuda_graphs._streams.cache_clear)
+        cuda_graphs._streams.cache_clear()
         yield undo.enter_context(gpu)

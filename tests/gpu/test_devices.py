@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from flatlab.data._tensors import Split
 from flatlab.networks import build
 from flatlab.plan import keys_of
-from flatlab.splits import Split
-from flatlab.train import stacks
-from flatlab.train.changes import changes_of, draws
+from flatlab.train import stack
+from flatlab.train.minibatch_transforms import random_numbers, transforms_of
 from tests.train.packs import DATA, RANDOM, settings
 
 NETWORKS = {
@@ -37,7 +37,7 @@ RULES = {
 @pytest.fixture
 def cuda():
     """Empty tensors on a GPU that need not be there, and what has their shapes and types."""
-    with FakeTensorMode(), mock.patch.object(stacks, "recordable", return_value=False):
+    with FakeTensorMode(), mock.patch.object(stack, "recordable", return_value=False):
 
         def like(tensor):
             return torch.empty(tensor.shape, dtype=tensor.dtype, device="cuda")
@@ -62,9 +62,9 @@ def test_a_step_needs_nothing_of_the_host(network, options, rule, cuda):
         models = [build(given["network"], (1, 8, 8), 3) for _ in "ab"]
         x = torch.zeros(22, 1, 8, 8)
         parts = x, torch.zeros(22, dtype=torch.int64), torch.zeros(22, 3), x[0], x[1]
-        changes = changes_of(given, Split(*parts))
+        changes = transforms_of(given, Split(*parts))
         batch = 22 if training["minibatches"] == "full" else training["batch_size"]
-        drawn = next(draws(changes, (0, 1), batch, 0)) if changes else {}
+        drawn = next(random_numbers(changes, (0, 1), batch, 0)) if changes else {}
         now = {
             "order": torch.zeros(2, batch, dtype=torch.int64),
             "rates": torch.zeros(2)[: 1 + own],
@@ -75,10 +75,10 @@ def test_a_step_needs_nothing_of_the_host(network, options, rule, cuda):
     now["rates"] = now["rates"] if own else now["rates"][0]
     split = Split(*map(like, parts))
     with mock.patch.object(torch, "equal", return_value=True):  # of values, before the first step
-        changes = changes_of(given, split)
-    stack = stacks.Stack([*map(moved, models)], split, training, keys_of("train/layers"), changes)
-    stack.advance(now)
-    assert {tensor.device.type for tensor in stack.views().values()} == {"cuda"}
+        changes = transforms_of(given, split)
+    networks = stack.Stack([*map(moved, models)], split, training, keys_of("train/layers"), changes)
+    networks.advance(now)
+    assert {tensor.device.type for tensor in networks.views().values()} == {"cuda"}
 
 
 def test_what_mixes_devices_is_found(cuda):

@@ -8,10 +8,10 @@ import weakref
 import pytest
 import torch
 
+from flatlab.data._tensors import prepare
 from flatlab.networks import build
 from flatlab.plan import keys_of
-from flatlab.splits import prepare
-from flatlab.train import pack, recorded, stacks, train_packs
+from flatlab.train import cuda_graphs, pack, stack, stack_group, train_packs
 from tests.gpu.fake import NotRecordable, Race, fake_gpu
 from tests.train.packs import DATA, images, settings
 
@@ -24,10 +24,11 @@ def fake():
         yield gpu
 
 
-def stack(given, seeds=(0, 3)):
+def group_of(given, seeds=(0, 3)):
     split = prepare(images((8, 8)), DATA).train
     models = [build(given["network"], (1, 8, 8), 3).double() for _ in seeds]
-    return stacks.Group(models, split, given["training"], keys_of("train/layers"), {}), models
+    rules = keys_of("train/layers")
+    return stack_group.StackGroup(models, split, given["training"], rules, {}), models
 
 
 def chunk(steps, runs=2, batch=4):
@@ -36,7 +37,7 @@ def chunk(steps, runs=2, batch=4):
 
 
 def test_a_step_is_a_launch_of_its_graph_or_a_tenth_of_one(fake):
-    group, _ = stack(settings("vgg", mode="batched"))
+    group, _ = group_of(settings("vgg", mode="batched"))
     group.load(chunk(40))
     group.step()
     fake.launched.clear()
@@ -45,58 +46,58 @@ def test_a_step_is_a_launch_of_its_graph_or_a_tenth_of_one(fake):
         group.step()
     assert (fake.operations, fake.waits) == before
     assert len(fake.launched) == 3
-    group.whole().views()  # after the seven that are asked for and not launched yet
+    group.full_stack().views()  # after the seven that are asked for and not launched yet
     assert len(fake.launched) == 3 + 7
     assert fake.launched[-1] is not fake.launched[0]
 
 
 @pytest.mark.parametrize(
-    ("method", "does"), [("_follow", None), ("settle", recorded.Recorded.launch)]
+    ("method", "does"), [("_follow", None), ("settle", cuda_graphs.RecordedSteps.launch)]
 )
 def test_streams_that_do_not_wait_for_each_other_are_found(method, does, fake, monkeypatch):
     train_packs(images((8, 8)), [settings("mlp", **TRAINED)])
-    monkeypatch.setattr(recorded.Recorded, method, does or (lambda self: None))
+    monkeypatch.setattr(cuda_graphs.RecordedSteps, method, does or (lambda self: None))
     with pytest.raises(Race):
         train_packs(images((8, 8)), [settings("mlp", **TRAINED)])
 
 
 @pytest.mark.parametrize("looks", [lambda x: x.item(), lambda x: x + torch.tensor([1.0])])
 def test_a_step_that_waits_or_copies_from_the_host_is_found(looks, fake, monkeypatch):
-    original = stacks.Stack.advance
+    original = stack.Stack.advance
 
     def advance(self, now):
         original(self, now)
         looks(self.losses[:1].sum())
 
-    monkeypatch.setattr(stacks.Stack, "advance", advance)
+    monkeypatch.setattr(stack.Stack, "advance", advance)
     with pytest.raises(NotRecordable):
         train_packs(images((8, 8)), [settings("mlp", **TRAINED)])
 
 
 def test_what_the_host_reads_into_a_step_stays_as_it_was_recorded(fake, monkeypatch):
     """As on a GPU; this is why rates and positions are on the device."""
-    group, _ = stack(settings("mlp", mode="batched"))
+    group, _ = group_of(settings("mlp", mode="batched"))
     numbers = iter(range(1, 1000))
     monkeypatch.setattr(
-        stacks.Stack, "advance", lambda self, now: self.losses.copy_(self.losses + next(numbers))
+        stack.Stack, "advance", lambda self, now: self.losses.copy_(self.losses + next(numbers))
     )
     group.load(chunk(20))
     for _ in range(5):
         group.step()
-    group.whole().views()
-    warm = sum(range(1, 1 + recorded.WARM_UP))
-    assert group.whole().losses.tolist() == [warm + 5.0 * (1 + recorded.WARM_UP)] * 2
+    group.full_stack().views()
+    warm = sum(range(1, 1 + cuda_graphs.WARM_UP))
+    assert group.full_stack().losses.tolist() == [warm + 5.0 * (1 + cuda_graphs.WARM_UP)] * 2
 
 
 def test_neither_a_stack_nor_its_networks_wait_for_the_garbage_collector(fake):
     given = settings("mlp", mode="batched")
     gc.disable()
     try:
-        group, models = stack(given)
+        group, models = group_of(given)
         group.load(chunk(12))
         for _ in range(12):
             group.step()
-        second, whole = weakref.ref(models[1]), weakref.ref(group.whole())
+        second, whole = weakref.ref(models[1]), weakref.ref(group.full_stack())
         del models
         assert second() is None
         del group

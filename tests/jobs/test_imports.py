@@ -69,7 +69,7 @@ def test_freed_memory_is_used_again() -> None:
     """64 MB in pieces of 1 MB, freed and asked for again: by default some ten thousand pages."""
     program = (
         "import resource, sys, numpy as np\nimport flatlab.jobs\n"
-        "sys.modules['flatlab.jobs.job']._keep_freed_memory()\n"
+        "sys.modules['flatlab.jobs.job'].keep_freed_memory()\n"
         "pages = []\nfor _ in range(6):\n    several = [np.ones(2**17) for _ in range(64)]\n"
         "    del several\n    pages.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)\n"
         "print(pages[-1] - pages[1])\n"

@@ -77,7 +77,7 @@ def test_families_that_are_joined_measure_what_each_measures_alone(stripes):
 
 
 def test_a_pack_has_the_numbers_of_each_of_its_networks(stripes):
-    from flatlab.splits import prepare
+    from flatlab.data._tensors import prepare
 
     models, settings, found = packed(stripes)
     splits = prepare(stripes, settings["data"], None, torch.float64)
@@ -92,7 +92,7 @@ def test_a_pack_has_the_numbers_of_each_of_its_networks(stripes):
 
 
 def test_misclassified_samples_are_those_of_each_network_at_each_checkpoint(stripes):
-    from flatlab.splits import prepare
+    from flatlab.data._tensors import prepare
 
     wrong = {"split": "test", "size": 7, "seed": 1, "only": "misclassified"}
 
@@ -120,7 +120,7 @@ def test_misclassified_samples_are_those_of_each_network_at_each_checkpoint(stri
 def test_a_network_that_gets_nothing_wrong_has_no_numbers_of_what_it_gets_wrong(
     stripes, monkeypatch
 ):
-    from flatlab.splits import Split
+    from flatlab.data._tensors import Split
 
     monkeypatch.setattr(Split, "misclassified", lambda self, *given: self._chosen(torch.arange(0)))
     wrong = {"split": "test", "size": 7, "seed": 1, "only": "misclassified"}

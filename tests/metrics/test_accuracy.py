@@ -10,11 +10,11 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from flatlab.data._tensors import prepare
 from flatlab.losses import loss_of
 from flatlab.metrics import accuracy
 from flatlab.metrics._quantity import settings_of
 from flatlab.networks import build
-from flatlab.splits import prepare
 from tests.train.packs import images, small
 
 EXACT = 1e-12

@@ -182,9 +182,9 @@ class TestData:
 
     def test_the_mean_over_unit_vectors_is_the_expected_loss_but_for_a_factor(self):
         """Fresh samples x ~ N(0, I/n) have d/n times as much; by many of them."""
+        from flatlab.data._tensors import prepare
         from flatlab.losses import half_mse
         from flatlab.metrics.accuracy import evaluated
-        from flatlab.splits import prepare
 
         raw = load("sparse-regression")
         splits = prepare(raw, {"classes": "all", "scaling": "none", "targets": "given"})

@@ -11,6 +11,7 @@ import yaml
 
 from flatlab import plan
 from flatlab.data import load
+from flatlab.data._tensors import prepare
 from flatlab.experiments import _sections
 from flatlab.metrics import _measure_transformed
 from flatlab.metrics._measure import measure
@@ -19,7 +20,6 @@ from flatlab.metrics._measure_transformed import measure_transformed
 from flatlab.networks import _transformations, build
 from flatlab.plan.fingerprint import closure
 from flatlab.plan.schema import PlanError, convert
-from flatlab.splits import prepare
 from flatlab.tables.correlations import correlate
 from flatlab.tables.runs import collect
 from flatlab.tables.selection import end_of_training

@@ -9,11 +9,11 @@ import torch
 from torch import nn
 
 from flatlab import data
+from flatlab.data._tensors import prepare
 from flatlab.networks import ACTIVATIONS, Gaussian, build
 from flatlab.plan import convert, keys_of
 from flatlab.plan.options import Activation, options_of
 from flatlab.plan.registry import literal
-from flatlab.splits import prepare
 from flatlab.train.initializations import draw
 
 NETWORK = {"name": "mlp", "options": {"activation": "relu"}}

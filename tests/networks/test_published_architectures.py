@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from flatlab.data import load
+from flatlab.data._tensors import prepare
 from flatlab.networks import build
-from flatlab.splits import prepare
 from flatlab.train import train_packs
 from flatlab.train.initializations import draw
 from tests.train.packs import DATA, TRAINING, images, settings

@@ -147,6 +147,20 @@ def test_planning_storing_and_the_command_line_do_not_count(package, excluded):
     assert of("metrics.geometry") == before
 
 
+def test_files_that_a_module_reads_count(package):
+    package({"metrics/table": 'READS = "printed/*.csv"', "metrics/other": "A = 1"})
+    folder = module.PACKAGE / "metrics/printed"
+    folder.mkdir()
+    found = []
+    for content in ("1,2", "1,3"):
+        (folder / "table1.csv").write_text(content)
+        forget()
+        found.append((of("metrics.table"), of("metrics.other")))
+    (table, other), (table_then, other_then) = found
+    assert table != table_then
+    assert other == other_then
+
+
 def test_an_unrelated_module_does_not_count(package):
     package({"metrics/geometry": "x = 1", "metrics/accuracy": "y = 1", "plane": "z = 1"})
     before = of("metrics.geometry")

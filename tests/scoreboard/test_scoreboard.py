@@ -236,7 +236,7 @@ def test_everything_is_escaped() -> None:
     html = page.as_html(scoreboard.collect([content]), [content]).decode()
     names = [*ours, "alone", "claim", "estimand", "quantity", "target", "scale"]
     for name in names:
-        assert f"&lt;{name}&gt;&amp;&#x27;" in html
+        assert f"&lt;{name}&gt;&amp;&#39;" in html
         assert f"<{name}>" not in html
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import xarray as xr
 
-from flatlab.papers.macdonald2023._frequencies import FREQUENCIES
+from flatlab.papers.macdonald2023._frequencies import INITIALIZATIONS
 from flatlab.papers.macdonald2023.claims_rates import TEN as RATES
 from flatlab.papers.macdonald2023.claims_regression import GRID as SCALED
 from flatlab.papers.macdonald2023.claims_regression import SCALES
@@ -233,13 +233,11 @@ POINTS: dict[str, Means] = {
 
 def points(grid: str, means: Means | None = None) -> xr.Dataset:
     """Ten networks from each initialization, whose quantities are 5 % around their means."""
-    high = [frequency == "high" for frequency in FREQUENCIES[grid].values()]
-    names = [*FREQUENCIES[grid]]
+    names = [*INITIALIZATIONS[grid].values()]
 
     def rule(name: str, pair: tuple[float, float]) -> Rule:
         def of_networks(c: Columns) -> np.ndarray:
-            is_high = np.array([high[names.index(each)] for each in c["initialization"]])
-            made = np.where(is_high, *pair) * (1 + c["noise"])
+            made = np.where(c["initialization"] == names[0], *pair) * (1 + c["noise"])
             return np.stack([made, 0 * made + 7], -1)[:, None] if name == FIRST_LAYER else made
 
         return of_networks

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 from torchvision.transforms import RandAugment, functional
 
+from flatlab.data._tensors import prepare
 from flatlab.losses import loss_of
 from flatlab.networks import build
-from flatlab.splits import prepare
 from flatlab.train.initializations import draw
 from tests.train.packs import DATA, TRAINING, images, small
 

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from flatlab import train
+from flatlab.data._tensors import prepare
 from flatlab.losses import loss_of
 from flatlab.networks import build
-from flatlab.splits import prepare
-from flatlab.train import stacks, train_packs
+from flatlab.train import initializations, stack_group, train_packs
 from flatlab.train.minibatches import minibatches as minibatches_of
 from flatlab.train.modes import MODES
 from flatlab.train.pack import PackTraining
@@ -69,7 +68,9 @@ class TestDivergence:
         widths = self.watched(monkeypatch)
         with monkeypatch.context() as patch:
             patch.setattr(
-                stacks.Group, "_narrowed", lambda self, *chunk: (self.working, self.members)
+                stack_group.StackGroup,
+                "_try_smaller_stack",
+                lambda self, *chunk: (self.active_stack, self.slots),
             )
             [expected] = train_packs(raw, [given])
         assert expected.weights[1]["ended"].count("diverged") == 2
@@ -82,14 +83,14 @@ class TestDivergence:
         raw = images((8, 8))
         self.spoil(monkeypatch, seeds=(1, 3))
         given = settings("mlp", range(5), mode="batched", iterations=500)
-        [expected], original = train_packs(raw, [given]), stacks.Stack.advance
+        [expected], original = train_packs(raw, [given]), stack_group.Stack.advance
 
         def advance(self, now):
             original(self, now)
             if len(self) == 3:
                 list(self.tensors.values())[-1].mul_(1 + 1e-15)
 
-        monkeypatch.setattr(stacks.Stack, "advance", advance)
+        monkeypatch.setattr(stack_group.Stack, "advance", advance)
         widths = self.watched(monkeypatch)
         [found] = train_packs(raw, [given])
         same(found, expected)
@@ -99,25 +100,25 @@ class TestDivergence:
     @staticmethod
     def spoil(monkeypatch, seeds):
         """Let the networks of some seeds start so that they diverge."""
-        original = train.draw
+        original = initializations.draw
 
         def draw(model, scheme, seed):
             original(model, scheme, seed)
             for parameter in model.parameters() if seed in seeds else ():
                 parameter.data.mul_(1e6)
 
-        monkeypatch.setattr(train, "draw", draw)
+        monkeypatch.setattr("flatlab.train.run.draw", draw)
 
     @staticmethod
     def watched(monkeypatch):
         """The widths of the stacks that take steps from now on."""
-        widths, original = [], stacks.Stack.step
+        widths, original = [], stack_group.Stack.step
 
         def step(self):
             widths.append(len(self))
             original(self)
 
-        monkeypatch.setattr(stacks.Stack, "step", step)
+        monkeypatch.setattr(stack_group.Stack, "step", step)
         return widths
 
     def test_a_pack_of_which_nothing_is_left_takes_no_more_steps(self, monkeypatch):

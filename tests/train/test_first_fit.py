@@ -9,10 +9,10 @@ import yaml
 
 from flatlab import plan
 from flatlab.data import load
+from flatlab.data._tensors import prepare
 from flatlab.jobs import Unfinished
 from flatlab.metrics._measure_pack import measure_pack
 from flatlab.networks import build
-from flatlab.splits import prepare
 from flatlab.tables.runs import collect
 from flatlab.tables.selection import at_first_fit, end_of_training
 from flatlab.train import Interrupted, TrainError, train_packs

@@ -10,9 +10,9 @@ import torch
 from torchvision.transforms import RandAugment
 
 from flatlab.data import DataError, load
-from flatlab.splits import prepare
+from flatlab.data._tensors import prepare
 from flatlab.train import TrainError, train_packs
-from flatlab.train.changes import changes_of, draws
+from flatlab.train.minibatch_transforms import random_numbers, transforms_of
 from flatlab.train.modes import MODES
 from tests.train import by_hand
 from tests.train.by_hand import SEED
@@ -155,9 +155,9 @@ def test_runs_that_stop_take_their_random_numbers_with_them():
 @pytest.mark.parametrize("start", [0, 1, 99, 100, 250])
 def test_random_numbers_depend_on_seed_and_step_alone(start):
     """They can be entered anywhere, in whichever pack the run is."""
-    changes = changes_of(pack("mlp", **RULES["everything"]), prepare(images((8, 8)), DATA).train)
-    whole = [*islice(draws(changes, (2, 7), 4, 0), 300)]
-    rest = [*islice(draws(changes, (7,), 4, start), 300 - start)]
+    changes = transforms_of(pack("mlp", **RULES["everything"]), prepare(images((8, 8)), DATA).train)
+    whole = [*islice(random_numbers(changes, (2, 7), 4, 0), 300)]
+    rest = [*islice(random_numbers(changes, (7,), 4, start), 300 - start)]
     for one, other in zip(whole[start:], rest, strict=True):
         for name, numbers in one.items():
             assert np.array_equal(numbers[1], other[name][0])
@@ -215,8 +215,8 @@ def test_randaugment_is_that_of_torchvision(scaling):
     raw = images((3, 8, 8))
     data = {**AUGMENTED, "scaling": scaling}
     split = prepare(raw, data).train
-    changes = changes_of(settings("mlp", data=data), split)
-    numbers = next(draws(changes, (SEED,), 5, 7))
+    changes = transforms_of(settings("mlp", data=data), split)
+    numbers = next(random_numbers(changes, (SEED,), 5, 7))
     seed = np.random.default_rng([SEED, 0, *b"rand-augment"]).integers(2**62, size=100)[7]
     assert numbers["rand-augment.seed"] == [seed]
     before = torch.get_rng_state()
@@ -237,7 +237,7 @@ def test_randaugment_is_that_of_torchvision(scaling):
 
 def test_randaugment_cannot_be_part_of_a_recorded_step(monkeypatch):
     split = prepare(images((3, 8, 8)), AUGMENTED).train
-    change = changes_of(settings("mlp", data=AUGMENTED), split)["rand-augment"]
+    change = transforms_of(settings("mlp", data=AUGMENTED), split)["rand-augment"]
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
     with pytest.raises(DataError, match=r"on a GPU it needs training\.mode: loop"):
         change.apply(SimpleNamespace(is_cuda=True), torch.zeros(1), torch.tensor([0]))

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from flatlab.splits import prepare
+from flatlab.data._tensors import prepare
 from flatlab.train import Interrupted, TrainError, train_packs
 from tests.train.packs import DATA, images, interrupt_after, same, settings
 

@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from flatlab.data import DataError
+from flatlab.data._tensors import prepare
 from flatlab.networks import build, seeded
-from flatlab.splits import prepare
 from flatlab.train import TrainError, train_packs
 from flatlab.train.initializations import draw
 from tests.train.packs import small
@@ -222,7 +222,7 @@ def replace_network(monkeypatch, middle):
     def seeded(network, inputs, outputs, seed):
         return nn.Sequential(nn.Flatten(), nn.Linear(16, 8), middle(), nn.Linear(8, outputs))
 
-    monkeypatch.setattr("flatlab.train.seeded", seeded)
+    monkeypatch.setattr("flatlab.train.run.seeded", seeded)
 
 
 @pytest.mark.parametrize("layer", [lambda: nn.LayerNorm(8), lambda: nn.Softmax(1)])
@@ -255,7 +255,7 @@ def test_denormal_numbers_are_zero_while_it_trains_and_what_they_were_afterwards
         inside.append(are_zero())
         return seeded(*arguments)
 
-    monkeypatch.setattr("flatlab.train.seeded", build_and_look)
+    monkeypatch.setattr("flatlab.train.run.seeded", build_and_look)
     if not torch.set_flush_denormal(before):
         pytest.skip("this processor has no such mode")
     try:

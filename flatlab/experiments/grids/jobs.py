@@ -38,7 +38,7 @@ def train_roots(pack: Pack) -> list[str]:
     for key in layers:
         check_known("train/layers", key, f"networks/{network.name}: layers")
     return [
-        "flatlab.train",
+        "flatlab.train.run",
         module_of("networks", network.name),
         module_of("losses", training.loss),
         module_of("train/optimizers", training.optimizer),

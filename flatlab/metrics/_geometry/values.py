@@ -9,7 +9,7 @@ from torch import Tensor
 from flatlab.derivatives.convolution import CONVOLUTIONS
 from flatlab.derivatives.engine import Derivatives, Layer
 from flatlab.derivatives.norms import Norms, authors_norm, known, operator_norm, spectral_norm
-from flatlab.losses import Loss
+from flatlab.losses._base import Loss
 
 NORMS = ("kernel", "operator", "frobenius")
 BOUNDS = ("b", "c", "d", "nmls", "nmls-layerwise")
@@ -18,12 +18,12 @@ BOUNDS = ("b", "c", "d", "nmls", "nmls-layerwise")
 class Values:
     """All quantities by name. Tensors are (samples, layers), in float64, unless said otherwise."""
 
-    def __init__(self, found: Derivatives, options: Any, loss: Loss, norms: Norms) -> None:
+    def __init__(self, exact: Derivatives, options: Any, loss: Loss, norms: Norms) -> None:
         """options: of the family.  loss: whose Hessian relative flatness uses.  norms: known."""
         self.known = norms
-        self.found, self.layers, self.costly, self.loss = found, found.layers, options.costly, loss
+        self.exact, self.layers, self.costly, self.loss = exact, exact.layers, options.costly, loss
         self.largest = options.singular_values
-        self.sharpness = found.sharpness.double().mean()
+        self.sharpness = exact.sharpness.double().mean()
         if self.layers:
             self._of_all_layers()
 
@@ -55,30 +55,30 @@ class Values:
 
     def network(self) -> dict[str, Tensor]:
         """Sharpness and norms of the Jacobian of the whole network."""
-        found = self.found
-        frobenius = torch.linalg.vector_norm(found.singular, dim=1)
-        largest = found.singular[:, 0]
+        exact = self.exact
+        frobenius = torch.linalg.vector_norm(exact.singular, dim=1)
+        largest = exact.singular[:, 0]
         values = {
             "sharpness": self.sharpness,
             "root_sharpness": self.sharpness.sqrt(),
-            "sharpness_per_sample": found.sharpness,
+            "sharpness_per_sample": exact.sharpness,
             "jacobian_frobenius": frobenius,
             "g": frobenius.square().mean(),
             "mls": largest.mean(),
             "mls_per_sample": largest,
-            "normalized_mls": (found.x2.double() * largest.square()).mean(),
-            "input_invariant_mls": found.scaled2.mean(),
+            "normalized_mls": (exact.x2.double() * largest.square()).mean(),
+            "input_invariant_mls": exact.scaled2.mean(),
             "samples_measured": torch.tensor(len(largest)),
-            "layers_left_out": torch.tensor(len(found.findings.excluded)),
+            "layers_left_out": torch.tensor(len(exact.findings.excluded)),
         }
-        if found.adaptive is not None:
-            values["elementwise_adaptive_trace"] = found.adaptive.double().mean()
+        if exact.adaptive is not None:
+            values["elementwise_adaptive_trace"] = exact.adaptive.double().mean()
         return values
 
     def volumes(self) -> dict[str, Tensor]:
         """Volumes and dimensions of the whole network."""
-        singular = self.found.singular
-        eps = torch.finfo(self.found.outputs.dtype).eps
+        singular = self.exact.singular
+        eps = torch.finfo(self.exact.outputs.dtype).eps
         volume, full = log_volumes(singular, self.largest, eps)
         of_three, full_of_three = log_volumes(singular, 3, eps)
         dimension = participation(singular)
@@ -117,8 +117,8 @@ class Values:
 
     def layer_volumes(self) -> dict[str, Tensor]:
         """Volumes of the maps from the inputs of layers, and bounds of volumes."""
-        samples, outputs = self.found.outputs.shape
-        eps = torch.finfo(self.found.outputs.dtype).eps
+        samples, outputs = self.exact.outputs.shape
+        eps = torch.finfo(self.exact.outputs.dtype).eps
         of_layers = [log_volumes(each, "all", eps)[0] for each in self.singular.unbind(1)]
         logs = outputs * (2 * self.norm.log() - self.x2.log())  # of (||W_l|| / ||x^l||)^2N
         scale = outputs / 2 * (samples * self.sharpness / outputs).log() - math.log(samples)
@@ -156,7 +156,7 @@ class Values:
         """Whether the premises of the bounds hold."""
         slope = self.singular[..., 0] * self.x2.sqrt()
         root = self.weight2.sqrt()
-        tolerance = 1 + (1e-6 if self.found.outputs.dtype == torch.float64 else 1e-4)
+        tolerance = 1 + (1e-6 if self.exact.outputs.dtype == torch.float64 else 1e-4)
         violations = [
             (slope > norm * root * tolerance).double().sum(0)
             + torch.where(norm.isnan(), torch.nan, 0.0)

@@ -3,24 +3,16 @@
 import pandas as pd
 import xarray as xr
 
-from flatlab.stats.estimate import Array
 from flatlab.tables.networks import Networks
 
 GRID = "dln-grid"
 NETWORKS = 200
 """How many are shown: the first, by seed, that reach the training loss."""
 
-SCALES = ("none", "balanced", "printed")
-"""How the Hessian is rescaled."""
-
-COLUMNS = {
-    **{"lr": "lr", "test_loss": "test_loss", "norm_1": "coefficients_norm_1"},
-    **{
-        f"{n}_{scales}": f"rescaled_{n}[{scales}]"
-        for n in ("trace", "lambda_max")
-        for scales in SCALES
-    },
-}
+COLUMNS = {"lr": "lr", "test_loss": "test_loss", "norm_1": "coefficients_norm_1"}
+for scales in ("none", "balanced", "printed"):
+    for name in ("trace", "lambda_max"):
+        COLUMNS[f"{name}_{scales}"] = f"rescaled_{name}[{scales}]"
 """What they are called here; norm_1 is that of u * v."""
 
 
@@ -31,11 +23,6 @@ def that_fit(table: xr.Dataset) -> Networks:
     return Networks.of(GRID, stopped.isel(run=slice(NETWORKS))).called(**words)
 
 
-def initial_trace(networks: Networks) -> Array:
-    """The trace of the Hessian before training: (networks)."""
-    return networks.at("start").column(COLUMNS["trace_none"])
-
-
 def fitted(table: xr.Dataset) -> pd.DataFrame:
     """These networks, one per row: run, seed, `COLUMNS`, and `initial_trace`.
 
@@ -44,7 +31,8 @@ def fitted(table: xr.Dataset) -> pd.DataFrame:
     networks = that_fit(table)
     columns = {name: networks.column(column) for name, column in COLUMNS.items()}
     about = {name: networks.data[name].values for name in ("run", "seed")}
-    return pd.DataFrame({**about, **columns, "initial_trace": initial_trace(networks)})
+    initial_trace = networks.at("start").column(COLUMNS["trace_none"])
+    return pd.DataFrame({**about, **columns, "initial_trace": initial_trace})
 
 
 def not_fitted(table: xr.Dataset) -> int:

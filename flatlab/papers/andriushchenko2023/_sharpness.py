@@ -30,7 +30,7 @@ def in_words(networks: Networks) -> Networks:
     data = networks.data
     if "sharpness_at_radius" not in data:
         raise NotEligible(f"{networks.key} has no sharpness_at_radius")
-    words = {}
+    words: dict[str, str] = {}
     for name in data["test_set"].values if "test_set" in data.dims else ():
         words |= {error(name): f"error on {name}", gap(name): f"error on {name} - train_error"}
     for radii in data["sharpness_radius"].isel(run=slice(1)):

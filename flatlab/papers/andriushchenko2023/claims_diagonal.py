@@ -4,7 +4,8 @@ Each claim is judged twice: with the scales for which the paper's formulas hold,
 ending -printed, with the scales that it prints.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,18 +13,12 @@ import pandas as pd
 
 from flatlab.claims.registry import Claims
 from flatlab.claims.result_tables import ResultTables
-from flatlab.papers.andriushchenko2023._networks import (
-    COLUMNS,
-    GRID,
-    initial_trace,
-    not_fitted,
-    that_fit,
-)
+from flatlab.papers.andriushchenko2023._networks import COLUMNS, GRID, not_fitted, that_fit
 from flatlab.plan.schema import OWN, REDUCED
 from flatlab.stats.estimate import Estimate
 from flatlab.stats.trends import median_below
 from flatlab.stats.verdict import Verdict, some
-from flatlab.tables.eligibility import FEWEST_FOR_RANKS, NotEligible, require, too_few
+from flatlab.tables.eligibility import FEWEST_FOR_RANKS, require
 from flatlab.tables.networks import Networks
 
 DIAGONAL = Claims("andriushchenko2023")
@@ -35,6 +30,10 @@ PRINTED, AROUND = 0.8, 0.1
 """The paper says that tau(test loss, trace) is "around 0.8"; here: no farther from it than this."""
 
 
+BY = ("lr", "end", "lr"), ("initial_trace", "start", COLUMNS["trace_none"])
+"""By what thirds are formed: its name, time and column."""
+
+
 def taus(networks: Networks, *pairs: tuple[str, str], where: str = "") -> list[Estimate]:
     """Kendall's tau of columns by the names that they have here, over the networks as a pool."""
     columns = ((COLUMNS[x], COLUMNS[y]) for x, y in pairs)
@@ -44,93 +43,82 @@ def taus(networks: Networks, *pairs: tuple[str, str], where: str = "") -> list[E
 def thirds(networks: Networks) -> Iterator[tuple[str, Networks]]:
     """All networks, and thirds of them by learning rate and by initialization, by their names."""
     yield "", networks
-    for name, values in (("lr", networks.column("lr")), ("initial_trace", initial_trace(networks))):
-        parts = pd.qcut(pd.Series(values).rank(method="first"), 3, labels=False).to_numpy()
+    for name, time, column in BY:
+        order = pd.Series(networks.at(time).column(column)).rank(method="first")
+        parts = pd.qcut(order, 3, labels=False).to_numpy()
         for number in range(3):
             yield f", {number + 1}. third by {name}", networks.among(parts == number)
 
 
-def diagonal(
-    text: str, quote: str, scales: str, **about: Any
-) -> Callable[[Callable[..., Verdict]], None]:
-    """Register a claim about the networks that fit; its verdict tells how many do not.
-
-    text, quote, about: see `Claims`.
-    scales: with which the Hessian is rescaled.
-    """
-
-    def register(judge: Callable[..., Verdict]) -> None:
-        def predicate(e: ResultTables, *threshold: float) -> Verdict:
-            table = e.table(GRID)
-            networks = that_fit(table)
-            if networks.count < FEWEST_FOR_RANKS:
-                what = "networks that fit", "a rank correlation"
-                raise NotEligible(too_few(f"{GRID} has", networks.count, *what, FEWEST_FOR_RANKS))
-            count = {"quantity": "networks that did not reach the training loss"}
-            entry = {**count, "n": networks.count, "value": not_fitted(table)}
-            return judge(networks, *threshold).reporting(entry)
-
-        variant = "-printed" if scales == "printed" else ""
-        DIAGONAL("fig7", text, "Sec. 5.2", quote, variant=variant, **about)(predicate)
-
-    return register
+def fitted(e: ResultTables) -> Networks:
+    """The networks that fit, as many as a rank correlation needs."""
+    networks, statistic = that_fit(e.table(GRID)), "a rank correlation"
+    require(networks.count, GRID, "networks that fit", "", statistic, FEWEST_FOR_RANKS)
+    return networks
 
 
-def rescaled(scales: str, name: str) -> None:
+def left_out(e: ResultTables) -> dict[str, Any]:
+    """How many do not, beside how many do, as an entry of the evidence."""
+    what, table = "networks that did not reach the training loss", e.table(GRID)
+    return {"quantity": what, "value": not_fitted(table), "n": that_fit(table).count}
+
+
+def rescaled(scales: str, name: str, variant: str = "") -> None:
     """The claims of Figure 7, with the Hessian rescaled in one way.
 
     scales: the way.
     name: what its trace is called.
+    variant: the ending of their keys.
     """
     trace, largest = f"trace_{scales}", f"lambda_max_{scales}"
     tau_with_loss = f"tau(test loss, {name} of the rescaled Hessian)"
+    claim = partial(DIAGONAL, "fig7", source="Sec. 5.2", variant=variant)
 
-    @diagonal(
-        f"median relative error of |u v|_1 = {name}/2 of the rescaled Hessian < {CLOSE}",
-        "(1) ||u ⊙ v||_1 is approximated well by 1/2 tr(∇̃²L(w))",
-        scales,
+    @claim(
+        text=f"median relative error of |u v|_1 = {name}/2 of the rescaled Hessian < {CLOSE}",
+        quote="(1) ||u ⊙ v||_1 is approximated well by 1/2 tr(∇̃²L(w))",
         threshold=CLOSE,
     )
-    def _(networks: Networks, error: float) -> Verdict:
-        half, norm = networks.column(COLUMNS[trace]) / 2, networks.column(COLUMNS["norm_1"])
+    def _(e: ResultTables, error: float) -> Verdict:
+        half, norm = fitted(e).column(COLUMNS[trace]) / 2, fitted(e).column(COLUMNS["norm_1"])
         errors = np.abs(half - norm) / norm
         finite = errors[np.isfinite(errors)]
         require(len(finite), GRID, "networks that fit and whose trace is finite")
-        return median_below("median of |Tr/2 - |u v|_1| / |u v|_1", finite, error)
+        label = "median of |Tr/2 - |u v|_1| / |u v|_1"
+        return median_below(label, finite, error).reporting(left_out(e))
 
-    @diagonal(
-        f"{tau_with_loss} > tau(test loss, Tr of the Hessian)",
-        "(2) tr(∇̃²L(w)) correlates better than tr(∇²L(w)) so the adaptive part is important",
-        scales,
+    @claim(
+        text=f"{tau_with_loss} > tau(test loss, Tr of the Hessian)",
+        quote="(2) tr(∇̃²L(w)) correlates better than tr(∇²L(w)) so the adaptive part is important",
     )
-    def _(networks: Networks) -> Verdict:
-        ours, plain = taus(networks, ("test_loss", trace), ("test_loss", "trace_none"))
-        return (ours > plain).reporting(ours.report(), plain.report())
+    def _(e: ResultTables) -> Verdict:
+        ours, plain = taus(fitted(e), ("test_loss", trace), ("test_loss", "trace_none"))
+        return (ours > plain).reporting(ours.report(), plain.report(), left_out(e))
 
-    @diagonal(
-        f"tau({name}, lambda_max of the rescaled Hessian) < 0, over all networks or over a third "
-        "of them by learning rate or initialization, corrected for these 7 comparisons",
-        "(3) the relationship between tr(∇̃²L(w)) and λ_max(∇̃²L(w)) can be even reverse showing "
-        "that different sharpness definitions capture totally different trends.",
-        scales,
+    @claim(
+        text=f"tau({name}, lambda_max of the rescaled Hessian) < 0, over all networks or over a "
+        "third of them by learning rate or initialization, corrected for these 7 comparisons",
+        quote="(3) the relationship between tr(∇̃²L(w)) and λ_max(∇̃²L(w)) can be even reverse "
+        "showing that different sharpness definitions capture totally different trends.",
     )
-    def _(networks: Networks) -> Verdict:
-        groups = thirds(networks)
-        return some(taus(at, (trace, largest), where=where)[0] < 0 for where, at in groups)
+    def _(e: ResultTables) -> Verdict:
+        groups = thirds(fitted(e))
+        reverse = (taus(at, (trace, largest), where=where)[0] < 0 for where, at in groups)
+        return some(reverse).reporting(left_out(e))
 
-    @diagonal(
-        f"{tau_with_loss} is within {AROUND} of {PRINTED}",
-        "We also note that even with the right definition of sharpness, the correlation is not "
-        "perfect (around τ = 0.8) [...]",
-        scales,
+    @claim(
+        text=f"{tau_with_loss} is within {AROUND} of {PRINTED}",
+        quote="We also note that even with the right definition of sharpness, the correlation is "
+        "not perfect (around τ = 0.8) [...]",
         threshold=AROUND,
         admits=(OWN, REDUCED),
     )
-    def _(networks: Networks, distance: float) -> Verdict:
-        (tau,) = taus(networks, ("test_loss", trace))
+    def _(e: ResultTables, distance: float) -> Verdict:
+        (tau,) = taus(fitted(e), ("test_loss", trace))
         near = (tau > PRINTED - distance) & (tau < PRINTED + distance)
-        return near.reporting({"quantity": "what the paper says it is, about", "value": PRINTED})
+        printed = {"quantity": "what the paper says it is, about", "value": PRINTED}
+        return near.reporting(printed, left_out(e))
 
 
 rescaled("balanced", "Tr")
-rescaled("printed", "Tr as printed")
+rescaled("printed", "Tr as printed", "-printed")

@@ -93,12 +93,12 @@ def _(e: ResultTables, times: float) -> Verdict:
 )
 def _(e: ResultTables, share: float) -> Verdict:
     return every(
-        over_seeds(f"at the {end} factor - {share:g} max; {name}", mean, margin) < 0
-        for name, c in by_factor(classifiers(e), "plain").items()
-        for end, margin in (
-            ("smallest", c[:, 0] - share * c.max(axis=1)),
-            ("largest", c[:, -1] - share * c.max(axis=1)),
+        over_seeds(
+            f"at the {end} factor - {share:g} max; {name}", mean, c[:, at] - share * c.max(axis=1)
         )
+        < 0
+        for name, c in by_factor(classifiers(e), "plain").items()
+        for end, at in (("smallest", 0), ("largest", -1))
     )
 
 

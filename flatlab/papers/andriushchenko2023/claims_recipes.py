@@ -88,19 +88,20 @@ def judged(judge: Judge, kind: Kind, e: ResultTables, *threshold: float) -> Verd
 
 
 def claim(
-    figure: str, key: str, kinds: Mapping[str, Kind], text: str, quote: str, **about: Any
+    name: str, kinds: Mapping[str, Kind], text: str, quote: str, **about: Any
 ) -> Callable[[Judge], None]:
     """Register a claim about several kinds of networks.
 
-    figure, text, quote, about: see `Claims`.
-    key: of the first one.
+    name: "fig5/c1", of the first one.
     kinds: by the endings of their keys.
+    text, quote, about: see `Claims`.
     """
+    figure, key = name.split("/")
 
     def register(judge: Judge) -> None:
         for ending, kind in kinds.items():
             words = f"{kind.name}: {'within each group: ' * kind.within}{text}"
-            repeats = f"{figure}/{key}" if kind.within or kind.augmentation else ""
+            repeats = name if kind.within or kind.augmentation else ""
             options = {"key": f"{key}{ending}", "repeats": repeats, **about}
             RECIPES(figure, words, "Sec. 5.1", quote, **options)(partial(judged, judge, kind))
 
@@ -108,8 +109,7 @@ def claim(
 
 
 @claim(
-    "fig5",
-    "c1",
+    "fig5/c1",
     GROUPED,
     f"tau(sharpness, error) > {STRONG} within each group, and < {STRONG} in size over all",
     WITHIN,
@@ -121,8 +121,7 @@ def _(networks: Networks, strong: float) -> Verdict:
 
 
 @claim(
-    "fig5",
-    "c2",
+    "fig5/c2",
     {"": RESNET},
     "tau(sharpness, error) > 0 with normalized logits, and < 0 without",
     "Importantly, sharpness does not correctly capture generalization between different subgroups "
@@ -133,8 +132,7 @@ def _(networks: Networks) -> Verdict:
 
 
 @claim(
-    "fig5",
-    "c3",
+    "fig5/c3",
     {"": VIT},
     f"tau(sharpness without normalized logits, error) < -{WEAK}",
     "For ViTs, we do not observe strong positive correlation even within each subgroup (in fact, "
@@ -146,8 +144,7 @@ def _(networks: Networks, weak: float) -> Verdict:
 
 
 @claim(
-    "fig5",
-    "c4",
+    "fig5/c4",
     {"": VIT._replace(name="SimpleViTs, either kind of logits")},
     f"some network is {TIMES} times sharper than another one within {SAME_ERROR} points",
     "many models with an order of magnitude difference in sharpness can have the same test error.",
@@ -171,8 +168,7 @@ def _(networks: Networks, points: float) -> Verdict:
 
 
 @claim(
-    "fig5",
-    "c5",
+    "fig5/c5",
     BOTH_AND_WITHIN,
     "for some kind of logits the network with the lowest sharpness is not the best",
     "we do not consistently observe that models with the lowest sharpness generalize best.",
@@ -188,8 +184,7 @@ def _(networks: Networks) -> Verdict:
 
 
 @claim(
-    "fig5",
-    "c6",
+    "fig5/c6",
     BOTH_AND_WITHIN,
     f"|tau| with the error on corrupted images - |tau| with the test error < {LARGER} (z)",
     "For OOD generalization on common image corruptions [...] the trend is even less clear and the "
@@ -205,8 +200,7 @@ def _(networks: Networks, larger: float) -> Verdict:
 
 
 @claim(
-    "fig5",
-    "c7",
+    "fig5/c7",
     BOTH_AND_WITHIN,
     f"the strong hypothesis fails: tau(sharpness, error) < {STRONG}, on test images and corrupted "
     "ones",
@@ -218,8 +212,7 @@ def _(networks: Networks, strong: float) -> Verdict:
 
 
 @claim(
-    "fig5",
-    "c8",
+    "fig5/c8",
     BOTH_AND_WITHIN,
     "the weak hypothesis fails: the flattest tenth, or five networks if these are more, has a mean "
     "error above the lower quartile",
@@ -238,14 +231,13 @@ def _(networks: Networks) -> Verdict:
     return every(of_flattest(x) > 0 for x in SHOWN)
 
 
-@claim("fig6", "c1", BOTH, "tau(sharpness, learning rate) < 0", LEARNING_RATE)
+@claim("fig6/c1", BOTH, "tau(sharpness, learning rate) < 0", LEARNING_RATE)
 def _(networks: Networks) -> Verdict:
     return every(tau(networks, x, "lr") < 0 for x in SHOWN)
 
 
 @claim(
-    "fig6",
-    "c2",
+    "fig6/c2",
     GROUPED | {"-vit": VIT},
     "tau(sharpness, learning rate) is lower within each group than over all",
     LEARNING_RATE,

@@ -32,11 +32,8 @@ NORMALIZED, PLAIN = BOTH = zoos.NORMALIZED, zoos.PLAIN
 FOUR, SHIFTED = zoos.FOUR, zoos.FOUR[1:]
 RADII = (0, 1, 2)
 
-NEAR_ZERO = 0.15
-"""The absolute tau below which the paper's "close to zero" is taken to be."""
-
-SAME_TAU = 0.15
-"""The largest difference of two taus that are called much the same."""
+NEAR_ZERO, SAME_TAU = 0.15, 0.15
+"""Up to which tau is "close to zero", and up to which difference two of them are much the same."""
 
 SEPARATED, MIXED = 0.95, 0.8
 """The area under the ROC curve of two clusters, and the largest of values that mix them."""
@@ -75,10 +72,6 @@ def every_tau(
     return lambda e, *threshold: of(holds(tau, *threshold) for tau in taus(e, *which))
 
 
-def negative(tau: Estimate) -> Verdict:
-    return tau < 0
-
-
 released(
     "fig2",
     f"with normalized logits |tau| < {NEAR_ZERO} on all four test sets",
@@ -93,7 +86,7 @@ released(
     "Sec. 4",
     "Surprisingly, there is a consistent *negative* correlation between sharpness and test error, "
     "both on ID and OOD data",
-)(every_tau(negative, zoos.VIT, [PLAIN], [1], FOUR))
+)(every_tau(lambda tau: tau < 0, zoos.VIT, [PLAIN], [1], FOUR))
 
 
 def smaller_and_larger(chosen: Networks, name: str) -> list[Networks]:
@@ -141,16 +134,14 @@ def _(e: ResultTables) -> Verdict:
     "fairly consistently",
 )
 def _(e: ResultTables) -> Verdict:
-    chosen = networks(e, zoos.VIT)
-    without, dropped = smaller_and_larger(chosen, "dropout")
-    clusters = {"with dropout": dropped, "without dropout": without}
-    decays = [min(chosen.levels("weight_decay")), max(chosen.levels("weight_decay"))]
-    verdicts = []
-    for test_set, (words, cluster) in product(SHIFTED, clusters.items()):
-        less, more = (cluster.where(weight_decay=decay) for decay in decays)
-        for group in (more, less):
-            require(group.count, f"{zoos.VIT} {words}", "networks of each weight decay")
-        label = f"error {test_set}, more - less weight decay; {words}"
+    chosen, verdicts = networks(e, zoos.VIT), []
+    clusters = zip(("without", "with"), smaller_and_larger(chosen, "dropout"), strict=True)
+    decays = smaller_and_larger(chosen, "weight_decay")
+    for test_set, (word, cluster) in product(SHIFTED, [*clusters][::-1]):
+        less, more = (group.among(cluster.chosen) for group in decays)
+        count, of = min(less.count, more.count), f"{zoos.VIT} {word} dropout"
+        require(count, of, "networks of each weight decay")
+        label = f"error {test_set}, more - less weight decay; {word} dropout"
         verdicts.append(more.minus(less, error(test_set)).called(label) < 0)
     return every(verdicts)
 
@@ -189,7 +180,7 @@ released(
     "Sec. 4, Fig. 3",
     "there is a consistent negative correlation between sharpness and test error when evaluating "
     "classifiers on the distribution shifts",
-)(every_tau(negative, zoos.CLIP, BOTH, [1], SHIFTED))
+)(every_tau(lambda tau: tau < 0, zoos.CLIP, BOTH, [1], SHIFTED))
 
 
 @released(
@@ -215,7 +206,7 @@ released(
     "tau < 0 in at least one case",
     "Sec. 4, Fig. 4",
     "Moreover, in some cases the correlation is weakly negative",
-)(every_tau(negative, zoos.BERT, BOTH, [0], zoos.SENTENCES, of=some))
+)(every_tau(lambda tau: tau < 0, zoos.BERT, BOTH, [0], zoos.SENTENCES, of=some))
 
 
 @released(
@@ -287,14 +278,13 @@ def as_printed(
     e: ResultTables, distance: float, printed: dict[str, Taus], sets: Iterable[str]
 ) -> Verdict:
     """All taus of a table are those of the paper."""
-    verdicts = []
-    for zoo, by_definition in printed.items():
-        for definition, by_test_set in by_definition.items():
-            theirs = np.transpose(by_test_set).ravel()  # by radius, then by test set
-            ours = taus(e, zoo, [definition], RADII, sets)
-            pairs = zip(ours, theirs, strict=True)
-            verdicts += [(tau < at + distance) & (tau > at - distance) for tau, at in pairs]
-    return every(verdicts)
+    return every(
+        (tau < value + distance) & (tau > value - distance)
+        for zoo, by_definition in printed.items()
+        for definition, by_test_set in by_definition.items()
+        for radius, values in enumerate(zip(*by_test_set, strict=True))
+        for tau, value in zip(taus(e, zoo, [definition], [radius], sets), values, strict=True)
+    )
 
 
 for table, printed, sets, source in (

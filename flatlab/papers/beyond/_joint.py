@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from flatlab.papers.beyond.measures import DEFINITIONS, MEASURES
 from flatlab.stats.estimate import Array
 from flatlab.stats.ranks import Pairs, Ranks, pairs_of
 from flatlab.tables.eligibility import unless_missing
@@ -38,89 +39,22 @@ ESTIMANDS = {
 
 
 class Measure(NamedTuple):
-    """A quantity of the papers.
+    """Where a measure comes from.
 
-    label: its short name.
     paper: whose it is.
     column: in a table.
     """
 
-    label: str
     paper: str
     column: str
 
 
-PAPERS = {
-    "chen": "chen2024, chen2026",
-    "macdonald": "macdonald2023",
-    "petzka": "petzka2021",
-    "andriushchenko": "andriushchenko2023",
-    "jiang": "Jiang et al. (2020)",
-}
-_LABELS = {
-    "chen": {
-        "root_sharpness": r"$\sqrt{S}$",
-        "elementwise_adaptive_trace": "adaptive trace",
-        "matrix_normalized_sharpness": "matrix-normalized $S$",
-        "mls": "MLS",
-        "nmls": "NMLS",
-        "normalized_mls": "normalized MLS",
-        "g": "G",
-        "log_volume": "log volume",
-        "local_dimension": "local dimension",
-        "bound_d": "MLS bound",
-        "nmls_bound": "NMLS bound",
-    },
-    "macdonald": {
-        "hessian_lambda_max": r"$\lambda_{\max}(H)$",
-        "gauss_newton_lambda_max": r"$\lambda_{\max}$(Gauss-Newton)",
-        "jacobian_norm": "Jacobian norm",
-        "softmax_jacobian_norm": "softmaxed Jacobian",
-        "output_norm": "output norm",
-    },
-    "petzka": {
-        "kappa_trace": r"$\kappa_{Tr}$",
-        "normalized_kappa_trace": r"$\kappa_{Tr}$ normalized",
-        "normalized_kappa_max": r"$\kappa$ normalized",
-        "hessian_trace": r"Tr $H$",
-        "fisher_rao": "Fisher-Rao norm",
-        "pac_bayes": "PAC-Bayes",
-        "squared_norm": "squared norm",
-    },
-    "jiang": {
-        "log_spectral_product": "spectral product",
-        "log_frobenius_product": "Frobenius product",
-        "frobenius_over_spectral": "Frobenius / spectral",
-        "parameter_distance": "distance from the start",
-        "path_norm": "path norm",
-        "inverse_margin": "inverse margin",
-        "log_spectral_product_over_margin": "spectral / margin",
-        "log_frobenius_product_over_margin": "Frobenius / margin",
-        "log_spectral_complexity": "spectral complexity",
-        "pac_bayes_flatness": "PAC-Bayes flatness",
-    },
-}
-DEFINITIONS = tuple(
-    f"{case}-{scale}-{norm}"
-    for case in ("average", "worst")
-    for scale in ("standard", "adaptive", "normalized")
-    for norm in ("l2", "linf")
-)
-"""Of sharpness at a radius, in andriushchenko2023."""
-
-
 def _sharpness(definition: str, radius: int) -> Measure:
-    case, scale, norm = definition.split("-")
-    label = f"{case} {scale} " + {"l2": r"$\ell_2$", "linf": r"$\ell_\infty$"}[norm]
-    return Measure(label, "andriushchenko", f"sharpness_at_radius[{definition}, {radius}]")
+    return Measure("andriushchenko", f"sharpness_at_radius[{definition}, {radius}]")
 
 
 def _of(*papers: str) -> dict[str, Measure]:
-    return {
-        name: Measure(label, paper, name)
-        for paper in papers
-        for name, label in _LABELS[paper].items()
-    }
+    return {name: Measure(paper, name) for paper in papers for name in MEASURES[paper]}
 
 
 PICTURED: dict[str, Measure] = {
@@ -144,19 +78,10 @@ FURTHER = {
 """At larger radii: in the CSV alone."""
 
 CORRUPTED = "corrupted"
-OUTCOMES = {
-    name: Measure(label, "", name)
-    for name, label in {
-        "error_gap": "gap of the errors",
-        "accuracy_gap": "gap of the accuracies",
-        "loss_gap": "gap of the losses",
-        "absolute_loss_gap": "absolute gap of the losses",
-        "test_error": "test error",
-        "test_loss": "test loss",
-        "train_loss": "training loss",
-    }.items()
-} | {CORRUPTED: Measure("error on corrupted images", "", f"test_set_error[{CORRUPTED}]")}
 GAPS = ("error_gap", "accuracy_gap", "loss_gap", "absolute_loss_gap")
+OUTCOMES = {
+    name: Measure("", name) for name in (*GAPS, "test_error", "test_loss", "train_loss")
+} | {CORRUPTED: Measure("", f"test_set_error[{CORRUPTED}]")}
 KNOWN = PICTURED | FURTHER | OUTCOMES
 
 

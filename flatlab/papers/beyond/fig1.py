@@ -1,4 +1,7 @@
-"""beyond, Figure 1: where and when the inequality of linear stability holds in a VGG network."""
+"""beyond, Figure 1: where and when the inequality of linear stability holds in a VGG network.
+
+It is drawn here, since its panels are the layers of the network, each with a share of samples.
+"""
 
 from typing import Any
 

@@ -1,4 +1,8 @@
-"""beyond, Figure 5: what each measure says of test error and gap depends on what varies."""
+"""beyond, Figure 5: what each measure says of test error and gap depends on what varies.
+
+It is drawn here, since its panels are estimands, one of them of sign errors, and a change of sign
+has an outline.
+"""
 
 from collections.abc import Iterable
 from itertools import product
@@ -10,6 +14,7 @@ import pandas as pd
 from flatlab.claims.eligibility import FEWEST_FOR_RANKS
 from flatlab.papers.beyond import _joint as joint
 from flatlab.papers.beyond._looks import SMALL, colour_labels, legend_of_papers
+from flatlab.plotting.labels import label_of
 from flatlab.plotting.render import Settings, Tables
 from flatlab.plotting.style import Look, lettered
 from flatlab.stats.ranks import granulated, sign_error
@@ -101,7 +106,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
             ax.tick_params(labelsize=SMALL, length=2)
             ax.grid(axis="y", lw=0.2, color="0.9")
         axes[0].set_yticks([*places.values()])
-        colour_labels(axes[0], names)
+        colour_labels(axes[0], names, figure)
         networks = f"{joint.NETWORKS[grid]}, {here['networks'].max():.0f} networks"
         place = {"xy": (0, 1), "xycoords": "axes fraction", "textcoords": "offset points"}
         heading = axes[0].annotate(
@@ -109,7 +114,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         )
         heading.set_in_layout(False)  # it is wider than its panel
     marks = [
-        Line2D([], [], ms=4, label=joint.OUTCOMES[name].label, **look.options)
+        Line2D([], [], ms=4, label=label_of(figure, name), **look.options)
         for name, look in OUTCOMES.items()
     ]
     marks.append(Line2D([], [], label="gap when they first fit", **EARLY))

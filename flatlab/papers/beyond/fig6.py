@@ -1,4 +1,7 @@
-"""beyond, Figure 6: how much each measure changes while the function stays the same."""
+"""beyond, Figure 6: how much each measure changes while the function stays the same.
+
+It is drawn here, since its cells are changes in words, some of them boxed.
+"""
 
 from typing import Any
 
@@ -102,7 +105,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         words += "" if np.isnan(rescaled) else f", {rescaled} rescaled"
         title = lettered("ab"[number], f"{joint.NETWORKS[grid]}: {words}")
         ax.set_title(title, loc="left", fontsize=8)
-    colour_labels(axes[0], names)
+    colour_labels(axes[0], names, figure)
     box: dict[str, Any] = {"fill": False, "edgecolor": BOX, "label": "unchanged, says the paper"}
     legend_of_papers(fig, Patch(**box))
 

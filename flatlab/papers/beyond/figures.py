@@ -1,5 +1,9 @@
 """Figures of our own, on the networks trained for the papers."""
 
+from itertools import chain
+from typing import Any
+
+from flatlab.papers.beyond.measures import LABELS, MEASURES
 from flatlab.plan import Forest, Lines, Own, Panel, Paper
 from flatlab.plotting import captions
 
@@ -42,7 +46,45 @@ THROUGH_TRAINING = {
 """Pairs of quantities, and what their panels are called."""
 
 JOINT = ("joint-mlp-grid", "joint-lenet-grid")
+COMPARED: dict[str, Any] = {
+    "columns": (*chain(*MEASURES.values()), "test_error", "error_gap"),
+    "labels": LABELS,
+}
 FIT = "Networks with at most 1 % training error."
+
+CORRELATIONS = Lines(
+    ("mlp-grid", "vgg-grid"),
+    panel=("x", "y"),
+    panels={
+        pair: Panel(title=title, y=r"Pearson's $\rho$" * (not place), x_scale="iterations")
+        for place, (pair, title) in enumerate(THROUGH_TRAINING.items())
+    },
+    row="experiment",
+    line="kind",
+    looks={
+        "pooled": ("#222222", "o", "-"),
+        "within": ("#c05621", "D", "-"),
+        "adjusted": ("#2b7bba", "^", "-"),
+    },
+    labels={
+        "pooled": "all networks",
+        "within": "within settings",
+        "adjusted": "adjusted for the training loss",
+    },
+    x="iteration",
+    y="rho",
+    ends=("low", "high"),
+    level=0.0,
+    limits=(-1.05, 1.05),
+    through_training=True,
+    title="correlations between networks through their training",
+    caption=(
+        "Pearson's correlation at each checkpoint, over the networks measured there, with 95 % "
+        "intervals. All other figures show correlations at the end of training."
+    ),
+    details=captions.INTERVALS,
+    size_inches=(7.1, 4.2),
+)
 
 FIGURES = {
     "fig1": Own(
@@ -73,41 +115,10 @@ FIGURES = {
         caption=CONVENTIONS_CAPTION,
         details=(CONVENTIONS_DETAILS, captions.INTERVALS),
     ),
-    "fig3": Lines(
-        ("mlp-grid", "vgg-grid"),
-        panel=("x", "y"),
-        panels={
-            pair: Panel(title=title, y=r"Pearson's $\rho$" * (not place), x_scale="iterations")
-            for place, (pair, title) in enumerate(THROUGH_TRAINING.items())
-        },
-        row="experiment",
-        line="kind",
-        looks={
-            "pooled": ("#222222", "o", "-"),
-            "within": ("#c05621", "D", "-"),
-            "adjusted": ("#2b7bba", "^", "-"),
-        },
-        labels={
-            "pooled": "all networks",
-            "within": "within settings",
-            "adjusted": "adjusted for the training loss",
-        },
-        x="iteration",
-        y="rho",
-        ends=("low", "high"),
-        level=0.0,
-        limits=(-1.05, 1.05),
-        through_training=True,
-        title="correlations between networks through their training",
-        caption=(
-            "Pearson's correlation at each checkpoint, over the networks measured there, with 95 % "
-            "intervals. All other figures show correlations at the end of training."
-        ),
-        details=captions.INTERVALS,
-        size_inches=(7.1, 4.2),
-    ),
+    "fig3": CORRELATIONS,
     "fig4": Own(
         JOINT,
+        **COMPARED,
         title="which measures order the same networks alike",
         caption=(
             "Kendall's τ of five papers' and Jiang et al.'s (2020) measures: below the diagonal "
@@ -124,6 +135,7 @@ FIGURES = {
     ),
     "fig5": Own(
         JOINT,
+        **COMPARED,
         title="what measures say of the gap, by what varies",
         caption=(
             "Kendall's τ of measures with test error and gap, with 95 % intervals: over all "
@@ -141,6 +153,7 @@ FIGURES = {
     ),
     "fig6": Own(
         JOINT,
+        **COMPARED,
         title="what changes a measure, and not the function",
         caption=(
             "Median relative change of measures under function-preserving random rescaling, and "

@@ -180,13 +180,13 @@ def counted(networks: Networks) -> Iterator[dict[str, Any]]:
 def looser(line: Curves, letters: str) -> Verdict:
     """Whether one distance is larger than another at the end: "DCBA", D - C than B - A."""
     names = [f"bound_{letter.lower()}" for letter in letters]
-    steps = f"({letters[0]}-{letters[1]}) - ({letters[2]}-{letters[3]})"
+    d, c, b, a = list(letters)
 
     def of_runs() -> Array:
         larger, large, small, smaller = line.ends(*names, interpolating=False)
         return (larger - large) - (small - smaller)
 
-    return line.over_runs(f"{steps} at the end", of_runs) > 0
+    return line.over_runs(f"({d}-{c}) - ({b}-{a}) at the end", of_runs) > 0
 
 
 CENTRAL_PERCEPTRONS = TrendFigure(NETWORKS, "figH6", MLP, [chen.CENTRAL])

@@ -104,6 +104,7 @@ FIGURES = {
     ),
     "fig5": Own(
         "vision-zoo",
+        columns=("normalized_mls", "adaptive_sharpness", "mls", "sharpness"),
         title="adaptive sharpness against normalized MLS",
         caption=(
             "A point is a network, with standard errors; names mark the centres of families. "

@@ -7,13 +7,16 @@ import xarray as xr
 
 from flatlab.claims.registry import Claims
 from flatlab.claims.result_tables import ResultTables
-from flatlab.papers.macdonald2023._frequencies import ACTIVATIONS, FREQUENCIES, GAUSSIAN, RELU
-from flatlab.papers.macdonald2023._networks import (
-    LOGIT_JACOBIAN,
+from flatlab.papers.macdonald2023._frequencies import (
+    ACTIVATIONS,
+    FIRST_LAYER,
+    GAUSSIAN,
+    INITIALIZATIONS,
+    JACOBIAN,
+    RELU,
     SHARPNESS,
-    SOFTMAX_JACOBIAN,
-    Sweep,
 )
+from flatlab.papers.macdonald2023._networks import SOFTMAX_JACOBIAN, Sweep
 from flatlab.stats.estimate import Estimate
 from flatlab.stats.trends import difference
 from flatlab.stats.verdict import Verdict, every, violations
@@ -32,9 +35,8 @@ NARROW = 0.1
 ALIKE = 0.1
 """The norms of two similar first layers differ by at most this share."""
 
-NORMS = {"J": LOGIT_JACOBIAN, "sharpness": SHARPNESS, "|W_1|": "weight_norm[0]"}
-"""The paper's words for the quantities of the regressions. The norm of the first layer is the
-spectral one, which for one input is also the Frobenius norm."""
+NORMS = {"J": JACOBIAN, "sharpness": SHARPNESS, "|W_1|": FIRST_LAYER}
+"""The paper's words for the quantities of the regressions."""
 
 
 def with_hidden_features(table: xr.Dataset) -> xr.Dataset:
@@ -101,13 +103,13 @@ def excess(e: ResultTables, grid: str, norm: str, factor: float = 1.0) -> Estima
     """`factor` times the mean over networks of high frequency, less the mean over those of low."""
     times, name = "" if factor == 1 else f"{factor:g} ", NORMS[norm]
     label = f"{times}{norm}(high) - {norm}(low); {grid}"
-    kinds = {frequency: kind for kind, frequency in FREQUENCIES[grid].items()}
+    kinds = INITIALIZATIONS[grid]
 
-    def found() -> Estimate:
+    def weighted() -> Estimate:
         high, low = (e[grid].where(initialization=kinds[f]).seeds(name) for f in ("high", "low"))
         return difference(label, factor * high, low)
 
-    return estimate(label, found)
+    return estimate(label, weighted)
 
 
 def smoother(figure: str, grid: str, **about: Any) -> None:

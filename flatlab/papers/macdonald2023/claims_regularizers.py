@@ -6,15 +6,20 @@ nothing about them.
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from flatlab.claims.registry import Claims
 from flatlab.claims.result_tables import ResultTables
-from flatlab.papers.macdonald2023._networks import GAP, SHARPNESS, STRATEGIES, WEAK, networks
+from flatlab.papers.macdonald2023._networks import (
+    GAP,
+    SHARPNESS,
+    STRATEGIES,
+    WEAK,
+    admitted,
+    networks,
+)
 from flatlab.papers.macdonald2023._networks import LOGIT_JACOBIAN as JACOBIAN
-from flatlab.plan.schema import OWN, REDUCED
 from flatlab.stats.estimate import Estimate, over_seeds
 from flatlab.stats.trends import mean
 from flatlab.stats.verdict import Verdict, every, some
@@ -181,8 +186,7 @@ def _(e: ResultTables, weak: float) -> Verdict:
 
 def extended(figure: str, grid: str, network: dict[str, str]) -> None:
     """The claims of one of the figures 20 to 27."""
-    about: dict[str, Any] = {} if grid == TEN else {"admits": (OWN, REDUCED)}
-    claim = partial(REGULARIZERS, figure, source="App. B.3", **about)
+    claim = partial(REGULARIZERS, figure, source="App. B.3", admits=admitted(grid))
     tau = partial(by_strength, grid=grid, network=network)
 
     @claim("tau(J, gap) > 0 over the networks", quote=OFTEN_NOT)

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from flatlab.data import DataError
+from flatlab.data._dataset import DataError
+from flatlab.data._tensors import Split
 from flatlab.plan.schema import Strict, means
-from flatlab.splits import Split
 
 STRENGTH = "augmentation_probability"
 
@@ -26,7 +26,7 @@ class Options(Strict, frozen=True):
     crop_padding: Annotated[int, means("pixels of the margin around an image", ge=1)] = 4
 
 
-class Change:
+class Transform:
     """Raises `DataError` if the data are no images, or if black depends on the pixel."""
 
     def __init__(self, options: Mapping[str, Any], split: Split) -> None:

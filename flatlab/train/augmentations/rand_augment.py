@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 from torchvision.transforms import RandAugment
 
-from flatlab.data import DataError
+from flatlab.data._dataset import DataError
+from flatlab.data._tensors import Split
 from flatlab.plan.schema import Strict, means
-from flatlab.splits import Split
 
 STRENGTH = "randaugment_operations"
 WHITE = 255
@@ -26,7 +26,7 @@ class Options(Strict, frozen=True):
     randaugment_magnitude: Annotated[int, means("their strength, of 0 to 30", ge=0, le=30)] = 14
 
 
-class Change:
+class Transform:
     """Raises `DataError` if the data are no images of 8 bits, or if a step is being recorded."""
 
     def __init__(self, options: Mapping[str, Any], split: Split) -> None:

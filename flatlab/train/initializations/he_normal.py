@@ -4,7 +4,7 @@ import functools
 
 from torch import nn
 
-from flatlab.train.initializations import reset
+from flatlab.train.initializations._draw import reset
 
 HE = functools.partial(nn.init.kaiming_normal_, mode="fan_out", nonlinearity="relu")
 

@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from flatlab.train.initializations import reset
+from flatlab.train.initializations._draw import reset
 
 
 def draw(model: nn.Module) -> None:

@@ -2,11 +2,11 @@
 
 from torch import Tensor, nn
 
-from flatlab.train.builder import Builder
-from flatlab.train.chain import Gradients, Layer, Passed, aten
+from flatlab.train.stacked_layers import Forward, Gradients, Layer, aten
+from flatlab.train.stacking import StackBuilder
 
 
-def stacked(module: nn.Module, name: str, builder: Builder) -> list[Layer] | None:
+def stacked(module: nn.Module, name: str, builder: StackBuilder) -> list[Layer] | None:
     """Batch norm of all channels of all runs. Tensors: (runs * channels); steps: (runs)."""
     if not isinstance(module, nn.BatchNorm2d):
         return None
@@ -18,19 +18,19 @@ def stacked(module: nn.Module, name: str, builder: Builder) -> list[Layer] | Non
     steps = builder.tensor(f"{name}.num_batches_tracked")
     affine = weight is not None
 
-    def forward(x: Tensor, training: bool) -> Passed:
+    def forward(x: Tensor, training: bool) -> Forward:
         if training:
             steps.add_(1)
         y, mean, deviation = aten.native_batch_norm(
             x, weight, bias, *averages, training, momentum, eps
         )
 
-        def backward(gradient: Tensor, wanted: bool) -> Gradients:
-            needed = [wanted, affine, affine]
-            through, *of_parameters = aten.native_batch_norm_backward(
+        def backward(gradient: Tensor, need_input_gradient: bool) -> Gradients:
+            needed = [need_input_gradient, affine, affine]
+            of_input, *of_parameters = aten.native_batch_norm_backward(
                 gradient, x, weight, *averages, mean, deviation, True, eps, needed
             )
-            return through, of_parameters if affine else []
+            return of_input, of_parameters if affine else []
 
         return y, backward
 

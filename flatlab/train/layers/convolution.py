@@ -5,11 +5,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from flatlab.train.builder import Builder
-from flatlab.train.chain import Gradients, Layer, Passed, aten
+from flatlab.train.stacked_layers import Forward, Gradients, Layer, aten
+from flatlab.train.stacking import StackBuilder
 
 
-def stacked(module: nn.Module, name: str, builder: Builder) -> list[Layer] | None:
+def stacked(module: nn.Module, name: str, builder: StackBuilder) -> list[Layer] | None:
     """A grouped convolution, the runs as groups.
 
     weight: (runs * outputs, inputs / groups, height, width).  bias: (runs * outputs), or None.
@@ -27,9 +27,9 @@ def stacked(module: nn.Module, name: str, builder: Builder) -> list[Layer] | Non
     within = [*map(min, padding, half)]
     beyond = [pad - part for pad, part in zip(padding, within, strict=True)]
 
-    def forward(x: Tensor, training: bool) -> Passed:
-        def backward(gradient: Tensor, wanted: bool) -> Gradients:
-            def of(images: Tensor, padding: Any, mask: list[bool]) -> list[Tensor]:
+    def forward(x: Tensor, training: bool) -> Forward:
+        def backward(gradient: Tensor, need_input_gradient: bool) -> Gradients:
+            def gradients(images: Tensor, padding: Any, mask: list[bool]) -> list[Tensor]:
                 return aten.convolution_backward(
                     gradient,
                     images,
@@ -46,9 +46,11 @@ def stacked(module: nn.Module, name: str, builder: Builder) -> list[Layer] | Non
 
             height, width = beyond
             padded = nn.functional.pad(x, [width, width, height, height]) if any(beyond) else x
-            through = of(x, padding, [True, False, False])[0] if wanted else None
-            _, *of_parameters = of(padded, within, [False, True, biased])
-            return through, of_parameters[: 1 + biased]
+            of_input = (
+                gradients(x, padding, [True, False, False])[0] if need_input_gradient else None
+            )
+            _, *of_parameters = gradients(padded, within, [False, True, biased])
+            return of_input, of_parameters[: 1 + biased]
 
         return torch.conv2d(x, weight, bias, stride, padding, dilation, groups), backward
 

@@ -4,17 +4,17 @@ import functools
 
 from torch import Tensor, nn
 
-from flatlab.train.builder import Builder
-from flatlab.train.chain import Applied, Layer, function, unfold
+from flatlab.train.stacked_layers import FixedForward, Layer, parameterless, unfold
+from flatlab.train.stacking import StackBuilder
 
 
-def flatten(x: Tensor) -> Applied:
+def flatten(x: Tensor) -> FixedForward:
     """(runs, batch, ...) -> (runs, batch, features)."""
     return x.flatten(2), lambda gradient: gradient.reshape(x.shape)
 
 
-def stacked(module: nn.Module, name: str, builder: Builder) -> list[Layer] | None:
+def stacked(module: nn.Module, name: str, builder: StackBuilder) -> list[Layer] | None:
     if type(module) is not nn.Flatten or (module.start_dim, module.end_dim) != (1, -1):
         return None
     folded, builder.folded = builder.folded, False
-    return [function(functools.partial(unfold, runs=builder.runs) if folded else flatten)]
+    return [parameterless(functools.partial(unfold, runs=builder.runs) if folded else flatten)]

@@ -3,22 +3,22 @@
 from torch import Tensor, nn
 
 from flatlab.networks.diagonal_linear import Diagonal
-from flatlab.train.builder import Builder
-from flatlab.train.chain import Gradients, Layer, Passed
+from flatlab.train.stacked_layers import Forward, Gradients, Layer
+from flatlab.train.stacking import StackBuilder
 
 
-def product(x: Tensor, u: Tensor, v: Tensor) -> Passed:
+def product(x: Tensor, u: Tensor, v: Tensor) -> Forward:
     """y = x (u * v)^T. u, v: (runs, outputs, inputs)."""
     weight = u * v
 
-    def backward(gradient: Tensor, wanted: bool) -> Gradients:
+    def backward(gradient: Tensor, need_input_gradient: bool) -> Gradients:
         of_weight = gradient.transpose(1, 2) @ x
-        return gradient @ weight if wanted else None, [of_weight * v, of_weight * u]
+        return gradient @ weight if need_input_gradient else None, [of_weight * v, of_weight * u]
 
     return x @ weight.transpose(1, 2), backward
 
 
-def stacked(module: nn.Module, name: str, builder: Builder) -> list[Layer] | None:
+def stacked(module: nn.Module, name: str, builder: StackBuilder) -> list[Layer] | None:
     if not isinstance(module, Diagonal) or builder.folded:
         return None
     u, v = builder.tensor(f"{name}.u"), builder.tensor(f"{name}.v")

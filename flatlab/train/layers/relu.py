@@ -2,14 +2,14 @@
 
 from torch import Tensor, nn
 
-from flatlab.train.builder import Builder
-from flatlab.train.chain import Applied, Layer, aten, function
+from flatlab.train.stacked_layers import FixedForward, Layer, aten, parameterless
+from flatlab.train.stacking import StackBuilder
 
 
-def relu(x: Tensor) -> Applied:
+def relu(x: Tensor) -> FixedForward:
     y = x.relu()
     return y, lambda gradient: aten.threshold_backward(gradient, y, 0)
 
 
-def stacked(module: nn.Module, name: str, builder: Builder) -> list[Layer] | None:
-    return [function(relu)] if type(module) is nn.ReLU else None
+def stacked(module: nn.Module, name: str, builder: StackBuilder) -> list[Layer] | None:
+    return [parameterless(relu)] if type(module) is nn.ReLU else None

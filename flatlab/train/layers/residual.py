@@ -2,31 +2,32 @@
 
 from torch import Tensor, nn
 
-from flatlab.networks import Residual
-from flatlab.train.builder import Builder
-from flatlab.train.chain import Gradients, Layer, Passed
+from flatlab.networks._modules import Residual
+from flatlab.train.stacked_layers import Forward, Gradients, Layer
+from flatlab.train.stacking import StackBuilder
 
 
-def residual(x: Tensor, training: bool, body: Layer, shortcut: Layer) -> Passed:
+def residual(x: Tensor, training: bool, body: Layer, shortcut: Layer) -> Forward:
     """y = body(x) + shortcut(x); an empty shortcut is the identity."""
-    of_body, through_body = body.forward(x, training)
-    of_shortcut, through_shortcut = shortcut.forward(x, training)
+    body_output, body_backward = body.forward(x, training)
+    shortcut_output, shortcut_backward = shortcut.forward(x, training)
 
-    def backward(gradient: Tensor, wanted: bool) -> Gradients:
-        first, of_parameters = through_body(gradient, wanted)
-        second, more = through_shortcut(gradient, wanted)
-        both = None if first is None or second is None else first + second
-        return both, [*of_parameters, *more]
+    def backward(gradient: Tensor, need_input_gradient: bool) -> Gradients:
+        of_input, of_body = body_backward(gradient, need_input_gradient)
+        by_shortcut, of_shortcut = shortcut_backward(gradient, need_input_gradient)
+        if of_input is not None and by_shortcut is not None:
+            of_input = of_input + by_shortcut
+        return of_input, [*of_body, *of_shortcut]
 
-    return of_body + of_shortcut, backward
+    return body_output + shortcut_output, backward
 
 
-def stacked(module: nn.Module, name: str, builder: Builder) -> list[Layer] | None:
+def stacked(module: nn.Module, name: str, builder: StackBuilder) -> list[Layer] | None:
     if not isinstance(module, Residual):
         return None
     fold = builder.fold()
-    body = builder.chain(module.body, f"{name}.body.")
+    body = builder.sequential(module.body, f"{name}.body.")
     builder.folded = True
-    shortcut = builder.chain(module.shortcut, f"{name}.shortcut.")
+    shortcut = builder.sequential(module.shortcut, f"{name}.shortcut.")
     parameters = *body.parameters, *shortcut.parameters
     return [*fold, Layer(lambda x, training: residual(x, training, body, shortcut), *parameters)]

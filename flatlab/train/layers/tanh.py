@@ -2,14 +2,14 @@
 
 from torch import Tensor, nn
 
-from flatlab.train.builder import Builder
-from flatlab.train.chain import Applied, Layer, aten, function
+from flatlab.train.stacked_layers import FixedForward, Layer, aten, parameterless
+from flatlab.train.stacking import StackBuilder
 
 
-def tanh(x: Tensor) -> Applied:
+def tanh(x: Tensor) -> FixedForward:
     y = x.tanh()
     return y, lambda gradient: aten.tanh_backward(gradient, y)
 
 
-def stacked(module: nn.Module, name: str, builder: Builder) -> list[Layer] | None:
-    return [function(tanh)] if type(module) is nn.Tanh else None
+def stacked(module: nn.Module, name: str, builder: StackBuilder) -> list[Layer] | None:
+    return [parameterless(tanh)] if type(module) is nn.Tanh else None

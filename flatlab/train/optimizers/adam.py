@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from flatlab.plan.schema import Strict, means
-from flatlab.train.optimizers import by_run
+from flatlab.train.optimizers._update import by_run
 
 BETAS = (0.9, 0.999)
 EPSILON = 1e-8

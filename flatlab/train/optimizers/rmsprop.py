@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from flatlab.plan.schema import Strict, means
-from flatlab.train.optimizers import descend
+from flatlab.train.optimizers._update import descend
 
 EPSILON = 1e-8
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from flatlab.plan.schema import Strict, means
-from flatlab.train.optimizers import descend
+from flatlab.train.optimizers._update import ProductSteps
 
 
 class Options(Strict, frozen=True):
@@ -16,11 +16,17 @@ class Options(Strict, frozen=True):
     weight_decay: Annotated[float, means("L2 penalty added to the gradient", ge=0)] = 0.0
 
 
+def takes_products(training: Mapping[str, Any]) -> bool:
+    """Whether a step only adds multiples of the gradients, at one rate."""
+    one_rate = not isinstance(training["lr"], Mapping)
+    return one_rate and not training["momentum"] and not training["weight_decay"]
+
+
 class Stacked:
     """The update of stacked parameters; its state is the momenta, if any."""
 
     def __init__(self, parameters: list[Tensor], training: Mapping[str, Any], runs: int) -> None:
-        self.parameters = parameters
+        self.parameters, self.products = parameters, ProductSteps()
         self.momentum, self.decay = training["momentum"], training["weight_decay"]
         self.state = [torch.zeros_like(p) for p in parameters] if self.momentum else []
 
@@ -31,7 +37,7 @@ class Stacked:
             torch._foreach_mul_(self.state, self.momentum)
             torch._foreach_add_(self.state, gradients)
             gradients = self.state
-        descend(self.parameters, gradients, rate)
+        self.products.descend(self.parameters, gradients, rate)
 
 
 def reference(parameters: list[nn.Parameter], training: Mapping[str, Any]) -> Optimizer:

@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from flatlab.losses import loss_of
+from flatlab.data._tensors import Split
+from flatlab.losses._base import loss_of
 from flatlab.plan.schema import Strict, means
-from flatlab.splits import Split
-from flatlab.train.conditions import TrainError
+from flatlab.train.errors import TrainError
 
 STRENGTH = "mixup_alpha"
 
@@ -24,7 +24,7 @@ class Options(Strict, frozen=True):
     mixup_alpha: Annotated[float, means("a of the shares, drawn from Beta(a, a); 0: none", ge=0)]
 
 
-class Change:
+class Transform:
     """Raises `TrainError` if targets cannot be mixed."""
 
     def __init__(self, options: Mapping[str, Any], split: Split) -> None:

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from flatlab.data import DataError, corruptions, load
+from flatlab.data._tensors import prepare
 from flatlab.data.corruptions import MADE, corrupted
 from flatlab.experiments.grids.sections import Corrupted, Measure
 from flatlab.plan.schema import PlanError, convert, plain
-from flatlab.splits import prepare
 from tests.train.packs import images
 
 CHOSEN = {"corruptions": "all", "severity": 3, "size": 30, "source": "made", "seed": 0}

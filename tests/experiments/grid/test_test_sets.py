@@ -12,10 +12,10 @@ from torch.nn import functional
 
 from flatlab import plan
 from flatlab.data import corruptions, load
+from flatlab.data._tensors import prepare
 from flatlab.metrics._measure_pack import measure_pack
 from flatlab.networks import build
 from flatlab.plan.fingerprint import closure
-from flatlab.splits import prepare
 from flatlab.tables.runs import collect
 from flatlab.train import train_packs
 

@@ -9,14 +9,14 @@ from torch import nn
 
 import flatlab
 from flatlab import store
+from flatlab.data._tensors import prepare
 from flatlab.data.corruptions import test_set as corrupted_images
 from flatlab.losses import loss_of
 from flatlab.metrics import _measure_zoo, accuracy
 from flatlab.metrics._quantity import settings_of
 from flatlab.networks import build
-from flatlab.splits import prepare
 from flatlab.train import train_packs
-from tests.experiments.zoo.test_released import FAMILIES, SHARPNESS, surveyed
+from tests.experiments.zoo.surveys import FAMILIES, SHARPNESS, surveyed
 from tests.train import packs
 from tests.train.packs import DATA
 

@@ -14,24 +14,16 @@ from PIL import Image
 import flatlab
 from flatlab import data, plan
 from flatlab.data._images import Images
-from flatlab.jobs import Unfinished
-from flatlab.metrics import _measure_zoo, _pretrained
+from flatlab.metrics import _pretrained
 from flatlab.metrics._pretrained import _hyperparameters
 from flatlab.networks import _published
 from flatlab.tables.zoo import gather
-from tests.data.test_sentences import HANS, LABELS, MNLI, tsv
-from tests.networks.test_published import Soup, small_bert
+from tests.data.sentences import HANS, LABELS, MNLI, tsv
+from tests.experiments.zoo.surveys import FAMILIES, SHARPNESS, surveyed
+from tests.networks.published import Soup, small_bert
 
 EXPERIMENTS = Path(__file__).resolve().parents[3] / "experiments"
-RADII = {"worst-adaptive-linf": [0.01, 0.02], "average-normalized-linf": [0.1]}
-SHARPNESS = {"sharpness_radii": RADII, "sharpness_steps": 3, "sharpness_draws": 3}
-FAMILIES = {"accuracy": {"more": ("errors", "gaps")}, "sharpness": SHARPNESS}
 CLASSES = ["n01440764", "n01443537", "n01484850", "n01491361", "n01494475"]
-
-
-def surveyed(settings, folder, files=None):
-    left = Unfinished(folder / "unfinished", {})
-    return _measure_zoo.measure_zoo(settings, files, folder, left, "cpu")
 
 
 def draw(folder, names, count, seed):

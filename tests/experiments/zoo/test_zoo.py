@@ -18,11 +18,11 @@ from flatlab import data, plan, store
 from flatlab.cli import main
 from flatlab.data import DataError
 from flatlab.data._images import Images
+from flatlab.data._tensors import prepare
 from flatlab.jobs import Unfinished
 from flatlab.metrics import _measure_zoo
 from flatlab.networks import _timm as networks
 from flatlab.networks import build
-from flatlab.splits import prepare
 from flatlab.tables.zoo import gather
 from flatlab.train import train_packs
 from tests.train import packs

@@ -20,8 +20,13 @@ from tests.metrics.geometry.architectures import (
 )
 from tests.metrics.geometry.reference import operator_of, reference
 
+LARGE = "vgg11, narrow"
+"""As `vgg-narrow`, with eight convolutions; its reference takes seven seconds."""
 
-@pytest.mark.parametrize("name", ZOO)
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] * (name == LARGE)) for name in ZOO]
+)
 def test_every_quantity_is_its_definition(name: str) -> None:
     model, inputs = network(name)
     report = measure(model, inputs, costly=COSTLY)

@@ -104,7 +104,7 @@ def accuracy_reference(splits, outputs, gap):
 
 @pytest.mark.parametrize("gap", ["accuracy", "loss"])
 def test_every_quantity_of_accuracy_equals_its_definition(gap, stripes):
-    from flatlab.splits import prepare
+    from flatlab.data._tensors import prepare
 
     splits = prepare(stripes, {"classes": "all", "scaling": "unit"})
     model = nn.Sequential(nn.Flatten(), nn.Linear(16, 3)).double()

@@ -12,9 +12,8 @@ from matplotlib.figure import Figure
 from flatlab import plan, plotting
 from flatlab.papers.macdonald2023 import fig32
 from flatlab.papers.macdonald2023._frequencies import (
-    FIRST_LAYER,
-    FREQUENCIES,
     GAUSSIAN,
+    INITIALIZATIONS,
     JACOBIAN,
     RELU,
     SHARPNESS,
@@ -52,7 +51,7 @@ def test_the_rows_of_a_table_are_means_and_deviations_of_the_networks_that_did_n
     frame = typeset.frame(settings, {grid: made}, {}).set_index(["quantity", "initialization"])
     for name in (JACOBIAN, SHARPNESS):
         runs = made.sel(run=~made["diverged"].values)
-        for start, frequency in FREQUENCIES[grid].items():
+        for frequency, start in INITIALIZATIONS[grid].items():
             values = runs[name].values[runs["initialization"].values == start].ravel()
             row = frame.loc[name, start]
             assert row["networks"] == len(values) == (9 if frequency == "high" else 10)
@@ -92,7 +91,9 @@ def test_a_row_of_a_quantity_that_no_table_has_is_refused_in_one_sentence() -> N
     made = {RELU: tables()[RELU].drop_vars(SHARPNESS)}
     with pytest.raises(FigureError, match=f"^{RELU} has no quantity '{SHARPNESS}'; "):
         typeset.frame(settings_of("table2"), made, {})
-    settings = settings_of("table2") | {"parts": {FIRST_LAYER: {"of": "weight_norm", "lyer": "x"}}}
+    settings = settings_of("table2") | {
+        "parts": {"first_layer_norm": {"of": "weight_norm", "lyer": "x"}}
+    }
     with pytest.raises(FigureError, match=r"no dimension 'lyer'; did you mean 'layer'\?"):
         typeset.frame(settings, {RELU: tables()[RELU]}, {})
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
+from flatlab.data._tensors import prepare
 from flatlab.networks import build
-from flatlab.splits import prepare
 from flatlab.train.initializations import draw
 from tests.train.modes.rules import RULES, rate_of, weights
 from tests.train.packs import DATA, TRAINING, images, small

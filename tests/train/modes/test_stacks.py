@@ -6,14 +6,14 @@ import pytest
 import torch
 from torch import nn
 
+from flatlab.data._tensors import Split
 from flatlab.losses import loss_of
 from flatlab.networks import Residual, build, options_of
 from flatlab.plan import keys_of
 from flatlab.plan.registry import imported
-from flatlab.splits import Split
-from flatlab.train.builder import NotStackable, ordered, stack
 from flatlab.train.layers.max_pool import max_pool
-from flatlab.train.stacks import Stack
+from flatlab.train.stack import Stack
+from flatlab.train.stacking import NotStackable, computed_order, stack_models
 from tests.train.modes.rules import NETWORKS
 from tests.train.packs import TRAINING, small
 
@@ -26,10 +26,10 @@ def test_an_architecture_lists_the_rules_of_its_layers_and_no_others(name, optio
     network = small(name, **options)
     model = build(network, shape if len(shape) == 3 else (1, *shape), 2)
     rules = options_of(network).layers()
-    stack([model] * 2, rules)
+    stack_models([model] * 2, rules)
     for rule in rules:
         with pytest.raises(NotStackable):
-            stack([model], [other for other in rules if other != rule])
+            stack_models([model], [other for other in rules if other != rule])
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 8, 8), (2, 3, 7, 9), (1, 1, 2, 2)])
@@ -50,14 +50,14 @@ def test_pooling_is_that_of_the_framework(shape, size, normal):
 def test_relu_may_follow_pooling_instead_of_preceding_it(dtype):
     """Small integers have many ties and zeros; the rest is what a diverged network has."""
     network = nn.Sequential(nn.ReLU(), nn.MaxPool2d(2), nn.ReLU(), nn.MaxPool2d(3))
-    assert [name for name, _ in ordered(network)] == ["1", "0", "3", "2"]
+    assert [name for name, _ in computed_order(network)] == ["1", "0", "3", "2"]
     generator = torch.Generator().manual_seed(0)
     x = torch.randint(-3, 3, (50, 4, 13, 12), generator=generator).to(dtype)
     x[::10, 0, 2:4, :3], x[5::10, 1, 5, 5:8] = torch.nan, torch.inf
     expected = network(x.requires_grad_())
     gradient = torch.randn(expected.shape, generator=generator, dtype=dtype)
     (through,) = torch.autograd.grad(expected, x, gradient)
-    layers, _ = stack([network], RULES_OF_LAYERS)
+    layers, _ = stack_models([network], RULES_OF_LAYERS)
     y, backward = layers.forward(x.detach()[None], True)
     exactly = {"rtol": 0, "atol": 0, "equal_nan": True}
     torch.testing.assert_close(y, expected.detach(), **exactly)
@@ -105,7 +105,7 @@ NOT_STACKABLE = {
 def test_what_has_no_stacked_form_is_refused_by_name(layer):
     model = nn.Sequential(nn.Conv2d(1, 2, 3), Residual(nn.Sequential(layer), nn.Sequential()))
     with pytest.raises(NotStackable, match=rf"1\.body\.0 .*{type(layer).__name__}"):
-        stack([model], RULES_OF_LAYERS)
+        stack_models([model], RULES_OF_LAYERS)
 
 
 STACKABLE = {
@@ -129,7 +129,7 @@ STACKABLE = {
 @pytest.mark.parametrize("layer", STACKABLE.values(), ids=STACKABLE)
 def test_gradients_of_a_stack_are_those_of_autograd(layer, layout, normal, monkeypatch):
     """In the layouts of both precisions, to the digits of float64."""
-    for module in ("chain", "builder"):
+    for module in ("stacked_layers", "stacking"):
         monkeypatch.setattr(f"flatlab.train.{module}.image_format", lambda x: layout)
     torch.manual_seed(0)
     probe = nn.Sequential(layer, nn.Flatten()).double()
@@ -145,7 +145,7 @@ def test_gradients_of_a_stack_are_those_of_autograd(layer, layout, normal, monke
     split = Split(normal(6, 1, 8, 8, seed=4), torch.arange(6) % 3, targets)
     part = Stack(models, split, training, RULES_OF_LAYERS, {})
     index = torch.tensor([[0, 1, 2, 5], [3, 4, 5, 0]])
-    found = part._gradients(index, part.chain, {})
+    found = part._part_gradients(index, part.layers, {})
     for run, model in enumerate(models):
         outputs = model.train()(split.inputs[index[run]])
         loss = loss_of(training).reference(outputs, split.targets[index[run]])

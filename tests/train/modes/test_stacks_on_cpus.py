@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from flatlab.data._tensors import prepare
 from flatlab.networks import build
-from flatlab.splits import prepare
 from flatlab.train import modes, train_packs
 from flatlab.train.modes import Stacks
 from tests.train.packs import DATA, images, settings
@@ -20,7 +20,7 @@ def widths(network, runs, **training):
     """How many networks each stack has."""
     given = pack(network, runs, **training)
     models = [build(given["network"], (1, 8, 8), 3).double() for _ in range(runs)]
-    return [len(group.members) for group in Stacks(models, prepare(RAW, DATA).train, given).groups]
+    return [len(group.slots) for group in Stacks(models, prepare(RAW, DATA).train, given).groups]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ STOP = {"stop": {"every": None, "epoch_loss": 0.25}, "lr": 0.05}
 )
 def test_several_stacks_train_as_the_loop_does(network, rule, monkeypatch):
     """With runs that stop at steps of their own, in stacks of 2, 2 and 1."""
-    monkeypatch.setattr(modes, "MOST", 2)
+    monkeypatch.setattr(modes, "MOST_NETWORKS", 2)
     [found] = train_packs(RAW, [pack(network, 5, **rule)])
     [expected] = train_packs(RAW, [settings(network, range(5), mode="loop", **rule)])
     assert found.weights[1] == expected.weights[1]

@@ -11,7 +11,7 @@ import re
 
 import pytest
 
-from tests.workflow.conftest import Lab
+from tests.workflow.lab import Lab
 
 pytestmark = pytest.mark.workflow
 
@@ -36,7 +36,7 @@ def measure(model, samples, settings):
 
 
 def edit_the_figure(lab):
-    lab.append(FIGURE, "words.in_lines = str.upper")
+    lab.append(FIGURE, "labels.in_lines = str.upper")
 
 
 def edit_the_declaration(lab, quantities=("mls", "nmls")):

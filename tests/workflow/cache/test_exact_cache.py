@@ -14,71 +14,19 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from flatlab import plan
 from flatlab.plan import keys_of
+from tests.workflow.cache.jobs import Job, jobs_of
 
 # The package has a function of the same name.
 fingerprints = importlib.import_module("flatlab.plan.fingerprint")
 ROOT = Path(__file__).resolve().parents[3]
-
-
-@dataclass
-class Job:
-    """One job: its params, and what tells which use what.
-
-    kind: prepare, train, measure, table, draw or verify.  scale: which the job is planned at.
-    facts: settings of the pack that is trained or measured, or those of the figure.
-    """
-
-    kind: str
-    scale: str
-    settings: Any
-    code: str
-    facts: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def network(self) -> dict[str, Any]:
-        return self.facts.get("network", {"name": "", "initialization": "", "options": {}})
-
-    @property
-    def training(self) -> dict[str, Any]:
-        return self.facts.get("training", {})
-
-
-def jobs_of(experiments: Path, scales: tuple[str, ...] = plan.SCALES) -> dict[str, Job]:
-    """Every job of the project by its name: "demo: train mlp-grid lr0.1-b20-s0-4"."""
-    return {
-        f"{scale}: {kind} {name}": Job(kind, scale, *about)
-        for scale in scales
-        for kind, name, *about in _jobs(plan.Plan({"papers": "all", "scale": scale}, experiments))
-    }
-
-
-def _jobs(chosen: plan.Plan) -> Iterator[tuple[Any, ...]]:
-    for key, experiment in chosen.experiments.items():
-        for data_set in experiment.data_sets:
-            yield "prepare", data_set, {}, plan.fingerprint(plan.module_of("data", data_set))
-        for pack in experiment.packs:
-            facts = {}
-            if stage := experiment.training(pack):
-                facts = {name: stage.settings[name] for name in ("network", "training", "data")}
-                yield "train", f"{key} {pack}", stage.settings, stage.code, facts
-            for family in experiment.families:
-                stage = experiment.measuring(pack, family)
-                yield "measure", f"{key} {family} {pack}", stage.settings, stage.code, facts
-        stage = experiment.tabulating(chosen.as_published(key))
-        yield "table", key, stage.settings, stage.code
-    for figure in chosen.figures:
-        yield "draw", figure.target, figure.settings, figure.code, figure.settings
-        claims = plan.claims_code(figure.paper)
-        yield "verify", figure.target, list(figure.experiments), claims
 
 
 @pytest.fixture(scope="module")
@@ -195,7 +143,7 @@ USES: dict[str, Uses] = {
     "data/sparse_regression.py": matching("prepare sparse-regression"),
     "metrics/hessian.py": matching(r"measure \S+ \S*\bhessian\b.*"),
     "simulations/representativeness.py": matching("measure representativeness .*"),
-    "plotting/pairs.py": lambda name, job: job.facts.get("template") == "pairs",
+    "plotting/pairs.py": lambda name, job: job.facts.get("drawn_by") == "flatlab.plotting.pairs",
     "papers/chen2026/fig5.py": matching("draw chen2026_fig5"),
     "tables/runs.py": matching(r"table \S+-grid"),
     "cli/run.py": nothing,
@@ -215,9 +163,10 @@ AMONG = {
         },
     },
     "verify": {
+        "papers/andriushchenko2023/_printed.py": verdicts_of("andriushchenko2023"),
         "papers/chen2026/claims_trends.py": verdicts_of("chen2024", "chen2026"),
         "papers/chen2026/claims_zoo.py": verdicts_of("chen2026"),
-        "claims/evidence.py": verdicts_of(*plan.papers()),
+        "claims/result_tables.py": verdicts_of(*plan.papers()),
         "plotting/__init__.py": nothing,
     },
 }
@@ -268,7 +217,8 @@ import json, sys
 from pathlib import Path
 sys.dont_write_bytecode = True
 sys.path.append(sys.argv[1])  # the copy is first
-from tests.workflow.cache.test_exact_cache import asdict, jobs_of
+from dataclasses import asdict
+from tests.workflow.cache.jobs import jobs_of
 print(json.dumps({k: asdict(v) for k, v in jobs_of(Path("experiments"), ("demo",)).items()}))
 """
 
