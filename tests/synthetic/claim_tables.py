@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from flatlab.claims import Claim, ResultTables
-from flatlab.stats import Verdict
+from flatlab.claims import Claim
+from tests.synthetic.tables import judged
 
 S, MLS, NMLS, VOLUME, G = "root_sharpness", "mls", "nmls", "log_volume", "g"
 DIMENSION, GAP, KAPPA, NORM = "local_dimension", "generalization_gap", "relative_flatness", "norm"
@@ -219,11 +219,6 @@ def zoo(
             **{"evidence": "own", "differs": []},
         },
     )
-
-
-def judged(claim: Claim, *tables: xr.Dataset) -> Verdict:
-    """The verdict on a claim."""
-    return claim.judge(ResultTables({table.attrs["experiment"]: table for table in tables}))
 
 
 def outcomes(claim: Claim, make: Callable[..., list[xr.Dataset]], cases: tuple) -> list[str]:

@@ -114,9 +114,8 @@ def _as_measured(
         for d in joint.DEFINITIONS
     ]
     found = made.drop_vars([*joint.DEFINITIONS, *joint.FURTHER, joint.CORRUPTED])
-    for name, measure in joint.PICTURED.items():
-        if measure.part == joint.LAST:
-            found[name] = xr.concat([-made[name], made[name]], "layer")
+    for name in ("kappa_trace", "normalized_kappa_trace", "normalized_kappa_max"):
+        found[name] = xr.concat([-made[name], made[name]], "layer")
     found["sharpness_at_radius"] = xr.concat(definitions, "definition")
     found["test_set_error"] = made[joint.CORRUPTED].expand_dims(test_set=[joint.CORRUPTED])
     found["train_error"] = xr.where(made["test_error"].notnull(), 0.5, np.nan)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from flatlab.claims import ResultTables as Evidence
+from flatlab.claims import ResultTables
 from flatlab.papers.beyond import _joint as joint
 from flatlab.papers.beyond._invariance import CLAIMED
 from flatlab.papers.beyond.claims import CLAIMS
@@ -87,7 +87,7 @@ CASES = {
 @pytest.mark.parametrize(("figure", "key"), CASES)
 def test_a_statement_holds_fails_or_is_undecided(figure: str, key: str) -> None:
     claim = CLAIMS[figure][key]
-    found = [claim.judge(Evidence(tables)).outcome for tables in CASES[figure, key]]
+    found = [claim.judge(ResultTables(tables)).outcome for tables in CASES[figure, key]]
     assert found == ["holds", "fails", "undecided"]
 
 
@@ -104,14 +104,14 @@ def test_every_statement_has_cases_and_says_what_would_refute_it() -> None:
 @pytest.mark.parametrize(("figure", "key"), CASES)
 def test_a_statement_is_about_both_grids(figure: str, key: str) -> None:
     claim, (holds, fails, _) = CLAIMS[figure][key], CASES[figure, key]
-    assert claim.judge(Evidence({GRIDS[0]: holds[GRIDS[0]]})).outcome == "not run"
+    assert claim.judge(ResultTables({GRIDS[0]: holds[GRIDS[0]]})).outcome == "not run"
     mixed = {GRIDS[0]: holds[GRIDS[0]], GRIDS[1]: fails[GRIDS[1]]}
-    assert claim.judge(Evidence(mixed)).outcome == "fails"
+    assert claim.judge(ResultTables(mixed)).outcome == "fails"
 
 
 def test_a_measure_that_was_not_computed_leaves_what_needs_it_open() -> None:
     tables = {key: each.drop_vars("kappa_trace") for key, each in both().items()}
-    verdict = CLAIMS["fig6"]["c1"].judge(Evidence(tables))
+    verdict = CLAIMS["fig6"]["c1"].judge(ResultTables(tables))
     assert verdict.outcome == "not run"
     assert "median relative change of kappa_trace" in verdict.reason
 
@@ -121,14 +121,14 @@ def test_few_networks_decide_nothing() -> None:
     small = table(settings=settings)
     for claims in CLAIMS.values():
         for claim in claims.values():
-            verdict = claim.judge(Evidence({grid: small for grid in GRIDS}))
+            verdict = claim.judge(ResultTables({grid: small for grid in GRIDS}))
             assert verdict.outcome == "not run"
             assert verdict.reason
 
 
 def reported(tables: dict[str, xr.Dataset]) -> list[str]:
     """What the verdict on the identities reports beside what is judged."""
-    entries = CLAIMS["fig4"]["c4"].judge(Evidence(tables)).evidence
+    entries = CLAIMS["fig4"]["c4"].judge(ResultTables(tables)).evidence
     return [entry["quantity"] for entry in entries if entry["claim"] == "reported, not judged"]
 
 
@@ -146,7 +146,7 @@ def test_how_well_draws_order_networks_is_reported() -> None:
 
 @pytest.mark.parametrize("key", CLAIMS["fig5"])
 def test_what_was_so_when_networks_first_fitted_is_reported(key: str) -> None:
-    verdict = CLAIMS["fig5"][key].judge(Evidence(both()))
+    verdict = CLAIMS["fig5"][key].judge(ResultTables(both()))
     early = [entry for entry in verdict.evidence if "at the first fit" in entry["quantity"]]
     assert early
     assert {entry["claim"] for entry in early} == {"reported, not judged"}

@@ -52,30 +52,30 @@ def few() -> dict[str, xr.Dataset]:
 
 def test_networks_that_do_not_fit_are_left_out_and_counted(tables: dict[str, xr.Dataset]) -> None:
     chosen = joint.networks(tables[GRIDS[0]])
-    assert (len(chosen.about), chosen.dropped) == (190, 2)
-    assert np.isnan(chosen.columns["mls"]).sum() == 1
+    assert (chosen.count, chosen.dropped) == (190, 2)
+    assert np.isnan(chosen.values("mls")).sum() == 1
     raw = tables[GRIDS[0]]["g"].isel(checkpoint=-1, samples=0).sel(transformation="none")
-    np.testing.assert_allclose(chosen.columns["g"], raw[2:])
+    np.testing.assert_allclose(chosen.values("g"), raw[2:])
 
 
 def test_a_measure_is_that_of_the_last_layer_the_smallest_radius_and_its_test_set() -> None:
     made = table()
     chosen = joint.networks(made)
     end = made.isel(checkpoint=-1, samples=0).sel(transformation="none")
-    np.testing.assert_allclose(chosen.columns["kappa_trace"], end["kappa_trace"].isel(layer=-1))
+    np.testing.assert_allclose(chosen.values("kappa_trace"), end["kappa_trace"].isel(layer=-1))
     sharpness = end["sharpness_at_radius"].sel(definition="worst-adaptive-linf")
     for radius, name in enumerate(["", *(f"-radius-{r}" for r in (1, 2, 3))]):
         expected = sharpness.isel(radius_index=radius)
-        np.testing.assert_allclose(chosen.columns[f"worst-adaptive-linf{name}"], expected)
+        np.testing.assert_allclose(chosen.values(f"worst-adaptive-linf{name}"), expected)
     corrupted = made["test_set_error"].sel(test_set="corrupted").isel(checkpoint=-1)
-    np.testing.assert_allclose(chosen.columns["corrupted"], corrupted)
+    np.testing.assert_allclose(chosen.values("corrupted"), corrupted)
     first = joint.networks(made, first=True)
-    np.testing.assert_allclose(first.columns["g"], chosen.columns["g"] / FLAT.longer)
+    np.testing.assert_allclose(first.values("g"), chosen.values("g") / FLAT.longer)
 
 
 def test_pairs_of_a_factor_differ_in_it_alone() -> None:
     chosen = joint.networks(table())
-    about = chosen.about
+    about = chosen.factors
     assert set(about["lr"]) == {1, 2, 3}
     assert set(about["regularizer"]) == {"none", "weight decay", "sam", "mixup"}
     for factor in joint.FACTORS:
@@ -108,11 +108,10 @@ def test_the_matrix_has_taus_with_wider_intervals_than_alone(tables: dict[str, x
     assert len(frame) == 2 * 2 * count * (count - 1) // 2
     row = frame[(frame["x"] == "root_sharpness") & (frame["y"] == "g")].iloc[0]
     chosen = joint.networks(tables[row["grid"]])
-    x, y = chosen.columns["root_sharpness"], chosen.columns["g"]
+    x, y = chosen.values("root_sharpness"), chosen.values("g")
     assert row["tau"] == pytest.approx(kendalltau(x, y).statistic)
-    low, high = (
-        chosen.ranks(row["kind"], ("root_sharpness", "g")).tau("root_sharpness", "g").interval()
-    )
+    names = ("root_sharpness", "g")
+    low, high = chosen.drawn_ranks(row["kind"], names).tau(*names).interval()
     assert row["low"] < low < high < row["high"]
     of_mls = frame[(frame["x"] == "mls") & (frame["y"] == "g")]
     assert of_mls[["missing_x", "missing_y"]].drop_duplicates().values.tolist() == [[1, 0]]
