@@ -25,7 +25,7 @@ wildcard_constraints:
     family="[a-z0-9+-]+",
     dataset="[a-z0-9-]+",
     paper="[a-z0-9]+",
-    figure="(fig|table)[A-Z]?[0-9]+",
+    figure=plan.FIGURE_KEY,
 
 
 rule all:
@@ -33,7 +33,7 @@ rule all:
     default_target: True
     input:
         files_of_all,
-        plan.built_at(PLAN.config.scale).folder / "verdicts" / "scoreboard.json",
+        plan.built_at(PLAN.config.scale).scoreboard("json"),
 
 
 localrules:  # too light for a cluster's nodes, or (prepare) in need of the internet
@@ -61,8 +61,9 @@ onstart:
     for line in (PLAN.disk_use(grids), *plan.outdated(PLAN.experiment, scales)):
         print(line, end="\n" if line else "")
     if workflow.local_exec:
-        # The limiter of submissions, which only clusters need, looks for new jobs once a second for
-        # each job that has ended: after 137 jobs that took a fifth of a core.
+        # An internal of Snakemake, which has no option for it. The limiter of submissions, which
+        # only clusters need, looks for new jobs once a second for each job that has ended: after
+        # 137 jobs that took a fifth of a core. tests/workflow/test_limiter.py says when it may go.
         workflow.scheduler.job_rate_limiter = None
 
 

@@ -26,8 +26,8 @@ from benchmarks.sharpness import sharpness
 from benchmarks.since import since
 from benchmarks.timing import paired, report
 from benchmarks.training import training
-from flatlab.derivatives import derivatives
-from flatlab.derivatives.guard import undisturbed
+from flatlab.derivatives.engine import derivatives
+from flatlab.derivatives.isolation import preserving_state
 from flatlab.networks import lenet5, mlp, vgg
 
 
@@ -72,7 +72,7 @@ def measuring() -> None:
                 compare(f"{name}, {what}", ours, baseline, model, inputs, exact)
 
         def five(model: Any = model, inputs: torch.Tensor = inputs) -> Any:
-            with undisturbed(model):
+            with preserving_state(model):
                 return derivatives(model, inputs, adaptive=False)
 
         for baseline in (baselines.three_passes, baselines.double_loop, baselines.jacrev):

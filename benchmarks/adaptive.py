@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.timing import paired, report
-from flatlab.derivatives.guard import undisturbed
-from flatlab.derivatives.perturbation import loss_changes
-from flatlab.derivatives.sensitivity import Jacobian, largest_singular_values, secant_slopes
+from flatlab.derivatives.golub_kahan import Jacobian, largest_singular_values, secant_slopes
+from flatlab.derivatives.isolation import preserving_state
+from flatlab.derivatives.random_perturbations import loss_changes
 from flatlab.networks._timm import build
 
 IMAGES, DRAWS, STEPS = 16, 2, 30
@@ -60,7 +60,7 @@ def adaptive() -> None:
     def ascent() -> Tensor:
         return secant_slopes(network, few, steps=STEPS)
 
-    with undisturbed(network):
+    with preserving_state(network):
         found = largest_singular_values(Jacobian(network, few), TOLERANCE)
         exact = largest_singular_values(Jacobian(network, few), 1e-6, 60).values
         slopes = secant_slopes(counted, few, steps=STEPS)

@@ -12,13 +12,8 @@ from scipy.sparse.linalg import eigsh
 from torch import Tensor, nn
 
 from benchmarks.timing import paired, report
-from flatlab.derivatives.curvature import (
-    RESIDUAL,
-    gauss_newton_product,
-    hessian_product,
-    largest_eigenvalue,
-    trainable,
-)
+from flatlab.derivatives.hessian_products import gauss_newton_product, hessian_product, trainable
+from flatlab.derivatives.lanczos import RESIDUAL, largest_eigenvalue
 from flatlab.losses import loss_of
 from flatlab.networks import lenet5, resnet
 

@@ -27,8 +27,8 @@ try:
 except ImportError:  # the names at the commit that `benchmarks.since` compares with
     from flatlab.models import build
     from flatlab.models import initialize as draw
-    from flatlab.splits import Split
 
+    from flatlab.data._tensors import Split
     from flatlab.train import _arithmetic as arithmetic
     from flatlab.train.pack import Memory
 

@@ -11,9 +11,11 @@ import jinja2
 import pandas as pd
 from sphinx.application import Sphinx
 
-from flatlab import plan, scoreboard, store
+from flatlab import plan, store
 from flatlab.papers.beyond import fig6
 from flatlab.papers.beyond._joint import NETWORKS
+from flatlab.plotting.labels import extent_of
+from flatlab.scoreboard import board as scoreboard
 from flatlab.scoreboard import page
 
 DOCS = Path(__file__).parent
@@ -57,6 +59,7 @@ def write() -> None:
         survivors=scoreboard.survivors,
         outcomes=scoreboard.OUTCOMES,
         sentences=sentences,
+        extent_of=extent_of,
     )
     contents = {
         f"{target}.md": environment.get_template("figure.md.jinja").render(

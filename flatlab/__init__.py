@@ -11,7 +11,7 @@ from typing import Any
 from flatlab.version import __version__
 
 __all__ = ["MeasureError", "__version__", "measure"]
-_LAZY = ("MeasureError", "measure")
+_LAZY = {"MeasureError": "flatlab.derivatives.errors", "measure": "flatlab.metrics._measure"}
 
 # cuBLAS repeats bit for bit with it alone; torch reads it at the first product of a process on a
 # GPU, which may belong to a measurement, and refuses to train without it.
@@ -20,7 +20,7 @@ os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
-        return getattr(importlib.import_module("flatlab.metrics"), name)
+        return getattr(importlib.import_module(_LAZY[name]), name)
     raise AttributeError(f"module 'flatlab' has no attribute {name!r}")
 
 

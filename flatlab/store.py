@@ -21,11 +21,25 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from flatlab.plan.places import PUBLISHED, RESULTS
+from flatlab.plan.paths import PUBLISHED, RESULTS
 from flatlab.plan.schema import SCALES, Refusal
 
 STORE_VERSION = 1
 """To be increased when the layout of the files changes; older files are then refused."""
+
+RENAMED = {
+    "output_frobenius": "output_norm",
+    "plain_trace": "sharpness",
+    "plain_trace_error": "sharpness_error",
+    "adaptive_trace": "elementwise_adaptive_trace",
+    "adaptive_trace_error": "elementwise_adaptive_trace_error",
+    "mean_norm": "mls",
+    "mean_norm_error": "mls_error",
+    "normalized_norm": "normalized_mls",
+    "normalized_norm_error": "normalized_mls_error",
+    "norm_per_sample": "mls_per_sample",
+}
+"""Present names of quantities by those that older tables, metric files and reports have."""
 
 _MARK = b"sha256:"
 _COMMENT = len(_MARK) + 64
@@ -111,7 +125,18 @@ def load_dataset(path: str | Path) -> xr.Dataset:
     with ZipStore(Path(path), mode="r") as store:
         dataset = xr.open_zarr(store, consolidated=False, chunks=None).load()
     _check_version(path, dataset.attrs.pop("store_version", None))
+    dataset = under_present_names(dataset)
     return dataset[sorted(map(str, dataset.data_vars))]  # archives list them in no fixed order
+
+
+def under_present_names(dataset: xr.Dataset) -> xr.Dataset:
+    """The dataset with the present names of quantities that had others when it was written.
+
+    Where it has a quantity under both names, two families had measured it: the former is dropped.
+    """
+    former = [name for name in RENAMED if name in dataset]
+    twice = [name for name in former if RENAMED[name] in dataset]
+    return dataset.drop_vars(twice).rename({n: RENAMED[n] for n in former if n not in twice})
 
 
 def hash_of(path: str | Path) -> str:

@@ -1,4 +1,8 @@
-"""Analysis: metric files -> one table per experiment and its correlations, results/<scale>/tables/."""
+"""Analysis: metric files -> one table per experiment and its correlations.
+
+Reads results/<scale>/metrics/<experiment>/<family>/<pack>.zarr.zip;
+writes results/<scale>/tables/<experiment>.zarr.zip and <experiment>.correlations.zarr.zip.
+"""
 
 
 rule table:
@@ -6,7 +10,7 @@ rule table:
     input:
         metrics_of_experiment,
     output:
-        "results/{scale}/tables/{experiment}.zarr.zip",
+        HERE.table("{experiment}"),
     log:
         "logs/{scale}/table/{experiment}.log",
     conda:
@@ -22,9 +26,9 @@ rule table:
 rule correlate:
     """Correlate every pair of quantities in a table, with confidence intervals."""
     input:
-        table="results/{scale}/tables/{experiment}.zarr.zip",
+        table=HERE.table("{experiment}"),
     output:
-        "results/{scale}/tables/{experiment}.correlations.zarr.zip",
+        HERE.correlations("{experiment}"),
     log:
         "logs/{scale}/correlate/{experiment}.log",
     conda:

@@ -28,6 +28,7 @@ in_a_sentence(plan.check_records)()
 PLAN = in_a_sentence(plan.Plan)(
     config, Path(workflow.basedir, "experiments"), "config.yaml (or --config)"
 )
+HERE, REDRAWN = plan.built_at("{scale}"), plan.redrawn_at("{scale}")
 LARGE = [e.key for e in PLAN.experiments.values() if not e.keeps_dense_checkpoints]
 
 

@@ -1,10 +1,13 @@
-"""Data: a download, or a data set that comes with a library -> results/<scale>/data/<data set>.zarr.zip."""
+"""Data: a download, or a data set that comes with a library -> one file.
+
+Reads nothing of the workflow; writes results/<scale>/data/<data set>.zarr.zip.
+"""
 
 
 rule prepare:
     """Convert a data set to the common format."""
     output:
-        "results/{scale}/data/{dataset}.zarr.zip",
+        HERE.data("{dataset}"),
     log:
         "logs/{scale}/prepare/{dataset}.log",
     conda:

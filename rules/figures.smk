@@ -1,4 +1,8 @@
-"""Figures: tables and correlations -> results/<scale>/figures/<paper>/<figure>.{pdf,svg,png,csv}."""
+"""Figures: tables and correlations -> pictures, and the numbers that they show.
+
+Reads results/<scale>/tables/<experiment>.zarr.zip and <experiment>.correlations.zarr.zip;
+writes results/<scale>/figures/<paper>/<figure>.{pdf,svg,png,csv}.
+"""
 
 
 rule draw:
@@ -7,15 +11,15 @@ rule draw:
         tables=tables_of_figure,
         correlations=correlations_of_figure,
     output:
-        pdf="results/{scale}/figures/{paper}/{figure}.pdf",
+        pdf=HERE.figure("{paper}", "{figure}", "pdf"),
         svg=report(
-            "results/{scale}/figures/{paper}/{figure}.svg",
+            HERE.figure("{paper}", "{figure}", "svg"),
             caption="../report/figure.rst",
             category="{paper}",
             labels={"figure": "{figure}", "scale": "{scale}"},
         ),
-        png="results/{scale}/figures/{paper}/{figure}.png",
-        csv="results/{scale}/figures/{paper}/{figure}.csv",
+        png=HERE.figure("{paper}", "{figure}", "png"),
+        csv=HERE.figure("{paper}", "{figure}", "csv"),
     log:
         "logs/{scale}/draw/{paper}/{figure}.log",
     priority: 1  # drawing takes longer than verifying, and both come last

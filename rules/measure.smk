@@ -1,4 +1,9 @@
-"""Measuring: weights, if any, and data -> quantities, results/<scale>/metrics/<experiment>/."""
+"""Measuring: weights, if any, and data -> quantities.
+
+Reads results/<scale>/models/<experiment>/<pack>{,.dense}.safetensors, or those of the grid whose
+networks a zoo has, and results/<scale>/data/<data set>.zarr.zip;
+writes results/<scale>/metrics/<experiment>/<family>/<pack>.zarr.zip.
+"""
 
 
 rule measure:
@@ -6,7 +11,7 @@ rule measure:
     input:
         unpack(inputs(measuring)),
     output:
-        "results/{scale}/metrics/{experiment}/{family}/{pack}.zarr.zip",
+        HERE.metrics("{experiment}", "{family}", "{pack}"),
     log:
         "logs/{scale}/measure/{experiment}/{family}/{pack}.log",
     cache: PLAN.shares_results

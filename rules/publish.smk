@@ -1,11 +1,15 @@
-"""Published tables -> correlations, figures and verdicts anew, results/redrawn/<scale>/; nothing is trained."""
+"""Published tables -> correlations, figures and verdicts anew; nothing is trained.
+
+Reads results/published/<scale>/tables/<experiment>.zarr.zip;
+writes what the rules of the other files write to results/<scale>/ to results/redrawn/<scale>/.
+"""
 
 
 use rule correlate as recorrelate with:
     input:
-        table=local("results/published/{scale}/tables/{experiment}.zarr.zip"),
+        table=local(str(plan.published_at("{scale}").table("{experiment}"))),
     output:
-        "results/redrawn/{scale}/tables/{experiment}.correlations.zarr.zip",
+        REDRAWN.correlations("{experiment}"),
     log:
         "logs/{scale}/recorrelate/{experiment}.log",
 
@@ -17,10 +21,10 @@ use rule draw as redraw with:
             wildcards, plan.redrawn_at
         ),
     output:
-        pdf="results/redrawn/{scale}/figures/{paper}/{figure}.pdf",
-        svg="results/redrawn/{scale}/figures/{paper}/{figure}.svg",
-        png="results/redrawn/{scale}/figures/{paper}/{figure}.png",
-        csv="results/redrawn/{scale}/figures/{paper}/{figure}.csv",
+        pdf=REDRAWN.figure("{paper}", "{figure}", "pdf"),
+        svg=REDRAWN.figure("{paper}", "{figure}", "svg"),
+        png=REDRAWN.figure("{paper}", "{figure}", "png"),
+        csv=REDRAWN.figure("{paper}", "{figure}", "csv"),
     log:
         "logs/{scale}/redraw/{paper}/{figure}.log",
 
@@ -29,7 +33,7 @@ use rule verify as reverify with:
     input:
         tables=published_tables,
     output:
-        "results/redrawn/{scale}/verdicts/{paper}/{figure}.json",
+        REDRAWN.verdicts("{paper}", "{figure}"),
     log:
         "logs/{scale}/reverify/{paper}/{figure}.log",
 

@@ -1,4 +1,9 @@
-"""Training: data -> weights and training curves of each pack, results/<scale>/models/<experiment>/."""
+"""Training: data -> weights and training curves of each pack.
+
+Reads results/<scale>/data/<data set>.zarr.zip, and for fine-tuning
+results/<scale>/models/<other experiment>/<pack>.safetensors;
+writes results/<scale>/models/<experiment>/<pack>{,.dense}.safetensors and <pack>.curves.zarr.zip.
+"""
 
 
 rule train:
@@ -6,9 +11,7 @@ rule train:
     input:
         unpack(inputs(training)),
     output:
-        weights="results/{scale}/models/{experiment}/{pack}.safetensors",
-        dense="results/{scale}/models/{experiment}/{pack}.dense.safetensors",
-        curves="results/{scale}/models/{experiment}/{pack}.curves.zarr.zip",
+        **HERE.models("{experiment}", "{pack}"),
     log:
         "logs/{scale}/train/{experiment}/{pack}.log",
     cache: PLAN.shares_results
@@ -28,9 +31,8 @@ if LARGE:
     use rule train as train_large with:
         # Dense checkpoints that exceed the disk budget are deleted once they have been measured.
         output:
-            weights="results/{scale}/models/{experiment}/{pack}.safetensors",
-            dense=temp("results/{scale}/models/{experiment}/{pack}.dense.safetensors"),
-            curves="results/{scale}/models/{experiment}/{pack}.curves.zarr.zip",
+            **HERE.models("{experiment}", "{pack}")
+            | {"dense": temp(HERE.models("{experiment}", "{pack}")["dense"])},
         wildcard_constraints:
             experiment="|".join(LARGE),
 

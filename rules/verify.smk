@@ -1,4 +1,8 @@
-"""Verdicts: tables -> which of a figure's claims hold, results/<scale>/verdicts/<paper>/<figure>.json."""
+"""Verdicts: tables -> which of a figure's claims hold.
+
+Reads results/<scale>/tables/<experiment>.zarr.zip;
+writes results/<scale>/verdicts/<paper>/<figure>.json, and of all figures scoreboard.{json,html}.
+"""
 
 
 rule verify:
@@ -6,7 +10,7 @@ rule verify:
     input:
         tables=tables_of_figure,
     output:
-        "results/{scale}/verdicts/{paper}/{figure}.json",
+        HERE.verdicts("{paper}", "{figure}"),
     log:
         "logs/{scale}/verify/{paper}/{figure}.log",
     conda:
@@ -23,9 +27,9 @@ rule score:
     input:
         [verdicts_of_figure(figure) for figure in PLAN.figures],
     output:
-        json="results/{scale}/verdicts/scoreboard.json",
+        json=HERE.scoreboard("json"),
         html=report(
-            "results/{scale}/verdicts/scoreboard.html",
+            HERE.scoreboard("html"),
             caption="../report/scoreboard.rst",
             category="scoreboard",
         ),

@@ -1,5 +1,5 @@
-from flatlab import jobs, store
-from flatlab.tables.correlations import correlate
+from flatlab.execution import bodies
+from flatlab.jobs.job import job
 
-with jobs.job(snakemake) as job:
-    job.save(correlate(store.load_dataset(job.input.table)))
+with job(snakemake) as running:
+    bodies.correlate(running)

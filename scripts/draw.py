@@ -1,7 +1,5 @@
-from flatlab import jobs, plotting, store
+from flatlab.execution import bodies
+from flatlab.jobs.job import job
 
-with jobs.job(snakemake) as job:
-    figure = job.params.settings
-    tables = zip(figure["experiments"], map(store.load_dataset, job.input.tables), strict=True)
-    loaded = zip(figure["correlated"], map(store.load_dataset, job.input.correlations), strict=True)
-    job.save(**plotting.make(figure, dict(tables), dict(loaded)))
+with job(snakemake) as running:
+    bodies.draw(running)

@@ -1,4 +1,5 @@
-from flatlab import jobs, plan
+from flatlab.execution import bodies
+from flatlab.jobs.job import job
 
-with jobs.job(snakemake) as job:
-    job.save(plan.kind_of(job.params.kind).measure(job))
+with job(snakemake) as running:
+    bodies.measure(running)

@@ -1,4 +1,5 @@
-from flatlab import data, jobs
+from flatlab.execution import bodies
+from flatlab.jobs.job import job
 
-with jobs.job(snakemake) as job:
-    job.save(data.load(job.wildcards.dataset, job.config.get("data_folder")))
+with job(snakemake) as running:
+    bodies.prepare(running)

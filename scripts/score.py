@@ -1,7 +1,5 @@
-from flatlab import jobs, scoreboard, store
-from flatlab.scoreboard import page
+from flatlab.execution import bodies
+from flatlab.jobs.job import job
 
-with jobs.job(snakemake) as job:
-    verdicts = [store.load_json(path) for path in job.input]
-    board = scoreboard.collect(verdicts)
-    job.save(json=board, html=page.as_html(board, verdicts))
+with job(snakemake) as running:
+    bodies.score(running)

@@ -1,6 +1,5 @@
-from flatlab import claims, jobs, store
+from flatlab.execution import bodies
+from flatlab.jobs.job import job
 
-with jobs.job(snakemake) as job:
-    tables = dict(zip(job.params.tables, map(store.load_dataset, job.input.tables), strict=True))
-    target = f"{job.wildcards.paper}_{job.wildcards.figure}"
-    job.save(claims.verify(target, tables))
+with job(snakemake) as running:
+    bodies.verify(running)

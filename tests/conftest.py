@@ -48,15 +48,16 @@ def normal():
 @pytest.fixture(scope="session")
 def measured():
     """The quantities of the family `geometry` as numpy arrays."""
-    from flatlab.derivatives.guard import undisturbed
+    from flatlab.derivatives.isolation import preserving_state
     from flatlab.losses import half_mse
-    from flatlab.metrics import Samples, geometry, settings_of
+    from flatlab.metrics import geometry
+    from flatlab.metrics._quantity import Samples, settings_of
 
     costly = ("elementwise-adaptive-trace", "operator-norm", "corrected-bound")
 
     def run(model, inputs, **options):
         settings = settings_of("geometry", {"costly": costly, **options}, half_mse.Loss())
-        with undisturbed(model):
+        with preserving_state(model):
             return geometry.measure(model, Samples(inputs), settings).values
 
     return run

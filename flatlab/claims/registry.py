@@ -1,5 +1,6 @@
 """The claims of a paper, by figure and key."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -55,21 +56,25 @@ class Claims(dict[str, dict[str, Claim]]):
         """
         claims = self.setdefault(figure, {})
         if not key:
-            number = 1 + sum(known.endswith(variant) for known in claims)
-            key = f"c{number}"
+            alike = [name for name in claims if re.fullmatch(rf"c\d+{re.escape(variant)}", name)]
+            key = f"c{len(alike) + 1}"
         repeats = claim.repeats or (f"{figure}/{key}" if variant else "")
         if repeats and "_" not in repeats:
             repeats = f"{self.paper}_{repeats}"
         claims[key + variant] = replace(claim, repeats=repeats)
 
-    def repeat(self, figure: str, of: str, *keys: str, **about: Any) -> None:
+    def repeat(
+        self, figure: str, of: str, *keys: str, claims: "Claims | None" = None, **about: Any
+    ) -> None:
         """Register the claims of another figure about the same networks, as repetitions.
 
         figure: whose claims they are, too.
         of: the other figure.
         keys: of these claims; by default of all.
+        claims: of the other figure's paper, if it is another one.
         about: fields in which they differ, such as source and quote.
         """
-        for key in keys or [*self[of]]:
-            claim = replace(self[of][key], repeats=f"{of}/{key}", **about)
+        others = self if claims is None else claims
+        for key in keys or [*others[of]]:
+            claim = replace(others[of][key], repeats=f"{others.paper}_{of}/{key}", **about)
             self.add(figure, claim, "" if keys else key)

@@ -8,7 +8,7 @@ from typing import Any
 import xarray as xr
 
 from flatlab.claims.claim import Claim
-from flatlab.claims.evidence import Evidence
+from flatlab.claims.result_tables import ResultTables
 from flatlab.tables.selection import counts
 
 
@@ -19,7 +19,7 @@ def verify(target: str, tables: Mapping[str, xr.Dataset]) -> dict[str, Any]:
     tables: by the keys of their experiments.
     """
     paper, figure = target.split("_")
-    results = Evidence(tables)
+    results = ResultTables(tables)
     claims = claims_of(paper).get(figure, {})
     entries = [claim.entry(f"{target}/{key}", results) for key, claim in claims.items()]
     abouts = {

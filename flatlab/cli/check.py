@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from flatlab import plan, store
-from flatlab.cli import load_plan
+from flatlab.cli._main import load_plan
 
 GROUP = "Look at results"
 LOADERS: dict[str, Callable[[Path], Any]] = {

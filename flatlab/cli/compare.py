@@ -7,8 +7,10 @@ import argparse
 import functools
 from pathlib import Path
 
-from flatlab import comparison, plan, text
-from flatlab.cli import load_plan
+from flatlab import plan
+from flatlab.cli import _text as text
+from flatlab.cli._main import load_plan
+from flatlab.publication import comparison
 
 GROUP = "Look at results"
 PUBLISHED = "published"
@@ -57,7 +59,7 @@ def _print_verdicts(found: comparison.Comparison) -> None:
     print("moved: |value in B - value in A| over half the width of the interval in A")
 
 
-def _moved(movement: comparison.Movement | None) -> tuple[str, str]:
+def _moved(movement: comparison.RelativeShift | None) -> tuple[str, str]:
     return (f"{movement.size:.2g}", movement.quantity) if movement else ("", "")
 
 

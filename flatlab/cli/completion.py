@@ -9,7 +9,7 @@ import importlib
 from pathlib import Path
 
 from flatlab import plan
-from flatlab.cli import parser
+from flatlab.cli._main import parser
 
 GROUP = "Plan and run"
 

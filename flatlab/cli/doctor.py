@@ -18,8 +18,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
-from flatlab import __version__, plan, text
-from flatlab.cli import WIDTH, load_plan
+from flatlab import __version__, plan
+from flatlab.cli import _text as text
+from flatlab.cli._main import WIDTH, load_plan
 from flatlab.plan.registry import PACKAGE
 
 GROUP = "Plan and run"

@@ -1,9 +1,12 @@
 """Predict the number of jobs, hours and disk space of a run."""
 
 import argparse
+from collections.abc import Sequence
 
-from flatlab import estimate
-from flatlab.cli import add_device, add_scale, load_plan
+from flatlab.cli._main import add_device, add_scale, load_plan
+from flatlab.cli._text import table
+from flatlab.plan.plan import Plan
+from flatlab.publication.forecast import JOB_S, called, forecast, published, recorded, with_needs
 
 GROUP = "Plan and run"
 
@@ -16,5 +19,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    print(estimate.as_text(load_plan(options.scale, options.device), options.name))
+    print(_as_text(load_plan(options.scale, options.device), options.name))
     return 0
+
+
+def _as_text(chosen: Plan, names: Sequence[str] = ()) -> str:
+    """The forecast as a table, followed by its sums.  names: as for `called`."""
+    experiments = called(chosen, names)
+    found = forecast(chosen, published() | recorded(chosen, experiments=experiments), experiments)
+    rows: list[Sequence[object]] = [("jobs of", "network", "to do", "done", "hours", "from")]
+    for *head, hours, basis in found:
+        shown = "unknown" if hours is None else f"{hours:.2f}"
+        rows.append([*head, shown, basis or "no record: build one such job first"])
+    known = sum(each.hours for each in found if each.hours is not None)
+    unknown = sum(each.jobs for each in found if each.hours is None)
+    jobs = sum(each.jobs for each in found)
+    took = f"{known:.2f} hours one after the other"
+    how = f"{took}, {unknown} of unknown length" if unknown else took
+    parts = (
+        table("<<>>><", *rows),
+        f"{jobs} jobs: {how}; with {JOB_S:.0f} s per job for starting it, on "
+        f"{chosen.config.device}, at the speed of the machines in the records",
+        chosen.disk_use(with_needs(chosen, chosen.config.scale, experiments)),
+    )
+    return "\n".join(filter(None, parts))

@@ -6,8 +6,8 @@ results/, from which `snakemake --config packs=measured` draws figures without t
 
 import argparse
 
-from flatlab.cli import add_scale, load_plan
-from flatlab.publication import keeping
+from flatlab.cli._main import add_scale, load_plan
+from flatlab.publication import metric_archive
 
 GROUP = "Publish"
 
@@ -21,6 +21,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     experiment = load_plan(options.scale, packs="all").experiment(options.experiment)
-    act = keeping.restore if options.restore else keeping.keep
+    act = metric_archive.restore if options.restore else metric_archive.keep
     print(act(experiment, options.pack))
     return 0

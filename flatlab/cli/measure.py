@@ -13,7 +13,7 @@ import yaml
 
 from flatlab import plan, store
 from flatlab.cli.show import print_dataset
-from flatlab.experiments._sections import Scaling
+from flatlab.experiments.grids.sections import Scaling
 from flatlab.plan.options import options_of
 
 GROUP = "Measure networks"
@@ -91,7 +91,7 @@ def _option(text: str) -> tuple[str, Any]:
 def run(options: argparse.Namespace) -> int:
     _check(options)
     # Imported here because torch takes seconds and few commands need it.
-    measurement = importlib.import_module("flatlab.measurement")
+    measurement = importlib.import_module("flatlab.execution.model_report")
     start = time.monotonic()
     try:
         report = measurement.report(options)

@@ -11,12 +11,12 @@ import os
 from pathlib import Path
 from typing import Any
 
-from flatlab import estimate
-from flatlab.cli import add_device, add_scale, load_plan
-from flatlab.plan.places import PROOFS, RESULTS, published_at
+from flatlab.cli._main import add_device, add_scale, load_plan
+from flatlab.plan.paths import PROOFS, RESULTS, published_at
 from flatlab.plan.published import published_scales
 from flatlab.plan.registry import PACKAGE
 from flatlab.plan.schema import PlanError, closest
+from flatlab.publication import forecast
 from flatlab.publication.proof import Proof, Version, record
 from flatlab.publication.proof_jobs import Cut
 from flatlab.store import load_json
@@ -99,7 +99,7 @@ def _tables(scale: str) -> list[str]:
 
 def _seconds(device: str) -> dict[tuple[str, str], float]:
     """Seconds per unit of work, by kind and network, from the records of published jobs."""
-    times = estimate.published()
+    times = forecast.published()
     return {
         (kind.partition(" ")[0], network): seconds / work
         for (kind, network, where), (seconds, work, _) in times.items()

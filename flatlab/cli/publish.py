@@ -6,9 +6,10 @@ published tables, after statistics, claims or drawing have changed.
 
 import argparse
 
-from flatlab import plan, publication
-from flatlab.cli import add_scale, load_plan
-from flatlab.publication import again, choice
+from flatlab import plan
+from flatlab.cli._main import add_scale, load_plan
+from flatlab.publication.publishing import publish, publish_redrawn
+from flatlab.publication.selection import built_figures
 
 GROUP = "Publish"
 
@@ -25,11 +26,11 @@ def run(options: argparse.Namespace) -> int:
     if options.again:
         if options.name:
             raise plan.PlanError("--again takes no names: it publishes all figures anew")
-        files = again.publish(options.scale)
+        files = publish_redrawn(options.scale)
     else:
         chosen = load_plan(options.scale)
-        files = publication.publish(chosen, options.name)
-        if (empty := choice.built_figures(chosen.config.scale)[1]) and not options.name:
+        files = publish(chosen, options.name)
+        if (empty := built_figures(chosen.config.scale)[1]) and not options.name:
             print(f"show nothing, left out: {', '.join(figure.target for figure in empty)}")
     size = sum(path.stat().st_size for path in files)
     print(f"{len(files)} files, {size / 1e6:.1f} MB, in {plan.PUBLISHED}")

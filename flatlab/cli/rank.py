@@ -10,7 +10,8 @@ import numpy as np
 import xarray as xr
 from scipy.stats import rankdata
 
-from flatlab import plan, store, text
+from flatlab import plan, store
+from flatlab.cli import _text as text
 
 GROUP = "Measure networks"
 COMPARED = ("data", "split", "sample_seed", "scaling", "loss", "precision", "flatlab_version")

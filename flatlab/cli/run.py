@@ -10,14 +10,22 @@ import importlib
 import itertools
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import asdict
 
-from flatlab import jobs, plan, store
-from flatlab.cli import add_device, add_scale, load_plan
+from flatlab.cli._main import add_device, add_scale, load_plan
+from flatlab.execution import bodies
+from flatlab.jobs.job import RunningJob, running
+from flatlab.plan.experiments import Experiment, PlannedJob
+from flatlab.plan.fingerprint import fingerprint
+from flatlab.plan.paths import built_at, record_of
+from flatlab.plan.plan import Plan
+from flatlab.plan.registry import module_of
+from flatlab.plan.schema import PlanError, closest
+from flatlab.publication.checkout import Named
+from flatlab.store import StoreError, load_json
 
 GROUP = "Plan and run"
 
@@ -41,18 +49,19 @@ def run(options: argparse.Namespace) -> int:
     train, data = (importlib.import_module(f"flatlab.{name}") for name in ("train", "data"))
     try:
         for name in experiment.data_sets:
-            _prepare(chosen, experiment.scale, name, data)
+            _prepare(chosen, experiment.scale, name)
         for other in map(chosen.experiment, experiment.needs()):
-            _train(chosen, other, other.packs, train)
-        _train(chosen, experiment, packs, train, options.force)
+            _train(chosen, other, other.packs)
+        _train(chosen, experiment, packs, options.force)
         for pack, family in itertools.product(packs, families):
             outputs = {"metrics": str(experiment.metrics(pack, family))}
             names = {"experiment": experiment.key, "family": family, "pack": pack}
-            stage = experiment.measuring(pack, family)
-            job = _job(chosen, "measure", outputs, stage, experiment.scale, **names)
-            _carry_out(job, experiment.measure, options.force)
+            planned = experiment.measuring(pack, family)
+            job = _job(chosen, "measure", outputs, planned, experiment.scale, **names)
+            job.params["kind"] = experiment.kind
+            _carry_out(bodies.measure, [job], options.force)
     except (train.TrainError, train.Interrupted, data.DataError) as error:
-        raise store.StoreError(str(error)) from error
+        raise StoreError(str(error)) from error
     print("\n".join(str(experiment.metrics(p, f)) for p in packs for f in families))
     return 0
 
@@ -60,84 +69,57 @@ def run(options: argparse.Namespace) -> int:
 def _chosen(names: list[str], known: Iterable[str], key: str) -> list[str]:
     for name in names:
         if name not in known:
-            raise plan.PlanError(f"unknown {name!r} of {key}; {plan.closest(name, known)}")
+            raise PlanError(f"unknown {name!r} of {key}; {closest(name, known)}")
     return names or list(known)
 
 
-def _prepare(chosen: plan.Plan, scale: str, name: str, data: Any) -> None:
-    stage = plan.Stage(inputs={}, settings={}, code=plan.fingerprint(plan.module_of("data", name)))
-    outputs = {"data": str(plan.built_at(scale).data(name))}
-    job = _job(chosen, "prepare", outputs, stage, scale, dataset=name)
+def _prepare(chosen: Plan, scale: str, name: str) -> None:
+    planned = PlannedJob(inputs={}, settings={}, code=fingerprint(module_of("data", name)))
+    outputs = {"data": str(built_at(scale).data(name))}
+    job = _job(chosen, "prepare", outputs, planned, scale, dataset=name)
     del job.params["settings"]  # the workflow's job has no settings either
-    _carry_out(job, lambda _: data.load(name, chosen.config.data_folder))
+    _carry_out(bodies.prepare, [job])
 
 
-def _train(
-    chosen: plan.Plan,
-    experiment: plan.Experiment,
-    packs: Iterable[str],
-    train: Any,
-    force: bool = False,
-) -> None:
+def _train(chosen: Plan, experiment: Experiment, packs: Iterable[str], force: bool = False) -> None:
     groups = defaultdict[tuple[str, str], list[Named]](list)
     for pack in packs:
-        if stage := experiment.training(pack):
+        if planned := experiment.training(pack):
             outputs, names = experiment.weights(pack), {"experiment": experiment.key, "pack": pack}
-            job = _job(chosen, "train", outputs, stage, experiment.scale, **names)
-            if force or not _exists(job):
-                groups[job.input.data, job.params.code].append(job)
-    for (data, code), group in groups.items():
-        print(f"train: {', '.join(job.wildcards.pack for job in group)}", file=sys.stderr)
-        with contextlib.ExitStack() as stack:
-            tasks = [stack.enter_context(jobs.task(job)) for job in group]
-            results = train.train_packs(
-                store.load_dataset(data),
-                [task.params.settings for task in tasks],
-                tasks[0].device,
-                starts=[[*map(store.load_weights, t.input.get("start", []))] for t in tasks],
-                folders=[task.unfinished for task in tasks],
-                code=code,
-                save_every_s=chosen.config.save_every_s,
-            )
-            for task, trained in zip(tasks, results, strict=True):
-                task.save(**vars(trained))
+            job = _job(chosen, "train", outputs, planned, experiment.scale, **names)
+            groups[job.input.data, job.params.code].append(job)
+    for group in groups.values():
+        _carry_out(bodies.train, group, force)
 
 
-def _carry_out(job: Any, compute: Callable[[Any], Any], force: bool = False) -> None:
-    if force or not _exists(job):
-        print(f"{job.rule}: {', '.join(job.output)}", file=sys.stderr)
-        with jobs.task(job) as task:
-            task.save(compute(task))
-
-
-class Named(dict[str, Any]):
-    """Values by name, like those that Snakemake passes to a job; iterating lists single values."""
-
-    def __getattr__(self, name: str) -> Any:
-        return self[name]
-
-    def __iter__(self) -> Iterator[Any]:
-        for value in self.values():
-            yield from value if isinstance(value, list) else [value]
+def _carry_out(body: Callable[..., None], group: Iterable[Named], force: bool = False) -> None:
+    """Run a body on those jobs of a group whose outputs are missing or outdated."""
+    if not (waiting := [job for job in group if force or not _exists(job)]):
+        return
+    made = [path for job in waiting for path in job.output]
+    print(f"{waiting[0].rule}: {', '.join(made)}", file=sys.stderr)
+    with contextlib.ExitStack() as stack:
+        jobs: list[RunningJob] = [stack.enter_context(running(job)) for job in waiting]
+        body(*jobs)
 
 
 def _job(
-    chosen: plan.Plan,
+    chosen: Plan,
     rule: str,
     outputs: dict[str, str],
-    stage: plan.Stage,
+    planned: PlannedJob,
     scale: str,
     **wildcards: str,
 ) -> Named:
-    """What Snakemake would pass to the job that carries out a stage."""
+    """What Snakemake would pass to the job that carries out a planned job."""
     return Named(
         rule=rule,
-        input=Named(stage.inputs),
+        input=Named(planned.inputs),
         output=Named(outputs),
-        params=Named(settings=stage.settings, code=stage.code),
+        params=Named(settings=planned.settings, code=planned.code),
         wildcards=Named(scale=scale, **wildcards),
         config=Named(asdict(chosen.config)),
-        resources=Named(gpu=int(chosen.config.device == "cuda" and stage.gpu)),
+        resources=Named(gpu=int(chosen.config.device == "cuda" and planned.gpu)),
     )
 
 
@@ -151,8 +133,8 @@ def _exists(job: Named) -> bool:
     made = [_date(path) for path in job.input]
     for output in job.output:
         try:
-            about = store.load_json(plan.record_of(output))
-        except store.StoreError:
+            about = load_json(record_of(output))
+        except StoreError:
             return False
         same = all(about.get(key) == job.params.get(key) for key in ("code", "settings"))
         if not (Path(output).exists() and same and _date(output) >= max(made, default=0)):

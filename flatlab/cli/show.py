@@ -13,7 +13,8 @@ import numpy as np
 import xarray as xr
 import yaml
 
-from flatlab import plan, store, text
+from flatlab import plan, store
+from flatlab.cli import _text as text
 from flatlab.plan.registry import PACKAGE, assignments, path_of
 
 GROUP = "Look at results"

@@ -1,10 +1,14 @@
 """Print the verdicts of what is built, or, for figures and papers by name, their claims."""
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
-from flatlab import __version__, comparison, plan, scoreboard, store, text
-from flatlab.cli import WIDTH, add_scale, load_plan
+from flatlab import __version__, plan, store
+from flatlab.cli import _text as text
+from flatlab.cli._main import WIDTH, add_scale, load_plan
+from flatlab.plotting.labels import extent_of
+from flatlab.publication import comparison
+from flatlab.scoreboard.board import Board, by_figure, by_group, collect, headline, survivors
 
 GROUP = "Look at results"
 FEW = 3
@@ -30,9 +34,9 @@ def run(options: argparse.Namespace) -> int:
     place = plan.built_at(scale)
     found = _as_published(scale, built)
     if built:
-        board = scoreboard.collect(store.load_json(place.verdicts(f.paper, f.key)) for f in built)
+        board = collect(store.load_json(place.verdicts(f.paper, f.key)) for f in built)
         changed = {pair.a.id.partition("/")[0] for pair in found.differing}
-        print(f"\n{scoreboard.as_text(board, changed)}")
+        print(f"\n{_as_text(board, changed)}")
         if changed:
             print("  * verdicts differ from the published ones")
     # Of papers that config.yaml does not name, only what is built counts.
@@ -71,7 +75,7 @@ def _claims(figure: plan.Figure, scale: str) -> Iterator[str]:
     content = store.load_json(path)
     yield f"\n{figure.target}: {figure.title}"
     for about in content["tables"].values():
-        yield f"  {about['name']}: {about['extent']}; evidence: {about['evidence']}"
+        yield f"  {about['name']}: {extent_of(about)}; evidence: {about['evidence']}"
     rows = []
     for claim in content["claims"]:
         rows.append((claim["verdict"], claim["id"].split("/")[1], claim["text"]))
@@ -108,3 +112,19 @@ def _in_words(found: comparison.Comparison, scale: str) -> str:
 def _some(ids: list[str]) -> str:
     more = f" and {len(ids) - FEW} more" if len(ids) > FEW else ""
     return f"{', '.join(ids[:FEW])}{more}"
+
+
+def _as_text(board: Board, marked: Collection[str] = ()) -> str:
+    """Tables for a terminal of 80 columns, the headline in the last line.
+
+    marked: the figures that get an asterisk.
+    """
+    (_, *head), *rows = by_figure(board)
+    figures = [["findings", *head[:-1], "others"]]
+    for name, *cells in rows:
+        target, _, _ = name.partition(" ")
+        figures.append([f"{target} *" if target in marked else target, *cells])
+    groups = [[name.partition(":")[0], *counts] for name, *counts in by_group(board)]
+    lines = [[line] for line in (*survivors(board), headline(board))]
+    tables = [text.table("<<>>>>>", *figures), text.table("<>>>>", *groups)]
+    return "\n\n".join([*tables, text.table("<", *lines, width=80)])

@@ -9,8 +9,10 @@ respect to the inputs and outputs of layers, never to weights. Gradients with re
 follow from those: of a linear layer it is Gamma^l x^l^T.
 
 `probe` first finds out, on two samples, what the rules in `layers` cover, and refuses networks for
-which no exact result is possible; `record` handles parameters that the rules do not cover.
+which no exact result is possible; `hooks` handles parameters that the rules do not cover.
 """
 
 from flatlab.derivatives.engine import Derivatives, Layer, derivatives
-from flatlab.derivatives.guard import MeasureError
+from flatlab.derivatives.errors import MeasureError
+
+__all__ = ["Derivatives", "Layer", "MeasureError", "derivatives"]

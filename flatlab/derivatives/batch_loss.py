@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from flatlab.derivatives.ascent import Found
+from flatlab.derivatives.auto_pgd import Evaluation
 from flatlab.losses._base import Loss
 
 Transform = Callable[[Tensor], Tensor]
@@ -19,8 +19,11 @@ Transform = Callable[[Tensor], Tensor]
 class BatchLoss:
     """The loss of one batch as a function of changes of all trainable parameters as one vector.
 
-    inputs, targets: (samples, ...), (samples, N).  size: samples at a time.  The loss is computed
-    in float64.
+    model: the network, which is never written to.
+    inputs: (samples, ...).
+    targets: (samples, N).
+    loss: of a sample, computed in float64.
+    size: samples at a time; None: all.
     """
 
     def __init__(
@@ -38,7 +41,7 @@ class BatchLoss:
         with torch.no_grad():
             return torch.stack(list(self._parts(self.weights + change, transforms))).sum(0)
 
-    def found(self, change: Tensor, transform: Transform) -> Found:
+    def evaluate(self, change: Tensor, transform: Transform) -> Evaluation:
         """The loss at w + change, and what computes its gradient from the graph that is kept."""
         point = (self.weights + change).requires_grad_()
         parts = self._parts(point, [transform])

@@ -35,7 +35,7 @@ def padded(x: Tensor, layer: Any) -> Tensor:
     return F.pad(x, both, mode=mode) if any(both) else x
 
 
-def graft(layer: nn.Module, x: Tensor, output: Tensor) -> Tensor | None:
+def with_fast_input_gradient(layer: nn.Module, x: Tensor, output: Tensor) -> Tensor | None:
     """The output of a convolution, with a faster gradient with respect to its input than torch's.
 
     torch's gradient of a convolution, batched over outputs, allocates an input of that size; and
@@ -46,10 +46,10 @@ def graft(layer: nn.Module, x: Tensor, output: Tensor) -> Tensor | None:
         return None
     if layer.padding_mode != "zeros" or isinstance(layer.padding, str):
         return None
-    return _Graft.apply(x, output.detach(), layer)
+    return _FastInputGradient.apply(x, output.detach(), layer)
 
 
-class _Graft(torch.autograd.Function):
+class _FastInputGradient(torch.autograd.Function):
     """Identity on the output y = conv(x), with the gradient with respect to x."""
 
     @staticmethod

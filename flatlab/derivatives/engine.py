@@ -9,11 +9,12 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from flatlab.derivatives.check import Record, checked_record, record_of
-from flatlab.derivatives.guard import MeasureError, check_mode
+from flatlab.derivatives.autograd_check import Record, checked_record, record_of
+from flatlab.derivatives.errors import MeasureError
+from flatlab.derivatives.evaluation_mode import check_mode
 from flatlab.derivatives.parameters import ParameterSquares, by_sample, cat, squared_norm
 from flatlab.derivatives.probe import Findings, probe
-from flatlab.derivatives.spectra import exact_values, products, refine, singular_values
+from flatlab.derivatives.singular_values import exact_values, products, refine, singular_values
 from flatlab.losses._base import Loss
 
 CHUNK_BYTES = {"cpu": 2**25, "cuda": 2**31}
@@ -30,12 +31,21 @@ MANY_OUTPUTS = 1000
 class Layer:
     """The derivatives at one layer. Tensors are (samples,) unless said otherwise.
 
-    x2: ||x^l||^2.  gamma2: ||Gamma^l||_F^2.  weight2, bias2: ||df/dW_l||_F^2, ||df/db_l||_F^2.
-    singular: singular values of J^l, (samples, N), float64.  hessian_trace: Tr(A J^l J^l^T), A the
-    Hessian of a loss in the outputs.  scaled2: ||J^l diag(x^l)||_F^2.  smallest2: the smallest
-    eigenvalue of U^T U; zero if its columns are dependent, or if it was not asked for.
-    positions: columns of U, 1 if weights are not shared.  output_positions: of one use.
+    name: the layer's, as in `named_modules`.
+    module: the layer.
+    x2: ||x^l||^2.
+    gamma2: ||Gamma^l||_F^2.
+    weight2: ||df/dW_l||_F^2.
+    bias2: ||df/db_l||_F^2.
+    singular: singular values of J^l, (samples, N), float64.
+    hessian_trace: Tr(A J^l J^l^T), A the Hessian of a loss in the outputs.
+    scaled2: ||J^l diag(x^l)||_F^2.
+    smallest2: the smallest eigenvalue of U^T U, U the columns that the weight is applied to; zero
+        if they are dependent, or if it was not asked for.
+    positions: columns of U, 1 if weights are not shared.
+    output_positions: positions of the output of one use.
     elsewhere: the weight is also used outside layers.
+    input_shape: of the input of one sample.
     """
 
     name: str
@@ -67,10 +77,15 @@ class Layer:
 class Derivatives:
     """The derivatives of a network on some samples. Tensors are (samples,) unless said otherwise.
 
-    outputs: (samples, N).  sharpness: ||df/dtheta||_F^2.  adaptive: the sum over the parameters
-    of theta_j^2 ||df/dtheta_j||^2, or None.  x2, singular, scaled2: as for a layer, with J.
-    gram: J J^T, (samples, N, N), or no numbers.  along2: ||J x||^2.  findings: what the rules
-    cover.
+    outputs: (samples, N).
+    sharpness: ||df/dtheta||_F^2.
+    adaptive: the sum over the parameters of theta_j^2 ||df/dtheta_j||^2, or None.
+    x2: ||x||^2.
+    singular: singular values of J, (samples, N), float64.
+    gram: J J^T, (samples, N, N), or no numbers.
+    scaled2: ||J diag(x)||_F^2.
+    layers: the derivatives at each layer, in the order of their first use.
+    findings: what the rules cover.
     """
 
     outputs: Tensor
@@ -80,7 +95,6 @@ class Derivatives:
     singular: Tensor
     gram: Tensor
     scaled2: Tensor
-    along2: Tensor
     layers: list[Layer]
     findings: Findings
 
@@ -90,7 +104,6 @@ def derivatives(
     inputs: Tensor,
     *,
     adaptive: bool = True,
-    total: bool = False,
     batch_size: int | None = None,
     corrected: bool = False,
     loss: Loss | None = None,
@@ -98,12 +111,24 @@ def derivatives(
 ) -> Derivatives:
     """Everything at once, in as many batches as memory requires.
 
-    inputs: (samples, ...), with the model's dtype and on its device. Call it inside `undisturbed`.
+    model: maps (batch, ...) to (batch, N), each sample on its own.
+    inputs: (samples, ...), with the model's dtype and on its device.
     adaptive: also the sums weighted by theta^2, for which convolutions cost twice as much.
-    total: J^l through everything that reads x^l, not through layer l alone.
+    batch_size: samples at a time; None: as many as fit.
     corrected: also `smallest2`, an eigenproblem of size `positions` for each sample.
     loss: of `hessian_trace`; None: `gram` instead, N^2 numbers for each sample.
-    Raises `MeasureError` if no exact result is possible.
+    progress: show a bar.
+
+    Call it inside `preserving_state`. Raises `MeasureError` if no exact result is possible.
+
+    >>> import torch
+    >>> from flatlab.derivatives import derivatives
+    >>> network = torch.nn.Linear(2, 1, bias=False).double()
+    >>> torch.nn.init.constant_(network.weight, 2.0).shape
+    torch.Size([1, 2])
+    >>> exact = derivatives(network, torch.tensor([[3.0, 4.0]]).double())
+    >>> exact.sharpness.tolist(), exact.adaptive.tolist()  # |x|^2, and weighted by theta^2 = 4
+    ([25.0], [100.0])
     """
     if not len(inputs):
         raise MeasureError("there are no samples")
@@ -111,15 +136,15 @@ def derivatives(
         number = int((~inputs.isfinite()).flatten(1).any(1).nonzero()[0])
         raise MeasureError(f"sample {number} has values that are not finite")
     check_mode(model)
-    found = probe(model, inputs)
+    findings = probe(model, inputs)
     parts: list[Derivatives] = []
     with tqdm(total=len(inputs), unit="sample", disable=not progress, leave=False) as bar:
-        for chunk in inputs.split(batch_size or _fitting(found, inputs)):
+        for chunk in inputs.split(batch_size or _fitting(findings, inputs)):
             if parts:
-                record = record_of(model, chunk, found, total)
+                record = record_of(model, chunk, findings)
             else:
-                found, record = checked_record(model, chunk, found, total)
-            part = _of_record(model, record, found, adaptive, corrected, loss)
+                findings, record = checked_record(model, chunk, findings)
+            part = _of_record(model, record, findings, adaptive, corrected, loss)
             del record
             # Copied into what the record has freed: between its large blocks, small results would
             # keep the C library from returning them, 0.7 MB for each sample of a LeNet-5.
@@ -129,22 +154,27 @@ def derivatives(
     return parts[0] if len(parts) == 1 else _joined(parts)
 
 
-def _fitting(found: Findings, inputs: Tensor) -> int:
+def _fitting(findings: Findings, inputs: Tensor) -> int:
     """How many samples fit at a time; refuses if a single one exceeds the memory."""
-    each = 2 * found.outputs * found.numbers * inputs.element_size()
+    each = 2 * findings.outputs * findings.numbers * inputs.element_size()
     available = _available(inputs.device)
-    grams = 8 * found.outputs * min(found.outputs, found.numbers) * (2 * len(found.layers) + 4)
+    grams = (
+        8
+        * findings.outputs
+        * min(findings.outputs, findings.numbers)
+        * (2 * len(findings.layers) + 4)
+    )
     held = each + grams
     remedy = "measure a part of the outputs: wrap the network in a module that returns them"
     if held > available:
         raise MeasureError(
-            f"{found.outputs} outputs need {held / 1e9:.1f} GB for one sample, there are "
+            f"{findings.outputs} outputs need {held / 1e9:.1f} GB for one sample, there are "
             f"{available / 1e9:.1f}; {remedy}"
         )
-    if found.outputs > MANY_OUTPUTS:
+    if findings.outputs > MANY_OUTPUTS:
         warnings.warn(
-            f"{found.outputs} outputs need {held / 1e9:.1f} GB, and time that grows with at least "
-            f"the square of their number; to be faster, {remedy}",
+            f"{findings.outputs} outputs need {held / 1e9:.1f} GB, and time that grows with at "
+            f"least the square of their number; to be faster, {remedy}",
             stacklevel=2,
         )
     fewest = CHUNK_SAMPLES if CHUNK_SAMPLES * held <= LARGE else 1
@@ -164,23 +194,23 @@ def _available(device: torch.device) -> int:
 def _of_record(
     model: nn.Module,
     record: Record,
-    found: Findings,
+    findings: Findings,
     adaptive: bool,
     corrected: bool,
     loss: Loss | None,
 ) -> Derivatives:
     samples = len(record.inputs)
     with torch.no_grad():
-        squares = ParameterSquares(model, record.inputs, found, record.out, adaptive, corrected)
+        squares = ParameterSquares(model, record.inputs, findings, record.out, adaptive, corrected)
         into = {use: by_sample(row, samples) for use, row in record.into.items()}
-        by_layer = [[use for use in into if use.name == name] for name in found.layers]
+        by_layer = [[use for use in into if use.name == name] for name in findings.layers]
         jacobians = [cat([into[use] for use in own], 2) for own in by_layer]
         x = [cat([use.x.reshape(samples, -1) for use in own], 1) for own in by_layer]
-        if not found.direct:
+        if not findings.direct:
             jacobians.append(by_sample(record.whole, samples))
             x.append(record.inputs.flatten(1))
-        whole = 0 if found.direct else len(jacobians) - 1  # where J is
-        maps, along2 = _maps(jacobians, x, whole, loss is None)
+        whole = 0 if findings.direct else len(jacobians) - 1  # where J is
+        maps = _maps(jacobians, x, whole, loss is None)
         grams = [of_map.pop("gram") for of_map in maps]
         own_maps = jacobians[: len(by_layer)]
         traces = _hessian_traces(loss, record.outputs, own_maps, grams[: len(by_layer)])
@@ -190,20 +220,21 @@ def _of_record(
                 module=own[0].module,
                 hessian_trace=trace,
                 output_positions=own[0].numbers // (samples * len(own[0].module.weight)),
-                elsewhere=f"{name}.weight" in found.generic,
+                elsewhere=f"{name}.weight" in findings.generic,
                 input_shape=tuple(own[0].x.shape[1:]),
                 **of_map,
                 **squares.layers[name],
             )
-            for name, own, of_map, trace in zip(found.layers, by_layer, maps, traces, strict=False)
+            for name, own, of_map, trace in zip(
+                findings.layers, by_layer, maps, traces, strict=False
+            )
         ]
     return Derivatives(
         outputs=record.outputs,
         sharpness=squares.plain,
         adaptive=squares.adaptive,
-        along2=along2,
         layers=layers,
-        findings=found,
+        findings=findings,
         gram=grams[whole][: 0 if loss else samples],
         **maps[whole],
     )
@@ -211,17 +242,18 @@ def _of_record(
 
 def _maps(
     jacobians: list[Tensor], x: list[Tensor], whole: int, needs_gram: bool
-) -> tuple[list[dict[str, Any]], Tensor]:
-    """The common fields of both records for each Jacobian, and ||J x||^2 for one of them.
+) -> list[dict[str, Any]]:
+    """The common fields of both records for each Jacobian.
 
-    needs_gram: also for this one where it has more outputs than inputs. The others need none then.
+    needs_gram: also for that of the network where it has more outputs than inputs. The others need
+    none then.
     """
     wide = [k for k, each in enumerate(jacobians) if each.shape[1] <= each.shape[2]]
-    found = [
-        products(each, x[k], k == whole, k in wide or (needs_gram and k == whole))
+    computed = [
+        products(each, x[k], k in wide or (needs_gram and k == whole))
         for k, each in enumerate(jacobians)
     ]
-    grams, scaled2, along2 = zip(*found, strict=True)
+    grams, scaled2 = zip(*computed, strict=True)
     of_wide = singular_values(torch.stack([grams[k] for k in wide])) if wide else ()
     refined = {k: refine(values, jacobians[k]) for k, values in zip(wide, of_wide, strict=True)}
     singular = (
@@ -229,8 +261,7 @@ def _maps(
     )
     x2 = (squared_norm(each.double()) for each in x)
     names, numbers = ("x2", "singular", "gram", "scaled2"), (x2, singular, grams, scaled2)
-    maps = [dict(zip(names, each, strict=True)) for each in zip(*numbers, strict=True)]
-    return maps, along2[whole]
+    return [dict(zip(names, each, strict=True)) for each in zip(*numbers, strict=True)]
 
 
 def _hessian_traces(

@@ -5,7 +5,7 @@ from collections import Counter
 from torch import Tensor
 from torch.autograd.graph import Node, get_gradient_edge
 
-from flatlab.derivatives.record import Use
+from flatlab.derivatives.hooks import Use
 
 VIEWS = ("CloneBackward0", "ViewBackward0", "UnsafeViewBackward0")
 """Nodes of the graph that change neither the numbers nor their order."""

@@ -19,11 +19,11 @@ from torch import Tensor, nn
 from torch.autograd.graph import get_gradient_edge
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from flatlab.derivatives.curvature import largest_eigenvalue
-from flatlab.derivatives.guard import MeasureError
+from flatlab.derivatives.errors import MeasureError
+from flatlab.derivatives.hooks import Use, recorded, rows_of_jacobian
+from flatlab.derivatives.lanczos import largest_eigenvalue
 from flatlab.derivatives.piecewise import piecewise_linear
 from flatlab.derivatives.probe import Findings, run
-from flatlab.derivatives.record import Use, recorded, rows_of_jacobian
 from flatlab.losses._base import Loss
 
 BYTES = 2**27
@@ -36,15 +36,18 @@ MOST = 1000
 """Steps of that iteration."""
 
 
-def reasons_against(model: nn.Module, inputs: Tensor, findings: Findings) -> dict[str, str]:
-    """For each layer why it is no linear layer that sees one vector per sample; "" if it is."""
+def ineligible_layers(model: nn.Module, inputs: Tensor, findings: Findings) -> dict[str, str]:
+    """Layers without relative flatness, with the reason.
+
+    It is for linear layers that see one vector of each sample.
+    """
     modules = {name: findings.modules[name] for name in findings.layers}
     two = inputs[:2]
     with recorded(modules) as uses:
         run(model, two.clone())
     times = Counter(use.name for use in uses)
     weights = Counter(id(module.weight) for module in modules.values())
-    found = {}
+    reasons = {}
     for use in uses:
         reason = ""
         if not isinstance(use.module, nn.Linear):
@@ -55,8 +58,9 @@ def reasons_against(model: nn.Module, inputs: Tensor, findings: Findings) -> dic
             reason = "it sees several positions of a sample"
         elif weights[id(use.module.weight)] > 1 or f"{use.name}.weight" in findings.generic:
             reason = "its weight is also used elsewhere"
-        found[use.name] = reason
-    return found
+        if reason:
+            reasons[use.name] = reason
+    return reasons
 
 
 def layer_curvatures(
@@ -69,8 +73,13 @@ def layer_curvatures(
 ) -> Iterator[dict[str, tuple[Tensor, Tensor]]]:
     """For a few samples at a time: x (samples, m) and H^z (samples, d, d) of each layer.
 
-    modules: linear layers by name, for which `reasons_against` has none.  targets: needed where
-    the network behind a layer is curved; None: `MeasureError` there.  size: samples at a time.
+    model: the network.
+    inputs: (samples, ...).
+    modules: linear layers by name, for which `ineligible_layers` has no reason.
+    targets: (samples, N), needed where the network behind a layer is curved; None: `MeasureError`
+        there.
+    loss: of a sample.
+    size: samples at a time.
     """
     for start in range(0, len(inputs), size):
         here = slice(start, start + size)

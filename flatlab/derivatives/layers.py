@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from flatlab.derivatives.convolution import CONVOLUTIONS, patches
-from flatlab.derivatives.record import Use
-from flatlab.derivatives.spectra import block
+from flatlab.derivatives.hooks import Use
+from flatlab.derivatives.singular_values import block
 
 MATRICES = (nn.Linear, *CONVOLUTIONS)
 RULED = (
@@ -49,9 +49,11 @@ def columns(use: Use, gamma: Tensor, samples: int) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class Squares:
-    """For each sample, summed over the outputs k.
+    """For each sample, (samples,), summed over the outputs k.
 
-    plain: ||df_k/dW||_F^2.  adaptive: the sum of W_od^2 (df_k/dW_od)^2.  gamma: ||Gamma_k||_F^2.
+    plain: ||df_k/dW||_F^2.
+    adaptive: the sum of W_od^2 (df_k/dW_od)^2, or None.
+    gamma: ||Gamma_k||_F^2.
     rows: the squares of Gamma_k, (samples, O), if there is one position.
     """
 

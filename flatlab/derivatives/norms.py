@@ -49,9 +49,12 @@ def spectral_norm(matrix: Tensor) -> float:
 def operator_norm(layer: Any, input_shape: tuple[int, ...]) -> float:
     """Largest singular value of the linear map T from feature maps to feature maps.
 
-    input_shape: (channels, ...) of one sample. For a linear layer it is `spectral_norm`. By an
-    iteration on T^T T, until the relative residual of the eigenvalue is 1e-5 in float32 or 1e-12 in
-    float64; the relative error of the norm is about the residual's square, at most half of it.
+    layer: a convolution; of a linear layer it is `spectral_norm`.
+    input_shape: (channels, ...) of one sample.
+
+    By an iteration on T^T T, until the relative residual of the eigenvalue is 1e-5 in float32 or
+    1e-12 in float64; the relative error of the norm is about the residual's square, at most half
+    of it.
     """
     weight = layer.weight.detach()
     if not isinstance(layer, CONVOLUTIONS):

@@ -7,16 +7,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from flatlab.derivatives.hooks import Use, generic_squares
 from flatlab.derivatives.layers import MATRICES, columns, vector_gradients, weight_squares
 from flatlab.derivatives.probe import Findings
-from flatlab.derivatives.record import Use, generic_squares
-from flatlab.derivatives.spectra import safe_svdvals
+from flatlab.derivatives.singular_values import safe_svdvals
 
 
 class ParameterSquares:
     """The squared gradients of the trainable parameters, by sample, each parameter counted once.
 
-    plain: ||df/dtheta||_F^2.  adaptive: the sum of theta_j^2 ||df/dtheta_j||^2, or None.
+    plain: ||df/dtheta||_F^2, (samples,).
+    adaptive: the sum of theta_j^2 ||df/dtheta_j||^2, (samples,), or None.
     layers: by name, `weight2`, `bias2`, `gamma2`, `smallest2` and `positions` of `Layer`.
     """
 

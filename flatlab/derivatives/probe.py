@@ -10,10 +10,11 @@ from torch import Tensor, nn
 from torch.autograd.graph import get_gradient_edge
 from torch.nn.modules import module as of_all_modules
 
+from flatlab.derivatives.errors import MIXES, MeasureError, first_line, is_out_of_memory
+from flatlab.derivatives.evaluation_mode import check_mode
 from flatlab.derivatives.graph import graph_of, leads_to
-from flatlab.derivatives.guard import MIXES, MeasureError, check_mode, first_line, is_of_memory
+from flatlab.derivatives.hooks import Use, recorded
 from flatlab.derivatives.layers import MATRICES, RULED, base_of
-from flatlab.derivatives.record import Use, recorded
 
 POINTWISE = (
     *(nn.Identity, nn.ReLU, nn.LeakyReLU, nn.Tanh, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Softplus),
@@ -34,13 +35,18 @@ Call = tuple[str, tuple[int, ...], float]
 
 @dataclass(frozen=True)
 class Findings:
-    """layers: names of the linear and convolution layers in the order of their first use.
+    """What the rules cover in a network.
+
+    layers: names of the linear and convolution layers in the order of their first use.
     modules: the modules that have rules: these layers and normalizations.
-    generic: trainable parameters that no rule covers.  unused: those the outputs do not depend on.
-    frozen: parameters that do not require gradients.  excluded: layers left out, with the reason.
+    generic: trainable parameters that no rule covers.
+    unused: those the outputs do not depend on.
+    frozen: parameters that do not require gradients.
+    excluded: layers left out, with the reason.
     finite: whether all weights and the outputs of these samples are finite.
     direct: whether only the first layer reads the inputs, unchanged, so that J = J^1.
-    outputs: N.  input_numbers: M.  numbers: of inputs and outputs of all layers for one sample.
+    outputs: N.
+    numbers: of inputs and outputs of all layers for one sample.
     calls: `calls_of` the uses.
     """
 
@@ -53,7 +59,6 @@ class Findings:
     finite: bool
     direct: bool
     outputs: int
-    input_numbers: int
     numbers: int
     calls: list[Call]
 
@@ -95,8 +100,8 @@ def probe(model: nn.Module, inputs: Tensor) -> Findings:
     if finite and not known:
         reasons = _check_samples(model, two, outputs, uses)
     own = ["" if _follows_its_rule(use) else MORE_THAN_ITS_TYPE for use in uses]
-    found = zip(uses, reasons, own, strict=True)
-    excluded = {use.name: first or second for use, first, second in found if first or second}
+    of_uses = zip(uses, reasons, own, strict=True)
+    excluded = {use.name: first or second for use, first, second in of_uses if first or second}
     kept = [use for use in uses if use.name not in excluded]
     layers = list(dict.fromkeys(use.name for use in kept if isinstance(use.module, MATRICES)))
     first = [use for use in kept if use.name in layers[:1]]
@@ -116,7 +121,6 @@ def probe(model: nn.Module, inputs: Tensor) -> Findings:
         finite=finite,
         direct=in_graph[id(two)] == 1 and len(first) == 1 and leads_to(first[0], two),
         outputs=outputs.shape[1],
-        input_numbers=two[0].numel(),
         numbers=two[0].numel() + sum(use.x.numel() + use.numbers for use in kept) // 2,
         calls=calls_of(kept, len(two)),
     )
@@ -153,7 +157,7 @@ def run(model: nn.Module, inputs: Tensor) -> Tensor:
     try:
         return model(inputs)
     except Exception as error:
-        if isinstance(error, MeasureError | MemoryError) or is_of_memory(error):
+        if isinstance(error, MeasureError | MemoryError) or is_out_of_memory(error):
             raise
         shape, why = tuple(inputs.shape[1:]), first_line(error)
         raise MeasureError(f"the network does not accept inputs {shape}: {why}") from error
@@ -271,10 +275,10 @@ def _follows_its_rule(use: Use) -> bool:
         module._forward_pre_hooks = before
 
 
-def _same(expected: Tensor, found: Any) -> bool:
-    if not isinstance(found, Tensor) or found.shape != expected.shape:
+def _same(expected: Tensor, actual: Any) -> bool:
+    if not isinstance(actual, Tensor) or actual.shape != expected.shape:
         return False
-    return _equal(expected, found)
+    return _equal(expected, actual)
 
 
 def _covered(uses: list[Use], in_graph: Counter[int]) -> set[int]:

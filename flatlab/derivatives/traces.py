@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from tqdm import tqdm
 
-from flatlab.derivatives.curvature import hessian_product, trainable
 from flatlab.derivatives.engine import derivatives
-from flatlab.derivatives.guard import MeasureError
+from flatlab.derivatives.errors import MeasureError
+from flatlab.derivatives.hessian_products import hessian_product, trainable
 from flatlab.derivatives.piecewise import piecewise_linear
 from flatlab.derivatives.probe import Findings, run
 from flatlab.losses._base import Loss
@@ -31,10 +31,11 @@ BYTES = 2**26
 
 @dataclass(frozen=True)
 class Traces:
-    """total, layers: of all trainable parameters, and of the weights of each layer: (1 + layers).
+    """Traces in all trainable parameters, and in the weights of each layer: (1 + layers).
 
-    values, errors: in this order; a standard error is 0 where the trace is exact. A layer that is
-    frozen has no trace, NaN.  probes: random signs, 0 where it is exact.
+    values: NaN for a layer that is frozen.
+    errors: standard errors, 0 where the traces are exact.
+    probes: random signs that were drawn, 0 where the traces are exact.
     """
 
     values: Tensor
@@ -72,8 +73,17 @@ def hessian_traces(
 ) -> Traces:
     """Of the mean loss (the sum for a loss that is one) of a network in evaluation mode.
 
-    findings: of `probe`, whose layers have traces.  how: `exact`, `random`, or `auto`: exact where
-    the network is piecewise linear or has few parameters.  size: samples at a time.
+    model: the network.
+    inputs: (samples, ...).
+    targets: (samples, N).
+    loss: of a sample.
+    findings: of `probe`, whose layers have traces.
+    how: `exact`, `random`, or `auto`: exact where the network is piecewise linear or has few
+        parameters.
+    probes: random signs, where it is not exact.
+    seed: of the signs.
+    size: samples at a time.
+    progress: show a bar.
     """
     with sdpa_kernel(SDPBackend.MATH):  # fused attention has no second derivative
         if how != "random" and piecewise_linear(run(model, inputs[:2].clone())):
@@ -101,12 +111,12 @@ def _gauss_newton(
 ) -> Traces:
     curved = Curved(model, loss)
     names = [".".join(filter(None, ["model", name])) for name in layers]
-    found = derivatives(curved, inputs, adaptive=False, batch_size=size)
-    of_layers = {layer.name: layer.weight2 for layer in found.layers}
-    sums = [found.sharpness, *(of_layers[name] for name in names)]
+    exact = derivatives(curved, inputs, adaptive=False, batch_size=size)
+    of_layers = {layer.name: layer.weight2 for layer in exact.layers}
+    sums = [exact.sharpness, *(of_layers[name] for name in names)]
     values = loss.share(1, len(inputs)) * torch.stack(sums).double().sum(1)
     for place, name in enumerate(names, start=1):
-        if f"{name}.weight" in found.findings.frozen:
+        if f"{name}.weight" in exact.findings.frozen:
             values[place] = torch.nan
     return Traces(values, torch.zeros_like(values), 0)
 

@@ -1,6 +1,6 @@
-"""The kinds of experiments, one file each: its keys, its packs, what its jobs do, its table.
+"""The kinds of experiments, one file each: its keys, its packs, its table, what its jobs depend on.
 
 A file `experiments/<kind>.py` has a class of that name, a `flatlab.plan.experiments.Experiment`.
-Nothing else in the package knows a kind. Planning imports these files: what computes is imported
-inside the functions that jobs call.
+Planning imports these files. What the jobs of a kind do is the file of the same name in
+`flatlab/execution`; nothing else in the package knows a kind.
 """

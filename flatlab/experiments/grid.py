@@ -10,10 +10,17 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
-from flatlab.experiments._evidence import evidence, of_packs, of_samples, of_starts, of_test_sets
-from flatlab.experiments._jobs import measure_roots, train_roots, train_settings
-from flatlab.experiments._packs import Pack, check_shared, packs_of, varied_in
-from flatlab.experiments._sections import (
+from flatlab.experiments.grids.fidelity import (
+    evidence,
+    of_packs,
+    of_samples,
+    of_starts,
+    of_test_sets,
+)
+from flatlab.experiments.grids.fine_tuning import sources_of, start_of
+from flatlab.experiments.grids.jobs import measure_roots, train_roots, train_settings
+from flatlab.experiments.grids.packs import Pack, check_shared, packs_of, varied_in
+from flatlab.experiments.grids.sections import (
     Checkpoints,
     Corrupted,
     Dense,
@@ -21,13 +28,12 @@ from flatlab.experiments._sections import (
     Samples,
     Transformations,
 )
-from flatlab.experiments._settings import VARYING
-from flatlab.experiments._starts import sources_of, start_of
-from flatlab.experiments._training import LogUniform, Start, Stop
-from flatlab.plan.experiments import Experiment, Find, Source, Stage
+from flatlab.experiments.grids.settings import VARYING
+from flatlab.experiments.grids.training import LogUniform, Start, Stop
+from flatlab.plan.experiments import Experiment, Find, PlannedJob, Source
 from flatlab.plan.fingerprint import fingerprint
 from flatlab.plan.options import options_of, section
-from flatlab.plan.places import built_at
+from flatlab.plan.paths import built_at
 from flatlab.plan.registry import joined, keys_of, measures_samples
 from flatlab.plan.schema import PlanError, Strict, plain
 
@@ -139,7 +145,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
         """The data file of a pack."""
         return str(built_at(self.scale).data(pack.data.set))
 
-    def training(self, pack: str) -> Stage:
+    def training(self, pack: str) -> PlannedJob:
         """The job that trains a pack."""
         chosen: Pack = self.pack(pack)
         training = chosen.training
@@ -149,7 +155,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
         step = count if full else training.batch_size
         seen = (training.iterations or 0) * step + (training.epochs or 0) * count
         files, start = start_of(chosen, self.sources)
-        return Stage(
+        return PlannedJob(
             inputs={"data": self.data_file(chosen), **({"start": files} if files else {})},
             settings={**train_settings(chosen), **start},
             code=fingerprint(*train_roots(chosen)),
@@ -159,7 +165,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
             work=float(chosen.bytes * seen),
         )
 
-    def measuring(self, pack: str, family: str) -> Stage:
+    def measuring(self, pack: str, family: str) -> PlannedJob:
         """The job that measures a family on every checkpoint of a pack."""
         chosen: Pack = self.pack(pack)
         trained = self.weights(pack)
@@ -192,8 +198,8 @@ class Grid(Experiment, frozen=True, kw_only=True):
                 first = again.families[0] in families  # the job that stores the change of outputs
                 again = replace(again, families=families)
                 settings["transformations"] = {**plain(again), "outputs": first}
-                roots.append("flatlab.metrics._transformed")
-        return Stage(
+                roots.append("flatlab.metrics._measure_transformed")
+        return PlannedJob(
             inputs={
                 "weights": trained["weights"],
                 "dense": trained["dense"],
@@ -210,7 +216,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
     def check_table(self) -> None:
         check_shared(self.key, self.packs)
 
-    def tabulating(self, published: Experiment) -> Stage:
+    def tabulating(self, published: Experiment) -> PlannedJob:
         """The job that joins the metric files.  published: the grid of the paper."""
         assert isinstance(published, Grid)
         ours, theirs = (
@@ -238,30 +244,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
         if self.measure_section.converged_only:
             settings["converged_only"] = True
         code = fingerprint("flatlab.tables.runs")
-        return Stage(inputs={}, settings={**settings, "about": about}, code=code)
-
-    @staticmethod
-    def measure(job: Any) -> Any:
-        from flatlab.jobs import quick_imports
-
-        with quick_imports():
-            from flatlab import store
-            from flatlab.data._dataset import folder_of
-
-            if "transformations" in job.params.settings:
-                from flatlab.metrics._transformed import measure_transformed as measure_pack
-            else:
-                from flatlab.metrics._pack import measure_pack
-        weights = [store.load_weights(path) for path in (job.input.weights, job.input.dense)]
-        raw = store.load_dataset(job.input.data)
-        folder = folder_of(job.config.get("data_folder"))
-        return measure_pack(weights, raw, job.params.settings, job.device, folder)
-
-    @staticmethod
-    def tabulate(parts: list[Any], settings: Mapping[str, Any]) -> Any:
-        from flatlab.tables.runs import collect
-
-        return collect(parts, settings)
+        return PlannedJob(inputs={}, settings={**settings, "about": about}, code=code)
 
     @property
     def about(self) -> list[str]:

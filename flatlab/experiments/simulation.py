@@ -4,14 +4,13 @@
 overrides some.
 """
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from flatlab.experiments._evidence import evidence, of_values
-from flatlab.plan.experiments import Experiment, Find, Source, Stage
+from flatlab.experiments.grids.fidelity import evidence, of_values
+from flatlab.plan.experiments import Experiment, Find, PlannedJob, Source
 from flatlab.plan.fingerprint import fingerprint
 from flatlab.plan.options import options_of, section
-from flatlab.plan.registry import check_known, imported, keys_of, module_of
+from flatlab.plan.registry import check_known, keys_of, module_of
 from flatlab.plan.schema import PlanError, Strict, plain
 
 ALL = "all"
@@ -44,17 +43,17 @@ class Simulation(Experiment, frozen=True, kw_only=True):
             families=[name],
         )
 
-    def measuring(self, pack: str, family: str) -> Stage:
+    def measuring(self, pack: str, family: str) -> PlannedJob:
         """The job that computes the simulation."""
         self.pack(pack)
-        return Stage(
+        return PlannedJob(
             inputs={},
             settings={"simulation": family, **self.packs[ALL]},
             code=fingerprint("flatlab.simulations", module_of("simulations", family)),
             kind=family,
         )
 
-    def tabulating(self, published: Experiment) -> Stage:
+    def tabulating(self, published: Experiment) -> PlannedJob:
         """The job that describes the table.  published: the simulation of the paper."""
         about = {
             **self.identity,
@@ -62,21 +61,7 @@ class Simulation(Experiment, frozen=True, kw_only=True):
             "stands_in_for": "",
             **evidence(*of_values(self.packs[ALL], published.packs[ALL])),
         }
-        return Stage(inputs={}, settings={"about": about}, code="")
-
-    @staticmethod
-    def measure(job: Any) -> Any:
-        from flatlab.jobs import quick_imports
-
-        settings = dict(job.params.settings)
-        with quick_imports():
-            module = imported("simulations", settings.pop("simulation"))
-        return module.table(module.Options(**settings))
-
-    @staticmethod
-    def tabulate(parts: list[Any], settings: Mapping[str, Any]) -> Any:
-        (whole,) = parts
-        return whole.assign_attrs(settings["about"])
+        return PlannedJob(inputs={}, settings={"about": about}, code="")
 
     @property
     def about(self) -> list[str]:

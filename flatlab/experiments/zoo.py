@@ -5,16 +5,15 @@ others published. `jobs` says among how many jobs they are divided. Each family 
 they are measured by has a section with its options: `adaptive`, `sharpness`, `accuracy`.
 """
 
-from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import field, structs
 
-from flatlab.experiments._evidence import evidence
-from flatlab.experiments._packs import Pack
-from flatlab.experiments._sections import Corrupted
 from flatlab.experiments.grid import Grid
-from flatlab.plan.experiments import Experiment, Find, Source, Stage
+from flatlab.experiments.grids.fidelity import evidence
+from flatlab.experiments.grids.packs import Pack
+from flatlab.experiments.grids.sections import Corrupted
+from flatlab.plan.experiments import Experiment, Find, PlannedJob, Source
 from flatlab.plan.fingerprint import fingerprint
 from flatlab.plan.options import options_of, section
 from flatlab.plan.registry import joined, keys_of, module_of
@@ -194,7 +193,7 @@ class Zoo(Experiment, frozen=True, kw_only=True):
         packs = self.grid.packs.values() if self.grid else []
         return [(pack, run) for pack in packs for run in pack.runs][number :: self.file.jobs]
 
-    def measuring(self, pack: str, family: str) -> Stage:
+    def measuring(self, pack: str, family: str) -> PlannedJob:
         """The job that measures the networks of a pack."""
         number = self.pack(pack)
         file = self.file
@@ -204,7 +203,7 @@ class Zoo(Experiment, frozen=True, kw_only=True):
         if file.hyperparameters:
             settings["hyperparameters"] = file.hyperparameters
             settings["levels"] = file.levels
-        roots = ["flatlab.metrics", "flatlab.metrics._survey", "flatlab.losses.cross_entropy"]
+        roots = ["flatlab.metrics._measure_zoo", "flatlab.losses.cross_entropy"]
         roots += [module_of("metrics", name) for name in joined(family)]
         inputs: dict[str, str | list[str]] = {}
         if self.grid:
@@ -232,11 +231,11 @@ class Zoo(Experiment, frozen=True, kw_only=True):
         else:
             pretrained = plain(self.file.pretrained)
             settings |= {"pretrained": pretrained, "jobs": self.file.jobs, "part": number}
-            roots.append("flatlab.metrics._elsewhere")
+            roots.append("flatlab.metrics._pretrained")
         code = fingerprint(*roots)
-        return Stage(inputs=inputs, settings=settings, code=code, gpu=True, kind=self.key)
+        return PlannedJob(inputs=inputs, settings=settings, code=code, gpu=True, kind=self.key)
 
-    def tabulating(self, published: Experiment) -> Stage:
+    def tabulating(self, published: Experiment) -> PlannedJob:
         """The job that joins the metric files.  published: the zoo of the paper."""
         assert isinstance(published, Zoo)
         here, theirs = self.file.name, published.file.name
@@ -256,26 +255,9 @@ class Zoo(Experiment, frozen=True, kw_only=True):
         }
         if self.file.test_sets:
             about["hyperparameters"] = list(self.file.hyperparameters)
-        return Stage(inputs={}, settings={"about": about}, code=fingerprint("flatlab.tables.zoo"))
-
-    @staticmethod
-    def measure(job: Any) -> Any:
-        from flatlab.jobs import Unfinished, quick_imports
-
-        with quick_imports():
-            from flatlab.data._dataset import folder_of
-            from flatlab.metrics import _survey
-
-        folder = folder_of(job.config.get("data_folder"))
-        identity = {"settings": job.params.settings, "code": job.params.code}
-        left = Unfinished(job.unfinished, identity)
-        return _survey.survey(job.params.settings, job.input, folder, left, job.device)
-
-    @staticmethod
-    def tabulate(parts: list[Any], settings: Mapping[str, Any]) -> Any:
-        from flatlab.tables.zoo import gather
-
-        return gather(parts, settings["about"])
+        return PlannedJob(
+            inputs={}, settings={"about": about}, code=fingerprint("flatlab.tables.zoo")
+        )
 
     @property
     def about(self) -> list[str]:

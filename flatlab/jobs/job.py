@@ -21,11 +21,11 @@ from flatlab.jobs.gpus import take_gpu
 from flatlab.jobs.imports import freeze
 from flatlab.jobs.lock import Guard
 from flatlab.jobs.memory import keep_freed_memory
-from flatlab.plan import record_of
+from flatlab.plan.paths import record_of
 from flatlab.store import hash_of, replace, save_dataset, save_json, save_weights
 
 
-class Job:
+class RunningJob:
     """One job: its named inputs, outputs, params and wildcards, and the device that it uses."""
 
     def __init__(self, about: Any, guards: Sequence[Guard]) -> None:
@@ -61,8 +61,8 @@ class Job:
 
 
 @contextlib.contextmanager
-def job(snakemake: Any) -> Iterator[Job]:
-    """A `task` of the workflow, with its warnings and its progress in the log.
+def job(snakemake: Any) -> Iterator[RunningJob]:
+    """A `running` job of the workflow, with its warnings and its progress in the log.
 
     An error ends the process with one sentence on stderr; its traceback is in the log. What jobs
     make lives about as long as they: until one has imported torch (`quick_imports`) garbage is not
@@ -74,7 +74,7 @@ def job(snakemake: Any) -> Iterator[Job]:
     try:
         with contextlib.ExitStack() as stack:
             # First, so that a job which is refused leaves the log of the other one alone.
-            this = stack.enter_context(task(snakemake))
+            this = stack.enter_context(running(snakemake))
             log.parent.mkdir(parents=True, exist_ok=True)
             stack.enter_context(contextlib.redirect_stderr(stack.enter_context(log.open("w"))))
             stack.enter_context(warnings.catch_warnings())
@@ -94,7 +94,7 @@ def job(snakemake: Any) -> Iterator[Job]:
 
 
 @contextlib.contextmanager
-def task(about: Any) -> Iterator[Job]:
+def running(about: Any) -> Iterator[RunningJob]:
     """Lock the outputs, use one thread and one GPU, write a `.provenance.json` beside each output.
 
     about: rule, input, output, params, wildcards, config and resources, as in Snakemake's scripts.
@@ -107,7 +107,7 @@ def task(about: Any) -> Iterator[Job]:
         _touch_if_in_future(about.input)
         # Before they are read: what changes meanwhile does not count as used.
         inputs = {path: hash_of(path) for path in about.input if path.endswith(".zarr.zip")}
-        this = Job(about, guards)
+        this = RunningJob(about, guards)
         if this.device == "cuda" and getattr(about.resources, "gpu", 0):
             take_gpu()
         yield this

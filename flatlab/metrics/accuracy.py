@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 from flatlab.data._tensors import EVALUATED, Split, Splits
-from flatlab.derivatives.curvature import trainable
+from flatlab.derivatives.hessian_products import trainable
 from flatlab.losses._base import Loss
-from flatlab.metrics import Measured, Quantity, Settings, chen2026
+from flatlab.metrics._quantity import Measured, Quantity, Settings, chen2026
 from flatlab.plan.schema import Strict, means
 
 
@@ -31,14 +31,16 @@ class Options(Strict, frozen=True):
 
 
 QUANTITIES = {
-    "train_loss": chen2026("training loss", "loss", "Sec. 2"),
+    "train_loss": chen2026("training loss", "loss", "Sec. 2", label="training loss"),
     "test_loss": chen2026("test loss", "loss", "Sec. 2"),
-    "train_accuracy": chen2026("training accuracy", "%", "App. H.2"),
-    "test_accuracy": chen2026("test accuracy", "%", "Fig. 2"),
+    "train_accuracy": chen2026("training accuracy", "%", "App. H.2", label="training accuracy (%)"),
+    "test_accuracy": chen2026("test accuracy", "%", "Fig. 2", label="test accuracy (%)"),
     "generalization_gap": chen2026(
         "generalization gap", "points, or loss, as declared", "App. H.2"
     ),
-    "train_error": Quantity("training error", "%", "andriushchenko2023 Fig. 2"),
+    "train_error": Quantity(
+        "training error", "%", "andriushchenko2023 Fig. 2", label="training error"
+    ),
     "test_error": Quantity("test error", "%", "andriushchenko2023 Fig. 2"),
     "accuracy_gap": chen2026("training accuracy - test accuracy", "points", "App. H.2"),
     "absolute_loss_gap": Quantity("|training loss - test loss|", "loss", "macdonald2023 Sec. 6"),
@@ -48,6 +50,7 @@ QUANTITIES = {
         "training loss - its smallest value, the entropy of the labels",
         "loss",
         "macdonald2023 Fig. 1",
+        label="loss less label entropy",
     ),
     "test_excess_loss": Quantity(
         "test loss - its smallest value, the entropy of the labels", "loss", "macdonald2023 Fig. 1"
@@ -70,8 +73,10 @@ QUANTITIES = {
 class Evaluated(NamedTuple):
     """A network on some samples: means over them; NaN where the loss is not finite.
 
-    excess: the loss less its smallest value for these targets.  accuracy: in %.  wrong: the
-    fraction that is misclassified; both are NaN without labels, and ties go to the lowest class.
+    loss: that of training.
+    accuracy: in %; NaN without labels. Ties go to the lowest class.
+    wrong: the fraction that is misclassified; NaN without labels.
+    excess: the loss less its smallest value for these targets.
     """
 
     loss: float

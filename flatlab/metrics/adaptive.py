@@ -15,24 +15,25 @@ from msgspec import Meta
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from flatlab.derivatives.perturbation import (
-    LOSS,
-    exact_gauss_newton,
-    loss_changes,
-    random_gauss_newton,
-)
-from flatlab.derivatives.probe import check
-from flatlab.derivatives.sensitivity import (
+from flatlab.derivatives.golub_kahan import (
     Jacobian,
     Norms,
     largest_singular_values,
     samples_at_a_time,
     secant_slopes,
 )
-from flatlab.metrics import Measured, Quantity, Samples, Settings, chen2026
+from flatlab.derivatives.probe import check
+from flatlab.derivatives.random_perturbations import (
+    LOSS,
+    exact_gauss_newton,
+    loss_changes,
+    random_gauss_newton,
+)
+from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings, chen2026
 from flatlab.plan.schema import Strict, means
 
 SAMPLE = ("sample",)
+ESTIMATES = True
 
 
 def _error_of(estimate: str, over: str, units: str = "output^2") -> Quantity:
@@ -45,32 +46,43 @@ QUANTITIES = {
         "d ~ N(0, rho^2 diag(theta^2))",
         "output^2",
         "Eq. 49, 57 with the factor",
+        label="elementwise-adaptive sharpness",
     ),
     "adaptive_sharpness_error": _error_of("adaptive_sharpness", "samples and draws"),
     "adaptive_sharpness_draw_error": _error_of("adaptive_sharpness", "draws, for these samples"),
-    "adaptive_trace": chen2026(
+    "elementwise_adaptive_trace": chen2026(
         "mean sum theta_j^2 ||df/dtheta_j||^2, the limit rho -> 0 without the residual's term",
         "output^2",
         "Eq. 52",
     ),
-    "adaptive_trace_error": _error_of("adaptive_trace", "random signs; 0 where it is exact"),
-    "plain_trace": chen2026("sharpness S, mean ||df/dtheta||_F^2", "output^2/parameter^2", "Eq. 3"),
-    "plain_trace_error": _error_of(
-        "plain_trace", "random signs; 0 where it is exact", "output^2/parameter^2"
+    "elementwise_adaptive_trace_error": _error_of(
+        "elementwise_adaptive_trace", "random signs; 0 where it is exact"
     ),
-    "normalized_norm": chen2026(
-        "normalized MLS, mean ||x||^2 ||J||_2^2, by a Krylov iteration", "output^2", "Def. G.1"
+    "sharpness": chen2026(
+        "sharpness S, mean ||df/dtheta||_F^2",
+        "output^2/parameter^2",
+        "Eq. 3",
+        label="sharpness $S$",
     ),
-    "normalized_norm_error": _error_of("normalized_norm", "samples"),
+    "sharpness_error": _error_of(
+        "sharpness", "random signs; 0 where it is exact", "output^2/parameter^2"
+    ),
+    "normalized_mls": chen2026(
+        "normalized MLS, mean ||x||^2 ||J||_2^2, by a Krylov iteration",
+        "output^2",
+        "Def. G.1",
+        label="normalized MLS",
+    ),
+    "normalized_mls_error": _error_of("normalized_mls", "samples"),
     "normalized_slope": chen2026(
         "the same with the largest slope of a secant that ascent meets in place of ||J||_2",
         "output^2",
         "Eq. 58, squared",
     ),
     "normalized_slope_error": _error_of("normalized_slope", "samples"),
-    "mean_norm": chen2026("MLS, mean ||J||_2", "output/input", "Def. 3.7"),
-    "mean_norm_error": _error_of("mean_norm", "samples", "output/input"),
-    "norm_per_sample": chen2026("||J||_2", "output/input", "Def. 3.7", SAMPLE),
+    "mls": chen2026("MLS, mean ||J||_2", "output/input", "Def. 3.7", label="MLS"),
+    "mls_error": _error_of("mls", "samples", "output/input"),
+    "mls_per_sample": chen2026("||J||_2", "output/input", "Def. 3.7", SAMPLE),
     "norm_residual": Quantity(
         "||J v - sigma u|| / sigma of the singular vectors found", "1", "", SAMPLE
     ),
@@ -124,6 +136,16 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     Without a batch size, as many samples are taken at a time as fit a budget with the graphs of
     their Jacobians. Samples need labels or targets, unless the targets are the network's own
     outputs. Raises `MeasureError` where nothing per sample is defined.
+
+    >>> import torch, flatlab
+    >>> network = torch.nn.Linear(2, 2, bias=False).double()
+    >>> network.load_state_dict({"weight": torch.tensor([[1.0, 0.0], [0.0, 2.0]])})
+    <All keys matched successfully>
+    >>> x, classes = torch.tensor([[3.0, 4.0], [4.0, 0.0]]), torch.tensor([1, 0])
+    >>> how = {"outputs": "network", "draws": 5}
+    >>> report = flatlab.measure(network, x, classes, families="adaptive", **how)
+    >>> round(report["mls"].item(), 3), report["mls_error"].item() < 1e-6
+    (2.0, True)
     """
     chosen: Options = settings.options
     network = nn.Sequential(model, nn.Sigmoid()) if chosen.outputs == "sigmoid" else model
@@ -154,7 +176,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
             for key in ("outputs", "own_targets", "rho", "draws", "trace")
         },
         "samples_at_a_time": size,
-        "residual_term": "in adaptive_sharpness, not in adaptive_trace",
+        "residual_term": "in adaptive_sharpness, not in elementwise_adaptive_trace",
     }
     return Measured(values, notes=notes)
 
@@ -191,7 +213,7 @@ def _of_traces(
         else random_gauss_newton(network, inputs, chosen.probes, seed, size)
     )
     result: dict[str, Any] = {}
-    for name, part in (("plain_trace", plain), ("adaptive_trace", adaptive)):
+    for name, part in (("sharpness", plain), ("elementwise_adaptive_trace", adaptive)):
         of_probes = part.mean(0).cpu().numpy()
         result |= {name: of_probes.mean(), f"{name}_error": 0.0 if exact else _error(of_probes)}
     return result
@@ -199,19 +221,19 @@ def _of_traces(
 
 def _of_norms(f: Any, inputs: Tensor, chosen: Options, seed: int, size: int) -> dict[str, Any]:
     chunks = inputs.split(size)
-    found: list[Norms] = [
+    results: list[Norms] = [
         largest_singular_values(Jacobian(f, x), chosen.tolerance, chosen.iterations, seed)
         for x in chunks
     ]
     norms, residuals, iterations, converged = (
-        torch.cat([getattr(part, name) for part in found]).cpu().numpy()
+        torch.cat([getattr(part, name) for part in results]).cpu().numpy()
         for name in ("values", "residuals", "iterations", "converged")
     )
     squares = inputs.flatten(1).double().square().sum(1).cpu().numpy()
     result = {
-        **_with_error("normalized_norm", squares * norms**2),
-        **_with_error("mean_norm", norms),
-        "norm_per_sample": norms,
+        **_with_error("normalized_mls", squares * norms**2),
+        **_with_error("mls", norms),
+        "mls_per_sample": norms,
         "norm_residual": residuals,
         "norm_iterations": iterations,
         "not_converged": np.float64((~converged).sum()),
@@ -248,6 +270,6 @@ def _dropped(values: Mapping[str, Any], share: float | None) -> bool:
     """The paper's rule, applied to the two estimates in its figure; it also drops NaN."""
     if share is None:
         return False
-    slope = "normalized_slope" if "normalized_slope" in values else "normalized_norm"
+    slope = "normalized_slope" if "normalized_slope" in values else "normalized_mls"
     pairs = [(values[n], values[f"{n}_error"]) for n in ("adaptive_sharpness", slope)]
     return not all(error <= share * abs(value) for value, error in pairs)

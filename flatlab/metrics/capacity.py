@@ -10,19 +10,21 @@ defined in the text.
 import math
 from typing import Annotated, Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from flatlab.derivatives.curvature import Batches
-from flatlab.derivatives.guard import MeasureError, check_mode
+from flatlab.derivatives.errors import MeasureError
+from flatlab.derivatives.evaluation_mode import check_mode
+from flatlab.derivatives.hessian_products import Batches
+from flatlab.derivatives.hooks import recorded
 from flatlab.derivatives.piecewise import piecewise_linear
 from flatlab.derivatives.probe import Findings, probe, run
-from flatlab.derivatives.record import recorded
 from flatlab.losses._base import Loss
-from flatlab.metrics import Measured, Samples, Settings
 from flatlab.metrics._capacity.norms import Weights, over_margin, path_norm
-from flatlab.metrics._capacity.pac_bayes import endured_noise
+from flatlab.metrics._capacity.pac_bayes import noise_tolerance
 from flatlab.metrics._capacity.table import PAC_BAYES, QUANTITIES
+from flatlab.metrics._quantity import Measured, Samples, Settings
 from flatlab.plan.schema import Strict, means
 
 __all__ = ["QUANTITIES", "Options", "measure"]
@@ -41,13 +43,6 @@ class Options(Strict, frozen=True):
         Literal["kernel", "operator"],
         means("spectral norm of a convolution: of its matrix, or as a map of feature maps"),
     ] = "kernel"
-    fisher_rao_factor: Annotated[
-        Literal["layers", "layers+1"], means("in front of the root; layers+1: public code")
-    ] = "layers"
-    pac_bayes_noise: Annotated[
-        Literal["sigma", "sigma-squared"],
-        means("standard deviation of the noise; sigma-squared: public code"),
-    ] = "sigma"
     pac_bayes_draws: Annotated[int, means("of the noise, for each sigma", ge=1)] = 3
 
 
@@ -55,6 +50,17 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     """All quantities on one sample set; NaN everywhere if weights or outputs are not finite.
 
     Raises `MeasureError` where classes, targets or initial weights are needed but missing.
+
+    >>> import torch, flatlab
+    >>> network = torch.nn.Linear(2, 2, bias=False).double()
+    >>> network.load_state_dict({"weight": torch.tensor([[1.0, 0.0], [0.0, 2.0]])})
+    <All keys matched successfully>
+    >>> x, classes = torch.tensor([[3.0, 4.0], [4.0, 0.0]]), torch.tensor([1, 0])
+    >>> report = flatlab.measure(network, x, classes, families="capacity", capacity=["margin"])
+    >>> report["squared_norm"].item(), report["spectral_norm_per_layer"].values.tolist()
+    (5.0, [2.0])
+    >>> report["margin"].item()  # the 10th percentile of 5 and 4
+    4.1
     """
     options: Options = settings.options
     wanted = options.capacity
@@ -65,7 +71,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     outputs, features, shapes = _forward(model, samples.inputs, findings, size)
     left_out = []
     weights = Weights(model, shapes, options.capacity_norm == "operator", settings.norms)
-    values = {"output_frobenius": torch.linalg.vector_norm(outputs), "feature_frobenius": features}
+    values = {"output_norm": torch.linalg.vector_norm(outputs), "feature_frobenius": features}
     values |= weights.norms()
     if settings.initial is not None:
         values |= weights.distances(settings.initial)
@@ -83,8 +89,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
             values["path_norm"] = path_norm(model, tuple(samples.inputs.shape[1:]))
     if "fisher-rao" in wanted:
         targets = samples.targets_for(findings.outputs, settings.loss).double()
-        factor = len(shapes) + (options.fisher_rao_factor == "layers+1")
-        values["fisher_rao"] = factor * fisher_rao(outputs, targets, settings.loss)
+        values["fisher_rao"] = len(shapes) * fisher_rao(outputs, targets, settings.loss)
     if "margin" in wanted:
         classes = _classes(samples, outputs, "margin")
         values |= over_margin(values, float(margins(outputs, classes).quantile(PERCENTILE)))
@@ -97,10 +102,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
         )
     values.pop("log_ratio", None)
     if not finite:
-        values = {
-            name: torch.full_like(torch.as_tensor(v), torch.nan, dtype=torch.float64)
-            for name, v in values.items()
-        }
+        values = {name: np.full(np.shape(value), np.nan) for name, value in values.items()}
     return Measured(values, {"layer": findings.layers}, {"capacity_left_out": left_out})
 
 
@@ -137,10 +139,10 @@ def margins(outputs: Tensor, classes: Tensor) -> Tensor:
 def _classes(samples: Samples, outputs: Tensor, what: str) -> Tensor:
     """The classes of the samples; `MeasureError` where there are none, or they do not fit."""
     if samples.labels is None or outputs.shape[1] < 2:
-        found = "there are no classes" if samples.labels is None else "there is one output"
+        lacking = "there are no classes" if samples.labels is None else "there is one output"
         raise MeasureError(
-            f"{what} is for classifiers, but {found}; pass targets (samples,) of classes, or leave "
-            f"{what} out of the option capacity"
+            f"{what} is for classifiers, but {lacking}; pass targets (samples,) of classes, or "
+            f"leave {what} out of the option capacity"
         )
     samples.targets_for(outputs.shape[1])  # whether they fit
     return samples.labels
@@ -161,14 +163,15 @@ def _pac_bayes(
     if not batches:
         return dict.fromkeys(PAC_BAYES, math.nan)
     options: Options = settings.options
-    squared = options.pac_bayes_noise == "sigma-squared"
     draws, seed = options.pac_bayes_draws, settings.seed
-    found = endured_noise(model, batches, draws, seed, squared, settings.progress)
+    tolerance = noise_tolerance(model, batches, draws, seed, settings.progress)
     count = sum(len(classes) for _, classes in batches)
     return {
-        "pac_bayes": squared_norm / (4 * found.sigma**2) + math.log(count / found.sigma) + 10,
-        "pac_bayes_sigma": found.sigma,
-        "pac_bayes_flatness": found.sigma**-2,
-        "pac_bayes_drop": found.drop,
-        "pac_bayes_converged": float(found.converged),
+        "pac_bayes": squared_norm / (4 * tolerance.sigma**2)
+        + math.log(count / tolerance.sigma)
+        + 10,
+        "pac_bayes_sigma": tolerance.sigma,
+        "pac_bayes_flatness": tolerance.sigma**-2,
+        "pac_bayes_drop": tolerance.drop,
+        "pac_bayes_converged": float(tolerance.converged),
     }

@@ -13,7 +13,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from flatlab.metrics import Measured, MeasureError, Quantity, Samples, Settings, only_layer
+from flatlab.derivatives.errors import MeasureError
+from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings, only_layer
 from flatlab.networks.diagonal_linear import Diagonal
 
 SOURCE = "andriushchenko2023 Sec. 5.2"
@@ -22,7 +23,9 @@ QUANTITIES = {
         "trace of H_ij c_i c_j, H the Hessian of |X b - y|^2 / 2", "loss", SOURCE, ("scales",)
     ),
     "rescaled_lambda_max": Quantity("lambda_max of H_ij c_i c_j", "loss", SOURCE, ("scales",)),
-    "coefficients_norm_1": Quantity("|b|_1, b = u * v", "coefficient", SOURCE),
+    "coefficients_norm_1": Quantity(
+        "|b|_1, b = u * v", "coefficient", SOURCE, label=r"$\|u \odot v\|_1$"
+    ),
     "coefficients_norm_max": Quantity("|b|_inf, b = u * v", "coefficient", SOURCE),
 }
 
@@ -53,6 +56,14 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     """Trace and largest eigenvalue of the rescaled Hessian, for each choice of the scales.
 
     Without targets the network is assumed to fit them: r = 0.
+
+    >>> import torch, flatlab
+    >>> from flatlab.networks import build
+    >>> network = build({"name": "diagonal-linear", "options": {}}, (2,), 1).double()
+    >>> report = flatlab.measure(network, torch.eye(2).double(), families="diagonal")
+    >>> half = report["rescaled_trace"].sel(scales="balanced").item() / 2  # sum of |b| where G = 1
+    >>> abs(half - report["coefficients_norm_1"].item()) < 1e-12
+    True
     """
     layer = only_layer(model)
     if not isinstance(layer, Diagonal) or len(layer.u) != 1:

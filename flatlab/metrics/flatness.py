@@ -13,38 +13,30 @@ the variance that it prints, it does not). A feature that is constant on the sam
 deviation: its contribution moves into the bias, and its column is left out. Large means sharp.
 """
 
-import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from flatlab.derivatives.guard import MeasureError, check_mode
+from flatlab.derivatives.errors import MeasureError
+from flatlab.derivatives.evaluation_mode import check_mode
 from flatlab.derivatives.layer_curvature import (
+    ineligible_layers,
     largest_of_blocks,
     layer_curvatures,
-    reasons_against,
     samples_at_a_time,
 )
 from flatlab.derivatives.probe import Findings, probe
 from flatlab.derivatives.traces import hessian_traces
 from flatlab.losses._base import Loss, loss_of
-from flatlab.metrics import Measured, Quantity, Samples, Settings, geometry
+from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
 from flatlab.plan.schema import Key, Strict, closest, means
 
 LAYER = ("layer",)
 FLATNESS, TRACE = "output^2, or loss", "loss/parameter^2"
 NORMALIZED = "of a layer whose features have standard deviation 1; large means sharp"
 QUANTITIES = {
-    "normalized_relative_flatness": Quantity(
-        "kappa_Tr of a layer whose features have standard deviation 1, of the Gauss-Newton part "
-        "of the Hessian; large means sharp",
-        FLATNESS,
-        "petzka2021 Thm. 4, corrected",
-        LAYER,
-    ),
     "features": Quantity("number of inputs of the layer", "1", "", LAYER),
     "features_constant": Quantity(
         "number of inputs that are constant on the samples", "1", "", LAYER
@@ -54,9 +46,14 @@ QUANTITIES = {
         FLATNESS,
         "petzka2021 Def. 3",
         LAYER,
+        label=r"relative flatness $\kappa_{\mathrm{Tr}}$",
     ),
     "normalized_kappa_trace": Quantity(
-        f"kappa_Tr {NORMALIZED}", FLATNESS, "petzka2021 Thm. 4, corrected", LAYER
+        f"kappa_Tr {NORMALIZED}",
+        FLATNESS,
+        "petzka2021 Thm. 4, corrected",
+        LAYER,
+        label=r"$\kappa_{\mathrm{Tr}}$ normalized",
     ),
     "kappa_max": Quantity(
         "maximal relative flatness, sum |w_s|^2 lambda_max(H_ss) of a layer; large means sharp",
@@ -65,14 +62,24 @@ QUANTITIES = {
         LAYER,
     ),
     "normalized_kappa_max": Quantity(
-        f"maximal relative flatness {NORMALIZED}", FLATNESS, "petzka2021 Def. 13", LAYER
+        f"maximal relative flatness {NORMALIZED}",
+        FLATNESS,
+        "petzka2021 Def. 13",
+        LAYER,
+        label=r"$\kappa$ normalized",
     ),
-    "hessian_trace": Quantity("trace of the Hessian in all parameters", TRACE, "petzka2021 Sec. 6"),
+    "hessian_trace": Quantity(
+        "trace of the Hessian in all parameters", TRACE, "petzka2021 Sec. 6", label="trace of $H$"
+    ),
     "hessian_trace_error": Quantity(
         "standard error of hessian_trace; 0 where it is exact", TRACE, ""
     ),
     "hessian_trace_per_layer": Quantity(
-        "trace of the Hessian in the weights of a layer", TRACE, "petzka2021 Sec. 6", LAYER
+        "trace of the Hessian in the weights of a layer",
+        TRACE,
+        "petzka2021 Sec. 6",
+        LAYER,
+        label="trace of the Hessian",
     ),
     "hessian_trace_per_layer_error": Quantity(
         "standard error of hessian_trace_per_layer; 0 where it is exact", TRACE, "", LAYER
@@ -91,9 +98,9 @@ class Options(Strict, frozen=True):
         means("names of linear layers; all: those that see one vector per sample"),
     ] = "all"
     flatness: Annotated[
-        tuple[Literal["gauss-newton", "exact", "maximal", "traces"], ...],
-        means("gauss-newton: normalized_relative_flatness; exact: kappa_trace; traces: of H"),
-    ] = ("gauss-newton", "exact")
+        tuple[Literal["exact", "maximal", "traces"], ...],
+        means("exact: kappa_trace; maximal: kappa_max; traces: of H"),
+    ] = ("exact",)
     hessian_traces: Annotated[
         Literal["auto", "exact", "random"],
         means("auto: random signs only where the network is curved and has over 1000 parameters"),
@@ -107,22 +114,20 @@ BATCH = 500
 """Samples at a time for the features."""
 
 
-class Divided(nn.Module):
-    """x / deviation; 0 where the deviation is infinite."""
-
-    def __init__(self, deviation: Tensor) -> None:
-        super().__init__()
-        self.deviation = deviation
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x / self.deviation
-
-
 def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     """Every layer that `geometry` has; NaN for one that is left out or for which it is undefined.
 
     Raises `MeasureError` for a layer asked for by name that is not linear, is used several times
     or sees several positions, and where targets are needed but missing.
+
+    >>> import torch, flatlab
+    >>> network = torch.nn.Linear(2, 2, bias=False).double()
+    >>> network.load_state_dict({"weight": torch.tensor([[1.0, 0.0], [0.0, 2.0]])})
+    <All keys matched successfully>
+    >>> x, classes = torch.tensor([[3.0, 4.0], [4.0, 0.0]]), torch.tensor([1, 0])
+    >>> report = flatlab.measure(network, x, classes, families="flatness")
+    >>> report["kappa_trace"].values.tolist()  # mean |x|^2 times |W|_F^2
+    [102.5]
     """
     options: Options = settings.options
     loss = settings.loss
@@ -130,8 +135,8 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
         loss = loss_of({"loss": options.relative_flatness_loss})
     check_mode(model)
     findings = probe(model, samples.inputs)
-    against = reasons_against(model, samples.inputs, findings)
-    chosen = _chosen(options.flatness_layers, against)
+    ineligible = ineligible_layers(model, samples.inputs, findings)
+    chosen = _chosen(options.flatness_layers, findings.layers, ineligible)
     if not chosen and "traces" not in options.flatness:
         why = "is called as a module and sees one vector per sample; flatness=[traces] needs none"
         raise MeasureError(f"relative flatness needs a linear layer that {why}")
@@ -141,10 +146,6 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
         "features": {name: of_layer.shape[1] for name, of_layer in features.items()},
         "features_constant": {name: int((scale == 0).sum()) for name, scale in scales.items()},
     }
-    if chosen and "gauss-newton" in options.flatness:
-        of_layers["normalized_relative_flatness"] = _gauss_newton(
-            model, samples, settings, features, scales
-        )
     if chosen and {"exact", "maximal"} & {*options.flatness}:
         targets = None
         if samples.targets is not None or samples.labels is not None:
@@ -154,7 +155,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
         name: [by_layer.get(layer, torch.nan) for layer in findings.layers]
         for name, by_layer in of_layers.items()
     }
-    notes: dict[str, Any] = {"flatness_left_out": [f"{k}: {v}" for k, v in against.items() if v]}
+    notes: dict[str, Any] = {"flatness_left_out": [f"{k}: {v}" for k, v in ineligible.items()]}
     if "traces" in options.flatness:
         traced = hessian_traces(
             model,
@@ -174,28 +175,30 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     return Measured(values, {"layer": findings.layers}, notes)
 
 
-def _chosen(wanted: str | Sequence[str], against: Mapping[str, str]) -> list[str]:
-    """The layers to be measured.  against: for each layer, why it cannot be; "" if it can."""
+def _chosen(
+    wanted: str | Sequence[str], layers: Sequence[str], ineligible: Mapping[str, str]
+) -> list[str]:
+    """The layers to be measured.  ineligible: those that cannot be, with the reason."""
     if wanted == "all":
-        return [name for name, reason in against.items() if not reason]
+        return [name for name in layers if name not in ineligible]
     for name in wanted:
-        if name not in against:
-            raise MeasureError(f"flatness_layers: unknown layer {name!r}; {closest(name, against)}")
-        if against[name]:
+        if name not in layers:
+            raise MeasureError(f"flatness_layers: unknown layer {name!r}; {closest(name, layers)}")
+        if name in ineligible:
             raise MeasureError(
                 f"flatness_layers: relative flatness of layer {name!r} is not defined, because "
-                f"{against[name]}; it is for linear layers that see one vector per sample"
+                f"{ineligible[name]}; it is for linear layers that see one vector per sample"
             )
-    return [name for name in against if name in wanted]
+    return [name for name in layers if name in wanted]
 
 
 @torch.no_grad()
 def _features(model: nn.Module, inputs: Tensor, names: Sequence[str]) -> dict[str, Tensor]:
     """The inputs (samples, features) of layers that see one vector per sample."""
-    found: dict[str, list[Tensor]] = {name: [] for name in names}
+    features: dict[str, list[Tensor]] = {name: [] for name in names}
 
     def keep(name: str) -> Any:
-        return lambda module, given: found[name].append(given[0].detach().clone())
+        return lambda module, arguments: features[name].append(arguments[0].detach().clone())
 
     handles = [model.get_submodule(name).register_forward_pre_hook(keep(name)) for name in names]
     try:
@@ -204,7 +207,7 @@ def _features(model: nn.Module, inputs: Tensor, names: Sequence[str]) -> dict[st
     finally:
         for handle in handles:
             handle.remove()
-    return {name: torch.cat(parts) for name, parts in found.items()}
+    return {name: torch.cat(parts) for name, parts in features.items()}
 
 
 def _deviation(features: Tensor) -> Tensor:
@@ -229,8 +232,8 @@ def _exact(
     forms = {name: _forms(modules[name], features[name]) for name in features}
     sums = {name: inputs.new_zeros(2, dtype=torch.float64) for name in features}
     diagonals: dict[str, list[Tensor]] = {name: [] for name in features}
-    for found in layer_curvatures(model, inputs, targets, loss, modules, size):
-        for name, (x, hessian) in found.items():
+    for of_layers in layer_curvatures(model, inputs, targets, loss, modules, size):
+        for name, (x, hessian) in of_layers.items():
             hessian = hessian.detach().double()
             diagonals[name].append(hessian.diagonal(dim1=1, dim2=2).clone())
             for number, (weight, scale) in enumerate(forms[name]):
@@ -264,36 +267,3 @@ def _maximal(weight: Tensor, scale: Tensor, features: Tensor, curvature: Tensor)
     if not (x.isfinite().all() and curvature.isfinite().all()):
         return torch.nan
     return float(weight.square().sum(1) @ largest_of_blocks(x, curvature))
-
-
-def _gauss_newton(
-    model: nn.Module,
-    samples: Samples,
-    settings: Settings,
-    features: Mapping[str, Tensor],
-    scales: Mapping[str, Tensor],
-) -> dict[str, float]:
-    """The quantity `relative_flatness` of `geometry`, of the network with normalized features."""
-    options: Options = settings.options
-    rescaled = nn.Sequential(copy.deepcopy(model))
-    for name in features:
-        _normalize(rescaled, f"0.{name}" if name else "0", features[name], scales[name])
-    chosen = geometry.Options(relative_flatness_loss=options.relative_flatness_loss, costly=())
-    found = geometry.measure(rescaled, samples, replace(settings, options=chosen))
-    layers = found.coordinates["layer"]
-    flatness = dict(zip(layers, found.values["relative_flatness"], strict=True))
-    return {name: flatness[".".join(filter(None, ["0", name, "1"]))] for name in features}
-
-
-@torch.no_grad()
-def _normalize(model: nn.Module, name: str, features: Tensor, deviation: Tensor) -> None:
-    """Divide the features of a layer by their deviation, in place, and rescale its weight."""
-    layer = model.get_submodule(name)
-    assert isinstance(layer, nn.Linear)
-    constant = deviation == 0
-    rest = layer.weight[:, constant] @ features[0, constant]
-    layer.bias = nn.Parameter(rest if layer.bias is None else layer.bias + rest)
-    layer.weight.mul_(deviation)
-    divided = Divided(deviation.masked_fill(constant, torch.inf))
-    parent, _, last = name.rpartition(".")
-    setattr(model.get_submodule(parent), last, nn.Sequential(divided, layer))

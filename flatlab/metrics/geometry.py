@@ -18,12 +18,11 @@ import torch
 from msgspec import Meta
 from torch import nn
 
-from flatlab.derivatives import derivatives
-from flatlab.losses import mean_mse
+from flatlab.derivatives.engine import derivatives
 from flatlab.losses._base import loss_of
-from flatlab.metrics import Measured, Samples, Settings
 from flatlab.metrics._geometry.table import QUANTITIES
 from flatlab.metrics._geometry.values import BOUNDS, NORMS, Values
+from flatlab.metrics._quantity import Measured, Samples, Settings
 from flatlab.plan.schema import Key, Strict, means
 
 __all__ = ["BOUNDS", "NORMS", "QUANTITIES", "Options", "measure"]
@@ -33,13 +32,6 @@ NO_LAYERS = "no linear or convolution layer is called as such a layer; see layer
 
 
 class Options(Strict, frozen=True):
-    """The options of this family.
-
-    chen-code stands for the conventions of the authors' code: 3 singular values, J^l through all
-    that reads x^l, sqrt(positions) x Frobenius norms in networks with convolutions, 1e-4 added to
-    ||x^l||^2 in the NMLS bound, mean-mse, and ||J x||^2 / M for the normalized MLS.
-    """
-
     FOLDERS: ClassVar[dict[str, str]] = {"relative_flatness_loss": "losses"}
 
     singular_values: Annotated[
@@ -49,7 +41,6 @@ class Options(Strict, frozen=True):
     relative_flatness_loss: Annotated[
         Key | None, means("whose Hessian it uses; null: the loss of training")
     ] = None
-    conventions: Annotated[Literal["flatlab", "chen-code"], means("docs/measures.md")] = "flatlab"
     costly: Annotated[
         tuple[Literal["elementwise-adaptive-trace", "operator-norm", "corrected-bound"], ...],
         means("quantities that cost as much as all others together"),
@@ -57,38 +48,45 @@ class Options(Strict, frozen=True):
 
 
 def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
-    """All quantities on one sample set."""
+    """All quantities on one sample set.
+
+    >>> import torch, flatlab
+    >>> network = torch.nn.Linear(2, 2, bias=False).double()
+    >>> network.load_state_dict({"weight": torch.tensor([[1.0, 0.0], [0.0, 2.0]])})
+    <All keys matched successfully>
+    >>> x, classes = torch.tensor([[3.0, 4.0], [4.0, 0.0]]), torch.tensor([1, 0])
+    >>> report = flatlab.measure(network, x, families="geometry")
+    >>> report["sharpness"].item()  # mean |x|^2, for each of two outputs
+    41.0
+    >>> report["mls"].item(), report["bound_d"].item() >= report["mls"].item()
+    (2.0, True)
+    """
     options: Options = settings.options
-    authors, costly = options.conventions == "chen-code", options.costly
-    loss = settings.loss
-    if authors:
-        loss = mean_mse.Loss()
-    elif options.relative_flatness_loss:
+    costly, loss = options.costly, settings.loss
+    if options.relative_flatness_loss:
         loss = loss_of({"loss": options.relative_flatness_loss})
-    found = derivatives(
+    exact = derivatives(
         model,
         samples.inputs,
         adaptive="elementwise-adaptive-trace" in costly,
-        total=authors,
         corrected="corrected-bound" in costly,
         loss=loss,
         batch_size=settings.batch_size,
         progress=settings.progress,
     )
     with torch.no_grad():
-        geometry = Values(found, options, loss, settings.norms)
+        geometry = Values(exact, options, loss, settings.norms)
         values = geometry.by_name()
-        singular = (layer.singular for layer in found.layers)
-        parts = found.outputs, found.sharpness, found.singular, *singular
-        finite = found.findings.finite and all(bool(part.isfinite().all()) for part in parts)
+        singular = (layer.singular for layer in exact.layers)
+        parts = exact.outputs, exact.sharpness, exact.singular, *singular
+        finite = exact.findings.finite and all(bool(part.isfinite().all()) for part in parts)
     values["finite"] = torch.tensor(float(finite), dtype=torch.float64)
     if not finite:
         for name in values.keys() - {"finite", "samples_measured", "shared", "layers_left_out"}:
             values[name] = torch.full_like(values[name], torch.nan)
-    findings = found.findings
+    findings = exact.findings
     notes = {
-        "singular_values": geometry.largest,
-        "conventions": options.conventions,
+        "singular_values": options.singular_values,
         "layers_left_out": [f"{name}: {reason}" for name, reason in findings.excluded.items()],
         "parameters_by_generic_gradient": findings.generic,
         "parameters_unused": findings.unused,

@@ -16,16 +16,15 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from tqdm import tqdm
 
-from flatlab.derivatives.curvature import (
+from flatlab.derivatives.evaluation_mode import batch_norm, check_mode
+from flatlab.derivatives.hessian_products import (
     Product,
-    batch_norm,
     gauss_newton_product,
     hessian_product,
-    largest_eigenvalue,
     trainable,
 )
-from flatlab.derivatives.guard import check_mode
-from flatlab.metrics import Measured, Quantity, Samples, Settings
+from flatlab.derivatives.lanczos import largest_eigenvalue
+from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
 from flatlab.plan.schema import Strict, means
 
 PRODUCTS = {"hessian": hessian_product, "gauss-newton": gauss_newton_product}
@@ -38,12 +37,16 @@ QUANTITIES = {
         "sharpness lambda_max(H), largest eigenvalue of the Hessian",
         UNITS,
         "macdonald2023 Sec. 3.1",
+        label=r"sharpness $\lambda_{\max}(H)$",
     ),
     "hessian_residual": Quantity("|H v - lambda_max v| / |lambda_max|, |v| = 1", "1", ""),
     "hessian_products": Quantity("number of products H v", "1", ""),
     "hessian_converged": Quantity("whether the residual is below 1e-4", "1", ""),
     "gauss_newton_lambda_max": Quantity(
-        "lambda_max(G), largest eigenvalue of the Gauss-Newton matrix", UNITS, "macdonald2023 Eq. 3"
+        "lambda_max(G), largest eigenvalue of the Gauss-Newton matrix",
+        UNITS,
+        "macdonald2023 Eq. 3",
+        label=r"Gauss-Newton $\lambda_{\max}(G)$",
     ),
     "gauss_newton_residual": Quantity("|G v - lambda_max v| / lambda_max, |v| = 1", "1", ""),
     "gauss_newton_products": Quantity("number of products G v", "1", ""),
@@ -65,7 +68,19 @@ class Options(Strict, frozen=True):
 
 
 def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
-    """The eigenvalues on one sample set."""
+    """The eigenvalues on one sample set.
+
+    >>> import torch, flatlab
+    >>> network = torch.nn.Linear(2, 2, bias=False).double()
+    >>> network.load_state_dict({"weight": torch.tensor([[1.0, 0.0], [0.0, 2.0]])})
+    <All keys matched successfully>
+    >>> x, classes = torch.tensor([[3.0, 4.0], [4.0, 0.0]]), torch.tensor([1, 0])
+    >>> report = flatlab.measure(network, x, classes, families="hessian")
+    >>> round(report["hessian_lambda_max"].item(), 6)  # of mean x x^T
+    16.658003
+    >>> bool(report["hessian_converged"])
+    True
+    """
     options: Options = settings.options
     with batch_norm(model, "eval"):
         check_mode(model)
@@ -90,15 +105,15 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
                 first = start / torch.linalg.vector_norm(start) + before[name]
             product = PRODUCTS[name](model, batches, settings.loss)
             with tqdm(desc=name, unit="product", disable=not settings.progress, leave=False) as bar:
-                found = largest_eigenvalue(counted(product, bar), first)
-            if found.vector.isfinite().all():
-                before[name] = found.vector
+                largest = largest_eigenvalue(counted(product, bar), first)
+            if largest.vector.isfinite().all():
+                before[name] = largest.vector
             head = name.replace("-", "_")
             values |= {
-                f"{head}_lambda_max": found.value,
-                f"{head}_residual": found.residual,
-                f"{head}_products": found.products,
-                f"{head}_converged": float(found.converged),
+                f"{head}_lambda_max": largest.value,
+                f"{head}_residual": largest.residual,
+                f"{head}_products": largest.products,
+                f"{head}_converged": float(largest.converged),
             }
     return Measured(values)
 

@@ -17,12 +17,13 @@ from typing import Annotated
 import torch
 from torch import Tensor, nn
 
-from flatlab.derivatives import derivatives
+from flatlab.derivatives.engine import derivatives
+from flatlab.derivatives.errors import MeasureError
+from flatlab.derivatives.hooks import recorded
 from flatlab.derivatives.norms import spectral_norm
 from flatlab.derivatives.probe import run
-from flatlab.derivatives.record import recorded
-from flatlab.derivatives.spectra import singular_values
-from flatlab.metrics import Measured, MeasureError, Quantity, Samples, Settings
+from flatlab.derivatives.singular_values import singular_values
+from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
 from flatlab.plan.schema import Strict, means
 
 BATCH = 1000
@@ -31,12 +32,16 @@ BATCH = 1000
 SAMPLE, LAYER = ("sample",), ("layer",)
 QUANTITIES = {
     "jacobian_norm": Quantity(
-        "Jacobian norm, max over the samples of ||J||_2", "output/input", "macdonald2023 Sec. 4"
+        "Jacobian norm, max over the samples of ||J||_2",
+        "output/input",
+        "macdonald2023 Sec. 4",
+        label="Jacobian norm",
     ),
     "softmax_jacobian_norm": Quantity(
         "Jacobian norm of the softmaxed network, max over the samples of ||P J||_2",
         "1/input",
         "macdonald2023 Sec. 4",
+        label="softmax Jacobian norm",
     ),
     "softmax_jacobian_norm_per_sample": Quantity(
         "||P J||_2", "1/input", "macdonald2023 Sec. 4", SAMPLE
@@ -74,22 +79,32 @@ class Options(Strict, frozen=True):
 
 
 def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
-    """All norms on one sample set."""
-    found = derivatives(model, samples.inputs, adaptive=False, batch_size=settings.batch_size)
-    names = [layer.name for layer in found.layers]
+    """All norms on one sample set.
+
+    >>> import torch, flatlab
+    >>> network = torch.nn.Linear(2, 2, bias=False).double()
+    >>> network.load_state_dict({"weight": torch.tensor([[1.0, 0.0], [0.0, 2.0]])})
+    <All keys matched successfully>
+    >>> x, classes = torch.tensor([[3.0, 4.0], [4.0, 0.0]]), torch.tensor([1, 0])
+    >>> report = flatlab.measure(network, x, families="jacobian")
+    >>> report["jacobian_norm"].item(), round(report["output_norm"].item() ** 2, 6)
+    (2.0, 89.0)
+    """
+    exact = derivatives(model, samples.inputs, adaptive=False, batch_size=settings.batch_size)
+    names = [layer.name for layer in exact.layers]
     with torch.no_grad():
-        softmaxed = softmax_norms(found.outputs, found.gram)
-    features = _features(model, samples.inputs, found.findings.modules)
+        softmaxed = softmax_norms(exact.outputs, exact.gram)
+    features = _features(model, samples.inputs, exact.findings.modules)
     largest = [spectral_norm(features[name]) for name in names]
     values = {
-        "jacobian_norm": found.singular[:, 0].max(),
+        "jacobian_norm": exact.singular[:, 0].max(),
         "softmax_jacobian_norm": softmaxed.max(),
         "softmax_jacobian_norm_per_sample": softmaxed,
-        "output_norm": torch.linalg.vector_norm(found.outputs.double()),
+        "output_norm": torch.linalg.vector_norm(exact.outputs.double()),
         "feature_norm": torch.tensor(largest, dtype=torch.float64),
     }
     if settings.options.pairs:
-        values |= _pair_bound(model, samples, settings, found.outputs)
+        values |= _pair_bound(model, samples, settings, exact.outputs)
     return Measured(values, {"layer": names})
 
 
@@ -131,11 +146,11 @@ def _pair_bound(
 def _norm_on_segment(model: nn.Module, ends: Tensor, points: int, softmaxed: bool) -> Tensor:
     """The largest Jacobian norm at some points between two samples, (2, ...)."""
     shares = torch.linspace(0, 1, points).to(ends).view(-1, *[1] * (ends.ndim - 1))
-    found = derivatives(model, torch.lerp(ends[:1], ends[1:], shares), adaptive=False)
+    exact = derivatives(model, torch.lerp(ends[:1], ends[1:], shares), adaptive=False)
     if softmaxed:
         with torch.no_grad():
-            return softmax_norms(found.outputs, found.gram).max()
-    return found.singular[:, 0].max()
+            return softmax_norms(exact.outputs, exact.gram).max()
+    return exact.singular[:, 0].max()
 
 
 def softmax_norms(outputs: Tensor, gram: Tensor) -> Tensor:

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, one_hot, pad
 
-from flatlab.metrics import Measured, MeasureError, Quantity, Samples, Settings, only_layer
+from flatlab.derivatives.errors import MeasureError
+from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings, only_layer
 
 SOURCE = "andriushchenko2023 Eq. 1, Fig. 1"
 NEIGHBOURHOODS = ("ball", "adaptive-l2", "adaptive-linf")
@@ -44,6 +45,15 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     deviation. With two outputs they are +-1, the sign of the margin. With more than two outputs
     there is no closed form with normalized logits, or in a neighbourhood other than adaptive-linf:
     those values are NaN.
+
+    >>> import torch, flatlab
+    >>> network = torch.nn.Linear(2, 2, bias=False).double()
+    >>> network.load_state_dict({"weight": torch.tensor([[1.0, 0.0], [0.0, 2.0]])})
+    <All keys matched successfully>
+    >>> x, classes = torch.tensor([[3.0, 4.0], [4.0, 0.0]]), torch.tensor([1, 0])
+    >>> report = flatlab.measure(network, x, classes, families="linear")
+    >>> report["margin"].values.tolist(), report["classification_error"].item()
+    ([5.0, 4.0], 0.0)
     """
     layer = only_layer(model)
     if not isinstance(layer, nn.Linear) or type(layer).forward is not nn.Linear.forward:
@@ -62,10 +72,10 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     named = zip(NEIGHBOURHOODS, reaches, strict=True)
     grown = torch.stack([_grown(name, outputs, reach, right) for name, reach in named])
     margin = -_behind(outputs, right).amax(-1)
-    found = _sharpness(outputs, grown, right, torch.cat([torch.ones(1).to(FACTORS), FACTORS]))
+    sharpness = _sharpness(outputs, grown, right, torch.cat([torch.ones(1).to(FACTORS), FACTORS]))
     values = {
-        "worst_sharpness": found[..., 0],
-        "scaled_worst_sharpness": found[..., 1:],
+        "worst_sharpness": sharpness[..., 0],
+        "scaled_worst_sharpness": sharpness[..., 1:],
         "weight_factor": FACTORS,
         "margin": margin,
         "margin_min": margin.min(),

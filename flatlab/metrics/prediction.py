@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from flatlab.data._tensors import Splits
-from flatlab.metrics import Measured, MeasureError, Quantity, Settings
+from flatlab.derivatives.errors import MeasureError
+from flatlab.metrics._quantity import Measured, Quantity, Settings
 
 SOURCE = "macdonald2023 Fig. 32"
 QUANTITIES = {

@@ -20,12 +20,13 @@ from msgspec import Meta
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from flatlab.derivatives.ascent import Neighbourhood, ascend, once
+from flatlab.derivatives.auto_pgd import Neighbourhood, ascend, once
 from flatlab.derivatives.batch_loss import BatchLoss, Transform, laid_out
+from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.probe import check, run
 from flatlab.losses import cross_entropy, logistic
 from flatlab.losses._base import Loss, loss_of
-from flatlab.metrics import Measured, MeasureError, Quantity, Samples, Settings
+from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
 from flatlab.plan.schema import Key, Strict, means
 
 SOURCE = "andriushchenko2023 Eq. 1, App. H"
@@ -42,12 +43,6 @@ QUANTITIES = {
     ),
     "sharpness_settled": Quantity(
         "share of a worst case that half of the steps reach", "1", "", DIMS
-    ),
-    "sharpness_history": Quantity(
-        "largest increase of the loss that a worst case has met by a step, mean over batches",
-        "loss",
-        "",
-        (*DIMS, "step"),
     ),
 }
 
@@ -73,7 +68,14 @@ LEAST = 1e-10
 
 
 class Cell(NamedTuple):
-    """One definition at one radius.  place: in the results.  case, scale, norm: of its name."""
+    """One definition at one radius.
+
+    place: in the results, (definition, index of the radius).
+    case: average or worst.
+    scale: standard, adaptive or normalized.
+    norm: l2 or linf.
+    radius: rho.
+    """
 
     place: tuple[int, int]
     case: str
@@ -98,18 +100,13 @@ class Options(Strict, frozen=True):
     ] = 128
     sharpness_draws: Annotated[int, means("changes of the weights for each batch", ge=2)] = 20
     sharpness_steps: Annotated[int, means("of Auto-PGD", ge=1)] = 20
-    sharpness_histories: Annotated[bool, means("keep what each step of Auto-PGD reaches")] = False
     sharpness_start: Annotated[
         Literal["zero", "random"], means("change of the weights at which Auto-PGD starts")
     ] = "zero"
     sharpness_ascent: Annotated[
-        Literal["steepest", "printed", "code"],
-        means("Auto-PGD in the coordinates d / c, with the l2 step of the text, or as the code"),
+        Literal["steepest", "printed"],
+        means("Auto-PGD in the coordinates d / c, or with the l2 step of the text"),
     ] = "steepest"
-    logit_norm: Annotated[
-        Literal["std", "l2"],
-        means("normalized logits: f / std(f) by Eq. 5, or (f - mean f) / |f - mean f| as the code"),
-    ] = "std"
 
     def contradiction(self) -> tuple[str, str] | None:
         known = ", ".join(SMALLEST_RADII)
@@ -120,7 +117,19 @@ class Options(Strict, frozen=True):
 
 
 def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
-    """All definitions on one sample set; NaN for normalized logits of a network with one output."""
+    """All definitions on one sample set; NaN for normalized logits of a network with one output.
+
+    >>> import torch, flatlab
+    >>> network = torch.nn.Linear(2, 2, bias=False).double()
+    >>> network.load_state_dict({"weight": torch.tensor([[1.0, 0.0], [0.0, 2.0]])})
+    <All keys matched successfully>
+    >>> x, classes = torch.tensor([[3.0, 4.0], [4.0, 0.0]]), torch.tensor([1, 0])
+    >>> radii = {"worst-standard-linf": [0.001, 0.002]}
+    >>> how = {"families": "sharpness", "sharpness_loss": None, "loss": "half-mse"}
+    >>> report = flatlab.measure(network, x, classes, sharpness_radii=radii, **how)
+    >>> report["sharpness_at_radius"].values.round(4).tolist()  # rho times 41, and more
+    [[0.041, 0.0821]]
+    """
     options: Options = settings.options
     check(model, samples.inputs)
     with torch.no_grad():
@@ -159,9 +168,6 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
             "sharpness_settled": half / worst,
         }
     places = {"definition": names, "radius_index": [str(index) for index in range(shape[1])]}
-    if options.sharpness_histories:
-        values["sharpness_history"] = histories
-        places["step"] = [str(step) for step in range(histories.shape[-1])]
     return Measured(values, places)
 
 
@@ -171,9 +177,11 @@ def cells_of(radii: str | Mapping[str, Sequence[float]]) -> tuple[list[str], lis
         column = NETWORKS.index(radii)
         radii = {name: [2**k * r[column] for k in range(4)] for name, r in SMALLEST_RADII.items()}
     cells = []
-    for row, (name, given) in enumerate(radii.items()):
+    for row, (name, of_definition) in enumerate(radii.items()):
         case, scale, norm = name.split("-")
-        cells += [Cell((row, k), case, scale, norm, radius) for k, radius in enumerate(given)]
+        cells += [
+            Cell((row, k), case, scale, norm, radius) for k, radius in enumerate(of_definition)
+        ]
     return list(radii), cells
 
 
@@ -202,11 +210,11 @@ def _averages(
             for (standard, radius), own in together.items():
                 # w in place of |w|: the distribution is the same, and the draws follow the signs
                 change = radius * noise if standard else radius * batch.weights * noise
-                found = batch.values(change, [_logits(cell, options) for cell in own])
-                for cell, value in zip(own, found, strict=True):
+                losses = batch.values(change, [_logits(cell) for cell in own])
+                for cell, value in zip(own, losses, strict=True):
                     changes.setdefault(cell.place, []).append(value)
         for cell in (cell for own in together.values() for cell in own):
-            of_draws = torch.stack(changes[cell.place]) - before(_logits(cell, options))
+            of_draws = torch.stack(changes[cell.place]) - before(_logits(cell))
             yield cell.place, of_draws.cpu().numpy()
 
 
@@ -215,28 +223,26 @@ def _ascents(
 ) -> Iterator[tuple[tuple[int, int], np.ndarray]]:
     """The largest increase of the loss after each step, (1 + steps,), in each worst case."""
     generator, zero = torch.Generator(batch.weights.device), torch.zeros_like(batch.weights)
-    origins = cache(lambda transform: once(batch.found(zero, transform)))
+    origins = cache(lambda transform: once(batch.evaluate(zero, transform)))
     random, steepest = options.sharpness_start == "random", options.sharpness_ascent == "steepest"
     for cell in (cell for cell in cells if cell.case == "worst"):
-        transform = _logits(cell, options)
+        transform = _logits(cell)
         origin = origins(transform)
         scale = torch.ones_like(zero) if cell.scale == "standard" else batch.weights.abs()
         field = Neighbourhood(cell.norm, cell.radius, scale, steepest)
         history = ascend(
-            partial(batch.found, transform=transform),
+            partial(batch.evaluate, transform=transform),
             field,
             options.sharpness_steps,
             origin,
             field.draw(generator.manual_seed(seed)) if random else None,
-            averaged=options.sharpness_ascent == "code",
         )
         yield cell.place, np.array(history) - origin[0]
 
 
-def _logits(cell: Cell, options: Options) -> Transform:
+def _logits(cell: Cell) -> Transform:
     """What is done to the outputs before the loss."""
-    plain = cell.scale != "normalized"
-    return as_they_are if plain else {"std": normalized, "l2": centred}[options.logit_norm]
+    return normalized if cell.scale == "normalized" else as_they_are
 
 
 def as_they_are(outputs: Tensor) -> Tensor:
@@ -246,15 +252,6 @@ def as_they_are(outputs: Tensor) -> Tensor:
 def normalized(outputs: Tensor) -> Tensor:
     """Logits (samples, N) divided by their standard deviation: andriushchenko2023, Eq. 5."""
     return outputs / outputs.var(1, correction=0, keepdim=True).clamp(min=LEAST**2).sqrt()
-
-
-def centred(outputs: Tensor) -> Tensor:
-    """Logits less their mean, divided by the norm of what is left, as in the authors' code.
-
-    Inside a softmax they are those of Eq. 5 divided by sqrt(N).
-    """
-    rest = outputs - outputs.mean(1, keepdim=True)
-    return rest / rest.square().sum(1, keepdim=True).clamp(min=LEAST**2).sqrt()
 
 
 def _check_targets(loss: Loss, targets: Tensor) -> None:

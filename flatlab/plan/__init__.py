@@ -3,20 +3,18 @@
 It needs the standard library, yaml and msgspec. Rules import this package of flatlab, and no other.
 """
 
-import functools
-import os
-import platform
-import shutil
-import tempfile
-from collections.abc import Collection, Mapping
-from pathlib import Path
-from typing import Any
-
-import msgspec
-
 from flatlab.plan.declarations import Paper
-from flatlab.plan.experiments import Experiment, Stage, kind_of, kinds, load_experiment
+from flatlab.plan.environment import check_records, record_start, set_job_environment
+from flatlab.plan.experiments import (
+    Experiment,
+    PlannedJob,
+    keys_of_kinds,
+    kind_of,
+    kinds,
+    load_experiment,
+)
 from flatlab.plan.figures import (
+    FIGURE_KEY,
     Figure,
     claims_code,
     correlations_code,
@@ -26,7 +24,7 @@ from flatlab.plan.figures import (
     why_not,
 )
 from flatlab.plan.fingerprint import fingerprint
-from flatlab.plan.places import (
+from flatlab.plan.paths import (
     PROOFS,
     PUBLISHED,
     RESULTS,
@@ -37,173 +35,80 @@ from flatlab.plan.places import (
     record_of,
     redrawn_at,
 )
+from flatlab.plan.plan import Plan, load_config
 from flatlab.plan.published import outdated, published_figures, published_scales
 from flatlab.plan.registry import OWN_IMAGES, check_known, experiment_keys, keys_of, module_of
 from flatlab.plan.schema import SCALES, Config, PlanError, closest, convert, describe
 from flatlab.plan.templates import (
     Curves,
     Forest,
-    Heatmap,
+    Lines,
     Own,
     Pairs,
+    Panel,
     Panels,
+    Points,
     Ranks,
     Scatter,
     Sweep,
     Table,
 )
 
-
-def load_config(mapping: Mapping[str, Any], name: str = "config.yaml") -> Config:
-    """Check a configuration; raise `PlanError` with the file and the key."""
-    config = convert(mapping, Config, f"{name}: ")
-    if isinstance(config.papers, str) and config.papers != "all":
-        config = msgspec.structs.replace(config, papers=[config.papers])
-    known = ["all", *papers()]
-    for paper in [] if config.papers == "all" else config.papers:
-        if paper not in known:
-            raise PlanError(f"{name}: papers: unknown paper {paper!r}; {closest(paper, known)}")
-    for key in (key for pair in config.stand_ins.items() for key in pair):
-        check_known("data", key, f"{name}: stand_ins")
-    return config
-
-
-def keys_of_kinds() -> dict[str, dict[str, list[tuple[str, str, str]]]]:
-    """Every key of an experiment's file by kind and section: key, allowed values, meaning."""
-    return {
-        kind: {
-            name: [key for key in describe(section) if key[2]]  # fields that are no keys have none
-            for name, section in kind_of(kind).sections.items()
-        }
-        for kind in kinds()
-    }
-
-
-def set_job_environment(folder: str) -> None:
-    """Make the jobs of this process import flatlab from `folder` and use one thread each.
-
-    The number of threads changes the last bits of a result; several jobs run in parallel instead.
-    """
-    paths = [folder, os.environ.get("PYTHONPATH", "")]
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
-    for library in ("OMP", "MKL", "OPENBLAS"):
-        os.environ[f"{library}_NUM_THREADS"] = "1"
-    ours, path = str(Path(folder, "profiles", "slurm", "bin")), os.environ.get("PATH", "")
-    if shutil.which("sbatch") and ours not in path.split(os.pathsep):
-        os.environ["PATH"] = f"{ours}{os.pathsep}{path}"  # status commands that keep trying
-
-
-def check_records() -> None:
-    """Raise `PlanError` if Snakemake could not keep its records, instead of its traceback."""
-    records = Path(".snakemake")
-    try:
-        (records / "locks").mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=records).close()
-    except OSError as error:
-        raise PlanError(
-            f"{records.absolute()} cannot be written to ({error.strerror}); Snakemake keeps its "
-            "records there"
-        ) from None
-
-
-def record_start() -> None:
-    """Record the machine and the process of this run for `profiles/slurm/resume`."""
-    Path(".snakemake", "started").write_text(f"{platform.node()} {os.getpid()}\n")
-
-
-class Plan:
-    """Everything that a configuration asks for.
-
-    config: the checked configuration.  folder: the folder of the experiments.  experiments: all of
-    them by key, at the configured scale.  papers: every figure that can be built, by paper.
-    figures: those of the configured papers.
-    """
-
-    def __init__(self, config: Mapping[str, Any], folder: Path, name: str = "config.yaml") -> None:
-        self.config = load_config(config, name)
-        self.folder = folder
-        # All files are read now, so that a mistake is reported before anything runs.
-        keys = experiment_keys(folder)
-        self.experiments = {key: self.experiment(key) for key in keys}
-        self._as_published = {key: self._load(key, "paper") for key in keys}
-        there = {key for key, experiment in self.experiments.items() if experiment.packs}
-        self.papers: dict[str, list[Figure]] = {}
-        for figure in figures():
-            if there.issuperset(figure.experiments):
-                self.papers.setdefault(figure.paper, []).append(figure)
-        chosen = self.papers if self.config.papers == "all" else self.config.papers
-        self.figures = [figure for paper in chosen for figure in self.papers.get(paper, [])]
-        self._name = name
-        if not self.papers:
-            self.check_figures()
-
-    def check_figures(self) -> None:
-        """Raise `PlanError` if the configured papers have no figure that can be built."""
-        if self.figures:
-            return
-        if self.config.packs == "all":
-            raise PlanError(f"{self._name}: papers: none of these has a figure in this version")
-        others = f"; papers that have one: {', '.join(self.papers)}" if self.papers else ""
-        raise PlanError(
-            f"{self._name}: packs: no figure has a measured pack at scale {self.config.scale}; "
-            f"`all` trains them{others}"
-        )
-
-    def why_not(self, name: str) -> str:
-        """Why a figure, or all of a paper, cannot be built as configured; "" if it can.
-
-        Raises `PlanError` for an unknown name.
-        """
-        shown = [each for each in figures() if name in (each.paper, each.target)]
-        if not shown:
-            return why_not(name)
-        if any(each in self.papers.get(each.paper, ()) for each in shown):
-            return ""
-        keys = dict.fromkeys(key for each in shown for key in each.experiments)
-        lacking = ", ".join(key for key in keys if not self.experiments[key].packs)
-        return f"{name} needs packs of these experiments, of which none is measured: {lacking}"
-
-    @functools.cache  # noqa: B019 - a plan lives as long as its process
-    def experiment(self, key: str, scale: str | None = None) -> Experiment:
-        """One experiment, with the configured stand-ins and packs.
-
-        scale: the configured one if none is given.
-        """
-        ours = self.config.scale
-        experiment = self._load(key, scale or ours).with_stand_ins(self.config.stand_ins)
-        partly = self.config.packs == "measured" and scale in (None, ours)
-        return experiment.measured() if partly else experiment
-
-    def _load(
-        self, key: str, scale: str, where: str = "", within: tuple[str, ...] = ()
-    ) -> Experiment:
-        """within: the experiments that need it, the first one first."""
-        needed_by = (*within, key)
-
-        def find(other: str, where: str) -> Experiment:
-            if other in needed_by:
-                circle = " needs ".join([*needed_by[needed_by.index(other) :], other])
-                raise PlanError(f"{where}experiments need each other: {circle}")
-            found = self._load(other, scale, where, needed_by)
-            return found.with_stand_ins(self.config.stand_ins)
-
-        return load_experiment(self.folder, key, scale, find, where)
-
-    def as_published(self, key: str) -> Experiment:
-        """One experiment at scale paper without stand-ins."""
-        return self._as_published[key]
-
-    @property
-    def shares_results(self) -> bool:
-        """Whether Snakemake has a cache, and every data set is identified by its name."""
-        named = {name for each in self.experiments.values() for name in each.data_sets}
-        return bool(os.environ.get("SNAKEMAKE_OUTPUT_CACHE")) and not named & set(OWN_IMAGES)
-
-    def disk_use(self, keys: Collection[str]) -> str:
-        """The approximate size of the weights of some experiments in words; "" if none has any."""
-        lines = ["Approximate size of the weights of each grid:"]
-        if self.config.packs == "measured":
-            lines = ["Only packs that are measured already; approximate size of their weights:"]
-        used = ((key, self.experiments[key].disk_use) for key in sorted(keys))
-        rows = [f"  {key}: {text}" for key, text in used if text]
-        return "\n".join([*lines, *rows]) if rows else ""
+__all__ = [
+    "FIGURE_KEY",
+    "OWN_IMAGES",
+    "PROOFS",
+    "PUBLISHED",
+    "RESULTS",
+    "SCALES",
+    "Config",
+    "Curves",
+    "Experiment",
+    "Figure",
+    "Forest",
+    "Lines",
+    "Own",
+    "Pairs",
+    "Panel",
+    "Panels",
+    "Paper",
+    "Place",
+    "Plan",
+    "PlanError",
+    "PlannedJob",
+    "Points",
+    "Ranks",
+    "Scatter",
+    "Sweep",
+    "Table",
+    "built_at",
+    "check_known",
+    "check_records",
+    "claims_code",
+    "closest",
+    "command",
+    "convert",
+    "correlations_code",
+    "describe",
+    "experiment_keys",
+    "figures",
+    "fingerprint",
+    "keys_of",
+    "keys_of_kinds",
+    "kind_of",
+    "kinds",
+    "load_config",
+    "load_experiment",
+    "module_of",
+    "outdated",
+    "papers",
+    "published_at",
+    "published_figures",
+    "published_scales",
+    "record_of",
+    "record_start",
+    "redrawn_at",
+    "set_job_environment",
+    "targets",
+    "why_not",
+]

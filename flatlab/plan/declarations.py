@@ -4,6 +4,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
+from flatlab.plan.labels import labels_of
 from flatlab.plan.schema import Strict, plain
 
 Names = Annotated[tuple[str, ...], Meta(min_length=1)]
@@ -33,17 +34,30 @@ class Shown(Strict, frozen=True):
 class Declaration(Shown, frozen=True, kw_only=True):
     """What all figures declare: an entry of `FIGURES`.
 
-    caption: the sentences below the figure, to which what the tables hold is added.  details: more
-    sentences, for its page on the site alone.  size_inches: width and height; None for the default
-    of the template.
+    title: what it shows, for its headline.
+    caption: the sentences below the figure, to which what the tables hold is added.
+    details: more sentences, for its page on the site alone.
+    labels: of columns whose label here is not that of their quantity's definition.
+    size_inches: width and height; None for the default of the template.
+    module: of the paper's folder, with what no template has; that of the figure's key if empty.
+    through_training: whether it leaves out networks that were measured at the end alone.
     """
 
     SIZE: ClassVar[tuple[float, float]]
+    SELECTED_BY: ClassVar[str] = ""
+    """The template of `flatlab.plotting` with `frame`; "": a module of the paper's folder."""
+    DRAWN_BY: ClassVar[str] = ""
+    """The template of `flatlab.plotting` with `draw`; "": a module of the paper's folder."""
+    ONE_EXPERIMENT: ClassVar[bool] = False
+    """Whether it shows exactly one experiment."""
 
     title: str
     caption: str | Names
     details: str | Names = ""
+    labels: dict[str, str] = {}
     size_inches: tuple[float, float] | None = None
+    module: str = ""
+    through_training: bool = False
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -56,20 +70,23 @@ class Declaration(Shown, frozen=True, kw_only=True):
         return ()
 
     @property
-    def template(self) -> str:
-        """The stem of the module that draws it."""
-        return type(self).__name__.lower()
+    def columns_shown(self) -> tuple[str, ...]:
+        """The columns whose labels it shows."""
+        return ()
 
     def resolved(self) -> dict[str, Any]:
         """The declaration as plain data, with the defaults of the template filled in."""
         sentences = (self.caption,) if isinstance(self.caption, str) else self.caption
         content = {
             **plain(self),
-            "template": self.template,
+            "selected_by": self.SELECTED_BY and f"flatlab.plotting.{self.SELECTED_BY}",
+            "drawn_by": self.DRAWN_BY and f"flatlab.plotting.{self.DRAWN_BY}",
             "experiments": self.keys,
             "correlated": self.correlated,
             "caption": " ".join(sentences),
+            "labels": {**labels_of(self.columns_shown), **self.labels},
             "size_inches": self.size_inches or self.SIZE,
         }
-        content.pop("details")  # not drawn
+        for name in ("details", "module"):  # not drawn, and known by the module itself
+            content.pop(name)
         return plain(content)

@@ -13,15 +13,15 @@ from typing import Any, ClassVar
 import yaml
 from msgspec.structs import replace
 
-from flatlab.plan.places import built_at
+from flatlab.plan.paths import built_at
 from flatlab.plan.registry import check_known, experiment_keys, keys_of
-from flatlab.plan.schema import SCALES, PlanError, Strict, absent, closest, refuse_unknown
+from flatlab.plan.schema import SCALES, PlanError, Strict, absent, closest, describe, refuse_unknown
 
 Find = Callable[[str, str], "Experiment"]
 """From a key, and what precedes it in messages, to the experiment at the same scale."""
 
 
-class Stage(Strict, frozen=True):
+class PlannedJob(Strict, frozen=True):
     """The inputs and params of one job.
 
     inputs: files by name.  settings, code: the params; the result depends on nothing else.
@@ -72,29 +72,19 @@ class Experiment(Strict, frozen=True, kw_only=True):
         """Its data sets, each once."""
         return []
 
-    def training(self, pack: str) -> Stage | None:
+    def training(self, pack: str) -> PlannedJob | None:
         """The job that trains a pack, or None if nothing is trained."""
         return None
 
-    def measuring(self, pack: str, family: str) -> Stage:
+    def measuring(self, pack: str, family: str) -> PlannedJob:
         """The job that computes a family of quantities of a pack."""
         raise NotImplementedError
 
     def check_table(self) -> None:
         """Raise `PlanError` if its results cannot stand in one table."""
 
-    def tabulating(self, published: "Experiment") -> Stage:
+    def tabulating(self, published: "Experiment") -> PlannedJob:
         """The job that joins metric files to a table.  published: the same at scale paper."""
-        raise NotImplementedError
-
-    @staticmethod
-    def measure(job: Any) -> Any:
-        """Run `measuring` in a job: the dataset of one metric file."""
-        raise NotImplementedError
-
-    @staticmethod
-    def tabulate(parts: list[Any], settings: Mapping[str, Any]) -> Any:
-        """Run `tabulating`: from the datasets of all metric files to the table."""
         raise NotImplementedError
 
     @property
@@ -229,6 +219,17 @@ def kinds() -> tuple[str, ...]:
 def kind_of(name: str) -> type[Experiment]:
     """The class of a kind: `grid` -> flatlab.experiments.grid.Grid."""
     return getattr(importlib.import_module(f"flatlab.experiments.{name}"), name.capitalize())
+
+
+def keys_of_kinds() -> dict[str, dict[str, list[tuple[str, str, str]]]]:
+    """Every key of an experiment's file by kind and section: key, allowed values, meaning."""
+    return {
+        kind: {
+            name: [key for key in describe(section) if key[2]]  # fields that are no keys have none
+            for name, section in kind_of(kind).sections.items()
+        }
+        for kind in kinds()
+    }
 
 
 def load_experiment(folder: Path, key: str, scale: str, find: Find, where: str = "") -> Experiment:

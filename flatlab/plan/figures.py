@@ -1,26 +1,25 @@
 """Papers and their figures, found by listing `flatlab/papers/*/figures.py`.
 
-Every declaration is checked when it is loaded. An invalid one is a `PlanError` of one sentence that
-names the paper, the figure, the culprit and the closest match.
+Every declaration is checked when it is loaded. A wrong value is a `PlanError` of one sentence that
+names the paper, the figure, the culprit and the closest match; other mistakes are Python's errors.
 """
 
-import ast
 import functools
+import importlib.util
 import re
-import runpy
-import traceback
 from collections.abc import Collection
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from flatlab.plan.declarations import Declaration, Paper
 from flatlab.plan.fingerprint import fingerprint
-from flatlab.plan.registry import PACKAGE, assignments, experiment_keys, path_of
+from flatlab.plan.registry import PACKAGE, experiment_keys, path_of
 from flatlab.plan.schema import PlanError, Strict, closest, convert
-from flatlab.plan.templates import ONE_EXPERIMENT, TEMPLATES, Own
+from flatlab.plan.templates import TEMPLATES
 
-KEY = r"(fig|table)[A-Z]?[0-9]+"
-"""The key of a figure; the wildcard constraint in the Snakefile is the same."""
+FIGURE_KEY = r"(fig|table)[A-Z]?[0-9]+"
+"""The pattern of the keys of figures, and of the wildcard in the Snakefile."""
 
 
 class Figure(Strict, frozen=True, kw_only=True):
@@ -56,18 +55,17 @@ class Figure(Strict, frozen=True, kw_only=True):
     @property
     def settings(self) -> dict[str, Any]:
         """What its draw job depends on besides code and tables, as plain data."""
-        about = {"paper": self.paper, "key": self.key, "cited": self.cited}
-        return {**about, **self.declared.resolved()}
+        content = self.declared.resolved()
+        module = f"flatlab.papers.{self.paper}.{self.declared.module or self.key}"
+        modules = {name: content[name] or module for name in ("selected_by", "drawn_by")}
+        return {"paper": self.paper, "key": self.key, "cited": self.cited, **content, **modules}
 
     @property
     def code(self) -> str:
         """The fingerprint of the code that draws it."""
-        own = isinstance(self.declared, Own)
-        place = f"papers.{self.paper}.{self.key}" if own else f"plotting.{self.declared.template}"
-        return fingerprint("flatlab.plotting", f"flatlab.{place}")
+        settings = self.settings
+        return fingerprint("flatlab.plotting.render", settings["selected_by"], settings["drawn_by"])
 
-
-RECORDS: dict[str, type[Strict]] = {t.__name__: t for t in TEMPLATES} | {"Paper": Paper}
 
 Papers = dict[str, tuple[Paper, list[Figure]]]
 
@@ -140,12 +138,21 @@ def load(folder: Path, experiments: Collection[str]) -> Papers:
     return {path.parent.name: _load(path, experiments) for path in files}
 
 
+def _module(path: Path) -> ModuleType:
+    """The figures.py of a paper, imported; that of a folder elsewhere is executed each time."""
+    name = f"{path.parent.name}.figures"
+    if path.parents[1] == PACKAGE / "papers":
+        return importlib.import_module(f"flatlab.papers.{name}")
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    spec.loader.exec_module(module := importlib.util.module_from_spec(spec))
+    return module
+
+
 def _load(path: Path, experiments: Collection[str]) -> tuple[Paper, list[Figure]]:
     where = f"papers/{path.parent.name}/figures.py"
-    try:
-        content = runpy.run_path(str(path))
-    except Exception as error:
-        raise PlanError(f"{where}: {_explained(error, path)}") from None
+    content = vars(_module(path))
     for name, kind in (("PAPER", Paper), ("FIGURES", dict)):
         if not isinstance(content.get(name), kind):
             raise PlanError(f"{where}: {name} must be there, and a {kind.__name__}")
@@ -162,7 +169,7 @@ def _load(path: Path, experiments: Collection[str]) -> tuple[Paper, list[Figure]
 def _figure(
     path: Path, where: str, paper: Paper, key: str, found: Any, experiments: Collection[str]
 ) -> Figure:
-    if not re.fullmatch(KEY, key):
+    if not re.fullmatch(FIGURE_KEY, key):
         raise PlanError(f"{where}a figure's key is like fig2, figH8 or table1")
     if paper.targets and key not in paper.targets:
         raise PlanError(f"{where}not among the paper's targets; {closest(key, paper.targets)}")
@@ -174,11 +181,13 @@ def _figure(
         if experiment not in experiments:
             hint = closest(experiment, experiments)
             raise PlanError(f"{where}unknown experiment {experiment!r}; {hint}")
-    if isinstance(declared, ONE_EXPERIMENT) and len(declared.keys) > 1:
+    if declared.ONE_EXPERIMENT and len(declared.keys) > 1:
         kind = type(declared).__name__
         raise PlanError(f"{where}experiments: {kind} shows one, found {', '.join(declared.keys)}")
-    if isinstance(declared, Own) and not (path.parent / f"{key}.py").is_file():
-        raise PlanError(f"{where}papers/{path.parent.name}/{key}.py, which draws it, is missing")
+    own = declared.module or key
+    if not declared.SELECTED_BY and not (path.parent / f"{own}.py").is_file():
+        what = "draws it" if not declared.DRAWN_BY else "selects what it shows"
+        raise PlanError(f"{where}papers/{path.parent.name}/{own}.py, which {what}, is missing")
     number = key.replace("fig", "Figure ").replace("table", "Table ")
     cited = f"{paper.cited}, {number}"
     return Figure(paper=path.parent.name, key=key, cited=cited, declared=declared)
@@ -187,44 +196,3 @@ def _figure(
 def _checked(record: Any, where: str) -> Any:
     content = {name: getattr(record, name) for name in record.__struct_fields__}
     return convert(content, type(record), where)
-
-
-def _explained(error: Exception, path: Path) -> str:
-    """The figure or the line, then the culprit and the closest match."""
-    if isinstance(error, SyntaxError) and error.filename == str(path):
-        return f"line {error.lineno}: {error.msg}"
-    steps = traceback.walk_tb(error.__traceback__)
-    inside = [(f.f_globals, line) for f, line in steps if f.f_code.co_filename == str(path)]
-    if not inside:
-        return f"{type(error).__name__}: {error}"
-    names, line = inside[-1]
-    place = _figure_at(path, inside[0][1]) or f"line {line}"
-    return f"{place}: {_culprit(error, names, path.read_text().splitlines()[line - 1])}"
-
-
-def _culprit(error: Exception, names: dict[str, Any], line: str) -> str:
-    """names: those of the file.  line: where the error arose."""
-    text = str(error)
-    if isinstance(error, NameError | AttributeError):
-        known = dir(error.obj) if isinstance(error, AttributeError) else {*names, *RECORDS}
-        hint = closest(str(error.name), (name for name in known if not name.startswith("_")))
-        return f"unknown name {error.name!r}; {hint}"
-    if unknown := re.fullmatch("Unexpected keyword argument '(.*)'", text):
-        record = re.search(rf"\b({'|'.join(RECORDS)})\(", line)
-        fields = RECORDS[record[1]].__struct_fields__ if record else ()
-        return f"unknown option {unknown[1]!r}; {closest(unknown[1], fields)}"
-    if missing := re.fullmatch("Missing required argument '(.*)'", text):
-        return f"{missing[1]} is missing"
-    if text == "Extra positional arguments provided":
-        return "only the experiments may be positional; write option=value for the rest"
-    return f"{type(error).__name__}: {text}"
-
-
-def _figure_at(path: Path, line: int) -> str:
-    """The key in `FIGURES` whose declaration includes a line; "" if none does."""
-    figures = assignments(path).get("FIGURES")
-    if isinstance(figures, ast.Dict):
-        for key, value in zip(figures.keys, figures.values, strict=True):
-            if isinstance(key, ast.Constant) and key.lineno <= line <= (value.end_lineno or 0):
-                return str(key.value)
-    return ""

@@ -7,7 +7,11 @@ do not change a fingerprint.
 
 A catalogue, an `__init__.py` of a docstring, imports and `__all__` alone, counts as an empty file:
 what it re-exports concerns those jobs alone that import it from the modules that define it. Modules
-of the package therefore never import through a catalogue.
+of the package therefore never import through a catalogue. A root that is a catalogue stands for
+all that it re-exports.
+
+A module that reads other files of the package names them in `READS`, a pattern of paths beside it:
+its fingerprint has their content, too.
 """
 
 import ast
@@ -26,6 +30,9 @@ EXCLUDED = (
     "flatlab.version",
 )
 
+QUANTITIES = "flatlab.metrics"
+"""Where `label` is what figures call a quantity, on which no result depends."""
+
 
 @functools.cache
 def fingerprint(*roots: str) -> str:
@@ -39,14 +46,26 @@ def fingerprint(*roots: str) -> str:
 @functools.cache
 def _content(module: str) -> bytes:
     tree = ast.Module([], []) if is_catalogue(module) else syntax(_file(module))
-    return f"{module}\n{_canonical(tree)}\n".encode()
+    texts = ("label",) if f"{module}.".startswith(f"{QUANTITIES}.") else ()
+    return f"{module}\n{_canonical(tree, texts)}\n".encode() + _data(module, tree)
+
+
+def _data(module: str, tree: ast.Module) -> bytes:
+    """The names and the content of the files that a module reads."""
+    patterns = [
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "READS"
+    ]
+    files = sorted(path for each in patterns for path in _file(module).parent.glob(each))
+    return b"".join(path.name.encode() + path.read_bytes() for path in files)
 
 
 @functools.cache
 def closure(*roots: str) -> frozenset[str]:
     """The modules `roots` and all modules of this package that they import, also indirectly."""
     found: set[str] = set()
-    waiting = list(roots)
+    waiting = [*roots, *(name for root in roots if is_catalogue(root) for name in _imported(root))]
     while waiting:
         module = waiting.pop()
         if module in found or _excluded(module):
@@ -75,8 +94,10 @@ def is_catalogue(module: str) -> bool:
 
 @functools.cache
 def _imports(module: str) -> tuple[str, ...]:
-    if is_catalogue(module):
-        return ()
+    return () if is_catalogue(module) else _imported(module)
+
+
+def _imported(module: str) -> tuple[str, ...]:
     is_package = _file(module).name == "__init__.py"
     package = module if is_package else module.rpartition(".")[0]
 
@@ -106,24 +127,30 @@ def _file(module: str) -> Path:
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
-def _canonical(node: object) -> str:
-    """A syntax tree as text, without docstrings, descriptions, positions and empty fields."""
+def _canonical(node: object, texts: tuple[str, ...]) -> str:
+    """A syntax tree as text, without docstrings, descriptions, positions and empty fields.
+
+    texts: arguments and fields that are text for readers, as docstrings and descriptions are.
+    """
     if isinstance(node, ast.AST):
         fields = []
         for name, value in ast.iter_fields(node):
             if name == "body" and isinstance(value, list):
-                value = [child for child in value if not _is_text(child)]
+                value = [child for child in value if not _is_text(child, texts)]
             if isinstance(node, ast.JoinedStr):
                 value = _joined(value)
-            if name == "keywords":  # the meaning of an option is text, as a docstring is
-                value = [child for child in value if child.arg != "description"]
+            if name == "keywords":
+                value = [child for child in value if child.arg not in ("description", *texts)]
+            if isinstance(node, ast.arguments) and name in ("kwonlyargs", "kw_defaults"):
+                pairs = zip(node.kwonlyargs, value, strict=True)
+                value = [part for argument, part in pairs if argument.arg not in texts]
             if name == "args" and getattr(getattr(node, "func", None), "id", "") == "means":
                 value = []
             if value not in (None, []) and name not in ("kind", "type_comment"):
-                fields.append(f"{name}={_canonical(value)}")
+                fields.append(f"{name}={_canonical(value, texts)}")
         return f"{type(node).__name__}({','.join(fields)})"
     if isinstance(node, list):
-        return f"[{','.join(map(_canonical, node))}]"
+        return f"[{','.join(_canonical(each, texts) for each in node)}]"
     return ascii(node)  # repr would depend on the version of Python
 
 
@@ -138,7 +165,10 @@ def _joined(parts: list[ast.expr]) -> list[ast.expr]:
     return result
 
 
-def _is_text(node: object) -> bool:
+def _is_text(node: object, texts: tuple[str, ...] = ()) -> bool:
+    """Whether a statement is a docstring, or declares a field that is text for readers."""
+    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+        return node.target.id in texts
     return (
         isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Constant)

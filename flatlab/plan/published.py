@@ -6,7 +6,7 @@ from typing import Any
 
 from flatlab.plan.experiments import Experiment
 from flatlab.plan.figures import Figure, figures
-from flatlab.plan.places import PROOFS, PUBLISHED, published_at
+from flatlab.plan.paths import PROOFS, PUBLISHED, published_at
 from flatlab.plan.registry import experiment_keys
 from flatlab.plan.schema import SCALES
 

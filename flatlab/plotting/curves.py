@@ -10,17 +10,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from flatlab.plotting import Settings, Tables
+from flatlab.plotting.labels import NAMES, label_of, title_of, without_common
+from flatlab.plotting.render import Settings, Tables
 from flatlab.plotting.spread import SEED, horizontal, spread
 from flatlab.plotting.style import BOUNDS, SAMPLES, Look, legend, letters, look_of_settings
-from flatlab.plotting.words import NAMES, title_of, without_common
 from flatlab.tables.selection import first, until_stop
 
 LOGARITHMIC = {"train_loss"}
 """Quantities that span orders of magnitude; the panels of the others have linear axes."""
-
-FOLLOWED = True
-"""Networks that were measured at the end alone are not shown."""
 
 MARK = Look("0.4", "", (0, (2, 1.3)))
 """The vertical marks in the legend."""
@@ -40,8 +37,9 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """A panel per quantity; or a panel per entry of `axes`, each with all quantities."""
     looks = {name: Look(*look) for name, look in figure["looks"].items()}
     options = {"line": figure["line"], "columns": figure["columns"], "looks": looks}
+    options["names"] = {**NAMES, **{name: label_of(figure, name) for name in figure["quantities"]}}
     options["logarithmic"] = {*LOGARITHMIC, *figure["logarithmic"]}
-    panels = {name: figure["titles"].get(name, title_of(name)) for name in figure["quantities"]}
+    panels = {name: title_of(figure, name) for name in figure["quantities"]}
     if axes := figure["axes"]:
         frame = pd.concat([frame.assign(axis=title) for title in axes], ignore_index=True)
         panels = {title: title for title in axes}
@@ -61,19 +59,23 @@ def draw_panels(
     logarithmic: Collection[str] = LOGARITHMIC,
     shared: bool = False,
     looks: Mapping[str, Look] | None = None,
+    names: Mapping[str, str] = NAMES,
 ) -> dict[str, Any]:
     """A panel per value of the column `panel`, a line per value of the column `line`.
 
-    panels: values of `panel` and the titles of their panels.  line: setting, samples or quantity.
-    logarithmic: the panels with a logarithmic vertical axis.  shared: whether all panels share one
-    vertical axis.  looks: of lines that look different from those in `style`.  Returns the axes by
-    panel.
+    panels: values of `panel` and the titles of their panels.
+    line: setting, samples or quantity.
+    logarithmic: the panels with a logarithmic vertical axis.
+    shared: whether all panels share one vertical axis.
+    looks: of lines that look different from those in `style`.
+    names: of lines in the legend, where they are no settings.
+    Returns the axes by panel.
     """
     curves, windows = (frame[frame["row"] == row] for row in ("curve", "window"))
     windows = windows.drop_duplicates(["setting", "iteration"])
     known = {**SAMPLES, **BOUNDS, **(looks or {})}
-    names = [] if line == "setting" else [name for name in known if name in {*curves[line]}]
-    known = look_of_settings([*names, *curves[line]], known)
+    first = [] if line == "setting" else [name for name in known if name in {*curves[line]}]
+    known = look_of_settings([*first, *curves[line]], known)
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
     axes = list(fig.subplots(rows, columns, squeeze=False, sharey=shared).flat)
@@ -94,16 +96,20 @@ def draw_panels(
         unit = horizontal(ax, iterations)
     letters(axes[: len(panels)] if len(panels) > 1 else [])
     fig.supxlabel(unit, fontsize=6.5)
-    legend(fig, **_entries(curves, line, known, marks=len(windows) > 0))
+    legend(fig, **_entries(curves, line, known, names, marks=len(windows) > 0))
     return dict(zip(panels, axes, strict=False))
 
 
 def _entries(
-    curves: pd.DataFrame, line: str, looks: Mapping[str, Look], marks: bool
+    curves: pd.DataFrame,
+    line: str,
+    looks: Mapping[str, Look],
+    labels: Mapping[str, str],
+    marks: bool,
 ) -> dict[str, Any]:
     """The title and the entries of the legend; where all lines have as many runs, once."""
     title, names = without_common(list(looks)) if line == "setting" else ("", {})
-    names = names or {name: NAMES.get(name, name) for name in looks}
+    names = names or {name: labels.get(name, name) for name in looks}
     counts = {name: _runs(rows) for name, rows in curves.groupby(line)["runs"]}
     if len({*counts.values()}) == 1 and title:
         title += f" ({next(iter(counts.values()))} each)"

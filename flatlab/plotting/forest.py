@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from flatlab.plotting import Settings, Tables
+from flatlab.plotting.labels import headings, label_of
 from flatlab.plotting.quantities import require, with_parts
+from flatlab.plotting.render import Settings, Tables
 from flatlab.plotting.style import KINDS, Look, legend
-from flatlab.plotting.words import headings, short_label_of
-from flatlab.stats import Correlations
+from flatlab.stats.correlation import Correlations
 from flatlab.tables.selection import columns_of, end_of_training
 
 
@@ -23,9 +23,7 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
     pair has no value where one of its quantities was not measured in an experiment.
     """
     rows = []
-    used = {name for pair in figure["pairs"] for name in pair}
-    names = [name for name in figure["names"] if name in used]
-    names += sorted(used - {*names})
+    names = list(dict.fromkeys(name for pair in figure["pairs"] for name in pair))
     titles = headings(tables)
     for experiment, table in tables.items():
         end = with_parts(end_of_training(table), figure["parts"])
@@ -63,6 +61,6 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         ax.set_title(experiment, loc="left")
         ax.set(xlim=(-1.05, 1.05), xlabel=r"Pearson's $\rho$", xticks=[-1, -0.5, 0, 0.5, 1])
         ax.grid(axis="x", lw=0.3, color="0.85")
-    names = {**{name: short_label_of(name) for pair in pairs for name in pair}, **figure["names"]}
-    axes[0].set_yticks(places, [f"{names[x]} and {names[y]}" for x, y in pairs], fontsize=6.5)
+    labels = [" and ".join(label_of(figure, name) for name in pair) for pair in pairs]
+    axes[0].set_yticks(places, labels, fontsize=6.5)
     legend(fig, {name: Look(color, marker) for color, marker, name in KINDS.values()})

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from flatlab.plotting import Settings, Tables, style, words
+from flatlab.plotting import labels, style
 from flatlab.plotting.quantities import require
+from flatlab.plotting.render import Settings, Tables
 from flatlab.plotting.style import OTHER_KINDS
-from flatlab.stats import Correlations
+from flatlab.stats.correlation import Correlations
 from flatlab.tables.selection import columns_of, end_of_training, of_seeds
 
 MATRICES = ("rho", "low", "high")
@@ -36,7 +37,7 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
         of_these = matrix.sel(x=names, y=names)
         matrices = [of_these[name].sel(kind="pooled").values for name in MATRICES]
         matrices += [of_these["rho"].sel(kind=kind).values for kind in OTHER_KINDS]
-    head = {"row": "run", "name": chosen["run"].values, "setting": words.in_words(chosen)}
+    head = {"row": "run", "name": chosen["run"].values, "setting": labels.in_words(chosen)}
     parts = [pd.DataFrame({**head, **columns_of(chosen, names)})]
     for kind, values in zip((*MATRICES, *OTHER_KINDS), matrices, strict=True):
         columns = dict(zip(names, values.T, strict=True))
@@ -72,9 +73,10 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
             style.limit(ax, "x", runs[x], ticks=2)
     for i, name in enumerate(names):
         # at a fixed distance, so that the labels line up
-        axes[i, 0].set_ylabel(words.label_of(name))
+        label = labels.in_lines(labels.label_of(figure, name))
+        axes[i, 0].set_ylabel(label)
         axes[i, 0].yaxis.set_label_coords(-0.42, 0.5)
-        axes[-1, i].set_xlabel(words.label_of(name))
+        axes[-1, i].set_xlabel(label)
         axes[-1, i].xaxis.set_label_coords(0.5, -0.3)
     axes[0, 0].yaxis.set_visible(True)
     axes[0, 0].set_yticks([])
@@ -94,12 +96,12 @@ def _correlation(ax: Any, numbers: dict[str, float]) -> None:
         ax.text(0.5, 0.5, "undefined", color="0.4", fontsize=6, **place)
         return
     ax.set_facecolor(mpl.colormaps["RdBu_r"](0.5 + 0.3 * rho))  # light enough for black letters
-    ends = "no interval" if np.isnan(low) else ", ".join(map(words.two_digits, (low, high)))
-    ax.text(0.5, 0.73, words.two_digits(rho), fontsize=8, weight="bold", **place)
+    ends = "no interval" if np.isnan(low) else ", ".join(map(labels.two_digits, (low, high)))
+    ax.text(0.5, 0.73, labels.two_digits(rho), fontsize=8, weight="bold", **place)
     ax.text(0.5, 0.47, ends, fontsize=6, **place)
     within = numbers["within"]
     slant = "italic" if within * rho < 0 else "normal"
-    ax.text(0.5, 0.21, words.two_digits(within), fontsize=6, color="0.3", style=slant, **place)
+    ax.text(0.5, 0.21, labels.two_digits(within), fontsize=6, color="0.3", style=slant, **place)
 
 
 def _histogram(ax: Any, runs: pd.DataFrame, name: str) -> None:

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from flatlab.plotting import Settings, Tables, words
+from flatlab.plotting import labels
 from flatlab.plotting.panels import taus
 from flatlab.plotting.quantities import definition_in_words, networks, require
+from flatlab.plotting.render import Settings, Tables
 from flatlab.tables.ranks import at_radius
 
 SAME, OTHER, NEITHER = "#0173b2", "#d55e00", "0.35"
@@ -28,7 +29,7 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
     """A row per experiment, definition, radius, ordinate and group of networks ("" for all): tau
     with its interval, over so many `networks` of all; `paper`, the printed tau; `same_sign`.
     """
-    parts, titles = [], words.headings(tables)
+    parts, titles = [], labels.headings(tables)
     for experiment, table in tables.items():
         end, kept = networks(table, figure["columns"], figure)
         about = pd.DataFrame(
@@ -65,9 +66,9 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     started = whole["experiment"].map(experiments.index) + 1
     whole = whole.assign(place=-lines - several * started)
     axes = fig.subplots(1, len(columns), sharey=True, squeeze=False)[0]
-    for ax, (y, title) in zip(axes, columns.items(), strict=True):
+    for ax, y in zip(axes, columns, strict=True):
         here = whole[whole["ordinate"] == y]
-        _column(ax, here, title, len(columns) <= WITH_INTERVALS)
+        _column(ax, here, labels.label_of(figure, y), len(columns) <= WITH_INTERVALS)
         for _, block in here.groupby(keys[:2], sort=False):
             ax.axhline(block["place"].max() + 0.5, color="0.8", lw=0.5)
     rows = whole.drop_duplicates("place")
@@ -140,4 +141,4 @@ def _color(row: pd.Series) -> str:
 
 
 def _digits(number: float) -> str:
-    return "" if number != number else words.two_digits(number)
+    return "" if number != number else labels.two_digits(number)

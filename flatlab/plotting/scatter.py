@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from flatlab.plotting import Settings, Tables, style, words
+from flatlab.plotting import labels, style
 from flatlab.plotting.quantities import require
+from flatlab.plotting.render import Settings, Tables
 from flatlab.plotting.style import OTHER_KINDS
 from flatlab.tables.selection import columns_of, end_of_training
 
@@ -17,11 +18,11 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
     """Rows `run`: a network's two quantities.  Rows `rho`: their correlation and its interval, and
     those within settings and adjusted for the training loss.
     """
-    parts, titles = [], words.headings(tables)
+    parts, titles = [], labels.headings(tables)
     for experiment, table in tables.items():
         require(table, [name for pair in figure["pairs"] for name in pair])
         chosen = end_of_training(table)
-        names, settings = chosen["run"].values, words.in_words(chosen)
+        names, settings = chosen["run"].values, labels.in_words(chosen)
         for x, y in figure["pairs"]:
             head = {"experiment": titles[experiment], "x": x, "y": y}
             x_value, y_value = columns_of(chosen, [x, y]).values()
@@ -49,7 +50,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         ax.text(0.03, 0.97, text, transform=ax.transAxes, va="top", fontsize=6)
         style.limit(ax, "x", runs["x_value"], ticks=4)
         style.limit(ax, "y", runs["y_value"], headroom=style.HEADROOM / 2, ticks=4)
-        ax.set(xlabel=words.title_of(x), ylabel=words.title_of(y))
+        ax.set(xlabel=labels.title_of(figure, x), ylabel=labels.title_of(figure, y))
         ax.set_title("" if row else experiment, loc="left")
     style.letters(axes.flat)
     style.legend_of_settings(fig, frame["setting"].dropna())

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from flatlab.plotting.labels import in_words
 from flatlab.plotting.quantities import require
-from flatlab.plotting.words import in_words
 from flatlab.tables import selection
 
 NUMBERS = ["median", "mean", "sd", "runs"]

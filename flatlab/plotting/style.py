@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from flatlab.plotting.words import two_digits, without_common
+from flatlab.plotting.labels import two_digits, without_common
 
 
 class Look(NamedTuple):

@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from flatlab.plotting import Settings, Tables
+from flatlab.plotting.labels import WORDS, label_of
 from flatlab.plotting.quantities import require
+from flatlab.plotting.render import Settings, Tables
 from flatlab.plotting.style import in_order, legend, letters, plain_numbers
-from flatlab.plotting.words import WORDS
-from flatlab.stats import over_seeds
+from flatlab.stats.estimate import over_seeds
 from flatlab.stats.trends import mean
 from flatlab.tables import selection
 
@@ -71,7 +71,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         _vertical(ax, frame[frame["quantity"] == quantity] if len(along) > 1 else here)
         if here.empty:
             ax.text(0.5, 0.5, "no networks", transform=ax.transAxes, ha="center", color="0.5")
-        ax.set(xlabel=along[name][0], ylabel=quantities[quantity])
+        ax.set(xlabel=along[name][0], ylabel=label_of(figure, quantity))
         if len(along) > 1:
             ax.label_outer()
     letters(axes.flat)

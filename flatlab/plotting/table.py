@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from flatlab.plotting import Settings, Tables
 from flatlab.plotting.quantities import require, with_parts
-from flatlab.stats import over_seeds
+from flatlab.plotting.render import Settings, Tables
+from flatlab.stats.estimate import over_seeds
 from flatlab.tables.selection import columns_of, end_of_training, hyperparameters
 
 LEFT, FIRST, LAST = 0.005, 0.24, 0.96

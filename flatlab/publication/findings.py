@@ -10,7 +10,8 @@ import numpy as np
 
 from flatlab import store
 from flatlab.publication import look_ups, networks
-from flatlab.stats import KINDS, LEVEL
+from flatlab.stats.correlation import KINDS
+from flatlab.stats.verdict import LEVEL
 
 TEMPLATE = Path("report/findings.md")
 PAGE = Path("FINDINGS.md")

@@ -14,11 +14,13 @@ import numpy as np
 import pandas as pd
 
 from flatlab import plan, store
-from flatlab.publication.networks import Interval, Networks, interval
+from flatlab.publication.networks import Interval, PublishedNetworks, interval
 from flatlab.stats.trends import difference
+from flatlab.tables.networks import Networks
+from flatlab.tables.times import Time
 
 
-class Sides(NamedTuple):
+class SignCounts(NamedTuple):
     """How many things are compared, and how many of them are on one side, or on opposite ones."""
 
     compared: int
@@ -27,12 +29,12 @@ class Sides(NamedTuple):
 
 
 @functools.cache
-def table(scale: str, experiment: str) -> Networks:
+def table(scale: str, experiment: str) -> PublishedNetworks:
     """The networks of a published table."""
     path = plan.published_at(scale).table(experiment)
     known = (p.name.removesuffix("".join(path.suffixes)) for p in path.parent.glob("*-*.zarr.zip"))
     _check(path, experiment, known)
-    return Networks(path, store.load_dataset(path))
+    return PublishedNetworks(path, Networks.of(experiment, store.load_dataset(path)))
 
 
 def verdict(scale: str, claim: str) -> str:
@@ -74,7 +76,7 @@ def cells(scale: str, target: str, column: str, **row: Any) -> list[Any]:
     return _rows(scale, target, [column], row)[column].tolist()
 
 
-def sides(scale: str, target: str, along: str, across: str, **row: Any) -> Sides:
+def sides(scale: str, target: str, along: str, across: str, **row: Any) -> SignCounts:
     """On which side of zero the intervals `low` to `high` of a published figure's CSV are.
 
     Of each value of the column `along`, all values of `across` are compared. row: of these rows.
@@ -83,7 +85,7 @@ def sides(scale: str, target: str, along: str, across: str, **row: Any) -> Sides
     rows = rows.assign(side=np.sign(rows["low"].clip(lower=0) + rows["high"].clip(upper=0)))
     signs = rows.pivot_table("side", along, across, fill_value=0)
     product = signs.min(axis=1) * signs.max(axis=1)
-    return Sides(len(signs), int((product > 0).sum()), int((product < 0).sum()))
+    return SignCounts(len(signs), int((product > 0).sum()), int((product < 0).sum()))
 
 
 def _rows(scale: str, target: str, columns: list[str], row: dict[str, Any]) -> pd.DataFrame:
@@ -105,10 +107,10 @@ def _rows(scale: str, target: str, columns: list[str], row: dict[str, Any]) -> p
 
 
 def over(
-    larger: Networks, smaller: Networks, name: str, at: int | str = "end", **where: str
+    larger: PublishedNetworks, smaller: PublishedNetworks, name: str, at: Time = "end"
 ) -> Interval:
     """How much the mean of a quantity over some networks exceeds that over others."""
-    more, less = (networks.values(name, at, **where) for networks in (larger, smaller))
+    more, less = (networks.values(name, at) for networks in (larger, smaller))
     return interval(difference(name, more, less))
 
 

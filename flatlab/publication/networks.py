@@ -1,6 +1,5 @@
 """The networks of a published table, as FINDINGS.md speaks of them."""
 
-import functools
 import math
 from collections.abc import Iterable
 from pathlib import Path
@@ -8,13 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 
 from flatlab import plan, store
-from flatlab.stats import KINDS, Correlations, Estimate
-from flatlab.stats.estimate import Array
+from flatlab.stats.correlation import KINDS, Correlations
+from flatlab.stats.estimate import Array, Estimate
 from flatlab.tables import selection
-from flatlab.tables.zoo import kept
+from flatlab.tables.columns import UnknownColumn
+from flatlab.tables.eligibility import NotEligible
+from flatlab.tables.networks import Networks
+from flatlab.tables.times import Time
 
 
 class Interval(NamedTuple):
@@ -25,48 +26,41 @@ class Interval(NamedTuple):
     high: float
 
 
-class Networks:
-    """The networks of a table that did not diverge.
+class PublishedNetworks:
+    """The networks of a published table: numbers as they are, whether a verdict may rest on them.
 
-    Quantities are those of the table, `root_<name>` and `log <name>`.
-    at: "end" (of training), "most" (the largest value in training), "growth" (that over the value
-    at the first checkpoint), "increase" (that less it), "first fit" (when the training error of a
-    network first was small, for grids with `checkpoints.fitted`), or an iteration.
-    where: coordinates of a quantity with more dimensions, norm="kernel". Of a quantity per layer,
-    the last layer is taken if none is named.
+    path: of the table, for errors.
+    networks: the networks.
+
+    Columns and times are those of `flatlab.tables`: "log mls", "weight_norm[fc1]"; at="growth".
     """
 
-    def __init__(self, path: Path, dataset: xr.Dataset) -> None:
-        self.path, self.dataset = path, dataset
-        if "diverged" in dataset.coords:
-            self.runs = dataset.sel(run=~dataset["diverged"].values)
-        else:
-            self.runs = kept(dataset)
+    def __init__(self, path: Path, networks: Networks) -> None:
+        self.path, self.networks = path, networks
 
-    def where(self, **values: Any) -> "Networks":
+    def where(self, **values: Any) -> "PublishedNetworks":
         """Those with these hyper-parameters, or of this family."""
-        chosen = self.dataset
-        for name, value in values.items():
-            self._check(name, chosen.coords)
-            chosen = chosen.sel(run=np.isin(chosen[name].values, value))
-        if not chosen.sizes["run"]:
+        for name in values:
+            self._check(name, self.networks.table.coords)
+        chosen = self.networks.where(**values)
+        if not chosen.chosen.any():
             raise store.StoreError(f"{self.path}: no network has {values}")
-        return Networks(self.path, chosen)
+        return PublishedNetworks(self.path, chosen)
 
     @property
     def count(self) -> int:
         """How many there are."""
-        return self.runs.sizes["run"]
+        return self.networks.count
 
     @property
     def left_out(self) -> int:
         """How many more have diverged, or could not be measured."""
-        return self.dataset.sizes["run"] - self.count
+        return int(self.networks.chosen.sum()) - self.count
 
     @property
     def interpolates(self) -> int:
         """The first checkpoint at which the mean training loss is below 1e-2."""
-        step = selection.interpolation_begins(selection.through_training(self.runs)["train_loss"])
+        step = selection.interpolation_begins(self.networks.curves.runs["train_loss"])
         if math.isnan(step):
             raise store.StoreError(f"{self.path}: these networks do not interpolate")
         return int(step)
@@ -74,33 +68,33 @@ class Networks:
     @property
     def layers(self) -> list[str]:
         """The layers, from the first to the last."""
-        return [str(layer) for layer in self.runs["layer"].values]
+        return [str(layer) for layer in self.networks.table["layer"].values]
 
     def about(self, name: str) -> Any:
         """An attribute of the table: data, length, ..."""
-        self._check(name, self.dataset.attrs)
-        return self.dataset.attrs[name]
+        self._check(name, self.networks.table.attrs)
+        return self.networks.table.attrs[name]
 
     def different(self, name: str) -> list[Any]:
         """The different values of a coordinate, sorted."""
-        self._check(name, self.runs.coords)
-        return sorted(set(self.runs[name].values.tolist()))
+        self._check(name, self.networks.table.coords)
+        return sorted(self.networks.levels(name))
 
-    def mean(self, name: str, at: int | str = "end", **where: str) -> float:
+    def mean(self, name: str, at: Time = "end", samples: str = "train") -> float:
         """The mean of a quantity over the networks."""
-        return float(np.nanmean(self.values(name, at, **where)))
+        return float(np.nanmean(self.values(name, at, samples)))
 
-    def least(self, name: str, at: int | str = "end", **where: str) -> float:
+    def least(self, name: str, at: Time = "end", samples: str = "train") -> float:
         """The least value of a quantity."""
-        return float(np.nanmin(self.values(name, at, **where)))
+        return float(np.nanmin(self.values(name, at, samples)))
 
-    def most(self, name: str, at: int | str = "end", **where: str) -> float:
+    def most(self, name: str, at: Time = "end", samples: str = "train") -> float:
         """The largest value of a quantity."""
-        return float(np.nanmax(self.values(name, at, **where)))
+        return float(np.nanmax(self.values(name, at, samples)))
 
-    def spread(self, name: str, at: int | str = "end", **where: str) -> float:
+    def spread(self, name: str, at: Time = "end", samples: str = "train") -> float:
         """The standard deviation of a quantity between the seeds of a setting."""
-        groups = pd.Series(self.values(name, at, **where)).groupby(self.runs["setting"].values)
+        groups = pd.Series(self.values(name, at, samples)).groupby(self._labels("setting"))
         seeds = groups.count()
         return float(np.sqrt((groups.var() * (seeds - 1)).sum() / (seeds[seeds > 0] - 1).sum()))
 
@@ -109,20 +103,13 @@ class Networks:
         return int((self.values(name) == 0).sum())
 
     def peak(self, name: str) -> int:
-        """The checkpoint at which the mean of a quantity is largest."""
-        curves = selection.through_training(self.runs)
-        self._check(name, curves)
-        means = curves[name].sel(samples="train").mean("run").values
-        return int(curves["checkpoint"].values[np.argmax(means)])
+        """The checkpoint at which the mean of a column is largest."""
+        curves = self.networks.curves
+        means = np.nanmean(curves.values(name), axis=0)
+        return int(curves.runs["checkpoint"].values[np.argmax(means)])
 
     def rho(
-        self,
-        x: str,
-        y: str,
-        kind: Any = "pooled",
-        at: int | str = "end",
-        minus: str = "",
-        **where: str,
+        self, x: str, y: str, kind: Any = "pooled", at: Time = "end", minus: str = ""
     ) -> Interval:
         """Pearson's correlation; `kind` is one of `flatlab.stats.KINDS`, or "families".
 
@@ -132,9 +119,9 @@ class Networks:
         if kind not in (*KINDS, "families"):
             raise store.StoreError(f"no kind of correlation {kind!r}; {plan.closest(kind, KINDS)}")
         names = [x, y, *([minus] if minus else []), *(["train_loss"] if kind == "adjusted" else [])]
-        columns = {name: self.values(name, at, **where) for name in names}
-        grid = "setting" in self.runs.coords
-        groups = [str(name) for name in self.runs["setting" if grid else "family"].values]
+        columns = {name: self.values(name, at) for name in names}
+        grid = "setting" in self.networks.table.coords
+        groups = self._labels("setting" if grid else "family")
         if kind == "families":
             columns = {name: _means(values, groups) for name, values in columns.items()}
             kind, groups = "pooled", sorted(set(groups))
@@ -146,46 +133,19 @@ class Networks:
         rho, *others = found.rhos(*pairs, kind=kind)
         return interval(rho - others[0] if others else rho)
 
-    def values(
-        self, name: str, at: int | str = "end", samples: str = "train", **where: str
-    ) -> Array:
-        """A quantity of each network: (runs)."""
-        chosen = self._at(at, samples)
-        for prefix, function in (("root_", np.sqrt), ("log ", np.log)):
-            if name not in chosen and name.startswith(prefix):
-                return function(self.values(name.removeprefix(prefix), at, samples, **where))
-        self._check(name, chosen)
-        for key in where:
-            self._check(key, chosen.dims)
-        array = chosen[name]
-        for dim in array.dims[1:]:
-            label = where.get(str(dim), array[dim].values[-1] if dim == "layer" else "")
-            if label not in array[dim].values:
-                known = plan.closest(label, map(str, array[dim].values))
-                raise store.StoreError(f"{self.path}: {name} with {dim} {label!r}; {known}")
-            array = array.sel({dim: label})
-        return array.values.astype(float)
+    def values(self, name: str, at: Time = "end", samples: str = "train") -> Array:
+        """A column: (networks)."""
+        try:
+            return self.networks.at(at).on(samples).values(name)
+        except NotEligible as error:
+            if not isinstance(missing := error.__cause__, UnknownColumn):
+                raise
+            what = f"{missing.what} {missing.name!r}".lstrip()
+            known = plan.closest(missing.name, missing.known)
+            raise store.StoreError(f"{self.path} has no {what}; {known}") from None
 
-    @functools.cache  # noqa: B019 - rendering ends the process
-    def _at(self, at: int | str, samples: str) -> xr.Dataset:
-        """The quantities of each network, without checkpoints and sample sets."""
-        if "checkpoint" not in self.runs.dims:
-            return self.runs
-        if "samples" in self.runs.dims and samples not in self.runs["samples"].values:
-            raise store.StoreError(f"{self.path} has no {samples} samples")
-        if at == "end":
-            return selection.end_of_training(self.runs, samples).transpose("run", ...)
-        if at == "first fit":
-            self._check("fitted", self.runs.coords)
-            return selection.at_first_fit(self.runs, samples).transpose("run", ...)
-        curves = selection.of_samples(self.runs, samples).transpose("run", ...)
-        if at in ("most", "growth", "increase"):
-            most, first = curves.max("checkpoint"), curves.isel(checkpoint=0)
-            return {"most": most, "growth": most / first, "increase": most - first}[at]
-        if at not in curves["checkpoint"].values:
-            steps = ", ".join(f"{step}" for step in curves["checkpoint"].values)
-            raise store.StoreError(f"{self.path} has no checkpoint {at!r}; there are {steps}")
-        return curves.sel(checkpoint=at)
+    def _labels(self, name: str) -> list[str]:
+        return [str(label) for label in self.networks.data[name].values]
 
     def _check(self, name: str, known: Iterable[Any]) -> None:
         if name not in known:

@@ -17,11 +17,11 @@ from typing import Any
 
 from flatlab.jobs.job import commit_of
 from flatlab.jobs.progress import Progress
-from flatlab.plan.places import PROOFS, record_of
+from flatlab.plan.paths import PROOFS, record_of
 from flatlab.plan.schema import Refusal
 from flatlab.publication.equality import contents, differences
 from flatlab.publication.proof_jobs import Cut, Piece, Planned, pieces
-from flatlab.store import load_json, save_json
+from flatlab.store import RENAMED, load_json, save_json
 
 DRIVER = Path(__file__).with_name("checkout.py")
 
@@ -81,7 +81,8 @@ class Proof:
     new: this one.
     experiments: keys by scale.
     cut: how much is trained.
-    renamed: new names of quantities by old ones; "" for those that are gone.
+    renamed: new names of quantities by old ones, "" for those that are gone; besides those that
+        the store knows, and reads by their new names.
     """
 
     def __init__(
@@ -95,21 +96,28 @@ class Proof:
         self.versions = {"old": old, "new": new}
         self.cut, self.renamed = cut, renamed
         request = {"experiments": experiments}
-        planned = [Planned(version.ask("plan", request)) for version in (old, new)]
-        self.pieces = pieces(*planned, cut)
+        before, now = (Planned(version.ask("plan", request)) for version in (old, new))
+        self.pieces = pieces(before, now, cut)
         self.done: list[Outcome] = []
 
     def forecast(self, seconds_of: Mapping[tuple[str, str], float]) -> str:
         """What it will take, in words.  seconds_of: per unit of work, by kind and network."""
-        jobs = [job for piece in self.pieces for side in piece.jobs.values() for job in side]
+        jobs = [
+            job
+            for name, version in self.versions.items()
+            for piece in self.pieces
+            for job in piece.jobs[name]
+            if not all((version.folder / path).is_file() for path in job["output"].values())
+        ]
         known = [seconds_of.get((job["time"][0], job["time"][1])) for job in jobs]
         sum_s = sum(s * j["time"][2] for s, j in zip(known, jobs, strict=True) if s is not None)
         sum_s += 4.0 * len(self.versions) * len(self.pieces)  # starting processes
         unknown = sum(
             s is None and j["rule"] != "prepare" for s, j in zip(known, jobs, strict=True)
         )
-        also = f", and {unknown} jobs of unknown length" if unknown else ""
-        return f"{len(self.pieces)} packs, {len(jobs)} jobs: about {sum_s / 60:.0f} minutes{also}"
+        took = f"about {sum_s / 60:.0f} minutes"
+        took += f", and {unknown} jobs of unknown length" if unknown else ""
+        return f"{len(self.pieces)} packs, {len(jobs)} jobs to do: {took}"
 
     def run(self) -> Iterator[Outcome]:
         """Compute and compare pack by pack."""
@@ -160,7 +168,7 @@ class Proof:
                 "old_commit": commit_of(old.checkout),
                 "commit": commit_of(new.checkout),
                 **asdict(self.cut),
-                "renamed": dict(self.renamed),
+                "renamed": {**RENAMED, **self.renamed},
                 **self._machine(outcomes[0]),
                 "evidence": [
                     {

@@ -1,16 +1,33 @@
-"""The scoreboard as a page of the report, with every claim and its numbers."""
+"""The scoreboard as a page of the report, with every claim and its numbers.
 
-import html
+Templates stand here and not in files of their own, so that the fingerprint of the code has them.
+"""
+
+import functools
 import itertools
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
-from flatlab.scoreboard import Board, Rows, by_figure, by_group, headline, survivors
+from flatlab.scoreboard.board import Board, by_figure, by_group, headline, survivors
 
 ESTIMANDS = ("over all networks", "within settings", "adjusted for the training loss")
 REPORTED = "reported, not judged"
 
-_HEAD = """<!doctype html><meta charset="utf-8"><title>Claims</title><style>
+NUMBERS = """\
+{% for head, rows in tables %}<table class="numbers"><tr>
+{%- for name in head %}<th>{{ name }}</th>{% endfor %}</tr>
+{% for row in rows %}<tr>{% for cell in row %}<td>
+{%- if cell.judged %}<b>{{ cell.text }}</b>{% else %}{{ cell.text }}{% endif %}
+{%- if cell.opposite %} <mark>other sign</mark>{% endif %}</td>{% endfor %}</tr>
+{% endfor %}</table>{% endfor %}"""
+
+PAGE = """\
+{%- macro small(words) %}{% if words %}<br><small>{{ words }}</small>{% endif %}{% endmacro -%}
+{%- macro counts(rows) %}<table class="counts"><tr>
+{%- for cell in rows[0] %}<th>{{ cell }}</th>{% endfor %}</tr>
+{% for row in rows[1:] %}<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>
+{% endfor %}</table>{% endmacro -%}
+<!doctype html><meta charset="utf-8"><title>Claims</title><style>
 body{font:14px/1.4 sans-serif;margin:2em}
 table{border-collapse:collapse}
 th,td{padding:3px 8px;text-align:left;vertical-align:top;border-bottom:1px solid #ddd}
@@ -22,53 +39,66 @@ th{background:#f3f3f3}
 .numbers td{border:0}
 .holds{color:#06662d}.fails{color:#a3120a}.undecided{color:#7a5a00}.not-run{color:#666}
 small{color:#555}
-</style><h1>Claims</h1>"""
-
-_LEGEND = """<p>Every claim follows. An estimate is shown with its 95 % interval and the number n of
+</style><h1>Claims</h1>
+<p><b>{{ headline }}</b></p>
+{{ counts(by_group) }}
+<ul>{% for line in survivors %}<li>{{ line }}</li>{% endfor %}</ul><h2>By figure</h2>
+{{ counts(by_figure) }}
+<p>Every claim follows. An estimate is shown with its 95 % interval and the number n of
 networks or runs that it rests on; a dash is a number that is not finite. Correlations between
 networks are shown by estimand: the judged one is bold, and <mark>other sign</mark> marks another
 one whose sign differs from it. The false discovery rate is controlled by the procedure of Benjamini
-and Hochberg, over the findings of a paper on one kind of evidence, undecided ones included.</p>"""
+and Hochberg, over the findings of a paper on one kind of evidence, undecided ones included.</p>
+{% for content in verdicts if content.claims %}<h2>{{ content.target }}</h2>
+<table class="claims"><tr><th>claim</th><th>in the paper's words</th><th>predicate</th>
+<th>evidence</th><th>verdict</th><th>p</th><th>with our threshold changed</th><th>numbers</th></tr>
+{% for claim in content.claims %}<tr><td>{{ claim.id }}
+{%- if claim.nature != "finding" %}{{ small(claim.nature) }}{% endif %}
+{%- if claim.repeats %}{{ small("repeats " ~ claim.repeats) }}{% endif %}</td>
+<td><q>{{ claim.quote }}</q>{{ small(claim.source) }}</td>
+<td>{{ claim.text }}</td>
+<td>{{ claim.kind }}{% for words in claim.differs %}{{ small(words) }}{% endfor %}</td>
+<td><b class="{{ claim.verdict | replace(" ", "-") }}">{{ claim.verdict }}</b>
+{{- small(claim.reason) }}</td>
+<td>{% if claim.p is not none %}{{ "%.2g" | format(claim.p) }}{% endif %}</td>
+<td>{% for each in claim.thresholds %}{% if not loop.first %}<br>{% endif %}
+{{- "%g" | format(each.threshold) }}: {{ each.verdict }}{% endfor %}</td>
+<td>{{ numbers(claim.evidence) | safe }}</td></tr>
+{% endfor %}</table>
+{% endfor %}"""
 
-_CLAIM = ["claim", "in the paper's words", "predicate", "evidence", "verdict", "p"]
-_CLAIM += ["with our threshold changed", "numbers"]
+
+class Cell(NamedTuple):
+    """A cell of a table of numbers.
+
+    text: what it says.
+    judged: whether the claim was judged by it; it is bold.
+    opposite: whether its sign is another one than that of the judged number.
+    """
+
+    text: str
+    judged: bool = False
+    opposite: bool = False
+
+
+@functools.cache
+def _template(source: str) -> Any:
+    from jinja2 import Environment, StrictUndefined
+
+    return Environment(autoescape=True, undefined=StrictUndefined).from_string(source)
 
 
 def as_html(board: Board, verdicts: Iterable[Mapping[str, Any]]) -> bytes:
     """A page for the report: the counts, then every claim with its verdict and its numbers."""
-    lines = "".join(f"<li>{html.escape(line)}" for line in survivors(board))
-    parts = [
-        _HEAD,
-        f"<p><b>{html.escape(headline(board))}</b></p>",
-        _table(_escaped(by_group(board)), "counts"),
-        f"<ul>{lines}</ul><h2>By figure</h2>",
-        _table(_escaped(by_figure(board)), "counts"),
-        _LEGEND,
-    ]
-    for content in verdicts:
-        if content["claims"]:
-            rows = [_CLAIM, *map(_claim, content["claims"])]
-            parts.append(f"<h2>{html.escape(content['target'])}</h2>{_table(rows, 'claims')}")
-    return "\n".join(parts).encode()
-
-
-def _claim(claim: Mapping[str, Any]) -> list[str]:
-    """A claim as the cells, in HTML, of one row."""
-    safe = html.escape
-    about = [claim["nature"]] if claim["nature"] != "finding" else []
-    about += [f"repeats {claim['repeats']}"] if claim["repeats"] else []
-    verdict, changed = claim["verdict"], claim["thresholds"]
-    marked = f'<b class="{verdict.replace(" ", "-")}">{safe(verdict)}</b>'
-    return [
-        _lines(safe(claim["id"]), *map(_small, about)),
-        _lines(f"<q>{safe(claim['quote'])}</q>", _small(claim["source"])),
-        safe(claim["text"]),
-        _lines(safe(claim["kind"]), *map(_small, claim["differs"])),
-        _lines(marked, _small(claim["reason"])),
-        "" if claim["p"] is None else f"{claim['p']:.2g}",
-        _lines(*(safe(f"{each['threshold']:g}: {each['verdict']}") for each in changed)),
-        numbers(claim["evidence"]),
-    ]
+    page: str = _template(PAGE).render(
+        headline=headline(board),
+        by_group=by_group(board),
+        survivors=survivors(board),
+        by_figure=by_figure(board),
+        verdicts=verdicts,
+        numbers=numbers,
+    )
+    return page.encode()
 
 
 def numbers(evidence: Iterable[Mapping[str, Any]]) -> str:
@@ -77,27 +107,34 @@ def numbers(evidence: Iterable[Mapping[str, Any]]) -> str:
     tables = []
     for between_networks, entries in groups:
         columns = ESTIMANDS if between_networks else ("estimate", "of")
-        rows = [["quantity", "claim", *columns]]
-        for entry in entries:
-            alone = [_estimate(entry), html.escape(entry.get("estimand", ""))]
-            cells = _estimands(entry) if between_networks else alone
-            rows.append([html.escape(entry["quantity"]), html.escape(entry["claim"]), *cells])
-        tables.append(_table(rows, "numbers"))
-    return "".join(tables)
+        rows = [
+            [
+                Cell(entry["quantity"]),
+                Cell(entry["claim"]),
+                *(_estimands(entry) if between_networks else _alone(entry)),
+            ]
+            for entry in entries
+        ]
+        tables.append((("quantity", "claim", *columns), rows))
+    shown: str = _template(NUMBERS).render(tables=tables)
+    return shown
 
 
-def _estimands(entry: Mapping[str, Any]) -> list[str]:
-    """A correlation by estimand; the judged one is bold, and another sign than its is marked."""
+def _alone(entry: Mapping[str, Any]) -> Iterator[Cell]:
+    yield Cell(_estimate(entry))
+    yield Cell(entry.get("estimand", ""))
+
+
+def _estimands(entry: Mapping[str, Any]) -> Iterator[Cell]:
+    """A correlation by estimand."""
     judged = entry["claim"] != REPORTED
-    cells = []
     for name in ESTIMANDS:
         if name == entry["estimand"]:
-            cells.append(f"<b>{_estimate(entry)}</b>" if judged else _estimate(entry))
+            yield Cell(_estimate(entry), judged)
             continue
         other = entry.get("beside", {}).get(name, {})
-        differs = judged and (other.get("value") or 0) * (entry["value"] or 0) < 0
-        cells.append(_estimate(other) + (" <mark>other sign</mark>" if differs else ""))
-    return cells
+        opposite = judged and (other.get("value") or 0) * (entry["value"] or 0) < 0
+        yield Cell(_estimate(other), opposite=opposite)
 
 
 def _estimate(found: Mapping[str, Any]) -> str:
@@ -110,24 +147,3 @@ def _estimate(found: Mapping[str, Any]) -> str:
 
 def _short(number: float | None) -> str:
     return "–" if number is None else f"{number:.3g}"
-
-
-def _small(content: str) -> str:
-    return f"<small>{html.escape(content)}</small>" if content else ""
-
-
-def _lines(*parts: str) -> str:
-    return "<br>".join(filter(None, parts))
-
-
-def _escaped(rows: Rows) -> Rows:
-    return [[html.escape(cell) for cell in row] for row in rows]
-
-
-def _table(rows: Rows, name: str) -> str:
-    """Rows of cells in HTML, the first of them the head."""
-    lines = []
-    for number, row in enumerate(rows):
-        tag = "td" if number else "th"
-        lines.append("<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in row))
-    return f'<table class="{name}">' + "\n".join(lines) + "</table>"

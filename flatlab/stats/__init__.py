@@ -15,3 +15,8 @@ from flatlab.stats.verdict import (
     theorem,
     violations,
 )
+
+__all__ = [
+    *("KINDS", "LEVEL", "Correlations", "Estimate", "Verdict", "at_least", "every", "not_run"),
+    *("over_seeds", "some", "theorem", "undefined", "violations"),
+]

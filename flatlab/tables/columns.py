@@ -68,6 +68,8 @@ class Column:
         labels = [*self.labels]
         if len(labels) < len(dims) and "layer" in dims:
             labels.insert(dims.index("layer"), "-1")
+        if len(labels) > len(dims):
+            raise UnknownColumn(f"labels in {self.quantity}", ", ".join(labels), dims)
         for place, dim in enumerate(dims):
             array = _at_label(array, dim, labels[place] if place < len(labels) else "")
         array = array.astype(float)

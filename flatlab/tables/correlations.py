@@ -3,7 +3,8 @@
 import numpy as np
 import xarray as xr
 
-from flatlab.stats import KINDS, LEVEL, Correlations
+from flatlab.stats.correlation import KINDS, Correlations
+from flatlab.stats.verdict import LEVEL
 from flatlab.tables.selection import columns_of, counts, end_of_training, one_per_run
 
 

@@ -91,6 +91,11 @@ def require(
         raise NotEligible(too_few(f"{of} has", count, what, statistic, least))
 
 
+def require_measured(key: str, count: int) -> None:
+    """Raise `NotEligible` if too few networks of a zoo were measured for a correlation."""
+    require(count, key, statistic="a correlation", least=FEWEST_FOR_CORRELATION)
+
+
 def require_ranked(tau: Estimate) -> Estimate:
     """A rank correlation, or why it is not eligible."""
     if tau.reason or tau.n >= FEWEST_FOR_RANKS:

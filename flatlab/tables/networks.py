@@ -4,20 +4,21 @@ import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
 from flatlab.stats.correlation import KINDS, Correlations, Kind
-from flatlab.stats.estimate import Array, Estimate, over_seeds
+from flatlab.stats.estimate import Array, Estimate, over_seeds, undefined
 from flatlab.stats.ranks import Ranks
 from flatlab.stats.trends import difference, mean
 from flatlab.tables.columns import Column, UnknownColumn, in_words
 from flatlab.tables.curves import Curves, series
 from flatlab.tables.eligibility import (
     FEWEST_FOR_RANKS,
+    FEWEST_RANKED,
     NotEligible,
     estimate,
     estimates,
@@ -26,6 +27,7 @@ from flatlab.tables.eligibility import (
     require,
     require_converged,
     require_correlated,
+    require_measured,
     require_ranked,
 )
 from flatlab.tables.selection import UNCHANGED, through_training
@@ -71,7 +73,7 @@ class Networks:
     times: dict[tuple[Time, str, str], xr.Dataset] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, key: str, table: xr.Dataset) -> "Networks":
+    def of(cls, key: str, table: xr.Dataset) -> Self:
         """All networks of a table, at the end of training."""
         return cls(key, table, np.ones(table.sizes["run"], dtype=bool))
 
@@ -80,7 +82,7 @@ class Networks:
 
     # ---- selections
 
-    def where(self, **levels: Any) -> "Networks":
+    def where(self, **levels: Any) -> Self:
         """Those whose hyper-parameters have these values, or one of them: lr=0.1, lr=[0.1, 0.2]."""
         chosen = self.chosen
         for name, value in levels.items():
@@ -94,6 +96,14 @@ class Networks:
             chosen = chosen & (self._levels(name) < limit)
             left_out = (*left_out, f"{in_words({name: limit})} left out")
         return replace(self, chosen=chosen, left_out=left_out)
+
+    def at_most(self, **limits: float) -> Self:
+        """Those whose quantities, at this time, are at most these: train_error=1."""
+        small = [self.column(name) <= limit for name, limit in limits.items()]
+        chosen = np.zeros(len(self.chosen), dtype=bool)
+        chosen[np.flatnonzero(self.rows)[np.all(small, axis=0)]] = True
+        left_out = (f"above {in_words({name: limit})} left out" for name, limit in limits.items())
+        return replace(self, chosen=chosen, left_out=(*self.left_out, *left_out))
 
     def by(self, *names: str) -> "dict[Any, Networks]":
         """Those of each level of a hyper-parameter, or of each combination of levels of several."""
@@ -123,11 +133,11 @@ class Networks:
         """Those whose training loss is below 1e-2 at the end."""
         return replace(self.among(interpolates(self.table).values), interpolating=True)
 
-    def among(self, mask: Mask) -> "Networks":
+    def among(self, mask: Mask) -> Self:
         """Those for which a mask over all runs of the table is true."""
         return replace(self, chosen=self.chosen & mask)
 
-    def at(self, time: Time) -> "Networks":
+    def at(self, time: Time) -> Self:
         """The same at another time: "first fit", "start", "growth", an iteration."""
         return replace(self, time=time)
 
@@ -135,7 +145,7 @@ class Networks:
         """The same on other samples."""
         return replace(self, samples=samples)
 
-    def after(self, transformation: str) -> "Networks":
+    def after(self, transformation: str) -> Self:
         """The same after a transformation of their weights."""
         return replace(self, transformation=transformation)
 
@@ -143,7 +153,7 @@ class Networks:
         """The same by another name in evidence.
 
         name: of the networks.
-        words: of columns, jacobian_norm="J".
+        words: of columns, **{"jacobian_norm": "J"}.
         """
         return replace(self, name=name or self.name, words={**self.words, **words})
 
@@ -171,7 +181,7 @@ class Networks:
             try:
                 self.times[key] = at_time(self.table, *key)
             except UnknownColumn as missing:
-                raise NotEligible(f"{self.key} {missing}") from None
+                raise NotEligible(f"{self.key} {missing}") from missing
         return self.times[key].isel(run=np.flatnonzero(self.chosen[counted(self.table)]))
 
     @property
@@ -200,7 +210,7 @@ class Networks:
         try:
             return Column.of(name).values(self.data)
         except UnknownColumn as missing:
-            raise NotEligible(f"{self.key} {missing}") from None
+            raise NotEligible(f"{self.key} {missing}") from missing
 
     # ---- means
 
@@ -263,6 +273,8 @@ class Networks:
         networks, grid = self.data, "setting" in self.table.coords
         if grid:
             require_correlated(self.table, networks, self.interpolating)
+        else:
+            require_measured(self.key, self.count)
         columns = {name: self.column(name) for name in self._ordered(names)}
         labels = [str(label) for label in networks["setting" if grid else "family"].values]
         loss = networks["train_loss"].values if grid else None
@@ -272,13 +284,17 @@ class Networks:
         """Kendall's tau-a of two columns, see `taus`."""
         return self.taus((x, y), among=among)[0]
 
-    def taus(self, *pairs: tuple[str, str], among: Among = "settings") -> list[Estimate]:
+    def taus(
+        self, *pairs: tuple[str, str], among: Among = "settings", where: str | None = None
+    ) -> list[Estimate]:
         """Kendall's tau-a of pairs of columns, to be compared: over the same networks.
 
         among: "settings", which are fixed, and whose seeds vary by chance; or "pool", of which all
             networks vary by chance.
+        where: what evidence says behind "tau(x, y)"; by default what the networks are called.
         """
-        labels = [f"tau({self.word(x)}, {self.word(y)}); {self.context}" for x, y in pairs]
+        where = f"; {self.context}" if where is None else where
+        labels = [f"tau({self.word(x)}, {self.word(y)}){where}" for x, y in pairs]
         return estimates(labels, lambda: self._taus(labels, pairs, among))
 
     def _taus(
@@ -287,13 +303,14 @@ class Networks:
         names = sorted({name for pair in pairs for name in pair})
         columns = np.array([self.column(name) for name in names])
         finite = np.isfinite(columns).all(axis=0)
+        count, settings = int(finite.sum()), None
         if among == "settings":
             what = f"networks ({in_words(self.selection) or 'in all'})"
-            least = FEWEST_FOR_RANKS
-            require(int(finite.sum()), self.key, what, "", "a rank correlation", least)
-        of_pairs = dict(zip(names, columns[:, finite], strict=True))
-        settings = [str(setting) for setting in self.data["setting"].values[finite]]
-        ranks = Ranks(of_pairs, settings if among == "settings" else None)
+            require(count, self.key, what, "", "a rank correlation", FEWEST_FOR_RANKS)
+            settings = [str(setting) for setting in self.data["setting"].values[finite]]
+        elif count < FEWEST_RANKED:
+            return [undefined(label, f"{label}: {count} networks have both") for label in labels]
+        ranks = Ranks(dict(zip(names, columns[:, finite], strict=True)), settings)
         taus = [ranks.tau(*pair).called(label) for label, pair in zip(labels, pairs, strict=True)]
         return [require_ranked(tau) for tau in taus]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from flatlab.stats import Estimate, undefined
+from flatlab.stats.estimate import Estimate, undefined
 from flatlab.stats.ranks import Ranks
 from flatlab.tables.selection import end_of_training, of_samples
 
@@ -52,5 +52,5 @@ def rank_correlations(
     named = {f"tau({x}, {y}){where}": (x, y) for x, y in pairs}
     if len(kept) < FEWEST:
         return [undefined(name, f"{name}: {len(kept)} networks have both") for name in named]
-    ranks = Ranks({str(name): kept[name].to_numpy() for name in kept}, None)
+    ranks = Ranks({str(name): column.to_numpy() for name, column in kept.items()}, None)
     return [ranks.tau(x, y).called(name) for name, (x, y) in named.items()]

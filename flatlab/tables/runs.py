@@ -29,7 +29,7 @@ def collect(parts: Iterable[xr.Dataset], settings: Mapping[str, Any]) -> xr.Data
         # Without the chunks and number types of its file, which xarray would write a table in: tens
         # of thousands of chunks, and a rate of 0.5 cut to 0 where the first file has whole numbers.
         by_pack.setdefault(str(part.run.values[0]), []).append(part.drop_encoding())
-    packs = [xr.merge(families, join="exact", compat="equals") for families in by_pack.values()]
+    packs = [_merged(families) for families in by_pack.values()]
     packs = [pack.assign_coords(diverged=("run", _diverged(pack, settings))) for pack in packs]
     # Runs that were kept at fewer checkpoints have missing values at the others.
     checkpoints = sorted({int(step) for pack in packs for step in pack["checkpoint"].values})
@@ -43,6 +43,17 @@ def collect(parts: Iterable[xr.Dataset], settings: Mapping[str, Any]) -> xr.Data
         about["not_converged"] = int((table["ended"].values == "finished").sum())
     table.attrs = {**about, "extent": extent(about, **counts(table))}
     return table
+
+
+def _merged(families: list[xr.Dataset]) -> xr.Dataset:
+    """The files of one pack; a quantity that several families have is that of the first."""
+    known: set[str] = set()
+    parts = []
+    for part in families:
+        names = {str(name) for name in part.data_vars}
+        parts.append(part.drop_vars(names & known))
+        known |= names
+    return xr.merge(parts, join="exact", compat="equals")
 
 
 def _with_all_layers(packs: list[xr.Dataset]) -> list[xr.Dataset]:

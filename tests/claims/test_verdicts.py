@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from flatlab.claims import Claim, Evidence, verify
+from flatlab.claims import Claim, ResultTables, verify
 from flatlab.papers.chen2026.claims import CLAIMS
 from flatlab.stats import Verdict, at_least, every, not_run, some, theorem
 from tests.synthetic.claim_tables import (
@@ -126,7 +126,7 @@ def test_a_file_of_verdicts_says_what_the_claim_is_and_what_was_found() -> None:
 def test_verdicts_are_given_at_half_and_at_twice_a_threshold_that_is_ours() -> None:
     table = networks(**{KAPPA: UP, GAP: 0.4 / UP})
     weak, two_sided, well = (
-        CLAIMS["figH8"][key].entry("id", Evidence({"mlp-grid": table}))
+        CLAIMS["figH8"][key].entry("id", ResultTables({"mlp-grid": table}))
         for key in ("c9", "c14", "c15")
     )
     for entry in (weak, two_sided):  # rho is 0.4, the threshold 0.3
@@ -144,7 +144,7 @@ def test_the_worst_kind_of_the_tables_that_were_used_is_named() -> None:
     tables = {grid: networks(grid, **{NMLS: UP, BOUND: UP}) for grid in GRIDS}
     tables["vgg-grid"].attrs |= {"evidence": "stand-in", "differs": ["digits", "narrower"]}
     tables["lenet-grid"].attrs |= {"evidence": "reduced", "differs": ["30 networks"]}
-    evidence = Evidence(tables)
+    evidence = ResultTables(tables)
     for figure, kind, differs in (
         ("fig4", "stand-in", ["lenet-grid: 30 networks", "vgg-grid: digits", "vgg-grid: narrower"]),
         ("figH9", "reduced", ["lenet-grid: 30 networks"]),
@@ -153,13 +153,13 @@ def test_the_worst_kind_of_the_tables_that_were_used_is_named() -> None:
     ):
         entry = CLAIMS[figure]["c1"].entry("id", evidence)
         assert (entry["verdict"], entry["kind"], entry["differs"]) == ("holds", kind, differs)
-    assert CLAIMS["figH7"]["c1"].entry("id", Evidence({}))["kind"] == ""
+    assert CLAIMS["figH7"]["c1"].entry("id", ResultTables({}))["kind"] == ""
 
 
 def test_a_claim_that_admits_other_evidence_is_not_run_and_its_numbers_are_reported() -> None:
     table = networks(**{MLS: UP, NMLS: DOWN})
     table.attrs["evidence"] = "reduced"
-    claim = Claim("text", "Sec. 1", lambda e: e.rho("mlp-grid", MLS, NMLS) > 0, "quote")
+    claim = Claim("text", "Sec. 1", lambda e: e["mlp-grid"].rho(MLS, NMLS) > 0, "quote")
     assert judged(claim, table).outcome == "fails"
     strict = Claim(claim.text, "Sec. 1", claim.predicate, "quote", admits=("own", "stand-in"))
     verdict = judged(strict, table)

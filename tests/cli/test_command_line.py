@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from flatlab import plan
-from flatlab.cli import GROUPS, main
+from flatlab.cli import main
+from flatlab.cli._main import GROUPS
 
 ROOT = Path(__file__).resolve().parents[2]
 TRY = """
@@ -31,7 +32,7 @@ def test_help_lists_every_command_once_and_in_its_group(capsys) -> None:
     assert max(map(len, text.splitlines())) <= 81
     titles = re.findall(r"^(\w[\w ]+):$", text, re.MULTILINE)
     assert titles == list(GROUPS)
-    listed = re.findall(r"^  (\w+)  ", text, re.MULTILINE)
+    listed = re.findall(r"^  ([\w-]+)  ", text, re.MULTILINE)
     assert sorted(listed) == [*plan.keys_of("cli")]
     for before, after in (("Look at", "show"), ("Measure", "rank"), ("Plan", "doctor")):
         assert text.index(before) < text.index(f"  {after} ")

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from flatlab import comparison, plan, store
+from flatlab import plan, store
 from flatlab.cli import main
+from flatlab.publication import comparison
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = "chen2026_figH8"

@@ -10,8 +10,9 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from flatlab import estimate, plan
+from flatlab import plan
 from flatlab.cli import main
+from flatlab.publication import forecast
 
 VGG = "vgg (widths 8-8-pool-16-16-pool, hidden 32-32)"
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,7 +27,7 @@ def chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> plan.Plan:
     return plan.Plan({"papers": ["chen2024"]}, Path("experiments"))
 
 
-def record(task: estimate.Task, seconds: float, device: str = "cpu", done: bool = True) -> None:
+def record(task: forecast.TimedJob, seconds: float, device: str = "cpu", done: bool = True) -> None:
     """The record of a job, and its output."""
     task.file.parent.mkdir(parents=True, exist_ok=True)
     if done:
@@ -35,14 +36,14 @@ def record(task: estimate.Task, seconds: float, device: str = "cpu", done: bool 
     Path(f"{task.file}.provenance.json").write_text(json.dumps(about))
 
 
-def of(chosen: plan.Plan, kind: str, network: str) -> estimate.Forecast:
-    found = estimate.forecast(chosen, estimate.recorded(chosen))
+def of(chosen: plan.Plan, kind: str, network: str) -> forecast.Forecast:
+    found = forecast.forecast(chosen, forecast.recorded(chosen))
     [one] = [each for each in found if (each.kind, each.network) == (kind, network)]
     return one
 
 
-def tasks_of(chosen: plan.Plan, kind: str, network: str) -> list[estimate.Task]:
-    tasks = estimate.tasks(chosen, "demo")
+def tasks_of(chosen: plan.Plan, kind: str, network: str) -> list[forecast.TimedJob]:
+    tasks = forecast.jobs_of(chosen, "demo")
     return [task for task in tasks if (task.kind, task.network) == (kind, network)]
 
 
@@ -52,7 +53,7 @@ def test_hours_are_in_proportion_to_work(chosen: plan.Plan) -> None:
     record(tasks[0], seconds=1e-6 * tasks[0].work)
     found = of(chosen, "train", "mlp (width 64)")
     assert (found.jobs, found.done, found.basis) == (len(tasks) - 1, 1, "1 jobs")
-    seconds = sum(1e-6 * task.work + estimate.JOB_S for task in tasks[1:])
+    seconds = sum(1e-6 * task.work + forecast.JOB_S for task in tasks[1:])
     assert found.hours == pytest.approx(seconds / 3600)
 
 
@@ -72,22 +73,22 @@ def test_networks_of_the_same_architecture_are_a_better_basis(chosen: plan.Plan)
     wide = ("train", "vgg (widths 64)", "cpu"), (10.0, 1.0, 1)
     bases = {}
     for times in ([other, narrow], [other, narrow, wide]):
-        found = estimate.forecast(chosen, dict(times))
+        found = forecast.forecast(chosen, dict(times))
         bases[len(times)] = next(each for each in found if each.network == VGG)
     assert bases[2].basis == "roughly, 2 jobs of vgg (widths 4-8)"
     assert bases[3].basis == "roughly, 3 jobs of 2 vgg networks"
     work = sum(task.work for task in tasks_of(chosen, "train", VGG))
-    seconds = [(bases[n].hours or 0) * 3600 - estimate.JOB_S * bases[n].jobs for n in (2, 3)]
+    seconds = [(bases[n].hours or 0) * 3600 - forecast.JOB_S * bases[n].jobs for n in (2, 3)]
     assert seconds == pytest.approx([2 * work, 4 * work])
 
 
 def test_training_that_stops_early_is_said_to_take_less(chosen: plan.Plan) -> None:
-    tasks = list(estimate.tasks(chosen, "demo", ["full-batch-grid", "mlp-grid"]))
+    tasks = list(forecast.jobs_of(chosen, "demo", ["full-batch-grid", "mlp-grid"]))
     assert {task.stops for task in tasks if task.stage == "train"} == {True, False}
     assert not any(task.stops for task in tasks if task.stage != "train")
     times = {("train", "mlp", "cpu"): (1.0, 1.0, 1)}
     for key, early in (("full-batch-grid", True), ("mlp-grid", False)):
-        found = estimate.forecast(chosen, times, [key])
+        found = forecast.forecast(chosen, times, [key])
         bases = [each.basis for each in found if each.kind == "train"]
         assert any("less where networks stop" in basis for basis in bases) == early
 
@@ -109,12 +110,12 @@ def test_a_full_batch_counts_all_samples_in_each_step(chosen: plan.Plan) -> None
 def test_published_records_serve_where_there_are_no_others(chosen: plan.Plan) -> None:
     [first, *_] = tasks_of(chosen, "train", "mlp (width 64)")
     record(first, 10, done=False)
-    times = estimate.recorded(chosen)
+    times = forecast.recorded(chosen)
     place = plan.PUBLISHED / "demo"
     place.mkdir(parents=True)
     (place / "provenance.json").write_text("{}")
-    (place / estimate.PUBLISHED).write_text(json.dumps(estimate.as_records(times)))
-    assert estimate.published() == times
+    (place / forecast.PUBLISHED).write_text(json.dumps(forecast.as_records(times)))
+    assert forecast.published() == times
 
 
 def test_published_records_of_several_scales_are_added_up(chosen: plan.Plan) -> None:
@@ -123,8 +124,8 @@ def test_published_records_of_several_scales_are_added_up(chosen: plan.Plan) -> 
         place.mkdir(parents=True)
         (place / "provenance.json").write_text("{}")
         times = {("train", "linear", "cpu"): (seconds, 2 * seconds, 1)}
-        (place / estimate.PUBLISHED).write_text(json.dumps(estimate.as_records(times)))
-    assert estimate.published() == {("train", "linear", "cpu"): (40.0, 80.0, 2)}
+        (place / forecast.PUBLISHED).write_text(json.dumps(forecast.as_records(times)))
+    assert forecast.published() == {("train", "linear", "cpu"): (40.0, 80.0, 2)}
 
 
 @pytest.fixture
@@ -146,7 +147,7 @@ def test_the_networks_of_a_zoo_are_trained_for_it_and_measured_as_a_zoo(
     with_zoo: plan.Plan,
 ) -> None:
     grid, zoo = map(with_zoo.experiment, ("lenet-grid", "small-zoo"))
-    tasks = list(estimate.tasks(with_zoo, "demo"))
+    tasks = list(forecast.jobs_of(with_zoo, "demo"))
     trained = {Path(grid.weights(pack)["weights"]) for pack in grid.packs}
     assert {task.file for task in tasks if task.kind == "train"} == trained
     assert {task.file for task in tasks if task.kind == "small-zoo"} == set(zoo.metric_files)
@@ -156,18 +157,18 @@ def test_the_networks_of_a_zoo_are_trained_for_it_and_measured_as_a_zoo(
 
 
 def test_of_named_experiments_those_are_counted(with_zoo: plan.Plan) -> None:
-    tasks = list(estimate.tasks(with_zoo, "demo", ["representativeness"]))
+    tasks = list(forecast.jobs_of(with_zoo, "demo", ["representativeness"]))
     assert [task.kind for task in tasks] == ["representativeness"]
     record(tasks[0], 3.0)
-    times = estimate.recorded(with_zoo, ["demo"], ["representativeness"])
+    times = forecast.recorded(with_zoo, ["demo"], ["representativeness"])
     assert times == {("representativeness demo", "", "cpu"): (3.0, 1.0, 1)}
-    assert estimate.recorded(with_zoo, ["demo"], ["small-zoo"]) == {}
+    assert forecast.recorded(with_zoo, ["demo"], ["small-zoo"]) == {}
 
 
 def test_what_nobody_has_timed_is_said(chosen: plan.Plan, capsys: pytest.CaptureFixture) -> None:
     assert main(["estimate"]) == 0
     text = capsys.readouterr().out
-    jobs = len(list(estimate.tasks(chosen, "demo")))
+    jobs = len(list(forecast.jobs_of(chosen, "demo")))
     assert f"{jobs} jobs: 0.00 hours one after the other, {jobs} of unknown length" in text
     assert "Approximate size of the weights of each grid:" in text
 

@@ -229,3 +229,16 @@ def test_distances_from_the_weights_before_training(weights, tmp_path):
     pairs = zip(network(0).parameters(), network(1).parameters(), strict=True)
     expected = sum((a - b).square().sum().item() for a, b in pairs) ** 0.5
     assert store.load_dataset(out).parameter_distance.item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_network_in_a_file_of_torch_is_measured(tmp_path, capsys):
+    torch.save(network().state_dict(), tmp_path / "w.pt")
+    command = ["measure", str(tmp_path / "w.pt"), *MODEL, "--samples", "5"]
+    assert main([*command, "--family", "all"]) == 0
+    printed = capsys.readouterr().out
+    assert "adaptive, " in printed
+    assert "left_out: " in printed
+    assert "linear is for classifiers that are one linear layer" in printed
+    assert "hessian_lambda_max" in printed
+    assert main([*command, "--run", "one"]) == 1
+    assert "holds one network" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import shutil
 import subprocess
@@ -131,6 +132,43 @@ def test_networks_that_are_trained_again_are_measured_again(project, capfd):
     assert main(asked) == 0
     assert "train: " in capfd.readouterr().err
     assert report.stat().st_mtime_ns > before
+
+
+def test_what_is_there_is_not_made_again_unless_code_or_settings_changed(
+    project, capfd, monkeypatch
+):
+    pack, other = "lr0.1-b20-s0", "lr0.05-b20-s0"
+    asked = ["run", "mlp-grid", pack]
+    trained = {f"{pack}{end}" for end in (".safetensors", ".dense.safetensors", ".curves.zarr.zip")}
+
+    def made(*arguments):
+        before = {path: path.stat().st_mtime_ns for path in Path("results").rglob("*")}
+        assert main([*asked, *arguments]) == 0
+        after = {path: path.stat().st_mtime_ns for path in Path("results").rglob("*")}
+        changed = {path for path in after if after[path] != before.get(path)}
+        names = {path.name for path in changed if path.name.startswith("lr")}
+        assert not [name for name in names if name.startswith(other)]
+        families = {path.parent.name for path in changed if path.name == f"{pack}.zarr.zip"}
+        return {name for name in names if "proven" not in name} & trained, families
+
+    families = {*plan.Plan({}, Path("experiments")).experiment("mlp-grid").families}
+    assert made() == (trained, families)
+    capfd.readouterr()
+    assert made() == (set(), set())
+    assert capfd.readouterr().err.count("up to date") == 2 + len(families)  # data and weights
+    assert made("--force", "--family", "accuracy") == (trained, {"accuracy"})
+    rewrite("mlp-grid", lambda grid: grid["training"].update(momentum=0.5))
+    assert made() == (trained, families)
+    fingerprints = importlib.import_module("flatlab.plan.fingerprint")
+    content = fingerprints._content
+
+    def edited(module):
+        return content(module) + b"EDITED" * (module == "flatlab.metrics.accuracy")
+
+    monkeypatch.setattr(fingerprints, "_content", edited)
+    fingerprints.fingerprint.cache_clear()
+    assert made() == (set(), {"accuracy"})
+    fingerprints.fingerprint.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -177,16 +177,7 @@ def test_outside_a_project_it_says_where_to_run(
     assert "run flatlab in the project's folder" in capsys.readouterr().err
 
 
-COMMANDS = [path.stem for path in (ROOT / "flatlab" / "cli").glob("[a-z]*.py")]
-
-
-def test_help_lists_every_command(capsys: pytest.CaptureFixture) -> None:
-    with pytest.raises(SystemExit):
-        main(["--help"])
-    text = " ".join(capsys.readouterr().out.split())
-    for command in COMMANDS:
-        assert f"{command} " in text
-    assert "Predict the number of jobs, hours and disk space of a run." in text
+COMMANDS = keys_of("cli")
 
 
 def test_a_file_in_the_folder_of_commands_is_a_command(

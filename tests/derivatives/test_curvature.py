@@ -9,17 +9,12 @@ import xarray as xr
 from torch import nn
 
 import flatlab
-from flatlab.derivatives.curvature import (
-    RESIDUAL,
-    gauss_newton_product,
-    hessian_product,
-    largest_eigenvalue,
-    trainable,
-)
-from flatlab.derivatives.guard import MeasureError
+from flatlab.derivatives.errors import MeasureError
+from flatlab.derivatives.hessian_products import gauss_newton_product, hessian_product, trainable
+from flatlab.derivatives.lanczos import RESIDUAL, largest_eigenvalue
 from flatlab.losses import loss_of
-from flatlab.metrics import Samples, Settings
-from flatlab.metrics._pack import measure_pack
+from flatlab.metrics._measure_pack import measure_pack
+from flatlab.metrics._quantity import Samples, Settings
 from flatlab.metrics.hessian import Options, measure
 from flatlab.train import train_packs
 from tests.train.packs import images, settings

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from flatlab.derivatives.curvature import largest_eigenvalue
+from flatlab.derivatives.lanczos import largest_eigenvalue
 
 
 class Operations(TorchDispatchMode):

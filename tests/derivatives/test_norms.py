@@ -13,7 +13,7 @@ from flatlab.derivatives.norms import operator_norm, spectral_norm
 from flatlab.metrics import capacity, geometry
 from flatlab.metrics._capacity import norms as of_capacity
 from flatlab.metrics._geometry import values as of_geometry
-from flatlab.metrics._pack import measure_pack
+from flatlab.metrics._measure_pack import measure_pack
 from flatlab.train import train_packs
 from tests.train.packs import images, settings
 

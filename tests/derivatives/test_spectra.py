@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from flatlab.derivatives import spectra
+from flatlab.derivatives import singular_values as spectra
 
 EPS = torch.finfo(torch.float64).eps
 

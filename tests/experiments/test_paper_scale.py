@@ -46,7 +46,8 @@ def signs(settings):
 def configurations() -> list:
     """The first run of each, on few samples and in small batches.
 
-    Of each network one is asked at once, in minibatches, and all others in the long suite.
+    Of each architecture, normalization and depth one is asked at once, in minibatches, and all
+    others in the long suite.
     """
     cases, kinds, networks = [], set(), set()
     for grid in grids():
@@ -66,8 +67,10 @@ def configurations() -> list:
                 continue
             kinds.add(kind)
             marks = [pytest.mark.long]
-            if network not in networks and training["minibatches"] != "full":
-                networks.add(network)
+            options = settings["network"]["options"]
+            kind = (settings["network"]["name"], options.get("normalization"))
+            if kind not in networks and training["minibatches"] != "full":
+                networks.add(kind)
                 marks = []
             cases.append(pytest.param(settings, id=f"{grid.key}:{pack}", marks=marks))
     return cases

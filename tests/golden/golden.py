@@ -49,8 +49,8 @@ def _compute(folder: str, scale: str, target: str) -> None:
     place = plan.published_at(scale)
     tables = {key: store.load_dataset(place.table(key)) for key in figure.experiments}
     correlations = {key: correlate(tables[key]) for key in figure.correlated}
-    settings = plotting._with_stand_ins_named(figure.settings, tables)
-    frame = plotting.template_of(figure.settings).frame(settings, tables, correlations)
+    settings = plotting.completed(figure.settings, tables)
+    frame = plotting.frame_of(settings, tables, correlations)
     contents = {
         "json": json.dumps(claims.verify(target, tables), indent=1, sort_keys=True, default=float),
         "csv": frame.to_csv(index=False),

@@ -39,11 +39,32 @@ RULES = {
 }
 
 
+AT_ONCE = {
+    *(("perceptron", "batched"), ("perceptron", "graphs"), ("LeNet-5", "batched")),
+    *(("VGG with batch norm", "graphs"), ("ResNet", "graphs")),
+}
+"""Without a GPU the others are left to the long suite; `make gpu` asks all of them."""
+
+
 def each_network():
-    """On the CPU those of large images are left to the long suite; `make gpu` asks all of them."""
-    for name, (network, options, shape) in NETWORKS.items():
-        marks = [pytest.mark.long] if shape == LARGE else []
-        yield pytest.param(network, options, shape, marks=marks, id=name)
+    for name, about in NETWORKS.items():
+        for mode in ("batched", "graphs"):
+            marks = [] if (name, mode) in AT_ONCE else [pytest.mark.long]
+            yield pytest.param(*about, mode, marks=marks, id=f"{name}-{mode}")
+
+
+def each_rule():
+    """Of each kind one at once: rates, and what changes the data and the step."""
+    for name, rule in RULES.items():
+        marks = (
+            [] if name in ("falling rates of their own", "mixup and SAM") else [pytest.mark.long]
+        )
+        yield pytest.param(rule, marks=marks, id=name)
+
+
+LONG = pytest.mark.long
+BATCHED_LATER = [pytest.param("batched", marks=LONG), "graphs"]
+"""Graphs are recorded of the steps of `batched`, which the tests of train/ ask on a CPU."""
 
 
 def steps(gpu):
@@ -62,8 +83,7 @@ def assert_near(found, expected):
         assert found.weights[0][name] == pytest.approx(array, rel=0, abs=EXACT), name
 
 
-@pytest.mark.parametrize("mode", ["batched", "graphs"])
-@pytest.mark.parametrize(("network", "options", "shape"), [*each_network()])
+@pytest.mark.parametrize(("network", "options", "shape", "mode"), [*each_network()])
 def test_every_network_is_trained_as_by_the_loop_on_the_cpu(network, options, shape, mode, gpu):
     raw = images(shape)
     given = settings(network, options=options, iterations=steps(gpu))
@@ -72,7 +92,7 @@ def test_every_network_is_trained_as_by_the_loop_on_the_cpu(network, options, sh
     assert_near(trained(raw, gpu, moded), expected)
 
 
-@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+@pytest.mark.parametrize("rule", [*each_rule()])
 def test_every_rule_is_followed_as_by_the_loop_on_the_cpu(rule, gpu):
     raw = images((8, 8))
     given = settings("vgg", iterations=steps(gpu), **rule)
@@ -81,8 +101,13 @@ def test_every_rule_is_followed_as_by_the_loop_on_the_cpu(rule, gpu):
     assert_near(trained(raw, gpu, moded), expected)
 
 
-@pytest.mark.parametrize("precision", ["float32", "tf32"])
-@pytest.mark.parametrize("mode", ["batched", "graphs"])
+@pytest.mark.parametrize(
+    ("mode", "precision"),
+    [
+        *(("batched", "float32"), ("graphs", "tf32")),
+        *(pytest.param(*each, marks=LONG) for each in [("batched", "tf32"), ("graphs", "float32")]),
+    ],
+)
 def test_bytes_repeat_alone_beside_others_and_after_an_interruption(
     mode, precision, gpu, tmp_path, monkeypatch
 ):
@@ -103,7 +128,7 @@ def test_bytes_repeat_alone_beside_others_and_after_an_interruption(
         same(found, expected)
 
 
-@pytest.mark.parametrize("mode", ["batched", "graphs"])
+@pytest.mark.parametrize("mode", BATCHED_LATER)
 def test_one_that_diverges_stands_still_beside_others_that_do_not(mode, gpu):
     raw, count = images((8, 8)), steps(gpu)
     how = {"mode": mode, "precision": "float32", "lr": {"low": 0.01, "high": 50.0}}
@@ -121,7 +146,7 @@ def test_one_that_diverges_stands_still_beside_others_that_do_not(mode, gpu):
                 assert np.isfinite(array[run]).all()
 
 
-@pytest.mark.parametrize("mode", ["batched", "graphs"])
+@pytest.mark.parametrize("mode", BATCHED_LATER)
 def test_one_that_stops_leaves_the_others_bytes(mode, gpu):
     raw = images((8, 8))
     how = {"mode": mode, "precision": "float32", "iterations": steps(gpu)}

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from flatlab.cli.run import Named
-from flatlab.jobs import task
 from flatlab.jobs.gpus import visible_gpus
+from flatlab.jobs.job import running
+from flatlab.publication.checkout import Named
 
 JOB = """
 import os, sys
@@ -72,11 +72,11 @@ def test_all_tasks_of_a_process_use_the_gpu_on_which_cuda_has_started(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1, 2, 3")
     for _ in range(2):
-        with task(about("cuda", 1, tmp_path)):
+        with running(about("cuda", 1, tmp_path)):
             assert visible_gpus() == ["1"]
     others = [job("1, 2, 3").stdout.readline().strip() for _ in range(2)]
     assert sorted(others) == ["2", "3"]
-    with task(about("cuda", 1, tmp_path)):
+    with running(about("cuda", 1, tmp_path)):
         assert visible_gpus() == ["1"]
 
 
@@ -98,6 +98,6 @@ def test_jobs_that_compute_on_gpus_take_one(
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    with task(about(device, gpu, tmp_path)) as running:
-        assert running.device == device
+    with running(about(device, gpu, tmp_path)) as job:
+        assert job.device == device
         assert visible_gpus() == shown

@@ -144,11 +144,11 @@ def draw_any(draw_network, draw_convolutional, draw_sequential):
 @pytest.fixture(scope="session")
 def found():
     """What `derivatives` finds of a network, its tensors in float64."""
-    from flatlab.derivatives import derivatives
-    from flatlab.derivatives.guard import undisturbed
+    from flatlab.derivatives.engine import derivatives
+    from flatlab.derivatives.isolation import preserving_state
 
     def run(net, **settings):
-        with undisturbed(net.model):
+        with preserving_state(net.model):
             return derivatives(net.model, net.x, **settings)
 
     return run

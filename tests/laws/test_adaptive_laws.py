@@ -43,8 +43,8 @@ def test_rescaled_neurons_change_neither_sharpness_nor_norms(draw_network, data)
             first.bias.data *= factor
         second.weight.data /= factor
     before, after = (measured(m, drawn.x, drawn.outputs) for m in (drawn.model, rescaled))
-    names = ["adaptive_sharpness", "adaptive_sharpness_error", "adaptive_trace"]
-    same(before, after, [*names, "normalized_norm", "mean_norm", "sample_loss"])
+    names = ["adaptive_sharpness", "adaptive_sharpness_error", "elementwise_adaptive_trace"]
+    same(before, after, [*names, "normalized_mls", "mls", "sample_loss"])
 
 
 @LAW
@@ -57,8 +57,8 @@ def test_scaled_inputs_change_no_normalized_norm(draw_network, data):
     rescaled[0].weight.data /= factor
     before = measured(drawn.model, drawn.x, drawn.outputs)
     after = measured(rescaled, factor * drawn.x, drawn.outputs)
-    same(before, after, ["normalized_norm", "adaptive_sharpness", "adaptive_trace"])
-    assert float(after.mean_norm) == pytest.approx(float(before.mean_norm) / factor, rel=EXACT)
+    same(before, after, ["normalized_mls", "adaptive_sharpness", "elementwise_adaptive_trace"])
+    assert float(after.mls) == pytest.approx(float(before.mls) / factor, rel=EXACT)
 
 
 @LAW
@@ -75,6 +75,6 @@ def test_norms_lie_where_they_must(draw_network, data):
     )
     squares = drawn.x.square().sum(1).numpy()
     upper = float((squares * raw.jacobian_frobenius.values**2).mean())
-    assert float(raw.normalized_norm) <= upper * (1 + EXACT)
+    assert float(raw.normalized_mls) <= upper * (1 + EXACT)
     behind = measured(drawn.model, drawn.x, drawn.outputs)
-    assert float(behind.mean_norm) <= float(raw.mean_norm) / 4 * (1 + EXACT)
+    assert float(behind.mls) <= float(raw.mls) / 4 * (1 + EXACT)

@@ -22,7 +22,7 @@ SAME = 1e-6
 COUNTS = {"features", "features_constant", "weight_layers"}
 ERRORS = {"hessian_trace_error", "hessian_trace_per_layer_error"}  # 0 where it is exact
 DRAWN = {name for name in CAPACITY if name.startswith("pac_bayes")}
-OF_THE_FUNCTION = {"margin", "inverse_margin", "fisher_rao", "output_frobenius"}
+OF_THE_FUNCTION = {"margin", "inverse_margin", "fisher_rao", "output_norm"}
 OF_PATHS = {"path_norm", "path_norm_over_margin"}
 NORMALIZED = {name for name in FLATNESS if name.startswith("normalized")}
 KAPPAS = {"kappa_trace", "kappa_max"}
@@ -50,7 +50,7 @@ def measured(model, x, labels, initial, loss="cross-entropy"):
         labels,
         families=["flatness", "capacity"],
         loss=loss,
-        flatness=["gauss-newton", "exact", "maximal", "traces"],
+        flatness=["exact", "maximal", "traces"],
         initial=initial,
     )
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 from flatlab.metrics.geometry import QUANTITIES
+from tests.laws.relations import EXACT, mean_volumes
 
 LAW = settings(max_examples=60, deadline=None, derandomize=True)
-EXACT = 1e-10
 FACTORS = st.floats(0.1, 0.6) | st.floats(1.7, 10)
 DEEP_RELU = {"activations": ["relu"], "hidden": (1, 3)}
 MATRICES = (nn.Linear, nn.Conv2d)
@@ -109,13 +109,6 @@ def powers(depth, first, last, exponents):
     result = np.zeros(depth)
     result[first], result[first + 1 : last], result[last] = exponents
     return result
-
-
-def mean_volumes(layers):
-    """Of each layer, from singular values: the mean of their product, 0 without full rank."""
-    singular = np.stack([layer.singular.numpy() for layer in layers])  # (layers, samples, N)
-    full = singular[..., -1] > 1e-14 * singular[..., 0]
-    return np.where(full, singular.prod(-1), 0.0).mean(1)
 
 
 def test_the_lists_of_what_rescaling_does_are_complete():

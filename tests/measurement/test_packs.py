@@ -18,7 +18,7 @@ def packed(
     stripes, precision="float64", costly=ALL_COSTLY, samples=None, change=None, family="geometry"
 ):
     """Two networks of one pack at two checkpoints, and the file of their measures."""
-    from flatlab.metrics._pack import measure_pack
+    from flatlab.metrics._measure_pack import measure_pack
     from flatlab.networks import build
     from tests.train.packs import small
 

@@ -84,7 +84,6 @@ def test_the_page_names_every_setting_and_nothing_that_does_not_exist():
     text = PAGE.read_text()
     for word in (
         *("elementwise-adaptive-trace", "operator-norm", "corrected-bound"),
-        *("flatlab", "chen-code"),
         *geometry.NORMS,
         *geometry.BOUNDS,
     ):

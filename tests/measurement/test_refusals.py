@@ -137,7 +137,6 @@ def test_inputs_that_cannot_be_measured_are_refused(bad, pieces):
         ("families", ["geometri"], "'geometry'"),
         ("families", ["accuracy"], "training with test samples"),
         ("loss", "cross-entropie", "cross-entropy"),
-        ("conventions", "chen", "chen-code"),
         ("costly", ["operator"], "operator-norm"),
         ("dtype", "float16", "float64, float32"),
         ("dtype", torch.bfloat16, "float64, float32"),

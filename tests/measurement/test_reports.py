@@ -19,10 +19,9 @@ NOT_FINITE = {"finite", "shared", "samples_measured", "layers_left_out"}
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 @pytest.mark.parametrize("name", ["0.weight", "1.weight", "6.weight", "8.bias"])
-@pytest.mark.parametrize("conventions", ["flatlab", "chen-code"])
-def test_weights_that_are_not_finite_have_no_values(name, bad, conventions, network, inputs):
+def test_weights_that_are_not_finite_have_no_values(name, bad, network, inputs):
     network.get_parameter(name).data.view(-1)[0] = bad
-    report = flatlab.measure(network, inputs, costly=ALL_COSTLY, conventions=conventions)
+    report = flatlab.measure(network, inputs, costly=ALL_COSTLY)
     assert report.finite == 0
     assert {n for n in report.data_vars if not report[n].isnull().all()} == NOT_FINITE
 
@@ -152,18 +151,11 @@ def test_the_dataset_says_how_it_was_made(report):
         "precision": "float64",
         "loss": "half-mse",
         "singular_values": "all",
-        "conventions": "flatlab",
         "layers_left_out": [],
         "parameters_by_generic_gradient": [],
         "parameters_unused": [],
         "parameters_frozen": ["6.bias"],
     }
-
-
-def test_the_dataset_says_what_the_conventions_of_the_authors_changed(network, inputs):
-    attributes = flatlab.measure(network, inputs, conventions="chen-code").attrs
-    assert attributes["conventions"] == "chen-code"
-    assert attributes["singular_values"] == 3
 
 
 def test_the_dataset_survives_a_file_unchanged(report, tmp_path):

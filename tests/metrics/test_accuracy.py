@@ -12,7 +12,8 @@ from torch.nn import functional
 
 from flatlab.data._tensors import prepare
 from flatlab.losses import loss_of
-from flatlab.metrics import accuracy, settings_of
+from flatlab.metrics import accuracy
+from flatlab.metrics._quantity import settings_of
 from flatlab.networks import build
 from tests.train.packs import images, small
 

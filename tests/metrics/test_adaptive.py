@@ -9,13 +9,13 @@ from torch import nn
 from torch.func import functional_call, jacrev
 
 import flatlab
-from flatlab.derivatives.perturbation import loss_changes, random_gauss_newton
-from flatlab.derivatives.sensitivity import (
+from flatlab.derivatives.golub_kahan import (
     Jacobian,
     largest_singular_values,
     samples_at_a_time,
     secant_slopes,
 )
+from flatlab.derivatives.random_perturbations import loss_changes, random_gauss_newton
 from flatlab.metrics.adaptive import QUANTITIES, _of_sharpness
 
 SEEDS = range(5)
@@ -65,7 +65,7 @@ def test_a_quadratic_loss_has_the_trace_at_any_rho_within_the_stated_error(norma
             model, inputs, targets, seed, rho=0.5, draws=30, ascent_steps=0, trace="exact", **RAW
         )
         exact = weighted(model, diagonal_of_hessian(model, inputs, targets))
-        assert float(report.adaptive_trace) == pytest.approx(exact, rel=1e-10)
+        assert float(report.elementwise_adaptive_trace) == pytest.approx(exact, rel=1e-10)
         error = float(report.adaptive_sharpness_draw_error)
         scores.append((float(report.adaptive_sharpness) - exact) / error)
     # Student's t with 29 degrees of freedom, 60 times
@@ -84,7 +84,7 @@ def test_random_signs_are_unbiased_within_the_stated_error(mlp, normal):
             )
             for trace in ("random", "exact")
         )
-        for name in ("adaptive_trace", "plain_trace"):
+        for name in ("elementwise_adaptive_trace", "sharpness"):
             assert float(exact[f"{name}_error"]) == 0
             difference = float(report[name] - exact[name])
             scores.append(difference / float(report[f"{name}_error"]))
@@ -92,14 +92,20 @@ def test_random_signs_are_unbiased_within_the_stated_error(mlp, normal):
     assert 0.75 < np.std(scores) < 1.4
 
 
-def test_traces_are_those_of_geometry(mlp, normal):
+def test_traces_and_norms_are_those_of_geometry(mlp, normal):
     model, inputs = mlp((5, 6, 3)), normal(4, 5)
-    options = {"families": ["geometry", "adaptive"], "trace": "exact", "draws": 2, **RAW}
-    report = flatlab.measure(model, inputs, normal(4, 3), **options)
-    assert float(report.adaptive_trace) == pytest.approx(float(report.elementwise_adaptive_trace))
-    assert float(report.plain_trace) == pytest.approx(float(report.sharpness))
-    assert float(report.mean_norm) == pytest.approx(float(report.mls), rel=1e-3)
-    assert float(report.normalized_norm) == pytest.approx(float(report.normalized_mls), rel=2e-3)
+    options = {"trace": "exact", "draws": 2, **RAW}
+    report, both = (
+        flatlab.measure(model, inputs, normal(4, 3), families=families, **options)
+        for families in (["adaptive"], ["geometry", "adaptive"])
+    )
+    exact = flatlab.measure(model, inputs)
+    tolerances = {"elementwise_adaptive_trace": 1e-6, "sharpness": 1e-6}
+    for name, tolerance in {**tolerances, "mls": 1e-3, "normalized_mls": 2e-3}.items():
+        assert float(report[name]) == pytest.approx(float(exact[name]), rel=tolerance)
+        assert float(both[name]) == float(exact[name])  # and no error of an estimate beside it
+        assert f"{name}_error" in report
+        assert f"{name}_error" not in both
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -140,7 +146,7 @@ def test_small_rho_gives_the_hessian_and_not_its_gauss_newton_part(mlp, normal, 
     exact = weighted(model, diagonal_of_hessian(model, inputs, targets))
     error = float(report.adaptive_sharpness_draw_error)
     assert abs(float(report.adaptive_sharpness) - exact) < 4 * error
-    gauss_newton = float(report.adaptive_trace)
+    gauss_newton = float(report.elementwise_adaptive_trace)
     jacobian = jacrev(lambda changed: functional_call(model, changed, (inputs,)))
     parts = jacobian({name: p.detach() for name, p in model.named_parameters()})
     brute = sum(
@@ -278,15 +284,15 @@ def test_samples_at_a_time_change_nothing_but_the_last_digits(mlp, normal):
     whole, parts = (
         flatlab.measure(model, inputs, targets, batch_size=size, **options) for size in (7, 2)
     )
-    # random signs are drawn chunk by chunk
-    for name in (n for n in whole.data_vars if "trace" not in n):
+    traces = {"elementwise_adaptive_trace", "sharpness"}  # random signs are drawn chunk by chunk
+    for name in (n for n in whole.data_vars if n.removesuffix("_error") not in traces):
         assert parts[name].values == pytest.approx(whole[name].values, rel=1e-9, abs=1e-12)
 
 
 def test_a_budget_of_memory_bounds_the_samples_at_a_time(mlp, normal, monkeypatch):
     model = mlp((50, 400, 10))
     monkeypatch.setitem(
-        __import__("flatlab.derivatives.sensitivity", fromlist=["x"]).GRAPH_BYTES, "cpu", 400_000
+        __import__("flatlab.derivatives.golub_kahan", fromlist=["x"]).GRAPH_BYTES, "cpu", 400_000
     )
     assert 1 <= samples_at_a_time(model, normal(64, 50)) < 64
 
@@ -329,8 +335,10 @@ def test_with_its_own_outputs_as_targets_a_network_has_no_residual(mlp, normal, 
     options = {"rho": 1e-3, "draws": 2000, "trace": "exact", "own_targets": True}
     report = flatlab.measure(model, inputs, families=["adaptive"], seed=seed, **options)
     error = float(report.adaptive_sharpness_draw_error)
-    assert abs(float(report.adaptive_sharpness) - float(report.adaptive_trace)) < 4 * error
-    assert error < 0.1 * float(report.adaptive_trace)
+    assert (
+        abs(float(report.adaptive_sharpness) - float(report.elementwise_adaptive_trace)) < 4 * error
+    )
+    assert error < 0.1 * float(report.elementwise_adaptive_trace)
     assert {"sample_loss", "sample_accuracy"}.isdisjoint(
         report
     )  # there is nothing to be right about
@@ -371,7 +379,7 @@ def test_networks_of_timm_as_they_are(name, normal):
         [torch.autograd.functional.jacobian(whole, x[None]).flatten(1).view(5, -1) for x in inputs]
     )
     exact = torch.linalg.svdvals(rows)[:, 0].numpy()
-    assert report.norm_per_sample.values == pytest.approx(exact, rel=1e-5)
+    assert report.mls_per_sample.values == pytest.approx(exact, rel=1e-5)
     plain, _ = random_gauss_newton(whole, inputs, 200)
     error = float(plain.std()) / 200**0.5
-    assert abs(float(plain.mean()) - float(report.plain_trace)) < 4 * error
+    assert abs(float(plain.mean()) - float(report.sharpness)) < 4 * error

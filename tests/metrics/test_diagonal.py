@@ -11,7 +11,7 @@ from torch import nn
 
 import flatlab
 from flatlab.data import load
-from flatlab.metrics import MeasureError
+from flatlab.derivatives.errors import MeasureError
 from flatlab.metrics.diagonal import SCALES
 from flatlab.networks.diagonal_linear import Diagonal
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -13,8 +14,9 @@ from torch import nn
 
 import flatlab
 from flatlab.derivatives import engine
-from flatlab.derivatives.guard import MeasureError, undisturbed
-from flatlab.metrics import _survey, capacity
+from flatlab.derivatives.errors import MeasureError
+from flatlab.derivatives.isolation import preserving_state
+from flatlab.metrics import _measure_zoo, capacity
 from flatlab.networks import build, seeded
 from flatlab.train.initializations import draw
 
@@ -41,6 +43,7 @@ def test_the_package_sets_the_workspace_of_cublas_before_torch_can_look_at_it():
 
 
 PRECISION = """
+import json, os, sys
 import torch
 from flatlab.precision import float32_products
 from flatlab.train.determinism import deterministic_arithmetic
@@ -61,14 +64,20 @@ def exactly():
             old.append("mixed")
     kinds = (b.cuda.matmul, b.cudnn.conv, b.cudnn.rnn, b.mkldnn.matmul, b.mkldnn.conv, b)
     return [*old, *(kind.fp32_precision for kind in kinds)]
-CHANGE
-before = exactly()
-for context in (float32_products, training):
-    for tf32 in (False, True):
-        with context(tf32):
-            assert flags() == [*["tf32" if tf32 else "full"] * 3, "full", "full"], flags()
-        assert exactly() == before, (before, exactly())
-print("as before", before)
+def check():
+    before = exactly()
+    for context in (float32_products, training):
+        for tf32 in (False, True):
+            with context(tf32):
+                assert flags() == [*["tf32" if tf32 else "full"] * 3, "full", "full"], flags()
+            assert exactly() == before, (before, exactly())
+for name, change in json.loads(sys.argv[1]).items():
+    if child := os.fork():
+        print(name, os.waitpid(child, 0)[1], flush=True)
+    else:
+        exec(change)
+        check()
+        os._exit(0)  # nothing to tidy up
 """
 CHANGES = {
     "nothing": "",
@@ -81,17 +90,19 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES)
-def test_training_and_measuring_have_the_precision_they_ask_for_and_leave_flags_alone(change):
-    """In a process of its own: a use of the new flags cannot be taken back."""
-    assert printed(PRECISION.replace("CHANGE", CHANGES[change])).startswith("as before")
+def test_training_and_measuring_have_the_precision_they_ask_for_and_leave_flags_alone():
+    """Each in a process of its own: a use of the new flags cannot be taken back."""
+    command = [sys.executable, "-c", PRECISION, json.dumps(CHANGES)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [f"{name} 0" for name in CHANGES], done.stderr
 
 
 @pytest.mark.parametrize("outside", [(False, True), (True, False)])
 def test_measuring_takes_algorithms_of_cudnn_that_repeat(outside):
     cudnn = torch.backends.cudnn
     with torch.backends.cudnn.flags(deterministic=outside[0], benchmark=outside[1]):
-        with undisturbed(nn.Linear(2, 2)):
+        with preserving_state(nn.Linear(2, 2)):
             assert (cudnn.deterministic, cudnn.benchmark) == (True, False)
         assert (cudnn.deterministic, cudnn.benchmark) == outside
 
@@ -137,18 +148,18 @@ def candidate(error):
     def make():
         raise error
 
-    return _survey.Candidate("a", "test_vit", make)
+    return _measure_zoo.LazyNetwork("a", "test_vit", make)
 
 
 @pytest.mark.parametrize("error", FATAL, ids=lambda error: str(error)[:30])
 def test_a_zoo_ends_where_a_gpu_fails_which_no_later_network_would_survive(error):
     with pytest.raises(type(error)):
-        _survey._measured(candidate(error), {"families": {}}, "cpu")
+        _measure_zoo._measured(candidate(error), {"families": {}}, "cpu")
 
 
 @pytest.mark.parametrize("error", HARMLESS, ids=lambda error: str(error)[:30])
 def test_other_errors_are_those_of_one_network(error):
-    values, about = _survey._measured(candidate(error), {"families": {}}, "cpu")
+    values, about = _measure_zoo._measured(candidate(error), {"families": {}}, "cpu")
     assert values == {}
     assert str(error)[:20] in about["failure"]
 

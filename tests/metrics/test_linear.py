@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy, pad
 
 import flatlab
-from flatlab.metrics import MeasureError
+from flatlab.derivatives.errors import MeasureError
 from flatlab.metrics.linear import FACTORS, NEIGHBOURHOODS, RADII
 
 WIDTH, SAMPLES = 3, 5

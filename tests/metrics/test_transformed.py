@@ -13,9 +13,10 @@ from flatlab import plan
 from flatlab.data import load
 from flatlab.data._tensors import prepare
 from flatlab.experiments import _sections
-from flatlab.metrics import _transformed, measure
-from flatlab.metrics._pack import measure_pack
-from flatlab.metrics._transformed import measure_transformed
+from flatlab.metrics import _measure_transformed
+from flatlab.metrics._measure import measure
+from flatlab.metrics._measure_pack import measure_pack
+from flatlab.metrics._measure_transformed import measure_transformed
 from flatlab.networks import _transformations, build
 from flatlab.plan.fingerprint import closure
 from flatlab.plan.schema import PlanError, convert
@@ -169,7 +170,7 @@ def test_a_change_of_the_outputs_is_kept_and_what_is_measured_is_not(grids, monk
         return model
 
     transformed = _transformations.transformed
-    monkeypatch.setattr(_transformed, "transformed", wrong)
+    monkeypatch.setattr(_measure_transformed, "transformed", wrong)
     _, table = table_of(grids[1])
     after = table.isel(checkpoint=-1).sel(transformation="last-layer")
     assert (after["output_change"] > 1e-5).all()
@@ -183,8 +184,8 @@ def test_only_jobs_that_transform_depend_on_it(grids):
     for before, after, family in zip(plain, more, FAMILIES, strict=True):
         again = family != "accuracy"
         assert (before.settings == after.settings, before.code == after.code) == (not again,) * 2
-    assert "flatlab.networks._transformations" not in closure("flatlab.metrics._pack")
-    assert "flatlab.networks._transformations" in closure("flatlab.metrics._transformed")
+    assert "flatlab.networks._transformations" not in closure("flatlab.metrics._measure_pack")
+    assert "flatlab.networks._transformations" in closure("flatlab.metrics._measure_transformed")
 
 
 def test_the_kinds_of_the_plan_are_those_that_exist():

@@ -9,7 +9,6 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from flatlab.cli import main
 from flatlab.data import DataError
 from flatlab.networks._files import load_state
 
@@ -75,21 +74,6 @@ def test_what_holds_no_weights_is_named(tmp_path):
     assert "weights are in a file .safetensors, .pt, .pth or .bin" in refusal("model.h5")
     (tmp_path / "broken.pt").write_bytes(b"not weights")
     assert "broken.pt" in refusal("broken.pt")
-
-
-def test_a_network_in_a_file_of_torch_is_measured(tmp_path, capsys):
-    from tests.cli.test_measure import MODEL, network
-
-    torch.save(network().state_dict(), tmp_path / "w.pt")
-    command = ["measure", str(tmp_path / "w.pt"), *MODEL, "--samples", "5"]
-    assert main([*command, "--family", "all"]) == 0
-    printed = capsys.readouterr().out
-    assert "adaptive, " in printed
-    assert "left_out: " in printed
-    assert "linear is for classifiers that are one linear layer" in printed
-    assert "hessian_lambda_max" in printed
-    assert main([*command, "--run", "one"]) == 1
-    assert "holds one network" in capsys.readouterr().err
 
 
 def test_all_families_are_those_that_can_be_had(tmp_path):

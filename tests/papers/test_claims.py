@@ -1,14 +1,10 @@
-"""The claims of all papers: each of a figure of its own; an edit to them re-runs theirs alone."""
+"""The claims of all papers: each of a figure of its own."""
 
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import re
-import shutil
-import subprocess
-import sys
 import unicodedata
 from pathlib import Path
 
@@ -111,44 +107,3 @@ def test_quotes_are_the_papers_own_words(paper: str) -> None:
         pieces = [letters(piece) for piece in claim.quote.split("[...]")]
         assert any(pieces), name
         assert re.search(".*?".join(pieces), text), f"{name}: {claim.quote}"
-
-
-def codes(folder: Path) -> dict[str, str]:
-    """The fingerprint of each paper's verdict jobs, as a copy of the package plans them."""
-    code = f"import json; from flatlab import plan; papers = {sorted(FIGURES)}; "
-    code += "print(json.dumps({paper: plan.claims_code(paper) for paper in papers}))"
-    run = subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True
-    )
-    return json.loads(run.stdout)
-
-
-@pytest.fixture(scope="module")
-def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package, of which the claims may be edited."""
-    folder = tmp_path_factory.mktemp("lab")
-    shutil.copytree(ROOT / "flatlab", folder / "flatlab")
-    return folder
-
-
-@pytest.mark.parametrize(
-    ("edited", "papers"),
-    [
-        *((f"papers/{paper}/claims.py", {paper}) for paper in WITH_CLAIMS),
-        ("papers/chen2026/_shared.py", {"chen2024", "chen2026"}),
-        ("papers/chen2026/_zoo.py", {"chen2026"}),
-        ("claims/evidence.py", {*FIGURES}),
-        ("papers/beyond/claims.py", {"beyond"}),  # there is none before
-        ("plotting/__init__.py", set()),
-        ("scoreboard/__init__.py", set()),
-    ],
-)
-def test_an_edit_re_runs_the_verdicts_that_it_can_change(
-    copied: Path, edited: str, papers: set[str]
-) -> None:
-    path = copied / "flatlab" / edited
-    before, text = codes(copied), path.read_text() if path.is_file() else None
-    path.write_text((text or "") + "\nEDITED = 1\n")
-    after = codes(copied)
-    path.unlink() if text is None else path.write_text(text)
-    assert {paper for paper in before if before[paper] != after[paper]} == papers

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from flatlab import plan, plotting
-from flatlab.plotting import heatmap, pairs, style
+from flatlab.plotting import pairs, render, style
 from flatlab.plotting.quantities import FigureError
 from flatlab.tables.correlations import correlate
 
@@ -24,7 +24,7 @@ NAMES = ["mls", "nmls", "root_sharpness"]
 SETTINGS = plan.Pairs(
     "mlp-grid", quantities=NAMES, title="a title", caption="A caption."
 ).resolved()
-SETTINGS |= {"paper": "chen2026", "key": "figH8", "cited": "Chen et al. (2026), Figure H8"}
+SETTINGS |= {"cited": "Chen et al. (2026), Figure H8"}
 ABOUT = {
     "scale": "demo",
     "experiment": "mlp-grid",
@@ -174,7 +174,7 @@ def test_a_figure_is_made_in_every_format_and_repeats_bit_for_bit() -> None:
 def test_a_figure_says_on_what_it_was_computed_and_what_it_stands_in_for() -> None:
     text = plotting.about(table(NAMES))
     assert text.startswith(
-        "29 perceptron networks on images of digits, 12,000 iterations each; 1 l"
+        "29 narrow perceptron networks on images of digits, 12,000 iterations each; 1 l"
     )
     assert text.endswith("they stand in for the paper's perceptron on Fashion-MNIST.")
     own = plotting.about(table(NAMES).assign_attrs(stands_in_for="", evidence="own"))
@@ -212,20 +212,22 @@ def test_a_caption_counts_the_networks_that_are_shown() -> None:
         f"they stand in for the paper's {a} on CIFAR-10."
         for a in ("perceptron and VGG", "perceptron")
     )
-    whole = f"9 perceptron and VGG {data}; {left_out}; 2 left out (did not converge); {of_both}"
+    whole = (
+        f"9 narrow perceptron and VGG {data}; {left_out}; 2 left out (did not converge); {of_both}"
+    )
     assert words(plan.Pairs("mlp-grid", quantities=NAMES, **about)) == whole
     curves = plan.Curves("mlp-grid", quantities=("mls",), **about)
-    assert words(curves) == f"5 perceptron and VGG {data}; {left_out}; {of_both}"
+    assert words(curves) == f"5 narrow perceptron and VGG {data}; {left_out}; {of_both}"
     where = {"architecture": "mlp"}
-    sweep = {"quantities": {"mls": "MLS"}, "along": {"lr": ("rate", "linear")}, "line": "seed"}
-    mlps = f"4 perceptron {data}; 2 left out (did not converge); {of_mlps}"
+    sweep = {"quantities": ("mls",), "along": {"lr": ("rate", "linear")}, "line": "seed"}
+    mlps = f"4 narrow perceptron {data}; 2 left out (did not converge); {of_mlps}"
     assert words(plan.Sweep("mlp-grid", where=where, **sweep, **about)) == mlps
 
 
 def test_title_and_caption_name_every_table_scale_and_data_set_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(plotting, "FORMATS", ("svg",))
+    monkeypatch.setattr(render, "FORMATS", ("svg",))
     data = {"mlp-grid": "digits", "vgg-grid": "photographs", "lenet-grid": "digits"}
     runs = table(NAMES)
     shown = {
@@ -248,54 +250,13 @@ def test_a_quantity_that_a_table_does_not_have_is_one_sentence() -> None:
         framed(table(NAMES), quantities=["mls", "nmsl"])
 
 
-@pytest.mark.parametrize("kind", ["pooled", "within"])
-def test_a_heatmap_prints_and_colours_the_correlations(kind: str) -> None:
-    runs = table(NAMES)
-    runs["root_sharpness"] = -runs["root_sharpness"]
-    matrix = correlate(runs)
-    settings = plan.Heatmap(
-        "mlp-grid", quantities=NAMES, kind=kind, title="a title", caption="A caption."
-    ).resolved()
-    frame = heatmap.frame(settings, {"mlp-grid": runs}, {"mlp-grid": matrix})
-    fig = Figure(figsize=(4, 4), layout="constrained")
-    heatmap.draw(fig, frame, settings)
-    ax = fig.axes[0]
-    printed = {
-        (round(t.get_position()[0] - 0.5), round(t.get_position()[1] - 0.5)): t.get_text()
-        for t in ax.texts
-    }
-    colors = ax.collections[0].get_facecolors().reshape(3, 3, 4)
-    for row, y in enumerate(NAMES):
-        for column, x in enumerate(NAMES):
-            rho = matrix["rho"].sel(kind=kind, x=x, y=y).item()
-            if x == y:
-                assert (column, row) not in printed
-            else:
-                assert printed[column, row].replace("−", "-") == f"{rho:.2f}"
-                red, _, blue, _ = colors[row, column]
-                assert (red > blue) == (rho > 0)
-
-
-def test_a_heatmap_of_an_undefined_correlation_says_so() -> None:
-    runs = table(NAMES)
-    runs["nmls"] = runs["nmls"] * 0 + 3
-    settings = plan.Heatmap("mlp-grid", quantities=NAMES, title="a title", caption="A.").resolved()
-    about = {"paper": "chen2026", "key": "fig9", "cited": "Chen et al. (2026), Figure 9"}
-    given = settings | about, {"mlp-grid": runs}
-    files = plotting.make(*given, {"mlp-grid": correlate(runs)})
-    assert set(files) == {"csv", "pdf", "svg", "png"}
-    fig = Figure(figsize=(4, 4), layout="constrained")
-    heatmap.draw(fig, pd.read_csv(io.BytesIO(files["csv"])), settings)
-    assert [text.get_text() for text in fig.axes[0].texts].count("?") == 4
-
-
 def test_a_palette_changes_no_colour_that_one_could_see():
     fig = Figure(figsize=(3, 2), dpi=200)
     ax = fig.subplots()
     for number, colour in enumerate(mpl.color_sequences["tab10"]):
         ax.plot([0, 1], [number, number + 2], color=colour)
         ax.fill_between([0, 1], number, number + 1, color=colour, alpha=0.2)
-    full, small = io.BytesIO(), plotting._render(fig, "png")
+    full, small = io.BytesIO(), render._render(fig, "png")
     fig.savefig(full, format="png")
     expected, found = (
         np.asarray(Image.open(picture).convert("RGB")).astype(int)

@@ -22,7 +22,8 @@ KEY, RUNS = "recipes-grid", 40
 ABOUT: dict[str, Any] = {"title": "a title", "caption": "A caption."}
 SHARED: dict[str, Any] = {
     "parts": {"corrupted_error": {"of": "test_set_error", "test_set": "corrupted"}},
-    "columns": {"test_error": "test", "corrupted_error": "corrupted"},
+    "columns": ("test_error", "corrupted_error"),
+    "labels": {"test_error": "test", "corrupted_error": "corrupted"},
     "at_most": {"train_error": 1.0},
     "groups": ("augmentation", "mixup_alpha"),
     "values": {"augmentation": {"none": "plain", "crop-flip": "crops"}},
@@ -238,7 +239,7 @@ def test_without_a_network_within_the_limit_there_is_still_a_figure(declared: An
 @pytest.mark.parametrize(
     ("changes", "culprit"),
     [
-        ({"columns": {"tset_error": "test"}}, "'tset_error'; did you mean 'test_error'?"),
+        ({"columns": ("tset_error",)}, "'tset_error'; did you mean 'test_error'?"),
         ({"rows": [("worst-adaptiv-linf", 0)]}, "definition 'worst-adaptiv-linf'; did you mean"),
         ({"rows": [("worst-adaptive-linf", 4)]}, "radius_index '4'"),
         ({"groups": ["mixup"]}, "'mixup'; did you mean 'mixup_alpha'?"),

@@ -43,7 +43,8 @@ def table(**factors: tuple[Any, ...]) -> xr.Dataset:
 
 def settings(**changes: Any) -> dict[str, Any]:
     declared: dict[str, Any] = {
-        "quantities": {"loss": "the loss", "sharpness": "the sharpness"},
+        "quantities": ("loss", "sharpness"),
+        "labels": {"loss": "the loss", "sharpness": "the sharpness"},
         "along": {"batch_size": ("batch size", "logarithmic")},
         "line": "lr",
     }
@@ -170,7 +171,7 @@ def test_curves_are_cut_named_and_titled_as_declared() -> None:
         "some-grid",
         quantities=("train_loss",),
         until={"smoothing": 0.0},
-        titles={"train_loss": "loss so far"},
+        labels={"train_loss": "loss so far"},
         named=("smoothing",),
         title="",
         caption="",

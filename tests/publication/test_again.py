@@ -10,7 +10,7 @@ import xarray as xr
 
 from flatlab import plan, store
 from flatlab.cli import main
-from flatlab.publication import again
+from flatlab.publication.publishing import publish_redrawn
 from tests.publication.made_up import (
     FIGURES,
     PUBLISHED,
@@ -73,13 +73,13 @@ def test_all_scales_are_published_again_or_one(anew):
     )
     before = snapshot()
     with pytest.raises(store.StoreError, match="results/redrawn/short"):
-        again.publish()
+        publish_redrawn()
     assert not changed_since(before)
-    assert len(again.publish("demo")) == 4 * len(FIGURES)
+    assert len(publish_redrawn("demo")) == 4 * len(FIGURES)
     for name in names_of(*(each.target for each in FIGURES)) - names_of("chen2024_fig1"):
         Path("results/published/short", name).unlink()
-    assert len(again.publish()) == 4 * len(FIGURES) + 4
-    files = again.publish("short")
+    assert len(publish_redrawn()) == 4 * len(FIGURES) + 4
+    files = publish_redrawn("short")
     assert {str(path) for path in files} == {
         f"results/published/short/{name}" for name in names_of("chen2024_fig1")
     }
@@ -89,7 +89,7 @@ def test_a_figure_that_is_not_published_yet_does_not_matter(anew):
     for name in names_of("petzka2021_fig3"):
         (PUBLISHED / name).unlink()
     shutil.rmtree(f"{REDRAWN}/verdicts/petzka2021")
-    again.publish()
+    publish_redrawn()
     assert not (PUBLISHED / "figures/petzka2021/fig3.pdf").exists()
 
 

@@ -9,8 +9,9 @@ import pytest
 import xarray as xr
 
 from flatlab.publication import findings, look_ups
-from flatlab.publication.networks import Interval, Networks
+from flatlab.publication.networks import Interval, PublishedNetworks
 from flatlab.store import StoreError
+from flatlab.tables.networks import Networks
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -95,7 +96,7 @@ def made_up():
 
 @pytest.fixture
 def networks():
-    return Networks(Path("made-up.zarr.zip"), made_up())
+    return PublishedNetworks(Path("made-up.zarr.zip"), Networks.of("made-up", made_up()))
 
 
 def test_correlations_are_those_of_the_networks_that_did_not_diverge(networks):
@@ -112,7 +113,7 @@ def test_correlations_are_those_of_the_networks_that_did_not_diverge(networks):
 def test_quantities_at_the_end_at_an_iteration_and_through_training(networks):
     mls = made_up()["mls"].values[:6, :, 0]
     assert networks.mean("mls") == networks.mean("mls", at=100) == pytest.approx(mls[:, 1].mean())
-    assert networks.mean("root_mls", at=0) == pytest.approx(np.sqrt(mls[:, 0]).mean())
+    assert networks.mean("root mls", at=0) == pytest.approx(np.sqrt(mls[:, 0]).mean())
     assert networks.mean("mls", at="most") == pytest.approx(mls.max(1).mean())
     assert networks.mean("mls", at="growth") == pytest.approx((mls.max(1) / mls[:, 0]).mean())
     assert networks.mean("mls", at="increase") == pytest.approx((mls.max(1) - mls[:, 0]).mean())
@@ -120,7 +121,7 @@ def test_quantities_at_the_end_at_an_iteration_and_through_training(networks):
     squares = sum(((part - part.mean()) ** 2).sum() for part in (mls[:3, 1], mls[3:, 1]))
     assert networks.spread("mls") == pytest.approx(np.sqrt(squares / (6 - 2)))
     fitted = made_up().assign_coords(fitted=("run", [0.0, 100, np.nan, 0, 0, 100, 0]))
-    early = Networks(Path("fitted.zarr.zip"), fitted)
+    early = PublishedNetworks(Path("fitted.zarr.zip"), Networks.of("fitted", fitted))
     expected = [mls[0, 0], mls[1, 1], np.nan, mls[3, 0], mls[4, 0], mls[5, 1]]
     np.testing.assert_array_equal(early.values("mls", at="first fit"), expected)
     a, b = networks.where(lr=0.1), networks.where(lr=0.2)
@@ -161,7 +162,7 @@ def test_sides_of_zero_on_which_intervals_are(published_csv):
         "elsewhere,a,0.1,0.4,gap\nelsewhere,b,0.1,0.4,gap\n"
     )
     found = look_ups.sides("short", "made_fig1", "measure", "grid", outcome="error")
-    assert found == look_ups.Sides(compared=6, same=2, opposite=1)
+    assert found == look_ups.SignCounts(compared=6, same=2, opposite=1)
     with pytest.raises(StoreError, match="no column 'gird'; did you mean 'grid'"):
         look_ups.sides("short", "made_fig1", "measure", "gird")
 
@@ -170,10 +171,10 @@ def test_sides_of_zero_on_which_intervals_are(published_csv):
     ("ask", "sentence"),
     [
         (lambda n: n.mean("msl"), r"made-up.zarr.zip has no 'msl'; did you mean 'mls'\?"),
-        (lambda n: n.mean("mls", at=50), "has no checkpoint 50; there are 0, 100"),
+        (lambda n: n.mean("mls", at=50), "has no checkpoint at iteration '50'; .*Known: 0, 100"),
         (lambda n: n.mean("mls", at="first fit"), "made-up.zarr.zip has no 'fitted'"),
-        (lambda n: n.mean("mls", samples="test"), "has no test samples"),
-        (lambda n: n.mean("mls", transformation="last-layer"), "has no 'transformation'"),
+        (lambda n: n.mean("mls", samples="test"), "has no samples 'test'; Known: train"),
+        (lambda n: n.mean("mls[last-layer]"), r"has no labels in mls 'last-layer'"),
         (lambda n: n.where(lr=0.3), r"no network has \{'lr': 0.3\}"),
         (lambda n: n.rho("mls", "sharpness", "inside"), "no kind of correlation 'inside'"),
         (lambda _: look_ups.table("demo", "mpl-grid"), "did you mean 'mlp-grid'"),

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from flatlab import estimate, plan, publication, store
+from flatlab import plan, publication, store
+from flatlab.publication import forecast
 from tests.publication.made_up import FIGURES, OTHERS, PUBLISHED, chosen, compute, write
 
 
@@ -23,7 +24,7 @@ def test_the_record_names_the_code_of_every_stage_and_of_what_others_trained(pub
 
 
 def test_times_of_other_experiments_and_devices_stay(published):
-    path = PUBLISHED / estimate.PUBLISHED
+    path = PUBLISHED / forecast.PUBLISHED
     rows = json.loads(path.read_text())
     elsewhere = {**rows[0], "device": "cuda", "seconds": 99.0}
     store.save_json(path, [*rows, elsewhere])

@@ -9,6 +9,7 @@ import pytest
 
 from flatlab import publication, store
 from flatlab.cli import main
+from flatlab.publication import publishing
 from tests.publication.made_up import (
     EXPERIMENTS,
     FIGURES,
@@ -139,7 +140,7 @@ def test_what_is_too_much_is_refused_with_the_largest_parts(published, monkeypat
     kept = Path("results/published/paper/metrics/mlp-grid/geometry/a.zarr.zip")
     write(kept, bytes(50_000))
     size = sum(path.stat().st_size for path in Path("results/published").rglob("*.*"))
-    monkeypatch.setattr(publication, "BUDGET_BYTES", size)
+    monkeypatch.setattr(publishing, "BUDGET_BYTES", size)
     publication.publish(chosen())  # replaces as much as it brings
     draw("chen2026_figH8", content=bytes(10_000))
     before = snapshot()

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from flatlab import estimate, plan, plotting, store
+from flatlab import plan, plotting, store
+from flatlab.publication import forecast
 
 PUBLISHED = Path(plan.__file__).parents[2] / "results" / "published"
 TABLES = sorted(
@@ -45,10 +46,10 @@ def test_every_network_that_was_timed_is_one_of_its_scale_today(scale):
     chosen = plan.Plan({"scale": scale}, PUBLISHED.parents[1] / "experiments")
     grids = (each for each in chosen.experiments.values() if each.kind == "grid")
     labels = {label for grid in grids for label in grid.networks}
-    records = store.load_json(PUBLISHED / scale / estimate.PUBLISHED)
-    timed = {network for _, network, _ in estimate.from_records(records) if network}
+    records = store.load_json(PUBLISHED / scale / forecast.PUBLISHED)
+    timed = {network for _, network, _ in forecast.from_records(records) if network}
     assert timed
     assert timed <= labels
     seconds = sum(record["seconds"] for record in records)
-    found = sum(seconds for seconds, _, _ in estimate.from_records(records).values())
+    found = sum(seconds for seconds, _, _ in forecast.from_records(records).values())
     assert found == pytest.approx(seconds)

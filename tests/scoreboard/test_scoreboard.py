@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from scipy.stats import false_discovery_control
 
-from flatlab import scoreboard
+from flatlab.cli.summary import _as_text
+from flatlab.scoreboard import board as scoreboard
 from flatlab.scoreboard import page
 
 WITHIN, ADJUSTED = "within settings", "adjusted for the training loss"
@@ -91,7 +92,7 @@ def test_the_headline_counts_findings_on_own_evidence_alone(other: dict[str, Any
 
 
 def test_the_text_has_a_line_for_each_figure_and_each_group() -> None:
-    lines = scoreboard.as_text(BOARD, marked={"a_fig1"}).splitlines()
+    lines = _as_text(BOARD, marked={"a_fig1"}).splitlines()
     row = next(line for line in lines if "a_fig1" in line)
     cells = ["a_fig1 *", "own + reduced", "1 + 1", "1 + 0", "1", "2"]
     assert re.split(r"\s{2,}", row.strip()) == cells
@@ -154,7 +155,7 @@ def test_decisive_findings_without_a_p_value_are_named_and_not_counted() -> None
     )
     board = scoreboard.collect([figure("a_fig1", *findings_of(), claim("a_fig1/d"))])
     line += "; 1 more without a p-value not counted"
-    assert line in " ".join(scoreboard.as_text(board).split())
+    assert line in " ".join(_as_text(board).split())
     assert line in page.as_html(board, []).decode()
 
 
@@ -173,7 +174,7 @@ def test_each_paper_and_kind_has_a_false_discovery_rate_of_its_own() -> None:
 def test_papers_without_a_decisive_finding_are_not_mentioned() -> None:
     undecided = figure("a_fig1", claim("a_fig1/c1", "undecided", p=0.5), claim("a_fig1/c2", p=0.01))
     only = figure("b_fig1", claim("b_fig1/c1", "undecided", p=0.5))
-    assert "b, own" not in scoreboard.as_text(scoreboard.collect([undecided, only]))
+    assert "b, own" not in _as_text(scoreboard.collect([undecided, only]))
 
 
 def shown(*evidence: dict[str, Any], **more: Any) -> str:
@@ -235,7 +236,7 @@ def test_everything_is_escaped() -> None:
     html = page.as_html(scoreboard.collect([content]), [content]).decode()
     names = [*ours, "alone", "claim", "estimand", "quantity", "target", "scale"]
     for name in names:
-        assert f"&lt;{name}&gt;&amp;&#x27;" in html
+        assert f"&lt;{name}&gt;&amp;&#39;" in html
         assert f"<{name}>" not in html
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from flatlab.claims import Claim, Evidence
+from flatlab.claims import Claim, ResultTables
 from flatlab.stats import Verdict
 
 S, MLS, NMLS, VOLUME, G = "root_sharpness", "mls", "nmls", "log_volume", "g"
@@ -196,10 +196,10 @@ def zoo(
     common, own = generator.normal(size=(2, count))
     own -= common * (own @ common) / (common @ common)
     values = {
-        "normalized_norm": norm,
+        "normalized_mls": norm,
         "adaptive_sharpness": sharpness,
-        "mean_norm": common,
-        "plain_trace": np.exp(plain * common + np.sqrt(1 - plain**2) * own),
+        "mls": common,
+        "sharpness": np.exp(plain * common + np.sqrt(1 - plain**2) * own),
         "finite": np.ones(count),
         "dropped": np.zeros(count),
         **dict.fromkeys(("train_accuracy", "test_accuracy"), np.full(count, np.nan)),
@@ -223,7 +223,7 @@ def zoo(
 
 def judged(claim: Claim, *tables: xr.Dataset) -> Verdict:
     """The verdict on a claim."""
-    return claim.judge(Evidence({table.attrs["experiment"]: table for table in tables}))
+    return claim.judge(ResultTables({table.attrs["experiment"]: table for table in tables}))
 
 
 def outcomes(claim: Claim, make: Callable[..., list[xr.Dataset]], cases: tuple) -> list[str]:

@@ -9,7 +9,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from flatlab import plan
-from flatlab.plotting import curves, words
+from flatlab.plan.labels import labels_of
+from flatlab.plotting import curves, labels
 
 mpl.use("Agg")
 
@@ -182,7 +183,8 @@ def drawn(frame: pd.DataFrame, panels: dict[str, str], **options: str) -> Figure
 
 def titles(names: tuple[str, ...]) -> dict[str, str]:
     """Panels of one quantity each."""
-    return {name: words.title_of(name) for name in names}
+    figure = {"labels": labels_of(names), "units": {}}
+    return {name: labels.title_of(figure, name) for name in names}
 
 
 def declared(target: str) -> dict:

@@ -10,9 +10,9 @@ import pytest
 import xarray as xr
 
 from flatlab import store
-from flatlab.claims.eligibility import missing
 from flatlab.stats import Correlations
 from flatlab.tables.correlations import correlate
+from flatlab.tables.eligibility import shortfall
 from flatlab.tables.runs import collect
 from flatlab.tables.selection import columns_of, end_of_training, hyperparameters
 
@@ -197,4 +197,4 @@ def test_runs_that_did_not_converge_are_left_out_and_counted() -> None:
         "; 1 left out (diverged or did not fit); 1 left out (did not converge)"
         in table.attrs["extent"]
     )
-    assert missing(table) == "of 10 networks 3 are not trained, 1 diverged, 1 did not converge"
+    assert shortfall(table) == "of 10 networks 3 are not trained, 1 diverged, 1 did not converge"

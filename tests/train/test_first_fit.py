@@ -11,7 +11,7 @@ from flatlab import plan
 from flatlab.data import load
 from flatlab.data._tensors import prepare
 from flatlab.jobs import Unfinished
-from flatlab.metrics._pack import measure_pack
+from flatlab.metrics._measure_pack import measure_pack
 from flatlab.networks import build
 from flatlab.tables.runs import collect
 from flatlab.tables.selection import at_first_fit, end_of_training

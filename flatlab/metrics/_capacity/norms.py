@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from flatlab.derivatives.convolution import CONVOLUTIONS
-from flatlab.derivatives.guard import MeasureError
+from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.layers import base_of
 from flatlab.derivatives.norms import Norms, known, operator_norm, spectral_norm
 
@@ -21,8 +21,13 @@ Shapes = Mapping[str, tuple[int, ...]]
 class Weights:
     """||W_l||_2 and ||W_l||_F^2 of each layer, and of its distance from the initial weight.
 
-    shapes: of the input of one sample, by layer.  operator: take convolutions as maps of feature
-    maps, not as matrices (output channels, the rest).  known: norms.  All in float64.
+    model: the network.
+    shapes: of the input of one sample, by layer.
+    operator: take convolutions as maps of feature maps, not as matrices (output channels, the
+        rest).
+    known: norms that are known already.
+
+    All in float64.
     """
 
     def __init__(self, model: nn.Module, shapes: Shapes, operator: bool, known: Norms) -> None:
@@ -62,9 +67,9 @@ class Weights:
         states = self.model.state_dict()
         for name, tensor in states.items():
             if name not in initial or initial[name].shape != tensor.shape:
-                found = f"of shape {tuple(initial[name].shape)}" if name in initial else "missing"
+                actual = f"of shape {tuple(initial[name].shape)}" if name in initial else "missing"
                 raise MeasureError(
-                    f"initial: {name} is {found}; pass the same network before its training, or "
+                    f"initial: {name} is {actual}; pass the same network before its training, or "
                     "its state dictionary"
                 )
         names = [f"{name}.weight" if name else "weight" for name in self.weights]
@@ -148,15 +153,15 @@ def over_margin(values: Mapping[str, Any], margin: float) -> dict[str, Any]:
     """
     log = -2 * math.log(margin) if margin > 0 else math.nan
     count = values["weight_layers"]
-    found = {"margin": margin, "inverse_margin": math.exp(log)}
+    quantities = {"margin": margin, "inverse_margin": math.exp(log)}
     for kind in ("spectral", "frobenius"):
         product = values[f"log_{kind}_product"] + log
-        found[f"log_{kind}_product_over_margin"] = product
-        found[f"{kind}_sum_over_margin"] = count * (product / count).exp()
-    product = found["log_spectral_product_over_margin"]
-    found["log_spectral_complexity"] = product + values["frobenius_over_spectral"].log()
+        quantities[f"log_{kind}_product_over_margin"] = product
+        quantities[f"{kind}_sum_over_margin"] = count * (product / count).exp()
+    product = quantities["log_spectral_product_over_margin"]
+    quantities["log_spectral_complexity"] = product + values["frobenius_over_spectral"].log()
     if "log_ratio" in values:
-        found["log_spectral_complexity_from_initial"] = product + values["log_ratio"]
+        quantities["log_spectral_complexity_from_initial"] = product + values["log_ratio"]
     if "path_norm" in values:
-        found["path_norm_over_margin"] = values["path_norm"] * math.exp(log)
-    return found
+        quantities["path_norm_over_margin"] = values["path_norm"] * math.exp(log)
+    return quantities

@@ -12,8 +12,13 @@ DROP, TOLERANCE, LARGEST, STEPS = 0.1, 0.01, 2.0, 15
 """Of the accuracy, how far from it the search may end, where it begins, and its most steps."""
 
 
-class Endured(NamedTuple):
-    """sigma: of the noise.  drop: of the mean accuracy at sigma.  converged: close to `DROP`."""
+class NoiseTolerance(NamedTuple):
+    """How much noise on the parameters a classification endures.
+
+    sigma: standard deviation of the noise.
+    drop: of the mean accuracy at sigma.
+    converged: whether that is close to `DROP`.
+    """
 
     sigma: float
     drop: float
@@ -21,20 +26,22 @@ class Endured(NamedTuple):
 
 
 @torch.no_grad()
-def endured_noise(
+def noise_tolerance(
     model: nn.Module,
     batches: Sequence[tuple[Tensor, Tensor]],
     draws: int = 3,
     seed: int = 0,
-    squared: bool = False,
     progress: bool = False,
-) -> Endured:
+) -> NoiseTolerance:
     """The deviation of normal noise on all trainable parameters that lowers the accuracy by 0.1.
 
-    By bisection on [0, 2]. batches: inputs and classes.  draws: of the noise, over which accuracies
-    are averaged; every step has the same draws, times its deviation, in every precision.
-    squared: the noise has the standard deviation sigma^2, as in public code. The network is never
-    written to.
+    By bisection on [0, 2]. The network is never written to.
+
+    batches: inputs and classes.
+    draws: of the noise, over which accuracies are averaged; every step has the same draws, times
+        its deviation, in every precision.
+    seed: of the noise.
+    progress: show a bar.
     """
     theta = {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
     device = next(iter(theta.values())).device
@@ -55,14 +62,13 @@ def endured_noise(
         return accuracy(moved)
 
     count = sum(len(classes) for _, classes in batches)
-    undisturbed = accuracy(theta)
+    without_noise = accuracy(theta)
     low, high = 0.0, LARGEST
     for _ in trange(STEPS, desc="pac-bayes", disable=not progress, leave=False):
         sigma = (low + high) / 2
-        deviation = sigma**2 if squared else sigma
-        mean = sum(accuracy_with(deviation, draw) for draw in range(draws)) / draws
-        drop = undisturbed - mean
+        mean = sum(accuracy_with(sigma, draw) for draw in range(draws)) / draws
+        drop = without_noise - mean
         if abs(drop - DROP) < TOLERANCE:
-            return Endured(sigma, drop, True)
+            return NoiseTolerance(sigma, drop, True)
         low, high = (low, sigma) if drop > DROP else (sigma, high)
-    return Endured(sigma, drop, False)
+    return NoiseTolerance(sigma, drop, False)

@@ -1,12 +1,16 @@
 """The quantities of the family `geometry`, in the order of its reports."""
 
-from flatlab.metrics import Quantity, chen2026
+from flatlab.metrics._quantity import Quantity, chen2026
 
 SAMPLE, LAYER, BOTH = ("sample",), ("layer",), ("sample", "layer")
 S_UNITS = "output^2/parameter^2"
 QUANTITIES = {
-    "sharpness": chen2026("sharpness S, mean ||df/dtheta||_F^2", S_UNITS, "Eq. 3"),
-    "root_sharpness": chen2026("sqrt(S)", "output/parameter", "Eq. 3"),
+    "sharpness": chen2026(
+        "sharpness S, mean ||df/dtheta||_F^2", S_UNITS, "Eq. 3", label="sharpness $S$"
+    ),
+    "root_sharpness": chen2026(
+        "sqrt(S)", "output/parameter", "Eq. 3", label=r"sharpness $\sqrt{S}$"
+    ),
     "sharpness_per_sample": chen2026("||df/dtheta||_F^2", S_UNITS, "Eq. 3", SAMPLE),
     "sharpness_per_layer": chen2026(
         "sharpness of a layer's weights S(W_l), mean ||df/dW_l||_F^2", S_UNITS, "Eq. 43", LAYER
@@ -18,11 +22,13 @@ QUANTITIES = {
         LAYER,
     ),
     "elementwise_adaptive_trace": chen2026(
-        "mean sum theta_j^2 ||df/dtheta_j||^2", "output^2", "Eq. 52"
+        "mean sum theta_j^2 ||df/dtheta_j||^2", "output^2", "Eq. 52", label="adaptive trace"
     ),
     "jacobian_frobenius": Quantity("||J||_F", "output/input", "chen2024 Eq. 6", SAMPLE),
-    "g": Quantity("G, mean ||J||_F^2", "output^2/input^2", "chen2024 Eq. 6"),
-    "mls": chen2026("maximum local sensitivity MLS, mean ||J||_2", "output/input", "Def. 3.7"),
+    "g": Quantity("G, mean ||J||_F^2", "output^2/input^2", "chen2024 Eq. 6", label="G"),
+    "mls": chen2026(
+        "maximum local sensitivity MLS, mean ||J||_2", "output/input", "Def. 3.7", label="MLS"
+    ),
     "mls_per_sample": chen2026("||J||_2", "output/input", "Def. 3.7", SAMPLE),
     "sensitivity": chen2026(
         "||J^l||_2, through layer l alone", "output/layer input", "Def. 3.9", BOTH
@@ -33,11 +39,15 @@ QUANTITIES = {
         "Def. 3.9",
         LAYER,
     ),
-    "nmls": chen2026("network MLS, sum over the layers of mean ||J^l||_2", "mixed", "Def. 3.9"),
+    "nmls": chen2026(
+        "network MLS, sum over the layers of mean ||J^l||_2", "mixed", "Def. 3.9", label="NMLS"
+    ),
     "weighted_mls": chen2026(
         "sum over the layers of mean ||J^l||_2 / sqrt(mean ||x^l||^-2)", "output", "Prop. F.2"
     ),
-    "normalized_mls": chen2026("normalized MLS, mean ||x||^2 ||J||_2^2", "output^2", "Def. G.1"),
+    "normalized_mls": chen2026(
+        "normalized MLS, mean ||x||^2 ||J||_2^2", "output^2", "Def. G.1", label="normalized MLS"
+    ),
     "input_invariant_mls": chen2026(
         "mean ||J diag(x)||_F^2", "output^2", "Def. F.7, its index corrected"
     ),
@@ -59,14 +69,24 @@ QUANTITIES = {
         "local dimensionality, mean participation ratio of J J^T", "1", "Def. 3.11"
     ),
     "local_dimension_per_sample": chen2026("participation ratio of J J^T", "1", "Eq. 15", SAMPLE),
-    "bound_a": chen2026("A, mean ||J^1||_2, = MLS", "output/input", "Eq. 59"),
-    "bound_b": chen2026("B = ||W_1||_2 mean(||df/dW_1||_F / ||x||)", "output/input", "Eq. 59"),
-    "bound_c": chen2026("C = ||W_1||_2 sqrt(mean ||x||^-2) sqrt(S(W_1))", "output/input", "Eq. 59"),
+    "bound_a": chen2026("A, mean ||J^1||_2, = MLS", "output/input", "Eq. 59", label="bound A"),
+    "bound_b": chen2026(
+        "B = ||W_1||_2 mean(||df/dW_1||_F / ||x||)", "output/input", "Eq. 59", label="bound B"
+    ),
+    "bound_c": chen2026(
+        "C = ||W_1||_2 sqrt(mean ||x||^-2) sqrt(S(W_1))", "output/input", "Eq. 59", label="bound C"
+    ),
     "bound_d": chen2026(
-        "D = ||W_1||_2 sqrt(mean ||x||^-2) sqrt(S), the MLS bound", "output/input", "Prop. 3.8"
+        "D = ||W_1||_2 sqrt(mean ||x||^-2) sqrt(S), the MLS bound",
+        "output/input",
+        "Prop. 3.8",
+        label="MLS bound",
     ),
     "nmls_bound": chen2026(
-        "NMLS bound, sqrt(mean sum ||W_l||_2^2/||x^l||^2) sqrt(S)", "mixed", "Prop. 3.10"
+        "NMLS bound, sqrt(mean sum ||W_l||_2^2/||x^l||^2) sqrt(S)",
+        "mixed",
+        "Prop. 3.10",
+        label="NMLS bound",
     ),
     "nmls_bound_layerwise": chen2026(
         "sum over the layers of C_l, a tighter NMLS bound", "mixed", "Prop. 3.10, tightened"
@@ -108,13 +128,17 @@ QUANTITIES = {
         "bound of network_log_volume: the same summed over the layers", "ln", "Prop. 3.6"
     ),
     "matrix_normalized_sharpness": chen2026(
-        "sum over the layers of ||W_l||_2 sqrt(S(W_l))", "output", "Def. F.1"
+        "sum over the layers of ||W_l||_2 sqrt(S(W_l))",
+        "output",
+        "Def. F.1",
+        label="matrix-normalized $S$",
     ),
     "relative_flatness": Quantity(
         "relative flatness kappa_Tr of a layer; large means sharp; NaN where weights are shared",
         "output^2, or loss",
         "petzka2021 Def. 3",
         LAYER,
+        label=r"relative flatness $\kappa$",
     ),
     "weight_norm": chen2026("||W_l||_2", "1", "Eq. 59", LAYER),
     "reciprocal_input_norm": chen2026(

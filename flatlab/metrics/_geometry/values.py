@@ -6,27 +6,24 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from flatlab.derivatives import Derivatives, Layer
 from flatlab.derivatives.convolution import CONVOLUTIONS
+from flatlab.derivatives.engine import Derivatives, Layer
 from flatlab.derivatives.norms import Norms, authors_norm, known, operator_norm, spectral_norm
 from flatlab.losses._base import Loss
 
 NORMS = ("kernel", "operator", "frobenius")
 BOUNDS = ("b", "c", "d", "nmls", "nmls-layerwise")
-AUTHORS_EPSILON = 1e-4
-"""Added to ||x^l||^2 in the NMLS bound by the authors' code."""
 
 
 class Values:
     """All quantities by name. Tensors are (samples, layers), in float64, unless said otherwise."""
 
-    def __init__(self, found: Derivatives, options: Any, loss: Loss, norms: Norms) -> None:
+    def __init__(self, exact: Derivatives, options: Any, loss: Loss, norms: Norms) -> None:
         """options: of the family.  loss: whose Hessian relative flatness uses.  norms: known."""
         self.known = norms
-        self.found, self.layers, self.costly, self.loss = found, found.layers, options.costly, loss
-        self.authors = options.conventions == "chen-code"
-        self.largest = 3 if self.authors else options.singular_values
-        self.sharpness = found.sharpness.double().mean()
+        self.exact, self.layers, self.costly, self.loss = exact, exact.layers, options.costly, loss
+        self.largest = options.singular_values
+        self.sharpness = exact.sharpness.double().mean()
         if self.layers:
             self._of_all_layers()
 
@@ -40,9 +37,7 @@ class Values:
         """(samples, layers, N)"""
         self.shared = self._of_layers([layer.shared for layer in self.layers])
         self.norms = self._norms()
-        convolutional = any(isinstance(layer.module, CONVOLUTIONS) for layer in self.layers)
-        self.kind = "frobenius" if self.authors and convolutional else "kernel"
-        self.norm = self.norms[self.kind]
+        self.norm = self.norms["kernel"]
         self.reciprocal = self.x2.reciprocal().mean(0).sqrt()
 
     def by_name(self) -> dict[str, Tensor]:
@@ -60,35 +55,30 @@ class Values:
 
     def network(self) -> dict[str, Tensor]:
         """Sharpness and norms of the Jacobian of the whole network."""
-        found = self.found
-        frobenius = torch.linalg.vector_norm(found.singular, dim=1)
-        largest = found.singular[:, 0]
-        normalized = (
-            found.along2.double() / found.findings.input_numbers
-            if self.authors
-            else found.x2.double() * largest.square()
-        )
+        exact = self.exact
+        frobenius = torch.linalg.vector_norm(exact.singular, dim=1)
+        largest = exact.singular[:, 0]
         values = {
             "sharpness": self.sharpness,
             "root_sharpness": self.sharpness.sqrt(),
-            "sharpness_per_sample": found.sharpness,
+            "sharpness_per_sample": exact.sharpness,
             "jacobian_frobenius": frobenius,
             "g": frobenius.square().mean(),
             "mls": largest.mean(),
             "mls_per_sample": largest,
-            "normalized_mls": normalized.mean(),
-            "input_invariant_mls": found.scaled2.mean(),
+            "normalized_mls": (exact.x2.double() * largest.square()).mean(),
+            "input_invariant_mls": exact.scaled2.mean(),
             "samples_measured": torch.tensor(len(largest)),
-            "layers_left_out": torch.tensor(len(found.findings.excluded)),
+            "layers_left_out": torch.tensor(len(exact.findings.excluded)),
         }
-        if found.adaptive is not None:
-            values["elementwise_adaptive_trace"] = found.adaptive.double().mean()
+        if exact.adaptive is not None:
+            values["elementwise_adaptive_trace"] = exact.adaptive.double().mean()
         return values
 
     def volumes(self) -> dict[str, Tensor]:
         """Volumes and dimensions of the whole network."""
-        singular = self.found.singular
-        eps = torch.finfo(self.found.outputs.dtype).eps
+        singular = self.exact.singular
+        eps = torch.finfo(self.exact.outputs.dtype).eps
         volume, full = log_volumes(singular, self.largest, eps)
         of_three, full_of_three = log_volumes(singular, 3, eps)
         dimension = participation(singular)
@@ -127,8 +117,8 @@ class Values:
 
     def layer_volumes(self) -> dict[str, Tensor]:
         """Volumes of the maps from the inputs of layers, and bounds of volumes."""
-        samples, outputs = self.found.outputs.shape
-        eps = torch.finfo(self.found.outputs.dtype).eps
+        samples, outputs = self.exact.outputs.shape
+        eps = torch.finfo(self.exact.outputs.dtype).eps
         of_layers = [log_volumes(each, "all", eps)[0] for each in self.singular.unbind(1)]
         logs = outputs * (2 * self.norm.log() - self.x2.log())  # of (||W_l|| / ||x^l||)^2N
         scale = outputs / 2 * (samples * self.sharpness / outputs).log() - math.log(samples)
@@ -141,14 +131,14 @@ class Values:
     def bounds(self) -> dict[str, Tensor]:
         """Bounds of sensitivities by sharpness."""
         by_norm = {kind: self._bounds(norm) for kind, norm in self.norms.items()}
-        own = dict(zip(BOUNDS, by_norm[self.kind], strict=True))
+        own = dict(zip(BOUNDS, by_norm["kernel"], strict=True))
         has_bias = self._of_layers([layer.module.bias is not None for layer in self.layers])
         values = {
             "bound_a": self.singular[:, 0, 0].mean(),
             "bound_b": own["b"],
             "bound_c": own["c"],
             "bound_d": own["d"],
-            "nmls_bound": self._nmls(self.norm, AUTHORS_EPSILON if self.authors else 0.0),
+            "nmls_bound": self._nmls(self.norm, 0.0),
             "nmls_bound_layerwise": own["nmls-layerwise"],
             "nmls_bound_with_bias": self._nmls(self.norm, has_bias.to(self.x2)),
             "layer_bound": self._layer_bounds(self.norm),
@@ -166,7 +156,7 @@ class Values:
         """Whether the premises of the bounds hold."""
         slope = self.singular[..., 0] * self.x2.sqrt()
         root = self.weight2.sqrt()
-        tolerance = 1 + (1e-6 if self.found.outputs.dtype == torch.float64 else 1e-4)
+        tolerance = 1 + (1e-6 if self.exact.outputs.dtype == torch.float64 else 1e-4)
         violations = [
             (slope > norm * root * tolerance).double().sum(0)
             + torch.where(norm.isnan(), torch.nan, 0.0)

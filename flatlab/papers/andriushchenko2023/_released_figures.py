@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from flatlab.papers.andriushchenko2023._printed_released import TABLE1, TABLE2
+from flatlab.papers.andriushchenko2023._printed import TABLE1, TABLE2
 from flatlab.papers.andriushchenko2023._released import (
     AVERAGE_NORMALIZED,
     AVERAGE_PLAIN,
@@ -49,7 +49,8 @@ def in_place(labels: dict[str, str]) -> dict[str, str]:
 def shown(sets: dict[str, str], *quantities: str) -> dict[str, Any]:
     labels = columns(sets, *quantities)
     return {
-        "columns": labels,
+        "columns": tuple(labels),
+        "labels": labels,
         "of_stand_ins": in_place(labels),
         "parts": parts(sets, *quantities),
         "at_most": MEASURED,
@@ -111,7 +112,8 @@ def ranks(
     labels = {name: sets[name.partition(" ")[2]] for name in columns(sets, "error")}
     return Ranks(
         experiments,
-        columns=labels,
+        columns=tuple(labels),
+        labels=labels,
         of_stand_ins=in_place(labels),
         parts=parts(sets, "error"),
         at_most=MEASURED,

@@ -4,17 +4,21 @@ Networks are those with a training error of at most 1 %; a measure that has no f
 of them is left out of the pairs that these are in.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+import functools
+from collections.abc import Iterable, Iterator
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
+from flatlab.papers.beyond.measures import DEFINITIONS, MEASURES
 from flatlab.stats.estimate import Array
 from flatlab.stats.ranks import Pairs, Ranks, pairs_of
-from flatlab.tables.selection import at_first_fit, end_of_training
+from flatlab.tables.eligibility import unless_missing
+from flatlab.tables.networks import Networks
+from flatlab.tables.selection import UNCHANGED
 
 NETWORKS = {"joint-mlp-grid": "perceptrons", "joint-lenet-grid": "LeNets"}
 GRIDS = tuple(NETWORKS)
@@ -22,7 +26,7 @@ FITS = 1.0
 """The largest training error of a network that is compared, in %."""
 
 FACTORS = ("lr", "batch_size", "regularizer", "loss")
-ALL, SEEDS = "all", "seeds"
+ALL, SEEDS, RATE = "all", "seeds", "rate"
 ESTIMANDS = {
     ALL: "over all networks",
     SEEDS: "within settings",
@@ -35,88 +39,22 @@ ESTIMANDS = {
 
 
 class Measure(NamedTuple):
-    """label: its short name.  paper: whose it is.  quantity, part: in a table."""
+    """Where a measure comes from.
 
-    label: str
+    paper: whose it is.
+    column: in a table.
+    """
+
     paper: str
-    quantity: str
-    part: Mapping[str, str | int] = {}
-
-
-PAPERS = {
-    "chen": "chen2024, chen2026",
-    "macdonald": "macdonald2023",
-    "petzka": "petzka2021",
-    "andriushchenko": "andriushchenko2023",
-    "jiang": "Jiang et al. (2020)",
-}
-LAST = {"layer": -1}
-_LABELS = {
-    "chen": {
-        "root_sharpness": r"$\sqrt{S}$",
-        "elementwise_adaptive_trace": "adaptive trace",
-        "matrix_normalized_sharpness": "matrix-normalized $S$",
-        "mls": "MLS",
-        "nmls": "NMLS",
-        "normalized_mls": "normalized MLS",
-        "g": "G",
-        "log_volume": "log volume",
-        "local_dimension": "local dimension",
-        "bound_d": "MLS bound",
-        "nmls_bound": "NMLS bound",
-    },
-    "macdonald": {
-        "hessian_lambda_max": r"$\lambda_{\max}(H)$",
-        "gauss_newton_lambda_max": r"$\lambda_{\max}$(Gauss-Newton)",
-        "jacobian_norm": "Jacobian norm",
-        "softmax_jacobian_norm": "softmaxed Jacobian",
-        "output_norm": "output norm",
-    },
-    "petzka": {
-        "kappa_trace": r"$\kappa_{Tr}$",
-        "normalized_kappa_trace": r"$\kappa_{Tr}$ normalized",
-        "normalized_kappa_max": r"$\kappa$ normalized",
-        "hessian_trace": r"Tr $H$",
-        "fisher_rao": "Fisher-Rao norm",
-        "pac_bayes": "PAC-Bayes",
-        "squared_norm": "squared norm",
-    },
-    "jiang": {
-        "log_spectral_product": "spectral product",
-        "log_frobenius_product": "Frobenius product",
-        "frobenius_over_spectral": "Frobenius / spectral",
-        "parameter_distance": "distance from the start",
-        "path_norm": "path norm",
-        "inverse_margin": "inverse margin",
-        "log_spectral_product_over_margin": "spectral / margin",
-        "log_frobenius_product_over_margin": "Frobenius / margin",
-        "log_spectral_complexity": "spectral complexity",
-        "pac_bayes_flatness": "PAC-Bayes flatness",
-    },
-}
-_PER_LAYER = ("kappa_trace", "normalized_kappa_trace", "normalized_kappa_max")
-DEFINITIONS = tuple(
-    f"{case}-{scale}-{norm}"
-    for case in ("average", "worst")
-    for scale in ("standard", "adaptive", "normalized")
-    for norm in ("l2", "linf")
-)
-"""Of sharpness at a radius, in andriushchenko2023."""
+    column: str
 
 
 def _sharpness(definition: str, radius: int) -> Measure:
-    case, scale, norm = definition.split("-")
-    label = f"{case} {scale} " + {"l2": r"$\ell_2$", "linf": r"$\ell_\infty$"}[norm]
-    part: dict[str, str | int] = {"definition": definition, "radius_index": radius}
-    return Measure(label, "andriushchenko", "sharpness_at_radius", part)
+    return Measure("andriushchenko", f"sharpness_at_radius[{definition}, {radius}]")
 
 
 def _of(*papers: str) -> dict[str, Measure]:
-    return {
-        name: Measure(label, paper, name, LAST if name in _PER_LAYER else {})
-        for paper in papers
-        for name, label in _LABELS[paper].items()
-    }
+    return {name: Measure(paper, name) for paper in papers for name in MEASURES[paper]}
 
 
 PICTURED: dict[str, Measure] = {
@@ -140,101 +78,101 @@ FURTHER = {
 """At larger radii: in the CSV alone."""
 
 CORRUPTED = "corrupted"
-OUTCOMES = {
-    name: Measure(label, "", name)
-    for name, label in {
-        "error_gap": "gap of the errors",
-        "accuracy_gap": "gap of the accuracies",
-        "loss_gap": "gap of the losses",
-        "absolute_loss_gap": "absolute gap of the losses",
-        "test_error": "test error",
-        "test_loss": "test loss",
-        "train_loss": "training loss",
-    }.items()
-} | {CORRUPTED: Measure("error on corrupted images", "", "test_set_error", {"test_set": CORRUPTED})}
 GAPS = ("error_gap", "accuracy_gap", "loss_gap", "absolute_loss_gap")
+OUTCOMES = {
+    name: Measure("", name) for name in (*GAPS, "test_error", "test_loss", "train_loss")
+} | {CORRUPTED: Measure("", f"test_set_error[{CORRUPTED}]")}
 KNOWN = PICTURED | FURTHER | OUTCOMES
 
 
-@dataclass(frozen=True, eq=False)
-class Networks:
-    """Networks at one time of their training, and their factors: rows of `about`.
+class JointNetworks(Networks):
+    """Networks of a joint grid; a column is also a measure, by its name in `KNOWN`."""
 
-    name: what they are called.  columns: quantity -> (networks); NaN where it was not computed.
-    about: run, setting, architecture and `FACTORS`, where the rate is its rank among those of the
-    same architecture, loss and regularizer.  dropped: how many networks of the table fit too
-    little, or diverged.
-    """
+    def values(self, name: str) -> Array:
+        """A column: (networks); NaN where a measure was not computed. `RATE` is the rate's rank."""
+        if name == RATE:
+            return self.factors["lr"].to_numpy(float)
+        if name not in KNOWN:
+            return super().values(name)
+        column = functools.partial(super().values, KNOWN[name].column)
+        return unless_missing(column, lambda _: np.full(self.count, np.nan))
 
-    name: str
-    columns: dict[str, Array]
-    about: pd.DataFrame
-    dropped: int
+    def known(self, names: Iterable[str]) -> list[str]:
+        """Those measures that are finite in some network."""
+        return [name for name in names if np.isfinite(self.values(name)).any()]
+
+    @functools.cached_property
+    def factors(self) -> pd.DataFrame:
+        """Of each network run, setting, architecture and `FACTORS`.
+
+        The rate is its rank among those of the same architecture, loss and regularizer.
+        """
+        names = ("run", "setting", "architecture", *FACTORS)
+        factors = pd.DataFrame({name: self.data[name].values for name in names})
+        rates = factors.groupby(["architecture", "loss", "regularizer"])["lr"]
+        return factors.assign(lr=rates.rank(method="dense").astype(int))
 
     def pairs(self, estimand: str) -> Pairs:
         """Pairs of networks that differ in one factor alone, of one setting, or all: pairs of one
         architecture.
         """
-        if estimand == ALL:
-            return pairs_of(self.about["architecture"].to_numpy())
-        if estimand == SEEDS:
-            return pairs_of(self.about["setting"].to_numpy())
+        if estimand in (ALL, SEEDS):
+            return pairs_of(self.factors["architecture" if estimand == ALL else "setting"])
         others = ["architecture", *(name for name in FACTORS if name != estimand)]
-        return pairs_of(_joined(self.about, others), self.about[estimand].to_numpy())
+        labels = [" ".join(row) for row in self.factors[others].astype(str).to_numpy()]
+        return pairs_of(labels, self.factors[estimand].to_numpy())
 
-    def ranks(self, estimand: str, names: Iterable[str]) -> Ranks:
-        """Rank correlations of some quantities over the pairs of an estimand."""
-        columns = {name: self.columns[name] for name in names}
-        return Ranks(columns, list(self.about["setting"]), self.pairs(estimand))
-
-    def where(self, **levels: Iterable[str]) -> "Networks":
-        """Those with some levels of factors."""
-        kept = np.all([self.about[name].isin(chosen) for name, chosen in levels.items()], axis=0)
-        columns = {name: values[kept] for name, values in self.columns.items()}
-        name = ", ".join([self.name, *(level for chosen in levels.values() for level in chosen)])
-        return Networks(name, columns, self.about[kept].reset_index(drop=True), self.dropped)
+    def drawn_ranks(self, estimand: str, names: Iterable[str]) -> Ranks:
+        """For figures: as `ranks` over the pairs of an estimand, whatever has converged."""
+        columns = {name: self.values(name) for name in names}
+        return Ranks(columns, [*self.factors["setting"]], self.pairs(estimand))
 
     def environments(self) -> Iterator[tuple[str, str, Pairs]]:
         """Pairs of levels of a factor, and the pairs of networks that differ in them alone."""
         for factor in FACTORS:
-            alone, levels = self.pairs(factor), self.about[factor].to_numpy()
-            known = sorted(set(levels))
-            for place, b in enumerate(known):
-                for a in known[:place]:
-                    one, other = levels == a, levels == b
-                    pairs = alone & (np.outer(one, other) | np.outer(other, one))
-                    yield factor, f"{a} and {b}", pairs
+            alone, levels = self.pairs(factor), self.factors[factor].to_numpy()
+            of_two = combinations(sorted(set(levels)), 2)
+            for a, b in sorted(of_two, key=lambda pair: pair[::-1]):
+                one, other = levels == a, levels == b
+                pairs = alone & (np.outer(one, other) | np.outer(other, one))
+                yield factor, f"{a} and {b}", pairs
 
-    def there(self, names: Iterable[str]) -> list[str]:
-        """Those quantities that are finite in some network."""
-        return [name for name in names if np.isfinite(self.columns[name]).any()]
+    @property
+    def dropped(self) -> int:
+        """How many networks of the table are not among these."""
+        return self.table.sizes["run"] - self.count
+
+    @property
+    def context(self) -> str:
+        """What the networks are called in evidence."""
+        name = NETWORKS[self.key] + ("" if self.time == "end" else f" at the {self.time}")
+        return ", ".join([name, *(level for levels in self.selection.values() for level in levels)])
 
 
-def networks(table: xr.Dataset, first: bool = False, **which: str) -> Networks:
+def networks(
+    table: xr.Dataset, first: bool = False, transformation: str = UNCHANGED
+) -> JointNetworks:
     """The networks of a joint grid that fit, at the end of training.
 
-    first: instead, when their training error first was at most 1 %.  which: the `transformation` of
-    their weights before they were measured.
+    table: of the grid.
+    first: instead, when their training error first was at most 1 %.
+    transformation: of their weights before they were measured.
     """
-    used = ["train_error", *dict.fromkeys(measure.quantity for measure in KNOWN.values())]
-    part = table[[name for name in used if name in table]]
-    chosen = at_first_fit(part) if first else end_of_training(part, **which)
-    chosen = chosen.sel(run=(chosen["train_error"] <= FITS).values)
-    columns = {name: _values(chosen, measure) for name, measure in KNOWN.items()}
-    name = NETWORKS[table.attrs["experiment"]] + (" at the first fit" if first else "")
-    return Networks(name, columns, _about(chosen), table.sizes["run"] - chosen.sizes["run"])
+    table = with_factors(table)
+    every = JointNetworks.of(table.attrs["experiment"], table)
+    every = every.at("first fit" if first else "end").after(transformation)
+    return every.at_most(train_error=FITS)
 
 
-def _values(chosen: xr.Dataset, measure: Measure) -> Array:
-    """A measure of each network; NaN where the table does not have it."""
-    try:
-        array = chosen[measure.quantity]
-        for dim, place in measure.part.items():
-            select = array.isel if isinstance(place, int) else array.sel
-            array = select({dim: place})
-    except (KeyError, IndexError):
-        return np.full(chosen.sizes["run"], np.nan)
-    return np.asarray(array.values, dtype=float)
+def with_factors(table: xr.Dataset) -> xr.Dataset:
+    """The table with an architecture, and with weight decay as a regularizer."""
+    pairs = zip(table["regularizer"].values, table["weight_decay"].values, strict=True)
+    regularizers = ["weight decay" if decay > 0 else str(name) for name, decay in pairs]
+    one = "architecture" not in table.coords
+    architectures = [""] * len(regularizers) if one else table["architecture"].values
+    return table.assign_coords(
+        regularizer=("run", regularizers), architecture=("run", architectures)
+    )
 
 
 def relative_change(name: str, before: Array, after: Array) -> Array:
@@ -243,21 +181,3 @@ def relative_change(name: str, before: Array, after: Array) -> Array:
         if name.startswith("log_"):
             return np.abs(np.expm1(after - before))
         return np.abs(after - before) / np.abs(before)
-
-
-def _about(chosen: xr.Dataset) -> pd.DataFrame:
-    """Run, setting and the levels of the factors of each network."""
-    names = ("run", "setting", "loss", "batch_size", "regularizer", "lr")
-    about = pd.DataFrame({name: chosen[name].values for name in names})
-    one = "architecture" not in chosen.coords
-    about["architecture"] = "" if one else chosen["architecture"].values
-    decay = chosen["weight_decay"].values > 0
-    about["regularizer"] = np.where(decay, "weight decay", about["regularizer"].astype(str))
-    by = about.groupby(["architecture", "loss", "regularizer"])["lr"]
-    about["lr"] = by.rank(method="dense").astype(int)
-    return about
-
-
-def _joined(about: pd.DataFrame, names: Iterable[str]) -> np.ndarray:
-    """One label per network of several factors."""
-    return np.array([" ".join(row) for row in about[list(names)].astype(str).to_numpy()])

@@ -2,7 +2,10 @@
 
 from typing import Any
 
-from flatlab.papers.beyond._joint import PAPERS, PICTURED
+from flatlab.papers.beyond._joint import PICTURED
+from flatlab.papers.beyond.measures import PAPERS
+from flatlab.plotting.labels import label_of
+from flatlab.plotting.render import Settings
 
 COLORS = {
     "chen": "#0173b2",
@@ -17,9 +20,9 @@ SMALL = 6
 """The smallest print, in points."""
 
 
-def colour_labels(ax: Any, names: list[str]) -> None:
+def colour_labels(ax: Any, names: list[str], figure: Settings) -> None:
     """Name the measures at the vertical axis, each in the colour of its paper."""
-    ax.set_yticklabels([PICTURED[name].label for name in names], fontsize=SMALL)
+    ax.set_yticklabels([label_of(figure, name) for name in names], fontsize=SMALL)
     for label, name in zip(ax.get_yticklabels(), names, strict=True):
         label.set_color(COLORS[PICTURED[name].paper])
 

@@ -1,16 +1,16 @@
-"""beyond, Figure 1: where and when the inequality of linear stability holds in a VGG network."""
+"""beyond, Figure 1: where and when the inequality of linear stability holds in a VGG network.
+
+It is drawn here, since its panels are the layers of the network, each with a share of samples.
+"""
 
 from typing import Any
 
 import pandas as pd
 
-from flatlab.plotting import Settings, Tables
 from flatlab.plotting.curves import draw_panels
+from flatlab.plotting.render import Settings, Tables
 from flatlab.plotting.spread import spread
 from flatlab.tables.selection import through_training
-
-FOLLOWED = True
-"""Networks that were measured at the end alone are not shown."""
 
 
 def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:

@@ -1,5 +1,9 @@
-"""beyond, Figure 4: which measures of five papers order the same networks in the same way."""
+"""beyond, Figure 4: which measures of five papers order the same networks in the same way.
 
+It is drawn here, since its matrix stands below a tree and has two halves with a colour per paper.
+"""
+
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -8,7 +12,8 @@ import pandas as pd
 from flatlab.claims.eligibility import FEWEST_FOR_RANKS
 from flatlab.papers.beyond import _joint as joint
 from flatlab.papers.beyond._looks import COLORS, SMALL, legend_of_papers
-from flatlab.plotting import Settings, Tables
+from flatlab.plotting.labels import label_of
+from flatlab.plotting.render import Settings, Tables
 from flatlab.plotting.style import lettered
 from flatlab.stats.ranks import simultaneous
 
@@ -22,20 +27,20 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
     parts = []
     for grid, table in tables.items():
         chosen = joint.networks(table)
-        names = chosen.there([*joint.PICTURED, *joint.FURTHER])
+        names = chosen.known([*joint.PICTURED, *joint.FURTHER])
         shown = sum(name in joint.PICTURED for name in names)
         tail = simultaneous(max(1, shown * (shown - 1)))  # each pair of measures, for both kinds
-        missing = [int((~np.isfinite(chosen.columns[name])).sum()) for name in names]
+        missing = [int((~np.isfinite(chosen.values(name))).sum()) for name in names]
         for kind in KINDS:
             x, y = np.meshgrid(np.arange(len(names)), np.arange(len(names)))
             below = x < y
             content = {"x": np.array(names)[x[below]], "y": np.array(names)[y[below]]}
-            ranks = chosen.ranks(kind, names)
+            ranks = chosen.drawn_ranks(kind, names)
             for name, matrix in zip(("tau", "low", "high"), ranks.matrix(tail), strict=True):
                 content[name] = matrix[below]
             content["missing_x"] = np.array(missing)[x[below]]
             content["missing_y"] = np.array(missing)[y[below]]
-            about = {"grid": grid, "kind": kind, "networks": len(chosen.about)}
+            about = {"grid": grid, "kind": kind, "networks": chosen.count}
             parts.append(pd.DataFrame({**about, **content, "dropped": chosen.dropped}))
     return pd.concat(parts, ignore_index=True)
 
@@ -50,11 +55,12 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         fig.text(0.5, 0.5, "no networks that fit", ha="center")
         return
     tree, names = _clusters(shown[shown["kind"] == joint.ALL])
+    labels = {name: label_of(figure, name) for name in names}
     rows = fig.subplots(1 + len(grids), 1, height_ratios=[0.08, *[1] * len(grids)])
     _dendrogram(rows[0], tree)
     for place, (grid, ax) in enumerate(zip(grids, rows[1:], strict=True)):
         here = shown[shown["grid"] == grid]
-        _matrix(ax, here, names, last=place == len(grids) - 1)
+        _matrix(ax, here, labels, last=place == len(grids) - 1)
         ax.set_title(lettered("ab"[place], _heading(grid, here)), loc="left", fontsize=8)
     image = rows[-1].collections[0]
     bar = fig.colorbar(image, ax=rows[1:], shrink=0.3, aspect=30, pad=0.01)
@@ -103,8 +109,11 @@ def _dendrogram(ax: Any, tree: np.ndarray) -> None:
     ax.set_axis_off()
 
 
-def _matrix(ax: Any, rows: pd.DataFrame, names: list[str], last: bool) -> None:
-    """Over all networks below the diagonal, within settings above it; hatched where undecided."""
+def _matrix(ax: Any, rows: pd.DataFrame, names: Mapping[str, str], last: bool) -> None:
+    """Over all networks below the diagonal, within settings above it; hatched where undecided.
+
+    names: the measures in order, with their labels.  last: whether they stand below it, too.
+    """
     from seaborn import heatmap
 
     place = {name: number for number, name in enumerate(names)}
@@ -117,7 +126,7 @@ def _matrix(ax: Any, rows: pd.DataFrame, names: list[str], last: bool) -> None:
         first, second = sorted((place[x], place[y]))
         cell = (second, first) if kind == joint.ALL else (first, second)
         taus[cell], decided[cell] = tau, sure
-    labels = [joint.PICTURED[name].label for name in names]
+    labels = [*names.values()]
     options = {"xticklabels": labels if last else False, "yticklabels": False, "cbar": False}
     heatmap(np.nan_to_num(taus), vmin=-1, vmax=1, cmap="RdBu_r", ax=ax, rasterized=True, **options)
     _hatch(ax, ~decided & ~np.eye(len(names), dtype=bool))

@@ -1,4 +1,8 @@
-"""beyond, Figure 5: what each measure says of test error and gap depends on what varies."""
+"""beyond, Figure 5: what each measure says of test error and gap depends on what varies.
+
+It is drawn here, since its panels are estimands, one of them of sign errors, and a change of sign
+has an outline.
+"""
 
 from collections.abc import Iterable
 from itertools import product
@@ -10,7 +14,8 @@ import pandas as pd
 from flatlab.claims.eligibility import FEWEST_FOR_RANKS
 from flatlab.papers.beyond import _joint as joint
 from flatlab.papers.beyond._looks import SMALL, colour_labels, legend_of_papers
-from flatlab.plotting import Settings, Tables
+from flatlab.plotting.labels import label_of
+from flatlab.plotting.render import Settings, Tables
 from flatlab.plotting.style import Look, lettered
 from flatlab.stats.ranks import granulated, sign_error
 
@@ -46,10 +51,10 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
     return pd.concat(parts, ignore_index=True)
 
 
-def _rows(grid: str, chosen: joint.Networks, measures: Iterable[str]) -> pd.DataFrame:
-    measures = chosen.there(measures)
-    outcomes = chosen.there([*OUTCOMES, joint.CORRUPTED])  # the last in the CSV alone
-    ranks = {kind: chosen.ranks(kind, [*measures, *outcomes]) for kind in joint.ESTIMANDS}
+def _rows(grid: str, chosen: joint.JointNetworks, measures: Iterable[str]) -> pd.DataFrame:
+    measures = chosen.known(measures)
+    outcomes = chosen.known([*OUTCOMES, joint.CORRUPTED])  # the last in the CSV alone
+    ranks = {kind: chosen.drawn_ranks(kind, [*measures, *outcomes]) for kind in joint.ESTIMANDS}
     rows = []
     for name, outcome in product(measures, outcomes):
         taus = {kind: each.tau(name, outcome) for kind, each in ranks.items()}
@@ -65,7 +70,7 @@ def _rows(grid: str, chosen: joint.Networks, measures: Iterable[str]) -> pd.Data
     shown = [name for name in measures if name in joint.PICTURED]
     for (factor, levels, pairs), name, outcome in product(chosen.environments(), shown, outcomes):
         row = {"measure": name, "outcome": outcome, "varies": ENVIRONMENT}
-        error = sign_error(chosen.columns[name], chosen.columns[outcome], pairs)
+        error = sign_error(chosen.values(name), chosen.values(outcome), pairs)
         rows.append({**row, "levels": f"{factor}: {levels}", "tau": error})
     return pd.DataFrame(rows, columns=COLUMNS).assign(grid=grid, dropped=chosen.dropped)
 
@@ -101,7 +106,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
             ax.tick_params(labelsize=SMALL, length=2)
             ax.grid(axis="y", lw=0.2, color="0.9")
         axes[0].set_yticks([*places.values()])
-        colour_labels(axes[0], names)
+        colour_labels(axes[0], names, figure)
         networks = f"{joint.NETWORKS[grid]}, {here['networks'].max():.0f} networks"
         place = {"xy": (0, 1), "xycoords": "axes fraction", "textcoords": "offset points"}
         heading = axes[0].annotate(
@@ -109,7 +114,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         )
         heading.set_in_layout(False)  # it is wider than its panel
     marks = [
-        Line2D([], [], ms=4, label=joint.OUTCOMES[name].label, **look.options)
+        Line2D([], [], ms=4, label=label_of(figure, name), **look.options)
         for name, look in OUTCOMES.items()
     ]
     marks.append(Line2D([], [], label="gap when they first fit", **EARLY))

@@ -1,4 +1,7 @@
-"""beyond, Figure 6: how much each measure changes while the function stays the same."""
+"""beyond, Figure 6: how much each measure changes while the function stays the same.
+
+It is drawn here, since its cells are changes in words, some of them boxed.
+"""
 
 from typing import Any
 
@@ -9,7 +12,7 @@ import xarray as xr
 from flatlab.papers.beyond import _joint as joint
 from flatlab.papers.beyond._invariance import CLAIMED
 from flatlab.papers.beyond._looks import SMALL, colour_labels, legend_of_papers
-from flatlab.plotting import Settings, Tables
+from flatlab.plotting.render import Settings, Tables
 from flatlab.plotting.style import lettered
 
 LONGER = "longer training"
@@ -36,10 +39,10 @@ def _rows(grid: str, table: xr.Dataset) -> list[dict[str, Any]]:
         changes[LONGER] = joint.networks(table, first=True)
     rows = []
     for change, other in changes.items():
-        both = end.about["run"].isin(other.about["run"]).to_numpy()
-        place = pd.Index(other.about["run"]).get_indexer(end.about["run"][both])
-        for name in end.there(joint.PICTURED):
-            one, two = end.columns[name][both], other.columns[name][place]
+        both = end.factors["run"].isin(other.factors["run"]).to_numpy()
+        place = pd.Index(other.factors["run"]).get_indexer(end.factors["run"][both])
+        for name in end.known(joint.PICTURED):
+            one, two = end.values(name)[both], other.values(name)[place]
             start, after = (two, one) if change == LONGER else (one, two)
             relative = joint.relative_change(name, start, after)
             relative = relative[~np.isnan(relative)]
@@ -102,7 +105,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         words += "" if np.isnan(rescaled) else f", {rescaled} rescaled"
         title = lettered("ab"[number], f"{joint.NETWORKS[grid]}: {words}")
         ax.set_title(title, loc="left", fontsize=8)
-    colour_labels(axes[0], names)
+    colour_labels(axes[0], names, figure)
     box: dict[str, Any] = {"fill": False, "edgecolor": BOX, "label": "unchanged, says the paper"}
     legend_of_papers(fig, Patch(**box))
 

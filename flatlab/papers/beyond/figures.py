@@ -1,6 +1,10 @@
 """Figures of our own, on the networks trained for the papers."""
 
-from flatlab.plan import Forest, Own, Paper
+from itertools import chain
+from typing import Any
+
+from flatlab.papers.beyond.measures import LABELS, MEASURES
+from flatlab.plan import Forest, Lines, Own, Panel, Paper
 from flatlab.plotting import captions
 
 PAPER = Paper(
@@ -10,12 +14,6 @@ PAPER = Paper(
 )
 
 NAMES = {
-    "root_sharpness": r"$\sqrt{S}$",
-    "sharpness": "$S$",
-    "log_volume": "log volume",
-    "log_volume_of_three": "log volume of three",
-    "mls": "MLS",
-    "nmls": "NMLS",
     "bound_d kernel": "D, matrix norm",
     "bound_d operator": "D, operator norm",
     "bound_d frobenius": "D, authors' norm",
@@ -39,12 +37,59 @@ CONVENTIONS_DETAILS = (
     "as an operator, and the authors' root of the number of positions times the Frobenius norm."
 )
 
+THROUGH_TRAINING = {
+    "root_sharpness mls": r"$\sqrt{S}$ and MLS",
+    "root_sharpness log_volume": r"$\sqrt{S}$ and log volume",
+    "mls bound_d": "MLS and its bound D",
+    "nmls nmls_bound": "NMLS and its bound",
+}
+"""Pairs of quantities, and what their panels are called."""
+
 JOINT = ("joint-mlp-grid", "joint-lenet-grid")
+COMPARED: dict[str, Any] = {
+    "columns": (*chain(*MEASURES.values()), "test_error", "error_gap"),
+    "labels": LABELS,
+}
 FIT = "Networks with at most 1 % training error."
+
+CORRELATIONS = Lines(
+    ("mlp-grid", "vgg-grid"),
+    panel=("x", "y"),
+    panels={
+        pair: Panel(title=title, y=r"Pearson's $\rho$" * (not place), x_scale="iterations")
+        for place, (pair, title) in enumerate(THROUGH_TRAINING.items())
+    },
+    row="experiment",
+    line="kind",
+    looks={
+        "pooled": ("#222222", "o", "-"),
+        "within": ("#c05621", "D", "-"),
+        "adjusted": ("#2b7bba", "^", "-"),
+    },
+    labels={
+        "pooled": "all networks",
+        "within": "within settings",
+        "adjusted": "adjusted for the training loss",
+    },
+    x="iteration",
+    y="rho",
+    ends=("low", "high"),
+    level=0.0,
+    limits=(-1.05, 1.05),
+    through_training=True,
+    title="correlations between networks through their training",
+    caption=(
+        "Pearson's correlation at each checkpoint, over the networks measured there, with 95 % "
+        "intervals. All other figures show correlations at the end of training."
+    ),
+    details=captions.INTERVALS,
+    size_inches=(7.1, 4.2),
+)
 
 FIGURES = {
     "fig1": Own(
         "vgg-grid",
+        through_training=True,
         title="the linear-stability inequality, layer by layer through training, VGG",
         caption=(
             "The sensitivity of the network to a layer's input, over its bound by that layer's "
@@ -65,23 +110,15 @@ FIGURES = {
         ("vgg-grid", "mlp-grid", "lenet-grid"),
         pairs=CONVENTIONS,
         parts=BOUNDS,
-        names=NAMES,
+        labels=NAMES,
         title="what conventions do to the correlations",
         caption=CONVENTIONS_CAPTION,
         details=(CONVENTIONS_DETAILS, captions.INTERVALS),
     ),
-    "fig3": Own(
-        ("mlp-grid", "vgg-grid"),
-        title="correlations between networks through their training",
-        caption=(
-            "Pearson's correlation at each checkpoint, over the networks measured there, with 95 % "
-            "intervals. All other figures show correlations at the end of training."
-        ),
-        details=captions.INTERVALS,
-        size_inches=(7.1, 4.2),
-    ),
+    "fig3": CORRELATIONS,
     "fig4": Own(
         JOINT,
+        **COMPARED,
         title="which measures order the same networks alike",
         caption=(
             "Kendall's τ of five papers' and Jiang et al.'s (2020) measures: below the diagonal "
@@ -98,6 +135,7 @@ FIGURES = {
     ),
     "fig5": Own(
         JOINT,
+        **COMPARED,
         title="what measures say of the gap, by what varies",
         caption=(
             "Kendall's τ of measures with test error and gap, with 95 % intervals: over all "
@@ -115,6 +153,7 @@ FIGURES = {
     ),
     "fig6": Own(
         JOINT,
+        **COMPARED,
         title="what changes a measure, and not the function",
         caption=(
             "Median relative change of measures under function-preserving random rescaling, and "

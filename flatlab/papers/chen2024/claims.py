@@ -4,134 +4,113 @@ Sharpness in the claims is sqrt(S), G the mean of |J|_F^2, C and D the bounds of
 are those of chen2026; pair plots show the first four seeds of the five settings.
 """
 
-from flatlab.claims import Evidence, FigureClaims, states
-from flatlab.claims.curves import Sweep
-from flatlab.papers.chen2026 import _shared as shared
-from flatlab.papers.chen2026._bounds import in_training
-from flatlab.stats import Verdict, every
+from flatlab.claims.registry import Claims
+from flatlab.claims.result_tables import ResultTables
+from flatlab.papers.chen2026 import _networks as chen
+from flatlab.papers.chen2026._networks import MLP, VGG, PairPlot, TrendFigure
+from flatlab.papers.chen2026.claims_networks import NETWORKS
+from flatlab.papers.chen2026.claims_trends import TRENDS, follows_on_test_samples
+from flatlab.stats.verdict import Verdict, every
+
+CLAIMS = Claims("chen2024")
 
 SEEDS = 4
 NEARLY = 0.1
 """How far from 1 a correlation that is nearly 1 may be."""
 
-WITH_BOUNDS = ("bound_c", "mls"), ("bound_d", "mls"), ("bound_d", "test_loss")
-RATES = shared.Lines(shared.VGG, shared.LEARNING_RATES)
+SHARPNESS_AND_VOLUME = ("sharpness", "log volume")
+
+LOOSE = "Although the bound in Eq. 12 is loose, log volume correlates well with sharpness and MLS"
+TEST_LOSS = "Sharpness is positively correlated with the test loss"
+IMPROVES = (
+    "MLS improves the correlation with the test loss over log volume and local dimensionality"
+)
+FOLLOWS = "G closely follows the trend of sharpness during the training"
+AFTER = (
+    "while sharpness stops decreasing after about [...] iterations for a batch size of 32, the "
+    "volume continues to decrease"
+)
+AT_THE_END = {
+    "figE7": "After minimizing the loss, lower batch sizes lead to lower sharpness and stronger "
+    "compression",
+    "figE8": "After the loss is minimized, higher learning rates lead to lower sharpness and hence "
+    "stronger compression",
+}
+
+# Figures 1 to 3: VGG networks in training ---------------------------------------------------------
+rates = TrendFigure(CLAIMS, "fig1", VGG, chen.RATES)
+rates.falls(
+    (*SHARPNESS_AND_VOLUME, "G"),
+    "Sec. 4.1, caption of Fig. 1",
+    "when the network reaches the interpolation regime, and the sharpness decreases, so does the "
+    "volume. Similarly, the quantity G decreases",
+)
+rates.at_the_end(
+    SHARPNESS_AND_VOLUME,
+    "Sec. 4.1",
+    "for learning rates that yielded lower values of sharpness, volume was lower as well",
+)
+CLAIMS.repeat("fig1", "fig2", "c5", claims=TRENDS, source="Sec. 4.3")
+
+TrendFigure(CLAIMS, "fig2", VGG, chen.BATCHES).at_the_end(
+    (*SHARPNESS_AND_VOLUME, "G"),
+    "caption of Fig. 2",
+    "lower batch sizes lead to lower sharpness and hence stronger compression",
+)
+CLAIMS.repeat("fig2", "fig3", "c4", claims=TRENDS, quote=AFTER)
+
+CLAIMS.repeat("fig3", "figJ12", "c1", "c2", claims=TRENDS, source="Sec. 4.2")
+follows_on_test_samples(TrendFigure(CLAIMS, "fig3", VGG, [chen.CENTRAL]), "G", "Sec. 4.2")
+CLAIMS.repeat("fig3", "figJ12", "c4", "c5", claims=TRENDS, source="Sec. 4.2")
+
+# Figure D.4: bounds of perceptrons ----------------------------------------------------------------
+CLAIMS.repeat("figD4", "figH6", claims=NETWORKS, source="caption of Fig. D.4")
 
 
-def perceptron(sweep: Sweep, caption: str, quote: str, repeats: str) -> FigureClaims:
-    """The claims about both trend figures of the multilayer perceptron, E.7 and E.8.
+# Figures D.5 and D.6: correlations between networks -----------------------------------------------
+def pair_plot(plot: PairPlot, same: str) -> None:
+    """The claims about both pair plots.  same: the pair plot of all seeds."""
 
-    quote: what the caption says of the end of training.
-    """
-    lines = shared.Lines(shared.MLP, sweep)
-    return {
-        "c1": lines.at_the_end(("sharpness", "log volume"), caption, quote),
-        "c2": lines.follows(
-            ("G",), caption, "G closely follows the trend of sharpness during the training"
-        ),
-        "c3": lines.volume_falls_slower(
-            "The volume continues to decrease after the sharpness plateaus, albeit at a much "
-            "slower rate",
-            repeats=repeats,
-        ),
-    }
-
-
-def pair_plot(grid: str, same: str) -> FigureClaims:
-    """The claims about both pair plots, D.5 and D.6.  same: the pair plot of all seeds."""
-    source = "App. D.2"
-
-    @states(
-        f"rho(G, MLS) > 1 - {NEARLY} (the correlation of the root of G is reported)",
-        source,
-        quote="G and MLS are highly correlated and can be almost seen as the same quantity, scaled",
-        threshold=NEARLY,
-    )
-    def nearly_one(e: Evidence, distance: float) -> Verdict:
+    def nearly_one(e: ResultTables, distance: float) -> Verdict:
         # G is quadratic in what MLS is linear in
-        rho, of_root = e.rhos(grid, ("g", "mls"), ("root_g", "mls"), seeds=SEEDS)
+        rho, of_root = plot.rhos(e, ("g", "mls"), ("root g", "mls"))
         return (rho > 1 - distance).reporting(of_root.report())
 
-    loss, weaker = "test loss", ("log volume", "dimension")
-    return {
-        "c1": nearly_one,
-        "c2": shared.rise_together(
-            *(grid, "log volume", ("sharpness", "MLS"), source, SEEDS),
-            quote="Although the bound in Eq. 12 is loose, log volume correlates well with "
-            "sharpness and MLS",
-            repeats=f"{same}/c3",
-        ),
-        "c3": shared.rise_together(
-            *(grid, "sharpness", (loss,), source, SEEDS),
-            quote="Sharpness is positively correlated with the test loss",
-        ),
-        "c4": shared.closer(
-            *(grid, loss, ("MLS",), weaker, source, SEEDS),
-            quote="MLS improves the correlation with the test loss over log volume and local "
-            "dimensionality",
-        ),
-    }
+    CLAIMS(
+        plot.figure,
+        f"rho(G, MLS) > 1 - {NEARLY} (the correlation of the root of G is reported)",
+        "App. D.2",
+        "G and MLS are highly correlated and can be almost seen as the same quantity, scaled",
+        threshold=NEARLY,
+    )(nearly_one)
+    plot.rise_together(
+        "log volume", ("sharpness", "MLS"), "App. D.2", LOOSE, repeats=f"chen2026_{same}/c3"
+    )
+    plot.rise_together("sharpness", ("test loss",), "App. D.2", TEST_LOSS)
+    plot.closer("test loss", ("MLS",), ("log volume", "dimension"), "App. D.2", IMPROVES)
 
 
-@states(
+of_perceptrons = PairPlot(CLAIMS, "figD6", MLP, SEEDS)
+pair_plot(PairPlot(CLAIMS, "figD5", VGG, SEEDS), "figH7")
+pair_plot(of_perceptrons, "figH8")
+
+
+@CLAIMS(
+    "figD6",
     "rho(C, MLS) > 0, rho(D, MLS) < 0 and rho(D, test loss) < 0",
     "caption of Fig. D.4, App. D.3",
-    quote="bound C is positively correlated with MLS while bound D, perhaps surprisingly, is "
-    "negatively correlated with MLS [...] can even be negatively correlated with MLS and test loss",
+    "bound C is positively correlated with MLS while bound D, perhaps surprisingly, is negatively "
+    "correlated with MLS [...] can even be negatively correlated with MLS and test loss",
 )
-def bounds_split(e: Evidence) -> Verdict:
-    c, d, d_and_loss = e.rhos(shared.MLP, *WITH_BOUNDS, seeds=SEEDS)
+def _(e: ResultTables) -> Verdict:
+    with_bounds = ("bound_c", "mls"), ("bound_d", "mls"), ("bound_d", "test_loss")
+    c, d, d_and_loss = of_perceptrons.rhos(e, *with_bounds)
     return every([c > 0, d < 0, d_and_loss < 0])
 
 
-CLAIMS: dict[str, FigureClaims] = {
-    "fig1": {
-        "c1": RATES.falls(
-            ("sharpness", "log volume", "G"),
-            "Sec. 4.1, caption of Fig. 1",
-            "when the network reaches the interpolation regime, and the sharpness decreases, so "
-            "does the volume. Similarly, the quantity G decreases",
-        ),
-        "c2": RATES.at_the_end(
-            ("sharpness", "log volume"),
-            "Sec. 4.1",
-            "for learning rates that yielded lower values of sharpness, volume was lower as well",
-        ),
-        "c3": RATES.dimension_falls(
-            "Sec. 4.3",
-            "the local dimensionality of the representation decreases as the loss decreases to "
-            "near 0",
-            repeats="chen2026_fig2/c5",
-        ),
-    },
-    "fig2": {
-        "c1": shared.Lines(shared.VGG, shared.BATCH_SIZES).at_the_end(
-            ("sharpness", "log volume", "G"),
-            "caption of Fig. 2",
-            "lower batch sizes lead to lower sharpness and hence stronger compression",
-        ),
-        "c2": shared.volume_falls_on_a_plateau(
-            "while sharpness stops decreasing after about [...] iterations for a batch size of "
-            "32, the volume continues to decrease",
-            repeats="chen2026_fig3/c4",
-        ),
-    },
-    "fig3": shared.misclassified("G", "Sec. 4.2", repeats="chen2026_figJ12"),
-    "figD4": in_training("caption of Fig. D.4", "chen2026_figH6"),
-    "figD5": pair_plot(shared.VGG, "chen2026_figH7"),
-    "figD6": {**pair_plot(shared.MLP, "chen2026_figH8"), "c5": bounds_split},
-    "figE7": perceptron(
-        shared.BATCH_SIZES,
-        "caption of Fig. E.7",
-        "After minimizing the loss, lower batch sizes lead to lower sharpness and stronger "
-        "compression",
-        "chen2026_figI10/c2",
-    ),
-    "figE8": perceptron(
-        shared.LEARNING_RATES,
-        "caption of Fig. E.8",
-        "After the loss is minimized, higher learning rates lead to lower sharpness and hence "
-        "stronger compression",
-        "chen2026_figI11/c2",
-    ),
-}
+# Figures E.7 and E.8: perceptrons in training -----------------------------------------------------
+for figure, settings, same in (("figE7", chen.BATCHES, "figI10"), ("figE8", chen.RATES, "figI11")):
+    trend, caption = TrendFigure(CLAIMS, figure, MLP, settings), f"caption of Fig. E.{figure[-1]}"
+    trend.at_the_end(SHARPNESS_AND_VOLUME, caption, AT_THE_END[figure])
+    trend.follows(("G",), caption, FOLLOWS)
+    CLAIMS.repeat(figure, same, "c2", claims=TRENDS)

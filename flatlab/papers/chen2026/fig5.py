@@ -1,4 +1,8 @@
-"""chen2026, Figure 5: normalized MLS against elementwise-adaptive sharpness of vision networks."""
+"""chen2026, Figure 5: normalized MLS against elementwise-adaptive sharpness of vision networks.
+
+It is drawn here, since points have errors in both directions, families have names at their centres,
+and four kinds of correlation stand below.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,23 +11,15 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from flatlab.plotting import Settings, Tables
+from flatlab.plotting.labels import title_of
+from flatlab.plotting.render import Settings, Tables
 from flatlab.plotting.style import correlation, letters, plain_numbers
-from flatlab.stats import Correlations
+from flatlab.stats.correlation import Correlations
 from flatlab.tables.zoo import kept
 
-PANELS = {
-    "normalized": ("normalized_norm", "adaptive_sharpness"),
-    "plain": ("mean_norm", "plain_trace"),
-}
+PANELS = {"normalized": ("normalized_mls", "adaptive_sharpness"), "plain": ("mls", "sharpness")}
 """Abscissa and ordinate, by panel."""
 
-LABELS = {
-    "normalized_norm": "normalized MLS (output²)",
-    "adaptive_sharpness": "elementwise-adaptive sharpness (output²)",
-    "mean_norm": "MLS (output/input)",
-    "plain_trace": "sharpness S (output²/parameter²)",
-}
 ACCURACIES = ("train_accuracy", "test_accuracy", "sample_accuracy")
 """In the rows of networks, in %; networks trained elsewhere have only the last one."""
 
@@ -86,7 +82,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     axes = fig.subplots(2, len(PANELS), height_ratios=(4, 1))
     for ax, below, (panel, (x, y)) in zip(axes[0], axes[1], PANELS.items(), strict=True):
         here = frame[frame["panel"] == panel]
-        ax.set(xscale="log", yscale="log", xlabel=LABELS[x], ylabel=LABELS[y])
+        ax.set(xscale="log", yscale="log", xlabel=title_of(figure, x), ylabel=title_of(figure, y))
         for family, points in here[here["row"] == "run"].groupby("family"):
             columns = ("x_value", "y_value", "y_error", "x_error")
             style = {"color": colors[family], "ms": 2.5, "elinewidth": 0.4}

@@ -73,6 +73,12 @@ BOUNDS = Curves(
     quantities=("bound_d", "bound_c", "bound_b", "bound_a"),
     where=CENTRAL,
     line="quantity",
+    labels={
+        "bound_a": "A, the MLS",
+        "bound_b": "B, by the first layer's gradients",
+        "bound_c": "C, by the first layer's sharpness",
+        "bound_d": "D, by the network's sharpness",
+    },
     axes={"MLS and its bounds (output/input)": "linear", "the same, log axis": "logarithmic"},
     title="MLS and its bounds A to D, multilayer perceptrons",
     caption=(captions.CENTRAL, captions.CHAIN_OF_BOUNDS, captions.OVER_SEEDS, captions.MARKS),
@@ -98,6 +104,7 @@ FIGURES = {
     ),
     "fig5": Own(
         "vision-zoo",
+        columns=("normalized_mls", "adaptive_sharpness", "mls", "sharpness"),
         title="adaptive sharpness against normalized MLS",
         caption=(
             "A point is a network, with standard errors; names mark the centres of families. "

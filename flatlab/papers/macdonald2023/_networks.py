@@ -1,12 +1,13 @@
 """The networks of macdonald2023, by the paper's words for their quantities."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from flatlab.claims import ResultTables
-from flatlab.stats import Estimate
+from flatlab.claims.result_tables import ResultTables
+from flatlab.plan.schema import EVIDENCE, OWN, REDUCED
+from flatlab.stats.estimate import Estimate
 from flatlab.stats.trends import difference
 from flatlab.tables.eligibility import estimates, require
 from flatlab.tables.networks import Networks
@@ -32,6 +33,11 @@ established, as for forty networks an interval reaches 0.2 to either side."""
 def networks(e: ResultTables, grid: str, **where: Any) -> Networks:
     """The networks of a grid with these hyper-parameters, at the end of training."""
     return e[grid].where(**where).called(**WORDS)
+
+
+def admitted(grid: str) -> Sequence[str]:
+    """The fidelities that can decide a claim: of CIFAR-100, which repeat others, not stand-ins."""
+    return (OWN, REDUCED) if "many-classes" in grid else EVIDENCE
 
 
 AT: dict[Time, str] = {"most": "max", "growth": "growth of", "increase": "increase of"}

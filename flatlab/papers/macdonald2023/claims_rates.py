@@ -7,12 +7,12 @@ nothing about them.
 from collections.abc import Sequence
 from functools import partial
 from math import ceil
-from typing import Any
 
-from flatlab.claims import OWN, REDUCED, Claims, ResultTables
-from flatlab.papers.macdonald2023._networks import GAP, SHARPNESS, WEAK, networks
+from flatlab.claims.registry import Claims
+from flatlab.claims.result_tables import ResultTables
+from flatlab.papers.macdonald2023._networks import GAP, SHARPNESS, WEAK, admitted, networks
 from flatlab.papers.macdonald2023._networks import LOGIT_JACOBIAN as JACOBIAN
-from flatlab.stats import Verdict, at_least, every
+from flatlab.stats.verdict import Verdict, at_least, every
 
 RATES = Claims("macdonald2023")
 
@@ -102,10 +102,10 @@ def _(e: ResultTables) -> Verdict:
 def reversal(figure: str, grid: str, architecture: str, source: str, quote: str) -> None:
     """At the largest learning rate the gap of ResNets is the smaller, the larger the Jacobian."""
     reversed_ = architecture == "resnet"
-    about: dict[str, Any] = admitted(grid) | ({} if reversed_ else {"threshold": WEAK})
-    sign = "< 0" if reversed_ else f"> -{WEAK}"
+    sign, threshold = ("< 0", None) if reversed_ else (f"> -{WEAK}", WEAK)
+    claim = partial(RATES, figure, admits=admitted(grid), threshold=threshold)
 
-    @RATES(figure, f"tau(J, gap) {sign} at learning rate {LARGEST}", source, quote, **about)
+    @claim(f"tau(J, gap) {sign} at learning rate {LARGEST}", source, quote)
     def _(e: ResultTables, weak: float = 0.0) -> Verdict:
         tau = networks(e, grid, architecture=architecture, lr=LARGEST).tau(JACOBIAN, GAP)
         return tau < 0 if reversed_ else tau > -weak
@@ -114,29 +114,22 @@ def reversal(figure: str, grid: str, architecture: str, source: str, quote: str)
 def pooled(figure: str, grid: str, architecture: str) -> None:
     """The claims of App. B.2 about all networks of one architecture on one data set."""
     resnet = architecture == "resnet"
+    claim = partial(RATES, figure, source="App. B.2", admits=admitted(grid))
     but = f", learning rate {LARGEST} left out" if resnet else ""
 
-    @RATES(
-        figure,
+    @claim(
         "tau < 0 of the learning rate with sharpness and gap, > 0 of the batch size with both",
-        "App. B.2",
-        AS_A_WHOLE,
-        **admitted(grid),
+        quote=AS_A_WHOLE,
     )
     def _(e: ResultTables) -> Verdict:
         at = networks(e, grid, architecture=architecture)
         pairs = ((at.tau("lr", q) < 0, at.tau("batch_size", q) > 0) for q in (SHARPNESS, GAP))
         return every(verdict for pair in pairs for verdict in pair)
 
-    @RATES(figure, f"tau(J, gap) > 0{but}", "App. B.2", WELL_CORRELATED, **admitted(grid))
+    @claim(f"tau(J, gap) > 0{but}", quote=WELL_CORRELATED)
     def _(e: ResultTables) -> Verdict:
         at = networks(e, grid, architecture=architecture)
         return (at.below(lr=LARGEST) if resnet else at).tau(JACOBIAN, GAP) > 0
-
-
-def admitted(grid: str) -> dict[str, Any]:
-    """The fidelities that can decide a claim about the networks of a grid."""
-    return {} if grid == TEN else {"admits": (OWN, REDUCED)}
 
 
 reversal("fig4", TEN, "resnet", "caption of Fig. 4", INVERSE)

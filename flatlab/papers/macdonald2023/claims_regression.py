@@ -1,19 +1,25 @@
 """macdonald2023, Figures 30 to 32, Tables 1 and 2: inputs of three scales, and eight points."""
 
+from functools import partial
 from typing import Any
 
 import xarray as xr
 
-from flatlab.claims import Claims, ResultTables
-from flatlab.papers.macdonald2023._frequencies import ACTIVATIONS, FREQUENCIES, GAUSSIAN, RELU
-from flatlab.papers.macdonald2023._networks import (
-    LOGIT_JACOBIAN,
+from flatlab.claims.registry import Claims
+from flatlab.claims.result_tables import ResultTables
+from flatlab.papers.macdonald2023._frequencies import (
+    ACTIVATIONS,
+    FIRST_LAYER,
+    GAUSSIAN,
+    INITIALIZATIONS,
+    JACOBIAN,
+    RELU,
     SHARPNESS,
-    SOFTMAX_JACOBIAN,
-    Sweep,
 )
-from flatlab.stats import Estimate, Verdict, every, violations
+from flatlab.papers.macdonald2023._networks import SOFTMAX_JACOBIAN, Sweep
+from flatlab.stats.estimate import Estimate
 from flatlab.stats.trends import difference
+from flatlab.stats.verdict import Verdict, every, violations
 from flatlab.tables.eligibility import estimate, unless_missing
 
 REGRESSION = Claims("macdonald2023")
@@ -29,9 +35,8 @@ NARROW = 0.1
 ALIKE = 0.1
 """The norms of two similar first layers differ by at most this share."""
 
-NORMS = {"J": LOGIT_JACOBIAN, "sharpness": SHARPNESS, "|W_1|": "weight_norm[0]"}
-"""The paper's words for the quantities of the regressions. The norm of the first layer is the
-spectral one, which for one input is also the Frobenius norm."""
+NORMS = {"J": JACOBIAN, "sharpness": SHARPNESS, "|W_1|": FIRST_LAYER}
+"""The paper's words for the quantities of the regressions."""
 
 
 def with_hidden_features(table: xr.Dataset) -> xr.Dataset:
@@ -50,10 +55,8 @@ def input_scales(figure: str, activation: str) -> None:
     App. C.2 compares the growth of both: each is judged by the ratio of the largest value to the
     one at the start. The difference of the two and the largest value are reported.
     """
-    source, scales = (
-        f"App. C.2, caption of Fig. {figure.removeprefix('fig')}",
-        "at scale 0.5, 1, 1.5",
-    )
+    source = f"App. C.2, caption of Fig. {figure.removeprefix('fig')}"
+    claim, scales = partial(REGRESSION, figure, source=source), "at scale 0.5, 1, 1.5"
 
     def sweep(e: ResultTables) -> Sweep:
         networks = e[GRID].with_table(with_hidden_features).where(activation=activation)
@@ -62,22 +65,18 @@ def input_scales(figure: str, activation: str) -> None:
     def other_growths(e: ResultTables, name: str) -> list[dict[str, Any]]:
         return [s.report() for time in ("increase", "most") for s in sweep(e).steps(name, time)]
 
-    @REGRESSION(
-        figure,
+    @claim(
         f"growth of the Jacobian norm, its maximum over its start, falls: {scales}",
-        source,
-        "Scaling data closer together does cause more severe increase in Jacobian norm [...]",
+        quote="Scaling data closer together does cause more severe increase in Jacobian norm [...]",
     )
     def _(e: ResultTables) -> Verdict:
         verdict = every(step < 0 for step in sweep(e).steps(SOFTMAX_JACOBIAN, "growth"))
         return verdict.reporting(*other_growths(e, SOFTMAX_JACOBIAN))
 
-    @REGRESSION(
-        figure,
+    @claim(
         f"growth of lambda_max(H), its maximum over its start, rises: {scales}",
-        source,
-        "Surprisingly, we find that while Jacobian growth is more severe for the smaller scalings, "
-        "the sharpness growth is less.",
+        quote="Surprisingly, we find that while Jacobian growth is more severe for the smaller "
+        "scalings, the sharpness growth is less.",
     )
     def _(e: ResultTables) -> Verdict:
         verdict = every(step > 0 for step in sweep(e).steps(SHARPNESS, "growth"))
@@ -88,11 +87,9 @@ def input_scales(figure: str, activation: str) -> None:
             lambda _: verdict,
         )
 
-    @REGRESSION(
-        figure,
+    @claim(
         f"spectral norm of the hidden features, its maximum, rises: {scales}",
-        source,
-        "This is due to the data scaling increasing the spectral norm of the feature maps.",
+        quote="This is due to the data scaling increasing the spectral norm of the feature maps.",
     )
     def _(e: ResultTables) -> Verdict:
         return every(step > 0 for step in sweep(e).steps(FEATURES))
@@ -106,13 +103,13 @@ def excess(e: ResultTables, grid: str, norm: str, factor: float = 1.0) -> Estima
     """`factor` times the mean over networks of high frequency, less the mean over those of low."""
     times, name = "" if factor == 1 else f"{factor:g} ", NORMS[norm]
     label = f"{times}{norm}(high) - {norm}(low); {grid}"
-    kinds = {frequency: kind for kind, frequency in FREQUENCIES[grid].items()}
+    kinds = INITIALIZATIONS[grid]
 
-    def found() -> Estimate:
+    def weighted() -> Estimate:
         high, low = (e[grid].where(initialization=kinds[f]).seeds(name) for f in ("high", "low"))
         return difference(label, factor * high, low)
 
-    return estimate(label, found)
+    return estimate(label, weighted)
 
 
 def smoother(figure: str, grid: str, **about: Any) -> None:

@@ -6,15 +6,23 @@ nothing about them.
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from flatlab.claims import OWN, REDUCED, Claims, ResultTables
-from flatlab.papers.macdonald2023._networks import GAP, SHARPNESS, STRATEGIES, WEAK, networks
+from flatlab.claims.registry import Claims
+from flatlab.claims.result_tables import ResultTables
+from flatlab.papers.macdonald2023._networks import (
+    GAP,
+    SHARPNESS,
+    STRATEGIES,
+    WEAK,
+    admitted,
+    networks,
+)
 from flatlab.papers.macdonald2023._networks import LOGIT_JACOBIAN as JACOBIAN
-from flatlab.stats import Estimate, Verdict, every, over_seeds, some
+from flatlab.stats.estimate import Estimate, over_seeds
 from flatlab.stats.trends import mean
+from flatlab.stats.verdict import Verdict, every, some
 from flatlab.tables.eligibility import require
 from flatlab.tables.networks import Networks
 from flatlab.tables.selection import INTERPOLATES
@@ -178,26 +186,23 @@ def _(e: ResultTables, weak: float) -> Verdict:
 
 def extended(figure: str, grid: str, network: dict[str, str]) -> None:
     """The claims of one of the figures 20 to 27."""
-    about: dict[str, Any] = {} if grid == TEN else {"admits": (OWN, REDUCED)}
+    claim = partial(REGULARIZERS, figure, source="App. B.3", admits=admitted(grid))
     tau = partial(by_strength, grid=grid, network=network)
 
-    @REGULARIZERS(figure, "tau(J, gap) > 0 over the networks", "App. B.3", OFTEN_NOT, **about)
+    @claim("tau(J, gap) > 0 over the networks", quote=OFTEN_NOT)
     def _(e: ResultTables) -> Verdict:
         return networks(e, grid, **network).tau(JACOBIAN, GAP) > 0
 
-    @REGULARIZERS(figure, "tau(J, gap) > tau(lambda_max, gap)", "App. B.3", OFTEN_NOT, **about)
+    @claim("tau(J, gap) > tau(lambda_max, gap)", quote=OFTEN_NOT)
     def _(e: ResultTables) -> Verdict:
         jacobian, sharpness = networks(e, grid, **network).taus((JACOBIAN, GAP), (SHARPNESS, GAP))
         return jacobian > sharpness
 
-    @REGULARIZERS(
-        figure,
+    @claim(
         f"|lambda_max(G) - lambda_max(H)| < {SIMILAR} lambda_max(H) in {ALMOST_ALWAYS:.0%} of the "
         "networks",
-        "App. B.3",
-        ALIKE,
+        quote=ALIKE,
         threshold=SIMILAR,
-        **about,
     )
     def _(e: ResultTables, share: float) -> Verdict:
         hessian, gauss = (networks(e, grid, **network).column(q) for q in (SHARPNESS, GAUSS_NEWTON))
@@ -207,19 +212,14 @@ def extended(figure: str, grid: str, network: dict[str, str]) -> None:
         name = f"share of networks whose eigenvalues differ by less than {share:g}; {grid}"
         return over_seeds(name, mean, near) > ALMOST_ALWAYS
 
-    @REGULARIZERS(
-        figure, "tau(SAM's radius, .) < 0 of lambda_max and of J", "App. B.3", SMALLER, **about
-    )
+    @claim("tau(SAM's radius, .) < 0 of lambda_max and of J", quote=SMALLER)
     def _(e: ResultTables) -> Verdict:
         return every(tau(e, strategy=SAM, name=name) < 0 for name in (SHARPNESS, JACOBIAN))
 
-    @REGULARIZERS(
-        figure,
+    @claim(
         f"of some regularizer tau(strength, J) < 0, but tau(strength, lambda_max) > -{WEAK}",
-        "App. B.3",
-        LARGE_WITH,
+        quote=LARGE_WITH,
         threshold=WEAK,
-        **about,
     )
     def _(e: ResultTables, weak: float) -> Verdict:
         return some(

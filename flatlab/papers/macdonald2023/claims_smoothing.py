@@ -8,12 +8,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from flatlab.claims import Claims, ResultTables
+from flatlab.claims.registry import Claims
+from flatlab.claims.result_tables import ResultTables
 from flatlab.papers.macdonald2023._networks import SHARPNESS, Sweep
 from flatlab.papers.macdonald2023._networks import SOFTMAX_JACOBIAN as JACOBIAN
-from flatlab.stats import Estimate, Verdict, every, over_seeds, theorem, violations
-from flatlab.stats.estimate import Array, fisher
+from flatlab.stats.estimate import Array, Estimate, fisher, over_seeds
 from flatlab.stats.trends import difference, mean, tau_in_order
+from flatlab.stats.verdict import Verdict, every, theorem, violations
 from flatlab.tables.eligibility import estimate, unless_missing
 from flatlab.tables.networks import Networks
 from flatlab.tables.selection import END, first, until_stop

@@ -1,13 +1,16 @@
-"""macdonald2023, Figure 32: eight points fitted from rough and from smooth initializations."""
+"""macdonald2023, Figure 32: eight points fitted from rough and from smooth initializations.
+
+It is drawn here, since it shows functions of single networks and the points that they fit.
+"""
 
 from typing import Any
 
 import pandas as pd
 
-from flatlab.papers.macdonald2023._frequencies import ACTIVATIONS, JACOBIAN, by_frequency
-from flatlab.plotting import Settings, Tables
+from flatlab.papers.macdonald2023._frequencies import ACTIVATIONS, INITIALIZATIONS, JACOBIAN
+from flatlab.plotting.render import Settings, Tables
 from flatlab.plotting.style import letters
-from flatlab.tables.selection import end_of_training
+from flatlab.tables.networks import Networks
 
 COLORS = {"high": "#d55e00", "low": "#0173b2"}
 COLUMNS = ["row", "activation", "frequency", "run", "x", "y"]
@@ -17,16 +20,17 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
     """Rows `curve` and `point` with x and y, and `norm` with the Jacobian norm as y."""
     parts = []
     for grid, activation in ACTIVATIONS.items():
-        networks, chosen = by_frequency(grid, tables[grid]), end_of_training(tables[grid])
-        for frequency in COLORS:
-            for _, first in networks[networks["frequency"] == frequency].head(1).iterrows():
-                run = chosen.sel(run=first["run"])
+        networks = Networks.of(grid, tables[grid])
+        for frequency, initialization in INITIALIZATIONS[grid].items():
+            some = networks.where(initialization=initialization).data
+            for run in some["run"].values[:1]:
+                first = some.sel(run=run)
                 for row, x, y in (
-                    ("curve", run["curve_input"].values, run["curve_output"].values),
-                    ("point", run["fitted_input"].values, run["fitted_target"].values),
-                    ("norm", [float("nan")], [first[JACOBIAN]]),
+                    ("curve", first["curve_input"].values, first["curve_output"].values),
+                    ("point", first["fitted_input"].values, first["fitted_target"].values),
+                    ("norm", [float("nan")], [first[JACOBIAN].item()]),
                 ):
-                    content = (row, activation, frequency, first["run"], x, y)
+                    content = (row, activation, frequency, run, x, y)
                     parts.append(pd.DataFrame(dict(zip(COLUMNS, content, strict=True))))
     return pd.concat(parts or [pd.DataFrame(columns=COLUMNS)], ignore_index=True)
 

@@ -21,13 +21,6 @@ SMOOTHINGS = {
 }
 """How the lines look, in steps of one sequential map."""
 
-TITLES = {
-    "train_excess_loss": "loss less label entropy",
-    "hessian_lambda_max": r"sharpness $\lambda_{\max}(H)$",
-    "softmax_jacobian_norm": "Jacobian norm, softmaxed",
-    "output_norm": "norm of the outputs",
-}
-
 LESS_ENTROPY = "The entropy of the labels is subtracted from the loss, that of the training set."
 SOFTMAXED = (
     "The Jacobian norm is the largest spectral norm of the softmaxed network's Jacobian among "
@@ -41,11 +34,8 @@ MEASURED = (
     "The gap is |training loss - test loss|; sharpness is the largest eigenvalue of the Hessian, "
     "the Jacobian norm the largest spectral norm, that of the logits, among fixed training samples."
 )
-ENDS = {
-    "hessian_lambda_max": r"sharpness $\lambda_{\max}(H)$",
-    "jacobian_norm": "Jacobian norm",
-    "absolute_loss_gap": "generalization gap",
-}
+GAP = {"absolute_loss_gap": "generalization gap"}
+ENDS = ("hessian_lambda_max", "jacobian_norm", "absolute_loss_gap")
 RATE: Along = {"lr": ("learning rate", "logarithmic")}
 BATCH_SIZE: Along = {"batch_size": ("batch size", "logarithmic")}
 STRENGTHS: Along = {
@@ -140,7 +130,6 @@ def smoothings(architecture: str, lr: float) -> Curves:
         logarithmic=("softmax_jacobian_norm",),
         marks=False,
         looks={f"label smoothing {value}": look for value, look in SMOOTHINGS.items()},
-        titles=TITLES,
         named=("label_smoothing",),
         title=f"smoothed labels, {NETWORKS[architecture]}, learning rate {lr:g}",
         caption=(
@@ -161,7 +150,6 @@ def sgd(share: float, when: str) -> Curves:
         share=share,
         marks=False,
         looks={f"label smoothing {value}": look for value, look in SMOOTHINGS.items()},
-        titles=TITLES,
         title=f"smoothed labels, VGG, SGD, {when}",
         caption=captions.OVER_SEEDS,
         details=(SOFTMAXED, "The norm of the outputs is that of the logits of all of them."),
@@ -175,6 +163,7 @@ def at_the_end(grid: str, architecture: str, along: Along, line: str) -> Sweep:
     return Sweep(
         grid,
         quantities=ENDS,
+        labels=GAP,
         along=along,
         line=line,
         where={"architecture": architecture},
@@ -194,13 +183,14 @@ def by_batch_size(grid: str, architecture: str) -> Sweep:
 
 
 def regularizers(
-    grid: str, architecture: str, normalization: str, quantities: Mapping[str, str], height: float
+    grid: str, architecture: str, normalization: str, quantities: tuple[str, ...], height: float
 ) -> Sweep:
     """Quantities along the strength of each of four regularizers."""
     norm = {"none": "without", "batch": "with"}[normalization]
     return Sweep(
         grid,
-        quantities=dict(quantities),
+        quantities=quantities,
+        labels=GAP,
         along=STRENGTHS,
         line="lr",
         where={"architecture": architecture, "normalization": normalization},
@@ -212,15 +202,11 @@ def regularizers(
     )
 
 
-IN_THREE_ROWS = {name: ENDS[name] for name in reversed(ENDS)}
-IN_SIX_ROWS = {
-    "absolute_loss_gap": "gap",
-    "hessian_lambda_max": r"$\lambda_{\max}(H)$",
-    "jacobian_norm": "Jacobian norm",
-    "gauss_newton_lambda_max": r"$\lambda_{\max}(G)$",
-    "train_loss": "training loss",
-    "test_accuracy": "test acc. (%)",
-}
+IN_THREE_ROWS = ENDS[::-1]
+IN_SIX_ROWS = (
+    *("absolute_loss_gap", "hessian_lambda_max", "jacobian_norm"),
+    *("gauss_newton_lambda_max", "train_loss", "test_accuracy"),
+)
 RATES, RATES_100 = "rates-grid", "rates-many-classes-grid"
 EXTENDED = {
     f"fig{first + number}": regularizers(grid, architecture, norm, IN_SIX_ROWS, 9.0)
@@ -234,7 +220,8 @@ FIGURES = {
     "fig1": smoothings("vgg", 0.08),
     "fig2": Sweep(
         "weight-decay-grid",
-        quantities={name: ENDS[name] for name in (*("jacobian_norm", "hessian_lambda_max"), *ENDS)},
+        quantities=("jacobian_norm", "hessian_lambda_max", "absolute_loss_gap"),
+        labels=GAP,
         along={"weight_decay": ("weight decay", "symmetric")},
         line="lr",
         title="weight decay, ResNet",

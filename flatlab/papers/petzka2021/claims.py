@@ -5,21 +5,26 @@ variants: on features as drawn; with the ending -inverted, on features that come
 network, the paper's own step; with -reversed, as drawn, but with the order of class separations of
 the authors' public code; with -code, on everything as in that code. Those of Figure 4 are judged on
 the experiment that the paper describes and, with -code, on the code. Those of Figures 5 to 8 are in
-`_claims_of_minima`; with -network, the trace and the squared norm are of all weights.
+`claims_minima`; with -network, the trace and the squared norm are of all weights.
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from flatlab.claims import Evidence, FigureClaims, numbered, states
-from flatlab.claims.eligibility import FEWEST_FOR_CORRELATION, NotThere, enough
-from flatlab.papers.petzka2021 import _claims_of_minima
-from flatlab.stats import Correlations, Estimate, Verdict, every, over_seeds, undefined
-from flatlab.stats.estimate import Array
+from flatlab.claims.registry import Claims
+from flatlab.claims.result_tables import ResultTables
+from flatlab.papers.petzka2021.claims_minima import MINIMA
+from flatlab.stats.correlation import Correlations
+from flatlab.stats.estimate import Array, Estimate, over_seeds, undefined
 from flatlab.stats.trends import contrast_of, mean, over_pairs, rise, tau_in_order
+from flatlab.stats.verdict import Verdict, every
+from flatlab.tables.eligibility import FEWEST_FOR_CORRELATION, NotEligible, require, too_few
+
+CLAIMS = Claims("petzka2021")
 
 LABELS, REPRESENTATIVENESS = "locally-constant-labels", "representativeness"
 WEAK, STRONG = 0.3, 0.5
@@ -36,14 +41,14 @@ NO_CORRELATION = (
 )
 
 
-def rhos(e: Evidence, variant: str) -> dict[float, Estimate]:
+def rhos(e: ResultTables, variant: str) -> dict[float, Estimate]:
     """rho(kappa, gap) over all data sets, squared loss, by the separation they are drawn at.
 
     In the order of the separations that the variant reports.
     """
     table = e.table(LABELS)
     if variant not in table["variant"].values:
-        raise NotThere(f"{LABELS} has no variant {variant}")
+        raise NotEligible(f"{LABELS} has no variant {variant}")
     chosen = table.sel(variant=variant, loss="squared")
     return {c: _rho(chosen.isel(separation=n), c) for n, c in enumerate(chosen["drawn_at"].values)}
 
@@ -55,14 +60,14 @@ def _rho(table: xr.Dataset, drawn_at: float) -> Estimate:
     correlations = Correlations(columns, [""] * kappa.size)
     n = correlations.runs_used("kappa", "gap")
     if n < FEWEST_FOR_CORRELATION:
-        return undefined(name, f"{name}: {n} data sets, it needs {FEWEST_FOR_CORRELATION}")
+        return undefined(name, too_few(f"{name}:", n, "data sets", "it", FEWEST_FOR_CORRELATION))
     return replace(correlations.rho("kappa", "gap"), name=name, estimand="over all data sets")
 
 
 def listed(found: dict[float, Estimate]) -> list[Estimate]:
     """The correlations at the separations of the authors' list."""
     if LISTED not in found:
-        raise NotThere(f"{LABELS} has no data sets drawn at {LISTED:g}")
+        raise NotEligible(f"{LABELS} has no data sets drawn at {LISTED:g}")
     return [rho for drawn_at, rho in found.items() if drawn_at >= LISTED]
 
 
@@ -71,20 +76,21 @@ def order(values: list[float], name: str) -> dict[str, Any]:
     return {"quantity": name, "value": float(tau_in_order(np.array([values]))[0]), "n": len(values)}
 
 
-def locally_constant(variant: str, ending: str = "") -> FigureClaims:
+def locally_constant(reading: str, variant: str = "") -> None:
     """The claims of Figure 3."""
+    claim = partial(CLAIMS, "fig3", variant=variant)
 
     def others(found: dict[float, Estimate]) -> list[dict[str, Any]]:
         """The correlations at separations that the authors' list does not have."""
         return [rho.report() for drawn_at, rho in found.items() if drawn_at < LISTED]
 
-    @states(
+    @claim(
         "rho(kappa, gap) increases with the class separation: mean over pairs of separations > 0",
         "Sec. 6, caption of Fig. 3",
-        quote="[...] the higher the degree, the more correlated flatness is with generalization.",
+        "[...] the higher the degree, the more correlated flatness is with generalization.",
     )
-    def rises(e: Evidence) -> Verdict:
-        found = rhos(e, variant)
+    def _(e: ResultTables) -> Verdict:
+        found = rhos(e, reading)
         known = listed(found)
         name = "z rho(kappa, gap) at a larger separation - at a smaller one, mean over pairs"
         values = [rho.value for rho in known]
@@ -94,40 +100,38 @@ def locally_constant(variant: str, ending: str = "") -> FigureClaims:
             *(rho.report() for rho in found.values()),
         )
 
-    @states(
+    @claim(
         f"|rho(kappa, gap)| < {WEAK} at the smallest class separation of the authors' list",
         "Sec. 6",
-        quote=NO_CORRELATION,
+        NO_CORRELATION,
         threshold=WEAK,
     )
-    def weak(e: Evidence, limit: float) -> Verdict:
-        found = rhos(e, variant)
+    def _(e: ResultTables, limit: float) -> Verdict:
+        found = rhos(e, reading)
         return listed(found)[0].within(limit).reporting(*others(found))
 
-    @states(
+    @claim(
         f"rho(kappa, gap) > 1 - {STRONG} at the largest class separation",
         "Sec. 6, caption of Fig. 3",
-        quote="The correlation between flatness and generalization increases with the degree of "
+        "The correlation between flatness and generalization increases with the degree of "
         "locally constant labels.",
         threshold=STRONG,
     )
-    def strong(e: Evidence, distance: float) -> Verdict:
-        return listed(rhos(e, variant))[-1] > 1 - distance
-
-    return numbered(rises, weak, strong, reading=ending, of="petzka2021_fig3")
+    def _(e: ResultTables, distance: float) -> Verdict:
+        return listed(rhos(e, reading))[-1] > 1 - distance
 
 
-def samples(e: Evidence, variant: str, name: str) -> dict[float, Array]:
+def samples(e: ResultTables, variant: str, name: str) -> dict[float, Array]:
     """A quantity of Figure 4 at each separation: (samples), each the mean over its folds."""
     table = e.table(REPRESENTATIVENESS)
     if variant not in table["variant"].values:
-        raise NotThere(f"{REPRESENTATIVENESS} has no variant {variant}")
+        raise NotEligible(f"{REPRESENTATIVENESS} has no variant {variant}")
     values = table[name].sel(variant=variant).mean("fold").transpose("separation", "repeat")
-    enough(values.sizes["repeat"], REPRESENTATIVENESS, "samples at a separation")
+    require(values.sizes["repeat"], REPRESENTATIVENESS, "samples at a separation")
     return dict(zip(values["separation"].values.tolist(), values.values, strict=True))
 
 
-def falling(e: Evidence, variant: str, name: str) -> Verdict:
+def falling(e: ResultTables, variant: str, name: str) -> Verdict:
     """A quantity of Figure 4 falls with the separation."""
     found = samples(e, variant, name)
     label = f"{name} at a larger separation - at a smaller one, mean over pairs"
@@ -155,59 +159,56 @@ def tight(bounds: dict[float, Array], gaps: dict[float, Array], share: float) ->
     return every(at(c) for c in gaps).reporting(entry)
 
 
-def approximated_bound(variant: str, ending: str = "") -> FigureClaims:
+def approximated_bound(reading: str, variant: str = "") -> None:
     """The claims of Figure 4; the units are the samples."""
+    claim = partial(CLAIMS, "fig4", variant=variant)
 
-    @states(
+    @claim(
         "mean bound > mean gap at every separation",
         "Sec. 6, Fig. 4",
-        quote="The results in Fig. 4 show that the approximated generalization bound tightly "
+        "The results in Fig. 4 show that the approximated generalization bound tightly "
         "bounds the generalization error (note that this approximation is technically not a bound "
         "anymore).",
     )
-    def holds(e: Evidence) -> Verdict:
-        bounds, gaps = (samples(e, variant, name) for name in ("bound", "gap"))
+    def _(e: ResultTables) -> Verdict:
+        bounds, gaps = (samples(e, reading, name) for name in ("bound", "gap"))
         return every(
             over_seeds(f"bound - gap at {c:g}", mean, bounds[c] - gaps[c]) > 0 for c in gaps
         )
 
-    @states(
+    @claim(
         f"bound - gap < {TIGHT} gap at every separation, where the gap is above 0: tight",
         "Sec. 6, caption of Fig. 4",
-        quote="Approximation of representativeness via KDE together with relative flatness leads "
+        "Approximation of representativeness via KDE together with relative flatness leads "
         "to a tight generalization bound.",
         threshold=TIGHT,
     )
-    def is_tight(e: Evidence, share: float) -> Verdict:
-        return tight(samples(e, variant, "bound"), samples(e, variant, "gap"), share)
+    def _(e: ResultTables, share: float) -> Verdict:
+        return tight(samples(e, reading, "bound"), samples(e, reading, "gap"), share)
 
-    @states(
+    @claim(
         "the bound decreases with the class separation: mean over pairs of separations < 0",
         "Sec. 6",
-        quote="Moreover, as expected, the bound decreases the easier the learning problems become.",
+        "Moreover, as expected, the bound decreases the easier the learning problems become.",
     )
-    def falls(e: Evidence) -> Verdict:
-        return falling(e, variant, "bound")
+    def _(e: ResultTables) -> Verdict:
+        return falling(e, reading, "bound")
 
-    @states(
+    @claim(
         "representativeness falls with the class separation: mean over pairs of separations < 0",
         "Sec. 6",
-        quote="The lower the class separation of the synthetic datasets, the harder the learning "
+        "The lower the class separation of the synthetic datasets, the harder the learning "
         "problem and the less representative a random sample will be.",
     )
-    def is_representative(e: Evidence) -> Verdict:
+    def _(e: ResultTables) -> Verdict:
         # the quantity is that of the bound: it is the larger, the less representative the sample
-        return falling(e, variant, "representativeness")
-
-    return numbered(holds, is_tight, falls, is_representative, reading=ending, of="petzka2021_fig4")
+        return falling(e, reading, "representativeness")
 
 
-CLAIMS: dict[str, FigureClaims] = {
-    "fig3": locally_constant("exact")
-    | locally_constant("inverted", "-inverted")
-    | locally_constant("reversed", "-reversed")
-    | locally_constant("code", "-code"),
-    "fig4": approximated_bound("paper") | approximated_bound("code", "-code"),
-    **_claims_of_minima.CLAIMS,
-}
-"""petzka2021: Relative flatness and generalization, NeurIPS 2021."""
+locally_constant("exact")
+locally_constant("inverted", "-inverted")
+locally_constant("reversed", "-reversed")
+locally_constant("code", "-code")
+approximated_bound("paper")
+approximated_bound("code", "-code")
+CLAIMS |= MINIMA

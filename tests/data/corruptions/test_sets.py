@@ -11,7 +11,7 @@ import torch
 from flatlab.data import DataError, corruptions, load
 from flatlab.data._tensors import prepare
 from flatlab.data.corruptions import MADE, corrupted
-from flatlab.experiments._sections import Corrupted, Measure
+from flatlab.experiments.grids.sections import Corrupted, Measure
 from flatlab.plan.schema import PlanError, convert, plain
 from tests.train.packs import images
 

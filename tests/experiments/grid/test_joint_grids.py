@@ -11,7 +11,7 @@ import torch
 
 from flatlab import plan
 from flatlab.data import load
-from flatlab.metrics._pack import measure_pack
+from flatlab.metrics._measure_pack import measure_pack
 from flatlab.networks import build
 from flatlab.plan.registry import imported, joined
 

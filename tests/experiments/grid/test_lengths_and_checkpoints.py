@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from flatlab import plan
-from flatlab.experiments._jobs import train_settings
 from flatlab.experiments.grid import Grid
+from flatlab.experiments.grids.jobs import train_settings
 from tests.experiments.grid.grids import GRID, changed, load_grid, written
 
 

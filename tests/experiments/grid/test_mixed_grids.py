@@ -12,7 +12,7 @@ import yaml
 
 from flatlab import plan
 from flatlab.experiments.grid import Grid
-from flatlab.metrics._pack import measure_pack
+from flatlab.metrics._measure_pack import measure_pack
 from flatlab.networks import build
 from flatlab.plan.schema import plain
 from flatlab.tables.runs import collect

@@ -11,11 +11,12 @@ from torch import nn
 
 from flatlab.data import DataError, load
 from flatlab.data._tensors import prepare
-from flatlab.metrics import MeasureError
-from flatlab.metrics._pack import measure_pack
+from flatlab.derivatives.errors import MeasureError
+from flatlab.metrics._measure_pack import measure_pack
 from flatlab.networks import Gaussian, build
-from flatlab.papers.macdonald2023._frequencies import GAUSSIAN, RELU, by_frequency
+from flatlab.papers.macdonald2023._frequencies import FIRST_LAYER, GAUSSIAN
 from flatlab.plan.registry import imported
+from flatlab.tables.networks import Networks
 from flatlab.tables.runs import collect
 from flatlab.train import TrainError, train_packs
 from flatlab.train.initializations import draw
@@ -261,18 +262,14 @@ class TestMeasured:
         parts[0]["train_loss"][1] = np.nan
         assert collect(parts, about)["diverged"].values.tolist() == [False, True]
 
-    def test_networks_are_told_apart_by_frequency_and_the_first_layer_has_its_norm(
-        self, trained, points
-    ):
+    def test_the_first_layer_has_its_norm(self, trained, points):
         parts = [measured(trained, points, name) for name in ("accuracy", "geometry")]
         about = {"runs": ["s0", "s3"], "diverged_below": None, "about": ABOUT}
         table = collect(parts, about)
-        frame = by_frequency(GAUSSIAN, table)
-        assert frame["frequency"].tolist() == ["high", "high"]
-        assert by_frequency(RELU, table)["frequency"].tolist() == ["low", "low"]
+        norms = Networks.of(GAUSSIAN, table).column(FIRST_LAYER)
         for run in range(2):
             expected = float(network(trained, run).fc1.weight.detach().norm())
-            assert frame["first_layer_norm"][run] == pytest.approx(expected, rel=1e-12)
+            assert norms[run] == pytest.approx(expected, rel=1e-12)
 
 
 def test_a_layer_of_bumps_is_found_by_autograd_too(normal):

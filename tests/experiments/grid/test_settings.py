@@ -7,9 +7,9 @@ import pytest
 
 from flatlab import plan
 from flatlab.data import load
-from flatlab.experiments._jobs import train_roots, train_settings
-from flatlab.experiments._settings import VARYING, sections
-from flatlab.metrics._pack import measure_pack
+from flatlab.experiments.grids.jobs import train_roots, train_settings
+from flatlab.experiments.grids.settings import VARYING, sections
+from flatlab.metrics._measure_pack import measure_pack
 from flatlab.plan.options import options_of
 from flatlab.tables.runs import collect
 from flatlab.train import train_packs

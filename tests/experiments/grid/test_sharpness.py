@@ -13,7 +13,7 @@ import flatlab
 from flatlab import plan
 from flatlab.data import load
 from flatlab.data._tensors import prepare
-from flatlab.metrics._pack import measure_pack
+from flatlab.metrics._measure_pack import measure_pack
 from flatlab.metrics.sharpness import SMALLEST_RADII
 from flatlab.networks import build
 from flatlab.plan import PlanError

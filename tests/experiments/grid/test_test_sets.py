@@ -13,7 +13,7 @@ from torch.nn import functional
 from flatlab import plan
 from flatlab.data import corruptions, load
 from flatlab.data._tensors import prepare
-from flatlab.metrics._pack import measure_pack
+from flatlab.metrics._measure_pack import measure_pack
 from flatlab.networks import build
 from flatlab.plan.fingerprint import closure
 from flatlab.tables.runs import collect
@@ -112,7 +112,7 @@ def test_only_what_measures_them_depends_on_them(grids):
     stages = [grid.measuring(pack, "accuracy") for grid in grids]
     assert "test_sets" not in stages[0].settings
     assert stages[0].code != stages[1].code
-    assert "flatlab.data.corruptions" not in closure("flatlab.metrics._pack")
+    assert "flatlab.data.corruptions" not in closure("flatlab.metrics._measure_pack")
     assert "flatlab.data.corruptions.blur" in closure("flatlab.data.corruptions")
 
 

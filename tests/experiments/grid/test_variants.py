@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from flatlab import plan
-from flatlab.metrics._pack import measure_pack
+from flatlab.metrics._measure_pack import measure_pack
 from flatlab.tables.runs import collect
 from flatlab.train import train_packs
 from tests.train.packs import images
@@ -36,7 +36,6 @@ VARIANTS = {
         "with replacement": ("training", {"minibatches": "replacement"}),
         "three singular values": ("measure", {"singular_values": 3}),
         "flatness of the mean loss": ("measure", {"relative_flatness_loss": "mean-mse"}),
-        "the authors' conventions": ("measure", {"conventions": "chen-code"}),
         "every second step": ("checkpoints", {"dense": {"every": 2}}),
         "gap of the losses": ("measure", {"generalization_gap": "loss"}),
     },

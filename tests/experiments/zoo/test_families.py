@@ -12,10 +12,11 @@ from flatlab import store
 from flatlab.data._tensors import prepare
 from flatlab.data.corruptions import test_set as corrupted_images
 from flatlab.losses import loss_of
-from flatlab.metrics import _survey, accuracy, settings_of
+from flatlab.metrics import _measure_zoo, accuracy
+from flatlab.metrics._quantity import settings_of
 from flatlab.networks import build
 from flatlab.train import train_packs
-from tests.experiments.zoo.test_released import FAMILIES, SHARPNESS, surveyed
+from tests.experiments.zoo.surveys import FAMILIES, SHARPNESS, surveyed
 from tests.train import packs
 from tests.train.packs import DATA
 
@@ -98,7 +99,7 @@ def test_networks_with_other_layers_stand_in_one_table():
         about |= {"run": f"n{number}", "hyperparameters": {}, "coordinates": {"layer": layers}}
         found = {"weight_norm": np.arange(len(layers)) + 10.0 * number, "mls": np.array(number)}
         rows.append((found if layers else {}, about))
-    table = _survey._joined(rows, {"families": ["geometry"]})
+    table = _measure_zoo._joined(rows, {"families": ["geometry"]})
     assert table["layer"].values.tolist() == ["fc1", "fc2", "conv"]
     nan = np.nan
     expected = [[0, 1, nan], [nan, 11, 10], [nan, nan, nan]]

@@ -14,24 +14,16 @@ from PIL import Image
 import flatlab
 from flatlab import data, plan
 from flatlab.data._images import Images
-from flatlab.jobs import Unfinished
-from flatlab.metrics import _elsewhere, _survey
-from flatlab.metrics._elsewhere import _hyperparameters
+from flatlab.metrics import _pretrained
+from flatlab.metrics._pretrained import _hyperparameters
 from flatlab.networks import _published
 from flatlab.tables.zoo import gather
-from tests.data.test_sentences import HANS, LABELS, MNLI, tsv
-from tests.networks.test_published import Soup, small_bert
+from tests.data.sentences import HANS, LABELS, MNLI, tsv
+from tests.experiments.zoo.surveys import FAMILIES, SHARPNESS, surveyed
+from tests.networks.published import Soup, small_bert
 
 EXPERIMENTS = Path(__file__).resolve().parents[3] / "experiments"
-RADII = {"worst-adaptive-linf": [0.01, 0.02], "average-normalized-linf": [0.1]}
-SHARPNESS = {"sharpness_radii": RADII, "sharpness_steps": 3, "sharpness_draws": 3}
-FAMILIES = {"accuracy": {"more": ("errors", "gaps")}, "sharpness": SHARPNESS}
 CLASSES = ["n01440764", "n01443537", "n01484850", "n01491361", "n01494475"]
-
-
-def surveyed(settings, folder, files=None):
-    left = Unfinished(folder / "unfinished", {})
-    return _survey.survey(settings, files, folder, left, "cpu")
 
 
 def draw(folder, names, count, seed):
@@ -174,7 +166,7 @@ def test_networks_of_sentences_are_measured_by_the_same_code(tmp_path):
     assert float(row["test_set_error"].sel(test_set="shifted")) == 100 * np.mean(wrong)
     assert float(row["train_error"]) == float(row["test_set_error"].sel(test_set="test"))
     (tmp_path / "hans.tsv").unlink()
-    _elsewhere._pairs.cache_clear()
+    _pretrained._pairs.cache_clear()
     with pytest.raises(data.DataError, match=r"hans\.tsv is missing; put the published sentences"):
         surveyed(asked, tmp_path)
 

@@ -20,7 +20,7 @@ from flatlab.data import DataError
 from flatlab.data._images import Images
 from flatlab.data._tensors import prepare
 from flatlab.jobs import Unfinished
-from flatlab.metrics import _survey as survey
+from flatlab.metrics import _measure_zoo
 from flatlab.networks import _timm as networks
 from flatlab.networks import build
 from flatlab.tables.zoo import gather
@@ -80,7 +80,7 @@ def settings(**changes):
 
 def measured(settings, folder, unfinished):
     """The networks of a pack, whose weights come from elsewhere."""
-    return survey.survey(settings, None, folder, unfinished, "cpu")
+    return _measure_zoo.measure_zoo(settings, None, folder, unfinished, "cpu")
 
 
 def left(tmp_path):
@@ -107,7 +107,7 @@ def test_failures_are_recorded_and_the_job_goes_on(imagenet, tmp_path):
     assert "does not fit" in reasons[0]
     assert reasons[1] == ""
     assert "cannot be read" in reasons[2]
-    assert np.isfinite(found["normalized_norm"].values).tolist() == [False, True, False]
+    assert np.isfinite(found["normalized_mls"].values).tolist() == [False, True, False]
     table = gather([found], {"data": "imagenet", "training": "", "samples": 4, "stands_in_for": ""})
     correct = f"{found['sample_accuracy'].values[1]:.0f}"
     extent = f"; accuracy {correct} to {correct} %; 2 could not be measured"
@@ -123,15 +123,17 @@ def test_a_network_in_a_file_is_measured_with_its_own_transform(imagenet, tmp_pa
     labels = chosen.labels(1000)
     assert {*labels.tolist()} <= {0, 1}  # the first two of ImageNet
     report = flatlab.measure(model, inputs, labels, families=["adaptive"], **FAST)
-    for name in ("adaptive_sharpness", "normalized_norm"):
+    for name in ("adaptive_sharpness", "normalized_mls"):
         assert float(found[name]) == float(report[name])
 
 
 def test_what_was_measured_is_not_measured_again(imagenet, tmp_path, monkeypatch):
     whole = measured(settings(), imagenet, left(tmp_path))
     calls = []
-    original = survey.measure
-    monkeypatch.setattr(survey, "measure", lambda *a, **k: calls.append(1) or original(*a, **k))
+    original = _measure_zoo.measure
+    monkeypatch.setattr(
+        _measure_zoo, "measure", lambda *a, **k: calls.append(1) or original(*a, **k)
+    )
     again = measured(settings(), imagenet, left(tmp_path))
     assert not calls
     xr.testing.assert_identical(whole, again)
@@ -235,7 +237,7 @@ def of_grid(stripes, tmp_path):
 
 def test_networks_of_a_grid_are_measured_from_their_weights(of_grid, stripes, tmp_path):
     asked, files, (arrays, about) = of_grid
-    found = survey.survey(asked, files, tmp_path, left(tmp_path), "cpu")
+    found = _measure_zoo.measure_zoo(asked, files, tmp_path, left(tmp_path), "cpu")
     assert [*found["run"].values] == ["s2", "s1"]
     assert {*found["network"].values} == {"resnet10t"}
     splits = prepare(stripes, STRIPES, None, torch.float32)
@@ -262,7 +264,7 @@ def test_weights_that_do_not_fit_are_a_failure_of_that_network_alone(of_grid, tm
     asked, files, _ = of_grid
     other = {"model": "resnet10t", "arguments": {"channels": [8, 8, 8, 8], "stem_width": 4}}
     asked["networks"][0]["network"] = {**NETWORK, "options": other}
-    found = survey.survey(asked, files, tmp_path, left(tmp_path), "cpu")
+    found = _measure_zoo.measure_zoo(asked, files, tmp_path, left(tmp_path), "cpu")
     assert str(found["failure"].values[0]).startswith("RuntimeError")
     assert found["failure"].values[1] == ""
     assert np.isfinite(found["adaptive_sharpness"].values).tolist() == [False, True]
@@ -338,7 +340,7 @@ def test_the_command_gives_both_quantities_with_errors_time_and_memory(imagenet,
     arguments += ["--images", str(imagenet / "imagenet"), "--samples", "2", "--out", str(out)]
     assert main(arguments) == 0
     printed = capsys.readouterr().out
-    for part in ("adaptive_sharpness_error", "normalized_norm_error", " s, ", "GB of memory"):
+    for part in ("adaptive_sharpness_error", "normalized_mls_error", " s, ", "GB of memory"):
         assert part in printed
     report = store.load_dataset(out)
     assert report.attrs["weights"] == path.name

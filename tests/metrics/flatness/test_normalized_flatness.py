@@ -51,7 +51,7 @@ def test_every_layer_has_what_the_closed_form_of_linear_models_has(loss, dead, m
         weight, phi = model[place].weight.detach().numpy(), phi.numpy()
         weight, phi, constant = features.normalized(weight, phi, "deviation")
         expected = features.relative_flatness(weight, phi, curved)
-        assert found.normalized_relative_flatness[number] == pytest.approx(expected, rel=1e-9)
+        assert found.normalized_kappa_trace[number] == pytest.approx(expected, rel=1e-9)
         assert found.features_constant[number] == constant.sum()
         assert found.features[number] == len(constant)
     assert found.features_constant.values.tolist()[1] >= int(dead)
@@ -72,7 +72,7 @@ def test_no_rescaling_of_neurons_changes_it(data, mlp, normal):
         model[2].weight /= scales
     after = flatness(model, x)
     np.testing.assert_allclose(
-        after.normalized_relative_flatness, before.normalized_relative_flatness, rtol=1e-7
+        after.normalized_kappa_trace, before.normalized_kappa_trace, rtol=1e-7
     )
 
 
@@ -93,7 +93,7 @@ def test_features_that_have_deviation_one_change_nothing(mlp, normal):
     x = normal(50, 4)
     x = x / x.std(0, correction=0)
     plain = flatlab.measure(model, x).relative_flatness.item()
-    assert flatness(model, x).normalized_relative_flatness.item() == pytest.approx(plain, rel=1e-12)
+    assert flatness(model, x).normalized_kappa_trace.item() == pytest.approx(plain, rel=1e-12)
 
 
 def test_layers_that_see_several_positions_are_left_out_and_the_network_stays_as_it_was(normal):
@@ -104,12 +104,12 @@ def test_layers_that_see_several_positions_are_left_out_and_the_network_stays_as
     state = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     found = flatness(model, x)
     assert found["layer"].values.tolist() == ["0", "3"]  # those of the family geometry
-    assert np.isnan(found.normalized_relative_flatness[0])
+    assert np.isnan(found.normalized_kappa_trace[0])
     assert list(model.state_dict()) == list(state)
     assert all(torch.equal(tensor, state[name]) for name, tensor in model.state_dict().items())
     assert model[3] is head
     alone = flatness(head, model[:3](x).detach())
     assert alone["layer"].values.tolist() == [""]
     np.testing.assert_allclose(
-        alone.normalized_relative_flatness, found.normalized_relative_flatness[1:], rtol=1e-12
+        alone.normalized_kappa_trace, found.normalized_kappa_trace[1:], rtol=1e-12
     )

@@ -7,7 +7,6 @@ to each of them and to each parameter.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +17,7 @@ from numpy.linalg import norm
 from torch import nn
 
 from tests.metrics.geometry.architectures import CONVOLUTIONS, GENERIC, LEFT_OUT, MATRICES, network
+from tests.metrics.geometry.matrices import operator_of, smallest, weight_gradient
 
 
 def layers_of(model: nn.Module, inputs: torch.Tensor, name: str) -> dict[str, Any]:
@@ -35,9 +35,7 @@ def layers_of(model: nn.Module, inputs: torch.Tensor, name: str) -> dict[str, An
     return order
 
 
-def one_sample(
-    model: nn.Module, layers: dict[str, Any], sample: torch.Tensor, total: bool
-) -> SimpleNamespace:
+def one_sample(model: nn.Module, layers: dict[str, Any], sample: torch.Tensor) -> SimpleNamespace:
     """Derivatives of each output: arrays (N, ...) by layer and by parameter."""
     sample = sample[None].clone().requires_grad_()
     into: dict[str, list] = {name: [] for name in layers}
@@ -49,7 +47,7 @@ def one_sample(
         def before(module: Any, given: Any, name: str = name) -> Any:
             x[name].append(given[0].detach().clone())
             zeros = torch.zeros_like(given[0], requires_grad=True)
-            into[name].append(given[0] if total else zeros)
+            into[name].append(zeros)
             return (given[0] + zeros,)
 
         def after(module: Any, given: Any, output: Any, name: str = name) -> Any:
@@ -92,76 +90,17 @@ def one_sample(
     )
 
 
-def weight_gradient(layer: Any, s: SimpleNamespace, name: str) -> np.ndarray:
-    """df_k/dW as the sum over uses of Gamma U^T."""
-    total: Any = 0
-    start = 0
-    for x in s.inputs[name]:
-        weight = layer.weight.detach().clone().requires_grad_()
-        z = torch.func.functional_call(copy.deepcopy(plain(layer)), {"weight": weight}, (x,))
-        gamma = s.gamma[name][:, start : start + z.numel()]
-        start += z.numel()
-        total = total + np.stack(
-            [
-                torch.autograd.grad(z, weight, torch.from_numpy(g).view_as(z), retain_graph=True)[0]
-                .numpy()
-                .ravel()
-                for g in gamma
-            ]
-        )
-    return total
-
-
-def plain(layer: Any) -> Any:
-    """The layer without a parametrization."""
-    if not nn.utils.parametrize.is_parametrized(layer):
-        return layer
-    other = nn.Linear(layer.in_features, layer.out_features, dtype=torch.float64)
-    other.weight.data, other.bias.data = layer.weight.detach(), layer.bias.detach()
-    return other
-
-
-def operator_of(layer: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """The matrix of the map from one input to its output, column by column."""
-    if isinstance(layer, nn.Linear):
-        return layer.weight.detach().numpy()
-    size = int(np.prod(shape))
-    basis = torch.eye(size, dtype=torch.float64).view(size, *shape)
-    zero = layer(torch.zeros(1, *shape, dtype=torch.float64)).detach()
-    return (layer(basis).detach() - zero).flatten(1).numpy().T
-
-
-def smallest(layer: Any, inputs: list) -> float:
-    """Smallest singular value of U over the groups; 0 where it has more columns than rows."""
-    values = []
-    groups = getattr(layer, "groups", 1)
-    width = layer.weight[0].numel()
-    for group in range(groups):
-        row = group * (len(layer.weight) // groups)
-        weight = layer.weight.detach().clone().requires_grad_()
-        numbers = []
-        for x in inputs:
-            z = torch.func.functional_call(copy.deepcopy(plain(layer)), {"weight": weight}, (x,))
-            numbers += [*(z[..., row] if isinstance(layer, nn.Linear) else z[:, row]).flatten()]
-        if len(numbers) > width:
-            return 0.0
-        columns = [torch.autograd.grad(v, weight, retain_graph=True)[0][row] for v in numbers]
-        u = torch.stack([column.flatten() for column in columns], 1).numpy()
-        values.append(np.linalg.svd(u)[1][-1])
-    return min(values)
-
-
 def safe_log_mean(logs: list[float]) -> float:
     with np.errstate(divide="ignore"):
         return float(np.log(np.mean(np.exp(logs))))
 
 
 @np.errstate(divide="ignore", invalid="ignore")
-def reference(name: str, chen_code: bool = False) -> dict[str, Any]:
+def reference(name: str) -> dict[str, Any]:
     """Every quantity, written as its definition."""
     model, inputs = network(name)
     layers = layers_of(model, inputs, name)
-    samples = [one_sample(model, layers, sample, chen_code) for sample in inputs]
+    samples = [one_sample(model, layers, sample) for sample in inputs]
     n, outputs, keys = len(samples), len(samples[0].outputs), list(layers)
     tied = {k: [o for o in keys if o != k and layers[o].weight is layers[k].weight] for k in keys}
     everything = {id(p): p.detach().numpy().ravel() for p in model.parameters()}
@@ -201,8 +140,6 @@ def reference(name: str, chen_code: bool = False) -> dict[str, Any]:
             for k in keys
         ]
     )
-    convolutional = any(isinstance(layer, CONVOLUTIONS) for layer in layers.values())
-    own = frobenius if chen_code and convolutional else kernel
     shared = np.array(
         [
             not (
@@ -238,8 +175,7 @@ def reference(name: str, chen_code: bool = False) -> dict[str, Any]:
         return logs[np.isfinite(logs)].mean() if np.isfinite(logs).any() else np.nan
 
     sigmas = [sigma(s.j0) for s in samples]
-    count = min(3, outputs) if chen_code else outputs
-    volumes = np.array([log_volume(s, count) for s in sigmas])
+    volumes = np.array([log_volume(s, outputs) for s in sigmas])
     of_three = np.array([log_volume(s, min(3, outputs)) for s in sigmas])
     dimensions = np.array([(s**2).sum() ** 2 / (s**4).sum() for s in sigmas])
     whole = [log_volume(s, outputs) for s in sigmas]
@@ -251,9 +187,8 @@ def reference(name: str, chen_code: bool = False) -> dict[str, Any]:
             for s in samples
         ]
     )
-    factor = 2 / outputs if chen_code else 1.0
     log_scale = outputs / 2 * np.log(n * sharpness / outputs) - np.log(n)
-    powers = (own**2 / x2) ** outputs
+    powers = (kernel**2 / x2) ** outputs
     expected = {
         "sharpness": sharpness,
         "root_sharpness": np.sqrt(sharpness),
@@ -271,13 +206,7 @@ def reference(name: str, chen_code: bool = False) -> dict[str, Any]:
         "mls_per_layer": top.mean(0),
         "nmls": top.mean(0).sum(),
         "weighted_mls": (top.mean(0) / q).sum(),
-        "normalized_mls": mean(
-            lambda s: (
-                norm(s.j0 @ s.x0) ** 2 / len(s.x0)
-                if chen_code
-                else norm(s.x0) ** 2 * norm(s.j0, 2) ** 2
-            )
-        ),
+        "normalized_mls": mean(lambda s: norm(s.x0) ** 2 * norm(s.j0, 2) ** 2),
         "input_invariant_mls": mean(lambda s: norm(s.j0 * s.x0) ** 2),
         "network_input_invariant_mls": sum(
             mean(lambda s, k=k: norm(s.j[k] * s.x[k]) ** 2) / len(matrices[k]) for k in keys
@@ -290,15 +219,13 @@ def reference(name: str, chen_code: bool = False) -> dict[str, Any]:
         "local_dimension": dimensions.mean(),
         "local_dimension_per_sample": dimensions,
         "bound_a": top[:, 0].mean(),
-        "bound_b": bounds(own)[0],
-        "bound_c": bounds(own)[1],
-        "bound_d": bounds(own)[2],
-        "nmls_bound": np.sqrt(
-            (own**2 / (x2 + (1e-4 if chen_code else 0))).sum(1).mean() * sharpness
-        ),
-        "nmls_bound_layerwise": bounds(own)[4],
-        "nmls_bound_with_bias": np.sqrt((own**2 / (x2 + has_bias)).sum(1).mean() * sharpness),
-        "layer_bound": own * q * np.sqrt(weight2.mean(0)),
+        "bound_b": bounds(kernel)[0],
+        "bound_c": bounds(kernel)[1],
+        "bound_d": bounds(kernel)[2],
+        "nmls_bound": np.sqrt((kernel**2 / x2).sum(1).mean() * sharpness),
+        "nmls_bound_layerwise": bounds(kernel)[4],
+        "nmls_bound_with_bias": np.sqrt((kernel**2 / (x2 + has_bias)).sum(1).mean() * sharpness),
+        "layer_bound": kernel * q * np.sqrt(weight2.mean(0)),
         "bound_by_norm": np.array([bounds(kernel), bounds(operator), bounds(frobenius)]),
         "violations": np.array(
             [
@@ -311,16 +238,14 @@ def reference(name: str, chen_code: bool = False) -> dict[str, Any]:
         ),
         "log_volume_bound": np.log(powers[:, 0].sum()) / 2 + log_scale,
         "network_log_volume_bound": np.log(powers.sum()) / 2 + log_scale,
-        "matrix_normalized_sharpness": (own * np.sqrt(weight2.mean(0))).sum(),
+        "matrix_normalized_sharpness": (kernel * np.sqrt(weight2.mean(0))).sum(),
         "relative_flatness": np.where(
-            shared,
-            np.nan,
-            factor * table(lambda s, k: norm(s.x[k]) ** 2 * norm(s.j[k]) ** 2).mean(0),
+            shared, np.nan, table(lambda s, k: norm(s.x[k]) ** 2 * norm(s.j[k]) ** 2).mean(0)
         ),
-        "weight_norm": own,
+        "weight_norm": kernel,
         "reciprocal_input_norm": q,
         "stability_trick_ratio": np.sqrt(weight2 / (gamma2 * x2)),
-        "linear_stability_ratio": top * np.sqrt(x2) / (own * np.sqrt(weight2)),
+        "linear_stability_ratio": top * np.sqrt(x2) / (kernel * np.sqrt(weight2)),
         "shared": shared.astype(float),
         "finite": 1.0,
         "samples_measured": n,

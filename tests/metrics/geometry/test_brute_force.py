@@ -6,7 +6,8 @@ import torch
 from torch import nn
 
 from flatlab.losses import half_mse
-from flatlab.metrics import accuracy, settings_of
+from flatlab.metrics import accuracy
+from flatlab.metrics._quantity import settings_of
 
 EXACT = 1e-10
 WIDTHS = (5, 8, 7, 3)  # 135 parameters

@@ -5,26 +5,13 @@ import pytest
 import torch
 from torch import nn
 
-from flatlab.metrics._pack import measure_pack
 from flatlab.metrics.geometry import QUANTITIES
 
-FACTS = {"finite", "shared", "samples_measured", "layers_left_out"}
-"""What is known of a network whose weights are not finite."""
 BOUNDS = ["bound_c", "bound_d", "nmls_bound", "nmls_bound_layerwise", "nmls_bound_with_bias"]
-MEASURE = {
-    "samples": {"train": {"split": "train", "size": 10, "seed": 0, "only": "all"}},
-    "loss": {"loss": "half-mse"},
-    "options": {"accuracy": {}, "geometry": {}},
-}
 
 
 def rows(*values):
     return torch.tensor(values, dtype=torch.float64)
-
-
-def images(count=6, size=8, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(count, 1, size, size, generator=generator, dtype=torch.float64)
 
 
 @pytest.fixture
@@ -34,18 +21,6 @@ def gated():
     model[0].weight.data = rows([1.0], [2.0])
     model[0].bias.data.zero_()
     return model
-
-
-@pytest.fixture
-def convolutional():
-    """Convolution, batch norm in evaluation mode, pooling and two linear layers."""
-    torch.manual_seed(0)
-    model = nn.Sequential(
-        *(nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
-        *(nn.Linear(27, 8), nn.ReLU(), nn.Linear(8, 3)),
-    )
-    model[1].bias.data.fill_(0.5)  # no sample is dead
-    return model.double().eval()
 
 
 def test_a_zero_jacobian_has_no_dimension_and_is_counted(gated, measured):
@@ -175,7 +150,7 @@ def test_inputs_of_zero_make_the_bounds_infinite_and_leave_the_rest(
     assert not values["violations"].any()
 
 
-def test_a_black_image_makes_the_bounds_of_a_convolution_infinite(convolutional, measured):
+def test_a_black_image_makes_the_bounds_of_a_convolution_infinite(convolutional, measured, images):
     x = images()
     x[2] = 0
     values = measured(convolutional, x)
@@ -232,7 +207,7 @@ def test_activations_in_place_change_nothing(mlp, normal, measured):
         assert np.array_equal(after[name], before[name], equal_nan=True), name
 
 
-def test_activations_in_place_behind_convolutions_change_nothing(convolutional, measured):
+def test_activations_in_place_behind_convolutions_change_nothing(convolutional, measured, images):
     before = measured(convolutional, images())
     convolutional[2].inplace = convolutional[6].inplace = True
     after = measured(convolutional, images())
@@ -264,127 +239,3 @@ def test_an_input_changed_in_place_behind_its_layer_changes_nothing(normal, meas
     )
     for name in QUANTITIES:
         assert np.array_equal(plain[name], in_place[name], equal_nan=True), name
-
-
-def spoilt_names(values):
-    """What has a value in spite of weights that are not finite."""
-    return {name for name, value in values.items() if not np.isnan(value).all()}
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("place", [0, 2, 4])
-def test_weights_that_are_not_finite_have_no_values(place, bad, mlp, normal, measured):
-    model = mlp((5, 6, 6, 3))
-    model[place].weight.data.view(-1)[0] = bad
-    values = measured(model, normal(10, 5))
-    assert values["finite"] == 0
-    assert values["samples_measured"] == 10
-    assert spoilt_names(values) == FACTS
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-@pytest.mark.parametrize("name", ["0.weight", "0.bias", "1.weight", "1.bias", "7.weight"])
-def test_weights_of_any_layer_that_are_not_finite_have_no_values(
-    name, bad, convolutional, measured
-):
-    convolutional.get_parameter(name).data.view(-1)[0] = bad
-    values = measured(convolutional, images())
-    assert values["finite"] == 0
-    assert spoilt_names(values) == FACTS
-
-
-@pytest.mark.parametrize("name", ["running_mean", "running_var"])
-def test_statistics_that_are_not_finite_have_no_values(name, convolutional, measured):
-    getattr(convolutional[1], name)[:] = np.nan
-    assert spoilt_names(measured(convolutional, images())) == FACTS
-
-
-def test_outputs_that_overflow_have_no_values(mlp, normal, measured):
-    model = mlp((5, 6, 6, 3)).float()
-    for parameter in model.parameters():
-        parameter.data *= 1e20
-    values = measured(model, normal(10, 5).float())
-    assert values["finite"] == 0
-    assert spoilt_names(values) == FACTS
-
-
-def test_outputs_of_a_late_sample_that_overflow_have_no_values(mlp, normal, measured):
-    """What the first samples show is not the whole: sample 9 alone overflows."""
-    model, x = mlp((5, 6, 3)).float(), normal(10, 5).float()
-    for parameter in model.parameters():
-        parameter.data *= 1e10
-    x[9] *= 1e25
-    values = measured(model, x)
-    assert values["finite"] == 0
-    assert spoilt_names(values) == FACTS
-
-
-def test_squares_that_overflow_have_no_values_either(mlp, normal, measured):
-    """The outputs are finite here, float32 has no number for their squared gradients."""
-    model = mlp((5, 6, 6, 3)).float()
-    for parameter in model.parameters():
-        parameter.data *= 1e10
-    x = normal(10, 5).float()
-    assert model(x).isfinite().all()
-    values = measured(model, x)
-    assert values["finite"] == 0
-    assert spoilt_names(values) == FACTS
-
-
-def pack(stripes, family, change, precision="float64"):
-    """Measure two networks of one pack; `change` edits the weights of the first."""
-    from flatlab.networks import build
-    from tests.train.packs import small
-
-    network = {**small("mlp"), "initialization": "framework"}
-    torch.manual_seed(0)
-    states = [build(network, (4, 4), 3).double().state_dict() for _ in range(2)]
-    arrays = {
-        name: np.stack([state[name].numpy() for state in states])[:, None] for name in states[0]
-    }
-    for array in arrays.values():
-        change(array[0])
-    settings = {
-        "family": family,
-        "data": {"classes": "all", "scaling": "unit"},
-        "network": network,
-        "outputs": None,
-        "setting": "lr0.1",
-        "hyperparameters": {"lr": 0.1},
-        "seeds": [0, 1],
-        "precision": precision,
-        **MEASURE,
-    }
-    about = {"runs": ["lr0.1-s0", "lr0.1-s1"], "iterations": [7]}
-    about |= {"steps": [7, 7], "ended": ["finished"] * 2}
-    return measure_pack([(arrays, about)], stripes, settings)
-
-
-@pytest.mark.parametrize("family", ["geometry", "accuracy"])
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_weights_that_are_not_finite_spoil_no_other_run_of_the_pack(family, bad, stripes):
-    def spoil(array):
-        array.flat[0] = bad
-
-    spoilt, whole = pack(stripes, family, spoil), pack(stripes, family, lambda array: None)
-    assert set(spoilt.data_vars) == set(whole.data_vars)
-    for name in spoilt.data_vars:
-        if name in FACTS:
-            continue
-        assert np.isnan(spoilt[name].values[0]).all(), name
-        assert np.array_equal(spoilt[name].values[1], whole[name].values[1], equal_nan=True), name
-    if family == "geometry":
-        assert spoilt["finite"].values.ravel().tolist() == [0, 1]
-
-
-@pytest.mark.parametrize("precision", ["float32", "float64"])
-def test_finite_weights_whose_outputs_overflow_are_measured_without_an_error(precision, stripes):
-    def blow_up(array):
-        array *= 1e30 if precision == "float32" else 1e290
-
-    values = pack(stripes, "geometry", blow_up, precision)
-    assert values["finite"].values.ravel().tolist() == [0, 1]
-    for name in set(values.data_vars) - FACTS:
-        assert np.isnan(values[name].values[0]).all(), name
-    for name in ("sharpness", "mls", "nmls_bound", "weight_norm"):
-        assert np.isfinite(values[name].values[1]).all(), name

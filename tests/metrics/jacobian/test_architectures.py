@@ -8,7 +8,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import flatlab
-from flatlab.derivatives.curvature import RESIDUAL
+from flatlab.derivatives.lanczos import RESIDUAL
 from flatlab.losses import loss_of
 from tests.networks.small_networks import LINEAR, LOSSES, small, targets_for
 

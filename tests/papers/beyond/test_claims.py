@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from flatlab.claims import Evidence
+from flatlab.claims import ResultTables as Evidence
 from flatlab.papers.beyond import _joint as joint
 from flatlab.papers.beyond._invariance import CLAIMED
 from flatlab.papers.beyond.claims import CLAIMS

@@ -1,5 +1,6 @@
 """The figures of the joint grids: what is drawn is what the tables say."""
 
+import importlib
 import io
 from itertools import product
 
@@ -177,7 +178,7 @@ def test_the_picture_is_as_wide_as_a_page_and_nothing_is_too_small(
     few: dict[str, xr.Dataset], key: str
 ) -> None:
     (figure,) = (each for each in plan.figures() if each.target == f"beyond_{key}")
-    module = plotting.template_of(figure.settings)
+    module = importlib.import_module(figure.settings["drawn_by"])
     frame = pd.read_csv(io.StringIO(module.frame(figure.settings, few, {}).to_csv(index=False)))
     fig = Figure(figsize=figure.settings["size_inches"], layout="constrained")
     module.draw(fig.subfigures(), frame, figure.settings)

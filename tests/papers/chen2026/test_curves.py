@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from flatlab.claims import Evidence, verify
-from flatlab.claims.curves import monotonic
+from flatlab.claims import verify
 from flatlab.papers.chen2024.claims import CLAIMS as OF_2024
 from flatlab.papers.chen2026.claims import CLAIMS as OF_2026
+from flatlab.tables.curves import monotonic
+from flatlab.tables.networks import Networks
 from tests.synthetic.claim_tables import (
     ACCURACY,
     AS_PUBLISHED,
@@ -258,9 +259,9 @@ def test_interpolation_begins_for_each_run_on_its_own() -> None:
 def test_a_sweep_may_be_of_any_hyper_parameter() -> None:
     grid = trends("vgg-grid").rename(lr="weight_decay")
     activation = np.where(grid["batch_size"].values == 20, "relu", "tanh")
-    evidence = Evidence({"some-grid": grid.assign_coords(activation=("run", activation))})
-    sweep = [{"weight_decay": decay, "activation": "relu"} for decay in (0.05, 0.1, 0.2)]
-    verdict = monotonic(evidence, "some-grid", sweep, S, rising=False)
+    networks = Networks.of("some-grid", grid.assign_coords(activation=("run", activation)))
+    relu = [networks.where(weight_decay=decay, activation="relu") for decay in (0.05, 0.1, 0.2)]
+    verdict = monotonic([at.curves for at in relu], S, rising=False)
     assert verdict.outcome == "holds"
     assert [step["n"] for step in verdict.evidence] == [10, 10]
     assert "weight decay 0.05, activation relu" in verdict.evidence[0]["quantity"]

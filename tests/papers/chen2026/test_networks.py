@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from flatlab.claims import Evidence, verify
+from flatlab.claims import ResultTables, verify
 from flatlab.papers.chen2024.claims import CLAIMS as OF_2024
 from flatlab.papers.chen2026.claims import CLAIMS as OF_2026
 from tests.synthetic.claim_tables import (
@@ -151,7 +151,7 @@ def test_bounds_are_judged_for_perceptrons_and_counted_for_others() -> None:
     assert judged(claim, with_bounds("mlp-grid", 7), with_bounds("vgg-grid")).outcome == "fails"
     assert judged(claim, with_bounds("vgg-grid")).outcome == "not run"
     others = with_bounds("vgg-grid", 7, 8).assign_attrs(evidence="stand-in", differs=["digits"])
-    evidence = Evidence({"mlp-grid": with_bounds("mlp-grid"), "vgg-grid": others})
+    evidence = ResultTables({"mlp-grid": with_bounds("mlp-grid"), "vgg-grid": others})
     entry = claim.entry("id", evidence)
     assert (entry["kind"], entry["differs"]) == ("own", [])
     *of_perceptrons, mls, nmls = entry["evidence"]

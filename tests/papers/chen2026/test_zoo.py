@@ -65,7 +65,7 @@ def test_a_family_that_is_missing_is_not_judged():
 def test_nine_networks_are_too_few():
     verdict = judged(ZOO["c1"], zoo().isel(run=slice(56, 65)))
     assert verdict.outcome == "not run"
-    assert verdict.reason == "vision-zoo has 9 networks, 10 are needed"
+    assert verdict.reason == "vision-zoo has 9 networks, a correlation needs 10"
 
 
 def test_networks_that_were_dropped_or_failed_do_not_count():

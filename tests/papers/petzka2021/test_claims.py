@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 from flatlab import claims as verify
-from flatlab.claims import Evidence
+from flatlab.claims import ResultTables
 from flatlab.papers.petzka2021.claims import CLAIMS
 
 SEPARATIONS = [0.1, 0.5, 1.0, 2.0, 5.0]
@@ -43,7 +43,8 @@ def labels(rhos: dict[str, list[float]], datasets: int = 400) -> xr.Dataset:
 
 def outcome(figure: str, key: str, table: xr.Dataset | None) -> str:
     claim = CLAIMS[figure][key]
-    return claim.judge(Evidence({EXPERIMENTS[figure]: table} if table is not None else {})).outcome
+    tables = {EXPERIMENTS[figure]: table} if table is not None else {}
+    return claim.judge(ResultTables(tables)).outcome
 
 
 @pytest.mark.parametrize("ending", VARIANTS)
@@ -88,7 +89,7 @@ def test_what_is_not_in_the_list_of_the_authors_is_reported_and_not_judged(
     drawn_at = table["drawn_at"].sel(variant=variant, drop=True)
     table["gap"] = table["gap"].where(drawn_at != 0.1, -table["gap"])
     for key in ("c1", "c2", "c3"):
-        verdict = CLAIMS["fig3"][key + ending].judge(Evidence({EXPERIMENTS["fig3"]: table}))
+        verdict = CLAIMS["fig3"][key + ending].judge(ResultTables({EXPERIMENTS["fig3"]: table}))
         assert verdict.outcome == "holds"
         for entry in verdict.evidence:
             if entry["quantity"] == "rho(kappa, gap), drawn at 0.1":
@@ -135,7 +136,7 @@ def test_a_bound_is_not_tight_because_it_is_small() -> None:
     """It is twice the gap, and both are small."""
     small = bounds(0.3, 0, 0.01)
     small = small.assign({name: small[name] / 100 for name in small})
-    claim = CLAIMS["fig4"]["c2"].entry("c2", Evidence({"representativeness": small}))
+    claim = CLAIMS["fig4"]["c2"].entry("c2", ResultTables({"representativeness": small}))
     assert claim["verdict"] == "fails"
     assert claim["thresholds"][0] == {"threshold": 0.25, "verdict": "fails"}
     assert claim["evidence"][-1]["value"] == pytest.approx(2, abs=0.05)
@@ -145,7 +146,7 @@ def test_where_there_is_no_gap_nothing_is_tight_and_elsewhere_it_may_fail() -> N
     for above, expected in ((0.02, "not run"), (0.5, "fails")):
         table = bounds(above, 0.2, 0.01)
         table["gap"][{"separation": 4}] = table["bound"][{"separation": 3}] * 0
-        claim = CLAIMS["fig4"]["c2"].judge(Evidence({"representativeness": table}))
+        claim = CLAIMS["fig4"]["c2"].judge(ResultTables({"representativeness": table}))
         assert claim.outcome == expected
         assert claim.reason == "the gap at 5 is not decidedly above 0"
 

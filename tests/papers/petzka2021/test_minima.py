@@ -10,7 +10,6 @@ import xarray as xr
 
 from flatlab import plan, plotting
 from flatlab.claims import Evidence
-from flatlab.papers.petzka2021 import _minima, fig5, fig7, fig8
 from flatlab.papers.petzka2021.claims import CLAIMS
 from tests.synthetic.claim_tables import judged
 
@@ -20,6 +19,18 @@ LAYERS = ["conv1", "fc2", "fc3"]
 RHOS = {"kappa": 0.95, "trace": 0.6, "fisher_rao": 0.1, "pac_bayes": 0.6, "norm": 0.6}
 BEFORE = {"kappa_before_last": 0.6, "network_trace": 0.6, "network_norm": 0.6}
 
+
+LAST, BEFORE_LAST = -1, -2
+QUANTITIES = {
+    "kappa": ("normalized_kappa_trace", LAST),
+    "trace": ("hessian_trace_per_layer", LAST),
+    **{name: (name, None) for name in ("fisher_rao", "pac_bayes")},
+    "norm": ("squared_norm_per_layer", LAST),
+    "kappa_before_last": ("normalized_kappa_trace", BEFORE_LAST),
+    "network_trace": ("hessian_trace", None),
+    "network_norm": ("squared_norm", None),
+}
+"""The quantity of the table that a measure is, and of which layer."""
 
 HIGH = {"trace": 0.9, "pac_bayes": 0.9, "norm": 0.9}
 
@@ -42,7 +53,7 @@ def table(after: float = 0.0, change: float = 1e-12, seeds: int = SEEDS, **rhos:
     rhos = {**RHOS, **BEFORE, **rhos}
     variables: dict = {}
     for name, rho in rhos.items():
-        quantity, layer = _minima.QUANTITIES[name]
+        quantity, layer = QUANTITIES[name]
         first = drawn(rho)
         changes = name in ("trace", "pac_bayes", "norm", "network_trace", "network_norm")
         both = np.stack([first, drawn(after) if changes else first * (1 + change)], -1)
@@ -148,8 +159,13 @@ def test_what_is_missing_after_the_transformation_is_not_counted_as_unchanged():
     assert judged(CLAIMS["fig7"]["c3"], none).outcome == "not run"
 
 
+def framed(key, tables):
+    figure = next(each for each in plan.figures() if each.target == f"petzka2021_{key}")
+    return plotting.frame_of(figure.settings, tables, {})
+
+
 def test_figures_show_the_numbers_that_the_claims_compare():
-    frame = fig5.frame({}, {"minima-grid": table()}, {})
+    frame = framed("fig5", {"minima-grid": table()})
     facts = frame[frame["row"] == "rho"].set_index("measure")
     np.testing.assert_allclose(facts["rho"][[*RHOS]], [*RHOS.values()], atol=1e-12)
     evidence = Evidence({"minima-grid": table()})
@@ -161,11 +177,11 @@ def test_figures_show_the_numbers_that_the_claims_compare():
     runs = frame[(frame["row"] == "run") & (frame["measure"] == "norm")]
     line = np.polyfit(runs["x"], runs["gap"], 1)
     np.testing.assert_allclose(facts.loc["norm", ["slope", "intercept"]].astype(float), line)
-    after = fig7.frame({}, {"minima-grid": table(after=0.2)}, {})
+    after = framed("fig7", {"minima-grid": table(after=0.2)})
     after = after[after["row"] == "rho"].set_index("measure")["rho"]
     assert after["kappa_after"] == pytest.approx(0.95)
     assert after["trace_after"] == pytest.approx(0.2)
-    other = fig8.frame({}, {"minima-grid": table()}, {})
+    other = framed("fig8", {"minima-grid": table()})
     other = other[other["row"] == "rho"].set_index("measure")["rho"]
     assert other["kappa_before_last"] == pytest.approx(0.6)
 

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from flatlab import plan
-from flatlab.plotting import style, words
+from flatlab.plan.labels import labels_of
+from flatlab.plan.registry import imported, keys_of
+from flatlab.plotting import labels, style
 from flatlab.plotting.quantities import FigureError
 from flatlab.plotting.spread import log_spaced, spread
 from flatlab.tables.selection import through_training
@@ -131,7 +133,7 @@ def test_the_legend_says_how_many_runs_a_line_is_of(tables) -> None:
 
 def test_lines_are_in_the_order_of_their_hyperparameters() -> None:
     settings = dict.fromkeys(spread(table(), ["mls"])["setting"])
-    values = [tuple(float(part.split()[-1]) for part in words.split(", ")) for words in settings]
+    values = [tuple(float(part.split()[-1]) for part in labels.split(", ")) for words in settings]
     assert values == [(0.05, 20), (0.1, 8), (0.1, 20), (0.1, 32), (0.2, 20)]
 
 
@@ -229,15 +231,23 @@ def test_what_a_table_does_not_have_is_one_sentence(asked, sentence) -> None:
     assert str(error.value).startswith(f"vgg-grid has {sentence}")
 
 
-def test_every_quantity_of_a_figure_has_a_name_to_print() -> None:
-    shown = {"curves": words.TITLES, "pairs": words.LABELS, "scatter": words.TITLES}
-    for settings in (figure.settings for figure in plan.figures()):
-        names = {
-            *settings.get("quantities", ()),
-            *(name for pair in settings.get("pairs", []) for name in pair),
-        }
-        if settings.get("line") == "quantity":
-            assert names <= {*style.BOUNDS}
-        elif settings["template"] in shown:
-            assert names <= {*shown[settings["template"]], *settings.get("titles", ())}
-    assert {*style.SAMPLES, *style.BOUNDS} == {*words.NAMES}
+def test_a_label_is_that_of_the_definition_unless_a_figure_has_its_own() -> None:
+    """Planning reads it from the syntax of the file that measuring imports."""
+    families = (imported("metrics", key) for key in keys_of("metrics"))
+    defined = {n: q.label for family in families for n, q in family.QUANTITIES.items() if q.label}
+    assert labels_of([*defined, "none"]) == defined
+    assert labels_of(["weight_norm[fc1]", "mls[conv1]"]) == {"mls[conv1]": "MLS"}
+    own = plan.Curves("a-grid", quantities=("mls", "g"), labels={"g": "g²"}, title="", caption="")
+    assert own.resolved()["labels"] == {"mls": "MLS", "g": "g²"}
+
+
+@pytest.mark.parametrize(
+    ("label", "lines"),
+    [
+        ("MLS", "MLS"),
+        ("local dimension", "local\ndimension"),
+        (r"relative flatness $\kappa x$", "relative\n" + r"flatness $\kappa x$"),
+    ],
+)
+def test_a_long_label_has_several_lines(label: str, lines: str) -> None:
+    assert labels.in_lines(label) == lines

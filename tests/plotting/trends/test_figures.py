@@ -11,8 +11,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from flatlab import plan, plotting
-from flatlab.papers.beyond import fig1, fig3
-from flatlab.plotting import forest, scatter, words
+from flatlab.papers.beyond import fig1
+from flatlab.plotting import forest, labels, render, scatter
 from flatlab.tables.selection import end_of_training, through_training
 from tests.synthetic.curves import THOROUGH, declared
 
@@ -25,19 +25,19 @@ def test_every_figure_is_made_and_its_csv_holds_its_frame(
     if any(key not in tables for key in figure.experiments):
         pytest.skip("of an experiment that these tests have no table of")
     settings = figure.settings
-    if settings["template"] == "pairs":
+    if settings["drawn_by"].endswith("pairs"):
         settings["quantities"] = settings["quantities"][:3]  # nine by nine take long
     shown = {key: tables[key] for key in figure.experiments}
     given = [settings, shown, {key: correlations[key] for key in figure.correlated}]
     thorough = figure.target in THOROUGH
     with monkeypatch.context() as only:
-        only.setattr(plotting, "FORMATS", plotting.FORMATS if thorough else ("svg",))
+        only.setattr(render, "FORMATS", render.FORMATS if thorough else ("svg",))
         files = plotting.make(*given)
-        assert set(files) == {"csv", *plotting.FORMATS}
+        assert set(files) == {"csv", *render.FORMATS}
         if thorough:
             assert plotting.make(*given) == files
     back = pd.read_csv(io.BytesIO(files["csv"]), keep_default_na=False, na_values=[""])
-    frame = plotting.template_of(settings).frame(*given).replace("", np.nan)
+    frame = plotting.frame_of(*given).replace("", np.nan)
     pd.testing.assert_frame_equal(back, frame, check_dtype=False)
 
 
@@ -87,7 +87,7 @@ def test_a_panel_is_titled_with_the_architecture_and_without_its_options() -> No
         "c": "vgg",
     }
     tables = {key: xr.Dataset(attrs={**about, "network": name}) for key, name in networks.items()}
-    assert words.headings({**tables, "d": xr.Dataset(attrs=about)}) == {
+    assert labels.headings({**tables, "d": xr.Dataset(attrs=about)}) == {
         "a": "perceptron and LeNet-5 on images of digits",
         "b": "VGG on images of digits (b)",
         "c": "VGG on images of digits (c)",
@@ -98,7 +98,7 @@ def test_a_panel_is_titled_with_the_architecture_and_without_its_options() -> No
 def test_conventions_are_correlations_of_the_end_of_training(tables, correlations) -> None:
     settings = declared("beyond_fig2")
     frame = forest.frame(settings, tables, {}).set_index(["experiment", "kind", "x", "y"])
-    titles = words.headings(tables)
+    titles = labels.headings(tables)
     for grid, runs in tables.items():
         about = titles[grid]
         for kind in ("pooled", "within"):
@@ -126,10 +126,10 @@ def test_conventions_are_correlations_of_the_end_of_training(tables, correlation
 
 def test_correlations_through_training_are_those_of_each_checkpoint(tables) -> None:
     grids = {grid: tables[grid] for grid in ("mlp-grid", "vgg-grid")}
-    frame = fig3.frame({}, grids, {})
+    frame = plotting.frame_of(declared("beyond_fig3"), grids, {})
     for grid, runs in grids.items():
         chosen = through_training(runs).sel(samples="train")
-        about = words.headings(grids)[grid]
+        about = labels.headings(grids)[grid]
         here = frame[(frame["experiment"] == about) & (frame["kind"] == "pooled")]
         assert sorted(set(here["iteration"])) == [s for s in chosen["checkpoint"].values if s > 0]
         at = chosen.isel(checkpoint=1)
@@ -143,4 +143,4 @@ def test_each_architecture_is_named_once_whatever_its_options() -> None:
     keys = (
         "vgg (widths 4) and resnet (widths 6) and resnet (widths 6, normalization none) on cifar10"
     )
-    assert words.networks_of(keys) == "VGG and ResNet on CIFAR-10"
+    assert labels.networks_of(keys) == "VGG and ResNet on CIFAR-10"

@@ -11,7 +11,7 @@ import re
 
 import pytest
 
-from tests.workflow.conftest import Lab
+from tests.workflow.lab import Lab
 
 pytestmark = pytest.mark.workflow
 
@@ -25,7 +25,7 @@ A_FAMILY = '''
 """A family of one quantity."""
 import numpy as np
 
-from flatlab.metrics import Measured, Quantity
+from flatlab.metrics._quantity import Measured, Quantity
 
 QUANTITIES = {"l1_norm": Quantity("sum of absolute weights", "1", "this test")}
 
@@ -36,7 +36,7 @@ def measure(model, samples, settings):
 
 
 def edit_the_figure(lab):
-    lab.append(FIGURE, "words.label_of = str.upper")
+    lab.append(FIGURE, "labels.in_lines = str.upper")
 
 
 def edit_the_declaration(lab, quantities=("mls", "nmls")):
@@ -76,39 +76,32 @@ def measured(family, *packs):
     return [f"measure {family} {pack}" for pack in packs]
 
 
-EDITS = {
-    edit_the_declaration: ["draw figH8", "all"],  # what a figure looks like changes no verdict
-    edit_the_family: [*measured("geometry", *Lab.PACKS), *Lab.ANALYSIS],
-    add_a_family: [*measured("l1-norm", *Lab.PACKS), *Lab.ANALYSIS],
-    edit_the_training: Lab.jobs_from_training(*Lab.PACKS),  # everything but `prepare`
-    add_seeds_to_the_grid: Lab.jobs_from_training("lr0.05-b20-s2", "lr0.1-b20-s2"),
-    add_seeds_to_one_setting: Lab.jobs_from_training("lr0.1-b20-s2-3"),
-    change_one_learning_rate: Lab.jobs_from_training("lr0.2-b20-s0-1"),
-}
-
-
-@pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.__name__)
-def test_an_edit_re_runs_exactly_what_uses_it(edit, lab):
-    edit(lab)
-    lab.plans_exactly(*EDITS[edit])
-
-
-def test_comments_docstrings_and_layout_re_run_nothing(lab):
-    """In a figure, a family, the training and a model; nor does a comment in a grid."""
-    before = lab.results()
+def change_words(lab):
+    """Comments, docstrings and layout: of a figure, a family, the training, a model and a grid."""
     for path in (FIGURE, DECLARATION, FAMILY, TRAINING, MODEL):
         text = (lab / path).read_text()
         edited = re.sub(r'^( *)"""(?=\S)', r'\1"""In other words: ', text, flags=re.MULTILINE)
         assert edited.count("In other words") >= (1 if path == DECLARATION else 2)
         (lab / path).write_text(edited.replace("\n\n", "\n\n# A remark.\n\n"))
     lab.append("experiments/mlp-grid.yaml", "# A remark.")
-    lab.runs_exactly()
-    assert lab.results() == before
+
+
+def test_an_edit_of_a_grid_trains_what_it_adds_alone(lab):
+    add_seeds_to_one_setting(lab)
+    lab.plans_exactly(*Lab.jobs_from_training("lr0.1-b20-s2-3"))
+    change_one_learning_rate(lab)
+    add_seeds_to_the_grid(lab)
+    new = ("lr0.05-b20-s2", "lr0.2-b20-s0-1", "lr0.2-b20-s2-3")
+    lab.plans_exactly(*Lab.jobs_from_training(*new))
 
 
 def test_the_effects_of_edits_arrive(lab):
     """The CSV shows that the jobs run this copy's code: two quantities, here and before."""
     before = lab.results()
+    change_words(lab)
+    lab.runs_exactly()
+    assert lab.results() == before
+
     header = before[f"{lab.FIGURE}.csv"].decode().splitlines()[0].split(",")
     assert len(header) == len(["row", "name", "setting"]) + 2
     edit_the_figure(lab)
@@ -130,6 +123,8 @@ def test_the_effects_of_edits_arrive(lab):
         assert (quantity in after[lab.TABLE]) != was_there
 
     edit_the_training(lab)
+    families = (*lab.FAMILIES, "l1-norm")
+    lab.plans_exactly(*lab.jobs_from_training(*lab.PACKS, families=families))
     pack = lab.PACKS[0]
     assert lab.snakemake("--cores", "1", lab.weights(pack)).jobs == [f"train {pack}"]
     assert (lab / lab.weights(pack)).read_bytes() != before[lab.weights(pack)]

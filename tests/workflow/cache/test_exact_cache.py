@@ -1,91 +1,226 @@
-"""An edit re-runs the jobs that use what was edited, and no others: over all jobs of the demo.
+"""An edit re-runs the jobs that use what was edited, and no others: over all jobs of all scales.
 
 What a job depends on beside its input files is its params: settings and the fingerprint of its
-code. Here the params of every job of the project are compared before and after an edit.
+code. A fingerprint is a function of the modules in the closure of its roots, of each of which any
+edit that computes counts (tests/plan/test_fingerprint.py): a job is re-run if the edited module is
+in its closure. Whether Snakemake obeys is asked in test_edits.py.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
+from flatlab import plan
+from flatlab.plan import keys_of
+from tests.workflow.cache.jobs import Job, jobs_of
+
+# The package has a function of the same name.
+fingerprints = importlib.import_module("flatlab.plan.fingerprint")
 ROOT = Path(__file__).resolve().parents[3]
-PARAMS = """
+
+
+@pytest.fixture(scope="module")
+def planned() -> tuple[dict[str, Job], dict[str, frozenset[str]]]:
+    """Every job, and the modules that it uses by the fingerprint of its code."""
+    roots = []
+
+    def closure(*names: str) -> frozenset[str]:
+        roots.append(names)
+        return found(*names)
+
+    found = fingerprints.closure
+    fingerprints.fingerprint.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fingerprints, "closure", closure)
+        jobs = jobs_of(ROOT / "experiments")
+    without_code = {"": frozenset[str]()}
+    return jobs, without_code | {plan.fingerprint(*names): found(*names) for names in roots}
+
+
+@pytest.fixture(scope="module")
+def jobs(planned) -> dict[str, Job]:
+    return planned[0]
+
+
+@pytest.fixture(scope="module")
+def closures(planned) -> dict[str, frozenset[str]]:
+    return planned[1]
+
+
+Uses = Callable[[str, Job], object]
+
+
+def stacked(*heads: str) -> Uses:
+    """Training jobs of architectures with these names, but those in a loop."""
+    return lambda name, job: (
+        job.kind == "train"
+        and job.network["name"].startswith(heads)
+        and job.training["mode"] != "loop"
+    )
+
+
+def trained(section: str, key: str, value: str) -> Uses:
+    """Training jobs whose section has this value, alone or among several."""
+    return lambda name, job: (
+        job.kind == "train" and value in str(job.facts[section].get(key)).split("+")
+    )
+
+
+def with_option(key: str, value: str) -> Uses:
+    """Training jobs of stacked networks with this option."""
+    return lambda name, job: stacked("")(name, job) and job.network["options"].get(key) == value
+
+
+def with_network(name: str) -> Uses:
+    """Training and measuring jobs of this architecture."""
+    return lambda _, job: job.network["name"] == name
+
+
+def with_loss(loss: str, *defaults: str) -> Uses:
+    """Training and measuring jobs with this loss, and those whose default it is."""
+    return lambda name, job: (
+        job.training.get("loss") == loss or any(re.search(each, name) for each in defaults)
+    )
+
+
+def verdicts_of(*papers: str) -> Uses:
+    return lambda name, job: job.kind == "verify" and name.split()[-1].rpartition("_")[0] in papers
+
+
+def either(*uses: Uses) -> Uses:
+    return lambda name, job: any(use(name, job) for use in uses)
+
+
+def matching(pattern: str) -> Uses:
+    """Jobs whose name without the scale fits a pattern."""
+    return lambda name, job: re.fullmatch(pattern, name.partition(": ")[2])
+
+
+def nothing(name: str, job: Job) -> bool:
+    return False
+
+
+EVERY_TRAINING = matching("train .*")
+USES: dict[str, Uses] = {
+    "train/layers/max_pool.py": stacked("vgg", "lenet"),
+    "train/layers/convolution.py": stacked("vgg", "lenet", "resnet"),
+    "train/layers/batch_norm.py": with_option("normalization", "batch"),
+    "train/layers/residual.py": stacked("resnet"),
+    "train/layers/product.py": stacked("diagonal"),
+    "train/layers/linear.py": stacked("vgg", "lenet", "resnet", "mlp", "linear"),
+    "train/layers/gaussian.py": with_option("activation", "gaussian"),
+    "train/optimizers/sgd.py": trained("training", "optimizer", "sgd"),
+    "train/optimizers/adam.py": either(  # the initialization that fits a sine takes its steps
+        trained("training", "optimizer", "adam"),
+        trained("network", "initialization", "high-frequency"),
+    ),
+    "train/regularizers/sam.py": trained("training", "regularizer", "sam"),
+    "train/augmentations/crop_flip.py": trained("data", "augmentation", "crop-flip"),
+    **{
+        f"train/initializations/{key.replace('-', '_')}.py": trained(
+            "network", "initialization", key
+        )
+        for key in ("framework", "high-frequency", "low-frequency", "xavier-linear")
+    },
+    "losses/cross_entropy.py": with_loss(
+        "cross-entropy", r"measure (\S+-zoo|\S+ \S*\bsharpness)\b"
+    ),
+    **{
+        f"networks/{key.replace('-', '_')}.py": with_network(key)
+        for key in ("diagonal-linear", "mlp", "vgg")
+    },
+    **{f"train/{engine}.py": EVERY_TRAINING for engine in ("chain", "builder", "schedules")},
+    "data/sparse_regression.py": matching("prepare sparse-regression"),
+    "metrics/hessian.py": matching(r"measure \S+ \S*\bhessian\b.*"),
+    "simulations/representativeness.py": matching("measure representativeness .*"),
+    "plotting/pairs.py": lambda name, job: job.facts.get("drawn_by") == "flatlab.plotting.pairs",
+    "papers/chen2026/fig5.py": matching("draw chen2026_fig5"),
+    "tables/runs.py": matching(r"table \S+-grid"),
+    "cli/run.py": nothing,
+    "experiments/grid.py": nothing,
+    "scoreboard/__init__.py": nothing,
+}
+PAPERS_WITH_CLAIMS = sorted(
+    path.parent.name for path in (ROOT / "flatlab/papers").glob("*/claims.py")
+)
+USES |= {f"papers/{paper}/claims.py": verdicts_of(paper) for paper in PAPERS_WITH_CLAIMS}
+AMONG = {
+    "train": {
+        "networks/timm.py": with_network("timm"),
+        **{
+            f"losses/{key.replace('-', '_')}.py": trained("training", "loss", key)
+            for key in ("half-mse", "cross-entropy", "logistic", "sum-of-squares")
+        },
+    },
+    "verify": {
+        "papers/andriushchenko2023/_printed.py": verdicts_of("andriushchenko2023"),
+        "papers/chen2026/claims_trends.py": verdicts_of("chen2024", "chen2026"),
+        "papers/chen2026/claims_zoo.py": verdicts_of("chen2026"),
+        "claims/result_tables.py": verdicts_of(*plan.papers()),
+        "plotting/__init__.py": nothing,
+    },
+}
+"""What other kinds of jobs may use too."""
+
+
+@pytest.mark.parametrize(
+    ("path", "uses", "kind"),
+    [
+        *((path, uses, "") for path, uses in USES.items()),
+        *((path, uses, kind) for kind, among in AMONG.items() for path, uses in among.items()),
+    ],
+)
+def test_an_edit_re_runs_exactly_what_uses_it(path, uses, kind, jobs, closures) -> None:
+    module = "flatlab." + path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    assert (ROOT / "flatlab" / path).is_file()
+    asked = {name: job for name, job in jobs.items() if kind in ("", job.kind)}
+    expected = {name for name, job in asked.items() if uses(name, job)}
+    assert bool(expected) == (uses is not nothing)
+    assert {name for name, job in asked.items() if module in closures[job.code]} == expected
+
+
+ENGINE = ("train", "train/layers", "train/optimizers", "train/regularizers", "train/augmentations")
+
+
+def modules_of(*folders: str) -> set[str]:
+    names = (f"flatlab.{folder}.{key}" for folder in folders for key in keys_of(folder))
+    return {name.replace("/", ".").replace("-", "_") for name in names}
+
+
+def test_measuring_uses_nothing_of_the_training(jobs, closures) -> None:
+    engine = modules_of(*ENGINE)
+    measuring = [job for job in jobs.values() if job.kind == "measure" and job.training]
+    assert len(measuring) > 100
+    assert not any(closures[job.code] & engine for job in measuring)
+
+
+def test_layers_are_stacked_by_their_rules_but_in_a_loop(jobs, closures) -> None:
+    rules = modules_of("train/layers")
+    for name, job in jobs.items():
+        if job.kind == "train":
+            in_a_loop = job.training["mode"] == "loop"
+            assert bool(closures[job.code] & rules) != in_a_loop, name
+
+
+IN_A_COPY = """
 import json, sys
 from pathlib import Path
-from flatlab import plan
-
 sys.dont_write_bytecode = True
-chosen = plan.Plan({"papers": "all"}, Path("experiments"))
-found = {}
-
-def add(name, settings, code, **about):
-    found[name] = {"params": json.dumps([settings, code], sort_keys=True), **about}
-
-for key, experiment in chosen.experiments.items():
-    for data_set in experiment.data_sets:
-        add(f"prepare {data_set}", {}, plan.fingerprint(plan.module_of("data", data_set)))
-    for pack, about in experiment.packs.items():
-        stage = experiment.training(pack)
-        facts = {}
-        if stage:
-            network, training = stage.settings["network"], stage.settings["training"]
-            facts = {"network": network, "training": training}
-            add(f"train {key} {pack}", stage.settings, stage.code, **facts)
-        for family in experiment.families:
-            stage = experiment.measuring(pack, family)
-            add(f"measure {key} {family} {pack}", stage.settings, stage.code, **facts)
-    stage = experiment.tabulating(chosen.as_published(key))
-    add(f"table {key}", stage.settings, stage.code)
-for figure in chosen.figures:
-    settings = figure.settings
-    facts = {"template": settings["template"], "caption": settings["caption"]}
-    add(f"draw {figure.target}", settings, figure.code, **facts)
-    claims = plan.claims_code(figure.paper)
-    add(f"verify {figure.target}", figure.experiments, claims)
-print(json.dumps(found))
+sys.path.append(sys.argv[1])  # the copy is first
+from dataclasses import asdict
+from tests.workflow.cache.jobs import jobs_of
+print(json.dumps({k: asdict(v) for k, v in jobs_of(Path("experiments"), ("demo",)).items()}))
 """
-
-
-def jobs_of(folder: Path) -> dict[str, dict]:
-    """The params of every job, and what tells which use what."""
-    run = subprocess.run(
-        [sys.executable, "-B", "-c", PARAMS], cwd=folder, capture_output=True, text=True
-    )
-    assert run.returncode == 0, run.stderr
-    return json.loads(run.stdout)
-
-
-@pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the project's code and declarations; not to be changed."""
-    folder = tmp_path_factory.mktemp("original")
-    copy_to(folder, ROOT)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def before(original: Path) -> dict[str, dict]:
-    return jobs_of(original)
-
-
-def copy_to(folder: Path, source: Path) -> None:
-    for name in ("flatlab", "experiments"):
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(source / name, folder / name, ignore=ignored)
-
-
-@pytest.fixture
-def project(original: Path, tmp_path: Path) -> Path:
-    """A copy to be edited."""
-    copy_to(tmp_path, original)
-    return tmp_path
 
 
 def substitute(path: Path, old: str, new: str) -> None:
@@ -94,134 +229,39 @@ def substitute(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
-def changed(before: dict[str, dict], project: Path) -> set[str]:
-    after = jobs_of(project)
-    assert after.keys() == before.keys()
-    return {name for name in before if after[name]["params"] != before[name]["params"]}
-
-
-def stacked(*heads: str):
-    """Training jobs of architectures with these names, but those in a loop."""
-    return lambda name, job: (
-        name.startswith("train ")
-        and job["network"]["name"].startswith(heads)
-        and job["training"]["mode"] != "loop"
-    )
-
-
-def named(section: str, key: str, value: str):
-    """Training jobs whose section has this value."""
-    return lambda name, job: name.startswith("train ") and job[section][key] == value
-
-
-def with_network(*names: str):
-    """Training and measuring jobs of these architectures."""
-    return lambda name, job: "network" in job and job["network"]["name"] in names
-
-
-def matching(pattern: str):
-    """Jobs whose whole name fits a pattern."""
-    return lambda name, job: re.fullmatch(pattern, name)
-
-
-EDITS = {
-    "layer rule": ("train/layers/max_pool.py", stacked("vgg", "lenet")),
-    "layer rule of an activation": (
-        "train/layers/gaussian.py",
-        lambda name, job: (
-            name.startswith("train ") and job["network"]["options"].get("activation") == "gaussian"
-        ),
-    ),
-    "optimizer": (  # which also takes the steps of the initialization `high-frequency`
-        "train/optimizers/adam.py",
-        lambda name, job: (
-            named("training", "optimizer", "adam")(name, job)
-            or named("network", "initialization", "high-frequency")(name, job)
-        ),
-    ),
-    "loss": (
-        "losses/cross_entropy.py",
-        lambda name, job: (  # zoos and the family `sharpness` use it by default
-            job.get("training", {}).get("loss") == "cross-entropy"
-            or re.match(r"measure (\S+-zoo|\S+ \S*\bsharpness)\b", name)
-        ),
-    ),
-    "initialization": (
-        "train/initializations/low_frequency.py",
-        named("network", "initialization", "low-frequency"),
-    ),
-    "architecture": ("networks/diagonal_linear.py", with_network("diagonal-linear")),
-    "data set": ("data/sparse_regression.py", matching("prepare sparse-regression")),
-    "family": ("metrics/hessian.py", matching(r"measure \S+ \S*\bhessian\b.*")),
-    "simulation": ("simulations/representativeness.py", matching("measure representativeness .*")),
-    "template": ("plotting/pairs.py", lambda name, job: job.get("template") == "pairs"),
-    "figure of its own kind": ("papers/chen2026/fig5.py", matching("draw chen2026_fig5")),
-    "claims of a paper": ("papers/petzka2021/claims.py", matching(r"verify petzka2021_\w+")),
-    "tables of runs": ("tables/runs.py", matching(r"table \S+-grid")),
-    "command line": ("cli/run.py", matching("none")),
-    "what a kind is": ("experiments/grid.py", matching("none")),
-}
-
-
-LONG = (
-    *("layer rule of an activation", "optimizer", "initialization"),  # asked in test_training_code
-    *("template", "figure of its own kind"),  # and in unit/test_declarations
-)
-
-
-@pytest.mark.parametrize(
-    "edit", [pytest.param(edit, marks=[pytest.mark.long] * (edit in LONG)) for edit in EDITS]
-)
-def test_an_edit_re_runs_exactly_what_uses_it(edit: str, before, project: Path) -> None:
-    path, uses = EDITS[edit]
-    expected = {name for name, job in before.items() if uses(name, job)}
-    assert bool(expected) == (edit not in ("command line", "what a kind is"))
-    file = project / "flatlab" / path
-    file.write_text(f"{file.read_text()}\nEDITED = True\n")
-    assert changed(before, project) == expected
-
-
-def test_a_declaration_redraws_its_own_figure(before, project: Path) -> None:
-    path = project / "flatlab/papers/chen2026/figures.py"
-    substitute(path, '"LeNet networks"', '"other networks"')
-    assert changed(before, project) == {"draw chen2026_figH9"}
-
-
-def test_a_sentence_of_captions_redraws_the_figures_that_use_it(before, project: Path) -> None:
-    sentence = "A is the maximum local sensitivity (MLS), which B, C and D bound in turn."
-    users = {name for name, job in before.items() if sentence in job.get("caption", "")}
-    assert 1 < len(users) < 10
-    substitute(project / "flatlab/plotting/captions.py", sentence, f"Here {sentence}")
-    assert changed(before, project) == users
-
-
-def test_an_option_of_a_family_measures_it_again(before, project: Path) -> None:
-    path = project / "experiments/lenet-grid.yaml"
-    substitute(path, "relative_flatness_loss: half-mse", "relative_flatness_loss: mean-mse")
-    assert changed(before, project) == {n for n in before if n.startswith("measure lenet-grid ")}
-
-
-def test_comments_and_docstrings_re_run_nothing(before, project: Path) -> None:
+def test_words_re_run_nothing_and_declarations_what_they_declare(jobs, tmp_path: Path) -> None:
+    """A remark and other docstrings in every file; a title, a sentence of captions, an option."""
+    for name in ("flatlab", "experiments"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=ignored)
     edited = 0
-    for path in sorted((project / "flatlab").rglob("*.py")):
+    for path in sorted((tmp_path / "flatlab").rglob("*.py")):
         text = path.read_text()
         other = re.sub(r'^( *)"""(?=\S)', r'\1"""In other words: ', text, flags=re.MULTILINE)
         edited += other != text
         path.write_text(f"# A remark.\n{other}")
-    for path in (project / "experiments").glob("*.yaml"):
-        path.write_text(f"# A remark.\n{path.read_text()}")
     assert edited > 100
-    assert changed(before, project) == set()
+    for path in (tmp_path / "experiments").glob("*.yaml"):
+        path.write_text(f"# A remark.\n{path.read_text()}")
+    substitute(
+        tmp_path / "flatlab/papers/chen2026/figures.py", '"LeNet networks"', '"other networks"'
+    )
+    sentence = "A is the maximum local sensitivity (MLS), which B, C and D bound in turn."
+    substitute(tmp_path / "flatlab/plotting/captions.py", sentence, f"Here {sentence}")
+    path = tmp_path / "experiments/lenet-grid.yaml"
+    substitute(path, "relative_flatness_loss: half-mse", "relative_flatness_loss: mean-mse")
 
-
-def test_a_misspelt_experiment_is_one_sentence_at_planning_time(project: Path) -> None:
-    path = project / "flatlab/papers/chen2026/figures.py"
-    path.write_text(path.read_text().replace('"lenet-grid"', '"lente-grid"'))
     run = subprocess.run(
-        [sys.executable, "-c", "from pathlib import Path; from flatlab import plan; "
-         "plan.Plan({}, Path('experiments'))"],
-        cwd=project, capture_output=True, text=True,
-    )  # fmt: skip
-    last = run.stderr.strip().splitlines()[-1]
-    assert run.returncode != 0
-    assert "chen2026/figures.py: fig4: unknown experiment 'lente-grid'; did you mean" in last
+        [sys.executable, "-B", "-c", IN_A_COPY, ROOT], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    before = {name: asdict(job) for name, job in jobs.items() if job.scale == "demo"}
+    before, after = json.loads(json.dumps(before)), json.loads(run.stdout)
+    assert after.keys() == before.keys()
+    with_sentence = {
+        name for name, job in before.items() if sentence in str(job["facts"].get("caption", ""))
+    }
+    assert 1 < len(with_sentence) < 10
+    measured = {name for name in before if name.startswith("demo: measure lenet-grid ")}
+    expected = {"demo: draw chen2026_figH9", *with_sentence, *measured}
+    assert {name for name in before if after[name] != before[name]} == expected

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.workflow.conftest import Lab
+from tests.workflow.lab import Lab
 
 pytestmark = pytest.mark.workflow
 

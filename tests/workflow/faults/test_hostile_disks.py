@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from tests.workflow.conftest import Lab
+from tests.workflow.lab import Lab
 
 pytestmark = pytest.mark.workflow
 

@@ -19,7 +19,7 @@ def _add_grid(lab):
     content["data"]["classes"] = [0, 1, 2]
     start = {"grid": "mlp-grid", "setting": "lr0.05-b20", "seed": 1, "anew": ["fc4"]}
     content["training"]["start"] = start
-    options = ("singular_values", "relative_flatness_loss", "conventions", "costly")
+    options = ("singular_values", "relative_flatness_loss", "costly")
     content["measure"] = {k: v for k, v in content["measure"].items() if k not in options}
     content["measure"]["families"] = ["accuracy"]
     content["scales"]["demo"]["measure"] = {}

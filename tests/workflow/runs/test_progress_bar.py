@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.workflow.conftest import JOB, ROOT, Lab, Run
+from tests.workflow.lab import JOB, ROOT, Lab, Run
 
 pytestmark = pytest.mark.workflow
 

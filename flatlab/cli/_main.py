@@ -1,0 +1,120 @@
+"""The commands of `flatlab` and what they share. Only the one that is called is imported."""
+
+import argparse
+import ast
+import importlib.util
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+
+from flatlab import __version__, plan
+from flatlab.cli import _text as text
+from flatlab.plan.registry import assignments, imported, syntax
+from flatlab.plan.schema import Refusal
+
+GROUPS = ("Look at results", "Measure networks", "Plan and run", "Publish")
+"""The headings of `flatlab --help`, in order; others follow."""
+WIDTH = 80
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status."""
+    given = sys.argv[1:] if arguments is None else [*arguments]
+    try:
+        chosen = next((word for word in given if not word.startswith("-")), "")
+        options = parser(chosen).parse_args(given)
+        return options.run_command(options)
+    except Refusal as error:
+        print(f"flatlab: {error}", file=sys.stderr)
+        return 1
+    except ModuleNotFoundError as error:
+        if (error.name or "flatlab").startswith("flatlab"):
+            raise
+        remedy = "install it; flatlab doctor says what else is missing"
+        print(f"flatlab: the package {error.name} is missing; {remedy}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
+        sys.stderr.close()
+        return 0
+
+
+class _Commands(argparse.ArgumentParser):
+    """A parser whose help lists the commands in groups.
+
+    groups: heading -> command -> help.  commands: the parser of each command.
+    """
+
+    groups: dict[str, dict[str, str]]
+    commands: dict[str, argparse.ArgumentParser]
+
+    def format_help(self) -> str:
+        lists = "\n\n".join(
+            f"{title}:\n{text.table('<<', *commands.items(), width=WIDTH)}"
+            for title, commands in self.groups.items()
+            if commands
+        )
+        more = "flatlab COMMAND --help describes a command, flatlab --version names this version."
+        return f"{self.format_usage()}\n{lists}\n\n{more}\n"
+
+
+def parser(chosen: str | None) -> _Commands:
+    """All commands, and the arguments of the one that is chosen; None: those of all."""
+    top = _Commands(prog="flatlab", usage="flatlab [-h] [--version] COMMAND ...")
+    top.add_argument("--version", action="version", version=f"flatlab {__version__}")
+    top.groups = {title: {} for title in GROUPS}
+    kind = argparse.ArgumentParser
+    commands = top.add_subparsers(
+        required=True, metavar="COMMAND", parser_class=kind, prog="flatlab"
+    )
+    top.commands = commands.choices
+    for name in plan.keys_of("cli"):
+        path = _file_of(plan.module_of("cli", name))
+        first, _, rest = (ast.get_docstring(syntax(path)) or "").partition("\n")
+        group = ast.literal_eval(assignments(path).get("GROUP", ast.Constant("Others")))
+        top.groups.setdefault(group, {})[name] = first
+        sub = commands.add_parser(name, help=first, description=first, epilog=rest.strip() or None)
+        if chosen in (None, name):
+            module = imported("cli", name)
+            sub.set_defaults(run_command=module.run)
+            module.add_arguments(sub)
+    return top
+
+
+def _file_of(module: str) -> Path:
+    spec = importlib.util.find_spec(module)
+    assert spec
+    assert spec.origin
+    return Path(spec.origin)
+
+
+def add_scale(parser: argparse.ArgumentParser) -> None:
+    """Add the option of every command that reads config.yaml."""
+    parser.add_argument("--scale", choices=plan.SCALES, help="use this scale, not config.yaml's")
+
+
+def add_device(parser: argparse.ArgumentParser) -> None:
+    """Add the option of commands that compute, or predict how long computing takes."""
+    help_ = "use this device, not config.yaml's"
+    parser.add_argument("--device", choices=["cpu", "cuda"], help=help_)
+
+
+def load_plan(
+    scale: str | None = None, device: str | None = None, packs: str | None = None
+) -> plan.Plan:
+    """The plan of config.yaml, with some of its keys replaced."""
+    path = Path("config.yaml")
+    if not path.is_file():
+        raise plan.PlanError(
+            "there is no config.yaml here, and this command needs the experiments and results of a "
+            "checkout; run flatlab in the project's folder"
+        )
+    try:
+        config = yaml.safe_load(path.read_bytes()) or {}
+    except yaml.YAMLError:
+        raise plan.PlanError(f"{path}: not valid YAML") from None
+    if isinstance(config, dict):
+        given = {"scale": scale, "device": device, "packs": packs}
+        config |= {key: value for key, value in given.items() if value}
+    return plan.Plan(config, Path("experiments"))

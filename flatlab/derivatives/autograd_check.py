@@ -1,0 +1,191 @@
+"""The derivatives at the layers, and a check of them against plain autograd on one sample.
+
+A random combination of the outputs, from a fixed seed, is differentiated by autograd in the
+untouched network: with respect to the inputs and to every parameter that a rule covers. What was
+recorded for the same sample and output must give the same gradients. A layer for which it does
+not, because it does more than its type says, is left to autograd.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import get_gradient_edge
+
+from flatlab.derivatives.errors import MIXES, MeasureError, first_line
+from flatlab.derivatives.graph import graph_of
+from flatlab.derivatives.hooks import Use, recorded, rows_of_jacobian
+from flatlab.derivatives.layers import MATRICES, columns, vector_gradients
+from flatlab.derivatives.probe import Findings, calls_of, far_apart, run
+
+CLOSE = {torch.float64: 1e-10, torch.float32: 1e-3}
+"""Two gradients are the same if they differ by at most this share of the norm of one."""
+CANCELLED = 1e-3
+"""A norm counts as no smaller than this share of the largest, which rounding errors scale with."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """The derivatives of all outputs of some samples at the layers.
+
+    inputs: (samples, ...).
+    outputs: (samples, N).
+    out: derivatives with respect to the output of each use, (N, rows, ...).
+    into: those with respect to its input, through this layer alone, (N, rows, ...).
+    whole: those with respect to the inputs, (N, samples, ...).
+    casts: whether the network computes in another precision somewhere.
+    """
+
+    inputs: Tensor
+    outputs: Tensor
+    out: dict[Use, Tensor]
+    into: dict[Use, Tensor]
+    whole: Tensor
+    casts: bool
+
+
+def record_of(model: nn.Module, inputs: Tensor, findings: Findings) -> Record:
+    """One forward and one backward pass.
+
+    Raises `MeasureError` if these samples go other ways through the network than the probe's.
+    """
+    inputs = inputs.detach().clone().requires_grad_()
+    with recorded(findings.modules, fast_input_gradient=True) as uses:
+        outputs = run(model, inputs)
+    parameters = dict(model.named_parameters())
+    in_graph, operations = graph_of(outputs)
+    late = [name for name in findings.unused if in_graph[id(parameters[name])]]
+    if late or calls_of(uses, len(inputs)) != findings.calls:
+        raise MeasureError(
+            "samples go different ways through the network"
+            + (f": some need {late[0]!r} and others do not" if late else "")
+            + "; measure those that go the same way together, or one of the ways alone"
+        )
+    matrices = [use for use in uses if isinstance(use.module, MATRICES)]
+    edges = [*(use.out for use in uses), *(use.into for use in matrices)]
+    edges += [] if findings.direct else [get_gradient_edge(inputs)]
+    rows = rows_of_jacobian(outputs, edges)
+    into = dict(zip(matrices, rows[len(uses) :], strict=False))
+    whole = into[matrices[0]] if findings.direct else rows[-1]
+    out = dict(zip(uses, rows, strict=False))
+    casts = "ToCopyBackward0" in operations
+    return Record(inputs.detach(), outputs.detach(), out, into, whole, casts)
+
+
+def checked_record(model: nn.Module, inputs: Tensor, findings: Findings) -> tuple[Findings, Record]:
+    """The record, and what its rules cover: nothing that differs from plain autograd.
+
+    Raises `MeasureError` if J differs, or if the outputs of a sample depend on its batch.
+    """
+    record = record_of(model, inputs, findings)
+    if findings.finite and (names := _unlike_autograd(model, record, findings)):
+        findings = findings.without(model, names, "its gradients are not those of plain autograd")
+        record = record_of(model, inputs, findings)
+        if names := _unlike_autograd(model, record, findings):
+            raise MeasureError(f"gradients differ from plain autograd at {', '.join(names)}")
+    return findings, record
+
+
+def _unlike_autograd(model: nn.Module, record: Record, findings: Findings) -> list[str]:
+    """Names of the layers whose gradients for the last sample differ from plain autograd.
+
+    The sample is differentiated alone. A difference is confirmed in its batch, where the forward
+    pass is the recorded one to the bit, so that no kink or tie can lie between the two; and one
+    output after the other, as some networks round a part of their computation to float32.
+    """
+    outputs = record.outputs[-1]
+    generator = torch.Generator().manual_seed(0)
+    direction = torch.randn(len(outputs), generator=generator).to(outputs)
+    named = dict(model.named_parameters())
+    generic = {id(named[name]) for name in findings.generic}
+    ours = _recorded_gradients(record, direction, generic)
+    one = torch.ones_like(direction[:1]), direction[None]
+    each = direction, torch.eye(len(direction)).to(direction)
+    precision = outputs.dtype
+    names: list[str] = []
+    for inputs, combined in ((record.inputs[-1:], one), (record.inputs, each)):
+        last, theirs = _autograd(model, inputs, *combined, findings.modules)
+        if far_apart(last, outputs):
+            raise MeasureError(MIXES)
+        floor = CANCELLED * max(float(gradient.norm()) for gradient in theirs.values())
+        names = []
+        for key, (gradient, users) in ours.items():
+            plain = theirs[key].flatten()
+            allowed = CLOSE[precision] * max(float(plain.norm()), floor)
+            if float((gradient - plain).norm()) > allowed:  # not if it is not finite
+                names += users
+        if not names:
+            break
+        precision = torch.float32 if record.casts else precision
+    if "" in names:
+        raise MeasureError(
+            "the derivative with respect to the inputs is not that of plain autograd; nothing "
+            "exact can be had"
+        )
+    return list(dict.fromkeys(names))
+
+
+def _autograd(
+    model: nn.Module,
+    inputs: Tensor,
+    factors: Tensor,
+    directions: Tensor,
+    modules: Mapping[str, nn.Module],
+) -> tuple[Tensor, dict[int, Tensor]]:
+    """The outputs f of the last sample, and gradients by plain autograd.
+
+    The sum over the directions of a factor times the gradient of <direction, f>, by identity: with
+    respect to each trainable parameter, and under 0 to the sample. Layers are given copies of
+    their inputs only where autograd refuses otherwise: a network may change what a layer needs.
+    """
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    for copied in ({}, modules):
+        x = inputs.clone().requires_grad_()
+        with recorded(copied):
+            last = run(model, x)[-1]
+        edges: list[Tensor] = [x, *parameters]
+        sums = [torch.zeros_like(edge) for edge in edges]
+        try:
+            for factor, direction in zip(factors.tolist(), directions, strict=True):
+                flags: dict[str, Any] = {"retain_graph": True, "materialize_grads": True}
+                rows = torch.autograd.grad(last @ direction, edges, **flags)
+                sums = [total.add(row, alpha=factor) for total, row in zip(sums, rows, strict=True)]
+        except RuntimeError as error:
+            problem = f"plain autograd cannot differentiate the network: {first_line(error)}"
+            continue
+        return last.detach(), dict(
+            zip([0, *map(id, parameters)], [sums[0][-1], *sums[1:]], strict=True)
+        )
+    raise MeasureError(problem)
+
+
+def _recorded_gradients(
+    record: Record, direction: Tensor, generic: set[int]
+) -> dict[int, tuple[Tensor, list[str]]]:
+    """The same gradients from the record, flattened, and the names of the layers they are of.
+
+    generic: identities of the parameters that no rule covers, which are left out.
+    """
+    samples = len(record.inputs)
+
+    def last(rows: Tensor) -> Tensor:
+        own = rows[:, rows.shape[1] - rows.shape[1] // samples :]
+        return (direction @ own.reshape(len(own), -1)).view(own.shape[1:])
+
+    by_parameter: dict[int, tuple[Tensor, list[str]]] = {}
+    for use, gammas in record.out.items():
+        own = replace(use, x=use.x[len(use.x) - len(use.x) // samples :])
+        gamma = last(gammas)[None]
+        gradients = vector_gradients(own, gamma, 1)
+        if isinstance(use.module, MATRICES):
+            u, g = columns(own, gamma, 1)
+            gradients["weight"] = torch.matmul(g[0, :, 0], u[0].mT)
+        for name, gradient in gradients.items():
+            parameter = use.module._parameters.get(name)
+            if parameter is None or not parameter.requires_grad or id(parameter) in generic:
+                continue
+            before, names = by_parameter.get(id(parameter), (0.0, []))
+            by_parameter[id(parameter)] = before + gradient.flatten(), [*names, use.name]
+    return by_parameter | {0: (last(record.whole).flatten(), [""])}

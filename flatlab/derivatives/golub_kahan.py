@@ -1,0 +1,206 @@
+"""How much outputs can change with the input: ||J||_2 of each sample without forming J.
+
+For networks with so many outputs and inputs that the Gram matrix of J is infeasible: a Krylov
+iteration, which bounds its own error, and the ascent of chen2026, whose slope of a secant is
+another quantity and can exceed the norm.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from flatlab.derivatives.errors import MeasureError
+
+Function = Callable[[Tensor], Tensor]
+GRAPH_BYTES = {"cpu": 2**30, "cuda": 2**34}
+"""Memory for the graphs of the samples that are handled at a time."""
+ROUNDING = 8.0
+"""Norms of at most this many units of rounding, relative to the largest, count as zero."""
+
+KEPT: dict[str, Any] = {"retain_graph": True, "materialize_grads": True}
+
+
+class Jacobian:
+    """J = df/dx of each sample as two linear maps, on graphs that are built once.
+
+    function: (samples, ...) -> (samples, N), each row of its own sample.  x: (samples, ...).
+    J v is the derivative of the linear map u -> J^T u: a second backward pass, which more
+    operations support than a forward derivative, and which does not evaluate f again.
+    """
+
+    def __init__(self, function: Function, x: Tensor) -> None:
+        self.x = x.detach().requires_grad_()
+        with sdpa_kernel(SDPBackend.MATH):  # fused attention has no second derivative
+            self.outputs = function(self.x.clone())  # f may change its argument in place
+            self.dual = torch.zeros_like(self.outputs, requires_grad=True)
+            flags = {"create_graph": True, "materialize_grads": True}
+            try:
+                (self.pulled,) = torch.autograd.grad(self.outputs, self.x, self.dual, **flags)
+            except RuntimeError as error:
+                raise MeasureError(f"no derivative with respect to the inputs: {error}") from None
+
+    def transposed_times(self, u: Tensor) -> Tensor:
+        """J^T u: (samples, N) -> (samples, M)."""
+        (back,) = torch.autograd.grad(self.outputs, self.x, u, **KEPT)
+        return back.flatten(1)
+
+    def times(self, v: Tensor) -> Tensor:
+        """J v: (samples, M) -> (samples, N)."""
+        if not self.pulled.requires_grad:  # f does not depend on x
+            return torch.zeros_like(self.outputs)
+        (forth,) = torch.autograd.grad(self.pulled, self.dual, v.view_as(self.x), **KEPT)
+        return forth.detach()
+
+
+@dataclass(frozen=True)
+class Norms:
+    """||J||_2 of each sample, (samples,) each.
+
+    values: lower bounds, up to rounding.
+    residuals: ||J v - sigma u|| / sigma of the singular vectors found.
+    iterations: products with J, and as many with J^T.
+    converged: whether the relative error that follows from the residual is within the tolerance.
+    """
+
+    values: Tensor
+    residuals: Tensor
+    iterations: Tensor
+    converged: Tensor
+
+
+def largest_singular_values(
+    jacobian: Jacobian, tolerance: float = 1e-3, most: int = 30, seed: int = 0
+) -> Norms:
+    """||J||_2 by Golub-Kahan bidiagonalization with full reorthogonalization.
+
+    tolerance: relative to the norm.
+    most: the most iterations.
+    seed: of the start, a random u.
+
+    With r the relative residual and g the relative distance to the second Ritz value, the error is
+    at most about min(r, r^2/g). Because early Ritz values may miss larger ones, the value must also
+    have changed by less than the tolerance in the last iteration. Source: Golub and Kahan (1965).
+    """
+    outputs = jacobian.outputs.detach()
+    generator = torch.Generator().manual_seed(seed)  # the same start on every device
+    start = torch.randn(outputs.shape[1], generator=generator).to(outputs)
+    left = [(start / start.norm()).expand_as(outputs)]  # the same for each sample
+    right: list[Tensor] = []
+    diagonal: list[Tensor] = []
+    below: list[Tensor] = []
+    values = outputs.new_zeros(len(outputs), dtype=torch.float64)
+    iterations = torch.zeros_like(values)
+    converged = torch.zeros_like(values, dtype=torch.bool)
+    residuals = torch.full_like(values, torch.nan)
+    for _ in range(most):
+        a, v = _next(jacobian.transposed_times(left[-1]), right, diagonal + below)
+        right.append(v)
+        diagonal.append(a)
+        b, u = _next(jacobian.times(v), left, diagonal + below)
+        left.append(u)
+        below.append(b)
+        before = values
+        values, residuals, errors = _largest(torch.stack(diagonal), torch.stack(below))
+        iterations += ~converged
+        settled = (values - before).abs() <= tolerance * values
+        converged = (errors <= tolerance) & (settled | (residuals == 0))
+        if bool((converged | ~values.isfinite()).all()):
+            break
+    return Norms(values, residuals, iterations, converged)
+
+
+def _next(new: Tensor, basis: list[Tensor], coefficients: list[Tensor]) -> tuple[Tensor, Tensor]:
+    """The parts of vectors orthogonal to a basis: their norms in float64 and the unit vectors.
+
+    coefficients: the coefficients so far, relative to which rounding errors count as zero.
+    """
+    for _ in range(2):  # once is not enough if little is left
+        for direction in basis:
+            new = new - (direction * new).sum(1, keepdim=True) * direction
+    norms = torch.linalg.vector_norm(new, dim=1, dtype=torch.float64)
+    if coefficients:
+        scale = torch.stack(coefficients).amax(0) * ROUNDING * torch.finfo(new.dtype).eps
+        norms = torch.where(norms <= scale, 0.0, norms)
+    safe = torch.where(norms == 0, 1.0, norms)
+    unit = torch.where(norms[:, None] == 0, 0.0, new / safe[:, None].to(new.dtype))
+    return norms, unit
+
+
+def _largest(diagonal: Tensor, below: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Largest singular values of lower bidiagonal matrices, their residuals and relative errors.
+
+    diagonal, below: (k, samples). The last row, which has only an entry of `below`, raises the
+    value towards the norm; the residual is that of the square part, which is no closer to it.
+    """
+    size, samples = diagonal.shape
+    matrix = diagonal.new_zeros(samples, size + 1, size)
+    place = torch.arange(size)
+    matrix[:, place, place] = diagonal.mT
+    matrix[:, place + 1, place] = below.mT
+    finite = matrix.isfinite().flatten(1).all(1)
+    matrix = torch.where(finite[:, None, None], matrix, 0.0)
+    _, square, vectors = torch.linalg.svd(matrix[:, :size])
+    largest = torch.linalg.svdvals(matrix)[:, 0]
+    safe = torch.where(square[:, 0] > 0, square[:, 0], 1.0)
+    residuals = matrix[:, size, size - 1] * vectors[:, 0, -1].abs() / safe
+    errors = residuals
+    if size > 1:
+        gap = ((square[:, 0] - square[:, 1]) / safe).clamp(min=1e-300)
+        errors = torch.minimum(residuals, residuals.square() / gap)
+    values = torch.where(finite, largest, torch.nan)
+    return values, residuals.where(finite, values), errors.where(finite, values)
+
+
+def secant_slopes(
+    f: Function, x: Tensor, start: float = 0.1, lr: float = 0.1, steps: int = 30, seed: int = 0
+) -> Tensor:
+    """The largest ||f(x + d) - f(x)|| / ||d|| found by ascent over d, for each sample: (samples,).
+
+    f: (samples, ...) -> (samples, N).
+    x: (samples, ...).
+    start: standard deviation of d at the start.
+    lr: learning rate of Adam.
+    steps: of Adam.
+    seed: of the start.
+
+    This slope of a secant exceeds ||J||_2 if f is steeper elsewhere, and is smaller if d is long
+    and f bends. Source: chen2026 Eq. 58; the defaults are those of the authors' code.
+    """
+    generator = torch.Generator().manual_seed(seed)  # the same start on every device
+    first = torch.randn(x.shape, generator=generator, dtype=x.dtype).to(x.device)
+    delta = (start * first).requires_grad_()
+    optimizer = torch.optim.Adam([delta], lr=lr, foreach=False)
+    with torch.no_grad():
+        at_x = f(x.clone())
+    best = at_x.new_zeros(len(x), dtype=torch.float64)
+    for _ in range(steps):
+        slopes = _slopes(f(x + delta) - at_x, delta)
+        best = torch.maximum(best, slopes.detach().double())
+        (delta.grad,) = torch.autograd.grad(-slopes.sum(), delta)
+        optimizer.step()
+    with torch.no_grad():
+        return torch.maximum(best, _slopes(f(x + delta) - at_x, delta).double())
+
+
+def _slopes(change: Tensor, delta: Tensor) -> Tensor:
+    lengths = torch.linalg.vector_norm(delta.flatten(1), dim=1)
+    return torch.linalg.vector_norm(change, dim=1) / lengths
+
+
+def samples_at_a_time(function: Function, inputs: Tensor) -> int:
+    """How many samples keep the graphs of their `Jacobian` within `GRAPH_BYTES`; at least one."""
+    held: dict[int, int] = {}
+
+    def pack(tensor: Tensor) -> Any:
+        storage = tensor.untyped_storage()
+        held[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with saved_tensors_hooks(pack, lambda kept: kept):
+        Jacobian(function, inputs[:1])
+    return min(max(GRAPH_BYTES[inputs.device.type] // max(sum(held.values()), 1), 1), len(inputs))

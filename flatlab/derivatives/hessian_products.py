@@ -1,0 +1,95 @@
+"""Products with the Hessian of a mean loss and with its Gauss-Newton matrix, without the matrices.
+
+With f the outputs of a network, l the loss of one sample and means over the samples, the Hessian is
+H = d^2 mean l(f(x)) / dtheta^2, and its Gauss-Newton part G = mean J^T (d^2 l / df^2) J, where
+J = df/dtheta; for a loss that is a sum, the means are sums. theta is the vector of all parameters
+that require gradients.
+"""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from flatlab.derivatives.probe import run
+from flatlab.losses._base import Loss
+
+Product = Callable[[Tensor], Tensor]
+Batches = Sequence[tuple[Tensor, Tensor]]
+
+
+def trainable(model: nn.Module) -> list[nn.Parameter]:
+    return [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+
+def hessian_product(model: nn.Module, batches: Batches, loss: Loss) -> Product:
+    """v -> H v, by differentiating the gradient once more.
+
+    model: the network; theta is the vector of its trainable parameters.
+    batches: inputs (samples, ...) and targets (samples, N); weighted by their numbers of samples.
+    loss: of a sample.
+    """
+    theta, samples = trainable(model), sum(len(inputs) for inputs, _ in batches)
+
+    def gradient(inputs: Tensor, targets: Tensor) -> tuple[Tensor, ...]:
+        part = loss.values(run(model, inputs), targets).sum() * loss.share(1, samples)
+        return torch.autograd.grad(part, theta, create_graph=True, materialize_grads=True)
+
+    def product(kept: tuple[Tensor, ...], vector: Tensor) -> Tensor:
+        return _pulled_back(kept, theta, _split(vector, theta))
+
+    return _summed(gradient, product, batches)
+
+
+def gauss_newton_product(model: nn.Module, batches: Batches, loss: Loss) -> Product:
+    """v -> G v, by J v, the second derivative of the loss, and J^T."""
+    theta, samples = trainable(model), sum(len(inputs) for inputs, _ in batches)
+
+    def linearized(inputs: Tensor, targets: Tensor) -> tuple[Tensor, ...]:
+        outputs = run(model, inputs)
+        weights = torch.zeros_like(outputs, requires_grad=True)
+        flags = {"create_graph": True, "materialize_grads": True}
+        return outputs, weights, *torch.autograd.grad(outputs, theta, weights, **flags)
+
+    def product(kept: tuple[Tensor, ...], vector: Tensor) -> Tensor:
+        outputs, weights, *back = kept
+        # J^T w is linear in w, and its derivative with respect to w along v is J v
+        forward = _pulled_back(back, [weights], _split(vector, theta)).view_as(outputs)
+        curved = loss.hessian_product(outputs.detach(), forward) * loss.share(1, samples)
+        return _pulled_back([outputs], theta, [curved])
+
+    return _summed(linearized, product, batches)
+
+
+def _summed(
+    prepare: Callable[[Tensor, Tensor], tuple[Tensor, ...]],
+    product: Callable[[tuple[Tensor, ...], Tensor], Tensor],
+    batches: Batches,
+) -> Product:
+    """The sum over the batches; the graph of a single batch is kept from product to product."""
+    kept = prepare(*batches[0]) if len(batches) == 1 else None
+
+    def total(vector: Tensor) -> Tensor:
+        if kept is not None:
+            return product(kept, vector)
+        parts = (product(prepare(*batch), vector) for batch in batches)
+        return sum(parts, start=torch.zeros_like(vector))
+
+    return total
+
+
+def _pulled_back(
+    outputs: Sequence[Tensor], inputs: Sequence[Tensor], vectors: Sequence[Tensor]
+) -> Tensor:
+    """The derivative of <outputs, vectors> with respect to the inputs, as one vector."""
+    moving = [(o, v) for o, v in zip(outputs, vectors, strict=True) if o.requires_grad]
+    if not moving:
+        return torch.cat([torch.zeros_like(x).flatten() for x in inputs])
+    along, weights = zip(*moving, strict=True)
+    parts = torch.autograd.grad(along, inputs, weights, retain_graph=True, materialize_grads=True)
+    return torch.cat([part.flatten() for part in parts])
+
+
+def _split(vector: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
+    parts = vector.split([tensor.numel() for tensor in like])
+    return [part.view_as(tensor) for part, tensor in zip(parts, like, strict=True)]

@@ -1,0 +1,186 @@
+"""The report of `flatlab measure` on a network that lies in files."""
+
+import importlib
+import os
+import sys
+import traceback
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import xarray as xr
+from safetensors import safe_open
+from torch import Tensor, nn
+
+from flatlab import store
+from flatlab.data._dataset import DataError, load
+from flatlab.data._images import Images
+from flatlab.data._tensors import prepare
+from flatlab.derivatives.errors import MeasureError
+from flatlab.metrics._measure import measure
+from flatlab.networks import _timm as timm
+from flatlab.networks._build import build
+from flatlab.networks._files import load_state
+from flatlab.plan.options import options_of
+from flatlab.plan.registry import check_known, keys_of
+
+Found = tuple[nn.Module, Tensor, Tensor | None, dict[str, Any]]
+"""A network, its inputs, its targets, and the attributes that the report has about them."""
+
+
+def report(options: Namespace) -> xr.Dataset:
+    """Measure the network that the options of `flatlab measure` describe.
+
+    Raises `MeasureError`, `DataError` or `StoreError` with the reason.
+    """
+    if options.device == "cuda" and not torch.cuda.is_available():
+        raise MeasureError("--device cuda: torch sees no GPU; leave it out to measure on the CPU")
+    network, inputs, targets, about = (_from_timm if options.timm else _from_file)(options)
+    return measure(
+        network.to(options.device),
+        inputs,
+        targets,
+        families=options.family or ["adaptive" if options.timm else "geometry"],
+        **{key: getattr(options, key) for key in ("loss", "batch_size", "dtype", "seed")},
+        progress=sys.stderr.isatty(),
+        initial=load_state(options.initial) if options.initial else None,
+        **dict(options.options),
+    ).assign_attrs(about)
+
+
+def _from_file(options: Namespace) -> Found:
+    raw = _data(options.data)
+    settings = {"classes": "all", "scaling": options.scaling}
+    splits = prepare(raw, settings, options.outputs, torch.float32)
+    split = getattr(splits, options.split)
+    count = len(split) if options.samples == "all" else min(options.samples, len(split))
+    chosen = split.subset(count, options.sample_seed)
+    shape = tuple(chosen.inputs.shape[1:])
+    network = _network(options.model, shape, splits.outputs, dict(options.network))
+    state, place = _state(options.weights, options.run, options.checkpoint)
+    try:
+        network.load_state_dict(state)
+    except RuntimeError as error:
+        raise MeasureError(f"{options.weights} does not fit {options.model}: {error}") from None
+    about = {
+        "title": f"{options.model} on {count} {options.split} samples of {raw.attrs['title']}",
+        "weights": options.weights.name,
+        "data": raw.attrs["title"],
+        **{key: getattr(options, key) for key in ("split", "sample_seed", "scaling")},
+        **place,
+    }
+    targets = chosen.targets if chosen.labels is None else chosen.labels
+    return network.eval(), chosen.inputs, targets, about
+
+
+def _from_timm(options: Namespace) -> Found:
+    count = sys.maxsize if options.samples == "all" else options.samples
+    images = Images(options.images, count, options.sample_seed)
+    weights = options.weights_of_timm or options.weights
+    network = timm.build(options.timm, pretrained=weights is None)
+    if weights:
+        network = timm.with_weights(network, weights)
+    inputs = images.inputs(timm.configuration(network))
+    labels = None
+    if not dict(options.options).get("own_targets"):
+        labels = images.labels(getattr(network, "num_classes", 0)).to(options.device)
+    about = {
+        "title": f"{options.timm} on {len(inputs)} images of {options.images.name}",
+        "weights": weights.name if weights else "timm's hub",
+        "parameters": sum(p.numel() for p in network.parameters()),
+        "sample_seed": options.sample_seed,
+    }
+    return network, inputs, labels, about
+
+
+def _data(name: str) -> xr.Dataset:
+    if Path(name).exists():
+        return load("image-folder", name)
+    if name not in keys_of("data"):
+        known = ", ".join(keys_of("data"))
+        raise DataError(f"{name!r} is neither a folder nor an archive; known data: {known}")
+    return load(name)
+
+
+def _network(
+    name: str, shape: tuple[int, ...], outputs: int, options: Mapping[str, Any]
+) -> nn.Module:
+    """An untrained network: an architecture of this project, or what `module:function` returns."""
+    module, own, function = name.partition(":")
+    if not own:
+        check_known("networks", name, "--model")
+        if "activation" in options_of("networks", name).__struct_fields__:
+            options = {"activation": "relu", **options}
+        try:
+            return build({"name": name, "options": options}, shape, outputs)
+        except ValueError as error:
+            raise MeasureError(f"--model {name}: {error}") from None
+    if options:
+        raise MeasureError(f"--network belongs to --model NAME; {name} has no options")
+    sys.path.insert(0, os.getcwd())  # as `python -m` does: models often lie in the working folder
+    try:
+        made = getattr(importlib.import_module(module), function)()
+    except Exception as error:  # whatever the user's code raises
+        raise MeasureError(f"--model {name}: {_in_user_code(error)}") from None
+    finally:
+        sys.path.pop(0)
+    if not isinstance(made, nn.Module):
+        raise MeasureError(f"--model {name} returned {type(made).__name__}, not a torch Module")
+    return made
+
+
+def _in_user_code(error: Exception) -> str:
+    """The error; where it arose in code of the user's, the file and line, then their traceback."""
+    ours = (__file__, importlib.__file__, "<frozen")
+    steps = error.__traceback__
+    while steps and steps.tb_frame.f_code.co_filename.startswith(ours):
+        steps = steps.tb_next
+    place = traceback.extract_tb(steps)
+    if isinstance(error, SyntaxError):
+        where, text = f"{error.filename}, line {error.lineno}", error.msg
+    elif place:
+        where, text = f"{place[-1].filename}, line {place[-1].lineno}", str(error)
+    else:
+        return str(error)
+    theirs = "".join(traceback.format_exception(type(error), error, steps))
+    return f"{where}: {type(error).__name__}: {text}\n\n{theirs.rstrip()}"
+
+
+def _state(
+    path: Path, run: str | None, checkpoint: int | None
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The weights of one network, from its own file or from a pack of this project.
+
+    run, checkpoint: which network of a pack; by default its only run and its last checkpoint.
+    """
+    state = load_state(path)
+    if not _is_pack(path):
+        if (run, checkpoint) != (None, None):
+            raise MeasureError(f"{path} holds one network; leave out --run and --checkpoint")
+        return state, {}
+    pack = store.TrainedPack.load(path)
+    if run is None and len(pack.runs) > 1:
+        raise MeasureError(f"{path} holds a pack; choose one with --run: {', '.join(pack.runs)}")
+    run = pack.runs[0] if run is None else run
+    _check_has(path, "run", run, pack.runs)
+    steps = pack.steps(run)
+    checkpoint = pack.about["iterations"][-1] if checkpoint is None else checkpoint
+    _check_has(path, "checkpoint", checkpoint, steps)
+    arrays = pack.state(run, checkpoint)
+    state = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
+    return state, {"run": run, "checkpoint": checkpoint}
+
+
+def _check_has(path: Path, kind: str, chosen: Any, known: Sequence[Any]) -> None:
+    if chosen not in known:
+        names = ", ".join(map(str, known))
+        raise MeasureError(f"{path} has no {kind} {chosen!r}; it has {names}")
+
+
+def _is_pack(path: Path) -> bool:
+    if path.suffix != ".safetensors":
+        return False
+    with safe_open(path, "pt") as file:
+        return "flatlab" in (file.metadata() or {})

@@ -1,0 +1,143 @@
+"""What a family of quantities is given, and what it returns."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from flatlab.derivatives.errors import MeasureError
+from flatlab.derivatives.norms import Norms
+from flatlab.losses import logistic
+from flatlab.losses._base import Loss
+from flatlab.plan.registry import imported
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """The definition of a quantity.
+
+    long_name: its definition, in a phrase.
+    units: its units; "1" for numbers without any.
+    source: where a paper defines it.
+    dims: the dimensions of its values for one network and one sample set: `sample`, `layer`, or
+        others that its family names.
+    label: what figures call it, without units; its key in words if empty.
+    """
+
+    long_name: str
+    units: str
+    source: str
+    dims: tuple[str, ...] = ()
+    label: str = ""
+
+
+def chen2026(
+    long_name: str, units: str, where: str, dims: tuple[str, ...] = (), *, label: str = ""
+) -> Quantity:
+    """A quantity that chen2026 defines."""
+    return Quantity(long_name, units, f"chen2026 {where}", dims, label=label)
+
+
+@dataclass(frozen=True)
+class Samples:
+    """A sample set.
+
+    inputs: (samples, ...).
+    targets: (samples, N), or None.
+    labels: classes, (samples,), or None.
+    """
+
+    inputs: Tensor
+    targets: Tensor | None = None
+    labels: Tensor | None = None
+
+    def targets_for(self, outputs: int, loss: Loss | None = None) -> Tensor:
+        """Targets (samples, outputs): as given, or one-hot vectors of the labels.
+
+        Raises `MeasureError` where there are none, or they do not fit the outputs or the loss.
+        """
+        if self.targets is not None:
+            targets = self.targets
+        elif self.labels is None:
+            raise MeasureError("the sharpness of a loss needs targets: classes, or output values")
+        elif (largest := int(self.labels.max())) >= outputs:
+            raise MeasureError(f"label {largest}: there are {outputs} outputs")
+        else:
+            real = self.inputs.dtype if self.inputs.is_floating_point() else torch.float32
+            targets = nn.functional.one_hot(self.labels, outputs).to(real)
+        if tuple(targets.shape) != (len(self.inputs), outputs):
+            raise MeasureError(f"targets are {tuple(targets.shape)}, outputs {outputs} per sample")
+        if isinstance(loss, logistic.Loss) and not bool((targets.abs() == 1).all()):
+            raise MeasureError("the logistic loss has targets +1 and -1; pass these, not classes")
+        return targets
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a family measures.
+
+    options: an instance of its class `Options`.
+    loss: the loss that the network was trained with.
+    batch_size: samples at a time; None: as many as fit.
+    seed: of families that draw at random.
+    progress: show a bar.
+    initial: the network before training or its state dictionary, if known.
+    memory: what a family keeps from one checkpoint of a run to the next, for the same samples; it
+        may save time, but must not be needed.
+    norms: likewise from one sample set to the next, for the same weights.
+    """
+
+    options: Any
+    loss: Loss
+    batch_size: int | None = None
+    seed: int = 0
+    progress: bool = False
+    initial: nn.Module | Mapping[str, Tensor] | None = None
+    memory: dict[str, Any] = field(default_factory=dict)
+    norms: Norms = field(default_factory=dict)
+
+
+@dataclass
+class Measured:
+    """The results of a family.
+
+    values: an array, tensor or number per quantity; they are stored as arrays of float64.
+    coordinates: the names along their dimensions.
+    notes: what a report says of the measurement.
+    """
+
+    values: dict[str, Any]
+    coordinates: dict[str, list[str]] = field(default_factory=dict)
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.values = {
+            name: np.asarray(value.cpu() if isinstance(value, Tensor) else value, np.float64)
+            for name, value in self.values.items()
+        }
+
+
+def only_layer(model: nn.Module) -> nn.Module | None:
+    """The only module of a network that computes anything; None if there are several."""
+    passing = (nn.Sequential, nn.Flatten, nn.Identity)
+    layers = [module for module in model.modules() if type(module) not in passing]
+    return layers[0] if len(layers) == 1 else None
+
+
+def settings_of(name: str, options: Mapping[str, Any], loss: Loss, **how: Any) -> Settings:
+    """The settings of a family by its key.  how: further fields of `Settings`."""
+    kind = getattr(imported("metrics", name), "Options", None)
+    return Settings(kind(**options) if kind else None, loss, **how)
+
+
+def attributes(quantity: Quantity, precision: torch.dtype) -> dict[str, str]:
+    """What a variable of a dataset says about itself."""
+    return {
+        "long_name": quantity.long_name,
+        "units": quantity.units,
+        "source": quantity.source,
+        "precision": str(precision).removeprefix("torch."),
+    }

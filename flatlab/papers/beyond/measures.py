@@ -1,0 +1,69 @@
+"""The names of the measures that are compared on the joint grids; nothing is imported here."""
+
+PAPERS = {
+    "chen": "chen2024, chen2026",
+    "macdonald": "macdonald2023",
+    "petzka": "petzka2021",
+    "andriushchenko": "andriushchenko2023",
+    "jiang": "Jiang et al. (2020)",
+}
+MEASURES = {
+    "chen": (
+        "root_sharpness",
+        "elementwise_adaptive_trace",
+        "matrix_normalized_sharpness",
+        "mls",
+        "nmls",
+        "normalized_mls",
+        "g",
+        "log_volume",
+        "local_dimension",
+        "bound_d",
+        "nmls_bound",
+    ),
+    "macdonald": (
+        "hessian_lambda_max",
+        "gauss_newton_lambda_max",
+        "jacobian_norm",
+        "softmax_jacobian_norm",
+        "output_norm",
+    ),
+    "petzka": (
+        "kappa_trace",
+        "normalized_kappa_trace",
+        "normalized_kappa_max",
+        "hessian_trace",
+        "fisher_rao",
+        "pac_bayes",
+        "squared_norm",
+    ),
+    "jiang": (
+        "log_spectral_product",
+        "log_frobenius_product",
+        "frobenius_over_spectral",
+        "parameter_distance",
+        "path_norm",
+        "inverse_margin",
+        "log_spectral_product_over_margin",
+        "log_frobenius_product_over_margin",
+        "log_spectral_complexity",
+        "pac_bayes_flatness",
+    ),
+}
+"""Quantities, by the paper that they are of."""
+
+DEFINITIONS = tuple(
+    f"{case}-{scale}-{norm}"
+    for case in ("average", "worst")
+    for scale in ("standard", "adaptive", "normalized")
+    for norm in ("l2", "linf")
+)
+"""Of sharpness at a radius, in andriushchenko2023."""
+
+NORMS = {"l2": r"$\ell_2$", "linf": r"$\ell_\infty$"}
+LABELS = {
+    name: f"{case} {scale} {NORMS[norm]}"
+    for name in DEFINITIONS
+    for case, scale, norm in [name.split("-")]
+} | {"corrupted": "error on corrupted images"}
+"""What has no label of its own: definitions of sharpness, and a part of an error."""

@@ -1,0 +1,34 @@
+"""What figures call a quantity: the `label` of its definition.
+
+It is read from the syntax of the families' files, which planning does not import, and enters the
+settings of the figures that show the quantity. So it holds for tables of any age.
+"""
+
+import ast
+import functools
+from collections.abc import Iterable
+
+from flatlab.plan.registry import PACKAGE, assignments
+
+
+def labels_of(columns: Iterable[str]) -> dict[str, str]:
+    """The labels of columns, without those that are no quantity, or part of one, with a label."""
+    known = _labels()
+    found = {column: known.get(column.partition("[")[0]) for column in columns}
+    return {column: label for column, label in found.items() if label}
+
+
+@functools.cache
+def _labels() -> dict[str, str]:
+    """All labels by quantity: the keywords `label` in the families' dictionaries of quantities."""
+    found = {}
+    for path in sorted((PACKAGE / "metrics").rglob("*.py")):
+        for table in assignments(path).values():
+            entries = (
+                zip(table.keys, table.values, strict=True) if isinstance(table, ast.Dict) else ()
+            )
+            for key, call in entries:
+                for each in getattr(call, "keywords", ()):
+                    if each.arg == "label" and isinstance(key, ast.Constant):
+                        found[str(key.value)] = ast.literal_eval(each.value)
+    return found

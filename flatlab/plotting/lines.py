@@ -1,0 +1,89 @@
+"""Template `Lines`: numbers along an axis, with what they are uncertain by."""
+
+from collections.abc import Iterator, Mapping
+from itertools import product
+from typing import Any
+
+import pandas as pd
+
+from flatlab.plotting.labels import label_of
+from flatlab.plotting.render import Settings
+from flatlab.plotting.spread import horizontal
+from flatlab.plotting.style import Look, legend, letters
+
+ASIDE = 1.04
+"""By how much a line is shifted from the one before, so that their bars do not overlap."""
+
+
+def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
+    """A panel per entry of `panels`, and these again for each value of the column `row`."""
+    looks = {key: Look(*look) for key, look in figure["looks"].items()}
+    names = {key: label_of(figure, key) for key in looks}
+    row, panels = figure["row"], figure["panels"]
+    rows = list(dict.fromkeys(frame[row])) or [""] if row else [""]
+    across = figure["across"] or len(panels)
+    shape = len(rows) * -(-len(panels) // across), across
+    every = fig.subplots(*shape, squeeze=False, sharey=figure["limits"] is not None)
+    keys = frame[list(figure["panel"])].astype(str).agg(" ".join, axis=1)
+    for ax, (value, (key, about)) in zip(every.flat, product(rows, panels.items()), strict=True):
+        here = frame[(keys == key) & (frame[row] == value)] if row else frame[keys == key]
+        if about["x_scale"] != "iterations":  # a logarithmic axis has no zero
+            here = here[here[figure["x"]] > 0]
+        for place, points, look in _lines(here, figure, looks, names):
+            _line(ax, points, place, look, figure)
+        _axes(ax, about, here, figure)
+        if value != rows[0]:
+            ax.set_title("", loc="left")
+        if row and ax in every[:, 0]:
+            ax.set_ylabel(f"{value}\n{about['y']}")
+    letters(every.flat)
+    drawn = {*frame[figure["line"]]}
+    legend(fig, {names[key]: look for key, look in looks.items() if drawn & {key, names[key]}})
+
+
+def _lines(
+    rows: pd.DataFrame, figure: Settings, looks: Mapping[str, Look], names: Mapping[str, str]
+) -> Iterator[tuple[float, pd.DataFrame, Look]]:
+    """The lines of a panel: the place of each among the others, its points and its look."""
+    line = rows[figure["line"]].astype(str)
+    known = [(line.isin([key, names[key]]), look) for key, look in looks.items()]
+    there = [(chosen, look) for chosen, look in known if chosen.any()]
+    for number, (chosen, look) in enumerate(there):
+        yield number - (len(there) - 1) / 2, rows[chosen], look
+
+
+def _line(ax: Any, points: pd.DataFrame, place: float, look: Look, figure: Settings) -> None:
+    """A line with a band or with bars between the ends of what it is uncertain by."""
+    x, y = points[figure["x"]], points[figure["y"]]
+    if figure["ends"]:
+        low, high = (points[name] for name in figure["ends"])
+    else:
+        low, high = y - points[figure["deviation"]], y + points[figure["deviation"]]
+    if figure["bars"]:
+        x = x * ASIDE**place
+        ax.vlines(x, low, high, color=look.color, lw=0.8)
+    else:
+        ax.fill_between(x, low, high, color=look.color, alpha=0.2, lw=0)
+    ax.plot(x, y, ms=3 if figure["bars"] else 2.3, **look.options)
+
+
+def _axes(ax: Any, about: Mapping[str, Any], rows: pd.DataFrame, figure: Settings) -> None:
+    """Titles, scales and reference lines of a panel."""
+    ax.set_title(about["title"], loc="left")
+    ax.set(xlabel=about["x"], ylabel=about["y"])
+    ax.grid(lw=0.3, color="0.85")
+    if figure["limits"]:
+        ax.set_ylim(*figure["limits"])
+    if about["y_scale"] == "logarithmic" and (rows[figure["y"]] > 0).any():
+        ax.set_yscale("log")
+    values = sorted({*rows[figure["x"]]})
+    if about["x_scale"] == "iterations":
+        ax.set_xlabel(horizontal(ax, values))
+    else:
+        ax.set_xscale("log", base=2 if about["x_scale"] == "powers of two" else 10)
+    if about["x_scale"] == "values":
+        ax.set_xticks(values, [f"{value:g}" for value in values])
+        ax.minorticks_off()
+    for draw_line, at in ((ax.axhline, figure["level"]), (ax.axvline, about["at"])):
+        if at is not None:
+            draw_line(at, color="0.6", lw=0.7, zorder=0.5)

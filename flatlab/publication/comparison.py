@@ -1,0 +1,247 @@
+"""Two folders of results compared: verdicts, the numbers that decide them, and experiments."""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from flatlab import plan, store
+from flatlab.publication.provenance import origin
+from flatlab.scoreboard.board import OUTCOMES
+from flatlab.stats.verdict import Outcome
+
+REPORTED = "reported, not judged"
+"""The `claim` of evidence that did not contribute to the verdict."""
+
+T = TypeVar("T")
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """A number that was compared, with its interval; an inequality for all values has none."""
+
+    quantity: str
+    claim: str
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A claim with its verdict."""
+
+    id: str
+    text: str
+    verdict: Outcome
+    evidence: list[Evidence]
+
+
+class Verdicts(msgspec.Struct, frozen=True):
+    """A verdict file: the claims about a figure, and the attributes of its tables."""
+
+    target: str
+    claims: list[Claim]
+    tables: dict[str, dict[str, Any]]
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """What a record of publishing says of a table: the fingerprints of its code by stage."""
+
+    code: dict[str, list[str]]
+
+
+Origins = dict[str, Origin]
+"""By experiment."""
+
+
+def read(path: Path) -> Verdicts:
+    """Read a verdict file; raise `StoreError` that names it if it is damaged."""
+    return _decoded(path, Verdicts)
+
+
+def _decoded(path: Path, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except OSError as error:
+        raise store.StoreError(f"{path} cannot be read: {error.strerror}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise store.StoreError(
+            f"{path} is damaged, or of another version ({error}); build it anew, or get it back "
+            "from where it was copied"
+        ) from None
+
+
+@dataclass(frozen=True)
+class Results:
+    """A folder such as results/demo or results/published/demo, and its verdict files by target."""
+
+    folder: Path
+    verdicts: Mapping[str, Verdicts]
+
+    @property
+    def scale(self) -> str:
+        """The scale of its tables; raises `StoreError` if there is not exactly one."""
+        tables = (about for each in self.verdicts.values() for about in each.tables.values())
+        scales = sorted({str(about.get("scale")) for about in tables})
+        if len(scales) != 1 or scales[0] not in plan.SCALES:
+            found = ", ".join(scales) or "none"
+            raise store.StoreError(f"{self.folder} must hold tables of one scale; found: {found}")
+        return scales[0]
+
+
+def load(folder: Path) -> Results:
+    """The results in a folder; raise `StoreError` if there are none."""
+    if not folder.is_dir():
+        raise store.StoreError(f"{folder} is no folder of results: there is no such folder")
+    files = sorted((folder / "verdicts").glob("*/*.json"))
+    files = [path for path in files if "." not in path.stem]  # without records of jobs
+    if not files:
+        raise store.StoreError(
+            f"{folder} holds no verdicts: there is no verdicts/<paper>/<figure>.json in it"
+        )
+    return Results(folder, {each.target: each for each in map(read, files)})
+
+
+class RelativeShift(NamedTuple):
+    """How far a number moved: |b - a| over half the width of the interval in A."""
+
+    size: float
+    quantity: str
+
+
+class Pair(NamedTuple):
+    """A claim in A and in B, and the largest movement of a number that decides it."""
+
+    a: Claim
+    b: Claim
+
+    @property
+    def moved(self) -> RelativeShift | None:
+        """None if no number with an interval decides it in both."""
+        before, after = _deciding(self.a), _deciding(self.b)
+        same = (zip(before[key], after[key], strict=False) for key in before if key in after)
+        moves = [_movement(a, b) for a, b in chain.from_iterable(same)]
+        return max(filter(None, moves), default=None)
+
+
+def _deciding(claim: Claim) -> dict[tuple[str, str], list[Evidence]]:
+    found = defaultdict(list)
+    for entry in claim.evidence:
+        if entry.claim != REPORTED:
+            found[entry.quantity, entry.claim].append(entry)
+    return found
+
+
+def _movement(a: Evidence, b: Evidence) -> RelativeShift | None:
+    if a.value is None or a.low is None or a.high is None or b.value is None:
+        return None
+    distance, half = abs(b.value - a.value), (a.high - a.low) / 2
+    if half:
+        return RelativeShift(distance / half, a.quantity)
+    same = math.isclose(a.value, b.value, rel_tol=1e-9)  # up to rounding
+    return RelativeShift(0.0 if same else math.inf, a.quantity)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Claims with the same and with different verdicts, and the ids of those in one of both."""
+
+    agreeing: list[Pair]
+    differing: list[Pair]
+    only_a: list[str]
+    only_b: list[str]
+
+    @property
+    def reversal(self) -> bool:
+        """Whether a verdict turns from `holds` to `fails`, or back."""
+        return any({p.a.verdict, p.b.verdict} == {"holds", "fails"} for p in self.differing)
+
+    @property
+    def turns(self) -> dict[tuple[Outcome, Outcome], list[str]]:
+        """The ids of claims with different verdicts, by the verdicts in A and in B."""
+        found = defaultdict(list)
+        for pair in self.differing:
+            found[pair.a.verdict, pair.b.verdict].append(pair.a.id)
+        return found
+
+    @property
+    def counts(self) -> list[tuple[int, Outcome]]:
+        """How many verdicts agree, each verdict in turn."""
+        verdicts = [pair.a.verdict for pair in self.agreeing]
+        return [(verdicts.count(each), each) for each in OUTCOMES if each in verdicts]
+
+    @property
+    def most_moved(self) -> Pair | None:
+        """The claim with an agreeing verdict, one of whose numbers moved farthest."""
+        moved = [pair for pair in self.agreeing if pair.moved]
+        return max(moved, key=lambda pair: pair.moved or RelativeShift(0.0, ""), default=None)
+
+
+def compare(a: Iterable[Verdicts], b: Iterable[Verdicts]) -> Comparison:
+    """Compare claims by their ids."""
+    before, after = ({c.id: c for each in side for c in each.claims} for side in (a, b))
+    pairs = [Pair(claim, after[key]) for key, claim in before.items() if key in after]
+    return Comparison(
+        [pair for pair in pairs if pair.a.verdict == pair.b.verdict],
+        [pair for pair in pairs if pair.a.verdict != pair.b.verdict],
+        [key for key in before if key not in after],
+        [key for key in after if key not in before],
+    )
+
+
+def origins_of(results: Results, plan_of: Callable[[str], plan.Plan]) -> Origins:
+    """The recorded origins of experiments, of published results or of those built in a folder.
+
+    plan_of: the plan of a scale. It says which jobs an experiment has, and each has a record.
+    """
+    path = results.folder / "provenance.json"
+    if path.is_file():
+        return _decoded(path, Origins)
+    chosen = plan_of(results.scale)
+    keys = {key for each in results.verdicts.values() for key in each.tables}
+    found = (
+        (key, origin(chosen, key, results.folder)) for key in sorted(keys & {*chosen.experiments})
+    )
+    return {key: Origin(made["code"]) for key, made in found}
+
+
+def experiments_that_differ(
+    a: Results, b: Results, origins_a: Origins, origins_b: Origins
+) -> Iterator[str]:
+    """A sentence for each experiment of a common figure that differs in settings or in code."""
+    found: dict[str, dict[str, str]] = {}
+    for target in [target for target in a.verdicts if target in b.verdicts]:
+        ours, theirs = a.verdicts[target].tables, b.verdicts[target].tables
+        for key in {**ours, **theirs}:
+            changes = found.setdefault(key, {})
+            if key in ours and key in theirs:
+                changes |= _changes(ours[key], theirs[key])
+            else:
+                changes[target] = f"{target}, which reads it in {'A' if key in ours else 'B'} alone"
+    for key, changes in sorted(found.items()):
+        if changed := _other_code(*(each.get(key, Origin({})) for each in (origins_a, origins_b))):
+            changes["code"] = f"code ({', '.join(changed)})"
+        if changes:
+            yield f"{key} differs in {'; '.join(changes.values())}"
+
+
+def _changes(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, str]:
+    """The attributes of a table that differ, by name, with both values in words."""
+    names = [name for name in {**a, **b} if a.get(name) != b.get(name)]
+    return {name: f"{name} ({_said(a, name)} in A, {_said(b, name)} in B)" for name in names}
+
+
+def _said(about: Mapping[str, Any], name: str) -> str:
+    value = about.get(name)
+    listed = " and ".join(map(str, value)) if isinstance(value, list) else value
+    return "nothing" if listed in (None, "") else str(listed)
+
+
+def _other_code(a: Origin, b: Origin) -> list[str]:
+    """The stages of which both have records, of different code."""
+    there = [stage for stage in a.code if a.code[stage] and b.code.get(stage)]
+    return [stage for stage in there if {*a.code[stage]} != {*b.code[stage]}]

@@ -1,0 +1,139 @@
+"""Geometry of networks whose weights, outputs or derivatives are not finite."""
+
+import numpy as np
+import pytest
+import torch
+
+from flatlab.metrics._measure_pack import measure_pack
+
+FACTS = {"finite", "shared", "samples_measured", "layers_left_out"}
+"""What is known of a network whose weights are not finite."""
+MEASURE = {
+    "samples": {"train": {"split": "train", "size": 10, "seed": 0, "only": "all"}},
+    "loss": {"loss": "half-mse"},
+    "options": {"accuracy": {}, "geometry": {}},
+}
+
+
+def spoilt_names(values):
+    """What has a value in spite of weights that are not finite."""
+    return {name for name, value in values.items() if not np.isnan(value).all()}
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("place", [0, 2, 4])
+def test_weights_that_are_not_finite_have_no_values(place, bad, mlp, normal, measured):
+    model = mlp((5, 6, 6, 3))
+    model[place].weight.data.view(-1)[0] = bad
+    values = measured(model, normal(10, 5))
+    assert values["finite"] == 0
+    assert values["samples_measured"] == 10
+    assert spoilt_names(values) == FACTS
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("name", ["0.weight", "0.bias", "1.weight", "1.bias", "7.weight"])
+def test_weights_of_any_layer_that_are_not_finite_have_no_values(
+    name, bad, convolutional, measured, images
+):
+    convolutional.get_parameter(name).data.view(-1)[0] = bad
+    values = measured(convolutional, images())
+    assert values["finite"] == 0
+    assert spoilt_names(values) == FACTS
+
+
+@pytest.mark.parametrize("name", ["running_mean", "running_var"])
+def test_statistics_that_are_not_finite_have_no_values(name, convolutional, measured, images):
+    getattr(convolutional[1], name)[:] = np.nan
+    assert spoilt_names(measured(convolutional, images())) == FACTS
+
+
+def test_outputs_that_overflow_have_no_values(mlp, normal, measured):
+    model = mlp((5, 6, 6, 3)).float()
+    for parameter in model.parameters():
+        parameter.data *= 1e20
+    values = measured(model, normal(10, 5).float())
+    assert values["finite"] == 0
+    assert spoilt_names(values) == FACTS
+
+
+def test_outputs_of_a_late_sample_that_overflow_have_no_values(mlp, normal, measured):
+    """What the first samples show is not the whole: sample 9 alone overflows."""
+    model, x = mlp((5, 6, 3)).float(), normal(10, 5).float()
+    for parameter in model.parameters():
+        parameter.data *= 1e10
+    x[9] *= 1e25
+    values = measured(model, x)
+    assert values["finite"] == 0
+    assert spoilt_names(values) == FACTS
+
+
+def test_squares_that_overflow_have_no_values_either(mlp, normal, measured):
+    """The outputs are finite here, float32 has no number for their squared gradients."""
+    model = mlp((5, 6, 6, 3)).float()
+    for parameter in model.parameters():
+        parameter.data *= 1e10
+    x = normal(10, 5).float()
+    assert model(x).isfinite().all()
+    values = measured(model, x)
+    assert values["finite"] == 0
+    assert spoilt_names(values) == FACTS
+
+
+def pack(stripes, family, change, precision="float64"):
+    """Measure two networks of one pack; `change` edits the weights of the first."""
+    from flatlab.networks import build
+    from tests.train.packs import small
+
+    network = {**small("mlp"), "initialization": "framework"}
+    torch.manual_seed(0)
+    states = [build(network, (4, 4), 3).double().state_dict() for _ in range(2)]
+    arrays = {
+        name: np.stack([state[name].numpy() for state in states])[:, None] for name in states[0]
+    }
+    for array in arrays.values():
+        change(array[0])
+    settings = {
+        "family": family,
+        "data": {"classes": "all", "scaling": "unit"},
+        "network": network,
+        "outputs": None,
+        "setting": "lr0.1",
+        "hyperparameters": {"lr": 0.1},
+        "seeds": [0, 1],
+        "precision": precision,
+        **MEASURE,
+    }
+    about = {"runs": ["lr0.1-s0", "lr0.1-s1"], "iterations": [7]}
+    about |= {"steps": [7, 7], "ended": ["finished"] * 2}
+    return measure_pack([(arrays, about)], stripes, settings)
+
+
+@pytest.mark.parametrize("family", ["geometry", "accuracy"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_weights_that_are_not_finite_spoil_no_other_run_of_the_pack(family, bad, stripes):
+    def spoil(array):
+        array.flat[0] = bad
+
+    spoilt, whole = pack(stripes, family, spoil), pack(stripes, family, lambda array: None)
+    assert set(spoilt.data_vars) == set(whole.data_vars)
+    for name in spoilt.data_vars:
+        if name in FACTS:
+            continue
+        assert np.isnan(spoilt[name].values[0]).all(), name
+        assert np.array_equal(spoilt[name].values[1], whole[name].values[1], equal_nan=True), name
+    if family == "geometry":
+        assert spoilt["finite"].values.ravel().tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_finite_weights_whose_outputs_overflow_are_measured_without_an_error(precision, stripes):
+    def blow_up(array):
+        array *= 1e30 if precision == "float32" else 1e290
+
+    values = pack(stripes, "geometry", blow_up, precision)
+    assert values["finite"].values.ravel().tolist() == [0, 1]
+    for name in set(values.data_vars) - FACTS:
+        assert np.isnan(values[name].values[0]).all(), name
+    for name in ("sharpness", "mls", "nmls_bound", "weight_norm"):
+        assert np.isfinite(values[name].values[1]).all(), name

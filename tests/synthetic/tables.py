@@ -1,0 +1,100 @@
+"""The builder of synthetic tables: settings of several seeds, and a rule for each quantity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from flatlab.claims import Claim, ResultTables
+from flatlab.stats import Verdict
+
+Columns = Mapping[str, np.ndarray]
+Rule = Callable[[Columns], Any]
+"""A quantity of each network, from the columns: its hyper-parameters, `seed`, a number by its seed,
+`noise`, (runs) each, and `time` in [0, 1], (checkpoints). It returns (runs), (runs, checkpoints) or
+(runs, checkpoints, layers), or a number."""
+
+ON_NO_SAMPLES = {"train_loss", "test_loss", "train_accuracy", "test_accuracy"}
+
+
+def table(
+    experiment: str,
+    settings: Sequence[Mapping[str, Any]],
+    rules: Mapping[Any, Rule],
+    *,
+    seeds: int = 5,
+    steps: Sequence[int] = (100,),
+    samples: Sequence[str] = ("train",),
+    layers: Sequence[str] = ("fc1",),
+    spread: float = 0.01,
+    coordinates: Mapping[str, Rule] | None = None,
+    **about: Any,
+) -> xr.Dataset:
+    """A table of a grid.
+
+    experiment: its key.
+    settings: the hyper-parameters of each.
+    rules: quantity, or (quantity, sample set), -> rule.
+    seeds: networks of each setting.
+    steps, samples, layers: the other dimensions.
+    spread: how much `noise` differs from one seed to the next.
+    coordinates: further coordinates of runs.
+    about: attributes.
+    """
+    rows = [(setting, seed) for setting in settings for seed in range(seeds)]
+    seed = np.array([seed for _, seed in rows])
+    columns = {name: np.array([setting[name] for setting, _ in rows]) for name in settings[0]}
+    of_runs = {**columns, "seed": seed, "noise": spread * (seed - (seeds - 1) / 2)}
+    inputs = {**of_runs, "time": np.asarray(steps) / max(*steps, 1)}
+    shape = (len(rows), len(steps))
+
+    def values(rule: Rule) -> np.ndarray:
+        made = np.asarray(rule(inputs), float)
+        made = made.reshape(*made.shape, *[1] * (2 - made.ndim))
+        return np.broadcast_to(made, (*shape, *made.shape[2:])).copy()
+
+    variables: dict[str, Any] = {}
+    for name in dict.fromkeys(key if isinstance(key, str) else key[0] for key in rules):
+        made = [values(rules.get((name, on), rules.get(name))) for on in samples]
+        dims = ("run", "checkpoint", "samples", "layer")[: made[0].ndim + 1]
+        variables[name] = (dims, np.stack(made, axis=2))
+        if name in ON_NO_SAMPLES:
+            variables[name] = (dims[:2], made[0])
+    names_of_runs = {
+        "setting": np.array([str(dict(setting)) for setting, _ in rows], object),
+        "diverged": np.zeros(len(rows), bool),
+        **{name: rule(of_runs) for name, rule in (coordinates or {}).items()},
+    }
+    return xr.Dataset(
+        variables,
+        {
+            "run": [f"{experiment}-{number}" for number in range(len(rows))],
+            **{"checkpoint": list(steps), "samples": list(samples), "layer": list(layers)},
+            **{name: ("run", column) for name, column in {**columns, "seed": seed}.items()},
+            **{name: ("run", column) for name, column in names_of_runs.items()},
+        },
+        {
+            **dict.fromkeys(("experiment", "name"), experiment),
+            **{"scale": "demo", "evidence": "own", "differs": [], "left_out": 0},
+            "hyperparameters": [*settings[0]],
+            **about,
+        },
+    )
+
+
+def one(_: Columns) -> float:
+    """What converged."""
+    return 1.0
+
+
+def judged(claim: Claim, *tables: xr.Dataset) -> Verdict:
+    """The verdict on a claim."""
+    return claim.judge(ResultTables({table.attrs["experiment"]: table for table in tables}))
+
+
+def outcomes(claim: Claim, *tables: xr.Dataset) -> list[str]:
+    """What the verdict is of each table alone."""
+    return [judged(claim, table).outcome for table in tables]

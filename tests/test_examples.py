@@ -1,0 +1,26 @@
+"""The examples in docstrings of entry points give what they say."""
+
+import doctest
+import importlib
+
+import pytest
+
+MODULES = [
+    "flatlab.derivatives.engine",
+    "flatlab.metrics._measure",
+    *(
+        f"flatlab.metrics.{family}"
+        for family in (
+            *("adaptive", "capacity", "diagonal", "flatness", "geometry"),
+            *("hessian", "jacobian", "linear", "sharpness"),
+        )
+    ),
+]
+"""Those whose docstrings have examples."""
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_give_what_they_say(name):
+    result = doctest.testmod(importlib.import_module(name))
+    assert result.attempted
+    assert not result.failed
