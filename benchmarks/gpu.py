@@ -174,7 +174,7 @@ class Bench:
         def evaluate() -> None:
             with deterministic_arithmetic(engine.packs):
                 for training in engine.trainings:
-                    list(training._evaluate())
+                    list(evaluate(training.networks, training.loss, training.split))
 
         for pieces in (256, 4096):
             with mock.patch.dict(splits.EVALUATED, dict.fromkeys(splits.EVALUATED, pieces)):

@@ -20,6 +20,7 @@ class DataError(RuntimeError):
 def load(name: str, folder: str | None = None) -> xr.Dataset:
     """A data set as published.
 
+    name: its key.
     folder: where downloads are or go; None: $FLATLAB_DATA, else `data` in this directory.
     """
     return imported("data", name).load(folder_of(folder))
@@ -33,9 +34,11 @@ def folder_of(folder: str | None) -> Path:
 def dataset(
     train: Arrays, test: Arrays, further: Mapping[str, Arrays] | None = None, **attributes: Any
 ) -> xr.Dataset:
-    """A data set of inputs (samples, ...) and labels (samples) for training and testing.
+    """A data set of classes.
 
+    train, test: inputs (samples, ...), unsigned bytes, and labels (samples).
     further: more test sets, whose inputs are shifted, by name.
+    attributes: `maximum`, `classes`, `title`, `source` and `licence`.
     """
     variables = {}
     for split, (inputs, labels) in {"train": train, "test": test, **(further or {})}.items():
@@ -46,9 +49,10 @@ def dataset(
 
 
 def regression(train: Arrays, test: Arrays, **attributes: Any) -> xr.Dataset:
-    """A data set of inputs (samples, features) and real targets (samples, outputs).
+    """A data set for regression.
 
-    Unknown targets are NaN.
+    train, test: inputs (samples, features) and real targets (samples, outputs), NaN where unknown.
+    attributes: `title`, `source` and `licence`.
     """
     variables = {}
     for split, (inputs, targets) in (("train", train), ("test", test)):

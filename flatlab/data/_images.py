@@ -36,7 +36,7 @@ class Images:
         Classes are numbered in the order of their names, as in timm's training. Some of ImageNet's
         classes may be missing if the folders are named by WordNet IDs.
         """
-        first = torch.tensor([each[0] for each in self.outputs_of(outputs)])
+        first = torch.tensor([group[0] for group in self.outputs_of(outputs)])
         return first[self.of_folders()]
 
     def of_folders(self) -> Tensor:
@@ -55,12 +55,12 @@ class Images:
         imagenet = ImageNetInfo("imagenet-1k").label_names()
         names = next((n for n in (self.classes, known, imagenet) if len(n) == outputs), [])
         parts = [[folder] if folder in names else folder.split("+") for folder in self.classes]
-        if missing := {part for each in parts for part in each} - set(names):
+        if missing := {name for group in parts for name in group} - set(names):
             raise DataError(
                 f"{len(self.classes)} classes do not fit {outputs} outputs: {min(missing)!r} is "
                 "not one of ImageNet's; provide a folder for each class, or set own_targets: true"
             )
-        return [[names.index(part) for part in each] for each in parts]
+        return [[names.index(name) for name in group] for group in parts]
 
     def inputs(self, configuration: Mapping[str, Any], part: slice = slice(None)) -> Tensor:
         """(samples, 3, height, width) by the transform in a network's configuration of timm."""

@@ -20,10 +20,14 @@ OTHERS = "non-"
 class Pairs:
     """A fixed random choice of pairs of sentences.
 
-    place: the file.  names: of the labels that a network's outputs stand for, in order.
-    where: only rows with these values in their columns.  size: the number of pairs; None for all,
-    in their order.  seed: of the choice.
-    classes: of each class, the outputs that mean it.  labels: the class of each pair.
+    place: the file.
+    names: of the labels that a network's outputs stand for, in order.
+    where: only rows with these values in their columns.
+    size: the number of pairs; None for all, in their order.
+    seed: of the choice.
+
+    classes: for each class, the outputs that mean it.
+    labels: the class of each pair.
     """
 
     def __init__(
@@ -46,18 +50,18 @@ class Pairs:
         if size is not None:
             rows = [rows[n] for n in np.random.default_rng(seed).permutation(len(rows))[:size]]
         self.pairs = [(row[FIRST], row[SECOND]) for row in rows]
-        given = [row[LABEL] for row in rows]
-        for label in given:
+        labels = [row[LABEL] for row in rows]
+        for label in labels:
             if label.removeprefix(OTHERS) not in names:
                 known = ", ".join(names)
                 raise DataError(f"{place}: unknown label {label!r}; the outputs are {known}")
         numbers = range(len(names))
         self.classes = [[number] for number in numbers]
-        self.labels = [names.index(label.removeprefix(OTHERS)) for label in given]
-        if alone := {label.removeprefix(OTHERS) for label in given if label.startswith(OTHERS)}:
+        self.labels = [names.index(label.removeprefix(OTHERS)) for label in labels]
+        if alone := {label.removeprefix(OTHERS) for label in labels if label.startswith(OTHERS)}:
             one = names.index(min(alone))
             self.classes = [[one], [number for number in numbers if number != one]]
-            self.labels = [int(label.startswith(OTHERS)) for label in given]
+            self.labels = [int(label.startswith(OTHERS)) for label in labels]
 
 
 def _rows(place: Path) -> Iterator[dict[str, str]]:

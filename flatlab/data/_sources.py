@@ -85,8 +85,8 @@ def _download(file: Published, sources: Sequence[str], folder: Path) -> list[str
     for source in sources:
         base, registry = f"{source.rstrip('/')}/", {file.name: f"md5:{file.md5}"}
         try:
-            found = pooch.create(folder, base, registry=registry, retry_if_failed=RETRIES)
-            Path(found.fetch(file.name, downloader=fetch)).chmod(0o644)
+            registered = pooch.create(folder, base, registry=registry, retry_if_failed=RETRIES)
+            Path(registered.fetch(file.name, downloader=fetch)).chmod(0o644)
             return []
         except RequestException as error:
             # In one line, without the address; of a connection, what the operating system says.

@@ -1,4 +1,4 @@
-"""What the networks of a grid are trained and tested on: inputs, labels and targets as tensors."""
+"""Scaled inputs, labels and targets of the training and the test samples, as tensors."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -24,9 +24,11 @@ REGRESSION = {"classes": "all", "scaling": "none", "scale": 1.0, "samples": "all
 
 @dataclass(frozen=True)
 class Split:
-    """inputs: (samples, channels, height, width) or (samples, features).  labels: (samples).
+    """Samples as networks see them.
 
-    targets: (samples, outputs), one-hot. A regression has real targets and no labels.
+    inputs: (samples, channels, height, width) or (samples, features).
+    labels: (samples); None for a regression.
+    targets: (samples, outputs), one-hot; for a regression real numbers.
     black, white: the inputs that an image of zeros, and one of the largest value, becomes.
     """
 
@@ -84,7 +86,7 @@ class Split:
 class GroupedOutputs(Split):
     """Samples of classes that are not the outputs of a network one by one.
 
-    groups: of each class, the outputs that mean it; the largest of them is that of the class.
+    groups: for each class, the outputs that mean it; the largest of them is that of the class.
     """
 
     groups: tuple[tuple[int, ...], ...] = ()
@@ -96,7 +98,12 @@ class GroupedOutputs(Split):
 
 @dataclass(frozen=True)
 class Splits:
-    """The training and test samples of a grid's networks.  further: more test sets, by name."""
+    """The samples of a grid's networks.
+
+    train: those that they are trained on.
+    test: those that they are tested on.
+    further: more test sets, by name.
+    """
 
     train: Split
     test: Split
@@ -117,8 +124,13 @@ def prepare(
 ) -> Splits:
     """Inputs and targets from a data file.
 
-    settings: the `data` section of a grid.  outputs: the network's; None: one per class or target.
+    raw: a data file.
+    settings: the `data` section of a grid.
+    outputs: the number of the network's outputs; None: one per class or target.
+    dtype: of inputs and targets.
+    device: `cpu` or `cuda`.
     further: the inputs and labels of more test sets, as if they were in the file.
+
     Raises `DataError` if the data cannot satisfy the settings.
     """
     if device != "cpu" and not torch.cuda.is_available():
@@ -151,11 +163,11 @@ def _classification(
 ) -> list[Split]:
     if settings["scaling"] == "none":
         raise DataError("data.scaling: none is for regressions; set unit or standardized")
-    count, kept = len(raw.attrs["classes"]), settings["classes"]
-    classes = list(range(count)) if kept == "all" else list(kept)
+    count, selection = len(raw.attrs["classes"]), settings["classes"]
+    classes = list(range(count)) if selection == "all" else list(selection)
     if unknown := sorted(set(classes) - set(range(count))):
         raise DataError(f"{raw.attrs['title']} has no class {unknown[0]}")
-    if repeated := [each for each in classes if classes.count(each) > 1]:
+    if repeated := [label for label in classes if classes.count(label) > 1]:
         raise DataError(f"data.classes names class {repeated[0]} twice")
     width = len(classes) if outputs is None else outputs
     if width < len(classes):
@@ -184,8 +196,8 @@ def _of_classes(inputs: np.ndarray, labels: np.ndarray, classes: list[int], coun
     """The samples of some of `count` classes, their labels renumbered in the order of `classes`."""
     number = np.full(count, -1)
     number[classes] = np.arange(len(classes))
-    kept = number[labels] >= 0
-    return inputs[kept], number[labels[kept]]
+    mask = number[labels] >= 0
+    return inputs[mask], number[labels[mask]]
 
 
 def _moments(inputs: np.ndarray, scaling: str, maximum: float) -> tuple[Any, Any]:
@@ -206,12 +218,14 @@ def _moments(inputs: np.ndarray, scaling: str, maximum: float) -> tuple[Any, Any
         raise DataError("data.scaling is channels, but these data are not images")
 
     def mean(function: Callable[[np.ndarray], np.ndarray]) -> Any:
-        parts = (inputs[i : i + MOMENTS].astype(np.float64) for i in range(0, len(inputs), MOMENTS))
-        total = sum(function(part).sum(axis=axes, keepdims=True) for part in parts)
+        chunks = (
+            inputs[i : i + MOMENTS].astype(np.float64) for i in range(0, len(inputs), MOMENTS)
+        )
+        total = sum(function(chunk).sum(axis=axes, keepdims=True) for chunk in chunks)
         return total / (inputs.size // total.size)
 
-    shift = mean(lambda part: part)
-    spread = np.sqrt(mean(lambda part: (part - shift) ** 2))
+    shift = mean(lambda chunk: chunk)
+    spread = np.sqrt(mean(lambda chunk: (chunk - shift) ** 2))
     return shift, np.where(spread > 0, spread, np.inf)
 
 

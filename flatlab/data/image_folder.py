@@ -34,7 +34,9 @@ def load(folder: Path) -> xr.Dataset:
     for place in _splits(folder):
         if len(classes := folders(place)) < 2:
             raise DataError(f"{place} must have a folder for each of at least two classes")
-        files.append([(each.name, file) for each in classes for file in _files(each)])
+        files.append(
+            [(class_folder.name, file) for class_folder in classes for file in _files(class_folder)]
+        )
     names = sorted({label for label, _ in files[0]})
     if names != sorted({label for label, _ in files[-1]}):
         raise DataError(f"{folder}: train and test have different classes")
@@ -61,13 +63,13 @@ def load(folder: Path) -> xr.Dataset:
 def _splits(place: Path) -> list[Path]:
     """The folders of train and test, or the one folder that is to be split."""
     top = as_folder(place)
-    found = {split: _split(top, split) for split in SPLITS}
-    there = [path for path in found.values() if path]
-    if len(there) == 2:
-        return [as_folder(path) for path in there]
-    if there and len(folders(top)) < 2:
-        missing = next(split for split, path in found.items() if not path)
-        raise DataError(f"{place} has {there[0].name} but no {missing}; put it there as well")
+    by_split = {split: _split(top, split) for split in SPLITS}
+    present = [path for path in by_split.values() if path]
+    if len(present) == 2:
+        return [as_folder(path) for path in present]
+    if present and len(folders(top)) < 2:
+        missing = next(split for split, path in by_split.items() if not path)
+        raise DataError(f"{place} has {present[0].name} but no {missing}; put it there as well")
     return [top]
 
 
@@ -75,10 +77,10 @@ def _split(folder: Path, name: str) -> Path | None:
     """The folder of a name in a folder, else its archive: train.tar.xz for train."""
     if (folder / name).is_dir():
         return folder / name
-    found = [path for path in (folder / f"{name}{e}" for e in ARCHIVES) if path.is_file()]
-    if len(found) > 1:
-        raise DataError(f"{folder} has {found[0].name} and {found[1].name}; keep one of them")
-    return found[0] if found else None
+    archives = [path for path in (folder / f"{name}{e}" for e in ARCHIVES) if path.is_file()]
+    if len(archives) > 1:
+        raise DataError(f"{folder} has {archives[0].name} and {archives[1].name}; keep one of them")
+    return archives[0] if archives else None
 
 
 def _files(folder: Path) -> list[Path]:

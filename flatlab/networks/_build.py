@@ -15,8 +15,12 @@ from flatlab.plan.schema import convert
 def build(network: Mapping[str, Any], inputs: tuple[int, ...], outputs: int) -> nn.Module:
     """A network that maps (batch, *inputs) to (batch, outputs).
 
-    network: `name` and `options`, as in the settings of a job. Weights are drawn from the global
-    generator; `flatlab.train.initializations` replaces them. Raises `ValueError` with the reason.
+    network: `name` and `options`, as in the settings of a job.
+    inputs: the shape of one input.
+    outputs: their number.
+
+    Weights are drawn from the global generator; `flatlab.train.initializations` replaces them.
+    Raises `ValueError` with the reason.
     """
     return _file(network).build(inputs, outputs, options_of(network))
 

@@ -37,8 +37,8 @@ def load_state(path: Path) -> dict[str, Tensor]:
         ) from None
     except (SafetensorError, OSError, ValueError, EOFError, RuntimeError, LookupError) as error:
         raise DataError(f"{path} cannot be read as {path.suffix}: {_first(error)}") from None
-    found = [content, *(content.values() if isinstance(content, Mapping) else ())]
-    states = [each for each in found if _is_state(each)]
+    candidates = [content, *(content.values() if isinstance(content, Mapping) else ())]
+    states = [candidate for candidate in candidates if _is_state(candidate)]
     if len(states) != 1:
         what = "several state dictionaries" if states else "no state dictionary"
         raise DataError(f"{path} holds {what}; save model.state_dict()")
@@ -51,7 +51,7 @@ def _is_state(content: Any) -> bool:
     return (
         isinstance(content, Mapping)
         and bool(content)
-        and all(isinstance(each, Tensor) for each in content.values())
+        and all(isinstance(value, Tensor) for value in content.values())
     )
 
 

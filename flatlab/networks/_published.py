@@ -169,10 +169,10 @@ class OfPairs(nn.Module):
         self.bert = bert
 
     def forward(self, tokens: Tensor) -> Tensor:
-        there, ends = tokens != 0, tokens == SEPARATOR
-        second = (ends.cumsum(1) - ends.long() > 0) & there
-        how = {"attention_mask": there.long(), "token_type_ids": second.long()}
-        return self.bert(input_ids=tokens, **how).logits
+        mask, ends = tokens != 0, tokens == SEPARATOR
+        second = (ends.cumsum(1) - ends.long() > 0) & mask
+        types = {"attention_mask": mask.long(), "token_type_ids": second.long()}
+        return self.bert(input_ids=tokens, **types).logits
 
 
 def _bert(folder: Path) -> nn.Module:

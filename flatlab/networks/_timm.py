@@ -29,12 +29,12 @@ def wanted(networks: str | Sequence[str], folder: Path) -> list[str]:
     weights are there.  folder: holds <name>.safetensors.
     """
     if networks == "folder":
-        found = sorted(path.name.removesuffix(ENDING) for path in folder.glob(f"*{ENDING}"))
-        if not found:
+        names = sorted(path.name.removesuffix(ENDING) for path in folder.glob(f"*{ENDING}"))
+        if not names:
             raise DataError(
                 f"{folder} has no {ENDING} files; put weights there as <network>{ENDING}"
             )
-        return found
+        return names
     import timm
 
     patterns = [pattern for pattern in networks if "*" in pattern]

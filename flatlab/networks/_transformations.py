@@ -32,8 +32,11 @@ OF_LAST_LAYER = 5, 25
 
 @dataclass(frozen=True)
 class Pair:
-    """first: a layer.  norm: the batch norm behind it, or None.  second: the next layer.
+    """Two layers with channels between them.
 
+    first: a layer.
+    norm: the batch norm behind it, or None.
+    second: the next layer.
     homogeneous: whether multiplying the channels between them by positive numbers commutes with
     what lies between.
     """
@@ -66,22 +69,22 @@ class Pair:
 def pairs(model: nn.Module) -> list[Pair]:
     """All pairs of a network, from its inputs to its outputs; empty where none is recognized."""
     uses = Counter(id(p) for _, p in model.named_parameters(remove_duplicate=False))
-    found: list[Pair] = []
+    pairs_found: list[Pair] = []
     first, norm, between = None, None, list[type]()
     for module in _in_order(model):
         kind = type(module)
         if isinstance(module, MATRICES):
-            own = uses[id(module.weight)] == 1  # neither shared nor computed from others
-            if first is not None and own and _fit(first, module, between):
-                found.append(Pair(first, norm, module, not {*between} - {*HOMOGENEOUS}))
-            first, norm, between = module if own else None, None, []
+            unshared = uses[id(module.weight)] == 1  # neither shared nor computed from others
+            if first is not None and unshared and _fit(first, module, between):
+                pairs_found.append(Pair(first, norm, module, not {*between} - {*HOMOGENEOUS}))
+            first, norm, between = module if unshared else None, None, []
         elif isinstance(module, NORMS) and module.affine and first is not None and norm is None:
             norm = module
         elif kind in (*HOMOGENEOUS, *ELEMENTWISE):
             between.append(kind)
         else:
             first, norm, between = None, None, []
-    return found
+    return pairs_found
 
 
 def normalized(model: nn.Module) -> list[tuple[Any, Any]]:
@@ -110,8 +113,10 @@ def transformed(model: nn.Module, kind: str, seed: int = 0) -> nn.Module:
     """A copy of a network in evaluation mode with other parameters and the same function.
 
     kind: `layers` (one factor for each pair), `neurons` (one for each channel), `permutation`,
-    `batch-norm` (one for each channel in front of a batch norm), or `last-layer` (the last layer
-    multiplied, the layer before it divided; petzka2021 App. C.2). Factors and orders are random.
+        `batch-norm` (one for each channel in front of a batch norm), or `last-layer` (the last
+        layer multiplied, the layer before it divided; petzka2021 App. C.2).
+    seed: of the random factors and orders.
+
     Raises `ValueError` where the network has nothing that can be changed so.
     """
     model = copy.deepcopy(model)
@@ -132,19 +137,19 @@ def transformed(model: nn.Module, kind: str, seed: int = 0) -> nn.Module:
         "permutation": lambda p: p.permute(torch.randperm(p.channels, generator=draw)),
         "last-layer": lambda p: p.scale(divided(p.first.weight).expand(p.channels)),
     }
-    found: list[Any]
+    targets: list[Any]
     if kind == "batch-norm":
-        found = normalized(model)
-        for layer, norm in found:
+        targets = normalized(model)
+        for layer, norm in targets:
             scale_before_norm(layer, norm, factors(len(layer.weight), layer.weight))
     else:
-        found = [pair for pair in pairs(model) if pair.homogeneous or kind == "permutation"]
+        targets = [pair for pair in pairs(model) if pair.homogeneous or kind == "permutation"]
         if kind == "last-layer":
             last = [layer for layer in _in_order(model) if isinstance(layer, MATRICES)][-1:]
-            found = [pair for pair in found if [pair.second] == last]
-        for pair in found:
+            targets = [pair for pair in targets if [pair.second] == last]
+        for pair in targets:
             changes[kind](pair)
-    if not found:
+    if not targets:
         raise ValueError(f"{type(model).__name__} has no layers to which {kind!r} applies")
     return model
 

@@ -19,7 +19,11 @@ NODES = 64
 
 
 class Loss(NamedTuple):
-    """value: loss for outputs and labels.  curvature: its second derivative in the output."""
+    """A loss of one output.
+
+    value: the loss for outputs and labels.
+    curvature: its second derivative in the output.
+    """
 
     value: Callable[[Array, Array], Array]
     curvature: Callable[[Array], Array]
@@ -37,7 +41,11 @@ LOSSES = {
 
 
 class Linear(NamedTuple):
-    """A linear model with one output. weight: (m).  intercept: a number."""
+    """A linear model with one output.
+
+    weight: (m).
+    intercept: a number.
+    """
 
     weight: Array
     intercept: float
@@ -50,7 +58,9 @@ class Linear(NamedTuple):
 def ridge(features: Array, labels: Array, alpha: float) -> Linear:
     """Minimizes sum (f - y)^2 + alpha |w|^2; the intercept is not penalized.
 
-    features: (n, m).  labels: (n).
+    features: (n, m).
+    labels: (n).
+    alpha: the penalty.
     """
     center, mean = features.mean(axis=0), labels.mean()
     deviations = features - center
@@ -62,7 +72,8 @@ def ridge(features: Array, labels: Array, alpha: float) -> Linear:
 def relative_flatness(weight: Array, features: Array, curvature: Array) -> float:
     r"""Relative flatness of a linear layer, kappa_Tr = sum_{s,s'} <w_s, w_s'> Tr H_{s,s'}.
 
-    weight: (outputs, m); rows w_s are neurons.  features: (n, m), the layer's inputs phi.
+    weight: (outputs, m); rows w_s are neurons.
+    features: (n, m), the layer's inputs phi.
     curvature: (n, outputs, outputs), the Hessian of each sample's loss in the layer's outputs.
     The Hessian of the mean loss is H_{s,s'} = mean curvature_{s,s'} phi phi^T, so that kappa_Tr =
     mean |phi|^2 Tr(w^T curvature w) exactly. Source: petzka2021 Def. 3, without the bias.
@@ -77,10 +88,13 @@ def normalized(
 ) -> tuple[Array, Array, NDArray[np.bool_]]:
     """Divide features by their spread and multiply the columns of the weight by it.
 
-    The function stays the same. weight: (outputs, m).  features: (n, m).  by: "deviation" makes
-    relative flatness invariant under all rescalings of neurons; "variance", as printed in Theorem 4
-    of petzka2021, does not. Features that are constant over the sample have no spread and are left
-    out; the third value returned marks them (m).
+    weight: (outputs, m).
+    features: (n, m).
+    by: "deviation" makes relative flatness invariant under all rescalings of neurons; "variance",
+        as printed in Theorem 4 of petzka2021, does not.
+
+    The function stays the same. Features that are constant over the sample have no spread and are
+    left out; the third value returned marks them (m).
     """
     deviation = features.std(axis=0)
     constant = deviation <= 1e-12 * np.abs(features).max(axis=0)
@@ -107,8 +121,10 @@ def loss_nearby(
 ) -> Array:
     """E loss(f(phi + xi), y) for each sample (n), over a neighbourhood of its features.
 
-    xi is as in `one_coordinate`, with h = delta |phi|; a linear model depends only on its
-    coordinate along w.  features: (n, m).  labels: (n).
+    features: (n, m).
+    labels: (n).
+    delta, sigma: xi is as in `one_coordinate`, with h = delta |phi|; a linear model depends only on
+        its coordinate along w.
     """
     nodes, probabilities = one_coordinate(features.shape[1], sigma)
     reach = delta * np.linalg.norm(features, axis=1) * np.linalg.norm(model.weight)
@@ -132,15 +148,15 @@ def representativeness(
     fit: features and labels -> model.  Source: petzka2021 Eq. 3 and Sec. 6; the estimate does not
     bound the risk.
     """
-    parts = []
+    differences = []
     for fold in folds:
         rest = np.ones(len(labels), dtype=bool)
         rest[fold] = False
         model = fit(features[rest], labels[rest])
         risk = loss.value(model(features[fold]), labels[fold]).mean()
         nearby = loss_nearby(loss, model, features[rest], labels[rest], delta, sigma).mean()
-        parts.append(risk - nearby)
-    return float(np.mean(parts))
+        differences.append(risk - nearby)
+    return float(np.mean(differences))
 
 
 def approximated_bound(

@@ -56,8 +56,11 @@ DIMS = ("variant", "separation", "batch", "dataset")
 class Sample(NamedTuple):
     """A data set and a model.
 
-    targets: what the loss compares outputs with; labels +-1, or 0 and 1.  redrawn: the number of
-    networks that were discarded before it because they cannot be inverted.
+    features: (n, m).
+    labels: (n), +1 and -1.
+    targets: (n), what the loss compares outputs with: the labels, or 0 and 1.
+    model: the ridge regression that was fitted to the training samples.
+    redrawn: the number of networks that were discarded before it because they cannot be inverted.
     """
 
     features: Array
@@ -101,7 +104,7 @@ def table(options: Options) -> xr.Dataset:
         extent += f"; networks that cannot be inverted, drawn anew: {redrawn}"
     by_loss, gap = (*DIMS, "loss"), risks[..., 1] - risks[..., 0]
     by_both = (*by_loss, "normalization")
-    found = {
+    quantities = {
         "relative_flatness": (by_both, flatness, "relative flatness", "loss"),
         "risk": (by_loss, risks[..., 1], "risk on test samples", "loss"),
         "gap": (by_loss, gap, "test minus training risk", "loss"),
@@ -109,7 +112,7 @@ def table(options: Options) -> xr.Dataset:
     }
     variables = {
         name: (dims, values, {"long_name": words, "units": units, "source": "petzka2021 App. C.1"})
-        for name, (dims, values, words, units) in found.items()
+        for name, (dims, values, words, units) in quantities.items()
     }
     coordinates = {
         "variant": as_strings([*batches]),

@@ -61,7 +61,12 @@ SQUARED = LOSSES["squared"]
 
 
 class Sample(NamedTuple):
-    """features: (n, m).  labels: (n), +1 and -1.  fold, rest: indices of one fold and of others."""
+    """A sample and its folds.
+
+    features: (n, m).
+    labels: (n), +1 and -1.
+    fold, rest: indices of one fold, and of all others.
+    """
 
     features: Array
     labels: Array
@@ -139,26 +144,26 @@ def in_code(generator: Generator, data: Sample, options: Options) -> list[float]
 
 
 def _kernel_weighted(
-    fit: Any, features: Array, labels: Array, parts: list[Indices], delta: float
+    fit: Any, features: Array, labels: Array, folds: list[Indices], delta: float
 ) -> float:
     """Cross-validated zero-one errors, each minus its kernel-weighted mean over the other samples.
 
     The bandwidth is 1, the weights are proportional to delta |phi|, and the kernel's argument is
     the root of the distance.
     """
-    found = []
-    for part in parts:
-        others = np.setdiff1d(np.arange(len(labels)), part)
+    differences = []
+    for fold in folds:
+        others = np.setdiff1d(np.arange(len(labels)), fold)
         model = fit(features[others], labels[others])
         weights = delta * np.linalg.norm(features[others], axis=1)
         weights /= weights.sum()
-        distance = np.linalg.norm(features[part][:, None] - features[others], axis=2)
+        distance = np.linalg.norm(features[fold][:, None] - features[others], axis=2)
         kernel = np.exp(-distance / 2) / (2 * np.pi) ** (features.shape[1] / 2) * weights
         predicted = np.sign(model(features))
-        wrong = predicted[others] != labels[part][:, None]
+        wrong = predicted[others] != labels[fold][:, None]
         nearby = (kernel * wrong).sum(axis=1) / len(others)
-        found.append(np.mean((predicted[part] != labels[part]) - nearby))
-    return float(np.mean(found))
+        differences.append(np.mean((predicted[fold] != labels[fold]) - nearby))
+    return float(np.mean(differences))
 
 
 def _classification(generator: Generator, separation: float, size: int) -> tuple[Array, Array]:

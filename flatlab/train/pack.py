@@ -1,7 +1,7 @@
 """The training of one pack: step by step, recorded on a schedule, resumable."""
 
 import itertools
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from flatlab.data._tensors import EVALUATED, Split
 from flatlab.jobs.unfinished import Content, Unfinished
 from flatlab.losses._base import loss_of
 from flatlab.store import as_strings
+from flatlab.train.evaluation import evaluate
 from flatlab.train.minibatch_transforms import random_numbers, transforms_of
 from flatlab.train.minibatches import chunk_steps, minibatches, steps_per_epoch
 from flatlab.train.modes import MODES, Networks
@@ -123,7 +124,7 @@ class PackTraining:
         of_epoch = tested and "epoch_loss" in stop
         unfitted = self._unfitted(event)
         if event in self.recorded_steps or unfitted or (tested and not of_epoch):
-            values = yield from self._evaluate()
+            values = yield from evaluate(self.networks, self.loss, self.split)
         # From here until `handled` is set nothing may be saved: an event is handled as a whole.
         if event in self.recorded_steps:
             self.curves.append(values)
@@ -189,29 +190,6 @@ class PackTraining:
     def _end_run(self, run: int, step: int, reason: str) -> None:
         self.ended[run] = reason, step
         self.networks.freeze(run)
-
-    def _evaluate(self) -> Generator[None, None, np.ndarray]:
-        """Loss and accuracy (%) on the whole training set: (2, run). Yields in between.
-
-        Without labels the accuracy is NaN.
-        """
-        losses, correct = [], []
-        split = self.split
-        smallest, largest = EVALUATED["cpu"], EVALUATED[split.device.type]
-        size = min(
-            largest, max(smallest, 4 * largest // self.networks.width)
-        )  # what all of them hold
-        for start in range(0, len(split), size):
-            rows = slice(start, start + size)
-            outputs = self.networks.forward(split.inputs[rows][None])
-            losses.append(self.loss.values(outputs, split.targets[rows]))
-            if split.labels is not None:
-                correct.append(outputs.argmax(-1) == split.labels[rows])
-            yield
-        loss = self.loss.of_batch(torch.cat(losses, 1)).cpu().numpy()
-        if split.labels is None:
-            return np.stack([loss, np.full(len(loss), np.nan)])
-        return np.stack([loss, (100 * torch.cat(correct, 1).double().mean(1)).cpu().numpy()])
 
     def losses(self) -> np.ndarray:
         """The loss of each run on its next minibatch, for the progress display."""

@@ -94,9 +94,9 @@ def resampled(x: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarra
 @functools.cache
 def _enlarging(size: int, factor: float) -> np.ndarray:
     """The enlargement along one axis, as a matrix (size, size)."""
-    kept = int(np.ceil(size / factor))
-    first = (size - kept) // 2
-    centre = np.eye(size)[first : first + kept]
+    visible = int(np.ceil(size / factor))
+    first = (size - visible) // 2
+    centre = np.eye(size)[first : first + visible]
     large = ndimage.zoom(centre, (factor, 1), order=1)
     trimmed = (len(large) - size) // 2
     return large[trimmed : trimmed + size]

@@ -10,7 +10,7 @@ LUMINANCE = (0.299, 0.587, 0.114)
 
 def snow(x: np.ndarray, severity: int, generator: np.random.Generator) -> np.ndarray:
     """Moving flakes over an image that is whitened: normal noise, enlarged, above a threshold."""
-    mean, spread, zoom, threshold, radius, deviation, kept = (
+    mean, spread, zoom, threshold, radius, deviation, share = (
         (0.1, 0.2, 1, 0.6, 8, 3, 0.95),
         (0.1, 0.2, 1, 0.5, 10, 4, 0.9),
         (0.15, 0.3, 1.75, 0.55, 10, 4, 0.9),
@@ -21,7 +21,7 @@ def snow(x: np.ndarray, severity: int, generator: np.random.Generator) -> np.nda
     flakes = zoomed(generator.normal(mean, spread, (*x.shape[:3], 1)), zoom)
     flakes = moved(np.where(flakes < threshold, 0, flakes).clip(0, 1), radius, deviation, angles)
     grey = (x @ np.array(LUMINANCE) if x.shape[-1] == 3 else x.mean(-1))[..., None]
-    white = kept * x + (1 - kept) * np.maximum(x, 1.5 * grey + 0.5)
+    white = share * x + (1 - share) * np.maximum(x, 1.5 * grey + 0.5)
     return white + flakes + flakes[:, ::-1, ::-1]
 
 

@@ -21,13 +21,13 @@ def reset(model: nn.Module, weights: Callable[[Tensor], object] | None = None) -
     With `weights` the biases start at 0. A `ZeroConv2d` starts at zero.
     """
     for module in model.modules():
-        if again := getattr(module, "reset_parameters", None):
-            again()
-        own = dict(module.named_parameters(recurse=False))
+        if reset_parameters := getattr(module, "reset_parameters", None):
+            reset_parameters()
+        parameters = dict(module.named_parameters(recurse=False))
         if isinstance(module, ZeroConv2d):
-            for parameter in own.values():
+            for parameter in parameters.values():
                 nn.init.zeros_(parameter)
-        elif weights and "weight" in own and own["weight"].ndim >= 2:
-            weights(own["weight"])
-            if "bias" in own:
-                nn.init.zeros_(own["bias"])
+        elif weights and "weight" in parameters and parameters["weight"].ndim >= 2:
+            weights(parameters["weight"])
+            if "bias" in parameters:
+                nn.init.zeros_(parameters["bias"])

@@ -49,8 +49,8 @@ class Stacked:
 
 def reference(parameters: list[nn.Parameter], training: Mapping[str, Any]) -> Optimizer:
     # One parameter after the other, which rounds the same on every machine.
-    given = {"betas": BETAS, "eps": EPSILON, "weight_decay": training["weight_decay"]}
-    return torch.optim.Adam(parameters, lr=0.0, foreach=False, **given)
+    options = {"betas": BETAS, "eps": EPSILON, "weight_decay": training["weight_decay"]}
+    return torch.optim.Adam(parameters, lr=0.0, foreach=False, **options)
 
 
 def state_of(update: Optimizer, parameter: nn.Parameter) -> list[Tensor]:

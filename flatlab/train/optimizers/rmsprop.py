@@ -46,8 +46,8 @@ class Stacked:
 
 def reference(parameters: list[nn.Parameter], training: Mapping[str, Any]) -> Optimizer:
     # One parameter after the other, which rounds the same on every machine.
-    given = {key: training[key] for key in ("alpha", "momentum", "weight_decay")}
-    return torch.optim.RMSprop(parameters, lr=0.0, eps=EPSILON, foreach=False, **given)
+    options = {key: training[key] for key in ("alpha", "momentum", "weight_decay")}
+    return torch.optim.RMSprop(parameters, lr=0.0, eps=EPSILON, foreach=False, **options)
 
 
 def state_of(update: Optimizer, parameter: nn.Parameter) -> list[Tensor]:
