@@ -87,8 +87,10 @@ def of_iterations(ax: Any, iterations: Sequence[float]) -> str:
 
 def at_values(ax: Any, values: Sequence[float]) -> None:
     """Ticks at all values of a horizontal axis, and nowhere else."""
+    from matplotlib.ticker import NullLocator
+
     ax.set_xticks(values, [f"{value:g}" for value in values])
-    ax.minorticks_off()
+    ax.xaxis.set_minor_locator(NullLocator())
 
 
 def span(ax: Any, values: pd.Series, factor: float, margin: float = 0.08) -> None:

@@ -68,6 +68,8 @@ class OfFactors:
                 look |= {"c": shades, "norm": self.bar.norm, "cmap": self.bar.cmap}
                 look["plotnonfinite"] = True
             sizes = rows.get(self.figure["size"], [0] * len(rows))
+            if not any(self.figure[name] for name in ("groups", "size", "shade")):
+                look |= {"alpha": 0.6, "lw": 0}  # where they overlap
             ax.scatter(rows["x"], rows["y"], s=[self.size(value) ** 2 for value in sizes], **look)
 
     def of(self, key: tuple[Any, ...]) -> tuple[str, str]:

@@ -130,7 +130,7 @@ def _titles(ax: Any, panel: Panel, figure: Settings, narrow: bool) -> None:
         *map(float, panel.numbers[[kind, "low", "high"]]), symbol=SYMBOLS[kind], others=panel.others
     )
     x_title, y_title = panel.titles
-    ax.set_xlabel(x_title, fontsize=6.0 if narrow else 6.5)
+    ax.set_xlabel(x_title, fontsize=6.0 if narrow and "\n" in x_title else 6.5)
     ax.set_ylabel(y_title)
     if figure["pairs"]:
         ax.text(0.03, 0.97, text, transform=ax.transAxes, va="top", fontsize=6)

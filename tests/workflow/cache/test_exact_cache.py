@@ -143,7 +143,7 @@ USES: dict[str, Uses] = {
     "data/sparse_regression.py": matching("prepare sparse-regression"),
     "metrics/hessian.py": matching(r"measure \S+ \S*\bhessian\b.*"),
     "simulations/representativeness.py": matching("measure representativeness .*"),
-    "plotting/pairs.py": lambda name, job: job.facts.get("drawn_by") == "flatlab.plotting.pairs",
+    "plotting/matrix.py": lambda name, job: job.facts.get("drawn_by") == "flatlab.plotting.matrix",
     "papers/chen2026/fig5.py": matching("draw chen2026_fig5"),
     "tables/runs.py": matching(r"table \S+-grid"),
     "cli/run.py": nothing,
