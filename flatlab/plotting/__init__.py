@@ -1,7 +1,7 @@
 """Figures: each is declared in its paper's figures.py and drawn by the template that it names.
 
-A template is a module of this folder: `points`, `lines`, `intervals`, `matrix` or `table`; a figure
-of its own kind is a module of its paper's folder.
+A template is a module of this folder: `points`, `lines`, `intervals`, `matrix` or `table`; `frames`
+select what they show. A figure of its own kind is a module of its paper's folder.
 """
 
 from flatlab.plotting.contents import about, caption, shown
