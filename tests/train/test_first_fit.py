@@ -10,7 +10,7 @@ import yaml
 from flatlab import plan
 from flatlab.data import load
 from flatlab.data._tensors import prepare
-from flatlab.jobs import Unfinished
+from flatlab.jobs.resume_state import ResumeState
 from flatlab.metrics._measure_pack import measure_pack
 from flatlab.networks import build
 from flatlab.tables.runs import collect
@@ -135,9 +135,9 @@ def test_a_power_cut_while_they_are_saved_loses_nothing(tmp_path, monkeypatch):
         if name.startswith("fitted-"):
             raise Cut
 
-    original = Unfinished.save
+    original = ResumeState.save
     with monkeypatch.context() as patch:
-        patch.setattr(Unfinished, "save", save)
+        patch.setattr(ResumeState, "save", save)
         with pytest.raises(Cut):
             train_packs(raw, [pack], folders=[tmp_path], save_every_s=0.0)
     [resumed] = train_packs(raw, [pack], folders=[tmp_path])

@@ -1,6 +1,6 @@
 """A survey of networks by two families, with few steps."""
 
-from flatlab.jobs import Unfinished
+from flatlab.jobs.resume_state import ResumeState
 from flatlab.metrics import _measure_zoo
 
 RADII = {"worst-adaptive-linf": [0.01, 0.02], "average-normalized-linf": [0.1]}
@@ -9,5 +9,5 @@ FAMILIES = {"accuracy": {"more": ("errors", "gaps")}, "sharpness": SHARPNESS}
 
 
 def surveyed(settings, folder, files=None):
-    left = Unfinished(folder / "unfinished", {})
+    left = ResumeState(folder / "unfinished", {})
     return _measure_zoo.measure_zoo(settings, files, folder, left, "cpu")

@@ -19,7 +19,7 @@ from flatlab.cli import main
 from flatlab.data import DataError
 from flatlab.data._images import Images
 from flatlab.data._tensors import prepare
-from flatlab.jobs import Unfinished
+from flatlab.jobs.resume_state import ResumeState
 from flatlab.metrics import _measure_zoo
 from flatlab.networks import _timm as networks
 from flatlab.networks import build
@@ -84,7 +84,7 @@ def measured(settings, folder, unfinished):
 
 
 def left(tmp_path):
-    return Unfinished(tmp_path / "unfinished", {})
+    return ResumeState(tmp_path / "unfinished", {})
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ def test_what_was_measured_is_not_measured_again(imagenet, tmp_path, monkeypatch
     again = measured(settings(), imagenet, left(tmp_path))
     assert not calls
     xr.testing.assert_identical(whole, again)
-    measured(settings(), imagenet, Unfinished(tmp_path / "unfinished", {"other": 1}))
+    measured(settings(), imagenet, ResumeState(tmp_path / "unfinished", {"other": 1}))
     assert calls == [1]
 
 
