@@ -10,6 +10,7 @@ from flatlab.data._tensors import prepare
 from flatlab.networks import build, seeded
 from flatlab.train import TrainError, train_packs
 from flatlab.train.initializations import draw
+from tests.train import by_hand
 from tests.train.packs import small
 
 EXACT = 1e-10
@@ -76,51 +77,28 @@ def model_of(arrays, run, network=NETWORK):
 
 
 @pytest.mark.parametrize(("training", "activation"), VARIANTS)
-def test_the_modes_agree(training, activation, stripes):
-    loop = trained(stripes, activation=activation, **training, mode="loop")
-    for mode in ("batched", "graphs"):
-        arrays = trained(stripes, activation=activation, **training, mode=mode)
-        assert set(arrays) == set(loop)
-        for name, array in loop.items():
-            assert arrays[name] == pytest.approx(array, rel=0, abs=EXACT), name
-
-
-@pytest.mark.parametrize(("training", "activation"), VARIANTS)
-def test_a_run_equals_a_plain_loop_in_the_framework(training, activation, stripes):
+def test_a_run_of_every_mode_equals_a_plain_loop_in_the_framework(training, activation, stripes):
     """torch.optim.SGD on the data in the order of numpy's generator of (seed, 1)."""
-    seed, training = 5, {**TRAINING, **training}
-    arrays = trained(stripes, activation=activation, **training)
+    seed, given = 5, {**TRAINING, **training}
     split = prepare(stripes, DATA).train
     torch.manual_seed(seed)
-    sizes = [(16, 64), (64, 64), (64, 64), (64, 3)]
     layers = [nn.Flatten()]
-    for fan_in, fan_out in sizes:
+    for fan_in, fan_out in ((16, 64), (64, 64), (64, 64), (64, 3)):
         layers += [nn.Linear(fan_in, fan_out), nn.Tanh() if activation == "tanh" else nn.ReLU()]
     model = nn.Sequential(*layers[:-1]).double()
-    update = torch.optim.SGD(
-        model.parameters(),
-        lr=training["lr"],
-        momentum=training["momentum"],
-        weight_decay=training["weight_decay"],
-    )
-    generator = np.random.default_rng([seed, 1])
-    order = []
-    while len(order) < training["iterations"]:
-        if training["minibatches"] == "replacement":
-            order += list(generator.integers(63, size=(6, 10)))
-        else:
-            order += list(generator.permutation(63)[:60].reshape(6, 10))
-    for batch in order[: training["iterations"]]:
-        outputs, targets = model(split.inputs[batch]), split.targets[batch]
-        if training["loss"] == "mean-mse":
-            loss = nn.MSELoss(reduction="mean")(outputs, targets)
-        else:
-            loss = ((outputs - targets) ** 2).sum() / 2 / len(batch)
+    update = by_hand.optimizer(list(model.parameters()), given)
+    for batch in by_hand.batches(given, given["iterations"], 63, seed):
         update.zero_grad()
-        loss.backward()
+        by_hand.LOSSES[given["loss"]](
+            model(split.inputs[batch]), split.targets[batch], 0
+        ).backward()
         update.step()
-    for (name, array), expected in zip(arrays.items(), model.state_dict().values(), strict=True):
-        assert array[2, 0] == pytest.approx(expected.numpy(), rel=0, abs=EXACT), name
+    for mode in MODES:
+        arrays = trained(stripes, activation=activation, **training, mode=mode)
+        for (name, array), expected in zip(
+            arrays.items(), model.state_dict().values(), strict=True
+        ):
+            assert array[2, 0] == pytest.approx(expected.numpy(), rel=0, abs=EXACT), (mode, name)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -104,11 +104,3 @@ def assert_equal(found, expected, exact=EXACT):
     for name, array in expected.items():
         assert np.isfinite(array).all(), name
         assert found[name] == pytest.approx(array, rel=0, abs=exact), name
-
-
-def rate_of(seed, lr):
-    """What a seed draws, log-uniformly, where it draws."""
-    if not isinstance(lr, dict):
-        return lr
-    share = np.random.default_rng([seed, 2]).uniform()
-    return lr["low"] * (lr["high"] / lr["low"]) ** share

@@ -8,6 +8,7 @@ from flatlab.data import load
 from flatlab.plan.registry import literal
 from flatlab.train import train_packs
 from flatlab.train.modes import MODES
+from tests.train.by_hand import rate_of
 from tests.train.modes.rules import (
     ARCHITECTURES,
     LARGE,
@@ -15,7 +16,6 @@ from tests.train.modes.rules import (
     RATES,
     RULES,
     assert_equal,
-    rate_of,
     weights,
 )
 from tests.train.packs import GIVEN, images, settings
