@@ -7,8 +7,10 @@ import os
 import signal
 
 import numpy as np
+import pytest
 
 from flatlab.data import dataset
+from flatlab.train import Interrupted, train_packs
 from flatlab.train.pack import PackTraining
 
 DATA = {"set": "made-up", "classes": "all", "scaling": "standardized"}
@@ -126,3 +128,12 @@ def interrupt_after(monkeypatch, steps):
 
     original = PackTraining.run
     monkeypatch.setattr(PackTraining, "run", run)
+
+
+def interrupted(steps, raw, packs, **given):
+    """Stop a training when the engine could have been left so many times; returns the message."""
+    with pytest.MonkeyPatch.context() as patch:
+        interrupt_after(patch, steps)
+        with pytest.raises(Interrupted) as error:
+            train_packs(raw, packs, **given)
+    return str(error.value)

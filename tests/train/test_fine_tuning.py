@@ -12,9 +12,9 @@ import yaml
 
 from flatlab import plan
 from flatlab.networks import build
-from flatlab.train import Interrupted, TrainError, train_packs
+from flatlab.train import TrainError, train_packs
 from flatlab.train.modes import MODES
-from tests.train.packs import RANDOM, images, interrupt_after, same, settings
+from tests.train.packs import RANDOM, images, interrupted, same, settings
 
 ROOT = Path(__file__).resolve().parents[2]
 GRID = yaml.safe_load((ROOT / "experiments/lenet-grid.yaml").read_text())
@@ -43,6 +43,8 @@ def initial(pack, starts):
 
 @pytest.mark.parametrize("network", HEADS)
 def test_all_but_the_head_are_the_weights_of_the_other_grid(network):
+    made = build(settings(network)["network"], (1, 8, 8), 3)
+    assert isinstance(dict(made.named_modules())[HEADS[network]], torch.nn.Linear)
     given = {"mode": "batched", "iterations": 20}
     before = pretrained(network, **given)
     pack = fine_tuning(network, [HEADS[network]], checkpoints=[0], **given)
@@ -81,28 +83,22 @@ def test_it_is_what_torch_does_from_the_same_weights():
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_an_interrupted_one_ends_with_the_same_bytes(mode, tmp_path, monkeypatch):
+def test_an_interrupted_one_ends_with_the_same_bytes(mode, tmp_path):
     given = {"mode": mode, "iterations": 60, "precision": "float32"}
     augmented = {key: value for key, value in RANDOM.items() if key != "data"}
     before = pretrained("resnet", **given)
     pack = fine_tuning("resnet", ["fc"], **given, **augmented)
     [expected] = train_packs(RAW, [pack], starts=[[before.weights]])
-    with monkeypatch.context() as patch:
-        interrupt_after(patch, 31)
-        with pytest.raises(Interrupted):
-            train_packs(RAW, [pack], starts=[[before.weights]], folders=[tmp_path])
+    interrupted(31, RAW, [pack], starts=[[before.weights]], folders=[tmp_path])
     [resumed] = train_packs(RAW, [pack], starts=[[before.weights]], folders=[tmp_path])
     same(resumed, expected)
 
 
-def test_other_weights_abandon_what_was_begun(tmp_path, monkeypatch):
+def test_other_weights_abandon_what_was_begun(tmp_path):
     given = {"mode": "batched", "iterations": 60}
     one, other = (pretrained("mlp", lr=lr, **given) for lr in (0.01, 0.03))
     pack = fine_tuning("mlp", ["fc4"], **given)
-    with monkeypatch.context() as patch:
-        interrupt_after(patch, 31)
-        with pytest.raises(Interrupted):
-            train_packs(RAW, [pack], starts=[[one.weights]], folders=[tmp_path])
+    interrupted(31, RAW, [pack], starts=[[one.weights]], folders=[tmp_path])
     [expected] = train_packs(RAW, [pack], starts=[[other.weights]])
     [found] = train_packs(RAW, [pack], starts=[[other.weights]], folders=[tmp_path])
     same(found, expected)
@@ -133,12 +129,6 @@ def test_another_network_is_refused():
     pack = fine_tuning("resnet", ["fc"], mode="batched")
     with pytest.raises(TrainError, match=r"is absent in first-grid and|is .* and absent here"):
         train_packs(RAW, [pack], starts=[[before.weights]])
-
-
-def test_the_heads_have_these_names():
-    for network, head in HEADS.items():
-        made = build(settings(network)["network"], (1, 8, 8), 3)
-        assert isinstance(dict(made.named_modules())[head], torch.nn.Linear)
 
 
 # --- the files of grids

@@ -15,9 +15,9 @@ from flatlab.metrics._measure_pack import measure_pack
 from flatlab.networks import build
 from flatlab.tables.runs import collect
 from flatlab.tables.selection import at_first_fit, end_of_training
-from flatlab.train import Interrupted, TrainError, train_packs
+from flatlab.train import TrainError, train_packs
 from flatlab.train.modes import MODES
-from tests.train.packs import GIVEN, images, interrupt_after, same, settings
+from tests.train.packs import GIVEN, images, interrupted, same, settings
 
 EPOCH, TOTAL, ERROR = 5, 62, 30.0
 """Steps per epoch of 22 samples, four at a time; the last epoch has two steps."""
@@ -114,10 +114,7 @@ def test_a_run_that_diverges_has_none():
 def test_a_run_interrupted_anywhere_ends_with_the_same_bytes(mode, steps, tmp_path):
     pack, raw = given(mode=mode, precision="float32"), images((8, 8))
     [expected] = train_packs(raw, [pack])
-    with pytest.MonkeyPatch.context() as patch:
-        interrupt_after(patch, steps)
-        with pytest.raises(Interrupted):
-            train_packs(raw, [pack], folders=[tmp_path])
+    interrupted(steps, raw, [pack], folders=[tmp_path])
     [resumed] = train_packs(raw, [pack], folders=[tmp_path])
     same(resumed, expected)
 

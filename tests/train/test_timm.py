@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from flatlab.data._tensors import prepare
-from flatlab.train import Interrupted, TrainError, train_packs
-from tests.train.packs import DATA, images, interrupt_after, same, settings
+from flatlab.train import TrainError, train_packs
+from tests.train.packs import DATA, images, interrupted, same, settings
 
 STEPS, SEEDS = 12, (0, 3)
 SWIN = "swin_tiny_patch4_window7_224"
@@ -85,10 +85,7 @@ def test_a_network_that_draws_ends_with_the_same_bytes_when_interrupted(tmp_path
     [expected] = train_packs(raw, [pack()])
     for steps in (1, 5, STEPS - 1):
         folder = tmp_path / str(steps)
-        with pytest.MonkeyPatch.context() as patch:
-            interrupt_after(patch, steps)
-            with pytest.raises(Interrupted):
-                train_packs(raw, [pack()], folders=[folder])
+        interrupted(steps, raw, [pack()], folders=[folder])
         torch.manual_seed(steps)  # the state of the process has no part in it
         [resumed] = train_packs(raw, [pack()], folders=[folder])
         same(resumed, expected)

@@ -10,6 +10,7 @@ from flatlab.data._tensors import prepare
 from flatlab.networks import build, seeded
 from flatlab.train import TrainError, train_packs
 from flatlab.train.initializations import draw
+from tests.refusals import refusal
 from tests.train import by_hand
 from tests.train.packs import small
 
@@ -179,18 +180,10 @@ def test_a_diverging_run_ends_with_weights_that_are_not_finite(mode, stripes):
     assert np.isfinite(curves["train_accuracy"].values).all()
 
 
-def sentence(error):
-    """The message of an error, which must be one sentence."""
-    message = str(error.value)
-    assert "\n" not in message
-    return message
-
-
 @pytest.mark.parametrize("mode", MODES)
 def test_a_batch_larger_than_the_data_is_refused(mode, stripes):
-    with pytest.raises(DataError) as error:
-        train(stripes, batch_size=64, mode=mode)
-    assert "training.batch_size is 64, the training set has 63 samples" in sentence(error)
+    message = refusal(DataError, train, stripes, batch_size=64, mode=mode)
+    assert "training.batch_size is 64, the training set has 63 samples" in message
     train(stripes, batch_size=63, mode=mode, iterations=2)
 
 
@@ -206,10 +199,9 @@ def replace_network(monkeypatch, middle):
 @pytest.mark.parametrize("layer", [lambda: nn.LayerNorm(8), lambda: nn.Softmax(1)])
 def test_a_layer_that_cannot_be_stacked_is_refused_by_name(layer, stripes, monkeypatch):
     replace_network(monkeypatch, layer)
-    with pytest.raises(TrainError) as error:
-        train(stripes, iterations=2)
-    assert f"2 ({type(layer()).__name__})" in sentence(error)
-    assert "training.mode to loop" in sentence(error)
+    message = refusal(TrainError, train, stripes, iterations=2)
+    assert f"2 ({type(layer()).__name__})" in message
+    assert "training.mode to loop" in message
     train(stripes, iterations=2, mode="loop")
 
 
