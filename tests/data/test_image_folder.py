@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from flatlab.data import load
-from tests.data.folders import refusal, write
+from tests.data.folders import pack, refusal, write
 
 
 def test_every_fifth_image_of_a_class_is_for_testing(tmp_path):
