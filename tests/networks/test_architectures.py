@@ -22,6 +22,7 @@ RELU, WIDE, SMALL = {"activation": "relu"}, (3, 32, 32), (1, 8, 8)
 PLAIN = {**RELU, "normalization": "none"}
 CHEN_VGG = {**RELU, "widths": NARROW, "hidden": [128], "padding": 2}
 SMALL_VGG = {**RELU, "widths": [8, 8, "pool", 16, 16, "pool"], "hidden": [32, 32]}
+FLAT_VGG = {**RELU, "widths": [3], "hidden": [], "padding": 0}
 SMALL_RESNET = {**RELU, "widths": [8, 16, 32]}
 SMALL_VIT = {"patch": 2, "width": 16, "depth": 2, "heads": 3, "head_width": 5, "mlp_width": 7}
 NETWORKS = {
@@ -37,13 +38,7 @@ NETWORKS = {
     "VGG-11, batch norm": ("vgg", {**RELU, "normalization": "batch"}, WIDE, 10, 9_756_426),
     "VGG of the chen papers": ("vgg", CHEN_VGG, WIDE, 10, 97_018),
     "VGG, small": ("vgg", SMALL_VGG, SMALL, 10, 7_618),
-    "VGG without pooling": (
-        "vgg",
-        {**RELU, "widths": [3], "hidden": [], "padding": 0},
-        (2, 7, 5),
-        3,
-        195,
-    ),
+    "VGG without pooling": ("vgg", FLAT_VGG, (2, 7, 5), 3, 195),
     "ResNet-18": ("resnet", RELU, WIDE, 10, 11_173_962),
     "ResNet-18, plain": ("resnet", PLAIN, WIDE, 10, 11_169_162),
     "ResNet, small": ("resnet", SMALL_RESNET, SMALL, 10, 44_226),

@@ -130,6 +130,12 @@ def interrupt_after(monkeypatch, steps):
     monkeypatch.setattr(PackTraining, "run", run)
 
 
+def only(raw, pack, *args, **given):
+    """What comes of the training of one pack."""
+    [trained] = train_packs(raw, [pack], *args, **given)
+    return trained
+
+
 def interrupted(steps, raw, packs, **given):
     """Stop a training when the engine could have been left so many times; returns the message."""
     with pytest.MonkeyPatch.context() as patch:
@@ -137,3 +143,9 @@ def interrupted(steps, raw, packs, **given):
         with pytest.raises(Interrupted) as error:
             train_packs(raw, packs, **given)
     return str(error.value)
+
+
+def same_bytes(found, expected, runs=slice(None)):
+    """The final weights of some runs are the same to the byte."""
+    for name, array in expected.weights[0].items():
+        assert found.weights[0][name][runs].tobytes() == array[runs].tobytes(), name

@@ -34,7 +34,7 @@ RULES = {
     },
     "warm-up": {"schedule": "warmup-linear", "warmup": 0.4, "loss": "mean-mse"},
     "smoothed cross-entropy": {"loss": "cross-entropy", "label_smoothing": 0.2},
-    "full batch in ghost batches": {"minibatches": "full", "batch_size": 9, "iterations": 40},
+    "full batch in ghost batches": {"minibatches": "full", "batch_size": 9, "iterations": 20},
     "replacement": {"minibatches": "replacement", "loss": "cross-entropy"},
     "torch's replacement": {"minibatches": "torch-replacement", "loss": "cross-entropy"},
     "rates of their own": {"lr": {"low": 0.002, "high": 0.04}, "momentum": 0.5},
@@ -50,7 +50,7 @@ RULES = {
         "lr": 0.001,
         "minibatches": "full",
         "batch_size": 9,
-        "iterations": 40,
+        "iterations": 20,
     },
 }
 

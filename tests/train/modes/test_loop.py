@@ -12,7 +12,7 @@ from tests.train.packs import images
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 def test_the_loop_is_what_one_writes_with_the_framework(rule):
     """SGD, schedulers and losses of torch, on the data in the order of numpy's generator."""
-    steps = rule.get("iterations", 40)
+    steps = rule.get("iterations", 20)
     arrays = weights(images((8, 8)), "resnet", mode="loop", **{"iterations": steps, **rule})
     rule = {key: value for key, value in rule.items() if key != "iterations"}
     for name, tensor in by_hand.weights("resnet", {}, steps, **rule).items():

@@ -32,7 +32,7 @@ def test_the_default_mode_of_an_architecture_is_a_fast_one(network):
 
 @pytest.mark.parametrize(("network", "options", "shape"), NETWORKS.values(), ids=NETWORKS)
 def test_every_mode_trains_every_architecture_as_the_loop_does(network, options, shape):
-    raw, steps = images(shape), 25 if shape == LARGE else 60
+    raw, steps = images(shape), 8 if shape == LARGE else 20
     expected = weights(raw, network, mode="loop", options=options, iterations=steps)
     for mode in ("batched", "graphs"):
         found = weights(raw, network, mode=mode, options=options, iterations=steps)
@@ -56,7 +56,7 @@ def with_rules():
 
 @pytest.mark.parametrize(("network", "rule"), [*with_rules()])
 def test_every_mode_follows_every_rule_as_the_loop_does(network, rule):
-    raw, rule = images((8, 8)), {"iterations": 60, **rule}
+    raw, rule = images((8, 8)), {"iterations": 20, **rule}
     expected = weights(raw, network, mode="loop", **rule)
     for mode in ("batched", "graphs"):
         assert_equal(weights(raw, network, mode=mode, **rule), expected)
@@ -79,7 +79,8 @@ def test_every_mode_trains_images_in_single_precision_as_the_loop_does(network, 
 @pytest.mark.parametrize("activation", ["relu", "tanh", "gaussian"])
 def test_every_mode_fits_numbers_with_every_activation_as_the_loop_does(activation):
     """A regression: its own targets, inputs that are numbers, no labels."""
-    raw, rule = load("eight-points"), {"loss": "sum-of-squares", "lr": 1e-4, "batch_size": 8}
+    raw, rule = load("eight-points"), {"loss": "sum-of-squares", "lr": 1e-4, "iterations": 60}
+    rule["batch_size"] = 8
     kind = {"data": GIVEN, "options": {"activation": activation}}
     expected = weights(raw, "mlp", mode="loop", **kind, **rule)
     for mode in ("batched", "graphs"):
@@ -96,7 +97,7 @@ def test_every_mode_fits_numbers_with_every_activation_as_the_loop_does(activati
 def test_every_mode_descends_with_all_samples_as_the_loop_does(name, network, rule):
     """The two grids of linear models, whose runs see the same samples in each step."""
     raw = load(name)
-    rule = {**rule, "minibatches": "full", "batch_size": 17}  # in several pieces
+    rule = {**rule, "minibatches": "full", "batch_size": 17, "iterations": 60}  # in several pieces
     expected = weights(raw, network, mode="loop", data=GIVEN, **rule)
     for mode in ("batched", "graphs"):
         assert_equal(weights(raw, network, mode=mode, data=GIVEN, **rule), expected)
@@ -107,7 +108,7 @@ def test_every_mode_descends_with_all_samples_as_the_loop_does(name, network, ru
 def test_packs_do_not_depend_on_what_is_trained_beside_them(network, mode):
     raw = images((8, 8))
     packs = [
-        settings(network, seeds=seeds, mode=mode, precision="float32", iterations=30, lr=lr)
+        settings(network, seeds=seeds, mode=mode, precision="float32", iterations=12, lr=lr)
         for seeds, lr in (((0, 1), 0.02), ((2, 5, 7), 0.02), ((0, 1), 0.1))
     ]
     together = train_packs(raw, packs)
