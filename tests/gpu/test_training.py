@@ -69,7 +69,7 @@ BATCHED_LATER = [pytest.param("batched", marks=LONG), "graphs"]
 
 def steps(gpu):
     """A fake needs fewer: what is recorded is the same in each."""
-    return 200 if gpu.type == "cuda" else 45
+    return 200 if gpu.type == "cuda" else 31
 
 
 def trained(raw, gpu, given, **more):

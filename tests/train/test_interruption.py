@@ -26,7 +26,7 @@ class TestResume:
     KINDS = (
         ("mlp", {}),
         ("mlp", {"momentum": 0.9, "schedule": "step", "milestones": [0.5]}),
-        ("resnet", {"momentum": 0.9}),
+        ("resnet", {"momentum": 0.9, "iterations": 60}),
         ("mlp", {"optimizer": "rmsprop", "alpha": 0.9, "momentum": 0.5, "lr": 0.001}),
         ("resnet", {"iterations": 60, **RANDOM}),
         ("mlp", {"stop": {**STOP, "epoch_loss": 0.15}, "lr": 0.1}),
@@ -51,7 +51,8 @@ class TestResume:
         )
         raw = images((8, 8))
         [expected] = train_packs(raw, [given])
-        for steps in moments:
+        for moment in moments:
+            steps = min(moment, given["training"]["iterations"] - 1)
             folder = tmp_path / str(steps)
             with pytest.MonkeyPatch.context() as patch:
                 interrupt_after(patch, steps)
