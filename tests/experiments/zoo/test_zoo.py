@@ -162,13 +162,6 @@ def test_an_interrupted_job_keeps_what_it_had(imagenet, tmp_path, monkeypatch):
     assert calls == ["test_resnet", NAME, NAME, "test_vit2"]
 
 
-def test_networks_by_pattern_and_list(tmp_path):
-    assert networks.wanted(["test_vit.*", "resnet18"], tmp_path)[0] == "resnet18"
-    assert len(networks.wanted(["test_vit.*", "resnet18"], tmp_path)) > 1
-    with pytest.raises(DataError, match=r"no \.safetensors files"):
-        networks.wanted("folder", tmp_path)
-
-
 NETWORK = {
     "name": "timm",
     "initialization": "xavier-linear",
@@ -304,8 +297,3 @@ def test_a_zoo_is_measured_on_images_without_labels(imagenet, images, tmp_path):
     assert np.isnan(found["sample_accuracy"].values)
     about = {"data": "dogs", "training": "", "samples": 2, "stands_in_for": ""}
     assert "accuracy" not in gather([found], about).attrs["extent"]
-
-
-def test_networks_that_cannot_be_built_say_why():
-    with pytest.raises(DataError, match=r"vit_nothing cannot be built: .*nknown model"):
-        networks.build("vit_nothing")
