@@ -17,7 +17,16 @@ from flatlab.train import Interrupted, train_packs
 from flatlab.train.initializations.high_frequency import Fit
 from flatlab.train.modes import MODES
 from flatlab.train.pack import PackTraining
-from tests.train.packs import GIVEN, RANDOM, images, interrupt_after, interrupted, same, settings
+from tests.train.packs import (
+    GIVEN,
+    RANDOM,
+    images,
+    interrupt_after,
+    interrupted,
+    only,
+    same,
+    settings,
+)
 
 STOP = {"every": None, "loss": None, "mean_of": 1, "accuracy": None}
 
@@ -50,7 +59,7 @@ class TestResume:
             **{"mode": mode, "precision": "float32", "iterations": 130, **training},
         )
         raw = images((8, 8))
-        [expected] = train_packs(raw, [given])
+        expected = only(raw, given)
         for moment in moments:
             steps = min(moment, given["training"]["iterations"] - 1)
             folder = tmp_path / str(steps)
@@ -58,8 +67,7 @@ class TestResume:
                 interrupt_after(patch, steps)
                 with contextlib.suppress(Interrupted):  # a pack of which nothing is left has ended
                     train_packs(raw, [given], folders=[folder])
-            [resumed] = train_packs(raw, [given], folders=[folder])
-            same(resumed, expected)
+            same(only(raw, given, folders=[folder]), expected)
 
     def test_several_interruptions_of_several_packs(self, tmp_path):
         raw = images((8, 8))
@@ -76,7 +84,7 @@ class TestResume:
         given = settings("mlp", (0, 1), data=GIVEN, batch_size=8, iterations=5)
         given["network"]["initialization"] = "high-frequency"
         raw = load("eight-points")
-        [expected] = train_packs(raw, [given])
+        expected = only(raw, given)
         taken, original = [], Fit.step
 
         def step(self):
@@ -89,14 +97,12 @@ class TestResume:
         for steps in (7, 17, 40, 59):
             with pytest.raises(Interrupted, match=f"SIGTERM after {steps} of 60 initial steps"):
                 train_packs(raw, [given], folders=[tmp_path])
-        [resumed] = train_packs(raw, [given], folders=[tmp_path])
-        same(resumed, expected)
+        same(only(raw, given, folders=[tmp_path]), expected)
         assert len(taken) == 60
         message = interrupted(2, raw, [given], folders=[tmp_path / "other"])
         assert "after 1 of 5 steps" in message
         assert len(taken) == 120
-        [resumed] = train_packs(raw, [given], folders=[tmp_path / "other"])
-        same(resumed, expected)
+        same(only(raw, given, folders=[tmp_path / "other"]), expected)
         assert len(taken) == 120, "the training had begun: no fits any more"
 
     def test_a_state_of_other_settings_code_or_data_counts_as_none(self, tmp_path, monkeypatch):
@@ -124,12 +130,11 @@ class TestResume:
 
     def test_a_damaged_state_counts_as_none(self, tmp_path):
         raw, given = images((8, 8)), settings("mlp", mode="batched", iterations=20)
-        [expected] = train_packs(raw, [given])
+        expected = only(raw, given)
         interrupted(10, raw, [given], folders=[tmp_path])
         (path,) = tmp_path.glob("state*")
         path.write_bytes(path.read_bytes()[:-5])
-        [resumed] = train_packs(raw, [given], folders=[tmp_path])
-        same(resumed, expected)
+        same(only(raw, given, folders=[tmp_path]), expected)
 
     def test_signal_handlers_are_as_before(self, tmp_path):
         before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
@@ -151,7 +156,7 @@ class TestCheckpoints:
     def test_weights_are_those_of_a_training_of_so_many_steps(self, mode, schedule, steps):
         raw = images((8, 8))
         given = settings("mlp", mode=mode, iterations=50, checkpoints=schedule)
-        [trained] = train_packs(raw, [given])
+        trained = only(raw, given)
         arrays, about = trained.dense
         assert about["iterations"] == steps
         assert set(steps) <= set(trained.curves["iteration"].values.tolist())
