@@ -1,7 +1,5 @@
 """A small folder of images."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.data.folders import write

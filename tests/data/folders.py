@@ -1,7 +1,5 @@
 """Folders of images by class, and archives of them."""
 
-from __future__ import annotations
-
 import io
 import stat
 import tarfile

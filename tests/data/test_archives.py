@@ -1,7 +1,5 @@
 """Images in archives: as in folders, and whatever is wrong with an archive is named."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import shutil

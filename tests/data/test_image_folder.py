@@ -1,7 +1,5 @@
 """Images sorted into one folder per class."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Official files of data sets: whole or damaged, packed or not, there or not."""
 
-from __future__ import annotations
-
 import os
 import socket
 import tarfile

@@ -1,7 +1,5 @@
 """Downloads: which sources are asked, and what lies in the folder after any failure."""
 
-from __future__ import annotations
-
 import hashlib
 import http.server
 import io

@@ -5,8 +5,6 @@ between devices: the changes of weights of `adaptive_sharpness`, of average case
 and of PAC-Bayes. All else is the same everywhere.
 """
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
 import sys

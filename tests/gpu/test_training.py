@@ -1,7 +1,5 @@
 """Training on a GPU: as by a loop on the CPU, the same to the byte each time; memory comes back."""
 
-from __future__ import annotations
-
 import gc
 import os
 import subprocess

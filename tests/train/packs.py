@@ -1,7 +1,5 @@
 """Made-up packs: small data and the settings of a training job."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Networks that diverge, or have learnt enough: they stand still, and the others do not notice."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Training that starts from the weights with which networks of another grid ended."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The weights at which the training error of a run first is small: kept, measured, in the table."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

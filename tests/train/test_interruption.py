@@ -1,7 +1,5 @@
 """Training that stops, of itself or not: nothing is lost, nothing changes."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

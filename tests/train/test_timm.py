@@ -1,7 +1,5 @@
 """Networks of timm, trained by the engine as one trains them with torch alone, to the bit."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Corrupted images: against formulas written out and other libraries, and what holds for all."""
 
-from __future__ import annotations
-
 import colorsys
 import io
 import itertools

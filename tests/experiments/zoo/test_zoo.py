@@ -1,7 +1,5 @@
 """Zoos: networks from files or of a grid, images by class, failures, restarts, the command."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rules of training and networks that every mode must follow."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

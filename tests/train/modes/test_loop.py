@@ -1,7 +1,5 @@
 """The plain loop is what one writes with the framework."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.train import by_hand

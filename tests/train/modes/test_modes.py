@@ -1,7 +1,5 @@
 """Every mode of the training engine does what a plain loop in the framework does."""
 
-from __future__ import annotations
-
 import pytest
 
 from flatlab.data import load

@@ -1,7 +1,5 @@
 """Two folders share what they compute through Snakemake's cache between workflows."""
 
-from __future__ import annotations
-
 import pytest
 
 from flatlab import plan

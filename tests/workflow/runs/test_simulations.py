@@ -1,7 +1,5 @@
 """A figure of a simulation: its table, its verdicts and its place among what is published."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every figure and paper is a target; any other name is refused in one sentence."""
 
-from __future__ import annotations
-
 import shutil
 import zipfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A run in which a part comes from elsewhere: measured packs, or another data set."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """A figure of a zoo: of weights in files, one of which is bad, and of networks trained here."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
