@@ -5,13 +5,12 @@ This folder holds what any paper can use. The claims of a paper are in its own f
 """
 
 from flatlab.claims.claim import Claim, Predicate
-from flatlab.claims.numbering import FigureClaims, Judge, numbered, states
 from flatlab.claims.registry import Claims
 from flatlab.claims.result_tables import ResultTables
 from flatlab.claims.verify import claims_of, verify
 from flatlab.plan.schema import OWN, REDUCED, STAND_IN
 
 __all__ = [
-    *("Claim", "Claims", "FigureClaims", "Judge", "Predicate", "ResultTables"),
-    *("OWN", "REDUCED", "STAND_IN", "claims_of", "numbered", "states", "verify"),
+    *("Claim", "Claims", "Predicate", "ResultTables"),
+    *("OWN", "REDUCED", "STAND_IN", "claims_of", "verify"),
 ]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from flatlab.claims.eligibility import FEWEST_FOR_RANKS
+from flatlab.tables.eligibility import FEWEST_FOR_RANKS
 from flatlab.papers.beyond import _joint as joint
 from flatlab.papers.beyond._looks import SMALL, colour_labels, legend_of_papers
 from flatlab.plotting.labels import label_of
