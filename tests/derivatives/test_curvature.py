@@ -215,15 +215,6 @@ def test_frozen_and_unused_parameters_are_no_part_of_it(mlp, normal):
     assert found.hessian_lambda_max.item() == pytest.approx(largest, rel=RESIDUAL)
 
 
-def test_weights_that_are_not_finite_have_no_eigenvalue(mlp, normal):
-    model, x = mlp(WIDTHS), normal(SAMPLES, WIDTHS[0])
-    model[2].weight.data[0, 0] = torch.nan
-    found = flatlab.measure(model, x, one_hot(), families=["hessian"])
-    assert np.isnan(found.hessian_lambda_max)
-    assert np.isnan(found.gauss_newton_lambda_max)
-    assert found.hessian_converged == 0
-
-
 def test_what_has_no_loss_or_draws_at_random_is_refused(mlp, normal):
     x = normal(SAMPLES, WIDTHS[0])
     with pytest.raises(MeasureError, match="needs targets"):

@@ -20,7 +20,7 @@ from tests.networks.measuring import quantities
 EXACT = 1e-10
 
 
-def law(examples=60, **drawn):
+def law(examples=30, **drawn):
     """Make a test a law: of `data`, from which networks are drawn, and of what is named."""
 
     def decorate(test):

@@ -26,7 +26,7 @@ def same(first, second, names):
         assert float(first[name]) == pytest.approx(float(second[name]), rel=EXACT, abs=1e-12), name
 
 
-@law(40)
+@law(25)
 def test_rescaled_neurons_change_neither_sharpness_nor_norms(draw_network, data):
     """Each neuron by a factor of its own, undone behind it: f is the same function."""
     drawn = draw_network(data, activations=["relu"], hidden=(1, 3))
@@ -45,7 +45,7 @@ def test_rescaled_neurons_change_neither_sharpness_nor_norms(draw_network, data)
     same(before, after, [*names, "normalized_mls", "mls", "sample_loss"])
 
 
-@law(40)
+@law(25)
 def test_scaled_inputs_change_no_normalized_norm(draw_network, data):
     """g(x) = f(x / c) at c x: the first layer undoes the scale of the inputs."""
     drawn = draw_network(data)
@@ -58,7 +58,7 @@ def test_scaled_inputs_change_no_normalized_norm(draw_network, data):
     assert float(after.mls) == pytest.approx(float(before.mls) / factor, rel=EXACT)
 
 
-@law(40)
+@law(25)
 def test_norms_lie_where_they_must(draw_network, data):
     """mean^2 of ||J|| ||x|| <= normalized MLS <= mean ||x||^2 ||J||_F^2; sigmoids contract."""
     drawn = draw_network(data)

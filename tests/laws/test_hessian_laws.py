@@ -66,7 +66,7 @@ class Residual(nn.Module):
 
 
 @pytest.mark.parametrize("kind", ["draw_network", "draw_convolutional"])
-@law(50)
+@law(25)
 def test_sharpness_is_the_trace_of_the_hessian_of_linear_layers_convolutions_and_pooling(
     data, kind, request, normal, measured
 ):
@@ -74,7 +74,7 @@ def test_sharpness_is_the_trace_of_the_hessian_of_linear_layers_convolutions_and
     check(net.model, net.x, data, normal, measured)
 
 
-@law(50)
+@law(25)
 def test_sharpness_is_the_trace_of_the_hessian_of_residual_networks_with_batch_norm(
     data, randomized, normal, measured
 ):
@@ -85,7 +85,7 @@ def test_sharpness_is_the_trace_of_the_hessian_of_residual_networks_with_batch_n
     check(model, normal(3, 1, 4, 5, seed=seed), data, normal, measured)
 
 
-@law(50)
+@law(25)
 def test_with_smooth_activations_the_trace_of_the_hessian_is_sharpness_at_zero_residual_alone(
     data, draw_network, normal, measured
 ):

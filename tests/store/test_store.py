@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import json
 import os
 import subprocess
 import sys
-import threading
-import time
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 import xarray as xr
 from safetensors.numpy import save
 
-from flatlab import jobs, store
-from flatlab.jobs import lock as guards
-from flatlab.jobs.job import job as run_job
+from flatlab import store
 
 
 def example() -> xr.Dataset:
@@ -196,186 +187,6 @@ def test_a_failed_write_leaves_the_old_file(
     assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
 
 
-def lock(output: Path, **about: object) -> Path:
-    """A lock file as another process would have left it."""
-    path = output.with_name(f"{output.name}.lock")
-    with jobs.Guard(output):
-        lines = dict(line.split("=") for line in path.read_text().splitlines()[1:])
-    lines |= {"token": "0" * 32, **about}
-    path.write_text("\n".join(["filelock/2", *(f"{k}={v}" for k, v in lines.items()), ""]))
-    return path
-
-
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Heartbeats and patience in fractions of a second."""
-    monkeypatch.setattr(guards, "BEAT_S", 0.02)
-    monkeypatch.setattr(guards, "STALE_S", 0.5)
-
-
-@contextlib.contextmanager
-def beating(path: Path, **about: object) -> Iterator[None]:
-    """Somebody elsewhere renews a lock, whose clock is an hour wrong."""
-    end = threading.Event()
-
-    def beat() -> None:
-        date = time.time() - 3600
-        while not end.wait(0.05):
-            date += 0.05
-            with contextlib.suppress(FileNotFoundError):
-                os.utime(path, (date, date))
-
-    thread = threading.Thread(target=beat)
-    thread.start()
-    try:
-        yield
-    finally:
-        end.set()
-        thread.join()
-
-
-def test_a_second_writer_is_refused_with_the_holder_named(tmp_path: Path) -> None:
-    output = tmp_path / "a.json"
-    with jobs.Guard(output):
-        with pytest.raises(store.StoreError) as error:
-            jobs.Guard(output).__enter__()
-        for part in (str(output), os.uname().nodename, str(os.getpid())):
-            assert part in str(error.value)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_second_writer_on_a_cluster_waits(
-    tmp_path: Path, impatient: None, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
-    monkeypatch.setenv("SLURM_JOB_ID", "7")
-    output = tmp_path / "a.json"
-    first = jobs.Guard(output)
-    first.__enter__()
-    threading.Timer(0.3, lambda: first.__exit__(None, None, None)).start()
-    start = time.monotonic()
-    with jobs.Guard(output):
-        assert time.monotonic() - start > 0.2
-    assert capsys.readouterr().err.count("waiting for it to end") == 1
-
-
-def test_the_lock_of_a_dead_process_is_taken_over(tmp_path: Path, impatient: None) -> None:
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    lock(tmp_path / "a.json", pid=dead.pid)
-    with jobs.Guard(tmp_path / "a.json"):
-        pass
-    lock(tmp_path / "a.json", start=12345)  # our own number, which another process had before
-    with jobs.Guard(tmp_path / "a.json"):
-        pass
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_lock_of_another_machine_counts_while_its_heart_beats(
-    tmp_path: Path, impatient: None
-) -> None:
-    """By change alone: the dates that another machine's clock gives mean nothing."""
-    output = tmp_path / "a.json"
-    path = lock(output, host="elsewhere", pid=1)
-    with beating(path), pytest.raises(store.StoreError, match="host elsewhere, process 1"):
-        jobs.Guard(output).__enter__()
-    for skew in (-3600, 3600):
-        path = lock(output.with_name(f"{skew}.json"), pid=1, host="elsewhere")
-        os.utime(path, (time.time() + skew, time.time() + skew))
-        start = time.monotonic()
-        with jobs.Guard(output.with_name(f"{skew}.json")):
-            assert time.monotonic() - start > guards.STALE_S / 2
-
-
-def test_a_lock_that_a_crash_has_emptied_is_named(tmp_path: Path, impatient: None) -> None:
-    (tmp_path / "a.json.lock").touch()
-    with pytest.raises(store.StoreError, match=r"if it has ended, delete .*a\.json\.lock"):
-        jobs.Guard(tmp_path / "a.json").__enter__()
-
-
-def test_who_lost_the_lock_may_not_write(tmp_path: Path) -> None:
-    """A process that was suspended, and whose lock was taken over, notices before it writes."""
-    output = tmp_path / "a.json"
-    with jobs.Guard(output) as guard:
-        guard.check()
-        theirs = guard.path.read_text().replace("pid=", "pid=1")
-        (tmp_path / "theirs").write_text(theirs)
-        (tmp_path / "theirs").replace(guard.path)
-        with pytest.raises(store.StoreError, match="lock was lost"):
-            guard.check()
-    assert guard.path.read_text() == theirs
-
-
-def test_the_heart_beats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guards, "BEAT_S", 0.01)
-    with jobs.Guard(tmp_path / "a.json") as guard:
-        os.utime(guard.path, (0, 0))
-        deadline = time.time() + 10
-        while guard.path.stat().st_mtime == 0 and time.time() < deadline:
-            time.sleep(0.01)
-        assert guard.path.stat().st_mtime > 0
-
-
-def fake_snakemake(folder: Path) -> SimpleNamespace:
-    class Named(list):
-        def __getattr__(self, name: str) -> str:
-            return self[0]
-
-        def get(self, name: str) -> None:
-            return None
-
-        def items(self) -> list:
-            return []
-
-    return SimpleNamespace(
-        input=Named(),
-        output=Named([str(folder / "out" / "a.json")]),
-        params=Named(),
-        wildcards=Named(),
-        config={},
-        resources=SimpleNamespace(gpu=0),
-        log=[str(folder / "logs" / "a.log")],
-        rule="draw",
-    )
-
-
-def test_a_job_leaves_its_output_a_log_and_its_provenance(tmp_path: Path) -> None:
-    with run_job(fake_snakemake(tmp_path)) as job:
-        print("progress", file=sys.stderr)
-        job.save({"a": 1})
-    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
-        "a.json",
-        "a.json.provenance.json",
-    ]
-    assert (tmp_path / "logs" / "a.log").read_text() == "progress\n"
-    about = store.load_json(tmp_path / "out" / "a.json.provenance.json")
-    assert about["threads"] == 1
-    assert {"host", "runtime_s", "versions", "code", "started"} <= set(about)
-
-
-def test_a_job_collects_no_garbage_but_what_follows_does(tmp_path: Path) -> None:
-    with run_job(fake_snakemake(tmp_path)) as job:
-        assert not gc.isenabled()
-        job.save({})
-    assert gc.isenabled()
-    with pytest.raises(SystemExit), run_job(fake_snakemake(tmp_path)):
-        raise store.StoreError("the table is damaged")
-    assert gc.isenabled()
-
-
-def test_a_record_has_the_hashes_of_tables_as_they_were_when_the_job_began(tmp_path: Path) -> None:
-    table, other, gone = (str(tmp_path / name) for name in ("a.zarr.zip", "b.json", "c.zarr.zip"))
-    store.save_dataset(table, example())
-    store.save_json(other, {})
-    about, before = fake_snakemake(tmp_path), store.hash_of(table)
-    about.input += [table, other, gone]
-    with run_job(about) as job:
-        store.save_dataset(table, example().isel(run=[0]))
-        job.save({})
-    record = store.load_json(tmp_path / "out" / "a.json.provenance.json")
-    assert record["inputs"] == {table: before, gone: ""}
-    assert store.hash_of(table) not in ("", before)
-
-
 def test_the_hash_that_a_file_carries_is_read_alone(tmp_path: Path) -> None:
     path = tmp_path / "a.zarr.zip"
     store.save_dataset(path, example())
@@ -385,28 +196,6 @@ def test_the_hash_that_a_file_carries_is_read_alone(tmp_path: Path) -> None:
     assert store.hash_of(path) == ""
     path.write_bytes(b"short")
     assert store.hash_of(path) == ""
-
-
-def test_a_job_that_fails_says_one_sentence_and_logs_the_rest(
-    tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
-    with pytest.raises(SystemExit), run_job(fake_snakemake(tmp_path)):
-        raise store.StoreError("the table is damaged")
-    assert capsys.readouterr().err.strip().splitlines() == [
-        "flatlab draw: the table is damaged",
-        f"log: {tmp_path / 'logs' / 'a.log'}",
-    ]
-    assert "Traceback" in (tmp_path / "logs" / "a.log").read_text()
-    assert list((tmp_path / "out").iterdir()) == []
-
-
-def test_a_refused_job_leaves_the_first_ones_log_alone(tmp_path: Path) -> None:
-    with run_job(fake_snakemake(tmp_path)) as job:
-        print("first", file=sys.stderr, flush=True)
-        with pytest.raises(SystemExit), run_job(fake_snakemake(tmp_path)):
-            pass
-        job.save(1)
-    assert (tmp_path / "logs" / "a.log").read_text().startswith("first\n")  # not made anew
 
 
 def pack() -> store.TrainedPack:
