@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -21,11 +22,12 @@ EXACT = 1e-10
 
 
 def law(examples=30, **drawn):
-    """Make a test a law: of `data`, from which networks are drawn, and of what is named."""
+    """Make a test a law of what is named, and of `data` to draw networks from if it asks for it."""
 
     def decorate(test):
+        data = {"data": st.data()} if "data" in inspect.signature(test).parameters else {}
         lawful = settings(max_examples=examples, deadline=None, derandomize=True)
-        return lawful(given(data=st.data(), **drawn)(test))
+        return lawful(given(**data, **drawn)(test))
 
     return decorate
 

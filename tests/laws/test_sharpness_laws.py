@@ -8,7 +8,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 from torch.func import functional_call
@@ -16,8 +15,8 @@ from torch.nn.functional import cross_entropy
 
 import flatlab
 from flatlab.metrics.sharpness import SMALLEST_RADII
+from tests.laws.relations import law
 
-LAW = settings(max_examples=5, deadline=None, derandomize=True)
 SCALE_FREE = [name for name in SMALLEST_RADII if "standard" not in name]
 
 
@@ -44,8 +43,7 @@ def case(mlp, normal):
     return build
 
 
-@LAW
-@given(seed=st.integers(0, 10**6))
+@law(5, seed=st.integers(0, 10**6))
 def test_worst_cases_are_not_negative_grow_with_the_radius_and_with_the_norm(case, seed):
     model, x, y = case(seed)
     found = measured(model, x, y, everywhere(0.003, 0.01, 0.03), sharpness_draws=4)
@@ -59,8 +57,7 @@ def test_worst_cases_are_not_negative_grow_with_the_radius_and_with_the_norm(cas
         assert (found.sel(definition=f"average-{scale}-linf") <= box * slack).all()
 
 
-@LAW
-@given(seed=st.integers(0, 10**6))
+@law(5, seed=st.integers(0, 10**6))
 def test_larger_batches_do_not_have_a_larger_worst_case(case, seed):
     model, x, y = case(seed)
     radii = everywhere(0.01, among=["worst-adaptive-linf", "worst-standard-l2"])
@@ -147,8 +144,7 @@ def rescaled(model, factor):
     return other
 
 
-@LAW
-@given(seed=st.integers(0, 10**6), factor=st.floats(0.05, 20))
+@law(5, seed=st.integers(0, 10**6), factor=st.floats(0.05, 20))
 def test_rescaling_layers_changes_standard_sharpness_alone(case, seed, factor):
     model, x, y = case(seed)
     radii = everywhere(0.003, 0.03)
