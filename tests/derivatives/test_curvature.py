@@ -18,6 +18,7 @@ from flatlab.metrics._quantity import Samples, Settings
 from flatlab.metrics.hessian import Options, measure
 from flatlab.train import train_packs
 from tests.networks.small_networks import LOSSES
+from tests.synthetic.packs import asked, of_split
 from tests.train.packs import images, settings
 
 # torch warns of itself when it first differentiates forward, which torch.func.hessian does
@@ -257,19 +258,13 @@ def test_a_grid_measures_with_warm_starts():
     raw = images((8, 8))
     given = settings("mlp", mode="batched", checkpoints=[0, 20, 40, 60], iterations=80)
     [trained] = train_packs(raw, [given])
-    sets = {
-        name: {"split": name, "size": 6, "seed": 0, "only": "all"} for name in ("train", "test")
-    }
-    asked = {
-        **{key: given[key] for key in ("data", "network", "outputs", "seeds")},
-        **{"family": "hessian", "precision": "float64", "loss": LOSSES["half-mse"]},
-        **{"samples": sets, "setting": "s", "hyperparameters": {}},
-    }
+    sets = {name: of_split(name, 6) for name in ("train", "test")}
+    same = {key: given[key] for key in ("data", "outputs", "seeds")}
 
     def measured(warm):
         options = {"curvature": "all", "batch_norm": "eval", "warm_start": warm}
-        pack = {**asked, "options": {"hessian": options}}
-        return measure_pack([trained.weights, trained.dense], raw, pack)
+        job = asked("hessian", given["network"], samples=sets, options={"hessian": options}, **same)
+        return measure_pack([trained.weights, trained.dense], raw, job)
 
     warm, cold = measured(True), measured(False)
     np.testing.assert_allclose(warm.hessian_lambda_max, cold.hessian_lambda_max, rtol=2 * RESIDUAL)

@@ -222,7 +222,8 @@ ZOO: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 
 
 GENERIC = {
-    **dict.fromkeys(("transformer", "transformer, mean of tokens"), ["cls_token", "pos_embed"]),
+    "transformer": ["cls_token", "pos_embed"],
+    "transformer, mean of tokens": ["cls_token", "pos_embed"],
     "sequence": ["position"],
     "borrowed": ["layer.weight"],
     "parametrized": [f"0.parametrizations.weight.original{k}" for k in (0, 1)],

@@ -2,17 +2,13 @@
 
 import numpy as np
 import pytest
-import torch
 
 from flatlab.metrics._measure_pack import measure_pack
+from tests.synthetic.packs import about, asked, networks, weights_of
+from tests.train.packs import small
 
 FACTS = {"finite", "shared", "samples_measured", "layers_left_out"}
 """What is known of a network whose weights are not finite."""
-MEASURE = {
-    "samples": {"train": {"split": "train", "size": 10, "seed": 0, "only": "all"}},
-    "loss": {"loss": "half-mse"},
-    "options": {"accuracy": {}, "geometry": {}},
-}
 
 
 def spoilt_names(values):
@@ -63,31 +59,12 @@ def test_what_overflows_has_no_values(widths, factor, late, mlp, normal, measure
 
 def pack(stripes, family, change, precision="float64"):
     """Measure two networks of one pack; `change` edits the weights of the first."""
-    from flatlab.networks import build
-    from tests.train.packs import small
-
     network = {**small("mlp"), "initialization": "framework"}
-    torch.manual_seed(0)
-    states = [build(network, (4, 4), 3).double().state_dict() for _ in range(2)]
-    arrays = {
-        name: np.stack([state[name].numpy() for state in states])[:, None] for name in states[0]
-    }
+    arrays = weights_of(networks(network, (4, 4), 3, count=2))
     for array in arrays.values():
         change(array[0])
-    settings = {
-        "family": family,
-        "data": {"classes": "all", "scaling": "unit"},
-        "network": network,
-        "outputs": None,
-        "setting": "lr0.1",
-        "hyperparameters": {"lr": 0.1},
-        "seeds": [0, 1],
-        "precision": precision,
-        **MEASURE,
-    }
-    about = {"runs": ["lr0.1-s0", "lr0.1-s1"], "iterations": [7]}
-    about |= {"steps": [7, 7], "ended": ["finished"] * 2}
-    return measure_pack([(arrays, about)], stripes, settings)
+    settings = asked(family, network, precision=precision)
+    return measure_pack([(arrays, about([7]))], stripes, settings)
 
 
 @pytest.mark.parametrize("family", ["geometry", "accuracy"])
