@@ -75,7 +75,7 @@ def _pairs(frame: pd.DataFrame, figure: Settings) -> Iterator[Panel]:
     for (x, y), experiment in itertools.product(figure["pairs"], experiments):
         rows = panels.get_group((x, y, experiment)).set_index("row")
         points = rows.loc[["run"]].drop(columns=["x", "y"])
-        numbers = rows.loc["rho"]
+        numbers: Any = rows.loc["rho"]
         yield Panel(
             points.rename(columns={"x_value": "x", "y_value": "y"}),
             (labels.title_of(figure, x), labels.title_of(figure, y)),

@@ -5,8 +5,6 @@ Here Snakemake plans and runs the edited laboratory; test_exact_cache.py compare
 every job of the demo.
 """
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -6,8 +6,6 @@ edit that computes counts (tests/plan/test_fingerprint.py): a job is re-run if t
 in its closure. Whether Snakemake obeys is asked in test_edits.py.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import re
