@@ -134,7 +134,7 @@ def test_the_legend_says_how_many_runs_a_line_is_of(tables) -> None:
 
 def test_lines_are_in_the_order_of_their_hyperparameters() -> None:
     settings = dict.fromkeys(spread(table(), ["mls"])["setting"])
-    values = [tuple(float(part.split()[-1]) for part in labels.without_common(", ")) for words in settings]
+    values = [tuple(float(part.split()[-1]) for part in words.split(", ")) for words in settings]
     assert values == [(0.05, 20), (0.1, 8), (0.1, 20), (0.1, 32), (0.2, 20)]
 
 
