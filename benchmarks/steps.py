@@ -18,12 +18,12 @@ from flatlab.train.pack import PackTraining
 
 try:
     from flatlab.data._tensors import Split
-    from flatlab.jobs import Unfinished
+    from flatlab.jobs.resume_state import ResumeState
     from flatlab.networks import build
     from flatlab.train.determinism import deterministic_arithmetic as arithmetic
     from flatlab.train.initializations import draw
 
-    UNUSED: Any = Unfinished(tempfile.gettempdir(), {})  # these trainings save nothing
+    UNUSED: Any = ResumeState(tempfile.gettempdir(), {})  # these trainings save nothing
 except ImportError:  # the names at the commit that `benchmarks.since` compares with
     from flatlab.models import build
     from flatlab.models import initialize as draw

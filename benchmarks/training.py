@@ -24,7 +24,7 @@ from benchmarks import baselines
 from benchmarks.timing import paired, report
 from flatlab import data, plan
 from flatlab.data._tensors import Split, prepare
-from flatlab.jobs import Unfinished
+from flatlab.jobs.resume_state import ResumeState
 from flatlab.networks import build, options_of
 from flatlab.plan.registry import literal
 from flatlab.train.determinism import deterministic_arithmetic
@@ -91,7 +91,7 @@ class Engine:
 
     def __init__(self, packs: Sequence[Settings], split: Split, deterministic: bool = True) -> None:
         self.packs, self.mode = packs, "error" if deterministic else "default"
-        unused = Unfinished(tempfile.gettempdir(), {})  # these trainings save nothing
+        unused = ResumeState(tempfile.gettempdir(), {})  # these trainings save nothing
         with deterministic_arithmetic(packs):
             self.trainings = [
                 PackTraining(networks(settings, split), split, settings, unused)

@@ -12,11 +12,12 @@ import pandas as pd
 from sphinx.application import Sphinx
 
 from flatlab import plan, store
+from flatlab.claims.records import read_verdicts
 from flatlab.papers.beyond import fig6
 from flatlab.papers.beyond._joint import NETWORKS
 from flatlab.plotting.labels import extent_of
-from flatlab.scoreboard import board as scoreboard
-from flatlab.scoreboard import page
+from flatlab.scoreboard.board import OUTCOMES, Board
+from flatlab.scoreboard.page import numbers
 
 DOCS = Path(__file__).parent
 PAGES = DOCS / "figures"
@@ -54,10 +55,8 @@ def write() -> None:
     environment.globals.update(
         scales=SCALES,
         meanings=MEANINGS,
-        numbers=page.numbers,
-        by_group=scoreboard.by_group,
-        survivors=scoreboard.survivors,
-        outcomes=scoreboard.OUTCOMES,
+        numbers=numbers,
+        outcomes=OUTCOMES,
         sentences=sentences,
         extent_of=extent_of,
     )
@@ -92,7 +91,7 @@ def published() -> dict[str, dict[str, dict[str, Any]]]:
         place = plan.published_at(scale)
         origins = store.load_json(place.folder / "provenance.json")
         for figure in plan.published_figures(scale):
-            verdicts = store.load_json(place.verdicts(figure.paper, figure.key))
+            verdicts = read_verdicts(place.verdicts(figure.paper, figure.key))
             found.setdefault(figure.target, {})[scale] = {
                 "files": {
                     ending: f"../../{place.figure(figure.paper, figure.key, ending)}"
@@ -111,10 +110,10 @@ def sentences(declared: str | tuple[str, ...]) -> str:
     return text.replace("_", "\\_").replace("|", "\\|").replace("*", "\\*")
 
 
-def boards(runs: dict[str, dict[str, dict[str, Any]]]) -> dict[str, Any]:
+def boards(runs: dict[str, dict[str, dict[str, Any]]]) -> dict[str, Board]:
     """scale -> the counted verdicts."""
     return {
-        scale: scoreboard.collect(run[scale]["verdicts"] for run in runs.values() if scale in run)
+        scale: Board(run[scale]["verdicts"] for run in runs.values() if scale in run)
         for scale in plan.published_scales()
     }
 

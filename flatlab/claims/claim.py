@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import cast
 
+from flatlab.claims.records import ClaimRecord, EvidenceEntry, Nature
 from flatlab.claims.result_tables import ResultTables
 from flatlab.plan.schema import EVIDENCE
 from flatlab.stats.verdict import Verdict, not_run
 from flatlab.tables.eligibility import unless_missing
 
 Predicate = Callable[..., Verdict]
-Nature = Literal["finding", "theorem", "check"]
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,18 @@ class Claim:
         reason = f"the evidence is {fidelity}, and this claim admits {admitted} alone"
         return not_run(reason).reporting(*verdict.evidence)
 
-    def entry(self, name: str, tables: ResultTables) -> dict[str, Any]:
+    def entry(self, name: str, tables: ResultTables) -> ClaimRecord:
         """What the file of verdicts says of it.  name: its id."""
         tables.used.clear()
         verdict = self.judge(tables)
         others = [] if self.threshold is None else [self.threshold / 2, 2 * self.threshold]
         return {
             "id": name,
-            **{key: getattr(self, key) for key in ("text", "quote", "source", "nature", "repeats")},
+            "text": self.text,
+            "quote": self.quote,
+            "source": self.source,
+            "nature": self.nature,
+            "repeats": self.repeats,
             "kind": tables.fidelity,
             "differs": tables.differs,
             "verdict": verdict.outcome,
@@ -68,5 +72,5 @@ class Claim:
             "thresholds": [
                 {"threshold": other, "verdict": self._at(other, tables).outcome} for other in others
             ],
-            "evidence": verdict.evidence,
+            "evidence": cast("list[EvidenceEntry]", verdict.evidence),
         }

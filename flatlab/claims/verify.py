@@ -3,16 +3,16 @@
 import importlib
 from collections.abc import Mapping
 from importlib.util import find_spec
-from typing import Any
 
 import xarray as xr
 
 from flatlab.claims.claim import Claim
+from flatlab.claims.records import FigureVerdicts
 from flatlab.claims.result_tables import ResultTables
 from flatlab.tables.selection import counts
 
 
-def verify(target: str, tables: Mapping[str, xr.Dataset]) -> dict[str, Any]:
+def verify(target: str, tables: Mapping[str, xr.Dataset]) -> FigureVerdicts:
     """The verdicts on the claims of a figure, as they are stored in JSON.
 
     target: the figure, "chen2026_fig2".

@@ -46,15 +46,15 @@ def _print_verdicts(found: comparison.Comparison) -> None:
     counted = ", ".join(f"{count} {verdict}" for count, verdict in found.counts)
     print(f"\nverdicts that agree: {len(found.agreeing)}{f' ({counted})' if counted else ''}")
     if pair := found.most_moved:
-        print(f"  the number that moved most: {' '.join(_moved(pair.moved))}, of {pair.a.id}")
+        print(f"  the number that moved most: {' '.join(_moved(pair.moved))}, of {pair.a['id']}")
     print(f"verdicts that differ: {len(found.differing)}")
     if found.differing:
         rows = []
         for pair in found.differing:
             moved, quantity = _moved(pair.moved)
-            reworded = "" if pair.a.text == pair.b.text else "the claims read differently"
+            reworded = "" if pair.a["text"] == pair.b["text"] else "the claims read differently"
             said = "; ".join(filter(None, (quantity, reworded)))
-            rows.append((pair.a.id, pair.a.verdict, pair.b.verdict, moved, said))
+            rows.append((pair.a["id"], pair.a["verdict"], pair.b["verdict"], moved, said))
         print(text.table("<<<><", ("claim", "A", "B", "moved", "quantity"), *rows))
     print("moved: |value in B - value in A| over half the width of the interval in A")
 

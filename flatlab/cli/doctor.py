@@ -5,6 +5,7 @@ such as a GPU, is marked with a dash.
 """
 
 import argparse
+import ast
 import contextlib
 import importlib
 import os
@@ -18,26 +19,21 @@ from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
-from flatlab import __version__, plan
+from flatlab import __version__
 from flatlab.cli import _text as text
 from flatlab.cli._main import WIDTH, load_plan
-from flatlab.plan.registry import PACKAGE
+from flatlab.plan.plan import Plan
+from flatlab.plan.registry import PACKAGE, assignments, keys_of, path_of
+from flatlab.plan.schema import PlanError
 
 GROUP = "Plan and run"
 WORKS, ABSENT, BROKEN = "ok", "-", "broken"
 LOCK = Path("envs/requirements.txt")
 MANY = 3
-"""How many packages or data sets a line names."""
+"""How many packages a line names."""
 CGROUP = Path("/sys/fs/cgroup")
 JOB_GB = 1.0
 """Memory of a job of the demo with torch, rounded up; its results need less space on disk."""
-DATA_SETS = {
-    "fashion-mnist": ["train-images-idx3-ubyte.gz"],
-    "cifar10": ["cifar-10-batches-py", "cifar-10-python.tar.gz"],
-    "cifar100": ["cifar-100-python", "cifar-100-python.tar.gz"],
-    "cifar10-jpeg": ["cifar10-jpeg"],
-}
-"""A file or folder by which each data set that is not part of a package is recognized."""
 
 
 class Finding(NamedTuple):
@@ -65,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
 def findings() -> Iterator[Finding]:
     """One for each subject, in the order in which they are needed."""
     yield from _packages()
-    chosen: plan.Plan | None = None
+    chosen: Plan | None = None
     if not Path("config.yaml").is_file():
         said = "none here: measure, rank and show work; figures need a clone of the project"
         yield Finding(ABSENT, "checkout", said)
@@ -76,7 +72,7 @@ def findings() -> Iterator[Finding]:
             named = papers if isinstance(papers, str) else ", ".join(papers)
             said = f"scale {chosen.config.scale}, papers {named}, device {chosen.config.device}"
             yield Finding(WORKS, "config", said)
-        except plan.PlanError as error:
+        except PlanError as error:
             yield Finding(BROKEN, "config", str(error))
     yield from (_cores(), _memory(), _disk(), _gpu(bool(chosen and chosen.config.device == "cuda")))
     yield _data(chosen)
@@ -211,21 +207,20 @@ def _output(*command: str) -> str:
     return ""
 
 
-def _data(chosen: plan.Plan | None) -> Finding:
+def _data(chosen: Plan | None) -> Finding:
+    """The data sets that are no part of a package, found as the literal FILES of each says."""
     configured = chosen.config.data_folder if chosen else None
     folder = Path(configured or os.environ.get("FLATLAB_DATA") or "data")
-    ups = ("", "*/", "*/*/")
-    there = [
-        key
-        for key, names in DATA_SETS.items()
-        if any(next(folder.glob(up + name), None) for up in ups for name in names)
-    ]
+    declared = {key: assignments(path_of("data", key)).get("FILES") for key in keys_of("data")}
+    known = {key: ast.literal_eval(files) for key, files in declared.items() if files}
+    found = {path.name for up in ("*", "*/*", "*/*/*") for path in folder.glob(up)}
+    there = [key for key, names in known.items() if found & {*names}]
     said = f"{', '.join(there) or 'none'} in {folder}"
     if not chosen:
         return Finding(WORKS, "data", said)
     keys = {key for figure in chosen.figures for key in figure.experiments}
     needed = {name for key in keys for name in chosen.experiment(key).data_sets}
-    if lacking := sorted((needed & {*DATA_SETS}) - {*there}):
+    if lacking := sorted((needed & {*known}) - {*there}):
         remedy = "flatlab downloads what it can, see docs/data.md"
         return Finding(ABSENT, "data", f"{said}; {', '.join(lacking)} needed: {remedy}")
     return Finding(WORKS, "data", f"{said}; config.yaml needs no other")

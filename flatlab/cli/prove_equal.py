@@ -9,7 +9,6 @@ Interrupted, it goes on where it stopped.
 import argparse
 import os
 from pathlib import Path
-from typing import Any
 
 from flatlab.cli._main import add_device, add_scale, load_plan
 from flatlab.plan.paths import PROOFS, RESULTS, published_at
@@ -73,15 +72,10 @@ def _proof(options: argparse.Namespace) -> Proof:
     renamed = dict(pair.split("=", 1) for pair in options.renamed if "=" in pair)
     if len(renamed) < len(options.renamed):
         raise PlanError("--renamed: expected old=new")
-    config = load_plan().config
+    config = load_plan(device=options.device).config
     folder = options.data_folder or config.data_folder or os.environ.get("FLATLAB_DATA", "data")
-    settings: dict[str, Any] = {
-        "papers": "all",
-        "device": options.device or config.device,
-        "stand_ins": config.stand_ins,
-        "save_every_s": config.save_every_s,
-        "data_folder": str(Path(folder).absolute()),
-    }
+    settings = {key: getattr(config, key) for key in ("device", "stand_ins", "save_every_s")}
+    settings |= {"papers": "all", "data_folder": str(Path(folder).absolute())}
     old, new = (
         Version(checkout.absolute(), options.folder.absolute() / name, settings)
         for name, checkout in (("old", options.old_checkout), ("new", PACKAGE.parent))

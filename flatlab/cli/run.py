@@ -11,7 +11,6 @@ import itertools
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from pathlib import Path
 
 from msgspec.structs import asdict
 
@@ -20,12 +19,12 @@ from flatlab.execution import bodies
 from flatlab.jobs.job import RunningJob, running
 from flatlab.plan.experiments import Experiment, PlannedJob
 from flatlab.plan.fingerprint import fingerprint
-from flatlab.plan.paths import built_at, record_of
+from flatlab.plan.paths import built_at
 from flatlab.plan.plan import Plan
 from flatlab.plan.registry import module_of
 from flatlab.plan.schema import PlanError, closest
-from flatlab.publication.checkout import Named
-from flatlab.store import StoreError, load_json
+from flatlab.publication.checkout import Named, as_passed, described, is_done
+from flatlab.store import StoreError
 
 GROUP = "Plan and run"
 
@@ -112,32 +111,12 @@ def _job(
     **wildcards: str,
 ) -> Named:
     """What Snakemake would pass to the job that carries out a planned job."""
-    return Named(
-        rule=rule,
-        input=Named(planned.inputs),
-        output=Named(outputs),
-        params=Named(settings=planned.settings, code=planned.code),
-        wildcards=Named(scale=scale, **wildcards),
-        config=Named(asdict(chosen.config)),
-        resources=Named(gpu=int(chosen.config.device == "cuda" and planned.gpu)),
-    )
-
-
-def _date(path: str) -> float:
-    """When a file was last written; 0 if there is none, as of weights needed only once."""
-    return Path(path).stat().st_mtime if Path(path).exists() else 0
+    job = described(rule, planned, outputs, {"scale": scale, **wildcards})
+    return as_passed(job, asdict(chosen.config))
 
 
 def _exists(job: Named) -> bool:
-    """Whether its outputs are there, made by this code with these settings after its inputs."""
-    made = [_date(path) for path in job.input]
-    for output in job.output:
-        try:
-            about = load_json(record_of(output))
-        except StoreError:
-            return False
-        same = all(about.get(key) == job.params.get(key) for key in ("code", "settings"))
-        if not (Path(output).exists() and same and _date(output) >= max(made, default=0)):
-            return False
-    print(f"{job.rule}: {', '.join(job.output)}: up to date", file=sys.stderr)
-    return True
+    """Whether its outputs are there and up to date, which is said."""
+    if done := is_done(job):
+        print(f"{job.rule}: {', '.join(job.output)}: up to date", file=sys.stderr)
+    return done

@@ -4,11 +4,12 @@ import argparse
 from collections.abc import Collection, Iterator, Sequence
 
 from flatlab import __version__, plan, store
+from flatlab.claims.records import read_verdicts
 from flatlab.cli import _text as text
 from flatlab.cli._main import WIDTH, add_scale, load_plan
 from flatlab.plotting.labels import extent_of
 from flatlab.publication import comparison
-from flatlab.scoreboard.board import Board, by_figure, by_group, collect, headline, survivors
+from flatlab.scoreboard.board import Board
 
 GROUP = "Look at results"
 FEW = 3
@@ -34,8 +35,8 @@ def run(options: argparse.Namespace) -> int:
     place = plan.built_at(scale)
     found = _as_published(scale, built)
     if built:
-        board = collect(store.load_json(place.verdicts(f.paper, f.key)) for f in built)
-        changed = {pair.a.id.partition("/")[0] for pair in found.differing}
+        board = Board(read_verdicts(place.verdicts(f.paper, f.key)) for f in built)
+        changed = {pair.a["id"].partition("/")[0] for pair in found.differing}
         print(f"\n{_as_text(board, changed)}")
         if changed:
             print("  * verdicts differ from the published ones")
@@ -72,11 +73,11 @@ def _claims(figure: plan.Figure, scale: str) -> Iterator[str]:
     """Tables, verdicts with reasons, and files of one figure, in lines."""
     place = plan.built_at(scale)
     path = place.verdicts(figure.paper, figure.key)
-    content = store.load_json(path)
+    content = read_verdicts(path)
     yield f"\n{figure.target}: {figure.title}"
     for about in content["tables"].values():
         yield f"  {about['name']}: {extent_of(about)}; evidence: {about['evidence']}"
-    rows = []
+    rows: list[tuple[str, str, str]] = []
     for claim in content["claims"]:
         rows.append((claim["verdict"], claim["id"].split("/")[1], claim["text"]))
         rows += [("", "", claim["reason"])] if claim["reason"] else []
@@ -93,8 +94,8 @@ def _as_published(scale: str, figures: Sequence[plan.Figure]) -> comparison.Comp
         [place.verdicts(figure.paper, figure.key) for figure in figures]
         for place in (plan.published_at(scale), plan.built_at(scale))
     )
-    published = [comparison.read(path) for path in there if path.is_file()]
-    return comparison.compare(published, map(comparison.read, here))
+    published = [read_verdicts(path) for path in there if path.is_file()]
+    return comparison.compare(published, map(read_verdicts, here))
 
 
 def _in_words(found: comparison.Comparison, scale: str) -> str:
@@ -119,12 +120,12 @@ def _as_text(board: Board, marked: Collection[str] = ()) -> str:
 
     marked: the figures that get an asterisk.
     """
-    (_, *head), *rows = by_figure(board)
+    (_, *head), *rows = board.by_figure
     figures = [["findings", *head[:-1], "others"]]
     for name, *cells in rows:
         target, _, _ = name.partition(" ")
         figures.append([f"{target} *" if target in marked else target, *cells])
-    groups = [[name.partition(":")[0], *counts] for name, *counts in by_group(board)]
-    lines = [[line] for line in (*survivors(board), headline(board))]
+    groups = [[name.partition(":")[0], *counts] for name, *counts in board.by_group]
+    lines = [[line] for line in (*board.survivors, board.headline)]
     tables = [text.table("<<>>>>>", *figures), text.table("<>>>>", *groups)]
     return "\n\n".join([*tables, text.table("<", *lines, width=80)])

@@ -8,6 +8,8 @@ from flatlab.data._cifar import official
 
 SHAPE = (3, 32, 32)
 OUTPUTS = 10
+FILES = ["cifar-10-batches-py", "cifar-10-python.tar.gz"]
+"""A file or folder by which it is recognized."""
 
 
 def load(folder: Path) -> xr.Dataset:

@@ -11,6 +11,8 @@ from flatlab.data._cifar import official
 
 SHAPE = (3, 32, 32)
 OUTPUTS = 100
+FILES = ["cifar-100-python", "cifar-100-python.tar.gz"]
+"""A file or folder by which it is recognized."""
 
 
 def load(folder: Path) -> xr.Dataset:

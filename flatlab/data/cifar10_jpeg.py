@@ -11,6 +11,8 @@ from flatlab.data import image_folder
 
 SHAPE = (3, 32, 32)
 OUTPUTS = 10
+FILES = ["cifar10-jpeg"]
+"""A file or folder by which it is recognized."""
 REENCODED = ("cifar10", "JPEG")
 """The data set whose images these are, and their encoding."""
 

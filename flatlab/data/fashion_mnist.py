@@ -15,6 +15,8 @@ from flatlab.data._sources import Published, obtain
 
 SHAPE = (1, 28, 28)
 OUTPUTS = 10
+FILES = ["train-images-idx3-ubyte.gz"]
+"""A file or folder by which it is recognized."""
 
 HEADER = {"images": 16, "labels": 8}
 """Bytes before the values in an IDX file with three axes and with one."""

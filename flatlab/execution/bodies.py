@@ -10,7 +10,7 @@ from xarray import Dataset
 from flatlab.jobs.imports import quick_imports
 from flatlab.jobs.job import RunningJob
 from flatlab.plan.registry import imported
-from flatlab.store import load_dataset, load_json, load_weights
+from flatlab.store import load_dataset, load_weights
 
 
 def prepare(job: RunningJob) -> None:
@@ -71,7 +71,7 @@ def draw(job: RunningJob) -> None:
 
 def verify(job: RunningJob) -> None:
     """Test what a paper claims about one figure."""
-    from flatlab.claims import verify
+    from flatlab.claims.verify import verify
 
     target = f"{job.wildcards.paper}_{job.wildcards.figure}"
     job.save(verify(target, _loaded(job.params.tables, job.input.tables)))
@@ -79,12 +79,12 @@ def verify(job: RunningJob) -> None:
 
 def score(job: RunningJob) -> None:
     """Count the verdicts of all figures."""
-    from flatlab.scoreboard.board import collect
+    from flatlab.claims.records import read_verdicts
+    from flatlab.scoreboard.board import Board
     from flatlab.scoreboard.page import as_html
 
-    verdicts = [load_json(path) for path in job.input]
-    board = collect(verdicts)
-    job.save(json=board, html=as_html(board, verdicts))
+    board = Board(map(read_verdicts, job.input))
+    job.save(json=board.content, html=as_html(board))
 
 
 def _loaded(keys: Sequence[str], paths: Sequence[str]) -> dict[str, Dataset]:

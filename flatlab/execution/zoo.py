@@ -7,7 +7,7 @@ import xarray as xr
 
 from flatlab.jobs.imports import quick_imports
 from flatlab.jobs.job import RunningJob
-from flatlab.jobs.unfinished import Unfinished
+from flatlab.jobs.resume_state import ResumeState
 
 
 def measure(job: RunningJob) -> xr.Dataset:
@@ -18,7 +18,7 @@ def measure(job: RunningJob) -> xr.Dataset:
 
     folder = folder_of(job.config.get("data_folder"))
     identity = {"settings": job.params.settings, "code": job.params.code}
-    left = Unfinished(job.unfinished, identity)
+    left = ResumeState(job.unfinished, identity)
     return measure_zoo(job.params.settings, job.input, folder, left, job.device)
 
 

@@ -3,6 +3,6 @@
 from flatlab.jobs.imports import quick_imports
 from flatlab.jobs.job import RunningJob, job, running
 from flatlab.jobs.lock import Guard
-from flatlab.jobs.unfinished import Content, Unfinished
+from flatlab.jobs.resume_state import Content, ResumeState
 
-__all__ = ["Content", "Guard", "RunningJob", "Unfinished", "job", "quick_imports", "running"]
+__all__ = ["Content", "Guard", "ResumeState", "RunningJob", "job", "quick_imports", "running"]

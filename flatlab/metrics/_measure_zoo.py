@@ -19,8 +19,8 @@ from flatlab import store
 from flatlab.data._dataset import Arrays, DataError
 from flatlab.data._tensors import Split, Splits, prepare
 from flatlab.derivatives.errors import MeasureError, is_device_failure
-from flatlab.jobs import Unfinished
 from flatlab.jobs.progress import Progress
+from flatlab.jobs.resume_state import ResumeState
 from flatlab.losses._base import loss_of
 from flatlab.metrics._measure import measure
 from flatlab.metrics._quantity import Measured, Quantity, settings_of
@@ -69,7 +69,7 @@ class LazyNetwork(NamedTuple):
 
 
 def measure_zoo(
-    settings: Mapping[str, Any], files: Any, folder: Path, unfinished: Unfinished, device: str
+    settings: Mapping[str, Any], files: Any, folder: Path, unfinished: ResumeState, device: str
 ) -> xr.Dataset:
     """Measure the networks of one pack.
 

@@ -53,27 +53,41 @@ def planned(checkout: Path, request: dict[str, Any]) -> dict[str, Any]:
                 names = {"scale": scale, "experiment": key, "pack": pack}
                 if training:
                     outputs = experiment.weights(pack)
-                    packs[pack]["train"] = _job("train", training, outputs, names)
+                    packs[pack]["train"] = described("train", training, outputs, names)
                 for family in experiment.families if key in known else []:
                     stage = experiment.measuring(pack, family)
                     outputs = {"metrics": str(experiment.metrics(pack, family))}
-                    job = _job("measure", stage, outputs, {**names, "family": family})
+                    names_of_job = {**names, "family": family}
+                    job = described("measure", stage, outputs, names_of_job)
                     job["params"]["kind"] = experiment.kind
                     packs[pack]["measure"][family] = job
     return answer
 
 
-def _job(rule: str, stage: Any, outputs: dict[str, str], names: dict[str, str]) -> dict[str, Any]:
-    """A job as data.  names: its wildcards."""
+def described(
+    rule: str, planned: Any, outputs: dict[str, str], wildcards: dict[str, str]
+) -> dict[str, Any]:
+    """A planned job as data."""
     return {
         "rule": rule,
-        "input": stage.inputs,
+        "input": planned.inputs,
         "output": outputs,
-        "params": {"settings": stage.settings, "code": stage.code},
-        "wildcards": names,
-        "gpu": stage.gpu,
-        "time": [stage.kind, stage.network, stage.work],
+        "params": {"settings": planned.settings, "code": planned.code},
+        "wildcards": wildcards,
+        "gpu": planned.gpu,
+        "time": [planned.kind, planned.network, planned.work],
     }
+
+
+def as_passed(job: dict[str, Any], config: dict[str, Any]) -> Named:
+    """What Snakemake would pass to the script of a job that is `described`."""
+    return Named(
+        {key: Named(job[key]) for key in ("input", "output", "params", "wildcards")},
+        rule=job["rule"],
+        config=Named(config),
+        resources=Named(gpu=int(job["gpu"] and config["device"] == "cuda")),
+        log=["log"],
+    )
 
 
 def run(checkout: Path, request: dict[str, Any]) -> None:
@@ -82,31 +96,25 @@ def run(checkout: Path, request: dict[str, Any]) -> None:
     request: `config`, and `jobs` as `planned` returns them.
     """
     for job in request["jobs"]:
-        if not _is_done(job):
-            on_gpu = job["gpu"] and request["config"]["device"] == "cuda"
-            about = {key: Named(job[key]) for key in ("input", "output", "params", "wildcards")}
-            snakemake = Named(
-                **about,
-                rule=job["rule"],
-                config=Named(request["config"]),
-                resources=Named(gpu=int(on_gpu)),
-                log=["log"],
-            )
+        if not is_done(job):
             script = checkout / "scripts" / f"{job['rule']}.py"
-            runpy.run_path(str(script), {"snakemake": snakemake})
+            runpy.run_path(str(script), {"snakemake": as_passed(job, request["config"])})
 
 
-def _is_done(job: dict[str, Any]) -> bool:
-    """Whether the outputs are there, made by this code with these settings after the inputs."""
-    inputs = [*Named(job["input"])]
-    made = [os.stat(path).st_mtime for path in inputs if os.path.exists(path)]
+def is_done(job: dict[str, Any]) -> bool:
+    """Whether the outputs are there, made by this code with these settings after the inputs.
+
+    Inputs that are gone, as weights that are needed only once, do not count.
+    """
+    inputs = [path for path in Named(job["input"]) if os.path.exists(path)]
+    newest = max(map(os.path.getmtime, inputs), default=0)
+    wanted = json.loads(json.dumps(job["params"]))
     for path in job["output"].values():
         try:
             about = json.loads(Path(f"{path}.provenance.json").read_text())
-            old = os.stat(path).st_mtime < max(made, default=0) or len(made) < len(inputs)
+            old = os.path.getmtime(path) < newest
         except (OSError, ValueError):
             return False
-        wanted = json.loads(json.dumps(job["params"]))
         if old or any(about.get(key) != wanted.get(key) for key in ("code", "settings")):
             return False
     return True

@@ -6,73 +6,28 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypedDict
 
-import msgspec
-
-from flatlab import plan, store
+from flatlab.claims.records import (
+    ClaimRecord,
+    EvidenceEntry,
+    FigureVerdicts,
+    all_claims,
+    decoded,
+    read_verdicts,
+)
+from flatlab.plan.plan import Plan
+from flatlab.plan.schema import SCALES
 from flatlab.publication.provenance import origin
 from flatlab.scoreboard.board import OUTCOMES
-from flatlab.stats.verdict import Outcome
-
-REPORTED = "reported, not judged"
-"""The `claim` of evidence that did not contribute to the verdict."""
-
-T = TypeVar("T")
+from flatlab.stats.verdict import REPORTED, Outcome
+from flatlab.store import StoreError
 
 
-class Evidence(msgspec.Struct, frozen=True):
-    """A number that was compared, with its interval; an inequality for all values has none."""
-
-    quantity: str
-    claim: str
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-
-
-class Claim(msgspec.Struct, frozen=True):
-    """A claim with its verdict."""
-
-    id: str
-    text: str
-    verdict: Outcome
-    evidence: list[Evidence]
-
-
-class Verdicts(msgspec.Struct, frozen=True):
-    """A verdict file: the claims about a figure, and the attributes of its tables."""
-
-    target: str
-    claims: list[Claim]
-    tables: dict[str, dict[str, Any]]
-
-
-class Origin(msgspec.Struct, frozen=True):
+class Origin(TypedDict):
     """What a record of publishing says of a table: the fingerprints of its code by stage."""
 
     code: dict[str, list[str]]
-
-
-Origins = dict[str, Origin]
-"""By experiment."""
-
-
-def read(path: Path) -> Verdicts:
-    """Read a verdict file; raise `StoreError` that names it if it is damaged."""
-    return _decoded(path, Verdicts)
-
-
-def _decoded(path: Path, kind: type[T]) -> T:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-    except OSError as error:
-        raise store.StoreError(f"{path} cannot be read: {error.strerror}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise store.StoreError(
-            f"{path} is damaged, or of another version ({error}); build it anew, or get it back "
-            "from where it was copied"
-        ) from None
 
 
 @dataclass(frozen=True)
@@ -80,30 +35,30 @@ class Results:
     """A folder such as results/demo or results/published/demo, and its verdict files by target."""
 
     folder: Path
-    verdicts: Mapping[str, Verdicts]
+    verdicts: Mapping[str, FigureVerdicts]
 
     @property
     def scale(self) -> str:
         """The scale of its tables; raises `StoreError` if there is not exactly one."""
-        tables = (about for each in self.verdicts.values() for about in each.tables.values())
+        tables = (about for each in self.verdicts.values() for about in each["tables"].values())
         scales = sorted({str(about.get("scale")) for about in tables})
-        if len(scales) != 1 or scales[0] not in plan.SCALES:
+        if len(scales) != 1 or scales[0] not in SCALES:
             found = ", ".join(scales) or "none"
-            raise store.StoreError(f"{self.folder} must hold tables of one scale; found: {found}")
+            raise StoreError(f"{self.folder} must hold tables of one scale; found: {found}")
         return scales[0]
 
 
 def load(folder: Path) -> Results:
     """The results in a folder; raise `StoreError` if there are none."""
     if not folder.is_dir():
-        raise store.StoreError(f"{folder} is no folder of results: there is no such folder")
+        raise StoreError(f"{folder} is no folder of results: there is no such folder")
     files = sorted((folder / "verdicts").glob("*/*.json"))
     files = [path for path in files if "." not in path.stem]  # without records of jobs
     if not files:
-        raise store.StoreError(
+        raise StoreError(
             f"{folder} holds no verdicts: there is no verdicts/<paper>/<figure>.json in it"
         )
-    return Results(folder, {each.target: each for each in map(read, files)})
+    return Results(folder, {each["target"]: each for each in map(read_verdicts, files)})
 
 
 class RelativeShift(NamedTuple):
@@ -116,8 +71,8 @@ class RelativeShift(NamedTuple):
 class Pair(NamedTuple):
     """A claim in A and in B, and the largest movement of a number that decides it."""
 
-    a: Claim
-    b: Claim
+    a: ClaimRecord
+    b: ClaimRecord
 
     @property
     def moved(self) -> RelativeShift | None:
@@ -128,22 +83,23 @@ class Pair(NamedTuple):
         return max(filter(None, moves), default=None)
 
 
-def _deciding(claim: Claim) -> dict[tuple[str, str], list[Evidence]]:
+def _deciding(claim: ClaimRecord) -> dict[tuple[str, str], list[EvidenceEntry]]:
     found = defaultdict(list)
-    for entry in claim.evidence:
-        if entry.claim != REPORTED:
-            found[entry.quantity, entry.claim].append(entry)
+    for entry in claim["evidence"]:
+        if entry["claim"] != REPORTED:
+            found[entry["quantity"], entry["claim"]].append(entry)
     return found
 
 
-def _movement(a: Evidence, b: Evidence) -> RelativeShift | None:
-    if a.value is None or a.low is None or a.high is None or b.value is None:
+def _movement(a: EvidenceEntry, b: EvidenceEntry) -> RelativeShift | None:
+    before, low, high, after = a.get("value"), a.get("low"), a.get("high"), b.get("value")
+    if before is None or low is None or high is None or after is None:
         return None
-    distance, half = abs(b.value - a.value), (a.high - a.low) / 2
+    distance, half = abs(after - before), (high - low) / 2
     if half:
-        return RelativeShift(distance / half, a.quantity)
-    same = math.isclose(a.value, b.value, rel_tol=1e-9)  # up to rounding
-    return RelativeShift(0.0 if same else math.inf, a.quantity)
+        return RelativeShift(distance / half, a["quantity"])
+    same = math.isclose(before, after, rel_tol=1e-9)  # up to rounding
+    return RelativeShift(0.0 if same else math.inf, a["quantity"])
 
 
 @dataclass(frozen=True)
@@ -158,20 +114,20 @@ class Comparison:
     @property
     def reversal(self) -> bool:
         """Whether a verdict turns from `holds` to `fails`, or back."""
-        return any({p.a.verdict, p.b.verdict} == {"holds", "fails"} for p in self.differing)
+        return any({p.a["verdict"], p.b["verdict"]} == {"holds", "fails"} for p in self.differing)
 
     @property
     def turns(self) -> dict[tuple[Outcome, Outcome], list[str]]:
         """The ids of claims with different verdicts, by the verdicts in A and in B."""
         found = defaultdict(list)
         for pair in self.differing:
-            found[pair.a.verdict, pair.b.verdict].append(pair.a.id)
+            found[pair.a["verdict"], pair.b["verdict"]].append(pair.a["id"])
         return found
 
     @property
     def counts(self) -> list[tuple[int, Outcome]]:
         """How many verdicts agree, each verdict in turn."""
-        verdicts = [pair.a.verdict for pair in self.agreeing]
+        verdicts = [pair.a["verdict"] for pair in self.agreeing]
         return [(verdicts.count(each), each) for each in OUTCOMES if each in verdicts]
 
     @property
@@ -181,41 +137,42 @@ class Comparison:
         return max(moved, key=lambda pair: pair.moved or RelativeShift(0.0, ""), default=None)
 
 
-def compare(a: Iterable[Verdicts], b: Iterable[Verdicts]) -> Comparison:
+def compare(a: Iterable[FigureVerdicts], b: Iterable[FigureVerdicts]) -> Comparison:
     """Compare claims by their ids."""
-    before, after = ({c.id: c for each in side for c in each.claims} for side in (a, b))
+    before, after = ({claim["id"]: claim for claim in all_claims(side)} for side in (a, b))
     pairs = [Pair(claim, after[key]) for key, claim in before.items() if key in after]
+    alike = [pair.a["verdict"] == pair.b["verdict"] for pair in pairs]
     return Comparison(
-        [pair for pair in pairs if pair.a.verdict == pair.b.verdict],
-        [pair for pair in pairs if pair.a.verdict != pair.b.verdict],
+        [pair for pair, same in zip(pairs, alike, strict=True) if same],
+        [pair for pair, same in zip(pairs, alike, strict=True) if not same],
         [key for key in before if key not in after],
         [key for key in after if key not in before],
     )
 
 
-def origins_of(results: Results, plan_of: Callable[[str], plan.Plan]) -> Origins:
+def origins_of(results: Results, plan_of: Callable[[str], Plan]) -> dict[str, Origin]:
     """The recorded origins of experiments, of published results or of those built in a folder.
 
     plan_of: the plan of a scale. It says which jobs an experiment has, and each has a record.
     """
     path = results.folder / "provenance.json"
     if path.is_file():
-        return _decoded(path, Origins)
+        return decoded(path, dict[str, Origin])
     chosen = plan_of(results.scale)
-    keys = {key for each in results.verdicts.values() for key in each.tables}
-    found = (
-        (key, origin(chosen, key, results.folder)) for key in sorted(keys & {*chosen.experiments})
-    )
-    return {key: Origin(made["code"]) for key, made in found}
+    keys = {key for each in results.verdicts.values() for key in each["tables"]}
+    return {
+        key: Origin(code=origin(chosen, key, results.folder)["code"])
+        for key in sorted(keys & {*chosen.experiments})
+    }
 
 
 def experiments_that_differ(
-    a: Results, b: Results, origins_a: Origins, origins_b: Origins
+    a: Results, b: Results, origins_a: Mapping[str, Origin], origins_b: Mapping[str, Origin]
 ) -> Iterator[str]:
     """A sentence for each experiment of a common figure that differs in settings or in code."""
     found: dict[str, dict[str, str]] = {}
     for target in [target for target in a.verdicts if target in b.verdicts]:
-        ours, theirs = a.verdicts[target].tables, b.verdicts[target].tables
+        ours, theirs = a.verdicts[target]["tables"], b.verdicts[target]["tables"]
         for key in {**ours, **theirs}:
             changes = found.setdefault(key, {})
             if key in ours and key in theirs:
@@ -223,7 +180,8 @@ def experiments_that_differ(
             else:
                 changes[target] = f"{target}, which reads it in {'A' if key in ours else 'B'} alone"
     for key, changes in sorted(found.items()):
-        if changed := _other_code(*(each.get(key, Origin({})) for each in (origins_a, origins_b))):
+        made = (each[key]["code"] if key in each else {} for each in (origins_a, origins_b))
+        if changed := _other_code(*made):
             changes["code"] = f"code ({', '.join(changed)})"
         if changes:
             yield f"{key} differs in {'; '.join(changes.values())}"
@@ -241,7 +199,7 @@ def _said(about: Mapping[str, Any], name: str) -> str:
     return "nothing" if listed in (None, "") else str(listed)
 
 
-def _other_code(a: Origin, b: Origin) -> list[str]:
-    """The stages of which both have records, of different code."""
-    there = [stage for stage in a.code if a.code[stage] and b.code.get(stage)]
-    return [stage for stage in there if {*a.code[stage]} != {*b.code[stage]}]
+def _other_code(a: Mapping[str, list[str]], b: Mapping[str, list[str]]) -> list[str]:
+    """The stages of which both have records, of different code.  a, b: code by stage."""
+    recorded = [stage for stage in a if a[stage] and b.get(stage)]
+    return [stage for stage in recorded if {*a[stage]} != {*b[stage]}]

@@ -1,30 +1,39 @@
 """Whether two result files are equal: every array byte for byte, apart from names that changed."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import xarray as xr
 
 from flatlab.store import load_dataset, load_weights
 
-Named = Mapping[str, tuple[tuple[str, ...], np.ndarray]]
-"""Arrays with the names of their dimensions, by name."""
+
+class Content(NamedTuple):
+    """All that makes an array: names of dimensions, type, shape, and bytes or, of text, a list."""
+
+    dims: tuple[str, ...]
+    dtype: str
+    shape: tuple[int, ...]
+    values: Any
 
 
-def contents(path: Path) -> tuple[dict[str, tuple[tuple[str, ...], np.ndarray]], dict[str, Any]]:
-    """The arrays of a result file, and of weights what describes them.
+def contents(path: Path) -> tuple[dict[str, Content], dict[str, Any]]:
+    """The arrays of a result file by name, and of weights what describes them.
 
     Attributes of datasets are text for readers (names, units, sources) and are left out.
     """
     if path.suffix == ".safetensors":
         arrays, about = load_weights(path)
-        return {name: ((), array) for name, array in arrays.items()}, about
-    dataset: xr.Dataset = load_dataset(path)
-    variables = {str(name): variable for name, variable in dataset.variables.items()}
-    return {n: (tuple(map(str, v.dims)), v.to_numpy()) for n, v in variables.items()}, {}
+        return {name: _content((), array) for name, array in arrays.items()}, about
+    variables = load_dataset(path).variables
+    return {str(name): _content(v.dims, v.to_numpy()) for name, v in variables.items()}, {}
+
+
+def _content(dims: Iterable[object], array: np.ndarray) -> Content:
+    values = array.tolist() if array.dtype == object else array.tobytes()
+    return Content(tuple(map(str, dims)), array.dtype.str, array.shape, values)
 
 
 def differences(old: Path, new: Path, renamed: Mapping[str, str] = {}) -> Iterator[str]:
@@ -35,31 +44,16 @@ def differences(old: Path, new: Path, renamed: Mapping[str, str] = {}) -> Iterat
     renamed: new names of quantities and dimensions by old ones; "" for those that are gone.
     """
     (before, about), (after, about_now) = contents(old), contents(new)
-    kept = {name: renamed.get(name, name) for name in before if renamed.get(name, name)}
-    if lacking := sorted({*kept.values()} - after.keys()):
+    kept = {
+        now: each._replace(dims=tuple(renamed.get(dim, dim) for dim in each.dims))
+        for name, each in before.items()
+        if (now := renamed.get(name, name))
+    }
+    if lacking := sorted(kept.keys() - after.keys()):
         yield f"lacks {', '.join(lacking)}"
-    if further := sorted(after.keys() - {*kept.values()}):
+    if further := sorted(after.keys() - kept.keys()):
         yield f"has {', '.join(further)} besides"
-    unequal = [
-        n for n, now in kept.items() if now in after and not _equal(before[n], after[now], renamed)
-    ]
-    if unequal:
-        yield f"other values of {', '.join(sorted(unequal))}"
+    if unequal := sorted(name for name in kept.keys() & after.keys() if kept[name] != after[name]):
+        yield f"other values of {', '.join(unequal)}"
     if json.dumps(about, sort_keys=True) != json.dumps(about_now, sort_keys=True):
         yield "another description"
-
-
-def _equal(
-    old: tuple[tuple[str, ...], np.ndarray],
-    new: tuple[tuple[str, ...], np.ndarray],
-    renamed: Mapping[str, str],
-) -> bool:
-    """Whether two arrays have the same dimensions, type and bytes."""
-    (dims, before), (dims_now, after) = old, new
-    if tuple(renamed.get(dim, dim) for dim in dims) != dims_now or before.shape != after.shape:
-        return False
-    if before.dtype != after.dtype:
-        return False
-    if before.dtype == object:  # text
-        return bool((before == after).all())
-    return before.tobytes() == after.tobytes()

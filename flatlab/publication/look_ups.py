@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from flatlab import plan, store
+from flatlab.claims.records import ClaimRecord, read_verdicts
 from flatlab.publication.networks import Interval, PublishedNetworks, interval
 from flatlab.stats.trends import difference
 from flatlab.tables.networks import Networks
@@ -51,7 +52,8 @@ def evidence(scale: str, claim: str, *words: str) -> Interval:
         what = f"{len(found)} quantities contain {' and '.join(map(repr, words))}"
         known = f"it has: {'; '.join(entries) or 'none'}"
         raise store.StoreError(f"evidence of {claim} at scale {scale}: {what}; {known}")
-    ends = (entries[found[0]].get(key) for key in Interval._fields)
+    numbers: Any = entries[found[0]]
+    ends = (numbers.get(key) for key in Interval._fields)
     return Interval(*(math.nan if end is None else float(end) for end in ends))
 
 
@@ -114,12 +116,12 @@ def over(
     return interval(difference(name, more, less))
 
 
-def _claim(scale: str, claim: str) -> dict[str, Any]:
+def _claim(scale: str, claim: str) -> ClaimRecord:
     """The published record of a claim."""
     paper, _, figure = claim.partition("/")[0].partition("_")
     path = plan.published_at(scale).verdicts(paper, figure)
     _check(path, figure, (p.stem for p in path.parent.glob("*.json")))
-    claims = {entry["id"]: entry for entry in _json(path)["claims"]}
+    claims = {entry["id"]: entry for entry in _verdicts(path)["claims"]}
     if claim not in claims:
         raise store.StoreError(f"{path} has no claim {claim!r}; {plan.closest(claim, claims)}")
     return claims[claim]
@@ -131,7 +133,7 @@ def _check(path: Path, name: str, known: Iterable[str]) -> None:
         raise store.StoreError(f"{path} does not exist; {plan.closest(name, known)}")
 
 
-_json = functools.cache(store.load_json)
+_verdicts = functools.cache(read_verdicts)
 
 
 @functools.cache

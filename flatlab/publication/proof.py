@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -20,7 +21,7 @@ from flatlab.jobs.progress import Progress
 from flatlab.plan.paths import PROOFS, record_of
 from flatlab.plan.schema import Refusal
 from flatlab.publication.equality import contents, differences
-from flatlab.publication.proof_jobs import Cut, Piece, Planned, pieces
+from flatlab.publication.proof_jobs import Change, Cut, Piece, Planned, pieces
 from flatlab.store import RENAMED, load_json, save_json
 
 DRIVER = Path(__file__).with_name("checkout.py")
@@ -65,13 +66,13 @@ class Outcome:
     piece: the pack.
     unequal: by stage, what differs, in words.
     files: how many files of each stage were compared.
-    arrays: how many arrays of each stage are equal byte for byte.
+    arrays: how many arrays these have.
     """
 
     piece: Piece
-    unequal: dict[str, list[str]] = field(default_factory=dict)
-    files: dict[str, int] = field(default_factory=dict)
-    arrays: dict[str, int] = field(default_factory=dict)
+    unequal: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    files: Counter[str] = field(default_factory=Counter)
+    arrays: Counter[str] = field(default_factory=Counter)
 
 
 class Proof:
@@ -110,55 +111,52 @@ class Proof:
             if not all((version.folder / path).is_file() for path in job["output"].values())
         ]
         known = [seconds_of.get((job["time"][0], job["time"][1])) for job in jobs]
-        sum_s = sum(s * j["time"][2] for s, j in zip(known, jobs, strict=True) if s is not None)
+        timed = zip(known, jobs, strict=True)
+        sum_s = sum(seconds * job["time"][2] for seconds, job in timed if seconds is not None)
         sum_s += 4.0 * len(self.versions) * len(self.pieces)  # starting processes
-        unknown = sum(
-            s is None and j["rule"] != "prepare" for s, j in zip(known, jobs, strict=True)
-        )
+        computing = [s for s, job in zip(known, jobs, strict=True) if job["rule"] != "prepare"]
         took = f"about {sum_s / 60:.0f} minutes"
-        took += f", and {unknown} jobs of unknown length" if unknown else ""
+        if unknown := computing.count(None):
+            took += f", and {unknown} jobs of unknown length"
         return f"{len(self.pieces)} packs, {len(jobs)} jobs to do: {took}"
 
     def run(self) -> Iterator[Outcome]:
         """Compute and compare pack by pack."""
-        now = [""]
-        progress = Progress(2 * len(self.pieces), "packs", lambda: now[0])
-        count = 0
+        steps = [(piece, name) for piece in self.pieces for name in self.versions]
+        at = 0
+        progress = Progress(len(steps), "packs", lambda: str(steps[min(at, len(steps) - 1)][0]))
         for piece in self.pieces:
             outcome = Outcome(piece)
-            now[0] = str(piece)
             try:
-                for name, version in self.versions.items():
-                    version.ask("run", {"jobs": piece.jobs[name]})
-                    count += 1
-                    progress.advance(lambda: count)  # noqa: B023 - called at once
+                for version, jobs in zip(self.versions.values(), piece.jobs.values(), strict=True):
+                    progress.advance(lambda: at)  # noqa: B023 - called at once
+                    version.ask("run", {"jobs": jobs})
+                    at += 1
                 self._compare(outcome)
             except Refusal as error:
-                outcome.unequal = {stage: [str(error)] for stage, _, _ in piece.changes}
+                outcome.unequal |= {stage: [str(error)] for stage, _, _ in piece.changes}
             self.done.append(outcome)
             yield outcome
-        progress.close(2 * len(self.pieces))
+        progress.close(len(steps))
 
     def _compare(self, outcome: Outcome) -> None:
         """Compare all files of a piece, those of the packs that it starts from included."""
         for job in outcome.piece.jobs["new"]:
             stage = job["wildcards"].get("family", "train")
+            renamed = self.renamed if job["rule"] == "measure" else {}
             for path in job["output"].values():
                 old, new = (version.folder / path for version in self.versions.values())
-                renamed = self.renamed if job["rule"] == "measure" else {}
-                found = [f"{path}: {words}" for words in differences(old, new, renamed)]
-                if found:
-                    outcome.unequal.setdefault(stage, []).extend(found)
-                outcome.files[stage] = outcome.files.get(stage, 0) + 1
-                count = len(contents(new)[0])
-                outcome.arrays[stage] = outcome.arrays.get(stage, 0) + count
+                if found := [f"{path}: {words}" for words in differences(old, new, renamed)]:
+                    outcome.unequal[stage] += found
+                outcome.files[stage] += 1
+                outcome.arrays[stage] += len(contents(new)[0])
 
     def proofs(self) -> list[dict[str, Any]]:
         """What is proved: each change of code, for which every pack that has it is equal."""
-        found: dict[tuple[str, str, str], list[Outcome]] = {}
+        found: dict[Change, list[Outcome]] = defaultdict(list)
         for outcome in self.done:
             for change in outcome.piece.changes:
-                found.setdefault(change, []).append(outcome)
+                found[change].append(outcome)
         old, new = self.versions.values()
         return [
             {
@@ -172,11 +170,9 @@ class Proof:
                 **self._machine(outcomes[0]),
                 "evidence": [
                     {
-                        "scale": each.piece.pack[0],
-                        "experiment": each.piece.pack[1],
-                        "pack": each.piece.pack[2],
-                        "files": each.files.get(stage, 0),
-                        "equal_arrays": each.arrays.get(stage, 0),
+                        **dict(zip(("scale", "experiment", "pack"), each.piece.pack, strict=True)),
+                        "files": each.files[stage],
+                        "equal_arrays": each.arrays[stage],
                     }
                     for each in outcomes
                 ],

@@ -66,8 +66,8 @@ class Planned:
     def codes(self, pack: Pack) -> dict[str, str]:
         """The fingerprint of each stage of a pack."""
         jobs = self.packs[pack]
-        stages = {"train": jobs["train"]} if jobs["train"] else {}
-        return {name: job["params"]["code"] for name, job in {**stages, **jobs["measure"]}.items()}
+        stages = {"train": jobs["train"], **jobs["measure"]}
+        return {name: job["params"]["code"] for name, job in stages.items() if job}
 
     def combination(self, pack: Pack) -> tuple[Any, ...]:
         """Architecture, loss and data set of a pack; of a zoo, those of all its networks."""
@@ -162,13 +162,9 @@ class _Jobs:
         steps = min(steps, training["iterations"] or steps)
         training |= {"iterations": steps, "epochs": None}
         job["time"][2] *= min(steps * per_step / seen, 1) * len(kept) / len(settings["runs"])
-        for where, name in (
-            (settings, "seeds"),
-            (settings, "runs"),
-            (settings.get("start", {}), "runs"),
-        ):
-            if where:
-                where[name] = [where[name][number] for number in kept]
+        for record in (settings, settings.get("start", {})):
+            for name in {"seeds", "runs"} & record.keys():
+                record[name] = [record[name][number] for number in kept]
         return job
 
     def _cut_zoo(self, job: dict[str, Any], scale: str) -> None:
@@ -176,13 +172,11 @@ class _Jobs:
         settings, files = job["params"]["settings"], job["input"].get("weights")
         if "networks" not in settings or not isinstance(files, list):
             return
-        counts: dict[str, int] = {}
-        chosen = []
+        by_name: dict[str, list[dict[str, Any]]] = {}
         for network in settings["networks"]:
-            name = network["network"]["name"]
-            counts[name] = counts.get(name, 0) + 1
-            if counts[name] <= self.cut.networks:
-                chosen.append(network)
+            by_name.setdefault(network["network"]["name"], []).append(network)
+        first = [each for alike in by_name.values() for each in alike[: self.cut.networks]]
+        chosen = [network for network in settings["networks"] if network in first]
         job["time"][2] *= len(chosen) / len(settings["networks"])
         used = list(dict.fromkeys(network["file"] for network in chosen))
         job["input"]["weights"] = [files[number] for number in used]

@@ -8,10 +8,11 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from flatlab.scoreboard.board import Board, by_figure, by_group, headline, survivors
+from flatlab.claims.records import EvidenceEntry
+from flatlab.scoreboard.board import Board
+from flatlab.stats.verdict import REPORTED
 
 ESTIMANDS = ("over all networks", "within settings", "adjusted for the training loss")
-REPORTED = "reported, not judged"
 
 NUMBERS = """\
 {% for head, rows in tables %}<table class="numbers"><tr>
@@ -40,16 +41,16 @@ th{background:#f3f3f3}
 .holds{color:#06662d}.fails{color:#a3120a}.undecided{color:#7a5a00}.not-run{color:#666}
 small{color:#555}
 </style><h1>Claims</h1>
-<p><b>{{ headline }}</b></p>
-{{ counts(by_group) }}
-<ul>{% for line in survivors %}<li>{{ line }}</li>{% endfor %}</ul><h2>By figure</h2>
-{{ counts(by_figure) }}
+<p><b>{{ board.headline }}</b></p>
+{{ counts(board.by_group) }}
+<ul>{% for line in board.survivors %}<li>{{ line }}</li>{% endfor %}</ul><h2>By figure</h2>
+{{ counts(board.by_figure) }}
 <p>Every claim follows. An estimate is shown with its 95 % interval and the number n of
 networks or runs that it rests on; a dash is a number that is not finite. Correlations between
 networks are shown by estimand: the judged one is bold, and <mark>other sign</mark> marks another
 one whose sign differs from it. The false discovery rate is controlled by the procedure of Benjamini
 and Hochberg, over the findings of a paper on one kind of evidence, undecided ones included.</p>
-{% for content in verdicts if content.claims %}<h2>{{ content.target }}</h2>
+{% for content in board.verdicts if content.claims %}<h2>{{ content.target }}</h2>
 <table class="claims"><tr><th>claim</th><th>in the paper's words</th><th>predicate</th>
 <th>evidence</th><th>verdict</th><th>p</th><th>with our threshold changed</th><th>numbers</th></tr>
 {% for claim in content.claims %}<tr><td>{{ claim.id }}
@@ -88,20 +89,13 @@ def _template(source: str) -> Any:
     return Environment(autoescape=True, undefined=StrictUndefined).from_string(source)
 
 
-def as_html(board: Board, verdicts: Iterable[Mapping[str, Any]]) -> bytes:
+def as_html(board: Board) -> bytes:
     """A page for the report: the counts, then every claim with its verdict and its numbers."""
-    page: str = _template(PAGE).render(
-        headline=headline(board),
-        by_group=by_group(board),
-        survivors=survivors(board),
-        by_figure=by_figure(board),
-        verdicts=verdicts,
-        numbers=numbers,
-    )
+    page: str = _template(PAGE).render(board=board, numbers=numbers)
     return page.encode()
 
 
-def numbers(evidence: Iterable[Mapping[str, Any]]) -> str:
+def numbers(evidence: Iterable[EvidenceEntry]) -> str:
     """Tables of comparisons in HTML: those of correlations between networks by estimand."""
     groups = itertools.groupby(evidence, lambda entry: entry.get("estimand") in ESTIMANDS)
     tables = []
@@ -120,12 +114,12 @@ def numbers(evidence: Iterable[Mapping[str, Any]]) -> str:
     return shown
 
 
-def _alone(entry: Mapping[str, Any]) -> Iterator[Cell]:
+def _alone(entry: EvidenceEntry) -> Iterator[Cell]:
     yield Cell(_estimate(entry))
     yield Cell(entry.get("estimand", ""))
 
 
-def _estimands(entry: Mapping[str, Any]) -> Iterator[Cell]:
+def _estimands(entry: EvidenceEntry) -> Iterator[Cell]:
     """A correlation by estimand."""
     judged = entry["claim"] != REPORTED
     for name in ESTIMANDS:

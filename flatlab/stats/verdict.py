@@ -20,6 +20,9 @@ Outcome = Literal["holds", "fails", "undecided", "not run"]
 LEVEL = 0.95
 TAIL = (1 - LEVEL) / 2
 
+REPORTED = "reported, not judged"
+"""The `claim` of evidence that did not contribute to the verdict."""
+
 TOLERANCE = 1e-6
 """Relative rounding error that an inequality allows for."""
 
@@ -81,7 +84,7 @@ class Verdict:
 
     def reporting(self, *entries: dict[str, Any]) -> "Verdict":
         """The same verdict, with numbers that did not contribute to it."""
-        said = [{**entry, "claim": "reported, not judged"} for entry in entries]
+        said = [{**entry, "claim": REPORTED} for entry in entries]
         return replace(self, evidence=self.evidence + said)
 
 

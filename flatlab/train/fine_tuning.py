@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from flatlab.jobs.unfinished import Content
+from flatlab.jobs.resume_state import Content
 from flatlab.plan.schema import closest
 from flatlab.store import TrainedPack
 from flatlab.train.errors import TrainError

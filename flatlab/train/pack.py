@@ -11,7 +11,7 @@ import xarray as xr
 from torch import nn
 
 from flatlab.data._tensors import EVALUATED, Split
-from flatlab.jobs.unfinished import Content, Unfinished
+from flatlab.jobs.resume_state import Content, ResumeState
 from flatlab.losses._base import loss_of
 from flatlab.store import as_strings
 from flatlab.train.evaluation import evaluate
@@ -50,7 +50,7 @@ class PackTraining:
         models: list[nn.Module],
         split: Split,
         settings: Mapping[str, Any],
-        resume_state: Unfinished,
+        resume_state: ResumeState,
     ) -> None:
         self.split, self.settings, self.resume_state = split, settings, resume_state
         self.training: Mapping[str, Any] = settings["training"]

@@ -14,7 +14,7 @@ from torch import nn
 from flatlab.data._dataset import DataError
 from flatlab.data._tensors import Split, prepare
 from flatlab.jobs.progress import Progress
-from flatlab.jobs.unfinished import Content, Unfinished
+from flatlab.jobs.resume_state import Content, ResumeState
 from flatlab.losses._base import loss_of
 from flatlab.networks._build import seeded
 from flatlab.plan.registry import imported
@@ -68,7 +68,7 @@ def train_packs(
         for pack, folder, start in zip(packs, folders, starts, strict=True):
             weights = [_digest(arrays) for arrays, _ in start]
             identity = {**shared, "settings": pack, "start": weights}
-            resume_states.append(Unfinished(folder, identity))
+            resume_states.append(ResumeState(folder, identity))
         splits: dict[str, Split] = {}  # packs with the same data share them
         trainings = []
         for pack, resume_state, start in zip(packs, resume_states, starts, strict=True):
@@ -90,7 +90,7 @@ def _pack_training(
     split: Split,
     start: Sequence[Content],
     settings: Mapping[str, Any],
-    resume_state: Unfinished,
+    resume_state: ResumeState,
     timer: CheckpointTimer,
 ) -> PackTraining:
     """A pack before its next step, its networks built and their initial weights drawn."""
@@ -130,7 +130,7 @@ def _check_data(split: Split, settings: Mapping[str, Any]) -> None:
 def _fit_initial_weights(
     models: list[nn.Module],
     settings: Mapping[str, Any],
-    resume_state: Unfinished,
+    resume_state: ResumeState,
     timer: CheckpointTimer,
 ) -> None:
     """Take the steps of the initialization, unless the training itself has begun already."""

@@ -11,70 +11,47 @@ from typing import Any
 import pytest
 
 from flatlab import plan, store
+from flatlab.claims.records import read_verdicts
 from flatlab.cli import main
 from flatlab.publication import comparison
+from tests.synthetic import verdicts as synthetic
+from tests.synthetic.verdicts import estimate, verdicts, write_verdicts
 
-ROOT = Path(__file__).resolve().parents[2]
 TARGET = "chen2026_figH8"
 
 
 def entry(value: float | None = 0.5, half: float = 0.1, **more: Any) -> dict[str, Any]:
-    """A number that decides a claim, with an interval of half a width on each side."""
-    low, high = (None, None) if value is None else (value - half, value + half)
-    numbers = {"value": value, "low": low, "high": high, "n": 20, "estimand": "over all networks"}
-    return {"quantity": "rho(mls, nmls)", "claim": "> 0", **numbers, **more}
+    """A number that decides a claim."""
+    about = {"quantity": "rho(mls, nmls)", "claim": "> 0", "estimand": "over all networks"}
+    return {**about, **estimate(value, half), **more}
 
 
 def claim(key: str, verdict: str, *evidence: dict[str, Any], target: str = TARGET) -> Any:
-    return {
-        "id": f"{target}/{key}",
-        "text": "rho > 0",
-        "quote": "they correlate",
-        "source": "Sec. 4.2",
-        "nature": "finding",
-        "repeats": "",
-        "kind": "stand-in",
-        "differs": [],
-        "verdict": verdict,
-        "reason": "",
-        "p": 0.003,
-        "thresholds": [],
-        "evidence": list(evidence or [entry()]),
-    }
+    given = list(evidence or [entry()])
+    return synthetic.claim(f"{target}/{key}", verdict, "stand-in", p=0.003, evidence=given)
 
 
 def write(folder: str | Path, *claims: Any, target: str = TARGET, **about: Any) -> Path:
     """A verdict file in a folder of results; `about` are attributes of its table."""
-    place = plan.Place(Path(folder))
-    path = place.verdicts(*target.split("_"))
-    attributes = {"experiment": "mlp-grid", "name": "mlp-grid", "scale": "demo", "extent": ""}
-    table = {**attributes, "evidence": "stand-in", "differs": [], **about}
-    content = {"target": target, "claims": list(claims), "tables": {"mlp-grid": table}}
-    store.save_json(path, content)
-    return path
+    return write_verdicts(folder, verdicts(target, *claims, **about))
 
 
 def compared(a: list[Any], b: list[Any]) -> comparison.Comparison:
     paths = [write(name, *claims) for name, claims in (("a", a), ("b", b))]
-    before, after = ([comparison.read(path)] for path in paths)
+    before, after = ([read_verdicts(path)] for path in paths)
     return comparison.compare(before, after)
 
 
 @pytest.fixture(autouse=True)
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty project folder with the repository's configuration and one experiment."""
-    (tmp_path / "experiments").mkdir()
-    shutil.copy(ROOT / "config.yaml", tmp_path)
-    shutil.copy(ROOT / "experiments/mlp-grid.yaml", tmp_path / "experiments")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def in_project(project: Path) -> None:
+    """All of it is asked in a project folder."""
 
 
 def test_claims_are_told_apart_by_whether_their_verdicts_agree() -> None:
     a = [claim("c1", "holds"), claim("c2", "undecided"), claim("c3", "fails"), claim("c4", "holds")]
     b = [claim("c1", "holds"), claim("c2", "holds"), claim("c3", "fails"), claim("c5", "not run")]
     found = compared(a, b)
-    assert [pair.a.id for pair in found.agreeing] == [f"{TARGET}/c1", f"{TARGET}/c3"]
+    assert [pair.a["id"] for pair in found.agreeing] == [f"{TARGET}/c1", f"{TARGET}/c3"]
     assert found.counts == [(1, "holds"), (1, "fails")]
     assert found.turns == {("undecided", "holds"): [f"{TARGET}/c2"]}
     assert (found.only_a, found.only_b) == ([f"{TARGET}/c4"], [f"{TARGET}/c5"])
@@ -149,7 +126,7 @@ def test_the_claim_that_moved_most_is_one_with_an_agreeing_verdict() -> None:
     b = [claim("c1", "holds", entry(0.6)), claim("c2", "holds", entry(0.7))]
     most = compared(a, [*b, claim("c3", "fails", entry(-0.7))]).most_moved
     assert most is not None
-    assert most.a.id == f"{TARGET}/c2"
+    assert most.a["id"] == f"{TARGET}/c2"
 
 
 def test_the_command_says_what_agrees_what_differs_and_by_how_much(
@@ -302,9 +279,7 @@ def summary(capsys: pytest.CaptureFixture) -> str:
 
 
 def built(*claims: Any, target: str = TARGET) -> None:
-    write("results/demo", *claims, target=target)
-    picture = plan.built_at("demo").figure(*target.split("_"), "pdf")
-    store.replace(picture, b"")
+    write_verdicts("results/demo", verdicts(target, *claims), picture=True)
 
 
 def test_the_summary_ends_with_a_line_on_what_is_published(capsys: pytest.CaptureFixture) -> None:

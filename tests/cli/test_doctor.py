@@ -15,6 +15,7 @@ import pytest
 from torchvision import datasets
 
 from flatlab.cli import doctor, main
+from flatlab.plan.registry import literal
 
 ROOT = Path(__file__).resolve().parents[2]
 GB = 10**9
@@ -136,7 +137,7 @@ def test_data_sets_are_found_where_flatlab_looks(checkout: Path, monkeypatch) ->
         (folder / path).parent.mkdir(parents=True)
         (folder / path).touch()
     monkeypatch.setenv("FLATLAB_DATA", str(folder))
-    assert said("data")[1].startswith(f"fashion-mnist, cifar10 in {folder}")
+    assert said("data")[1].startswith(f"cifar10, fashion-mnist in {folder}")
     Path("config.yaml").write_text("scale: paper\ndata_folder: data\n")
     state, what = said("data")
     assert state == "-"
@@ -145,8 +146,9 @@ def test_data_sets_are_found_where_flatlab_looks(checkout: Path, monkeypatch) ->
 
 def test_the_names_of_data_sets_are_torchvisions() -> None:
     for kind, key in ((datasets.CIFAR10, "cifar10"), (datasets.CIFAR100, "cifar100")):
-        assert doctor.DATA_SETS[key] == [kind.base_folder, kind.filename]
-    assert {*doctor.DATA_SETS["fashion-mnist"]} <= {n for n, _ in datasets.FashionMNIST.resources}
+        assert literal("data", key, "FILES") == [kind.base_folder, kind.filename]
+    names = {*literal("data", "fashion-mnist", "FILES")}
+    assert names <= {name for name, _ in datasets.FashionMNIST.resources}
 
 
 def test_clusters_and_object_stores_are_optional(checkout: Path, monkeypatch) -> None:

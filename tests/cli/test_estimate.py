@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,11 +18,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> plan.Plan:
+def chosen(project: Path) -> plan.Plan:
     """The project's plan for one paper, in a folder without results."""
-    shutil.copytree(ROOT / "experiments", tmp_path / "experiments")
-    (tmp_path / "config.yaml").write_text("papers: [chen2024]\n")
-    monkeypatch.chdir(tmp_path)
+    (project / "config.yaml").write_text("papers: [chen2024]\n")
     return plan.Plan({"papers": ["chen2024"]}, Path("experiments"))
 
 

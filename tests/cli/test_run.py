@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -41,11 +40,8 @@ def _smaller(grid):
 
 
 @pytest.fixture
-def project(tmp_path, monkeypatch):
+def small(project):
     """The project with a small grid, the zoo of its networks, and a small simulation."""
-    monkeypatch.chdir(tmp_path)
-    shutil.copytree(ROOT / "experiments", "experiments")
-    shutil.copy2(ROOT / "config.yaml", "config.yaml")
     rewrite("mlp-grid", _smaller)
     rewrite(
         "representativeness",
@@ -54,7 +50,6 @@ def project(tmp_path, monkeypatch):
         ),
     )
     Path("experiments/small-zoo.yaml").write_text(yaml.safe_dump(ZOO))
-    return tmp_path
 
 
 def stages(key):
@@ -68,7 +63,7 @@ def stages(key):
 
 
 @pytest.mark.parametrize("key", ["representativeness", "small-zoo"])
-def test_experiments_of_every_kind_are_computed_once(key, project, capfd):
+def test_experiments_of_every_kind_are_computed_once(key, small, capfd):
     assert main(["run", key]) == 0
     expected = stages(key)
     assert capfd.readouterr().out.split() == [str(path) for path in expected]
@@ -83,7 +78,7 @@ def test_experiments_of_every_kind_are_computed_once(key, project, capfd):
     assert {path: path.stat().st_mtime_ns for path in Path("results").rglob("*")} == before
 
 
-def test_a_zoo_trains_the_grid_that_it_names(project):
+def test_a_zoo_trains_the_grid_that_it_names(small):
     assert main(["run", "small-zoo", "1"]) == 0
     trained = {path.name for path in Path("results/demo/models/mlp-grid").glob("*0.safetensors")}
     assert trained == {"lr0.05-b20-s0.safetensors", "lr0.1-b20-s0.safetensors"}
@@ -93,13 +88,13 @@ def test_a_zoo_trains_the_grid_that_it_names(project):
     ] == ["1.zarr.zip"]
 
 
-def test_what_is_measured_already_does_not_limit_what_is_run(project, capfd):
+def test_what_is_measured_already_does_not_limit_what_is_run(small, capfd):
     Path("config.yaml").write_text("packs: measured\n")
     assert main(["run", "mlp-grid", "lr0.1-b20-s0"]) == 0
     assert "lr0.1-b20-s0.zarr.zip" in capfd.readouterr().out
 
 
-def test_results_name_the_commit_of_the_folder_and_whether_files_differ_from_it(project):
+def test_results_name_the_commit_of_the_folder_and_whether_files_differ_from_it(small):
     def git(*arguments):
         author = ("-c", "user.name=a", "-c", "user.email=a@b")
         command = ["git", *author, *arguments]
@@ -120,7 +115,7 @@ def test_results_name_the_commit_of_the_folder_and_whether_files_differ_from_it(
     assert recorded() == git("rev-parse", "HEAD") + "-dirty"
 
 
-def test_networks_that_are_trained_again_are_measured_again(project, capfd):
+def test_networks_that_are_trained_again_are_measured_again(small, capfd):
     pack, family = "lr0.1-b20-s0", "accuracy"
     asked = ["run", "mlp-grid", pack, "--family", family]
     assert main(asked) == 0
@@ -134,9 +129,7 @@ def test_networks_that_are_trained_again_are_measured_again(project, capfd):
     assert report.stat().st_mtime_ns > before
 
 
-def test_what_is_there_is_not_made_again_unless_code_or_settings_changed(
-    project, capfd, monkeypatch
-):
+def test_what_is_there_is_not_made_again_unless_code_or_settings_changed(small, capfd, monkeypatch):
     pack, other = "lr0.1-b20-s0", "lr0.05-b20-s0"
     asked = ["run", "mlp-grid", pack]
     trained = {f"{pack}{end}" for end in (".safetensors", ".dense.safetensors", ".curves.zarr.zip")}
@@ -180,7 +173,7 @@ def test_what_is_there_is_not_made_again_unless_code_or_settings_changed(
         (["small-zoo", "2"], "unknown '2' of small-zoo"),
     ],
 )
-def test_a_misspelt_name_is_a_sentence(arguments, sentence, project, capsys):
+def test_a_misspelt_name_is_a_sentence(arguments, sentence, small, capsys):
     assert main(["run", *arguments]) == 1
     error = capsys.readouterr().err
     assert sentence in error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -14,34 +13,7 @@ from flatlab import store
 from flatlab.cli import main, show
 from flatlab.plan import keys_of
 from flatlab.plan.registry import imported
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty project folder with the repository's configuration."""
-    shutil.copy(ROOT / "config.yaml", tmp_path)
-    shutil.copytree(ROOT / "experiments", tmp_path / "experiments")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def built(project: Path) -> None:
-    place = project / "results" / "demo"
-    claim = {"id": "chen2026_figH8/c1", "text": "rho > 0", "verdict": "undecided", "reason": "why"}
-    claim |= {"nature": "finding", "repeats": "", "kind": "stand-in", "p": 0.3, "evidence": []}
-    about = {
-        "name": "mlp-grid",
-        "scale": "demo",
-        "extent": "99 mlp (width 64) networks on digits; 1 left out (diverged or did not fit)",
-        "evidence": "stand-in",
-    }
-    verdicts = {"target": "chen2026_figH8", "claims": [claim], "tables": {"mlp-grid": about}}
-    store.save_json(place / "verdicts" / "chen2026" / "figH8.json", verdicts)
-    picture = place / "figures" / "chen2026" / "figH8.pdf"
-    picture.parent.mkdir(parents=True)
-    picture.write_bytes(b"")
+from tests.synthetic.verdicts import verdicts, write_verdicts
 
 
 def test_show_prints_what_a_file_holds(project: Path, capsys: pytest.CaptureFixture) -> None:
@@ -209,7 +181,7 @@ def test_figures_lists_every_figure_and_table_of_the_papers_with_its_state(
     project: Path, capsys: pytest.CaptureFixture
 ) -> None:
     """78 of them: 11, 8, 34, 6 and 19."""
-    built(project)
+    write_verdicts("results/demo", verdicts("chen2026_figH8"), picture=True)
     assert main(["figures"]) == 0
     lines = capsys.readouterr().out.splitlines()[:-2]
     papers = [line.split("_")[0].strip() for line in lines]

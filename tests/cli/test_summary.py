@@ -2,50 +2,29 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 from flatlab import store
+from flatlab.claims.records import FigureVerdicts
 from flatlab.cli import main
+from tests.synthetic.verdicts import claim, verdicts, write_verdicts
 
-ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty project folder with the repository's configuration."""
-    shutil.copy(ROOT / "config.yaml", tmp_path)
-    shutil.copytree(ROOT / "experiments", tmp_path / "experiments")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+DEMO = "results/demo"
 
 
-def judged(place: str, key: str, verdict: str) -> None:
-    claim = {"id": f"chen2026_{key}/c1", "text": "rho > 0", "verdict": verdict, "reason": "why"}
-    claim |= {"nature": "finding", "repeats": "", "kind": "stand-in", "p": 0.3, "evidence": []}
-    about = {
-        "name": "mlp-grid",
-        "scale": "demo",
-        "extent": "99 mlp (width 64) networks on digits; 1 left out (diverged or did not fit)",
-        "evidence": "stand-in",
-    }
-    verdicts = {"target": f"chen2026_{key}", "claims": [claim], "tables": {"mlp-grid": about}}
-    store.save_json(f"{place}/verdicts/chen2026/{key}.json", verdicts)
-
-
-def built(project: Path, key: str = "figH8", verdict: str = "undecided") -> None:
-    judged("results/demo", key, verdict)
-    store.replace(project / f"results/demo/figures/chen2026/{key}.pdf", b"")
+def judged(key: str, verdict: str = "undecided") -> FigureVerdicts:
+    record = claim(f"chen2026_{key}/c1", verdict, "stand-in", reason="why", p=0.3)
+    return verdicts(f"chen2026_{key}", record)
 
 
 def test_figures_whose_verdicts_differ_from_the_published_ones_are_marked(
     project: Path, capsys: pytest.CaptureFixture
 ) -> None:
     for key, before, after in (("figH8", "holds", "holds"), ("figH9", "holds", "fails")):
-        judged("results/published/demo", key, before)
-        built(project, key, after)
+        write_verdicts("results/published/demo", judged(key, before))
+        write_verdicts(DEMO, judged(key, after), picture=True)
     assert main(["summary"]) == 0
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
     rows = [line.split() for line in lines if line.startswith("chen2026_") and "stand-in" in line]
@@ -56,7 +35,7 @@ def test_figures_whose_verdicts_differ_from_the_published_ones_are_marked(
 def test_the_summary_is_a_table_that_fits_a_terminal_and_says_where_to_look(
     project: Path, capsys: pytest.CaptureFixture
 ) -> None:
-    built(project)
+    write_verdicts(DEMO, judged("figH8"), picture=True)
     assert main(["summary"]) == 0
     text = capsys.readouterr().out
     assert max(map(len, text.splitlines())) <= 80
@@ -75,7 +54,7 @@ def test_the_summary_is_a_table_that_fits_a_terminal_and_says_where_to_look(
 def test_the_summary_of_a_figure_or_a_paper_has_its_claims(
     project: Path, capsys: pytest.CaptureFixture
 ) -> None:
-    built(project)
+    write_verdicts(DEMO, judged("figH8"), picture=True)
     assert main(["summary", "chen2026_figH8"]) == 0
     text = capsys.readouterr().out
     for part in (

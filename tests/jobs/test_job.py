@@ -1,4 +1,4 @@
-"""What a job leaves: its output, a log, its provenance, and one sentence where it fails."""
+"""A job leaves its output, a log and a record; one that fails says a sentence."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import xarray as xr
 
@@ -63,12 +64,12 @@ def test_a_job_collects_no_garbage_but_what_follows_does(tmp_path: Path) -> None
 
 def test_a_record_has_the_hashes_of_tables_as_they_were_when_the_job_began(tmp_path: Path) -> None:
     table, other, gone = (str(tmp_path / name) for name in ("a.zarr.zip", "b.json", "c.zarr.zip"))
-    store.save_dataset(table, xr.Dataset({"mls": ("run", [1.0, 2.0])}))
+    store.save_dataset(table, xr.Dataset({"x": ("run", np.arange(4.0))}))
     store.save_json(other, {})
     about, before = fake_snakemake(tmp_path), store.hash_of(table)
     about.input += [table, other, gone]
     with run_job(about) as job:
-        store.save_dataset(table, xr.Dataset({"mls": ("run", [1.0])}))
+        store.save_dataset(table, xr.Dataset({"x": 1.0}))
         job.save({})
     record = store.load_json(tmp_path / "out" / "a.json.provenance.json")
     assert record["inputs"] == {table: before, gone: ""}

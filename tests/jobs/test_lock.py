@@ -1,4 +1,4 @@
-"""A job guards its output: a second writer is refused, waits, or takes over from the dead."""
+"""One writer of an output at a time."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from typing import Any
 
 import pytest
 
-from flatlab import jobs, store
+from flatlab import store
 from flatlab.jobs import lock as guards
+from flatlab.jobs.lock import Guard
 
 
 def lock(output: Path, **about: object) -> Path:
     """A lock file as another process would have left it."""
     path = output.with_name(f"{output.name}.lock")
-    with jobs.Guard(output):
+    with Guard(output):
         lines = dict(line.split("=") for line in path.read_text().splitlines()[1:])
     lines |= {"token": "0" * 32, **about}
     path.write_text("\n".join(["filelock/2", *(f"{k}={v}" for k, v in lines.items()), ""]))
@@ -58,9 +59,9 @@ def beating(path: Path, **about: object) -> Iterator[None]:
 
 def test_a_second_writer_is_refused_with_the_holder_named(tmp_path: Path) -> None:
     output = tmp_path / "a.json"
-    with jobs.Guard(output):
+    with Guard(output):
         with pytest.raises(store.StoreError) as error:
-            jobs.Guard(output).__enter__()
+            Guard(output).__enter__()
         for part in (str(output), os.uname().nodename, str(os.getpid())):
             assert part in str(error.value)
     assert list(tmp_path.iterdir()) == []
@@ -71,11 +72,11 @@ def test_a_second_writer_on_a_cluster_waits(
 ) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     output = tmp_path / "a.json"
-    first = jobs.Guard(output)
+    first = Guard(output)
     first.__enter__()
     threading.Timer(0.3, lambda: first.__exit__(None, None, None)).start()
     start = time.monotonic()
-    with jobs.Guard(output):
+    with Guard(output):
         assert time.monotonic() - start > 0.2
     assert capsys.readouterr().err.count("waiting for it to end") == 1
 
@@ -84,10 +85,10 @@ def test_the_lock_of_a_dead_process_is_taken_over(tmp_path: Path, impatient: Non
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     lock(tmp_path / "a.json", pid=dead.pid)
-    with jobs.Guard(tmp_path / "a.json"):
+    with Guard(tmp_path / "a.json"):
         pass
     lock(tmp_path / "a.json", start=12345)  # our own number, which another process had before
-    with jobs.Guard(tmp_path / "a.json"):
+    with Guard(tmp_path / "a.json"):
         pass
     assert list(tmp_path.iterdir()) == []
 
@@ -99,25 +100,25 @@ def test_a_lock_of_another_machine_counts_while_its_heart_beats(
     output = tmp_path / "a.json"
     path = lock(output, host="elsewhere", pid=1)
     with beating(path), pytest.raises(store.StoreError, match="host elsewhere, process 1"):
-        jobs.Guard(output).__enter__()
+        Guard(output).__enter__()
     for skew in (-3600, 3600):
         path = lock(output.with_name(f"{skew}.json"), pid=1, host="elsewhere")
         os.utime(path, (time.time() + skew, time.time() + skew))
         start = time.monotonic()
-        with jobs.Guard(output.with_name(f"{skew}.json")):
+        with Guard(output.with_name(f"{skew}.json")):
             assert time.monotonic() - start > guards.STALE_S / 2
 
 
 def test_a_lock_that_a_crash_has_emptied_is_named(tmp_path: Path, impatient: None) -> None:
     (tmp_path / "a.json.lock").touch()
     with pytest.raises(store.StoreError, match=r"if it has ended, delete .*a\.json\.lock"):
-        jobs.Guard(tmp_path / "a.json").__enter__()
+        Guard(tmp_path / "a.json").__enter__()
 
 
 def test_who_lost_the_lock_may_not_write(tmp_path: Path) -> None:
     """A process that was suspended, and whose lock was taken over, notices before it writes."""
     output = tmp_path / "a.json"
-    with jobs.Guard(output) as guard:
+    with Guard(output) as guard:
         guard.check()
         theirs = guard.path.read_text().replace("pid=", "pid=1")
         (tmp_path / "theirs").write_text(theirs)
@@ -129,7 +130,7 @@ def test_who_lost_the_lock_may_not_write(tmp_path: Path) -> None:
 
 def test_the_heart_beats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guards, "BEAT_S", 0.01)
-    with jobs.Guard(tmp_path / "a.json") as guard:
+    with Guard(tmp_path / "a.json") as guard:
         os.utime(guard.path, (0, 0))
         deadline = time.time() + 10
         while guard.path.stat().st_mtime == 0 and time.time() < deadline:

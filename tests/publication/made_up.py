@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from flatlab import plan, store
+from tests.synthetic.verdicts import claim, verdicts, write_verdicts
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -91,11 +92,9 @@ def draw(*targets, content=b"drawn", place="results/demo", verdict="holds"):
         for ending in ("pdf", "png", "csv", "svg"):
             head = b"quantity\n" if ending == "csv" else b""
             write(f"{place}/figures/{stem}.{ending}", head + content + ending.encode())
-        claim = {"id": f"{each.target}/c1", "nature": "finding", "repeats": "", "p": None}
-        claims = [{**claim, "kind": "stand-in", "verdict": verdict}]
-        about = {key: {"name": key, "scale": "demo", "extent": ""} for key in each.experiments}
-        verdicts = {"target": each.target, "claims": claims, "tables": about}
-        store.save_json(f"{place}/verdicts/{stem}.json", verdicts)
+        judged = verdicts(each.target, claim(f"{each.target}/c1", verdict, "stand-in"))
+        judged["tables"] = {key: judged["tables"]["mlp-grid"] for key in each.experiments}
+        write_verdicts(place, judged)
 
 
 def record(path, code, seconds=2.0, **more):

@@ -6,26 +6,22 @@ from typing import Any
 import pytest
 from scipy.stats import false_discovery_control
 
+from flatlab.claims.records import ClaimRecord, FigureVerdicts
 from flatlab.cli.summary import _as_text
-from flatlab.scoreboard import board as scoreboard
 from flatlab.scoreboard import page
+from flatlab.scoreboard.board import OUTCOMES, Board
+from tests.synthetic import verdicts as synthetic
+from tests.synthetic.verdicts import claim, verdicts
 
 WITHIN, ADJUSTED = "within settings", "adjusted for the training loss"
 
 
-def claim(key: str, verdict: str = "holds", kind: str = "own", **more: Any) -> dict[str, Any]:
-    about = {"id": key, "text": "rho > 0", "quote": "they correlate", "source": "Sec. 1"}
-    about |= {"nature": "finding", "repeats": "", "differs": [], "reason": "", "p": None}
-    return {**about, "kind": kind, "verdict": verdict, "thresholds": [], "evidence": [], **more}
-
-
-def figure(target: str, *claims: dict[str, Any], scale: str = "short") -> dict[str, Any]:
-    return {"target": target, "claims": claims, "tables": {"mlp-grid": {"scale": scale}}}
+def figure(target: str, *claims: ClaimRecord, scale: str = "short") -> FigureVerdicts:
+    return verdicts(target, *claims, scale=scale)
 
 
 def estimate(value: float | None, n: int = 9) -> dict[str, Any]:
-    ends = (None, None) if value is None else (value - 0.125, value + 0.125)
-    return {"value": value, "low": ends[0], "high": ends[1], "n": n}
+    return synthetic.estimate(value, 0.125, n)
 
 
 def correlation(value: float, within: float | None, adjusted: float, **more: Any) -> dict[str, Any]:
@@ -48,12 +44,12 @@ VERDICTS = [
     figure("b_fig1", claim("b_fig1/c1", "fails", repeats="a_fig1/c2")),
     figure("b_fig2"),
 ]
-BOARD = scoreboard.collect(VERDICTS)
+BOARD = Board(VERDICTS)
 
 
-def counted(*claims: dict[str, Any]) -> dict[str, dict[str, int]]:
+def counted(*claims: ClaimRecord) -> dict[str, dict[str, int]]:
     """The counts that are not zero."""
-    counts = scoreboard.collect([figure("a_fig1", *claims)])["counts"]
+    counts = Board([figure("a_fig1", *claims)]).counts
     found = {group: {k: n for k, n in each.items() if n} for group, each in counts.items()}
     return {group: each for group, each in found.items() if each}
 
@@ -86,9 +82,9 @@ def test_every_claim_is_counted_once_by_its_kind_or_apart() -> None:
 )
 def test_the_headline_counts_findings_on_own_evidence_alone(other: dict[str, Any]) -> None:
     more = claim("a_fig1/c2", **other)
-    board = scoreboard.collect([figure("a_fig1", claim("a_fig1/c1"), more, more)])
-    assert scoreboard.headline(board).endswith(": holds 1")
-    assert scoreboard.headline(scoreboard.collect([figure("a_fig1", more)])).endswith(": none")
+    board = Board([figure("a_fig1", claim("a_fig1/c1"), more, more)])
+    assert board.headline.endswith(": holds 1")
+    assert Board([figure("a_fig1", more)]).headline.endswith(": none")
 
 
 def test_the_text_has_a_line_for_each_figure_and_each_group() -> None:
@@ -99,12 +95,12 @@ def test_the_text_has_a_line_for_each_figure_and_each_group() -> None:
     assert not any("b_fig1 *" in line for line in lines)
     assert max(map(len, lines)) <= 80
     assert len([line for line in lines if line.startswith("  findings, ")]) == 4
-    assert lines[-1].strip() == scoreboard.headline(BOARD)
+    assert lines[-1].strip() == BOARD.headline
 
 
 def test_each_figure_has_a_row_and_kinds_of_evidence_stay_apart_in_it() -> None:
-    head, *rows = scoreboard.by_figure(BOARD)
-    assert head == ["findings", "evidence", *scoreboard.OUTCOMES, "other claims"]
+    head, *rows = BOARD.by_figure
+    assert head == ["findings", "evidence", *OUTCOMES, "other claims"]
     assert ["a_fig1 (short)", "own + reduced", "1 + 1", "1 + 0", "", "1", "2"] in rows
     assert ["a_fig2 (demo)", "stand-in", "", "", "1", "", ""] in rows
     assert ["b_fig1 (short)", "own", "", "", "", "", "1"] in rows
@@ -115,13 +111,13 @@ P = [0.001, 0.012, 0.02, 0.03, 0.04, 0.3, 0.9]
 """Of these, all below 0.05 would be decisive one by one, and fewer survive."""
 
 
-def findings_of(paper: str = "a", kind: str = "own") -> list[dict[str, Any]]:
+def findings_of(paper: str = "a", kind: str = "own") -> list[ClaimRecord]:
     names = ["holds" if p < 0.05 else "undecided" for p in P]
     return [claim(f"{paper}_fig1/c{n}", names[n], kind, p=p) for n, p in enumerate(P)]
 
 
-def survivors(*claims: dict[str, Any]) -> list[dict[str, Any]]:
-    return scoreboard.collect([figure("a_fig1", *claims)])["discoveries"]
+def survivors(*claims: ClaimRecord) -> list[dict[str, Any]]:
+    return Board([figure("a_fig1", *claims)]).discoveries
 
 
 def test_decisive_findings_survive_as_scipy_says() -> None:
@@ -153,10 +149,10 @@ def test_decisive_findings_without_a_p_value_are_named_and_not_counted() -> None
     line = (
         f"a, own: {after['survive']} of 5 decisive findings survive a false discovery rate of 5 %"
     )
-    board = scoreboard.collect([figure("a_fig1", *findings_of(), claim("a_fig1/d"))])
+    board = Board([figure("a_fig1", *findings_of(), claim("a_fig1/d"))])
     line += "; 1 more without a p-value not counted"
     assert line in " ".join(_as_text(board).split())
-    assert line in page.as_html(board, []).decode()
+    assert line in page.as_html(board).decode()
 
 
 def test_each_paper_and_kind_has_a_false_discovery_rate_of_its_own() -> None:
@@ -174,12 +170,12 @@ def test_each_paper_and_kind_has_a_false_discovery_rate_of_its_own() -> None:
 def test_papers_without_a_decisive_finding_are_not_mentioned() -> None:
     undecided = figure("a_fig1", claim("a_fig1/c1", "undecided", p=0.5), claim("a_fig1/c2", p=0.01))
     only = figure("b_fig1", claim("b_fig1/c1", "undecided", p=0.5))
-    assert "b, own" not in _as_text(scoreboard.collect([undecided, only]))
+    assert "b, own" not in _as_text(Board([undecided, only]))
 
 
 def shown(*evidence: dict[str, Any], **more: Any) -> str:
     content = figure("a_fig1", claim("a_fig1/c1", evidence=evidence, **more))
-    html = page.as_html(scoreboard.collect([content]), [content]).decode()
+    html = page.as_html(Board([content])).decode()
     return html.split("<h2>a_fig1</h2>")[1]
 
 
@@ -233,7 +229,7 @@ def test_everything_is_escaped() -> None:
     between = correlation(0.5, 0.5, 0.5, quantity="<quantity>&'")
     entry = {**claim(""), **ours, "evidence": [between, alone]}
     content = figure("<target>&'", entry, scale="<scale>&'")
-    html = page.as_html(scoreboard.collect([content]), [content]).decode()
+    html = page.as_html(Board([content])).decode()
     names = [*ours, "alone", "claim", "estimand", "quantity", "target", "scale"]
     for name in names:
         assert f"&lt;{name}&gt;&amp;&#39;" in html
@@ -241,7 +237,7 @@ def test_everything_is_escaped() -> None:
 
 
 def test_tags_are_closed() -> None:
-    html = page.as_html(BOARD, VERDICTS).decode()
+    html = page.as_html(BOARD).decode()
     assert re.findall("<h2>(.*?)</h2>", html) == ["By figure", "a_fig1", "a_fig2", "b_fig1"]
     for tag in ("table", "b", "small", "q", "td", "th"):
         opened = len(re.findall(rf"<{tag}[ >]", html))

@@ -1,25 +1,21 @@
 """Zoos: networks from files or of a grid, images by class, failures, restarts, the command."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 import xarray as xr
-import yaml
 from PIL import Image
 from safetensors.torch import save_file
 
 import flatlab
-from flatlab import data, plan, store
+from flatlab import store
 from flatlab.cli import main
 from flatlab.data import DataError
 from flatlab.data._images import Images
 from flatlab.data._tensors import prepare
-from flatlab.jobs import Unfinished
+from flatlab.jobs.resume_state import ResumeState
 from flatlab.metrics import _measure_zoo
 from flatlab.networks import _timm as networks
 from flatlab.networks import build
@@ -28,8 +24,8 @@ from flatlab.train import train_packs
 from tests.train import packs
 from tests.train.packs import DATA
 
-EXPERIMENTS = Path(__file__).resolve().parents[3] / "experiments"
 NAME = "test_vit"  # timm's own, for tests: 0.4 million parameters, 160 pixels
+QUICK = ("draws=2", "trace=none", "ascent_steps=0", "tolerance=0.1")
 FAST = {"draws": 2, "trace": "none", "ascent_steps": 0, "tolerance": 0.1, "drop_above": None}
 
 
@@ -84,11 +80,11 @@ def measured(settings, folder, unfinished):
 
 
 def left(tmp_path):
-    return Unfinished(tmp_path / "unfinished", {})
+    return ResumeState(tmp_path / "unfinished", {})
 
 
-@pytest.fixture
-def imagenet(weights, tmp_path):
+@pytest.fixture(scope="module")
+def imagenet(weights):
     """Images of two of ImageNet's classes beside the weights, in one data folder."""
     generator = np.random.default_rng(0)
     folder = weights.parent / "imagenet"
@@ -100,8 +96,15 @@ def imagenet(weights, tmp_path):
     return weights.parent
 
 
-def test_failures_are_recorded_and_the_job_goes_on(imagenet, tmp_path):
-    found = measured(settings(), imagenet, left(tmp_path))
+@pytest.fixture(scope="module")
+def survey(imagenet, tmp_path_factory):
+    """The table of the networks in the folder, and where it was made."""
+    folder = tmp_path_factory.mktemp("survey")
+    return measured(settings(), imagenet, left(folder)), folder
+
+
+def test_failures_are_recorded_and_the_job_goes_on(survey):
+    found, _ = survey
     assert list(found["run"].values) == ["test_resnet", NAME, "test_vit2"]
     reasons = list(found["failure"].values)
     assert "does not fit" in reasons[0]
@@ -114,8 +117,8 @@ def test_failures_are_recorded_and_the_job_goes_on(imagenet, tmp_path):
     assert table.attrs["extent"].endswith(extent)
 
 
-def test_a_network_in_a_file_is_measured_with_its_own_transform(imagenet, tmp_path):
-    found = measured(settings(), imagenet, left(tmp_path)).sel(run=NAME)
+def test_a_network_in_a_file_is_measured_with_its_own_transform(imagenet, survey):
+    found = survey[0].sel(run=NAME)
     model = networks.load(NAME, imagenet / "timm")
     chosen = Images(imagenet / "imagenet", 4, 0)
     inputs = chosen.inputs(networks.configuration(model))
@@ -127,81 +130,34 @@ def test_a_network_in_a_file_is_measured_with_its_own_transform(imagenet, tmp_pa
         assert float(found[name]) == float(report[name])
 
 
-def test_what_was_measured_is_not_measured_again(imagenet, tmp_path, monkeypatch):
-    whole = measured(settings(), imagenet, left(tmp_path))
+def test_what_was_measured_is_not_measured_again(imagenet, survey, monkeypatch):
+    whole, folder = survey
     calls = []
     original = _measure_zoo.measure
     monkeypatch.setattr(
         _measure_zoo, "measure", lambda *a, **k: calls.append(1) or original(*a, **k)
     )
-    again = measured(settings(), imagenet, left(tmp_path))
+    again = measured(settings(), imagenet, left(folder))
     assert not calls
     xr.testing.assert_identical(whole, again)
-    measured(settings(), imagenet, Unfinished(tmp_path / "unfinished", {"other": 1}))
+    measured(settings(), imagenet, ResumeState(folder / "unfinished", {"other": 1}))
     assert calls == [1]
 
 
 def test_an_interrupted_job_keeps_what_it_had(imagenet, tmp_path, monkeypatch):
-    def stop(name, folder):
-        raise KeyboardInterrupt
-
-    good = networks.load
-    calls = []
+    good, calls = networks.load, []
 
     def second_stops(name, folder):
         calls.append(name)
-        return stop(name, folder) if len(calls) == 2 else good(name, folder)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return good(name, folder)
 
     monkeypatch.setattr(networks, "load", second_stops)
     with pytest.raises(KeyboardInterrupt):
         measured(settings(), imagenet, left(tmp_path))
     measured(settings(), imagenet, left(tmp_path))
     assert calls == ["test_resnet", NAME, NAME, "test_vit2"]
-
-
-def test_networks_by_pattern_and_list(tmp_path):
-    assert networks.wanted(["test_vit.*", "resnet18"], tmp_path)[0] == "resnet18"
-    assert len(networks.wanted(["test_vit.*", "resnet18"], tmp_path)) > 1
-    with pytest.raises(DataError, match=r"no \.safetensors files"):
-        networks.wanted("folder", tmp_path)
-
-
-def load(key, scale):
-    """An experiment of the project."""
-
-    def find(other, where=""):
-        return plan.load_experiment(EXPERIMENTS, other, scale, find, where)
-
-    return find(key)
-
-
-def test_packs_of_a_zoo_are_all_networks_of_its_grid_once():
-    zoo, grid = load("vision-zoo", "demo"), load("vision-grid", "demo")
-    stages = [zoo.measuring(pack, "adaptive") for pack in zoo.packs]
-    chosen = [network for stage in stages for network in stage.settings["networks"]]
-    assert sorted(network["run"] for network in chosen) == sorted(grid.runs)
-    assert len(grid.runs) >= 24
-    architectures = {network["network"]["options"]["model"] for network in chosen}
-    assert len({networks.family_of(name) for name in architectures}) >= 8
-    for stage in stages:
-        assert stage.code == zoo.measuring("0", "adaptive").code
-        for network in stage.settings["networks"]:
-            pack = stage.inputs["weights"][network["file"]].rpartition("/")[2]
-            runs = grid.packs[pack.removesuffix(".safetensors")].runs
-            assert network["run"] in runs
-
-
-@pytest.mark.parametrize(("scale", "least"), [("demo", 24), ("short", 60)])
-def test_every_stand_in_is_large_enough_and_can_be_built(scale, least):
-    zoo, grid = load("vision-zoo", scale), load("vision-grid", scale)
-    assert zoo.file.name == "local-zoo"
-    assert len(grid.runs) >= least
-    raw = data.load("digits")
-    for pack in grid.packs.values():
-        settings = grid.training(pack.key).settings
-        splits = prepare(raw, settings["data"], None, torch.float32)
-        inputs = splits.test.inputs[:2]
-        assert build(settings["network"], inputs.shape[1:], 10)(inputs).shape == (2, 10)
 
 
 NETWORK = {
@@ -289,36 +245,6 @@ def test_a_damaged_image_is_named(images, tmp_path):
         Images(tmp_path, 5, 0).inputs(configuration)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"title": None}, "vision-zoo.yaml: title"),
-        ({"jobs": 0}, "jobs: .*found 0"),
-        ({"adaptive": {"roh": 1}}, "adaptive: unknown key 'roh'; did you mean 'rho'"),
-        ({"scales": {"dmo": {}}}, "scales: unknown key 'dmo'; did you mean 'demo'"),
-        ({"pretrained": None}, "paper: give either grid or pretrained"),
-        (
-            {"grid": "vision-gird"},
-            "scales.paper.grid: unknown experiment 'vision-gird'; did you mean 'vision-grid'",
-        ),
-        ({"grid": "representativeness"}, "grid: representativeness is no grid"),
-    ],
-)
-def test_a_bad_file_names_the_key(change, message, tmp_path):
-    content = yaml.safe_load((EXPERIMENTS / "vision-zoo.yaml").read_text())
-    if "grid" in change:
-        del content["scales"]["paper"]["pretrained"]
-    for key, value in change.items():
-        (content if key in content else content["scales"]["paper"])[key] = value
-    (tmp_path / "vision-zoo.yaml").write_text(yaml.safe_dump(content))
-
-    def find(other, where):
-        return plan.load_experiment(EXPERIMENTS, other, "paper", find, where)
-
-    with pytest.raises(plan.PlanError, match=message):
-        plan.load_experiment(tmp_path, "vision-zoo", "paper", find)
-
-
 def test_the_command_says_what_does_not_fit(weights, images, capsys, tmp_path):
     model = networks.build(NAME, num_classes=3)
     path = tmp_path / "mine.safetensors"
@@ -354,7 +280,7 @@ def test_images_of_other_classes_or_of_none_need_no_labels(imagenet, images, cap
     assert main([*arguments, str(images / "cat")]) == 1
     assert "have no labels; set own_targets: true" in capsys.readouterr().err
     for folder in (images, images / "cat"):
-        assert main([*arguments, str(folder), "--options", "own_targets=true"]) == 0
+        assert main([*arguments, str(folder), "--options", "own_targets=true", *QUICK]) == 0
         printed = capsys.readouterr().out
         assert "adaptive_sharpness_error" in printed
         assert "sample_accuracy" not in printed
@@ -369,8 +295,3 @@ def test_a_zoo_is_measured_on_images_without_labels(imagenet, images, tmp_path):
     assert np.isnan(found["sample_accuracy"].values)
     about = {"data": "dogs", "training": "", "samples": 2, "stands_in_for": ""}
     assert "accuracy" not in gather([found], about).attrs["extent"]
-
-
-def test_networks_that_cannot_be_built_say_why():
-    with pytest.raises(DataError, match=r"vit_nothing cannot be built: .*nknown model"):
-        networks.build("vit_nothing")

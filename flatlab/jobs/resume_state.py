@@ -17,7 +17,7 @@ Content = tuple[dict[str, np.ndarray], dict[str, Any]]
 """Arrays by name, and their description."""
 
 
-class Unfinished:
+class ResumeState:
     """A folder of named arrays with descriptions; each file is written in one step.
 
     identity: everything that the job depends on, as JSON. Files that another identity has left, or
