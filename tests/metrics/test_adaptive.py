@@ -10,7 +10,7 @@ import flatlab
 from flatlab.derivatives.random_perturbations import loss_changes, random_gauss_newton
 from flatlab.metrics.adaptive import QUANTITIES, _of_sharpness
 
-SEEDS = range(5)
+SEEDS = range(2)
 RAW = {"outputs": "network"}
 
 

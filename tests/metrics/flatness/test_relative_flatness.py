@@ -24,7 +24,13 @@ from tests.networks.small_networks import (
 
 EXACT, SINGLE = 1e-9, 1e-4
 LONG = pytest.mark.long
-SLOW = [("simple-vit", loss) for loss in LOSSES if loss != "cross-entropy"]
+OF_EVERY_LOSS, OF_EVERY_NETWORK = ("mlp-relu", "mlp-tanh", "lenet"), ("half-mse", "cross-entropy")
+CASES = [
+    pytest.param(name, loss, marks=[] if chosen else LONG)
+    for name in LINEAR
+    for loss in LOSSES
+    for chosen in [name in OF_EVERY_LOSS or loss in OF_EVERY_NETWORK]
+]
 
 
 def measured(model, inputs, targets, loss="cross-entropy", **options):
@@ -49,8 +55,7 @@ def normalized(model, inputs, layer):
     return model
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("name", LINEAR)
+@pytest.mark.parametrize(("name", "loss"), CASES)
 def test_every_layer_has_what_its_hessian_says(name, loss):
     """As it is and normalized, in float64 and in float32."""
     model, inputs, labels = small(name)
@@ -74,12 +79,8 @@ def test_every_layer_has_what_its_hessian_says(name, loss):
                 assert single[key].sel(layer=layer) == close, (layer, key)
 
 
-TRACED = [
-    pytest.param(name, loss, marks=LONG if (name, loss) in SLOW else [])
-    for name in LINEAR
-    for loss in LOSSES
-    if name != "timm"  # too many parameters to be differentiated twice one by one
-]
+TRACED = [case for case in CASES if case.values[0] != "timm"]
+"""Which has too many parameters to be differentiated twice one by one."""
 
 
 @pytest.mark.parametrize(("name", "loss"), TRACED)
