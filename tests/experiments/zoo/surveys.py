@@ -3,6 +3,8 @@
 from flatlab.jobs.resume_state import ResumeState
 from flatlab.metrics import _measure_zoo
 
+NAME = "test_vit"  # timm's own, for tests: 0.4 million parameters, 160 pixels
+
 RADII = {"worst-adaptive-linf": [0.01, 0.02], "average-normalized-linf": [0.1]}
 SHARPNESS = {"sharpness_radii": RADII, "sharpness_steps": 3, "sharpness_draws": 3}
 FAMILIES = {"accuracy": {"more": ("errors", "gaps")}, "sharpness": SHARPNESS}

@@ -2,13 +2,11 @@
 
 import fnmatch
 import json
-import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-import yaml
 from PIL import Image
 
 import flatlab
@@ -188,31 +186,6 @@ def test_hyperparameters_are_read_from_the_names_of_files():
     }
     (pattern,) = zoo.file.pretrained.networks
     assert fnmatch.fnmatch(f"{name}-lr_0.01-res_224.npz", pattern)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"test_sets": {}}, "test_sets: accuracy needs the clean one, test"),
-        ({"test_sets": {"test": {}}}, "test_sets.test: give one of corrupted, part or files"),
-        ({"test_sets": {"test": {"part": "a"}}}, "part is not for networks from elsewhere"),
-        ({"settings": ["a"]}, "settings: are those of a grid; leave it out"),
-        ({"pretrained": {"layout": "timm"}}, "architecture: layout timm needs it"),
-        ({"pretrained": {"layout": "bert"}}, "labels: layout bert needs one for each"),
-        ({"sharpness": {"sharpness_stepz": 1}}, "unknown key 'sharpness_stepz'; did you mean"),
-        ({"familes": 1}, "unknown key 'familes'"),
-    ],
-)
-def test_a_bad_file_names_the_key(change, message, tmp_path):
-    content = yaml.safe_load((EXPERIMENTS / "released-clip-zoo.yaml").read_text())
-    for key, value in change.items():
-        if key == "pretrained":
-            content["scales"]["paper"][key] |= value
-        else:
-            content[key] = value
-    (tmp_path / "released-clip-zoo.yaml").write_text(yaml.safe_dump(content))
-    with pytest.raises(plan.PlanError, match=re.escape(message)):
-        plan.load_experiment(tmp_path, "released-clip-zoo", "paper", None)
 
 
 @pytest.mark.parametrize("key", ["vit", "vit21k", "clip", "bert"])

@@ -9,13 +9,9 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
-import yaml
-from PIL import Image
-from safetensors.torch import save_file
 
 import flatlab
 from flatlab import data, plan, store
-from flatlab.cli import main
 from flatlab.data import DataError
 from flatlab.data._images import Images
 from flatlab.data._tensors import prepare
@@ -25,39 +21,12 @@ from flatlab.networks import _timm as networks
 from flatlab.networks import build
 from flatlab.tables.zoo import gather
 from flatlab.train import train_packs
+from tests.experiments.zoo.surveys import NAME
 from tests.train import packs
 from tests.train.packs import DATA
 
 EXPERIMENTS = Path(__file__).resolve().parents[3] / "experiments"
-NAME = "test_vit"  # timm's own, for tests: 0.4 million parameters, 160 pixels
 FAST = {"draws": 2, "trace": "none", "ascent_steps": 0, "tolerance": 0.1, "drop_above": None}
-
-
-@pytest.fixture(scope="module")
-def images(tmp_path_factory):
-    """Three classes of three images each of different sizes, one in grey."""
-    folder = tmp_path_factory.mktemp("images")
-    generator = np.random.default_rng(0)
-    for label, name in enumerate(["cat", "dog", "emu"]):
-        (folder / name).mkdir()
-        for number in range(3):
-            shape = (170 + 10 * number, 190, 3) if number else (180, 180)
-            pixels = generator.integers(0, 80, shape) + 60 * label
-            Image.fromarray(pixels.astype(np.uint8)).save(folder / name / f"{number}.png")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def weights(tmp_path_factory):
-    """A folder with a good file, one that is damaged and one of another network."""
-    folder = tmp_path_factory.mktemp("data") / "timm"
-    folder.mkdir()
-    torch.manual_seed(3)
-    model = networks.build(NAME, num_classes=1000)
-    save_file(model.state_dict(), folder / f"{NAME}.safetensors")
-    (folder / "test_vit2.safetensors").write_bytes(b"not weights")
-    save_file({"fc": torch.zeros(2)}, folder / "test_resnet.safetensors")
-    return folder
 
 
 def settings(**changes):
@@ -85,19 +54,6 @@ def measured(settings, folder, unfinished):
 
 def left(tmp_path):
     return ResumeState(tmp_path / "unfinished", {})
-
-
-@pytest.fixture
-def imagenet(weights, tmp_path):
-    """Images of two of ImageNet's classes beside the weights, in one data folder."""
-    generator = np.random.default_rng(0)
-    folder = weights.parent / "imagenet"
-    for name in ("n01440764", "n01443537"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
-        for number in range(3):
-            pixels = generator.integers(0, 255, (170, 170, 3)).astype(np.uint8)
-            Image.fromarray(pixels).save(folder / name / f"{number}.png")
-    return weights.parent
 
 
 def test_failures_are_recorded_and_the_job_goes_on(imagenet, tmp_path):
@@ -287,77 +243,6 @@ def test_a_damaged_image_is_named(images, tmp_path):
     configuration = networks.configuration(networks.build(NAME))
     with pytest.raises(DataError, match=r"1\.png cannot be read"):
         Images(tmp_path, 5, 0).inputs(configuration)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"title": None}, "vision-zoo.yaml: title"),
-        ({"jobs": 0}, "jobs: .*found 0"),
-        ({"adaptive": {"roh": 1}}, "adaptive: unknown key 'roh'; did you mean 'rho'"),
-        ({"scales": {"dmo": {}}}, "scales: unknown key 'dmo'; did you mean 'demo'"),
-        ({"pretrained": None}, "paper: give either grid or pretrained"),
-        (
-            {"grid": "vision-gird"},
-            "scales.paper.grid: unknown experiment 'vision-gird'; did you mean 'vision-grid'",
-        ),
-        ({"grid": "representativeness"}, "grid: representativeness is no grid"),
-    ],
-)
-def test_a_bad_file_names_the_key(change, message, tmp_path):
-    content = yaml.safe_load((EXPERIMENTS / "vision-zoo.yaml").read_text())
-    if "grid" in change:
-        del content["scales"]["paper"]["pretrained"]
-    for key, value in change.items():
-        (content if key in content else content["scales"]["paper"])[key] = value
-    (tmp_path / "vision-zoo.yaml").write_text(yaml.safe_dump(content))
-
-    def find(other, where):
-        return plan.load_experiment(EXPERIMENTS, other, "paper", find, where)
-
-    with pytest.raises(plan.PlanError, match=message):
-        plan.load_experiment(tmp_path, "vision-zoo", "paper", find)
-
-
-def test_the_command_says_what_does_not_fit(weights, images, capsys, tmp_path):
-    model = networks.build(NAME, num_classes=3)
-    path = tmp_path / "mine.safetensors"
-    save_file(model.state_dict(), path)
-    arguments = ["measure", "--timm", NAME, "--weights", str(path), "--images", str(images)]
-    assert main([*arguments, "--samples", "4"]) == 1  # of 1000 classes the file has 3
-    assert "does not fit" in capsys.readouterr().err
-    save_file(networks.load(NAME, weights).state_dict(), path)
-    assert main([*arguments, "--samples", "4"]) == 1
-    assert "not one of ImageNet's" in capsys.readouterr().err
-    assert main(["measure", "--timm", NAME]) == 1
-    assert "--timm and --images go together" in capsys.readouterr().err
-
-
-def test_the_command_gives_both_quantities_with_errors_time_and_memory(imagenet, capsys, tmp_path):
-    out = tmp_path / "report.zarr.zip"
-    path = imagenet / "timm" / f"{NAME}.safetensors"
-    arguments = ["measure", "--timm", NAME, "--weights", str(path)]
-    arguments += ["--images", str(imagenet / "imagenet"), "--samples", "2", "--out", str(out)]
-    assert main(arguments) == 0
-    printed = capsys.readouterr().out
-    for part in ("adaptive_sharpness_error", "normalized_mls_error", " s, ", "GB of memory"):
-        assert part in printed
-    report = store.load_dataset(out)
-    assert report.attrs["weights"] == path.name
-    assert float(report["finite"]) == 1
-
-
-def test_images_of_other_classes_or_of_none_need_no_labels(imagenet, images, capsys):
-    """With the outputs themselves as targets, whatever folder the images lie in."""
-    path = str(imagenet / "timm" / f"{NAME}.safetensors")
-    arguments = ["measure", "--timm", NAME, "--weights", path, "--samples", "2", "--images"]
-    assert main([*arguments, str(images / "cat")]) == 1
-    assert "have no labels; set own_targets: true" in capsys.readouterr().err
-    for folder in (images, images / "cat"):
-        assert main([*arguments, str(folder), "--options", "own_targets=true"]) == 0
-        printed = capsys.readouterr().out
-        assert "adaptive_sharpness_error" in printed
-        assert "sample_accuracy" not in printed
 
 
 def test_a_zoo_is_measured_on_images_without_labels(imagenet, images, tmp_path):
