@@ -48,19 +48,9 @@ def normal():
 @pytest.fixture(scope="session")
 def measured():
     """The quantities of the family `geometry` as numpy arrays."""
-    from flatlab.derivatives.isolation import preserving_state
-    from flatlab.losses import half_mse
-    from flatlab.metrics import geometry
-    from flatlab.metrics._quantity import Samples, settings_of
+    from tests.networks.measuring import quantities
 
-    costly = ("elementwise-adaptive-trace", "operator-norm", "corrected-bound")
-
-    def run(model, inputs, **options):
-        settings = settings_of("geometry", {"costly": costly, **options}, half_mse.Loss())
-        with preserving_state(model):
-            return geometry.measure(model, Samples(inputs), settings).values
-
-    return run
+    return quantities
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ import pytest
 from flatlab.plan import keys_of
 
 LIGHT = ["flatlab.plan", "flatlab.store", "flatlab.tables.runs", "flatlab.tables.correlations"]
-LIGHT += ["flatlab.stats", "flatlab.plotting", "flatlab.plotting.pairs", "flatlab.claims"]
+LIGHT += ["flatlab.stats", "flatlab.plotting", "flatlab.plotting.matrix", "flatlab.claims"]
 LIGHT += ["flatlab.simulations.representativeness", "flatlab.simulations.locally_constant_labels"]
 LIGHT += ["flatlab.papers.chen2026.claims", "flatlab.cli", "flatlab.data", "flatlab.data.digits"]
 LIGHT += [f"flatlab.cli.{key}" for key in keys_of("cli")]

@@ -39,20 +39,7 @@ from flatlab.plan.plan import Plan, load_config
 from flatlab.plan.published import outdated, published_figures, published_scales
 from flatlab.plan.registry import OWN_IMAGES, check_known, experiment_keys, keys_of, module_of
 from flatlab.plan.schema import SCALES, Config, PlanError, closest, convert, describe
-from flatlab.plan.templates import (
-    Curves,
-    Forest,
-    Lines,
-    Own,
-    Pairs,
-    Panel,
-    Panels,
-    Points,
-    Ranks,
-    Scatter,
-    Sweep,
-    Table,
-)
+from flatlab.plan.templates import Intervals, Lines, Matrix, Own, Panel, Points, Table
 
 __all__ = [
     "FIGURE_KEY",
@@ -62,24 +49,19 @@ __all__ = [
     "RESULTS",
     "SCALES",
     "Config",
-    "Curves",
     "Experiment",
     "Figure",
-    "Forest",
+    "Intervals",
     "Lines",
+    "Matrix",
     "Own",
-    "Pairs",
     "Panel",
-    "Panels",
     "Paper",
     "Place",
     "Plan",
     "PlanError",
     "PlannedJob",
     "Points",
-    "Ranks",
-    "Scatter",
-    "Sweep",
     "Table",
     "built_at",
     "check_known",

@@ -25,6 +25,15 @@ class Paper(Strict, frozen=True, kw_only=True):
     needs: dict[str, str] = {}
 
 
+SIZES = {
+    **{"frames.training": (7.1, 4.9), "frames.along": (7.1, 3.2)},
+    **{"frames.pairs": (7.1, 5.4), "frames.sharpness": (7.1, 5.2), "points": (7.1, 5.2)},
+    **{"frames.correlations": (7.1, 4.2), "frames.ranks": (7.1, 8.2)},
+    **{"matrix": (7.1, 7.9), "table": (7.1, 3.0)},
+}
+"""Width and height in inches by what selects or draws a figure, unless it declares others."""
+
+
 class Shown(Strict, frozen=True):
     """experiments: the key or keys whose tables are shown; the only positional argument."""
 
@@ -43,13 +52,8 @@ class Declaration(Shown, frozen=True, kw_only=True):
     through_training: whether it leaves out networks that were measured at the end alone.
     """
 
-    SIZE: ClassVar[tuple[float, float]]
-    SELECTED_BY: ClassVar[str] = ""
-    """The template of `flatlab.plotting` with `frame`; "": a module of the paper's folder."""
     DRAWN_BY: ClassVar[str] = ""
-    """The template of `flatlab.plotting` with `draw`; "": a module of the paper's folder."""
-    ONE_EXPERIMENT: ClassVar[bool] = False
-    """Whether it shows exactly one experiment."""
+    """The module of `flatlab.plotting` with `draw`; "": a module of the paper's folder."""
 
     title: str
     caption: str | Names
@@ -63,6 +67,16 @@ class Declaration(Shown, frozen=True, kw_only=True):
     def keys(self) -> tuple[str, ...]:
         """The experiments, as a tuple."""
         return (self.experiments,) if isinstance(self.experiments, str) else self.experiments
+
+    @property
+    def selected_by(self) -> str:
+        """The module of `flatlab.plotting` with `frame`; "": a module of the paper's folder."""
+        return ""
+
+    @property
+    def one_experiment(self) -> bool:
+        """Whether it shows exactly one experiment."""
+        return self.selected_by in ("frames.training", "frames.along", "matrix", "table")
 
     @property
     def correlated(self) -> tuple[str, ...]:
@@ -79,13 +93,15 @@ class Declaration(Shown, frozen=True, kw_only=True):
         sentences = (self.caption,) if isinstance(self.caption, str) else self.caption
         content = {
             **plain(self),
-            "selected_by": self.SELECTED_BY and f"flatlab.plotting.{self.SELECTED_BY}",
+            "selected_by": self.selected_by and f"flatlab.plotting.{self.selected_by}",
             "drawn_by": self.DRAWN_BY and f"flatlab.plotting.{self.DRAWN_BY}",
             "experiments": self.keys,
             "correlated": self.correlated,
             "caption": " ".join(sentences),
             "labels": {**labels_of(self.columns_shown), **self.labels},
-            "size_inches": self.size_inches or self.SIZE,
+            "size_inches": self.size_inches
+            or SIZES.get(self.selected_by or self.DRAWN_BY, (7.1, 4.8)),
+            "through_training": self.through_training or self.selected_by == "frames.training",
         }
         for name in ("details", "module"):  # not drawn, and known by the module itself
             content.pop(name)

@@ -181,11 +181,11 @@ def _figure(
         if experiment not in experiments:
             hint = closest(experiment, experiments)
             raise PlanError(f"{where}unknown experiment {experiment!r}; {hint}")
-    if declared.ONE_EXPERIMENT and len(declared.keys) > 1:
+    if declared.one_experiment and len(declared.keys) > 1:
         kind = type(declared).__name__
         raise PlanError(f"{where}experiments: {kind} shows one, found {', '.join(declared.keys)}")
     own = declared.module or key
-    if not declared.SELECTED_BY and not (path.parent / f"{own}.py").is_file():
+    if not declared.selected_by and not (path.parent / f"{own}.py").is_file():
         what = "draws it" if not declared.DRAWN_BY else "selects what it shows"
         raise PlanError(f"{where}papers/{path.parent.name}/{own}.py, which {what}, is missing")
     number = key.replace("fig", "Figure ").replace("table", "Table ")

@@ -12,6 +12,8 @@ from flatlab.tables.selection import hyperparameters
 if TYPE_CHECKING:
     import xarray as xr
 
+    from flatlab.plotting.render import Settings
+
 IN_WORDS = {
     "vgg": "VGG",
     "mlp": "perceptron",
@@ -173,3 +175,14 @@ def without_common(settings: Sequence[str]) -> tuple[str, dict[str, str]]:
 def two_digits(number: float) -> str:
     """0.91, −0.20; no −0.00."""
     return f"{round(number, 2) + 0.0:.2f}".replace("-", "−")
+
+
+def values_in_words(figure: Settings, values: Mapping[str, Any]) -> str:
+    """Values of hyper-parameters by their printed names."""
+    found = []
+    for name, value in values.items():
+        text = value if isinstance(value, str) else f"{value:g}"
+        word = WORDS.get(name, name.replace("_", " "))
+        default = IN_WORDS.get(text, f"{word} {text}")
+        found.append(figure["values"].get(name, {}).get(text, default))
+    return ", ".join(found)

@@ -1,205 +1,187 @@
-"""Template `Points`: networks by pairs of numbers, with a correlation, as a figure selects them."""
+"""Template `Points`: a point per network, one number against another, and their correlation."""
 
-from typing import Any
+import itertools
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from flatlab.plotting import style
-from flatlab.plotting.labels import IN_WORDS, WORDS, label_of
+from flatlab.plotting import axes as scaled
+from flatlab.plotting import labels, style
+from flatlab.plotting.looks import OfFactors, OfSettings
+from flatlab.plotting.quantities import definition_in_words
 from flatlab.plotting.render import Settings
-from flatlab.tables.ranks import groups_of
-
-COLORS: tuple[str, ...] = ("#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc", "#949494")
-MARKERS = "o^sDvPX"
-SMALLEST, LARGEST = 2.2, 5.0
-"""The sizes of markers, in points."""
 
 NARROW = 4
 """From so many panels side by side on, labels are smaller, and an interval has its own line."""
 
-MAP, UNKNOWN = "viridis", "0.6"
-"""Colours of numbers, and of networks that have none."""
-
 SYMBOLS = {"rho": r"\rho", "tau": r"\tau"}
 
 
+class Panel(NamedTuple):
+    """points: a row per network, x and y.
+    titles: of the axes, x and y.
+    numbers: the correlation, `low` and `high`, and what else there is of the panel.
+    others: correlations of other kinds, which are printed if their sign is another.
+    heading: above the correlation.
+    remark: below it.
+    logarithmic: the axes that are, "x" and "y".
+    equality: whether a line marks equal numbers.
+    """
+
+    points: pd.DataFrame
+    titles: tuple[str, str]
+    numbers: pd.Series
+    others: dict[str, float]
+    heading: str = ""
+    remark: str = ""
+    logarithmic: tuple[str, ...] = ()
+    equality: bool = False
+
+
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
-    """A panel per entry of `panels`, with the correlation above it."""
-    panels, y = figure["panels"], figure["y"]
-    runs = frame[frame["row"] == "run"].rename(columns={y: "y"})
-    facts = frame[frame["row"] == figure["correlation"]].set_index(figure["panel"])
-    across = figure["across"] or len(panels)
-    rows = -(-len(panels) // across)
-    axes = fig.subplots(rows, across, squeeze=False, sharey=figure["shared"])
-    looks = Looks(runs, figure)
-    for ax, (key, (x_title, y_title)) in zip(axes.flat, panels.items(), strict=False):
-        points, numbers = runs[runs[figure["panel"]] == key], facts.loc[key]
-        looks.scatter(ax, points)
-        _line(ax, points, numbers, equality=key in figure["equal"])
-        _scales(ax, points, figure)
-        text = style.correlation(
-            *numbers[[figure["correlation"], "low", "high"]],
-            symbol=SYMBOLS[figure["correlation"]],
-            others={"within settings": numbers["within"]} if "within" in numbers else {},
-        ).split("\n")
-        lines = text if across >= NARROW else [" ".join(text[:2]), *text[2:]]
-        ax.set_title("\n".join(lines), loc="left")
-        ax.set(xlabel=x_title, ylabel="" if figure["shared"] and ax not in axes[:, 0] else y_title)
+    """A panel per pair and experiment; per definition and column; or per entry of `panels`."""
+    looks: OfFactors | OfSettings = OfFactors(frame, figure)
+    counted = ""
+    if figure["pairs"]:
+        panels, looks = [*_pairs(frame, figure)], OfSettings(frame[frame["row"] == "run"])
+        across = len(set(frame["experiment"]))
+    elif figure["rows"]:
+        panels = [*_definitions(frame, figure)]
+        across = len(panels) // len(figure["rows"])
+    else:
+        panels, counted = [*_as_selected(frame, figure)], _counted(frame, figure)
+        across = len(panels)
+    across = figure["across"] or across
+    shape = -(-len(panels) // across), across
+    axes = fig.subplots(*shape, squeeze=False, sharey=figure["shared"])
+    for ax, panel in zip(axes.flat, panels, strict=False):
+        looks.scatter(ax, panel.points)
+        _line(ax, panel)
+        _scales(ax, panel, figure)
+        _titles(ax, panel, figure, narrow=across >= NARROW)
+        if figure["shared"] and ax not in axes[:, 0]:
+            ax.set_ylabel("")
     style.letters(axes.flat[: len(panels)])
     for ax in axes.flat[len(panels) :]:
         ax.set_axis_off()
-    looks.explain(fig, axes, _counted(facts, figure))
+    looks.explain(fig, axes, counted)
 
 
-def _line(ax: Any, points: pd.DataFrame, numbers: pd.Series, equality: bool) -> None:
+def _pairs(frame: pd.DataFrame, figure: Settings) -> Iterator[Panel]:
+    panels = frame.groupby(["x", "y", "experiment"])
+    experiments = dict.fromkeys(frame["experiment"])
+    for (x, y), experiment in itertools.product(figure["pairs"], experiments):
+        rows = panels.get_group((x, y, experiment)).set_index("row")
+        points = rows.loc[["run"]].drop(columns=["x", "y"])
+        numbers: Any = rows.loc["rho"]
+        yield Panel(
+            points.rename(columns={"x_value": "x", "y_value": "y"}),
+            (labels.title_of(figure, x), labels.title_of(figure, y)),
+            numbers,
+            {kind: numbers[kind] for kind in style.OTHER_KINDS},
+            heading="" if (x, y) != tuple(figure["pairs"][0]) else experiment,
+        )
+
+
+def _definitions(frame: pd.DataFrame, figure: Settings) -> Iterator[Panel]:
+    place = ["experiment", "ordinate", "definition", "radius_index"]
+    columns = [*itertools.product(dict.fromkeys(frame["experiment"]), figure["columns"])]
+    for (definition, index), (experiment, y) in itertools.product(figure["rows"], columns):
+        rows = frame[(frame[place] == [experiment, y, definition, index]).all(axis=1)]
+        points, taus = (rows[rows["row"] == row] for row in ("run", "tau"))
+        (_, numbers), *_ = taus[taus["group"] == ""].iterrows()
+        case, scale, *rest = definition_in_words(definition).split(", ")
+        radius = ", ".join([*rest, rf"$\rho$ = {numbers['radius']:g}"])
+        first = (definition, index) == tuple(figure["rows"][0]) and y == figure["columns"][0]
+        inside = taus["tau"][taus["group"] != ""].dropna()
+        ends = [f"{end:.2f}".replace("-", "−") for end in (inside.min(), inside.max())]
+        yield Panel(
+            points,
+            (f"{case}, {scale}\n{radius}", labels.label_of(figure, y)),
+            numbers,
+            {},
+            heading=experiment if first else "",
+            remark=f"groups {ends[0]} to {ends[1]}" if len(inside) > 1 else "",
+            logarithmic=("x", "y") if y in figure["logarithmic"] else ("x",),
+        )
+
+
+def _as_selected(frame: pd.DataFrame, figure: Settings) -> Iterator[Panel]:
+    runs = frame[frame["row"] == "run"].rename(columns={figure["y"]: "y"})
+    facts = frame[frame["row"] == figure["correlation"]].set_index(figure["panel"])
+    for key, titles in figure["panels"].items():
+        numbers = facts.loc[key]
+        yield Panel(
+            runs[runs[figure["panel"]] == key],
+            titles,
+            numbers,
+            {"within settings": numbers["within"]} if "within" in numbers else {},
+            logarithmic=figure["logarithmic"],
+            equality=key in figure["equal"],
+        )
+
+
+def _titles(ax: Any, panel: Panel, figure: Settings, narrow: bool) -> None:
+    """The titles of the axes, and the correlation: in the panel, or above it with a remark."""
+    kind = figure["correlation"]
+    text = style.correlation(
+        *map(float, panel.numbers[[kind, "low", "high"]]), symbol=SYMBOLS[kind], others=panel.others
+    )
+    x_title, y_title = panel.titles
+    ax.set_xlabel(x_title, fontsize=6.0 if narrow and "\n" in x_title else 6.5)
+    ax.set_ylabel(y_title)
+    if figure["pairs"]:
+        ax.text(0.03, 0.97, text, transform=ax.transAxes, va="top", fontsize=6)
+        ax.set_title(panel.heading, loc="left")
+        return
+    text = text if narrow else text.replace("\n", " ", 1)
+    remark = panel.remark and f"{'in' if narrow else 'within'} {panel.remark}"
+    ax.set_title("\n".join(filter(None, [panel.heading, text, remark])), loc="left")
+
+
+def _line(ax: Any, panel: Panel) -> None:
     """The line of least squares, where the frame has one, or that of equal numbers."""
-    finite = points["x"][np.isfinite(points["x"])]
+    finite = panel.points["x"][np.isfinite(panel.points["x"])]
     if finite.empty:
         return
     x = np.linspace(finite.min(), finite.max(), 50)
-    if "slope" in numbers:
-        ax.plot(x, numbers["slope"] * x + numbers["intercept"], color="0.2", lw=1.2)
-    if equality:
+    if "slope" in panel.numbers:
+        ax.plot(x, panel.numbers["slope"] * x + panel.numbers["intercept"], color="0.2", lw=1.2)
+    if panel.equality:
         ax.plot(x, x, color="0.4", lw=0.8, zorder=0.5)
 
 
-def _scales(ax: Any, points: pd.DataFrame, figure: Settings) -> None:
-    for name in ("x", "y"):
-        if name in figure["logarithmic"] and (points[name] > 0).any():
-            ax.set(**{f"{name}scale": "log"})
-    style.plain_numbers(ax)
+def _scales(ax: Any, panel: Panel, figure: Settings) -> None:
+    """Linear or logarithmic axes, with few ticks."""
+    x, y = (panel.points[name][np.isfinite(panel.points[name])] for name in ("x", "y"))
+    if figure["pairs"]:
+        scaled.limit(ax, "x", x, ticks=4)
+        scaled.limit(ax, "y", y, headroom=style.HEADROOM / 2, ticks=4)
+        return
+    if "y" in panel.logarithmic and (y > 0).any():
+        ax.set_yscale("log")
+    if "x" in panel.logarithmic and len(x) and (x.max() if figure["panels"] else x.min()) > 0:
+        ax.set_xscale("log")
+    scaled.plain_numbers(ax)
     ax.grid(which="major", lw=0.3, color="0.9")
-    finite = points["x"][np.isfinite(points["x"])]
     if ax.get_xscale() == "log":
-        style.few_labels(ax.xaxis, finite)
-    else:
-        style.limit(ax, "x", finite, ticks=2 if len(figure["panels"]) > 4 else 3)
+        scaled.few_labels(ax.xaxis, x)
+    elif "x" not in panel.logarithmic:
+        scaled.limit(ax, "x", x, ticks=2 if len(figure["panels"]) > 4 else 3)
         ax.ticklabel_format(axis="x", scilimits=(-2, 4), useMathText=True)
         ax.xaxis.get_offset_text().set_fontsize(6)
+    elif (size := x[x != 0].abs()).size:  # linear around zero, where averages are not positive
+        ax.set_xscale("symlog", linthresh=size.quantile(0.5))
+        ax.xaxis.get_major_locator().set_params(numticks=4)
+    if figure["rows"]:
+        ax.tick_params(labelsize=6, which="both", width=0.5, length=2, pad=1.5)
 
 
-def _counted(facts: pd.DataFrame, figure: Settings) -> str:
+def _counted(frame: pd.DataFrame, figure: Settings) -> str:
     """How many networks are shown, and how many are not, in words."""
+    facts = frame[frame["row"] == figure["correlation"]]
     parts = [f"{facts['networks'].max():.0f} networks"]
     parts += [f"{facts[n].max():.0f} {words}" for n, words in figure["counted"].items()]
     return "; ".join(part for part in parts if not part.startswith("0 "))
-
-
-def in_words(figure: Settings, values: dict[str, Any]) -> str:
-    """Values of hyper-parameters by their printed names."""
-    found = []
-    for name, value in values.items():
-        text = value if isinstance(value, str) else f"{value:g}"
-        word = WORDS.get(name, name.replace("_", " "))
-        default = IN_WORDS.get(text, f"{word} {text}")
-        found.append(figure["values"].get(name, {}).get(text, default))
-    return ", ".join(found)
-
-
-class Looks:
-    """What colour, marker and size stand for in all panels of a figure."""
-
-    def __init__(self, frame: pd.DataFrame, figure: Settings) -> None:
-        from matplotlib import colormaps
-        from matplotlib.cm import ScalarMappable
-        from matplotlib.colors import LogNorm, Normalize, to_hex
-
-        self.figure, self.counts = figure, frame[frame["row"] == "count"]
-        groups, size, shade = figure["groups"], figure["size"], figure["shade"]
-        runs, self.colors = frame[frame["row"] == "run"], COLORS
-        levels = runs if self.counts.empty else self.counts
-        self.levels = {name: list(levels[name].dropna().unique()) for name in groups}
-        if groups and len(steps := self.levels[groups[0]]) > 2 and not isinstance(steps[0], str):
-            steps.sort()
-            shares = np.linspace(0, 0.9, len(steps))
-            self.colors = tuple(to_hex(colormaps[MAP](share)) for share in shares)
-        self.sizes = sorted({*runs[size].dropna()}) if size else []
-        self.bar = None
-        if shade and len(runs):
-            ends = np.nanmin(runs[shade]), np.nanmax(runs[shade])
-            norm = LogNorm(*ends) if ends[0] > 0 and ends[1] > 20 * ends[0] else Normalize(*ends)
-            self.bar = ScalarMappable(norm, colormaps[MAP].with_extremes(bad=UNKNOWN))
-
-    def scatter(self, ax: Any, points: pd.DataFrame) -> None:
-        """The networks of a panel."""
-        for key, rows in (groups_of(points, self.figure["groups"]) or {(): points}).items():
-            color, marker = self.of(key)
-            look: dict[str, Any] = {"c": color, "marker": marker, "lw": 0.3, "ec": "white"}
-            if self.bar:
-                shades = rows[self.figure["shade"]]
-                look |= {"c": shades, "norm": self.bar.norm, "cmap": self.bar.cmap}
-                look["plotnonfinite"] = True
-            sizes = rows.get(self.figure["size"], [0] * len(rows))
-            ax.scatter(rows["x"], rows["y"], s=[self.size(value) ** 2 for value in sizes], **look)
-
-    def of(self, key: tuple[Any, ...]) -> tuple[str, str]:
-        """Colour and marker of a group: of its first and of its last hyper-parameter."""
-        if not key:
-            return COLORS[0], MARKERS[0]
-        names = self.figure["groups"]
-        first, last = (self.levels[names[n]].index(key[n]) for n in (0, -1))
-        return self.colors[first % len(self.colors)], MARKERS[last % len(MARKERS)]
-
-    def size(self, value: Any) -> float:
-        """The diameter of a marker, in points."""
-        if len(self.sizes) < 2:
-            return (SMALLEST + LARGEST) / 2
-        return SMALLEST + (LARGEST - SMALLEST) * self.sizes.index(value) / (len(self.sizes) - 1)
-
-    def explain(self, fig: Any, axes: Any, counted: str = "") -> None:
-        """A legend above all panels, with the numbers of networks, and a bar of colours.
-
-        counted: the numbers of networks, beside the bar.
-        """
-        from matplotlib.lines import Line2D
-
-        handles = [*(self._groups() if len(self.counts) else self._levels())]
-        for value in dict.fromkeys([*self.sizes[:1], *self.sizes[-1:]]):
-            label = in_words(self.figure, {self.figure["size"]: value})
-            handles.append((label, "0.6", "o", self.size(value)))
-        lines = [
-            Line2D([], [], ls="", mew=0, color=color, marker=marker, ms=ms, label=label)
-            for label, color, marker, ms in handles
-        ]
-        if lines:
-            options = {"fontsize": 6.5, "handletextpad": 0.1, "columnspacing": 1.0}
-            across = 3 if len(self.counts) else 7
-            fig.legend(
-                handles=lines, loc="outside upper left", ncols=min(across, len(lines)), **options
-            )
-        if self.bar:
-            label = label_of(self.figure, self.figure["shade"])
-            bar = fig.colorbar(self.bar, ax=axes, shrink=0.6, aspect=30)
-            bar.set_label(f"{label} ({counted})" if counted else label, fontsize=6.5)
-
-    def _groups(self) -> list[tuple[str, str, str, float]]:
-        """Label, colour, marker and size of each group, with the number of its networks."""
-        handles = []
-        grouped = self.counts[self.counts["group"] != ""].groupby("group", sort=False)
-        for label, rows in grouped:
-            color, marker = self.of(tuple(rows[name].iloc[0] for name in self.figure["groups"]))
-            numbers = [
-                f"{n:.0f} of {every:.0f}"
-                for n, every in zip(rows["networks"], rows["of"], strict=True)
-            ]
-            label = f"{label}: {' and '.join(numbers)}" if self.figure["at_most"] else str(label)
-            handles.append((label, "0.4" if self.bar else color, marker, (SMALLEST + LARGEST) / 2))
-        return handles
-
-    def _levels(self) -> list[tuple[str, str, str, float]]:
-        """The same for each level of the first hyper-parameter, a colour, and of the last one."""
-        names, ms = self.figure["groups"], LARGEST
-        first, last = names[:1], names[1:]
-        return [
-            *(
-                (in_words(self.figure, {name: level}), self.colors[n % len(self.colors)], "o", ms)
-                for name in first
-                for n, level in enumerate(self.levels[name])
-            ),
-            *(
-                (in_words(self.figure, {name: level}), "0.4", MARKERS[n % len(MARKERS)], ms)
-                for name in last
-                for n, level in enumerate(self.levels[name])
-            ),
-        ]

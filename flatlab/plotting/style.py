@@ -139,43 +139,6 @@ def correlation(
     return "\n".join([*lines, *(f"{kind} {two_digits(r)}" for kind, r in contrary.items())])
 
 
-def plain_numbers(ax: Any) -> None:
-    """Numbers such as 0.02 and 300 on logarithmic axes, between powers of ten where they fit.
-
-    From 10^5 on they are powers of ten.
-    """
-    from matplotlib.ticker import LogFormatter
-
-    class Plain(LogFormatter):
-        def __call__(self, x: float, pos: int | None = None) -> str:
-            if not super().__call__(x, pos):
-                return ""
-            number, power, exponent = f"{x:.5g}".partition("e+")
-            factor = "" if number == "1" else rf"{number}\cdot "
-            return f"${factor}10^{{{int(exponent)}}}$" if power else number
-
-    for axis in (ax.xaxis, ax.yaxis):
-        if axis.get_scale() == "log":
-            axis.set_major_formatter(Plain())
-            axis.set_minor_formatter(Plain(minor_thresholds=(1.5, 0.5)))
-
-
-def few_labels(axis: Any, values: pd.Series) -> None:
-    """Three labels or so on a logarithmic axis of less than two decades, as in narrow panels."""
-    from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
-
-    low, high = values.min(), values.max()
-    if (span := high / low) < 100:
-        kept: list[float] = []  # those that do not come too near the one before
-        for tick in MaxNLocator(3).tick_values(low, high):
-            if low <= tick <= high and (not kept or tick / kept[-1] > span**0.3):
-                kept.append(tick)
-        even = span < 10 and kept
-        axis.set_major_locator(FixedLocator(kept) if even else LogLocator(subs=(1, 3)))
-        axis.set_minor_locator(NullLocator())
-        axis.set_major_formatter("{x:g}")
-
-
 def points_of_settings(ax: Any, runs: pd.DataFrame, x: str, y: str, size: float = 2.6) -> None:
     """Networks as points, one quantity against another; a point per run, `size` points wide."""
     for setting, look in look_of_settings(runs["setting"]).items():
@@ -189,17 +152,3 @@ def legend_of_settings(fig: Any, settings: Iterable[str]) -> None:
     title, names = without_common(list(looks))
     points = {names[name]: look._replace(dash="") for name, look in looks.items()}
     legend(fig, points, title=title, handletextpad=0.1)
-
-
-def limit(ax: Any, axis: str, values: pd.Series, headroom: float = 0.06, ticks: int = 3) -> None:
-    """Set the limits of an axis and a few ticks.
-
-    headroom: the share of the data range that is left free above the points.
-    """
-    from matplotlib.ticker import MaxNLocator
-
-    finite = values[np.isfinite(values)]
-    low, high = (finite.min(), finite.max()) if len(finite) else (0.0, 1.0)
-    span = (high - low) or abs(high) or 1.0
-    getattr(ax, f"set_{axis}lim")(low - 0.06 * span, high + headroom * span)
-    getattr(ax, f"{axis}axis").set_major_locator(MaxNLocator(ticks, steps=[1, 2, 4, 5, 10]))

@@ -10,9 +10,9 @@ from scipy.stats import pearsonr, t
 from flatlab.claims import verify
 from flatlab.papers.chen2026.claims import CLAIMS
 from flatlab.stats import Verdict
-from tests.papers.chen2026.test_curves import CASES as OF_CURVES
-from tests.papers.chen2026.test_curves import CLAIMS as BY_FIGURE
-from tests.papers.chen2026.test_networks import PLOTS
+from tests.synthetic.chen_correlations import PLOTS
+from tests.synthetic.chen_curves import CASES as OF_CURVES
+from tests.synthetic.chen_curves import CLAIMS as BY_FIGURE
 from tests.synthetic.claim_tables import (
     BEGINS,
     BOUND,

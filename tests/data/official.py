@@ -1,7 +1,5 @@
 """Official files of data sets, made up: small, with the names and formats of the real ones."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

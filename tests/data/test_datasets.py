@@ -7,6 +7,7 @@ import torch
 from flatlab.data import DataError, dataset, load
 from flatlab.data import _tensors as splitting
 from flatlab.data._tensors import prepare
+from tests.refusals import refusal
 from tests.train.packs import images
 
 UNIT = {"classes": "all", "scaling": "unit"}
@@ -32,43 +33,31 @@ def points():
     return dataset(*parts, maximum=9, classes=["a", "b", "c"], title="points")
 
 
-def sentence(error):
-    """The message of an error, which must be one sentence."""
-    message = str(error.value)
-    assert "\n" not in message
-    return message
+def of_classes(digits, part, classes):
+    """The images of some digits as floats."""
+    kept = np.isin(digits[f"{part}_labels"], range(10) if classes == "all" else classes)
+    return digits[f"{part}_inputs"].values[kept].astype(float)
 
 
-def test_the_two_parts_of_digits_are_all_of_it_without_overlap(digits):
+def test_digits_are_all_that_are_published_in_two_parts(digits):
+    """Bytes from 0 to 16 of 8 by 8 pixels; every fifth image of each digit is for testing."""
     from sklearn.datasets import load_digits
 
-    published = load_digits()
-    assert digits.sizes["train_sample"] + digits.sizes["test_sample"] == 1797
-    parts = [
-        rows(digits[f"{part}_inputs"].values, digits[f"{part}_labels"].values)
-        for part in ("train", "test")
-    ]
-    assert sorted(parts[0] + parts[1]) == rows(published.images.astype(int), published.target)
-
-
-def test_every_fifth_image_of_each_digit_is_for_testing(digits):
-    for label in range(10):
-        train, test = (int((digits[f"{part}_labels"] == label).sum()) for part in ("train", "test"))
-        assert test == -(-(train + test) // 5)  # rounded up
-
-
-def test_digits_are_bytes_from_0_to_16_of_8_by_8_pixels(digits):
+    published, parts = load_digits(), []
     assert digits.attrs["maximum"] == 16
     for part in ("train", "test"):
         inputs = digits[f"{part}_inputs"]
         assert inputs.dtype == np.uint8
         assert inputs.shape[1:] == (8, 8)
         assert (int(inputs.min()), int(inputs.max())) == (0, 16)
-
-
-def test_the_split_of_digits_is_the_same_every_time(digits):
+        parts += rows(inputs.values, digits[f"{part}_labels"].values)
+    assert len(parts) == 1797
+    assert sorted(parts) == rows(published.images.astype(int), published.target)
+    for label in range(10):
+        train, test = (int((digits[f"{part}_labels"] == label).sum()) for part in ("train", "test"))
+        assert test == -(-(train + test) // 5)  # rounded up
     np.random.default_rng(5).random()
-    assert load("digits").identical(digits)
+    assert load("digits").identical(digits)  # every time
 
 
 def test_unit_scaling_puts_inputs_between_0_and_1(digits):
@@ -80,15 +69,11 @@ def test_unit_scaling_puts_inputs_between_0_and_1(digits):
 
 
 @pytest.mark.parametrize("classes", ["all", [3, 8]])
-def test_standardized_training_inputs_have_mean_0_and_variance_1(classes, digits):
+def test_training_inputs_are_standardized_and_test_inputs_by_their_moments(classes, digits):
     splits = prepare(digits, {"classes": classes, "scaling": "standardized"})
     assert float(splits.train.inputs.mean()) == pytest.approx(0, abs=1e-12)
     assert float(splits.train.inputs.var(correction=0)) == pytest.approx(1, rel=1e-12)
-
-
-def test_test_inputs_are_standardized_by_the_moments_of_the_training_inputs(digits):
-    splits = prepare(digits, {"classes": "all", "scaling": "standardized"})
-    train, test = (digits[f"{part}_inputs"].values.astype(float) for part in ("train", "test"))
+    train, test = (of_classes(digits, part, classes) for part in ("train", "test"))
     expected = (test - train.mean()) / train.std()
     assert splits.test.inputs.numpy()[:, 0] == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
@@ -104,12 +89,11 @@ def test_components_have_mean_0_and_variance_1_by_themselves(classes, digits):
     assert 0 < int((~varies).sum()) < 32
     torch.testing.assert_close(spread[varies], torch.ones_like(spread[varies]))
     assert not splits.test.inputs.flatten(1)[:, ~varies].any()
-    kept = np.isin(digits["train_labels"], range(10) if classes == "all" else classes)
-    train = digits["train_inputs"].values[kept].reshape(kept.sum(), -1).astype(float)
-    test = digits["test_inputs"].values.reshape(-1, 64).astype(float)
-    here = np.isin(digits["test_labels"], range(10) if classes == "all" else classes)
     columns = varies.numpy()
-    expected = (test[here][:, columns] - train.mean(0)[columns]) / train.std(0)[columns]
+    train, test = (
+        of_classes(digits, part, classes).reshape(-1, 64)[:, columns] for part in ("train", "test")
+    )
+    expected = (test - train.mean(0)) / train.std(0)
     np.testing.assert_allclose(splits.test.inputs.flatten(1)[:, columns], expected, rtol=1e-12)
 
 
@@ -143,12 +127,6 @@ def test_grey_images_have_one_channel(digits):
     assert torch.equal(channels.test.inputs, all_.test.inputs)
 
 
-def test_channels_of_what_are_no_images_are_refused(points):
-    with pytest.raises(DataError) as error:
-        prepare(points, {"classes": "all", "scaling": "channels"})
-    assert "data.scaling is channels, but these data are not images" in sentence(error)
-
-
 @pytest.mark.parametrize("scaling", ["standardized", "channels", "components"])
 def test_moments_do_not_depend_on_how_many_samples_are_in_memory(scaling, monkeypatch):
     raw, settings = images((3, 5, 4), 40), {"classes": "all", "scaling": scaling}
@@ -160,20 +138,16 @@ def test_moments_do_not_depend_on_how_many_samples_are_in_memory(scaling, monkey
 
 
 @pytest.mark.parametrize("scaling", ["unit", "standardized", "channels", "components"])
-def test_a_scale_is_a_factor_on_the_inputs_of_both_splits(scaling, digits):
-    plain = prepare(digits, {"classes": "all", "scaling": scaling})
-    larger = prepare(digits, {"classes": "all", "scaling": scaling, "scale": 1.5})
-    for part in ("train", "test"):
-        torch.testing.assert_close(getattr(larger, part).inputs, 1.5 * getattr(plain, part).inputs)
-
-
-@pytest.mark.parametrize("scaling", ["unit", "standardized", "channels", "components"])
-def test_the_first_samples_are_scaled_by_the_moments_of_all(scaling, digits):
+def test_a_scale_is_a_factor_and_the_first_samples_are_scaled_by_the_moments_of_all(
+    scaling, digits
+):
     settings = {"classes": "all", "scaling": scaling}
-    whole, part = prepare(digits, settings), prepare(digits, settings | {"samples": 40})
-    assert torch.equal(part.train.inputs, whole.train.inputs[:40])
-    assert torch.equal(part.train.labels, whole.train.labels[:40])
-    assert torch.equal(part.train.targets, whole.train.targets[:40])
+    whole, larger = prepare(digits, settings), prepare(digits, {**settings, "scale": 1.5})
+    for part in ("train", "test"):
+        torch.testing.assert_close(getattr(larger, part).inputs, 1.5 * getattr(whole, part).inputs)
+    part = prepare(digits, settings | {"samples": 40})
+    for name in ("inputs", "labels", "targets"):
+        assert torch.equal(getattr(part.train, name), getattr(whole.train, name)[:40])
     assert torch.equal(part.test.inputs, whole.test.inputs)
 
 
@@ -198,6 +172,7 @@ def test_more_pixels_are_each_the_nearest_there_was(digits):
         assert after.inputs.shape[1:] == (1, 16, 16)
         for row, column in ((0, 0), (1, 0), (0, 1), (1, 1)):
             assert torch.equal(after.inputs[..., row::2, column::2], before.inputs)
+    assert torch.equal(prepare(digits, {**PIXELS, "pixels": 8}).test.inputs, whole.test.inputs)
     uneven = prepare(digits, {**PIXELS, "pixels": 11}).train.inputs
     places = torch.arange(11) * 8 // 11
     assert torch.equal(uneven, whole.train.inputs[..., places, :][..., places])
@@ -208,25 +183,6 @@ def test_fewer_pixels_are_the_means_of_an_area(digits):
     half = prepare(digits, {**PIXELS, "pixels": 4}).train.inputs
     corners = [whole[..., row::2, column::2] for row in (0, 1) for column in (0, 1)]
     assert torch.allclose(half, sum(corners) / 4, rtol=0, atol=1e-14)
-
-
-def test_as_many_pixels_as_there_are_change_nothing(digits):
-    whole, same = (prepare(digits, {**PIXELS, **more}) for more in ({}, {"pixels": 8}))
-    assert torch.equal(whole.test.inputs, same.test.inputs)
-
-
-def test_pixels_of_what_are_no_images_are_refused(points):
-    with pytest.raises(DataError) as error:
-        prepare(load("eight-points"), {"classes": "all", "scaling": "none", "pixels": 8})
-    assert "data.pixels must be all" in sentence(error)
-    with pytest.raises(DataError) as error:
-        prepare(points, {**PIXELS, "pixels": 8})
-    assert "data.pixels is 8, but these data are not images" in sentence(error)
-
-
-def test_more_training_samples_than_there_are_are_refused(digits):
-    with pytest.raises(DataError, match=r"data\.samples is 2000, but there are 1433"):
-        prepare(digits, UNIT | {"samples": 2000})
 
 
 @pytest.mark.parametrize("classes", [[0, 1], [7, 2], [9, 0, 4]])
@@ -258,25 +214,25 @@ def test_inputs_and_targets_have_the_precision_asked_for(dtype, stripes):
     assert split.inputs.dtype == split.targets.dtype == dtype
 
 
-@pytest.mark.parametrize(("classes", "culprit"), [([0, 12], "12"), ([-1, 0], "-1")])
-def test_a_class_that_does_not_exist_is_refused(classes, culprit, digits):
-    with pytest.raises(DataError) as error:
-        prepare(digits, {"classes": classes, "scaling": "unit"})
-    assert f"digits has no class {culprit}" in sentence(error)
+@pytest.mark.parametrize(
+    ("name", "change", "outputs", "sentence"),
+    [
+        ("points", {"scaling": "channels"}, None, "data.scaling is channels, but these data are"),
+        ("points", {"pixels": 8}, None, "data.pixels is 8, but these data are not images"),
+        ("eight-points", {"scaling": "none", "pixels": 8}, None, "data.pixels must be all"),
+        ("digits", {"samples": 2000}, None, "data.samples is 2000, but there are 1433"),
+        ("digits", {"classes": [0, 12]}, None, "digits has no class 12"),
+        ("digits", {"classes": [-1, 0]}, None, "digits has no class -1"),
+        ("digits", {"classes": [3, 3]}, None, "3"),
+        ("digits", {}, 9, "9 outputs cannot represent 10 classes"),
+    ],
+)
+def test_what_the_data_do_not_have_is_refused(name, change, outputs, sentence, points):
+    raw = points if name == "points" else load(name)
+    assert sentence in refusal(DataError, prepare, raw, UNIT | change, outputs)
 
 
-def test_a_class_named_twice_is_refused(digits):
-    with pytest.raises(DataError, match="3"):
-        prepare(digits, {"classes": [3, 3], "scaling": "unit"})
-
-
-def test_fewer_outputs_than_classes_are_refused(digits):
-    with pytest.raises(DataError) as error:
-        prepare(digits, UNIT, outputs=9)
-    assert "9 outputs cannot represent 10 classes" in sentence(error)
-
-
-def test_a_subset_is_drawn_without_repetition_and_keeps_images_with_their_labels(digits):
+def test_a_subset_is_drawn_by_its_seed_without_repetition_and_keeps_images_with_labels(digits):
     split = prepare(digits, UNIT).train
     subset = split.subset(200, seed=0)
     chosen = rows(subset.inputs.numpy(), subset.labels.numpy())
@@ -285,33 +241,19 @@ def test_a_subset_is_drawn_without_repetition_and_keeps_images_with_their_labels
     for row in set(chosen):
         assert chosen.count(row) <= everything.count(row)
     assert torch.equal(subset.targets.argmax(1), subset.labels)
-
-
-def test_a_subset_is_fixed_by_its_seed(digits):
-    split = prepare(digits, UNIT).train
     first, again, other = (split.subset(50, seed).inputs for seed in (3, 3, 4))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
-
-
-def test_a_subset_of_all_samples_has_each_of_them_once(digits):
-    split = prepare(digits, UNIT).test
-    subset = split.subset(len(split.labels), seed=0)
-    assert rows(subset.inputs, subset.labels) == rows(split.inputs, split.labels)
-
-
-def test_a_subset_larger_than_the_data_is_refused(digits):
-    with pytest.raises(DataError) as error:
-        prepare(digits, UNIT).test.subset(400, seed=0)
-    count = digits.sizes["test_sample"]
-    assert f"400 samples requested, but there are only {count}" in sentence(error)
+    test = prepare(digits, UNIT).test
+    whole = test.subset(len(test.labels), seed=0)
+    assert rows(whole.inputs, whole.labels) == rows(test.inputs, test.labels)
+    words = f"400 samples requested, but there are only {digits.sizes['test_sample']}"
+    assert words in refusal(DataError, test.subset, 400, seed=0)
 
 
 def test_the_data_folder_is_the_argument_else_the_environment_else_data(tmp_path, monkeypatch):
     def place(folder=None):
-        with pytest.raises(DataError) as error:
-            load("image-folder", folder)
-        return sentence(error).partition(" is not a folder")[0]
+        return refusal(DataError, load, "image-folder", folder).partition(" is not a folder")[0]
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FLATLAB_DATA", "there")

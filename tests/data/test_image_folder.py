@@ -1,93 +1,14 @@
 """Images sorted into one folder per class."""
 
-from __future__ import annotations
-
-import gzip
-import io
 import os
-import shutil
-import stat
-import sys
-import tarfile
-import tempfile
-import tracemalloc
-import zipfile
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from flatlab.data import DataError, load
-
-TARS = {".tar": "w", ".tar.gz": "w:gz", ".tgz": "w:gz", ".tar.bz2": "w:bz2", ".tar.xz": "w:xz"}
-ENDINGS = [*TARS, ".zip"]
-
-
-def write(folder, classes=("cat", "dog"), count=10, mode="L", size=(6, 4), form="png"):
-    """Images whose pixels all have the value of their place in the class."""
-    for name in classes:
-        (folder / name).mkdir(parents=True)
-        for number in range(count):
-            colour = number if mode == "L" else (number, 0, 255)
-            Image.new(mode, size, colour).save(folder / name / f"{number:03}.{form}")
-    return folder
-
-
-def pack(folder, archive, below=".", names=None):
-    """Everything in a folder as an archive; names: which members, in which order."""
-    paths = sorted(folder.rglob("*"))
-    names = names or [path.relative_to(folder).as_posix() for path in paths]
-    if archive.suffix == ".zip":
-        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
-            for name in names:
-                file.write(folder / name, Path(below, name))
-    else:
-        ending = next(ending for ending in TARS if archive.name.endswith(ending))
-        with tarfile.open(archive, TARS[ending]) as file:
-            for name in names:
-                file.add(folder / name, Path(below, name), recursive=False)
-    return archive
-
-
-def add_to_tar(archive, name, kind=tarfile.REGTYPE, target=""):
-    """One more member of an uncompressed archive."""
-    with tarfile.open(archive, "a") as file:
-        member = tarfile.TarInfo(name)
-        member.type, member.linkname = kind, target
-        file.addfile(member, io.BytesIO())
-
-
-def add_to_zip(archive, name, kind=stat.S_IFREG):
-    """One more member of an archive."""
-    with zipfile.ZipFile(archive, "a") as file:
-        member = zipfile.ZipInfo("x")
-        member.filename = name
-        member.external_attr = (kind | 0o644) << 16
-        file.writestr(member, b"target")
-
-
-def sentence(error):
-    """The message of an error, which must be one sentence."""
-    message = str(error.value)
-    assert "\n" not in message
-    return message
-
-
-def refusal(place):
-    """Why the images of a folder or an archive are refused."""
-    with pytest.raises(DataError) as error:
-        load("image-folder", str(place))
-    return sentence(error)
-
-
-@pytest.fixture
-def pets(tmp_path):
-    """Images in colours with a split, as folders."""
-    write(tmp_path / "pets" / "train", count=5, mode="RGB")
-    write(tmp_path / "pets" / "test", count=3, mode="RGB")
-    return tmp_path / "pets"
+from flatlab.data import load
+from tests.data.folders import pack, refusal, write
 
 
 def test_every_fifth_image_of_a_class_is_for_testing(tmp_path):
@@ -97,14 +18,6 @@ def test_every_fifth_image_of_a_class_is_for_testing(tmp_path):
     assert data["test_labels"].values.tolist() == [0, 0, 1, 1]
     assert data["test_inputs"].values[:, 0, 0].tolist() == [4, 9, 4, 9]
     assert data.attrs["title"] == "pets"
-
-
-def test_folders_train_and_test_are_the_split(tmp_path):
-    write(tmp_path / "train", count=3)
-    write(tmp_path / "test", count=2)
-    data = load("image-folder", str(tmp_path))
-    assert data.sizes["train_sample"] == 6
-    assert data.sizes["test_sample"] == 4
 
 
 def test_colours_come_first_and_grey_images_among_them_become_colours(tmp_path):
@@ -132,12 +45,21 @@ def test_parts_of_different_sizes_are_refused(tmp_path):
     assert f"{image} has (7, 7) pixels, others have (4, 6); resize them" in refusal(tmp_path)
 
 
-def test_the_title_is_the_name_of_the_folder(pets, monkeypatch):
+def test_folders_train_and_test_are_the_split_and_the_title_is_the_name_of_theirs(
+    pets, monkeypatch
+):
+    data = load("image-folder", str(pets))
+    assert (data.sizes["train_sample"], data.sizes["test_sample"]) == (10, 6)
     (pets.parent / "link").symlink_to(pets)
     assert load("image-folder", f"{pets}/").attrs["title"] == "pets"
     assert load("image-folder", f"{pets}/../link").attrs["title"] == "link"
     monkeypatch.chdir(pets)
     assert load("image-folder", ".").attrs["title"] == "pets"
+
+
+def test_a_class_may_be_called_train(tmp_path):
+    folder = write(tmp_path / "traffic", classes=("bus", "train"))
+    assert load("image-folder", str(folder)).attrs["classes"] == ["bus", "train"]
 
 
 def test_hidden_files_and_folders_do_not_count(tmp_path):
@@ -168,230 +90,6 @@ def test_what_cannot_be_used_is_named(tmp_path):
     write(tmp_path / "split" / "train")
     write(tmp_path / "split" / "test", classes=("cat", "cow"))
     assert "different classes" in refusal(tmp_path / "split")
-
-
-@pytest.mark.parametrize("below", [".", "part"])
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_archives_of_train_and_test_are_the_split(ending, below, pets, tmp_path):
-    folder = tmp_path / "archives" / "pets"
-    folder.mkdir(parents=True)
-    for part in ("train", "test"):
-        pack(pets / part, folder / f"{part}{ending}", below=part if below == "part" else ".")
-    before = sorted(folder.rglob("*"))
-    assert load("image-folder", str(folder)).identical(load("image-folder", str(pets)))
-    assert sorted(folder.rglob("*")) == before
-
-
-@pytest.mark.parametrize("below", [".", "pets", "a/b"])
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_one_archive_may_hold_train_and_test(ending, below, pets, tmp_path):
-    archive = pack(pets, tmp_path / f"animals{ending}", below)
-    ours = load("image-folder", str(archive))
-    assert ours.equals(load("image-folder", str(pets)))
-    assert ours.attrs["title"] == "animals"
-    assert ours.attrs["source"] == f"images in the archive animals{ending}"
-    assert ours.attrs["classes"] == ["cat", "dog"]
-
-
-@pytest.mark.parametrize("ending", [".tar.gz", ".zip"])
-def test_one_archive_of_classes_is_split_like_a_folder(ending, tmp_path):
-    folder = write(tmp_path / "pets")
-    archive = pack(folder, tmp_path / f"pets{ending}")
-    assert load("image-folder", str(archive)).equals(load("image-folder", str(folder)))
-
-
-def test_a_split_may_be_half_a_folder_and_half_an_archive(pets):
-    whole = load("image-folder", str(pets))
-    pack(pets / "test", pets / "test.tar")
-    for path in sorted((pets / "test").rglob("*"), reverse=True):
-        path.rmdir() if path.is_dir() else path.unlink()
-    (pets / "test").rmdir()
-    assert load("image-folder", str(pets)).identical(whole)
-
-
-@pytest.mark.parametrize("ending", [".tar.xz", ".zip"])
-def test_the_order_in_an_archive_does_not_matter(ending, pets, tmp_path):
-    files = [path.relative_to(pets).as_posix() for path in pets.rglob("*.png")]
-    shuffled = np.random.default_rng(0).permutation(sorted(files)).tolist()
-    archive = pack(pets, tmp_path / f"pets{ending}", names=shuffled)
-    assert load("image-folder", str(archive)).equals(load("image-folder", str(pets)))
-
-
-@pytest.mark.parametrize(
-    ("name", "kind", "target"),
-    [
-        ("../cat/1.png", tarfile.REGTYPE, ""),
-        ("cat/../../1.txt", tarfile.REGTYPE, ""),
-        ("train/cat/9.png", tarfile.SYMTYPE, "/etc/hostname"),
-        ("train/cat/9.png", tarfile.LNKTYPE, "../../../../etc/hostname"),
-        ("train/cat/9.png", tarfile.CHRTYPE, ""),
-        ("train/cat/9.png", tarfile.FIFOTYPE, ""),
-    ],
-)
-def test_members_of_a_tar_archive_that_lead_out_of_it_are_refused(name, kind, target, pets):
-    archive = pack(pets, pets.parent / "pets.tar")
-    add_to_tar(archive, name, kind, target)
-    assert f"{archive} cannot be unpacked (" in (message := refusal(archive))
-    assert name in message
-
-
-def test_members_of_a_zip_archive_stay_in_it(pets, tmp_path, monkeypatch):
-    (tmp_path / "below").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "below"))
-    archive = pack(pets, tmp_path / "pets.zip")
-    whole = load("image-folder", str(archive))
-    add_to_zip(archive, "../../outside.png")
-    add_to_zip(archive, "/outside.png")
-    assert load("image-folder", str(archive)).identical(whole)
-    assert not [path for path in tmp_path.glob("*.png")]
-    add_to_zip(archive, "train/cat/9.png", stat.S_IFLNK)
-    assert "train/cat/9.png cannot be read as an image" in refusal(archive)
-
-
-@pytest.mark.parametrize("ending", [".tar.gz", ".zip"])
-def test_an_archive_that_does_not_fit_onto_the_disk_is_refused(ending, pets, tmp_path, monkeypatch):
-    (pets / "test" / "cat" / "!.png").write_bytes(bytes(50_000))  # the first of all
-    archive = pack(pets, tmp_path / f"pets{ending}")
-    assert archive.stat().st_size < 20_000
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=90_000))
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    assert f"{archive} cannot be unpacked (its content takes more than half" in refusal(archive)
-    assert sum(path.stat().st_size for path in tmp_path.glob("flatlab-*/**/*.png")) < 50_000
-
-
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_a_truncated_archive_is_named_wherever_it_ends(ending, pets, tmp_path):
-    archive = pack(pets, tmp_path / f"pets{ending}")
-    content = archive.read_bytes()
-    end = len(content)
-    if ending == ".tar":  # what follows the last member are zeros; every header is tried
-        end = len(content.rstrip(b"\0"))
-    cuts = {*range(0, end, 512), *range(1, end, max(1, end // 20)), end - 1}
-    for cut in sorted(cuts):
-        archive.write_bytes(content[:cut])
-        assert f"{archive} cannot be unpacked (" in refusal(archive)
-
-
-@pytest.mark.parametrize("ending", [".tar.gz", ".tar.xz", ".tar.bz2", ".zip"])
-def test_an_altered_archive_is_named(ending, pets, tmp_path):
-    archive = pack(pets, tmp_path / f"pets{ending}")
-    content = bytearray(archive.read_bytes())
-    place = len(content) // 3
-    if ending == ".zip":  # in an image: not every byte of a head means something
-        place = content.index(b"001.png") + len("001.png") + 5
-    content[place] ^= 0xFF
-    archive.write_bytes(content)
-    assert f"{archive} cannot be unpacked (" in refusal(archive)
-
-
-def test_the_checksum_at_the_end_of_an_archive_is_checked(pets, tmp_path):
-    archive = pack(pets, tmp_path / "pets.tar.gz")
-    content = bytearray(archive.read_bytes())
-    content[-8] ^= 0xFF
-    archive.write_bytes(content)
-    assert f"{archive} cannot be unpacked (CRC check failed" in refusal(archive)
-
-
-def test_an_altered_header_does_not_end_an_archive(pets, tmp_path):
-    archive = pack(pets, tmp_path / "pets.tar")
-    with tarfile.open(archive) as file:
-        place = file.getmembers()[-3].offset
-    content = bytearray(archive.read_bytes())
-    content[place] ^= 0xFF
-    archive.write_bytes(content)
-    assert f"{archive} cannot be unpacked (" in refusal(archive)
-
-
-def test_what_follows_the_end_of_an_archive_is_not_held_in_memory(tmp_path):
-    archive = pack(write(tmp_path / "animals"), tmp_path / "animals.tar.gz")
-    with gzip.open(archive, "ab", compresslevel=1) as file:
-        for _ in range(256):
-            file.write(bytes(2**20))
-    tracemalloc.start()
-    load("image-folder", str(archive))
-    assert tracemalloc.get_traced_memory()[1] < 2**26
-    tracemalloc.stop()
-
-
-def test_what_is_no_archive_is_named(tmp_path):
-    for ending in ENDINGS:
-        archive = tmp_path / f"pets{ending}"
-        archive.write_bytes(b"no archive" * 100)
-        assert f"{archive} cannot be unpacked (" in refusal(archive)
-
-
-@pytest.mark.parametrize("ending", [".tar.xz", ".zip"])
-def test_what_cannot_be_used_in_an_archive_is_named(ending, pets, tmp_path):
-    archive, image = tmp_path / f"pets{ending}", pets / "train" / "cat" / "003.png"
-    place = f"{archive.name}/train/cat/003.png"
-    image.write_bytes(b"no image")
-    assert f"{place} cannot be read as an image" in refusal(pack(pets, archive))
-    Image.new("L", (9, 9)).save(image)
-    assert f"{place} has (9, 9) pixels, others have (4, 6)" in refusal(pack(pets, archive))
-    image.unlink()
-    (pets / "train" / "empty").mkdir()
-    (pets / "test" / "empty").mkdir()
-    assert f"{archive.name}/train/empty has no images" in refusal(pack(pets, archive))
-    one = pack(pets / "train" / "cat", tmp_path / f"one{ending}", below="cat")
-    assert "one" in refusal(one)
-    assert "at least two classes" in refusal(one)
-
-
-def test_an_archive_that_may_not_be_read_is_named(pets, tmp_path, monkeypatch):
-    def refuse(*args, **kwargs):
-        raise PermissionError(13, "Permission denied")
-
-    archive = pack(pets, tmp_path / "pets.tar")
-    monkeypatch.setattr(tarfile, "open", refuse)
-    assert f"{archive} cannot be unpacked ([Errno 13] Permission denied)" in refusal(archive)
-
-
-def test_an_archive_with_a_password_is_named(pets, tmp_path):
-    archive = pack(pets, tmp_path / "pets.zip")
-    content = bytearray(archive.read_bytes())
-    for mark, place in ((b"PK\3\4", 6), (b"PK\1\2", 8)):  # the flags of every member
-        start = content.find(mark)
-        while start >= 0:
-            content[start + place] |= 1
-            start = content.find(mark, start + 1)
-    archive.write_bytes(content)
-    assert "encrypted" in refusal(archive)
-
-
-def test_one_of_two_archives_that_is_missing_is_named(pets, tmp_path):
-    folder = tmp_path / "archives"
-    folder.mkdir()
-    pack(pets / "train", folder / "train.tar.xz")
-    assert f"{folder} has train.tar.xz but no test" in refusal(folder)
-
-
-def test_two_archives_of_one_name_are_refused(pets, tmp_path):
-    folder = tmp_path / "archives"
-    folder.mkdir()
-    for name in ("train.tar", "train.zip", "test.tar"):
-        pack(pets / name.partition(".")[0], folder / name)
-    assert f"{folder} has train.tar and train.zip; keep one of them" in refusal(folder)
-
-
-def test_a_class_may_be_called_train(tmp_path):
-    folder = write(tmp_path / "traffic", classes=("bus", "train"))
-    assert load("image-folder", str(folder)).attrs["classes"] == ["bus", "train"]
-
-
-def test_bars_are_shown_on_a_terminal_alone(pets, tmp_path, monkeypatch, capsys):
-    archive = pack(pets, tmp_path / "pets.tar")
-    load("image-folder", str(archive))
-    assert capsys.readouterr() == ("", "")
-
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    load("image-folder", str(archive))
-    for part in ("unpacking pets.tar", "pets.tar: 100%", "16/16"):
-        assert part in terminal.getvalue()
 
 
 def test_cifar10_as_jpeg_holds_50000_and_10000_images():

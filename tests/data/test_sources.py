@@ -1,7 +1,5 @@
 """Downloads: which sources are asked, and what lies in the folder after any failure."""
 
-from __future__ import annotations
-
 import hashlib
 import http.server
 import io
@@ -15,6 +13,7 @@ import numpy as np
 import pytest
 
 from flatlab.data import DataError, _sources
+from tests.refusals import refusal
 
 CONTENT = np.random.default_rng(0).bytes(100_000)
 NAME = "data.bin"
@@ -85,13 +84,6 @@ class Terminal(io.StringIO):
         return True
 
 
-def sentence(error):
-    """The message of an error, which must be one sentence."""
-    message = str(error.value)
-    assert "\n" not in message
-    return message
-
-
 def published(*servers, content=CONTENT):
     """The file as published by servers."""
     md5 = hashlib.md5(content).hexdigest()
@@ -118,8 +110,10 @@ def test_a_file_that_is_there_is_not_asked_for(mirrors, tmp_path):
 
 
 def test_a_missing_file_is_got_from_the_first_source_and_nothing_else_is_left(mirrors, tmp_path):
-    assert fetch(tmp_path / "new" / "folder", *mirrors) == WHOLE
+    folder = tmp_path / "new" / "folder"
+    assert fetch(folder, *mirrors) == WHOLE
     assert [server.asked for server in mirrors] == [1, 0]
+    assert (folder / NAME).stat().st_mode & 0o777 == 0o644  # others may read it
 
 
 def test_mirrors_of_the_environment_come_before_the_published_addresses(
@@ -155,16 +149,11 @@ def test_a_broken_or_silent_connection_is_tried_again(mirrors, tmp_path, monkeyp
     assert mirrors[0].asked == 4
 
 
-def test_others_may_read_a_file_that_was_downloaded(mirrors, tmp_path):
-    fetch(tmp_path, mirrors[0])
-    assert (tmp_path / NAME).stat().st_mode & 0o777 == 0o644
-
-
 def test_a_wrong_checksum_everywhere_leaves_nothing(mirrors, tmp_path):
     mirrors[0].content = CONTENT[:-1] + b"?"
-    with pytest.raises(DataError) as error:
-        fetch(tmp_path, mirrors[0])
-    assert f"{mirrors[0].url}/{NAME} (wrong checksum)" in sentence(error)
+    assert f"{mirrors[0].url}/{NAME} (wrong checksum)" in refusal(
+        DataError, fetch, tmp_path, mirrors[0]
+    )
     assert listing(tmp_path) == {}
 
 
@@ -174,9 +163,7 @@ def test_without_a_network_every_source_is_named_with_its_reason(mirrors, tmp_pa
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
     monkeypatch.setenv("FLATLAB_MIRROR", "nonsense http://127.0.0.1:9/mirror")
-    with pytest.raises(DataError) as error:
-        fetch(tmp_path, *mirrors)
-    message = sentence(error)
+    message = refusal(DataError, fetch, tmp_path, *mirrors)
     assert str(tmp_path) in message
     assert f"nonsense/{NAME} (Invalid URL 'nonsense/{NAME}'" in message
     for url in ("http://127.0.0.1:9/mirror", mirrors[0].url, mirrors[1].url):
@@ -195,9 +182,7 @@ def test_a_folder_that_cannot_be_written_is_named_and_is_not_blamed_on_the_sourc
     mirrors, tmp_path
 ):
     (tmp_path / "data").write_text("a file")
-    with pytest.raises(DataError) as error:
-        fetch(tmp_path / "data", mirrors[0])
-    message = sentence(error)
+    message = refusal(DataError, fetch, tmp_path / "data", mirrors[0])
     assert f"{tmp_path / 'data' / NAME} cannot be written" in message
     assert "data_folder" in message
 
@@ -207,9 +192,9 @@ def test_a_full_disk_is_named_and_is_not_blamed_on_the_source(mirrors, tmp_path,
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(shutil, "move", full)
-    with pytest.raises(DataError) as error:
-        fetch(tmp_path, *mirrors)
-    assert "cannot be written (No space left on device); free some space" in sentence(error)
+    assert "cannot be written (No space left on device); free some space" in refusal(
+        DataError, fetch, tmp_path, *mirrors
+    )
     assert not (tmp_path / NAME).exists()
     assert mirrors[1].asked == 0
 
@@ -229,19 +214,16 @@ def test_the_first_place_that_has_a_file_is_used_and_what_is_missing_goes_into_t
 @pytest.mark.parametrize("content", [CONTENT[:-1], CONTENT[:-1] + b"?", b""])
 def test_a_damaged_file_is_named_and_neither_used_nor_replaced(content, mirrors, tmp_path):
     (tmp_path / NAME).write_bytes(content)
-    with pytest.raises(DataError) as error:
-        fetch(tmp_path, mirrors[0])
-    assert f"{tmp_path / NAME} is damaged or incomplete (wrong checksum)" in sentence(error)
+    assert f"{tmp_path / NAME} is damaged or incomplete (wrong checksum)" in refusal(
+        DataError, fetch, tmp_path, mirrors[0]
+    )
     assert listing(tmp_path) == {NAME: content}
 
 
-def test_a_bar_is_shown_on_a_terminal(mirrors, tmp_path, monkeypatch):
+def test_a_bar_is_shown_on_a_terminal_and_not_in_a_log(mirrors, tmp_path, monkeypatch, capsys):
+    fetch(tmp_path / "log", mirrors[0])
+    assert "%" not in "".join(capsys.readouterr())
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    fetch(tmp_path, mirrors[0])
+    fetch(tmp_path / "terminal", mirrors[0])
     assert "100%" in terminal.getvalue()
-
-
-def test_no_bar_is_shown_in_a_log(mirrors, tmp_path, capsys):
-    fetch(tmp_path, mirrors[0])
-    assert "%" not in "".join(capsys.readouterr())

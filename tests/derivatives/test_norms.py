@@ -15,6 +15,7 @@ from flatlab.metrics._capacity import norms as of_capacity
 from flatlab.metrics._geometry import values as of_geometry
 from flatlab.metrics._measure_pack import measure_pack
 from flatlab.train import train_packs
+from tests.synthetic.packs import asked, of_split
 from tests.train.packs import images, settings
 
 SHAPES = [(1, 1), (3, 7), (7, 3), (128, 130), (130, 129), (200, 500), (500, 200)]
@@ -76,16 +77,10 @@ def test_norms_of_weights_are_computed_once_for_all_sample_sets_of_a_network(nam
     raw = images((1, 8, 8))
     training = settings("lenet5", seeds=(0, 1), checkpoints=[0, 20], iterations=40)
     [trained] = train_packs(raw, [training])
-    sets = {
-        f"{split}{size}": {"split": split, "size": size, "seed": 0, "only": "all"}
-        for split in ("train", "test")
-        for size in (3, 6)
-    }
-    asked = {
-        **{key: training[key] for key in ("data", "network", "outputs", "seeds")},
-        **{"family": name, "options": {name: options}, "loss": {"loss": "cross-entropy"}},
-        **{"precision": "float64", "samples": sets, "setting": "s", "hyperparameters": {}},
-    }
+    sets = {f"{at}{n}": of_split(at, n) for at in ("train", "test") for n in (3, 6)}
+    given = {key: training[key] for key in ("data", "outputs", "seeds")}
+    given |= {"loss": {"loss": "cross-entropy"}, "samples": sets, "options": {name: options}}
+    job = asked(name, training["network"], **given)
     counts: Counter[str] = Counter()
 
     def counted(key):
@@ -102,7 +97,7 @@ def test_norms_of_weights_are_computed_once_for_all_sample_sets_of_a_network(nam
 
     def measure():
         counts.clear()
-        return measure_pack([trained.weights, trained.dense], raw, asked), dict(counts)
+        return measure_pack([trained.weights, trained.dense], raw, job), dict(counts)
 
     found, computed = measure()
     once = family.measure

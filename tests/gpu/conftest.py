@@ -1,7 +1,5 @@
 """The GPU of this machine; where there is none, the CPU with streams and graphs that are fakes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

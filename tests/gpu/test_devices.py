@@ -1,7 +1,5 @@
 """A step on a GPU touches nothing of the host: shapes and devices alone are followed, by torch."""
 
-from __future__ import annotations
-
 from unittest import mock
 
 import pytest

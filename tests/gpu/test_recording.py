@@ -1,7 +1,5 @@
 """Steps are recorded and launched in order, without waiting; the fake would see it if not."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 

@@ -1,7 +1,5 @@
 """Training on a GPU: as by a loop on the CPU, the same to the byte each time; memory comes back."""
 
-from __future__ import annotations
-
 import gc
 import os
 import subprocess
@@ -69,7 +67,7 @@ BATCHED_LATER = [pytest.param("batched", marks=LONG), "graphs"]
 
 def steps(gpu):
     """A fake needs fewer: what is recorded is the same in each."""
-    return 200 if gpu.type == "cuda" else 45
+    return 200 if gpu.type == "cuda" else 31
 
 
 def trained(raw, gpu, given, **more):

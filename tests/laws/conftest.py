@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.laws.relations import Network
+
 ACTIVATIONS = ("relu", "tanh")
-
-
-@dataclass(frozen=True)
-class Network:
-    """A network, its inputs x (samples, ...), and its numbers of inputs and outputs."""
-
-    model: Any
-    x: Any
-    inputs: int
-    outputs: int
-    bias: bool
 
 
 @pytest.fixture(scope="session")
@@ -141,14 +130,36 @@ def draw_any(draw_network, draw_convolutional, draw_sequential):
     return draw
 
 
+def drawn_by(draw):
+    """Sixty networks as hypothesis draws them."""
+    networks = []
+
+    @settings(max_examples=60, deadline=None, derandomize=True, database=None)
+    @given(data=st.data())
+    def collect(data):
+        networks.append(draw(data))
+
+    collect()
+    return networks
+
+
 @pytest.fixture(scope="session")
-def found():
-    """What `derivatives` finds of a network, its tensors in float64."""
-    from flatlab.derivatives.engine import derivatives
-    from flatlab.derivatives.isolation import preserving_state
+def linear_networks(draw_network):
+    """Networks of linear layers, drawn and measured once for all laws."""
+    return drawn_by(draw_network)
 
-    def run(net, **settings):
-        with preserving_state(net.model):
-            return derivatives(net.model, net.x, **settings)
 
-    return run
+@pytest.fixture(scope="session")
+def convolutional_networks(draw_convolutional):
+    return drawn_by(draw_convolutional)
+
+
+@pytest.fixture(scope="session")
+def sequential_networks(draw_sequential):
+    return drawn_by(draw_sequential)
+
+
+@pytest.fixture(scope="session")
+def networks(linear_networks, convolutional_networks, sequential_networks):
+    """Those of the three kinds."""
+    return [*linear_networks, *convolutional_networks, *sequential_networks]

@@ -1,24 +1,79 @@
-"""Comparisons of quantities up to rounding, and derivatives by automatic differentiation."""
+"""Networks with what is measured of them, and comparisons of quantities up to rounding."""
 
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flatlab.derivatives.engine import derivatives
+from flatlab.derivatives.isolation import preserving_state
+from tests.networks.measuring import quantities
 
 EXACT = 1e-10
 
 
-def singular_values(net):
-    """Of J, from automatic differentiation: (samples, min(N, M))."""
-    jacobian = torch.func.jacrev(lambda sample: net.model(sample[None])[0])
-    jacobians = [jacobian(sample).detach().flatten(1) for sample in net.x]
-    return torch.linalg.svdvals(torch.stack(jacobians)).numpy()
+def law(examples=30, **drawn):
+    """Make a test a law of what is named, and of `data` to draw networks from if it asks for it."""
+
+    def decorate(test):
+        data = {"data": st.data()} if "data" in inspect.signature(test).parameters else {}
+        lawful = settings(max_examples=examples, deadline=None, derandomize=True)
+        return lawful(given(**data, **drawn)(test))
+
+    return decorate
 
 
-def of_full_rank(net, sigma):
-    """Which samples have a Jacobian of rank N."""
-    return (sigma[:, -1] > 1e-14 * sigma[:, 0]) & (net.outputs <= net.inputs)
+@dataclass
+class Network:
+    """A network, its inputs x (samples, ...), and its numbers of inputs and outputs."""
+
+    model: Any
+    x: Any
+    inputs: int
+    outputs: int
+    bias: bool
+
+    @cached_property
+    def values(self):
+        """The quantities of `geometry`."""
+        return quantities(self.model, self.x)
+
+    @cached_property
+    def layers(self):
+        """What `derivatives` finds of each layer, in float64."""
+        with preserving_state(self.model):
+            return derivatives(self.model, self.x).layers
+
+    @cached_property
+    def sigma(self):
+        """Singular values of J, from automatic differentiation: (samples, min(N, M))."""
+        jacobian = torch.func.jacrev(lambda sample: self.model(sample[None])[0])
+        jacobians = [jacobian(sample).detach().flatten(1) for sample in self.x]
+        return torch.linalg.svdvals(torch.stack(jacobians)).numpy()
+
+    @property
+    def full(self):
+        """Which samples have a Jacobian of rank N."""
+        return (self.sigma[:, -1] > 1e-14 * self.sigma[:, 0]) & (self.outputs <= self.inputs)
+
+    def of_layers(self, name):
+        """(samples, layers, ...)"""
+        return np.stack([getattr(layer, name).numpy() for layer in self.layers], axis=1)
+
+    def mean_volumes(self):
+        """Of each layer: the mean of the product of singular values, 0 without full rank."""
+        singular = self.of_layers("singular")
+        full = singular[..., -1] > 1e-14 * singular[..., 0]
+        return np.where(full, singular.prod(-1), 0.0).mean(0)
 
 
 def in_order(*values):
@@ -35,15 +90,3 @@ def is_one(ratios):
     """Where it is defined: 0 / 0 says nothing."""
     defined = ratios[~np.isnan(ratios)]
     assert defined == pytest.approx(np.ones_like(defined), rel=EXACT)
-
-
-def of_layers(found, name):
-    """(samples, layers)"""
-    return np.stack([getattr(layer, name).numpy() for layer in found.layers], axis=1)
-
-
-def mean_volumes(layers):
-    """Of each layer, from singular values: the mean of their product, 0 without full rank."""
-    singular = np.stack([layer.singular.numpy() for layer in layers])  # (layers, samples, N)
-    full = singular[..., -1] > 1e-14 * singular[..., 0]
-    return np.where(full, singular.prod(-1), 0.0).mean(1)

@@ -5,13 +5,12 @@ from itertools import pairwise
 
 import pytest
 import torch
-from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
 import flatlab
+from tests.laws.relations import law
 
-LAW = settings(max_examples=40, deadline=None, derandomize=True)
 EXACT = 1e-8
 FACTORS = st.floats(0.1, 0.6) | st.floats(1.7, 10)
 OPTIONS = {"draws": 4, "trace": "exact", "ascent_steps": 0, "tolerance": 1e-9, "drop_above": None}
@@ -27,8 +26,7 @@ def same(first, second, names):
         assert float(first[name]) == pytest.approx(float(second[name]), rel=EXACT, abs=1e-12), name
 
 
-@LAW
-@given(st.data())
+@law(25)
 def test_rescaled_neurons_change_neither_sharpness_nor_norms(draw_network, data):
     """Each neuron by a factor of its own, undone behind it: f is the same function."""
     drawn = draw_network(data, activations=["relu"], hidden=(1, 3))
@@ -47,8 +45,7 @@ def test_rescaled_neurons_change_neither_sharpness_nor_norms(draw_network, data)
     same(before, after, [*names, "normalized_mls", "mls", "sample_loss"])
 
 
-@LAW
-@given(st.data())
+@law(25)
 def test_scaled_inputs_change_no_normalized_norm(draw_network, data):
     """g(x) = f(x / c) at c x: the first layer undoes the scale of the inputs."""
     drawn = draw_network(data)
@@ -61,8 +58,7 @@ def test_scaled_inputs_change_no_normalized_norm(draw_network, data):
     assert float(after.mls) == pytest.approx(float(before.mls) / factor, rel=EXACT)
 
 
-@LAW
-@given(st.data())
+@law(25)
 def test_norms_lie_where_they_must(draw_network, data):
     """mean^2 of ||J|| ||x|| <= normalized MLS <= mean ||x||^2 ||J||_F^2; sigmoids contract."""
     drawn = draw_network(data)

@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
 from flatlab.derivatives.norms import authors_norm, operator_norm, spectral_norm
+from tests.laws.relations import Network, is_one, law
 
-LAW = settings(max_examples=60, deadline=None, derandomize=True)
 EXACT = 1e-9
 
 
@@ -62,13 +61,7 @@ def patches_of_a_pixel(layer, shape):
     return float(F.fold(F.unfold(ones, **how), shape[1:], **how).max())
 
 
-def frobenius(layer):
-    """||J^l||_F of each sample."""
-    return torch.linalg.vector_norm(layer.singular, dim=1).numpy()
-
-
-@LAW
-@given(data=st.data())
+@law()
 def test_the_norm_of_a_convolution_lies_between_those_of_its_kernel(data, normal):
     """||K|| <= ||T|| <= sqrt(ceil(h / s) ceil(w / s)) ||K||, h x w the size of the kernel.
 
@@ -87,8 +80,7 @@ def test_the_norm_of_a_convolution_lies_between_those_of_its_kernel(data, normal
     assert operator <= np.sqrt(overlaps[0] * overlaps[1]) * kernel * (1 + EXACT)
 
 
-@LAW
-@given(data=st.data())
+@law()
 def test_the_frobenius_norm_of_a_convolution_is_bounded_by_positions_times_that_of_its_kernel(
     data, normal
 ):
@@ -103,49 +95,36 @@ def test_the_frobenius_norm_of_a_convolution_is_bounded_by_positions_times_that_
         assert norm == pytest.approx(bound, rel=EXACT)
 
 
-def check_corrected_bound(net, found, measured):
-    values = measured(net.model, net.x)
-    bound = values["corrected_bound"]
-    for layer, value in zip(found(net).layers, bound, strict=True):
-        assert np.isnan(value) or frobenius(layer).mean() <= value * (1 + EXACT), layer.name
-    # the last layer sees one position
-    assert np.isnan(bound[-1]) == (values["samples_zero_input"][-1] > 0)
-
-
-@LAW
-@given(data=st.data())
-def test_the_corrected_bound_holds_for_convolutions(data, draw_convolutional, found, measured):
+def check_corrected_bound(net):
     """mean ||J^l||_F <= mean ||T||_2 ||df/dK||_F / sigma_min(U), if U has independent columns."""
-    check_corrected_bound(draw_convolutional(data), found, measured)
+    bound = net.values["corrected_bound"]
+    for layer, value in zip(net.layers, bound, strict=True):
+        frobenius = torch.linalg.vector_norm(layer.singular, dim=1).numpy()
+        assert np.isnan(value) or frobenius.mean() <= value * (1 + EXACT), layer.name
+    # the last layer sees one position
+    assert np.isnan(bound[-1]) == (net.values["samples_zero_input"][-1] > 0)
 
 
-@LAW
-@given(data=st.data())
-def test_the_corrected_bound_holds_for_layers_that_see_tokens(
-    data, draw_sequential, found, measured
+def test_the_corrected_bound_holds_for_convolutions_and_for_layers_that_see_tokens(
+    convolutional_networks, sequential_networks
 ):
-    """The same with the tokens as columns of U."""
-    check_corrected_bound(draw_sequential(data), found, measured)
+    """Tokens are columns of U as patches are."""
+    for net in (*convolutional_networks, *sequential_networks):
+        check_corrected_bound(net)
 
 
-@LAW
-@given(data=st.data())
-def test_the_corrected_bound_holds_or_is_missing_where_patches_are_equal(
-    data, draw_convolutional, found, measured
-):
+def test_the_corrected_bound_holds_or_is_missing_where_patches_are_equal(convolutional_networks):
     """Each channel of an image is constant, so that patches off the border are the same."""
-    net = draw_convolutional(data)
-    net.x[:] = net.x[:, :, :1, :1]
-    check_corrected_bound(net, found, measured)
+    for net in convolutional_networks:
+        alike = net.x[:, :, :1, :1].expand_as(net.x).contiguous()
+        check_corrected_bound(Network(net.model, alike, net.inputs, net.outputs, net.bias))
 
 
-@LAW
-@given(data=st.data())
-def test_the_corrected_bound_is_missing_where_tokens_are_equal(data, draw_sequential, measured):
-    net = draw_sequential(data)
-    net.x[:] = net.x[:, :1]
-    bound = measured(net.model, net.x)["corrected_bound"]
-    assert np.isnan(bound[:2]).all() == (net.x.shape[1] > 1)
+def test_the_corrected_bound_is_missing_where_tokens_are_equal(sequential_networks, measured):
+    for net in sequential_networks:
+        alike = net.x[:, :1].expand_as(net.x).contiguous()
+        bound = measured(net.model, alike)["corrected_bound"]
+        assert np.isnan(bound[:2]).all() == (net.x.shape[1] > 1)
 
 
 class LastFromTheOthers(nn.Module):
@@ -169,23 +148,16 @@ def draw_cancelling(data, randomized, normal):
     return randomized(LastFromTheOthers(width, outputs), seed), x
 
 
-@LAW
-@given(data=st.data())
-def test_the_corrected_bound_is_missing_where_one_token_is_the_sum_of_the_others(
+@law()
+def test_one_token_that_is_the_sum_of_the_others_has_no_corrected_bound(
     data, randomized, normal, measured
 ):
-    """The gradients of the weights cancel and the sensitivity does not."""
+    """The gradients of the weights cancel up to rounding and the sensitivity does not.
+
+    A sum of squares is never negative, and its root a number; every sample is a violation.
+    """
     values = measured(*draw_cancelling(data, randomized, normal))
     assert np.isnan(values["corrected_bound"]).all()
-
-
-@LAW
-@given(data=st.data())
-def test_gradients_that_cancel_up_to_rounding_are_violations_for_every_sample(
-    data, randomized, normal, measured
-):
-    """A sum of squares is never negative, and its root a number."""
-    values = measured(*draw_cancelling(data, randomized, normal))
     assert values["sharpness_per_layer"] == pytest.approx([0.0], abs=1e-12)
     assert (values["sharpness_per_layer"] >= 0).all()
     assert (values["sharpness_per_sample"] >= 0).all()
@@ -193,49 +165,37 @@ def test_gradients_that_cancel_up_to_rounding_are_violations_for_every_sample(
     assert values["violations"].tolist() == [[3], [3], [3]]
 
 
-@LAW
-@given(data=st.data())
-def test_the_stability_trick_is_off_by_no_more_than_the_overlap_of_patches(
-    data, draw_convolutional, measured
-):
+def test_the_stability_trick_is_off_by_no_more_than_the_overlap_of_patches(convolutional_networks):
     """0 <= ||df/dK||_F / (||Gamma||_F ||x||) <= sqrt(patches that share a pixel)."""
-    net = draw_convolutional(data)
-    ratios = measured(net.model, net.x)["stability_trick_ratio"]
-    x, number = net.x, 0
-    for module in net.model:
-        if isinstance(module, nn.Conv2d):
-            defined = ratios[:, number][~np.isnan(ratios[:, number])]
-            most = np.sqrt(patches_of_a_pixel(module, tuple(x.shape[1:])))
-            assert ((defined >= 0) & (defined <= most * (1 + EXACT))).all()
-            number += 1
-        x = module(x)
-    head = ratios[:, -1][~np.isnan(ratios[:, -1])]
-    assert head == pytest.approx(np.ones_like(head), rel=EXACT)
+    for net in convolutional_networks:
+        ratios, x, number = net.values["stability_trick_ratio"], net.x, 0
+        for module in net.model:
+            if isinstance(module, nn.Conv2d):
+                defined = ratios[:, number][~np.isnan(ratios[:, number])]
+                most = np.sqrt(patches_of_a_pixel(module, tuple(x.shape[1:])))
+                assert ((defined >= 0) & (defined <= most * (1 + EXACT))).all()
+                number += 1
+            x = module(x)
+        is_one(ratios[:, -1])
 
 
-@LAW
-@given(data=st.data())
-def test_the_stability_trick_is_off_by_no_more_than_one_for_tokens(data, draw_sequential, measured):
+def test_the_stability_trick_is_off_by_no_more_than_one_for_tokens(sequential_networks):
     """Each token is seen once: 0 <= ||df/dW||_F / (||Gamma||_F ||x||) <= 1, 1 for one token."""
-    net = draw_sequential(data)
-    values = measured(net.model, net.x)
-    ratios, tokens = values["stability_trick_ratio"], net.x.shape[1]
-    defined = ratios[~np.isnan(ratios)]
-    assert ((defined >= 0) & (defined <= 1 + EXACT)).all()
-    assert values["shared"].tolist() == [tokens > 1, tokens > 1, False]
-    if tokens == 1:
-        assert defined == pytest.approx(np.ones_like(defined), rel=EXACT)
+    for net in sequential_networks:
+        ratios, tokens = net.values["stability_trick_ratio"], net.x.shape[1]
+        defined = ratios[~np.isnan(ratios)]
+        assert ((defined >= 0) & (defined <= 1 + EXACT)).all()
+        assert net.values["shared"].tolist() == [tokens > 1, tokens > 1, False]
+        if tokens == 1:
+            is_one(ratios)
 
 
-@LAW
-@given(data=st.data())
 def test_violations_are_counted_where_the_ratio_of_linear_stability_exceeds_one(
-    data, draw_convolutional, measured
+    convolutional_networks,
 ):
     """With the norm of the kernel; never for the linear layer at the end."""
-    net = draw_convolutional(data)
-    values = measured(net.model, net.x)
-    ratio = values["linear_stability_ratio"]
-    assert (values["violations"][0] >= (ratio > 1 + 1e-5).sum(0)).all()
-    assert (values["violations"][0] <= (ratio > 1).sum(0)).all()
-    assert not values["violations"][:, -1].any()
+    for values in (net.values for net in convolutional_networks):
+        ratio = values["linear_stability_ratio"]
+        assert (values["violations"][0] >= (ratio > 1 + 1e-5).sum(0)).all()
+        assert (values["violations"][0] <= (ratio > 1).sum(0)).all()
+        assert not values["violations"][:, -1].any()

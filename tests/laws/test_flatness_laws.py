@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import flatlab
@@ -13,9 +12,9 @@ from flatlab.metrics._capacity.table import MARGINS
 from flatlab.metrics._capacity.table import QUANTITIES as CAPACITY
 from flatlab.metrics.flatness import QUANTITIES as FLATNESS
 from flatlab.networks._transformations import pairs, transformed
+from tests.laws.relations import law
 from tests.networks.small_networks import LOSSES, hessian, small, targets_for, total_loss
 
-LAW = settings(max_examples=25, deadline=None, derandomize=True)
 seeds = st.integers(0, 10_000)
 SAME = 1e-6
 
@@ -64,8 +63,7 @@ def measured(model, x, labels, initial, loss="cross-entropy"):
         ("mlp-tanh", "permutation"),
     ],
 )
-@settings(max_examples=4, deadline=None, derandomize=True)
-@given(seed=seeds)
+@law(4, seed=seeds)
 def test_what_claims_to_be_invariant_is_and_nothing_else(name, kind, seed):
     """Under changes of the parameters that leave the function as it is."""
     model, x, _ = small(name, seed)
@@ -83,8 +81,7 @@ def test_what_claims_to_be_invariant_is_and_nothing_else(name, kind, seed):
         assert not np.allclose(after[key], before[key], SAME, 0, equal_nan=True), key
 
 
-@LAW
-@given(seed=seeds, neuron=st.integers(0, 5), factor=st.floats(0.1, 0.6) | st.floats(1.7, 10))
+@law(15, seed=seeds, neuron=st.integers(0, 5), factor=st.floats(0.1, 0.6) | st.floats(1.7, 10))
 def test_only_a_layers_own_features_matter_and_deviations_remove_that(seed, neuron, factor):
     """Multiplying a neuron of fc1 changes kappa of fc2, whose feature it is, and of no other."""
     model, x, labels = small("mlp-relu", seed)
@@ -124,8 +121,7 @@ def test_the_mean_over_rotations_of_the_features_is_kappa_over_their_number(name
     assert np.mean(values) == pytest.approx(found.kappa_trace[2].item() / 3, rel=1e-10)
 
 
-@settings(LAW, max_examples=6)
-@given(seed=seeds)
+@law(6, seed=seeds)
 def test_losses_that_differ_by_a_factor_have_flatness_that_does(seed):
     """|f - y|^2 / 2, its mean over the outputs, and its sum over the samples."""
     model, x, labels = small("mlp-tanh", seed)
@@ -139,8 +135,7 @@ def test_losses_that_differ_by_a_factor_have_flatness_that_does(seed):
         assert found["sum-of-squares"][key].values == pytest.approx(2 * len(x) * half, rel=1e-9)
 
 
-@LAW
-@given(seed=seeds)
+@law(15, seed=seeds)
 def test_linear_models_have_the_closed_forms(seed):
     """Squared error, and the trace of softmax regression."""
     model, x, labels = small("linear", seed)
@@ -164,8 +159,7 @@ def test_linear_models_have_the_closed_forms(seed):
     assert found.kappa_trace[0].item() == pytest.approx(float(expected.mean()), rel=1e-10)
 
 
-@LAW
-@given(seed=seeds)
+@law(15, seed=seeds)
 def test_flatness_of_convex_losses_is_not_negative_and_exceeds_its_part(seed):
     """kappa, with the largest of m eigenvalues of each block, is at most sum |w_s|^2 Tr H_ss."""
     model, x, labels = small("lenet", seed)
@@ -178,8 +172,7 @@ def test_flatness_of_convex_losses_is_not_negative_and_exceeds_its_part(seed):
     assert (found.kappa_max[linear].values <= bound * (1 + 1e-9)).all()
 
 
-@LAW
-@given(seed=seeds, name=st.sampled_from(["mlp-relu", "lenet"]))
+@law(15, seed=seeds, name=st.sampled_from(["mlp-relu", "lenet"]))
 def test_fisher_rao_is_the_derivative_along_the_weights_without_biases(seed, name):
     """sqrt(mean <theta, dl/dtheta>^2): outputs are homogeneous in the weights of each layer."""
     model, x, labels = small(name, seed)

@@ -7,132 +7,98 @@ sharpness of weights and biases; q_l the root mean square of 1 / ||x^l||.
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.laws.relations import EXACT, in_order, in_order_of_logarithms, is_one
 
-LAW = settings(max_examples=60, deadline=None, derandomize=True)
 
-
-@LAW
-@given(data=st.data())
-def test_the_norm_of_a_weight_gradient_is_a_product(data, draw_network, found):
+def test_the_norm_of_a_weight_gradient_is_a_product(linear_networks):
     """||df/dW_l||_F = ||Gamma^l||_F ||x^l|| and ||df/db_l||_F = ||Gamma^l||_F, for each sample."""
-    net = draw_network(data)
-    parameters = dict(net.model.named_parameters())
+    for net in linear_networks:
+        parameters = dict(net.model.named_parameters())
 
-    def outputs(parameters, sample):
-        return torch.func.functional_call(net.model, parameters, sample)
+        def outputs(parameters, sample, model=net.model):
+            return torch.func.functional_call(model, parameters, sample)
 
-    gradients = torch.func.vmap(torch.func.jacrev(outputs), (None, 0))(parameters, net.x)
-    squares = {name: rows.flatten(1).square().sum(1).detach() for name, rows in gradients.items()}
-    for layer in found(net).layers:
-        of_weights = squares[f"{layer.name}.weight"].numpy()
-        assert of_weights == pytest.approx((layer.gamma2 * layer.x2).numpy(), rel=EXACT)
-        assert layer.weight2.numpy() == pytest.approx(of_weights, rel=EXACT)
-        if net.bias:
-            of_biases = squares[f"{layer.name}.bias"].numpy()
-            assert of_biases == pytest.approx(layer.gamma2.numpy(), rel=EXACT)
-            assert layer.bias2.numpy() == pytest.approx(of_biases, rel=EXACT)
+        gradients = torch.func.vmap(torch.func.jacrev(outputs), (None, 0))(parameters, net.x)
+        squares = {n: g.flatten(1).square().sum(1).detach().numpy() for n, g in gradients.items()}
+        for layer in net.layers:
+            of_weights = squares[f"{layer.name}.weight"]
+            assert of_weights == pytest.approx((layer.gamma2 * layer.x2).numpy(), rel=EXACT)
+            assert layer.weight2.numpy() == pytest.approx(of_weights, rel=EXACT)
+            if net.bias:
+                of_biases = squares[f"{layer.name}.bias"]
+                assert of_biases == pytest.approx(layer.gamma2.numpy(), rel=EXACT)
+                assert layer.bias2.numpy() == pytest.approx(of_biases, rel=EXACT)
 
 
-@LAW
-@given(data=st.data())
-def test_without_sharing_the_stability_trick_is_exact_and_linear_stability_holds(
-    data, draw_network, measured
-):
+def test_without_sharing_the_stability_trick_is_exact_and_linear_stability_holds(linear_networks):
     """||df/dW_l||_F = ||Gamma^l||_F ||x^l|| and ||J^l||_2 ||x^l|| <= ||W_l||_2 ||df/dW_l||_F."""
-    net = draw_network(data)
-    values = measured(net.model, net.x)
-    is_one(values["stability_trick_ratio"])
-    assert not (values["linear_stability_ratio"] > 1 + EXACT).any()
-    assert not values["violations"].any()
-    assert not values["shared"].any()
+    for net in linear_networks:
+        is_one(net.values["stability_trick_ratio"])
+        assert not (net.values["linear_stability_ratio"] > 1 + EXACT).any()
+        assert not net.values["violations"].any()
+        assert not net.values["shared"].any()
 
 
-@LAW
-@given(data=st.data())
-def test_the_bounds_of_the_first_layer_are_in_order(data, draw_network, measured):
+def test_the_bounds_of_the_first_layer_are_in_order(linear_networks):
     """A <= mean ||J||_F <= B <= C <= D, and A <= A' <= A'' <= C.
 
     A' = q_1 sqrt(mean ||x||^2 ||J||_2^2), the root of normalized MLS, and A'' with ||J||_F.
     """
-    net = draw_network(data)
-    values = measured(net.model, net.x)
-    letters = [values[f"bound_{letter}"] for letter in "bcd"]
-    in_order(values["bound_a"], values["jacobian_frobenius"].mean(), *letters)
-    q = values["reciprocal_input_norm"][0]
-    with_largest = q * np.sqrt(values["normalized_mls"])
-    with_frobenius = q * np.sqrt(values["relative_flatness"][0])
-    in_order(values["bound_a"], with_largest, with_frobenius, values["bound_c"])
+    for values in (net.values for net in linear_networks):
+        letters = [values[f"bound_{letter}"] for letter in "bcd"]
+        in_order(values["bound_a"], values["jacobian_frobenius"].mean(), *letters)
+        q = values["reciprocal_input_norm"][0]
+        with_largest = q * np.sqrt(values["normalized_mls"])
+        with_frobenius = q * np.sqrt(values["relative_flatness"][0])
+        in_order(values["bound_a"], with_largest, with_frobenius, values["bound_c"])
 
 
-@LAW
-@given(data=st.data())
-def test_the_bounds_of_all_layers_are_in_order(data, draw_network, measured):
+def test_the_bounds_of_all_layers_are_in_order(linear_networks):
     """MLS <= NMLS <= sum of C_l <= NMLS bound, MLS bound <= NMLS bound, and MLS^l <= C_l.
 
     The bound with bias lies between NMLS and its bound, and is the bound where there is no bias.
     """
-    net = draw_network(data)
-    values = measured(net.model, net.x)
-    in_order(values["nmls"], values["nmls_bound_with_bias"], values["nmls_bound"])
-    in_order(values["bound_d"], values["nmls_bound"])
-    in_order(values["mls_per_layer"], values["layer_bound"])
-    if not net.bias:
-        assert values["nmls_bound_with_bias"] == values["nmls_bound"]
-    bounds = values["nmls_bound_layerwise"], values["nmls_bound"]
-    in_order(values["mls"], values["nmls"], *bounds)
+    for net in linear_networks:
+        values = net.values
+        in_order(values["nmls"], values["nmls_bound_with_bias"], values["nmls_bound"])
+        in_order(values["bound_d"], values["nmls_bound"])
+        in_order(values["mls_per_layer"], values["layer_bound"])
+        if not net.bias:
+            assert values["nmls_bound_with_bias"] == values["nmls_bound"]
+        bounds = values["nmls_bound_layerwise"], values["nmls_bound"]
+        in_order(values["mls"], values["nmls"], *bounds)
 
 
-@LAW
-@given(data=st.data())
-def test_a_larger_norm_of_the_weights_gives_larger_bounds(data, draw_any, measured):
-    """||W||_2 <= ||W||_F, and ||K||_2 and the operator's norm <= sqrt(positions) ||K||_F."""
-    net = draw_any(data)
-    kernel, operator, frobenius = measured(net.model, net.x)["bound_by_norm"]
-    in_order(kernel, frobenius)
-    in_order(operator, frobenius)
-
-
-@LAW
-@given(data=st.data())
-def test_relative_flatness_lies_between_sensitivity_and_sharpness(data, draw_network, measured):
+def test_relative_flatness_lies_between_sensitivity_and_sharpness(linear_networks):
     """(MLS^l)^2 / q_l^2 <= mean ||x^l||^2 ||J^l||_2^2 <= kappa^l <= ||W_l||_2^2 S(W_l).
 
     Hence weighted MLS <= sum of sqrt(kappa^l) <= matrix-normalized sharpness.
     """
-    net = draw_network(data)
-    values = measured(net.model, net.x)
-    weighted = values["mls_per_layer"] / values["reciprocal_input_norm"]
-    kappa = values["relative_flatness"]
-    in_order(weighted[0] ** 2, values["normalized_mls"], kappa[0])
-    matrix = values["weight_norm"] * np.sqrt(values["sharpness_per_layer"])
-    in_order(weighted**2, kappa, matrix**2)
-    sums = values["weighted_mls"], np.sqrt(kappa).sum(), values["matrix_normalized_sharpness"]
-    in_order(*sums)
+    for values in (net.values for net in linear_networks):
+        weighted = values["mls_per_layer"] / values["reciprocal_input_norm"]
+        kappa = values["relative_flatness"]
+        in_order(weighted[0] ** 2, values["normalized_mls"], kappa[0])
+        matrix = values["weight_norm"] * np.sqrt(values["sharpness_per_layer"])
+        in_order(weighted**2, kappa, matrix**2)
+        sums = values["weighted_mls"], np.sqrt(kappa).sum(), values["matrix_normalized_sharpness"]
+        in_order(*sums)
 
 
-@LAW
-@given(data=st.data())
-def test_the_adaptive_trace_bounds_the_input_invariant_sensitivities(data, draw_network, measured):
+def test_the_adaptive_trace_bounds_the_input_invariant_sensitivities(linear_networks):
     """I(f) / d_1 <= sum over the layers of I(f^l) / d_l <= sum of theta_j^2 ||df/dtheta_j||^2."""
-    net = draw_network(data)
-    values = measured(net.model, net.x)
-    of_first = values["input_invariant_mls"] / len(net.model[0].weight)
-    of_network = values["network_input_invariant_mls"]
-    in_order(of_first, of_network, values["elementwise_adaptive_trace"])
+    for net in linear_networks:
+        of_first = net.values["input_invariant_mls"] / len(net.model[0].weight)
+        of_network = net.values["network_input_invariant_mls"]
+        in_order(of_first, of_network, net.values["elementwise_adaptive_trace"])
 
 
-@LAW
-@given(data=st.data())
-def test_mean_volumes_lie_below_their_bounds(data, draw_network, measured):
+def test_mean_volumes_lie_below_their_bounds(linear_networks):
     """Of the network by the first layer, and of the sum over the layers by all layers."""
-    net = draw_network(data)
-    values = measured(net.model, net.x)
-    in_order_of_logarithms(values["log_mean_volume"], values["log_volume_bound"])
-    sums = values["network_log_volume"], values["network_log_volume_bound"]
-    in_order_of_logarithms(*sums)
-    in_order_of_logarithms(values["log_mean_volume"], values["network_log_volume"])
-    in_order_of_logarithms(values["log_volume_bound"], values["network_log_volume_bound"])
+    for values in (net.values for net in linear_networks):
+        first, whole = values["log_mean_volume"], values["network_log_volume"]
+        bounds = values["log_volume_bound"], values["network_log_volume_bound"]
+        in_order_of_logarithms(first, bounds[0])
+        in_order_of_logarithms(whole, bounds[1])
+        in_order_of_logarithms(first, whole)
+        in_order_of_logarithms(*bounds)

@@ -8,14 +8,13 @@ import copy
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume
 from hypothesis import strategies as st
 from torch import nn
 
 from flatlab.metrics.geometry import QUANTITIES
-from tests.laws.relations import EXACT, mean_volumes
+from tests.laws.relations import EXACT, law
 
-LAW = settings(max_examples=60, deadline=None, derandomize=True)
 FACTORS = st.floats(0.1, 0.6) | st.floats(1.7, 10)
 DEEP_RELU = {"activations": ["relu"], "hidden": (1, 3)}
 MATRICES = (nn.Linear, nn.Conv2d)
@@ -115,19 +114,19 @@ def test_the_lists_of_what_rescaling_does_are_complete():
     assert sorted([*KEPT, *CHANGED, *MULTIPLIED, *SUMS]) == sorted(QUANTITIES)
 
 
-def check_rescaling(net, data, factor, found, measured):
+def check_rescaling(net, data, factor, measured):
     """Draws two layers, and compares the network with the rescaled one."""
     depth = len(layers_of(net.model))
     first, last = sorted(data.draw(st.permutations(range(depth)))[:2])
     other = rescaled(net.model, first, last, factor)
     assert torch.allclose(net.model(net.x), other(net.x), rtol=1e-9, atol=1e-12)
-    before, after = measured(net.model, net.x), measured(other, net.x)
+    before, after = net.values, measured(other, net.x)
     for name in KEPT:
         assert same(before[name], after[name]), name
     b_and_c, others = np.split(before["bound_by_norm"], [2], axis=1)
     b_and_c_after, others_after = np.split(after["bound_by_norm"], [2], axis=1)
     assert same(b_and_c, b_and_c_after)
-    volumes = mean_volumes(found(net).layers)
+    volumes = net.mean_volumes()
     volumes *= factor ** (net.outputs * powers(depth, first, last, (0, -1, -1)))
     with np.errstate(divide="ignore"):  # no layer has full rank
         assert same(np.log(volumes.sum()), after["network_log_volume"])
@@ -141,27 +140,24 @@ def check_rescaling(net, data, factor, found, measured):
     assert (abs(others_after / others - 1) > 1e-6).all()
 
 
-@LAW
-@given(data=st.data(), factor=FACTORS)
+@law(factor=FACTORS)
 def test_rescaling_layers_keeps_changes_and_multiplies_what_the_lists_say(
-    data, factor, draw_network, found, measured
+    data, factor, draw_network, measured
 ):
     """W_l, b_l times a, W_k / a and the biases between times a, for l < k: f stays as it is."""
-    check_rescaling(draw_network(data, **DEEP_RELU), data, factor, found, measured)
+    check_rescaling(draw_network(data, **DEEP_RELU), data, factor, measured)
 
 
-@LAW
-@given(data=st.data(), factor=FACTORS)
+@law(factor=FACTORS)
 def test_rescaling_convolutions_keeps_changes_and_multiplies_what_the_lists_say(
-    data, factor, draw_convolutional, found, measured
+    data, factor, draw_convolutional, measured
 ):
     """The same with kernels, and pooling between."""
     net = draw_convolutional(data, activations=["relu"], norm=False)
-    check_rescaling(net, data, factor, found, measured)
+    check_rescaling(net, data, factor, measured)
 
 
-@LAW
-@given(data=st.data(), factor=FACTORS)
+@law(factor=FACTORS)
 def test_rescaling_a_convolution_and_its_statistics_keeps_all_but_sharpness(
     data, factor, draw_convolutional, measured
 ):
@@ -172,7 +168,7 @@ def test_rescaling_a_convolution_and_its_statistics_keeps_all_but_sharpness(
     scale(other[0], factor)
     other[1].running_mean *= factor
     other[1].running_var *= factor**2
-    before, after = measured(net.model, net.x), measured(other, net.x)
+    before, after = net.values, measured(other, net.x)
     for name in (*OF_THE_FUNCTION, *COUNTS, *OF_PRODUCTS, "sensitivity", "nmls"):
         assert same(before[name], after[name]), name
     power = np.zeros(len(before["weight_norm"]))
@@ -181,8 +177,7 @@ def test_rescaling_a_convolution_and_its_statistics_keeps_all_but_sharpness(
         assert after[name] == pytest.approx(before[name] * factor**power, rel=EXACT), name
 
 
-@LAW
-@given(data=st.data())
+@law()
 def test_rescaling_neurons_keeps_the_function_and_the_relative_flatness_of_the_other_layers(
     data, draw_network, measured
 ):
@@ -198,7 +193,7 @@ def test_rescaling_neurons_keeps_the_function_and_the_relative_flatness_of_the_o
     layers[number + 1].weight.data /= factors
     if net.bias:
         layers[number].bias.data *= factors
-    before, after = measured(net.model, net.x), measured(other, net.x)
+    before, after = net.values, measured(other, net.x)
     for name in (*OF_THE_FUNCTION, "elementwise_adaptive_trace", "network_input_invariant_mls"):
         assert same(before[name], after[name]), name
     kept = np.arange(len(layers)) != number + 1
@@ -218,8 +213,7 @@ def test_rescaling_neurons_changes_relative_flatness_of_the_next_layer(mlp, norm
     assert after[1] != pytest.approx(before[1], rel=1e-2)
 
 
-@LAW
-@given(data=st.data())
+@law()
 def test_rescaling_inputs_keeps_the_input_invariant_sensitivity(data, draw_network, measured):
     """x -> diag(s) x and W_1 -> W_1 diag(s)^-1: f, its outputs' sharpness but for W_1 as before."""
     net = draw_network(data)
@@ -227,15 +221,14 @@ def test_rescaling_inputs_keeps_the_input_invariant_sensitivity(data, draw_netwo
     factors = torch.tensor(drawn, dtype=torch.float64)
     other = copy.deepcopy(net.model)
     other[0].weight.data /= factors
-    before, after = measured(net.model, net.x), measured(other, net.x * factors)
+    before, after = net.values, measured(other, net.x * factors)
     for name in ("input_invariant_mls", "elementwise_adaptive_trace"):
         assert after[name] == pytest.approx(before[name], rel=EXACT), name
     for name in ("sharpness_per_layer", "mls_per_layer", "relative_flatness"):
         assert after[name][1:] == pytest.approx(before[name][1:], rel=EXACT), name
 
 
-@LAW
-@given(data=st.data(), factor=FACTORS, sign=st.sampled_from([-1, 1]))
+@law(factor=FACTORS, sign=st.sampled_from([-1, 1]))
 def test_multiplying_the_last_layer_multiplies_what_depends_on_the_outputs(
     data, factor, sign, draw_any, measured
 ):
@@ -244,7 +237,7 @@ def test_multiplying_the_last_layer_multiplies_what_depends_on_the_outputs(
     net = draw_any(data)
     other = copy.deepcopy(net.model)
     scale(other[-1], sign * factor)
-    before, after = measured(net.model, net.x), measured(other, net.x)
+    before, after = net.values, measured(other, net.x)
     for name in ("mls", "mls_per_layer", "sensitivity", "nmls", "bound_a", "bound_b", "bound_c"):
         # of one layer, whose S is kept, B and C follow its norm
         assert after[name] == pytest.approx(factor * before[name], rel=EXACT), name
@@ -263,8 +256,7 @@ def test_multiplying_the_last_layer_multiplies_what_depends_on_the_outputs(
         assert after[name] == pytest.approx(expected, rel=EXACT), name
 
 
-@LAW
-@given(data=st.data())
+@law()
 def test_rotating_inputs_and_outputs_keeps_every_quantity_without_coordinates(
     data, draw_network, measured
 ):
@@ -287,7 +279,7 @@ def test_rotating_inputs_and_outputs_keeps_every_quantity_without_coordinates(
     layers[-1].weight.data = turn_out @ layers[-1].weight.data
     if net.bias:
         layers[-1].bias.data = turn_out @ layers[-1].bias.data
-    before, after = measured(net.model, net.x), measured(other, net.x @ turn_in.T)
+    before, after = net.values, measured(other, net.x @ turn_in.T)
     of_coordinates = {
         "elementwise_adaptive_trace",
         "input_invariant_mls",

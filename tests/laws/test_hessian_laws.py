@@ -7,11 +7,11 @@ trace of the Hessian is then that of its Gauss-Newton part, however far f is fro
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-LAW = settings(max_examples=50, deadline=None, derandomize=True)
+from tests.laws.relations import law
+
 EXACT = 1e-9
 
 
@@ -65,26 +65,16 @@ class Residual(nn.Module):
         return self.head(x.relu().amax((2, 3)))
 
 
-@LAW
-@given(data=st.data())
-def test_sharpness_is_the_trace_of_the_hessian_of_linear_layers(
-    data, draw_network, normal, measured
+@pytest.mark.parametrize("kind", ["draw_network", "draw_convolutional"])
+@law(25)
+def test_sharpness_is_the_trace_of_the_hessian_of_linear_layers_convolutions_and_pooling(
+    data, kind, request, normal, measured
 ):
-    net = draw_network(data, activations=["relu"])
+    net = request.getfixturevalue(kind)(data, activations=["relu"])
     check(net.model, net.x, data, normal, measured)
 
 
-@LAW
-@given(data=st.data())
-def test_sharpness_is_the_trace_of_the_hessian_of_convolutions_and_pooling(
-    data, draw_convolutional, normal, measured
-):
-    net = draw_convolutional(data, activations=["relu"])
-    check(net.model, net.x, data, normal, measured)
-
-
-@LAW
-@given(data=st.data())
+@law(25)
 def test_sharpness_is_the_trace_of_the_hessian_of_residual_networks_with_batch_norm(
     data, randomized, normal, measured
 ):
@@ -95,8 +85,7 @@ def test_sharpness_is_the_trace_of_the_hessian_of_residual_networks_with_batch_n
     check(model, normal(3, 1, 4, 5, seed=seed), data, normal, measured)
 
 
-@LAW
-@given(data=st.data())
+@law(25)
 def test_with_smooth_activations_the_trace_of_the_hessian_is_sharpness_at_zero_residual_alone(
     data, draw_network, normal, measured
 ):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
 from flatlab.losses import loss_of
 from flatlab.plan import PlanError, keys_of
+from tests.laws.relations import law
 
 LOSSES = [{"loss": key} for key in keys_of("losses")]
 LOSSES += [{"loss": "cross-entropy", "label_smoothing": 0.3}]
@@ -45,25 +45,19 @@ def batches(draw):
     return settings, outputs, 2 * targets - 1 if settings["loss"] == "logistic" else targets
 
 
-@given(batches())
-def test_values_are_those_of_the_definition(batch):
+@law(batch=batches())
+def test_values_are_those_of_the_definition_and_their_mean_is_that_of_torch(batch):
     settings, outputs, targets = batch
-    smoothing = settings.get("label_smoothing", 0.0)
+    loss, smoothing = loss_of(settings), settings.get("label_smoothing", 0.0)
     smoothed = (1 - smoothing) * targets + smoothing / outputs.shape[-1]
     expected = DEFINITIONS[settings["loss"]](outputs, smoothed if smoothing else targets)
-    assert torch.allclose(loss_of(settings).values(outputs, targets), expected, rtol=1e-12)
-
-
-@given(batches())
-def test_the_loss_of_a_batch_is_the_one_of_torch(batch):
-    settings, outputs, targets = batch
-    loss = loss_of(settings)
+    assert torch.allclose(loss.values(outputs, targets), expected, rtol=1e-12)
     theirs = [loss.reference(*pair) for pair in zip(outputs, targets, strict=True)]
     ours = loss.of_batch(loss.values(outputs, targets))
     assert torch.allclose(ours, torch.stack(theirs), rtol=1e-12)
 
 
-@given(batches())
+@law(batch=batches())
 def test_the_least_loss_is_a_bound_that_the_best_outputs_reach(batch):
     """The best outputs are the targets, or the logarithms of the smoothed ones; else, far away."""
     settings, outputs, targets = batch
@@ -78,7 +72,7 @@ def test_the_least_loss_is_a_bound_that_the_best_outputs_reach(batch):
     assert torch.allclose(best, least, rtol=0, atol=1e-14)
 
 
-@given(batches(), st.data())
+@law(batch=batches())
 def test_a_batch_is_the_sum_of_its_parts_by_their_shares(batch, data):
     settings, outputs, targets = batch
     loss, count = loss_of(settings), outputs.shape[1]
@@ -92,7 +86,7 @@ def test_a_batch_is_the_sum_of_its_parts_by_their_shares(batch, data):
     assert torch.allclose(torch.cat(gradients, 1), loss.gradient(outputs, targets), rtol=1e-12)
 
 
-@given(batches())
+@law(batch=batches())
 def test_gradient_and_hessian_product_are_the_derivatives(batch):
     settings, outputs, targets = batch
     loss, moving = loss_of(settings), outputs.clone().requires_grad_()
@@ -105,7 +99,7 @@ def test_gradient_and_hessian_product_are_the_derivatives(batch):
     assert torch.allclose(product, curved, atol=1e-13)
 
 
-@given(batches())
+@law(batch=batches())
 def test_the_root_of_the_second_derivative_squares_to_it(batch):
     settings, outputs, _ = batch
     loss, f = loss_of(settings), 8 * outputs[0]  # some classes almost certain

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from flatlab.simulations._ridge import LOSSES, Linear, loss_nearby, normalized, relative_flatness
+from tests.laws.relations import law
 
 seeds = st.integers(0, 10_000)
 factors = arrays(float, 4, elements=st.floats(0.1, 10))
@@ -22,8 +22,7 @@ def model(seed):
     return weight, features, roots @ roots.transpose(0, 2, 1)
 
 
-@given(seeds, st.floats(0.1, 10))
-@settings(deadline=None)
+@law(seed=seeds, factor=st.floats(0.1, 10))
 def test_rescaling_the_layer_against_its_features_changes_nothing(seed, factor):
     weight, features, curvature = model(seed)
     assert relative_flatness(weight / factor, features * factor, curvature) == pytest.approx(
@@ -31,36 +30,33 @@ def test_rescaling_the_layer_against_its_features_changes_nothing(seed, factor):
     )
 
 
-@given(seeds)
-@settings(deadline=None)
+@law(seed=seeds)
 def test_it_is_not_negative_where_the_loss_is_convex(seed):
     assert relative_flatness(*model(seed)) >= 0
 
 
-@given(seeds, factors)
-@settings(deadline=None)
-def test_over_the_deviation_it_is_invariant_under_rescalings_of_neurons(seed, factors):
-    """All of them, the last layer's features included."""
+def rescaled_in_units(seed, factors, unit):
+    """The flatness of a layer and of its rescaled neurons, with features in a unit."""
     weight, features, curvature = model(seed)
-    values = [
-        relative_flatness(*normalized(w, phi, "deviation")[:2], curvature)
+    return [
+        relative_flatness(*normalized(w, phi, unit)[:2], curvature)
         for w, phi in ((weight, features), (weight / factors, features * factors))
     ]
-    assert values[0] == pytest.approx(values[1])
+
+
+@law(seed=seeds, factors=factors)
+def test_over_the_deviation_it_is_invariant_under_rescalings_of_neurons(seed, factors):
+    """All of them, the last layer's features included."""
+    before, after = rescaled_in_units(seed, factors, "deviation")
+    assert before == pytest.approx(after)
 
 
 def test_over_the_variance_it_is_not():
-    weight, features, curvature = model(0)
-    factors = np.array([25.0, 1, 1, 1])
-    values = [
-        relative_flatness(*normalized(w, phi, "variance")[:2], curvature)
-        for w, phi in ((weight, features), (weight / factors, features * factors))
-    ]
-    assert abs(values[0] / values[1] - 1) > 1e-3
+    before, after = rescaled_in_units(0, np.array([25.0, 1, 1, 1]), "variance")
+    assert abs(before / after - 1) > 1e-3
 
 
-@given(seeds, st.sampled_from(["squared", "cross-entropy"]), st.floats(0.01, 1))
-@settings(deadline=None)
+@law(seed=seeds, name=st.sampled_from(["squared", "cross-entropy"]), delta=st.floats(0.01, 1))
 def test_the_loss_nearby_exceeds_the_loss_where_that_is_convex(seed, name, delta):
     """Jensen's inequality; and it grows with the neighbourhood."""
     weight, features, _ = model(seed)

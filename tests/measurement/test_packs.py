@@ -5,49 +5,26 @@ import torch
 import xarray as xr
 
 import flatlab
+from flatlab.data._tensors import Split, prepare
 from flatlab.metrics import geometry
+from flatlab.metrics._measure_pack import measure_pack
 from tests.measurement.comparing import ALL_COSTLY, close
+from tests.synthetic.packs import about, asked, networks, of_split, weights_of
+from tests.train.packs import small
 
-SAMPLE_SETS = {
-    "train": {"split": "train", "size": 10, "seed": 0, "only": "all"},
-    "test": {"split": "test", "size": 7, "seed": 1, "only": "all"},
-}
+SAMPLE_SETS = {"train": of_split("train", 10), "test": of_split("test", 7, seed=1)}
+WRONG = {"wrong": of_split("test", 7, seed=1, only="misclassified"), **SAMPLE_SETS}
 
 
-def packed(
-    stripes, precision="float64", costly=ALL_COSTLY, samples=None, change=None, family="geometry"
-):
+def packed(stripes, samples=SAMPLE_SETS, change=None, family="geometry"):
     """Two networks of one pack at two checkpoints, and the file of their measures."""
-    from flatlab.metrics._measure_pack import measure_pack
-    from flatlab.networks import build
-    from tests.train.packs import small
-
     network = {**small("mlp"), "initialization": "framework"}
-    torch.manual_seed(0)
-    models = [build(network, (4, 4), 3).double() for _ in range(4)]
+    models = networks(network, (4, 4), 3)
     if change:
         change(models[0])
-    states = [model.state_dict() for model in models]
-    arrays = {
-        name: np.stack([s[name].numpy() for s in states]).reshape(2, 2, *states[0][name].shape)
-        for name in states[0]
-    }
-    settings = {
-        "family": family,
-        "data": {"classes": "all", "scaling": "unit"},
-        "network": network,
-        "outputs": None,
-        "setting": "lr0.1",
-        "hyperparameters": {"lr": 0.1},
-        "seeds": [0, 1],
-        "precision": precision,
-        "samples": samples or SAMPLE_SETS,
-        "loss": {"loss": "half-mse"},
-        "options": {"accuracy": {}, "geometry": {"costly": list(costly)}, "jacobian": {}},
-    }
-    about = {"runs": ["lr0.1-s0", "lr0.1-s1"], "iterations": [0, 7]}
-    about |= {"steps": [7, 7], "ended": ["finished"] * 2}
-    return models, settings, measure_pack([(arrays, about)], stripes, settings)
+    options = {"accuracy": {}, "geometry": {"costly": [*ALL_COSTLY]}, "jacobian": {}}
+    settings = asked(family, network, samples=samples, options=options)
+    return models, settings, measure_pack([(weights_of(models), about([0, 7]))], stripes, settings)
 
 
 def test_a_pack_has_the_dimensions_of_runs_checkpoints_and_sample_sets(stripes):
@@ -77,8 +54,6 @@ def test_families_that_are_joined_measure_what_each_measures_alone(stripes):
 
 
 def test_a_pack_has_the_numbers_of_each_of_its_networks(stripes):
-    from flatlab.data._tensors import prepare
-
     models, settings, found = packed(stripes)
     splits = prepare(stripes, settings["data"], None, torch.float64)
     for number, model in enumerate(models):
@@ -92,17 +67,11 @@ def test_a_pack_has_the_numbers_of_each_of_its_networks(stripes):
 
 
 def test_misclassified_samples_are_those_of_each_network_at_each_checkpoint(stripes):
-    from flatlab.data._tensors import prepare
-
-    wrong = {"split": "test", "size": 7, "seed": 1, "only": "misclassified"}
-
     def only_the_first_class(model):
         torch.nn.init.zeros_(model.fc4.weight)
         model.fc4.bias.data.copy_(torch.tensor([1.0, 0.0, 0.0]))
 
-    models, settings, found = packed(
-        stripes, samples={"wrong": wrong, **SAMPLE_SETS}, change=only_the_first_class
-    )
+    models, settings, found = packed(stripes, WRONG, only_the_first_class)
     split = prepare(stripes, settings["data"], None, torch.float64).test
     order = np.random.default_rng(1).permutation(len(split.labels))
     for number, model in enumerate(models):
@@ -120,10 +89,7 @@ def test_misclassified_samples_are_those_of_each_network_at_each_checkpoint(stri
 def test_a_network_that_gets_nothing_wrong_has_no_numbers_of_what_it_gets_wrong(
     stripes, monkeypatch
 ):
-    from flatlab.data._tensors import Split
-
     monkeypatch.setattr(Split, "misclassified", lambda self, *given: self._chosen(torch.arange(0)))
-    wrong = {"split": "test", "size": 7, "seed": 1, "only": "misclassified"}
-    *_, found = packed(stripes, samples={"wrong": wrong, **SAMPLE_SETS})
+    *_, found = packed(stripes, WRONG)
     assert found.sel(samples="wrong")["sharpness"].isnull().all()
     assert found.sel(samples=["train", "test"])["sharpness"].notnull().all()

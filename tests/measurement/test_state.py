@@ -1,6 +1,5 @@
 """What a measurement leaves as it was: the model, torch and the process."""
 
-import json
 import subprocess
 import sys
 
@@ -104,69 +103,6 @@ def test_statistics_that_a_forward_updates_are_restored(inputs):
     before = state(model)
     flatlab.measure(model, inputs)
     assert_same_state(before, state(model))
-
-
-FLAGS = """
-import json, os, sys
-import torch, flatlab
-from torch import nn
-
-b = torch.backends
-
-class Spy(nn.Module):
-    def forward(self, x):
-        seen.append(eval(flags))
-        return x
-
-for flags, change in json.load(sys.stdin):
-    if child := os.fork():
-        assert os.waitpid(child, 0)[1] == 0
-        continue
-    seen, model = [], nn.Sequential(nn.Linear(4, 4), Spy(), nn.Linear(4, 2))
-    exec(change)
-    before = eval(flags)
-    flatlab.measure(model, torch.ones(3, 4))
-    try:
-        flatlab.measure(model, torch.ones(3, 5))
-    except flatlab.MeasureError:
-        inside = seen[0] if all(flag == seen[0] for flag in seen) else None
-        print(json.dumps([before, inside, eval(flags)]))
-    sys.stdout.flush()
-    os._exit(0)
-"""
-OLD = "torch.get_float32_matmul_precision(), b.cudnn.allow_tf32, b.cuda.matmul.allow_tf32"
-NEW = (
-    "b.mkldnn.matmul.fp32_precision, b.mkldnn.conv.fp32_precision, "
-    "b.cudnn.conv.fp32_precision, b.cuda.matmul.fp32_precision"
-)
-CHANGES = [
-    (OLD, "torch.set_float32_matmul_precision('medium'); b.cudnn.allow_tf32 = True"),
-    (NEW, "pass"),
-    (
-        NEW,
-        "b.mkldnn.matmul.fp32_precision = b.mkldnn.conv.fp32_precision = 'bf16'; "
-        "b.cudnn.conv.fp32_precision = b.cuda.matmul.fp32_precision = 'tf32'",
-    ),
-    (NEW, "b.fp32_precision = 'tf32'"),
-]
-
-
-def test_products_are_in_full_precision_inside_and_as_they_were_outside():
-    """By the old flags and by the new ones, each in a process of its own.
-
-    What nobody set stays unset: it follows a setting made for all of torch later.
-    """
-    command = [sys.executable, "-c", FLAGS]
-    done = subprocess.run(command, input=json.dumps(CHANGES), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    of_old, *of_new = (json.loads(line) for line in done.stdout.splitlines())
-    assert of_old == [["medium", True, True], ["highest", False, False], ["medium", True, True]]
-    assert len(of_new) == 3
-    for number, (before, inside, after) in enumerate(of_new):
-        assert before == after
-        if number:  # set, and not as torch has it
-            assert {"tf32", "bf16"} & {*before}
-            assert not {"tf32", "bf16"} & {*inside}
 
 
 def test_autocast_changes_no_bit(network, inputs):

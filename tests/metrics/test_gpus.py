@@ -44,9 +44,10 @@ def test_the_package_sets_the_workspace_of_cublas_before_torch_can_look_at_it():
 
 PRECISION = """
 import json, os, sys
-import torch
+import torch, xarray, flatlab, flatlab.metrics.geometry, flatlab.metrics._measure
 from flatlab.precision import float32_products
 from flatlab.train.determinism import deterministic_arithmetic
+from torch import nn
 b = torch.backends
 def flags():
     found = []
@@ -71,6 +72,18 @@ def check():
             with context(tf32):
                 assert flags() == [*["tf32" if tf32 else "full"] * 3, "full", "full"], flags()
             assert exactly() == before, (before, exactly())
+    for inputs in (torch.ones(3, 4), torch.ones(3, 5)):
+        try:
+            flatlab.measure(nn.Sequential(nn.Linear(4, 4), Spy(), nn.Linear(4, 2)), inputs)
+        except flatlab.MeasureError:
+            assert inputs.shape == (3, 5)
+        assert exactly() == before, (before, exactly())
+    assert seen and all(found == 5 * ["full"] for found in seen), seen
+seen = []
+class Spy(nn.Module):
+    def forward(self, x):
+        seen.append(flags())
+        return x
 for name, change in json.loads(sys.argv[1]).items():
     if child := os.fork():
         print(name, os.waitpid(child, 0)[1], flush=True)

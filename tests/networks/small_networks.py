@@ -1,7 +1,5 @@
 """Small networks of eight kinds, and the Hessian of a loss in one weight by double backward."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import nn

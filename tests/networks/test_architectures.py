@@ -18,7 +18,13 @@ from flatlab.train.initializations import draw
 
 NETWORK = {"name": "mlp", "options": {"activation": "relu"}}
 NARROW = (16, "pool", 16, "pool", 32, "pool", 64, "pool", 64, "pool")
-RELU, WIDE = {"activation": "relu"}, (3, 32, 32)
+RELU, WIDE, SMALL = {"activation": "relu"}, (3, 32, 32), (1, 8, 8)
+PLAIN = {**RELU, "normalization": "none"}
+CHEN_VGG = {**RELU, "widths": NARROW, "hidden": [128], "padding": 2}
+SMALL_VGG = {**RELU, "widths": [8, 8, "pool", 16, 16, "pool"], "hidden": [32, 32]}
+FLAT_VGG = {**RELU, "widths": [3], "hidden": [], "padding": 0}
+SMALL_RESNET = {**RELU, "widths": [8, 16, 32]}
+SMALL_VIT = {"patch": 2, "width": 16, "depth": 2, "heads": 3, "head_width": 5, "mlp_width": 7}
 NETWORKS = {
     "of the chen papers": ("mlp", RELU, (1, 28, 28), 10, 898_510),
     "of the chen papers, small": ("mlp", {**RELU, "width": 64}, (1, 8, 8), 10, 13_130),
@@ -30,53 +36,17 @@ NETWORKS = {
     "LeNet-5, small": ("lenet5", {**RELU, "kernel": 3, "padding": 1}, (1, 8, 8), 10, 19_754),
     "VGG-11": ("vgg", RELU, WIDE, 10, 9_750_922),
     "VGG-11, batch norm": ("vgg", {**RELU, "normalization": "batch"}, WIDE, 10, 9_756_426),
-    "VGG of the chen papers": (
-        "vgg",
-        {**RELU, "widths": NARROW, "hidden": [128], "padding": 2},
-        WIDE,
-        10,
-        97_018,
-    ),
-    "VGG, small": (
-        "vgg",
-        {**RELU, "widths": [8, 8, "pool", 16, 16, "pool"], "hidden": [32, 32]},
-        (1, 8, 8),
-        10,
-        7_618,
-    ),
-    "VGG without pooling": (
-        "vgg",
-        {**RELU, "widths": [3], "hidden": [], "padding": 0},
-        (2, 7, 5),
-        3,
-        195,
-    ),
+    "VGG of the chen papers": ("vgg", CHEN_VGG, WIDE, 10, 97_018),
+    "VGG, small": ("vgg", SMALL_VGG, SMALL, 10, 7_618),
+    "VGG without pooling": ("vgg", FLAT_VGG, (2, 7, 5), 3, 195),
     "ResNet-18": ("resnet", RELU, WIDE, 10, 11_173_962),
-    "ResNet-18, plain": ("resnet", {**RELU, "normalization": "none"}, WIDE, 10, 11_169_162),
-    "ResNet, small": ("resnet", {**RELU, "widths": [8, 16, 32]}, (1, 8, 8), 10, 44_226),
+    "ResNet-18, plain": ("resnet", PLAIN, WIDE, 10, 11_169_162),
+    "ResNet, small": ("resnet", SMALL_RESNET, SMALL, 10, 44_226),
     "preactivation ResNet-18": ("resnet", {**RELU, "order": "pre"}, WIDE, 10, 11_172_170),
-    "preactivation ResNet-18, plain": (
-        "resnet",
-        {**RELU, "order": "pre", "normalization": "none"},
-        WIDE,
-        10,
-        11_169_162,
-    ),
-    "preactivation ResNet, small": (
-        "resnet",
-        {**RELU, "order": "pre", "widths": [8, 16, 32]},
-        (1, 8, 8),
-        10,
-        44_130,
-    ),
+    "preactivation ResNet-18, plain": ("resnet", {**PLAIN, "order": "pre"}, WIDE, 10, 11_169_162),
+    "preactivation ResNet, small": ("resnet", {**SMALL_RESNET, "order": "pre"}, SMALL, 10, 44_130),
     "SimpleViT": ("simple-vit", {}, WIDE, 10, 18_927_114),
-    "SimpleViT, small": (
-        "simple-vit",
-        {"patch": 2, "width": 16, "depth": 2, "heads": 3, "head_width": 5, "mlp_width": 7},
-        (1, 8, 12),
-        10,
-        2_824,
-    ),
+    "SimpleViT, small": ("simple-vit", SMALL_VIT, (1, 8, 12), 10, 2_824),
     "linear": ("linear", {}, (100,), 1, 100),
     "diagonal linear": ("diagonal-linear", {}, (200,), 1, 400),
 }
@@ -88,47 +58,32 @@ def linear_layers(model):
 
 
 @pytest.mark.parametrize(
-    ("width", "image", "outputs", "sizes"),
+    ("width", "image", "sizes"),
     [
-        (500, (28, 28), 10, [784, 500, 500, 500, 10]),
-        (500, (1, 28, 28), 2, [784, 500, 500, 500, 2]),
-        (64, (8, 8), 10, [64, 64, 64, 64, 10]),
-        (256, (1,), 1, [1, 256, 256, 256, 1]),
-        ([5, 6, 7], (1,), 1, [1, 5, 6, 7, 1]),
+        (500, (28, 28), [784, 500, 500, 500, 10]),
+        (500, (1, 28, 28), [784, 500, 500, 500, 2]),
+        (64, (8, 8), [64, 64, 64, 64, 10]),
+        (256, (1,), [1, 256, 256, 256, 1]),
+        ([5, 6, 7], (1,), [1, 5, 6, 7, 1]),
+        (200, (3, 32, 32), [3072, 200, 200, 10]),
+        ([32, 16], (8, 8), [64, 32, 16, 10]),
     ],
 )
 @pytest.mark.parametrize(
     ("activation", "kind"), [("relu", nn.ReLU), ("tanh", nn.Tanh), ("gaussian", Gaussian)]
 )
-def test_a_perceptron_has_four_linear_layers_with_bias(
-    width, image, outputs, sizes, activation, kind
-):
-    network = {"name": "mlp", "options": {"width": width, "activation": activation}}
-    model = build(network, image, outputs)
-    names = ["flatten", "fc1", "act1", "fc2", "act2", "fc3", "act3", "fc4"]
-    assert [child for child, _ in model.named_children()] == names
-    assert all(isinstance(getattr(model, f"act{number}"), kind) for number in (1, 2, 3))
+def test_a_perceptron_has_linear_layers_with_bias(width, image, sizes, activation, kind):
+    """Four, or as many as its depth says."""
+    depth, outputs = len(sizes) - 1, sizes[-1]
+    options = {"width": width, "activation": activation} | ({} if depth == 4 else {"depth": depth})
+    model = build({"name": "mlp", "options": options}, image, outputs)
+    inner = [name for number in range(1, depth) for name in (f"fc{number}", f"act{number}")]
+    assert [child for child, _ in model.named_children()] == ["flatten", *inner, f"fc{depth}"]
+    assert all(isinstance(getattr(model, f"act{number}"), kind) for number in range(1, depth))
     shapes = [tuple(layer.weight.shape) for layer in linear_layers(model)]
     assert shapes == [(fan_out, fan_in) for fan_in, fan_out in pairwise(sizes)]
     assert [layer.bias.shape[0] for layer in linear_layers(model)] == sizes[1:]
     assert model(torch.zeros(3, *image)).shape == (3, outputs)
-
-
-@pytest.mark.parametrize(
-    ("width", "image", "sizes"),
-    [(200, (3, 32, 32), [3072, 200, 200, 10]), ([32, 16], (8, 8), [64, 32, 16, 10])],
-)
-def test_a_perceptron_of_three_layers(width, image, sizes):
-    options = {"width": width, "depth": 3, "activation": "tanh"}
-    model = build({"name": "mlp", "options": options}, image, 10)
-    shapes = [tuple(layer.weight.shape) for layer in linear_layers(model)]
-    assert shapes == [(fan_out, fan_in) for fan_in, fan_out in pairwise(sizes)]
-
-
-def test_as_many_widths_as_hidden_layers():
-    options = {"width": [32, 32], "activation": "relu"}
-    with pytest.raises(ValueError, match=r"options\.width: depth 4 needs 3 widths"):
-        build({"name": "mlp", "options": options}, (4,), 2)
 
 
 def test_every_architecture_is_among_them():
@@ -213,22 +168,21 @@ def test_blocks_without_normalization_start_as_their_shortcuts(order):
         assert torch.equal(model.block3(x), changing.shortcut(nn.Sequential(*before)(x)))
 
 
-@pytest.mark.parametrize("shape", [(9,), (8, 8), (1, 10, 8), (1, 8, 10)])
-def test_images_that_cannot_be_cut_into_patches_are_refused_in_words(shape):
-    with pytest.raises(ValueError, match=r"\(.*\) do not fit the network: patch is 4"):
-        build({"name": "simple-vit"}, shape, 10)
+DO_NOT_FIT = [
+    *(
+        ("simple-vit", {}, shape, r"\(.*\) do not fit the network: patch is 4")
+        for shape in [(9,), (8, 8), (1, 10, 8), (1, 8, 10)]
+    ),
+    *(("lenet5", RELU, shape, r"\(.*\) do not fit the network") for shape in [(8, 8), SMALL]),
+    *(("simple-vit", {"width": width}, WIDE, r"options\.width") for width in (4, 18)),
+    ("mlp", {**RELU, "width": [32, 32]}, (4,), r"options\.width: depth 4 needs 3 widths"),
+]
 
 
-@pytest.mark.parametrize("width", [4, 18])
-def test_a_width_that_positions_cannot_have_is_refused_in_words(width):
-    with pytest.raises(ValueError, match=r"options\.width"):
-        build({"name": "simple-vit", "options": {"width": width}}, WIDE, 10)
-
-
-@pytest.mark.parametrize("shape", [(8, 8), (1, 8, 8)])
-def test_images_that_are_too_small_are_refused_in_words(shape):
-    with pytest.raises(ValueError, match="do not fit the network"):
-        build({"name": "lenet5", "options": RELU}, shape, 10)
+@pytest.mark.parametrize(("name", "options", "shape", "words"), DO_NOT_FIT)
+def test_images_and_widths_that_do_not_fit_are_refused_in_words(name, options, shape, words):
+    with pytest.raises(ValueError, match=words):
+        build({"name": name, "options": options}, shape, 10)
 
 
 def test_the_default_initialization_is_the_frameworks_with_the_same_seed():
@@ -239,12 +193,6 @@ def test_the_default_initialization_is_the_frameworks_with_the_same_seed():
         expected = nn.Linear(layer.in_features, layer.out_features)
         assert torch.equal(layer.weight, expected.weight)
         assert torch.equal(layer.bias, expected.bias)
-
-
-def test_the_default_initialization_fills_the_range_of_one_over_the_root_of_the_fan_in():
-    model = build(NETWORK, (8, 8), 10)
-    draw(model, "framework", seed=0)
-    for layer in linear_layers(model):
         limit = layer.in_features**-0.5
         for parameter in (layer.weight, layer.bias):
             assert parameter.abs().max() <= limit
@@ -273,20 +221,15 @@ def test_normal_initializations_have_their_variance_and_no_bias(scheme, variance
 
 
 @pytest.mark.parametrize("scheme", ["framework", "he-normal", "xavier-normal"])
-def test_initial_weights_depend_on_the_seed_alone(scheme):
+def test_initial_weights_depend_on_the_seed_alone_and_leave_the_generator_alone(scheme):
     def weights(seed, before):
         torch.manual_seed(before)
         model = build(NETWORK, (8, 8), 10)
         draw(model, scheme, seed)
         return torch.cat([parameter.flatten() for parameter in model.parameters()])
 
+    model, state = build(NETWORK, (8, 8), 10), torch.get_rng_state()
+    draw(model, scheme, seed=3)
+    assert torch.equal(torch.get_rng_state(), state)
     assert torch.equal(weights(3, before=0), weights(3, before=1))
     assert not torch.equal(weights(3, before=0), weights(4, before=0))
-
-
-@pytest.mark.parametrize("scheme", ["framework", "he-normal", "xavier-normal"])
-def test_initializing_leaves_the_global_generator_as_it_was(scheme):
-    model = build(NETWORK, (8, 8), 10)
-    before = torch.get_rng_state()
-    draw(model, scheme, seed=3)
-    assert torch.equal(torch.get_rng_state(), before)

@@ -1,7 +1,5 @@
 """Weights of a network as torch and safetensors save them."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -185,3 +185,15 @@ def test_files_are_found_by_their_names(tmp_path):
         published.found(tmp_path, ["soup_*"], "clip")
     with pytest.raises(DataError, match=r"put folders with config\.json"):
         published.found(tmp_path, "folder", "bert")
+
+
+def test_networks_by_pattern_and_list(tmp_path):
+    assert _timm.wanted(["test_vit.*", "resnet18"], tmp_path)[0] == "resnet18"
+    assert len(_timm.wanted(["test_vit.*", "resnet18"], tmp_path)) > 1
+    with pytest.raises(DataError, match=r"no \.safetensors files"):
+        _timm.wanted("folder", tmp_path)
+
+
+def test_networks_that_cannot_be_built_say_why():
+    with pytest.raises(DataError, match=r"vit_nothing cannot be built: .*nknown model"):
+        _timm.build("vit_nothing")

@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -13,6 +12,7 @@ from flatlab.data._tensors import prepare
 from flatlab.networks import build
 from flatlab.train import train_packs
 from flatlab.train.initializations import draw
+from tests.train.by_hand import SEED, batches
 from tests.train.packs import DATA, TRAINING, images, settings
 
 WIDTHS = (4, 6, 6)
@@ -110,7 +110,7 @@ def test_simple_vit_is_the_published_one(normal):
 
 def test_simple_vit_trains_as_one_writes_it_with_the_framework():
     """60 steps of SGD with momentum in float64, with torch's own gradients and optimizer."""
-    raw, seed = images((8, 8)), 3
+    raw, seed = images((8, 8)), SEED
     rule = {"momentum": 0.9, "loss": "cross-entropy", "iterations": 60}
     pack = settings("simple-vit", (0, seed), options=VIT, **rule)
     [trained] = train_packs(raw, [pack])
@@ -120,13 +120,12 @@ def test_simple_vit_trains_as_one_writes_it_with_the_framework():
     for tensor in tensors.values():
         tensor.requires_grad_()
     update = torch.optim.SGD(tensors.values(), lr=TRAINING["lr"], momentum=0.9)
-    split, generator = prepare(raw, DATA).train, np.random.default_rng([seed, 1])
-    for _ in range(60 // 5):
-        for batch in generator.permutation(22)[:20].reshape(5, 4):
-            update.zero_grad()
-            outputs = simple_vit(tensors, split.inputs[batch])
-            F.cross_entropy(outputs, split.labels[batch]).backward()
-            update.step()
+    split = prepare(raw, DATA).train
+    for batch in batches({**TRAINING, **rule}, 60):
+        update.zero_grad()
+        outputs = simple_vit(tensors, split.inputs[batch])
+        F.cross_entropy(outputs, split.labels[batch]).backward()
+        update.step()
     arrays, _ = trained.weights
     assert set(arrays) == set(tensors)
     for name, tensor in tensors.items():
@@ -145,3 +144,30 @@ def test_a_resnet_without_normalization_trains_at_the_rates_of_macdonald2023(ord
     pack["curves"] = {"every": 200, "log_spaced": None}
     [trained] = train_packs(load("digits"), [pack])
     assert (trained.curves["train_accuracy"].values[:, -1] > 85).all()
+
+
+def network(dropout):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        chosen = {"name": "simple-vit", "options": {**VIT, "dropout": dropout}}
+        return build(chosen, (1, 4, 4), 3)
+
+
+def test_dropout_adds_no_parameters_and_changes_nothing_in_evaluation():
+    x = torch.randn(5, 1, 4, 4)
+    plain, dropping = network(0.0), network(0.5)
+    assert plain.state_dict().keys() == dropping.state_dict().keys()
+    assert not any(isinstance(module, nn.Dropout) for module in plain.modules())
+    assert sum(isinstance(module, nn.Dropout) for module in dropping.modules()) == 4
+    assert torch.equal(plain.eval()(x), dropping.eval()(x))
+
+
+def test_in_training_it_drops_what_a_block_adds_and_keeps_the_rest():
+    torch.manual_seed(1)
+    block = network(0.5).train().attention1
+    x = torch.randn(200, 4, VIT["width"])
+    added = block(x) - x
+    whole = block.eval()(x) - x
+    dropped = added.abs() < 1e-7
+    assert abs(float(dropped.float().mean()) - 0.5) < 0.05
+    torch.testing.assert_close(added[~dropped], 2 * whole[~dropped], rtol=1e-3, atol=1e-5)

@@ -44,7 +44,6 @@ def test_the_function_stays_and_the_parameters_change(name, kind):
 
 
 def test_the_pairs_of_a_network_are_those_that_follow_each_other():
-    names = {id(module): name for name, module in small("lenet")[0].named_modules()}
     model = small("lenet")[0]
     names = {id(module): name for name, module in model.named_modules()}
     assert [(names[id(p.first)], names[id(p.second)]) for p in pairs(model)] == [

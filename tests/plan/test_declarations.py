@@ -18,7 +18,7 @@ from flatlab.plotting import captions
 
 EXPERIMENTS = ("vgg-grid", "mlp-grid", "vision-zoo")
 HEAD = """
-from flatlab.plan import Curves, Forest, Own, Pairs, Paper, Scatter, Table
+from flatlab.plan import Intervals, Lines, Matrix, Own, Paper, Points, Table
 from flatlab.plotting import captions
 
 PAPER = Paper(
@@ -53,39 +53,38 @@ def settings_of(loaded):
 
 # What is wrong is one sentence
 
-CURVES = f'"fig2": Curves("vgg-grid", quantities=("mls",), {ABOUT}'
+CURVES = f'"fig2": Lines("vgg-grid", quantities=("mls",), {ABOUT}'
 WRONG = {
     "experiment": (
-        figures_of(f'"fig2": Curves("vgg-gird", quantities=("mls",), {ABOUT})'),
+        figures_of(f'"fig2": Lines("vgg-gird", quantities=("mls",), {ABOUT})'),
         "fig2: unknown experiment 'vgg-gird'; did you mean 'vgg-grid'? "
         "Known: mlp-grid, vgg-grid, vision-zoo",
     ),
+    "one of several experiments": (
+        figures_of(f'"fig2": Points(("vgg-grid", "mpl-grid"), pairs=(("a", "b"),), {ABOUT})'),
+        "fig2: unknown experiment 'mpl-grid'; did you mean 'mlp-grid'?",
+    ),
     "too many experiments": (
-        figures_of(f'"fig2": Pairs(("vgg-grid", "mlp-grid"), quantities=("mls",), {ABOUT})'),
-        "fig2: experiments: Pairs shows one, found vgg-grid, mlp-grid",
+        figures_of(f'"fig2": Matrix(("vgg-grid", "mlp-grid"), quantities=("mls",), {ABOUT})'),
+        "fig2: experiments: Matrix shows one, found vgg-grid, mlp-grid",
     ),
-    "value": (
-        figures_of(f'{CURVES}, line="setings")'),
-        "fig2: line: unknown value 'setings'; did you mean 'setting'? Known: ",
-    ),
+    "value": (figures_of(f'{CURVES}, axes={{"a": "liner"}})'), "fig2: axes: "),
     "type": (
-        figures_of(f'{CURVES}, columns="three")'),
-        "fig2: columns: expected `int`, got `str`, found 'three'; allowed: integer >= 1",
+        figures_of(f'{CURVES}, across="three")'),
+        "fig2: across: expected `int | null`, got `str`, found 'three'; allowed: ",
     ),
-    "options that need each other": (
-        figures_of(f'{CURVES}, line="quantity")'),
-        "fig2: axes: line='quantity' needs it",
+    "range": (figures_of(f"{CURVES}, across=0)"), "fig2: across: expected `int` >= 1, found 0"),
+    "one string for several": (
+        figures_of(f'"fig2": Lines("vgg-grid", quantities="mls", {ABOUT})'),
+        "fig2: quantities: expected `array`, got `str`, found 'mls'; allowed: list of string",
     ),
-    "part of nothing": (
-        figures_of(
-            f'"fig2": Forest("vgg-grid", pairs=(("a", "b"),), parts={{"a": {{}}}}, {ABOUT})'
-        ),
-        "fig2: parts: 'a' must name the quantity it is an entry of",
+    "size": (
+        figures_of(f"{CURVES}, size_inches=(3,))"),
+        "fig2: size_inches: expected `array` of length 2, got 1, found (3,)",
     ),
     "no template": (
         figures_of('"fig1": {"quantities": ["mls"]}'),
-        "fig1: expected one of Curves, Sweep, Pairs, Scatter, Forest, Table, Panels, Ranks, "
-        "Lines, Points, Own, found {",
+        "fig1: expected one of Lines, Points, Intervals, Matrix, Table, Own, found {",
     ),
     "target": (
         figures_of(f'"figH9": Own("vgg-grid", {ABOUT})'),
@@ -114,7 +113,7 @@ def test_a_mistake_is_one_sentence_with_paper_figure_culprit_and_remedy(case, pa
 
 def test_a_paper_is_found_by_its_folder_and_adds_to_nothing_else(papers):
     before = settings_of(papers(figures_of(f"{CURVES})")))
-    after = papers(figures_of(f'"fig1": Pairs("mlp-grid", quantities=("mls",), {ABOUT})'), "a2031")
+    after = papers(figures_of(f'"fig1": Matrix("mlp-grid", quantities=("mls",), {ABOUT})'), "a2031")
     assert [*after] == ["a2031", "someone2030"]
     assert settings_of(after) == before | {"a2031_fig1": settings_of(after)["a2031_fig1"]}
 
@@ -125,8 +124,8 @@ def test_settings_are_the_whole_declaration_as_plain_data(papers):
         "paper": "someone2030",
         "key": "fig2",
         "cited": "S. (2030), Figure 2",
-        "selected_by": "flatlab.plotting.curves",
-        "drawn_by": "flatlab.plotting.curves",
+        "selected_by": "flatlab.plotting.frames.training",
+        "drawn_by": "flatlab.plotting.lines",
         "through_training": True,
         "experiments": ["vgg-grid"],
         "correlated": [],

@@ -15,13 +15,13 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from flatlab import plan, plotting
-from flatlab.plotting import pairs, render, style
+from flatlab.plotting import matrix, render, style
 from flatlab.plotting.quantities import FigureError
 from flatlab.tables.correlations import correlate
 
 mpl.use("Agg")
 NAMES = ["mls", "nmls", "root_sharpness"]
-SETTINGS = plan.Pairs(
+SETTINGS = plan.Matrix(
     "mlp-grid", quantities=NAMES, title="a title", caption="A caption."
 ).resolved()
 SETTINGS |= {"cited": "Chen et al. (2026), Figure H8"}
@@ -64,7 +64,7 @@ def declared(target: str) -> dict[str, Any]:
 
 def framed(runs: xr.Dataset, **options: Any) -> pd.DataFrame:
     settings = {**SETTINGS, **options}
-    return pairs.frame(settings, {"mlp-grid": runs}, {"mlp-grid": correlate(runs)})
+    return matrix.frame(settings, {"mlp-grid": runs}, {"mlp-grid": correlate(runs)})
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def frame() -> pd.DataFrame:
 
 def drawn(frame: pd.DataFrame) -> Figure:
     fig = Figure(figsize=(4, 4), layout="constrained")
-    pairs.draw(fig, frame, SETTINGS)
+    matrix.draw(fig, frame, SETTINGS)
     return fig
 
 
@@ -147,7 +147,7 @@ def test_a_setting_looks_the_same_whatever_else_is_shown() -> None:
 def test_the_legend_stays_inside_the_figure(width: int) -> None:
     fig = Figure(figsize=(width, 8), layout="constrained")
     runs = table(NAMES)
-    pairs.draw(fig, framed(runs), SETTINGS)
+    matrix.draw(fig, framed(runs), SETTINGS)
     fig.draw_without_rendering()
     assert fig.legends[0].get_window_extent().x1 <= fig.bbox.x1
 
@@ -168,7 +168,7 @@ def test_a_figure_is_made_in_every_format_and_repeats_bit_for_bit() -> None:
     assert first == second
     assert set(first) == {"csv", "pdf", "svg", "png"}
     back = pd.read_csv(io.BytesIO(first["csv"]))
-    pd.testing.assert_frame_equal(back, pairs.frame(*given), check_dtype=False)
+    pd.testing.assert_frame_equal(back, matrix.frame(*given), check_dtype=False)
 
 
 def test_a_figure_says_on_what_it_was_computed_and_what_it_stands_in_for() -> None:
@@ -201,7 +201,7 @@ def test_a_caption_counts_the_networks_that_are_shown() -> None:
         },
     )
 
-    def words(declared: plan.Pairs | plan.Curves | plan.Sweep) -> str:
+    def words(declared: plan.Matrix | plan.Lines) -> str:
         figure = {**declared.resolved(), "paper": "a2030", "key": "fig1", "cited": "A"}
         return plotting.caption(figure, {"mlp-grid": runs}).removeprefix("A caption. ")
 
@@ -215,13 +215,13 @@ def test_a_caption_counts_the_networks_that_are_shown() -> None:
     whole = (
         f"9 narrow perceptron and VGG {data}; {left_out}; 2 left out (did not converge); {of_both}"
     )
-    assert words(plan.Pairs("mlp-grid", quantities=NAMES, **about)) == whole
-    curves = plan.Curves("mlp-grid", quantities=("mls",), **about)
+    assert words(plan.Matrix("mlp-grid", quantities=NAMES, **about)) == whole
+    curves = plan.Lines("mlp-grid", quantities=("mls",), **about)
     assert words(curves) == f"5 narrow perceptron and VGG {data}; {left_out}; {of_both}"
     where = {"architecture": "mlp"}
     sweep = {"quantities": ("mls",), "along": {"lr": ("rate", "linear")}, "line": "seed"}
     mlps = f"4 narrow perceptron {data}; 2 left out (did not converge); {of_mlps}"
-    assert words(plan.Sweep("mlp-grid", where=where, **sweep, **about)) == mlps
+    assert words(plan.Lines("mlp-grid", where=where, **sweep, **about)) == mlps
 
 
 def test_title_and_caption_name_every_table_scale_and_data_set_once(

@@ -13,7 +13,10 @@ from PIL import Image
 from scipy.stats import kendalltau
 
 from flatlab import plan, plotting
-from flatlab.plotting import panels, ranks, style
+from flatlab.plotting import axes as scaled
+from flatlab.plotting import intervals
+from flatlab.plotting import points as template
+from flatlab.plotting.frames import ranks, sharpness
 from flatlab.plotting.quantities import FigureError, definition_in_words
 from flatlab.tables.ranks import groups_of, rank_correlations
 
@@ -28,9 +31,11 @@ SHARED: dict[str, Any] = {
     "groups": ("augmentation", "mixup_alpha"),
     "values": {"augmentation": {"none": "plain", "crop-flip": "crops"}},
 }
-PANELS = plan.Panels(KEY, rows=(("worst-adaptive-linf", 1),), size="sam_radius", **SHARED, **ABOUT)
+PANELS = plan.Points(
+    KEY, rows=(("worst-adaptive-linf", 1),), size="sam_radius", correlation="tau", **SHARED, **ABOUT
+)
 PRINTED = {name: ((0.5, -0.5), (-0.5, 0.5)) for name in DEFINITIONS}
-RANKS = plan.Ranks(KEY, printed={KEY: PRINTED}, **SHARED, **ABOUT)
+RANKS = plan.Intervals(KEY, printed={KEY: PRINTED}, **SHARED, **ABOUT)
 
 
 def table() -> xr.Dataset:
@@ -80,7 +85,7 @@ def table() -> xr.Dataset:
 DIMS = ("definition", "radius_index")
 
 
-def settings(declared: plan.Panels | plan.Ranks, **changes: Any) -> dict[str, Any]:
+def settings(declared: plan.Points | plan.Intervals, **changes: Any) -> dict[str, Any]:
     return {**declared.resolved(), **changes, "paper": "a2030", "key": "fig1", "cited": "A"}
 
 
@@ -97,7 +102,9 @@ def of_scipy(x: np.ndarray, y: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("declared", [PANELS, RANKS])
-def test_data_that_stand_in_for_others_are_labelled_so(declared: plan.Panels | plan.Ranks) -> None:
+def test_data_that_stand_in_for_others_are_labelled_so(
+    declared: plan.Points | plan.Intervals,
+) -> None:
     name = next(iter(declared.columns))
     figure = settings(declared, of_stand_ins={name: "in place of photographs"})
 
@@ -111,7 +118,7 @@ def test_data_that_stand_in_for_others_are_labelled_so(declared: plan.Panels | p
 
 def test_the_networks_shown_are_those_within_the_limit_that_did_not_diverge() -> None:
     runs = table()
-    frame = panels.frame(settings(PANELS), {KEY: runs}, {})
+    frame = sharpness.frame(settings(PANELS), {KEY: runs}, {})
     shown = frame[(frame["row"] == "run") & (frame["ordinate"] == "test_error")]
     expected = [n for n in range(RUNS) if n % 10 and n != 3]
     assert shown["name"].tolist() == [f"r{n}" for n in expected]
@@ -123,7 +130,7 @@ def test_the_networks_shown_are_those_within_the_limit_that_did_not_diverge() ->
 
 
 def test_the_taus_of_panels_and_of_their_groups_are_those_of_scipy() -> None:
-    frame = panels.frame(settings(PANELS), {KEY: table()}, {})
+    frame = sharpness.frame(settings(PANELS), {KEY: table()}, {})
     taus = frame[frame["row"] == "tau"].set_index(["ordinate", "group"])
     runs = frame[frame["row"] == "run"]
     for ordinate in ("test_error", "corrupted_error"):
@@ -140,8 +147,8 @@ def test_the_taus_of_panels_and_of_their_groups_are_those_of_scipy() -> None:
 
 def test_the_legend_says_how_many_networks_of_each_group_are_within_the_limit() -> None:
     figure = settings(PANELS)
-    frame = panels.frame(figure, {KEY: table()}, {})
-    fig = drawn(panels, frame, figure)
+    frame = sharpness.frame(figure, {KEY: table()}, {})
+    fig = drawn(template, frame, figure)
     legend = fig.subfigs[0].legends[0]
     texts = [text.get_text() for text in legend.get_texts()]
     assert texts[:2] == ["plain, mixup alpha 0: 8 of 10", "plain, mixup alpha 0.5: 9 of 9"]
@@ -153,8 +160,8 @@ def test_the_legend_says_how_many_networks_of_each_group_are_within_the_limit() 
 def test_a_group_without_networks_within_the_limit_stands_in_the_legend() -> None:
     runs, figure = table(), settings(PANELS)
     runs["train_error"] = runs["train_error"].where(runs["augmentation"] == "none", 9.0)
-    frame = panels.frame(figure, {KEY: runs}, {})
-    fig = drawn(panels, frame, figure)
+    frame = sharpness.frame(figure, {KEY: runs}, {})
+    fig = drawn(template, frame, figure)
     texts = [text.get_text() for text in fig.subfigs[0].legends[0].get_texts()]
     assert "crops, mixup alpha 0.5: 0 of 10" in texts
 
@@ -162,8 +169,8 @@ def test_a_group_without_networks_within_the_limit_stands_in_the_legend() -> Non
 def test_points_drawn_are_those_of_the_csv_on_an_axis_that_has_them_all() -> None:
     """An average case may be negative, which a logarithmic axis would hide."""
     figure = settings(PANELS, rows=[(name, 0) for name in DEFINITIONS])
-    frame = panels.frame(figure, {KEY: table()}, {})
-    axes = drawn(panels, frame, figure).axes
+    frame = sharpness.frame(figure, {KEY: table()}, {})
+    axes = drawn(template, frame, figure).axes
     assert [ax.get_xscale() for ax in axes[:4]] == ["log", "log", "symlog", "symlog"]
     places = itertools.product(DEFINITIONS, figure["columns"])
     for ax, (name, y) in zip(axes, places, strict=True):
@@ -177,7 +184,7 @@ def test_points_drawn_are_those_of_the_csv_on_an_axis_that_has_them_all() -> Non
 
 def test_a_shade_is_a_bar_of_colours_and_the_groups_have_the_markers() -> None:
     figure = settings(PANELS, groups=["mixup_alpha"], shade="lr")
-    fig = drawn(panels, panels.frame(figure, {KEY: table()}, {}), figure)
+    fig = drawn(template, sharpness.frame(figure, {KEY: table()}, {}), figure)
     assert fig.axes[-1].get_ylabel() == "learning rate"
     assert {line.get_color() for line in fig.subfigs[0].legends[0].legend_handles[:2]} == {"0.4"}
 
@@ -205,12 +212,12 @@ def test_ranks_have_a_row_per_definition_radius_test_set_and_group() -> None:
 def test_the_picture_of_ranks_shows_the_numbers_and_marks_the_signs() -> None:
     figure = settings(RANKS)
     frame = ranks.frame(figure, {KEY: table()}, {})
-    axes = drawn(ranks, frame, figure).axes
+    axes = drawn(intervals, frame, figure).axes
     for ax, y in zip(axes, RANKS.columns, strict=True):
         rows = frame[(frame["ordinate"] == y) & (frame["group"] == "")]
         shown = {(t.get_text(), t.get_color()) for t in ax.texts}
         for _, row in rows.iterrows():
-            color = ranks.SAME if row["tau"] * row["paper"] > 0 else ranks.OTHER
+            color = intervals.SAME if row["tau"] * row["paper"] > 0 else intervals.OTHER
             assert (f"{row['tau']:.2f}".replace("-", "−"), color) in shown
             points = [line.get_xydata()[0, 0] for line in ax.lines if line.get_color() == color]
             assert row["tau"] in points
@@ -218,9 +225,9 @@ def test_the_picture_of_ranks_shows_the_numbers_and_marks_the_signs() -> None:
 
 def test_several_experiments_have_their_names_above_their_rows() -> None:
     other = table().assign_attrs(name="other-grid", experiment="recipes-vit-grid")
-    declared = plan.Ranks((KEY, "recipes-vit-grid"), **SHARED, **ABOUT)
+    declared = plan.Intervals((KEY, "recipes-vit-grid"), **SHARED, **ABOUT)
     frame = ranks.frame(settings(declared), {KEY: table(), "recipes-vit-grid": other}, {})
-    texts = [t.get_text() for t in drawn(ranks, frame, settings(declared)).axes[0].texts]
+    texts = [t.get_text() for t in drawn(intervals, frame, settings(declared)).axes[0].texts]
     headings = [text for text in texts if "networks" in text]
     assert headings == [
         f"ResNet on images of digits ({n}), 35 networks" for n in (KEY, "recipes-vit-grid")
@@ -247,22 +254,9 @@ def test_without_a_network_within_the_limit_there_is_still_a_figure(declared: An
 )
 def test_what_a_table_lacks_is_one_sentence(changes: dict[str, Any], culprit: str) -> None:
     with pytest.raises(FigureError) as error:
-        panels.frame(settings(PANELS, **changes), {KEY: table()}, {})
+        sharpness.frame(settings(PANELS, **changes), {KEY: table()}, {})
     assert str(error.value).startswith(f"{KEY} has no ")
     assert culprit in str(error.value)
-
-
-def test_declarations_that_contradict_themselves_are_refused() -> None:
-    def wrong(declared: plan.Panels | plan.Ranks) -> tuple[str, str]:
-        found = declared.contradiction()
-        assert found
-        return found
-
-    assert wrong(plan.Panels(KEY, rows=PANELS.rows, shade="lr", **SHARED, **ABOUT))[0] == "shade"
-    unknown = plan.Ranks(KEY, printed={"recipe-grid": {}}, **SHARED, **ABOUT)
-    assert "did you mean 'recipes-grid'" in wrong(unknown)[1]
-    short = plan.Ranks(KEY, printed={KEY: {DEFINITIONS[0]: ((0.5,),)}}, **SHARED, **ABOUT)
-    assert wrong(short) == ("printed", "worst-adaptive-linf: 1 lists for 2 columns")
 
 
 def test_definitions_have_words_and_too_few_networks_no_tau() -> None:
@@ -277,7 +271,7 @@ def test_definitions_have_words_and_too_few_networks_no_tau() -> None:
 def test_large_numbers_on_a_logarithmic_axis_are_powers_of_ten() -> None:
     ax = Figure().subplots()
     ax.set(xscale="log", xlim=(0.001, 1e8))
-    style.plain_numbers(ax)
+    scaled.plain_numbers(ax)
     labels = [ax.xaxis.get_major_formatter()(x) for x in (0.001, 10000.0, 1e5, 1e7)]
     assert labels == ["0.001", "10000", "$10^{5}$", "$10^{7}$"]
     ax.set_xlim(4e5, 2.5e6)

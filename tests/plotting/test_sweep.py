@@ -1,4 +1,4 @@
-"""The template `Sweep`: what is drawn along a hyper-parameter is what the table says."""
+"""The template `Lines`: what is drawn along a hyper-parameter is what the table says."""
 
 from typing import Any
 
@@ -9,8 +9,9 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure
 
-from flatlab.plan import Sweep
-from flatlab.plotting import curves, sweep
+from flatlab.plan import Lines
+from flatlab.plotting import lines
+from flatlab.plotting.frames import along, training
 from flatlab.plotting.quantities import FigureError
 from flatlab.plotting.style import ORDERED
 from flatlab.stats import over_seeds
@@ -48,14 +49,14 @@ def settings(**changes: Any) -> dict[str, Any]:
         "along": {"batch_size": ("batch size", "logarithmic")},
         "line": "lr",
     }
-    return Sweep("some-grid", title="", caption="", **(declared | changes)).resolved()
+    return Lines("some-grid", title="", caption="", **(declared | changes)).resolved()
 
 
 def drawn(made: xr.Dataset, **changes: Any) -> tuple[Figure, pd.DataFrame]:
     figure = settings(**changes)
-    frame = sweep.frame(figure, {"some-grid": made}, {})
+    frame = along.frame(figure, {"some-grid": made}, {})
     fig = Figure(figsize=(7, 3))
-    sweep.draw(fig, frame, figure)
+    lines.draw(fig, frame, figure)
     return fig, frame
 
 
@@ -147,27 +148,23 @@ def test_a_logarithmic_axis_spans_the_networks() -> None:
 
 
 def test_curves_of_settings_that_were_not_trained_are_empty_panels() -> None:
-    from flatlab.plan import Curves
-
-    figure = Curves(
+    figure = Lines(
         "some-grid", quantities=("loss",), where={"lr": 0.5}, title="", caption="", marks=False
     ).resolved()
     made = table().assign(train_loss=table()["loss"])
-    frame = curves.frame(figure, {"some-grid": made}, {})
+    frame = training.frame(figure, {"some-grid": made}, {})
     assert frame.empty
     fig = Figure(figsize=(7, 3))
-    curves.draw(fig, frame, figure)
+    lines.draw(fig, frame, figure)
     assert [text.get_text() for text in fig.axes[0].texts] == ["no values"]
 
 
 def test_curves_are_cut_named_and_titled_as_declared() -> None:
-    from flatlab.plan import Curves
-
     made = table(lr=(0.1,), smoothing=(0.0, 0.5)).drop_vars("sharpness")
     made = made.rename(loss="train_loss")
     stopped = np.where(made["smoothing"] == 0, 0, 90)
     made = made.assign_coords(steps=("run", stopped))
-    figure = Curves(
+    figure = Lines(
         "some-grid",
         quantities=("train_loss",),
         until={"smoothing": 0.0},
@@ -176,9 +173,9 @@ def test_curves_are_cut_named_and_titled_as_declared() -> None:
         title="",
         caption="",
     ).resolved()
-    frame = curves.frame(figure, {"some-grid": made}, {})
+    frame = training.frame(figure, {"some-grid": made}, {})
     assert {*frame["setting"]} == {"smoothing 0", "smoothing 0.5"}
     assert {*frame[frame["row"] == "curve"]["iteration"]} == {0}
     fig = Figure(figsize=(7, 3))
-    curves.draw(fig, frame, figure)
+    lines.draw(fig, frame, figure)
     assert fig.axes[0].get_title(loc="left") == "loss so far"

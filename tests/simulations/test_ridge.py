@@ -1,7 +1,5 @@
 """Measures of linear models on features: closed forms against derivatives, integrals and draws."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import integrate

@@ -1,7 +1,5 @@
 """Simulations: their data are what they say, their tables repeat."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from flatlab import plan
 from flatlab.plan.labels import labels_of
-from flatlab.plotting import curves, labels
+from flatlab.plotting import labels, lines
 
 mpl.use("Agg")
 
@@ -176,7 +176,7 @@ def table(
 
 def drawn(frame: pd.DataFrame, panels: dict[str, str], **options: str) -> Figure:
     fig = Figure(figsize=(11, 7), layout="constrained")
-    curves.draw_panels(fig, frame, panels, **options)
+    lines.draw_panels(fig, frame, panels, **options)
     fig.draw_without_rendering()
     return fig
 

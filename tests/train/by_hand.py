@@ -5,6 +5,7 @@ which are written out here: numpy's generators of (seed, 1) for the order of the
 (seed, number of a block of 100 steps, key) for what changes minibatches.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from torch import Tensor, nn
 from torchvision.transforms import RandAugment, functional
 
 from flatlab.data._tensors import prepare
-from flatlab.losses import loss_of
 from flatlab.networks import build
 from flatlab.train.initializations import draw
 from tests.train.packs import DATA, TRAINING, images, small
@@ -48,7 +48,9 @@ def weights(
     model = build(small(network, **options), (1, SIZE, SIZE), CLASSES)
     draw(model, "framework", SEED)
     model = model.double().train()
-    update, loss = optimizer(list(model.parameters()), training), loss_of(training)
+    update = optimizer(list(model.parameters()), training)
+    scheduler, loss = schedule(update, training, steps), LOSSES[training["loss"]]
+    smoothing = training["label_smoothing"]
 
     def differentiate(batch: np.ndarray, step: int) -> None:
         update.zero_grad()
@@ -59,8 +61,9 @@ def weights(
                 inputs = changed(piece, augmented or 0.0, operations or 0, step)
             if alpha := training.get("mixup_alpha"):
                 inputs, targets = mixed(inputs, targets, alpha, step)
-            value = loss.reference(model(inputs), targets)
-            (value * len(piece) / len(batch)).backward()
+            value = loss(model(inputs), targets, smoothing)
+            share = 1.0 if training["loss"] == "sum-of-squares" else len(piece) / len(batch)
+            (value * share).backward()
 
     for step, batch in enumerate(batches(training, steps)):
         differentiate(batch, step)
@@ -74,13 +77,28 @@ def weights(
                 for tensor, value in zip(model.buffers(), averages, strict=True):
                     tensor.copy_(value)
         update.step()
+        scheduler.step()
     return model.state_dict()
 
 
+LOSSES: dict[str, Callable[[Tensor, Tensor, float], Tensor]] = {
+    "half-mse": lambda f, y, _: nn.MSELoss(reduction="sum")(f, y) / 2 / len(f),
+    "mean-mse": lambda f, y, _: nn.MSELoss()(f, y),
+    "cross-entropy": lambda f, y, smoothing: nn.CrossEntropyLoss(label_smoothing=smoothing)(f, y),
+    "sum-of-squares": lambda f, y, _: nn.MSELoss(reduction="sum")(f, y),
+}
+
+
+def rate_of(seed: int, lr: float | dict[str, float]) -> float:
+    """What a seed draws, log-uniformly, where it draws."""
+    if not isinstance(lr, dict):
+        return lr
+    share = np.random.default_rng([seed, 2]).uniform()
+    return lr["low"] * (lr["high"] / lr["low"]) ** share
+
+
 def optimizer(parameters: list[nn.Parameter], training: dict[str, Any]) -> torch.optim.Optimizer:
-    if isinstance(lr := training["lr"], dict):
-        share = np.random.default_rng([SEED, 2]).uniform()
-        lr = lr["low"] * (lr["high"] / lr["low"]) ** share
+    lr = rate_of(SEED, training["lr"])
     decay, momentum = training["weight_decay"], training["momentum"]
     if training["optimizer"] == "adam":
         return torch.optim.Adam(parameters, lr, weight_decay=decay)
@@ -90,6 +108,24 @@ def optimizer(parameters: list[nn.Parameter], training: dict[str, Any]) -> torch
             parameters, lr, alpha=alpha, momentum=momentum, weight_decay=decay
         )
     return torch.optim.SGD(parameters, lr, momentum=momentum, weight_decay=decay)
+
+
+def schedule(update: torch.optim.Optimizer, training: dict[str, Any], steps: int) -> Any:
+    """The scheduler of torch, which is called after each step."""
+    kinds, kind = torch.optim.lr_scheduler, training["schedule"]
+    if kind == "cosine":
+        return kinds.CosineAnnealingLR(update, steps)
+    if kind == "step":
+        milestones = [int(share * steps) for share in training["milestones"]]
+        return kinds.MultiStepLR(update, milestones, gamma=training["decay"])
+    if kind == "warmup-linear":
+        top = int(training["warmup"] * steps)
+        up, down = (
+            kinds.LinearLR(update, 1e-12, 1.0, top),
+            kinds.LinearLR(update, 1.0, 0.0, steps - top),
+        )
+        return kinds.SequentialLR(update, [up, down], [top])
+    return kinds.ConstantLR(update, factor=1.0)
 
 
 def ascend(parameters: list[nn.Parameter], radius: float) -> list[Tensor]:
@@ -140,16 +176,21 @@ def changed(batch: np.ndarray, probability: float, operations: int, step: int) -
     return torch.stack([(image.double() - raw.mean()) / raw.std() for image in kept])
 
 
-def batches(training: dict[str, Any], steps: int) -> list[np.ndarray]:
+def batches(
+    training: dict[str, Any], steps: int, samples: int = SAMPLES, seed: int = SEED
+) -> list[np.ndarray]:
     """The samples of each step."""
-    generator, size = np.random.default_rng([SEED, 1]), training["batch_size"]
-    if training["minibatches"] == "full":
-        return [np.arange(SAMPLES)] * steps
-    count = SAMPLES // size
-    found: list[np.ndarray] = []
-    while len(found) < steps:
-        if training["minibatches"] == "replacement":
-            found += list(generator.integers(SAMPLES, size=(count, size)))
+    generator, size = np.random.default_rng([seed, 1]), training["batch_size"]
+    drawing, kind = torch.Generator().manual_seed(seed), training["minibatches"]
+    if kind == "full":
+        return [np.arange(samples)] * steps
+    if kind == "torch-replacement":
+        return [torch.randint(samples, (size,), generator=drawing).numpy() for _ in range(steps)]
+    count = samples // size
+    chosen: list[np.ndarray] = []
+    while len(chosen) < steps:
+        if kind == "replacement":
+            chosen += list(generator.integers(samples, size=(count, size)))
         else:
-            found += list(generator.permutation(SAMPLES)[: count * size].reshape(count, size))
-    return found[:steps]
+            chosen += list(generator.permutation(samples)[: count * size].reshape(count, size))
+    return chosen[:steps]

@@ -1,14 +1,14 @@
 """Made-up packs: small data and the settings of a training job."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 
 import numpy as np
+import pytest
 
 from flatlab.data import dataset
+from flatlab.train import Interrupted, train_packs
 from flatlab.train.pack import PackTraining
 
 DATA = {"set": "made-up", "classes": "all", "scaling": "standardized"}
@@ -126,3 +126,24 @@ def interrupt_after(monkeypatch, steps):
 
     original = PackTraining.run
     monkeypatch.setattr(PackTraining, "run", run)
+
+
+def only(raw, pack, *args, **given):
+    """What comes of the training of one pack."""
+    [trained] = train_packs(raw, [pack], *args, **given)
+    return trained
+
+
+def interrupted(steps, raw, packs, **given):
+    """Stop a training when the engine could have been left so many times; returns the message."""
+    with pytest.MonkeyPatch.context() as patch:
+        interrupt_after(patch, steps)
+        with pytest.raises(Interrupted) as error:
+            train_packs(raw, packs, **given)
+    return str(error.value)
+
+
+def same_bytes(found, expected, runs=slice(None)):
+    """The final weights of some runs are the same to the byte."""
+    for name, array in expected.weights[0].items():
+        assert found.weights[0][name][runs].tobytes() == array[runs].tobytes(), name

@@ -1,7 +1,5 @@
 """Networks that diverge, or have learnt enough: they stand still, and the others do not notice."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -13,50 +11,46 @@ from flatlab.train import initializations, stack_group, train_packs
 from flatlab.train.minibatches import minibatches as minibatches_of
 from flatlab.train.modes import MODES
 from flatlab.train.pack import PackTraining
-from tests.train.packs import DATA, TRAINING, images, same, settings, small
+from tests.train.packs import DATA, TRAINING, images, only, same, same_bytes, settings, small
 
 
 class TestDivergence:
     @pytest.mark.parametrize("mode", MODES)
     def test_a_network_that_diverges_stands_still_and_is_flagged_with_its_step(self, mode):
-        raw = images((8, 8))
-        given = settings(
-            "mlp", seeds=(0, 1, 2), mode=mode, lr=3.0, precision="float32", iterations=150
-        )
-        [trained] = train_packs(raw, [given])
-        arrays, about = trained.weights
+        def train(iterations):
+            rule = {"lr": 3.0, "precision": "float32", "iterations": iterations}
+            return only(images((8, 8)), settings("mlp", (0, 1, 2), mode=mode, **rule))
+
+        def finite(trained, run):
+            return all(np.isfinite(array[run]).all() for array in trained.weights[0].values())
+
+        trained = train(150)
+        about, curves = trained.weights[1], trained.curves
         assert "diverged" in about["ended"]
+        assert np.isfinite(curves["train_accuracy"].values).all()
         for run, (why, step) in enumerate(zip(about["ended"], about["steps"], strict=True)):
-            finite = all(np.isfinite(array[run]).all() for array in arrays.values())
-            assert finite == (why == "finished")
+            assert finite(trained, run) == (why == "finished")
+            assert np.isfinite(curves["train_loss"].values[run, -1]) == (why == "finished")
             if why == "finished":
                 assert step == 150
                 continue
             # One step less leaves it finite, and no step more changes a bit.
-            for count, is_finite in ((step - 1, True), (step, False)):
-                shorter = settings(
-                    "mlp", seeds=(0, 1, 2), mode=mode, lr=3.0, precision="float32", iterations=count
-                )
-                [short] = train_packs(raw, [shorter])
-                found = short.weights[0]
-                assert is_finite == all(np.isfinite(array[run]).all() for array in found.values())
-            for name, array in arrays.items():
-                assert array[run].tobytes() == found[name][run].tobytes(), name
+            assert finite(train(step - 1), run)
+            short = train(step)
+            assert not finite(short, run)
+            same_bytes(trained, short, run)
 
     @pytest.mark.parametrize("mode", MODES)
     def test_its_companions_are_unaffected_to_the_bit(self, mode, monkeypatch):
         """The same pack, in which one network starts with huge weights, or does not."""
         raw = images((8, 8))
         given = settings("mlp", seeds=(0, 1, 2), mode=mode, iterations=150)
-        [expected] = train_packs(raw, [given])
+        expected = only(raw, given)
 
         self.spoil(monkeypatch, seeds=(1,))
-        [trained] = train_packs(raw, [given])
+        trained = only(raw, given)
         assert trained.weights[1]["ended"] == ["finished", "diverged", "finished"]
-        for name, array in expected.weights[0].items():
-            for run in (0, 2):
-                found = trained.weights[0][name][run]
-                assert found.tobytes() == array[run].tobytes(), name
+        same_bytes(trained, expected, [0, 2])
 
     @pytest.mark.parametrize(
         "network", ["mlp", "lenet5", pytest.param("resnet", marks=pytest.mark.long)]
@@ -72,10 +66,10 @@ class TestDivergence:
                 "_try_smaller_stack",
                 lambda self, *chunk: (self.active_stack, self.slots),
             )
-            [expected] = train_packs(raw, [given])
+            expected = only(raw, given)
         assert expected.weights[1]["ended"].count("diverged") == 2
         assert set(widths) == {5}
-        [found] = train_packs(raw, [given])
+        found = only(raw, given)
         same(found, expected)
         assert widths[-2:] == [3, 3]
 
@@ -92,7 +86,7 @@ class TestDivergence:
 
         monkeypatch.setattr(stack_group.Stack, "advance", advance)
         widths = self.watched(monkeypatch)
-        [found] = train_packs(raw, [given])
+        found = only(raw, given)
         same(found, expected)
         assert 3 in widths
         assert widths[-2:] == [4, 4]  # with one of the two as a filling
@@ -132,7 +126,7 @@ class TestDivergence:
 
         monkeypatch.setattr(PackTraining, "run", run)
         given = settings("mlp", mode="batched", lr=1e6, iterations=10_000)
-        [trained] = train_packs(images((8, 8)), [given])
+        trained = only(images((8, 8)), given)
         assert trained.weights[1]["ended"] == ["diverged"] * 2
         assert len(taken) < 200
         assert trained.curves["iteration"].values[-1] == 10_000
@@ -144,32 +138,28 @@ class TestStopping:
         raw = images((8, 8))
         rule = {"every": 5, "accuracy": 90.0, "loss": None, "mean_of": 1}
         given = settings("mlp", seeds=(0, 1, 2, 3), mode=mode, lr=0.1, stop=rule)
-        [trained] = train_packs(raw, [given])
-        arrays, about = trained.weights
+        trained = only(raw, given)
+        about = trained.weights[1]
         assert len(set(about["steps"])) > 1
         for run, (why, step) in enumerate(zip(about["ended"], about["steps"], strict=True)):
             assert why == "stopped"
             assert step % 5 == 0
             plain = settings("mlp", seeds=(0, 1, 2, 3), mode=mode, lr=0.1, iterations=step)
-            [short] = train_packs(raw, [plain])
+            short = only(raw, plain)
             assert short.curves["train_accuracy"].values[run, -1] >= 90
-            for name, array in arrays.items():
-                assert array[run].tobytes() == short.weights[0][name][run].tobytes(), name
+            same_bytes(trained, short, run)
             if step > 5:
                 plain["training"]["iterations"] = step - 5
-                [before] = train_packs(raw, [plain])
+                before = only(raw, plain)
                 assert before.curves["train_accuracy"].values[run, -1] < 90
 
     def test_the_mean_of_several_looks_at_the_loss_can_be_asked_for(self):
         raw = images((8, 8))
-        [dense] = train_packs(
-            raw, [settings("mlp", seeds=(0,), lr=0.1, mode="batched", checkpoints=[*range(200)])]
-        )
+        how = {"seeds": (0,), "lr": 0.1, "mode": "batched"}
+        dense = only(raw, settings("mlp", checkpoints=[*range(200)], **how))
         loss = dense.curves["train_loss"].sel(iteration=range(200)).values[0]
         rule = {"every": 10, "loss": 0.2, "accuracy": None, "mean_of": 3}
-        [trained] = train_packs(
-            raw, [settings("mlp", seeds=(0,), lr=0.1, mode="batched", stop=rule)]
-        )
+        trained = only(raw, settings("mlp", stop=rule, **how))
         looks = range(30, 200, 10)
         expected = next(s for s in looks if loss[[s - 20, s - 10, s]].mean() < 0.2)
         assert trained.weights[1]["steps"] == [expected]
@@ -187,7 +177,7 @@ class TestStopping:
         """Of the minibatches as they were trained on, before each step; with `full` one a step."""
         raw, seeds = images((8, 8)), (0, 1, 2, 3)
         given = {"mode": mode, "minibatches": minibatches, "lr": 0.1, "iterations": 60, **more}
-        [dense] = train_packs(raw, [settings("mlp", seeds, checkpoints=[*range(60)], **given)])
+        dense = only(raw, settings("mlp", seeds, checkpoints=[*range(60)], **given))
         split, order = prepare(raw, DATA).train, minibatches_of([*seeds], 22, {**TRAINING, **given})
         model, losses = build(small("mlp"), (1, 8, 8), 3).double(), np.empty((60, 4))
         for step, batch in zip(range(60), order, strict=False):
@@ -203,12 +193,12 @@ class TestStopping:
         expected = [(at[0] + 1) * per_epoch if len(at) else 60 for at in first]
         assert {len(at) > 0 for at in first} == {False, True}
         rule = {**dict.fromkeys(("every", "loss", "accuracy")), "mean_of": 1, "epoch_loss": below}
-        [trained] = train_packs(raw, [settings("mlp", seeds, stop=rule, **given)])
+        trained = only(raw, settings("mlp", seeds, stop=rule, **given))
         assert trained.weights[1]["steps"] == expected
         ended = ["stopped" if len(at) else "finished" for at in first]
         assert trained.weights[1]["ended"] == ended
 
     def test_epochs_are_counted_in_steps_of_the_data(self):
         given = settings("mlp", mode="batched", iterations=None, epochs=3)
-        [trained] = train_packs(images((8, 8)), [given])
+        trained = only(images((8, 8)), given)
         assert trained.weights[1]["iterations"] == [3 * (22 // 4)]

@@ -1,7 +1,5 @@
 """Training that starts from the weights with which networks of another grid ended."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 
@@ -12,9 +10,9 @@ import yaml
 
 from flatlab import plan
 from flatlab.networks import build
-from flatlab.train import Interrupted, TrainError, train_packs
+from flatlab.train import TrainError, train_packs
 from flatlab.train.modes import MODES
-from tests.train.packs import RANDOM, images, interrupt_after, same, settings
+from tests.train.packs import RANDOM, images, interrupted, only, same, settings
 
 ROOT = Path(__file__).resolve().parents[2]
 GRID = yaml.safe_load((ROOT / "experiments/lenet-grid.yaml").read_text())
@@ -24,8 +22,7 @@ HEADS = {"mlp": "fc4", "lenet5": "fc3", "resnet": "fc"}
 
 
 def pretrained(network, seeds=(0, 3), **given):
-    [trained] = train_packs(RAW, [settings(network, seeds, data=FIRST, **given)])
-    return trained
+    return only(RAW, settings(network, seeds, data=FIRST, **given))
 
 
 def fine_tuning(network, anew, seeds=(0, 3), runs=((0, "s0"), (0, "s3")), **given):
@@ -35,14 +32,15 @@ def fine_tuning(network, anew, seeds=(0, 3), runs=((0, "s0"), (0, "s3")), **give
 
 
 def initial(pack, starts):
-    [trained] = train_packs(RAW, [pack], starts=[starts])
-    arrays, about = trained.dense
+    arrays, about = only(RAW, pack, starts=[starts]).dense
     assert about["iterations"][0] == 0
     return {name: array[:, 0] for name, array in arrays.items()}
 
 
 @pytest.mark.parametrize("network", HEADS)
 def test_all_but_the_head_are_the_weights_of_the_other_grid(network):
+    made = build(settings(network)["network"], (1, 8, 8), 3)
+    assert isinstance(dict(made.named_modules())[HEADS[network]], torch.nn.Linear)
     given = {"mode": "batched", "iterations": 20}
     before = pretrained(network, **given)
     pack = fine_tuning(network, [HEADS[network]], checkpoints=[0], **given)
@@ -69,76 +67,63 @@ def test_it_is_what_torch_does_from_the_same_weights():
     given = {"iterations": 30, "lr": 0.05}
     before = pretrained("mlp", mode="loop", **given)
     pack = fine_tuning("mlp", ["fc4"], checkpoints=[0], mode="loop", **given)
-    [trained] = train_packs(RAW, [pack], starts=[[before.weights]])
-    [again] = train_packs(
-        RAW,
-        [{**pack, "training": {**pack["training"], "mode": "batched"}}],
-        starts=[[before.weights]],
-    )
+    trained = only(RAW, pack, starts=[[before.weights]])
+    batched = {**pack, "training": {**pack["training"], "mode": "batched"}}
+    again = only(RAW, batched, starts=[[before.weights]])
     for name, array in trained.weights[0].items():
         np.testing.assert_allclose(again.weights[0][name], array, rtol=0, atol=1e-10)
         assert not np.array_equal(array[:, 0], trained.dense[0][name][:, 0])
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_an_interrupted_one_ends_with_the_same_bytes(mode, tmp_path, monkeypatch):
-    given = {"mode": mode, "iterations": 60, "precision": "float32"}
+def test_an_interrupted_one_ends_with_the_same_bytes(mode, tmp_path):
+    given = {"mode": mode, "iterations": 40, "precision": "float32"}
     augmented = {key: value for key, value in RANDOM.items() if key != "data"}
     before = pretrained("resnet", **given)
     pack = fine_tuning("resnet", ["fc"], **given, **augmented)
-    [expected] = train_packs(RAW, [pack], starts=[[before.weights]])
-    with monkeypatch.context() as patch:
-        interrupt_after(patch, 31)
-        with pytest.raises(Interrupted):
-            train_packs(RAW, [pack], starts=[[before.weights]], folders=[tmp_path])
-    [resumed] = train_packs(RAW, [pack], starts=[[before.weights]], folders=[tmp_path])
+    expected = only(RAW, pack, starts=[[before.weights]])
+    interrupted(23, RAW, [pack], starts=[[before.weights]], folders=[tmp_path])
+    resumed = only(RAW, pack, starts=[[before.weights]], folders=[tmp_path])
     same(resumed, expected)
 
 
-def test_other_weights_abandon_what_was_begun(tmp_path, monkeypatch):
-    given = {"mode": "batched", "iterations": 60}
+def test_other_weights_abandon_what_was_begun(tmp_path):
+    given = {"mode": "batched", "iterations": 40}
     one, other = (pretrained("mlp", lr=lr, **given) for lr in (0.01, 0.03))
     pack = fine_tuning("mlp", ["fc4"], **given)
-    with monkeypatch.context() as patch:
-        interrupt_after(patch, 31)
-        with pytest.raises(Interrupted):
-            train_packs(RAW, [pack], starts=[[one.weights]], folders=[tmp_path])
-    [expected] = train_packs(RAW, [pack], starts=[[other.weights]])
-    [found] = train_packs(RAW, [pack], starts=[[other.weights]], folders=[tmp_path])
+    interrupted(23, RAW, [pack], starts=[[one.weights]], folders=[tmp_path])
+    expected = only(RAW, pack, starts=[[other.weights]])
+    found = only(RAW, pack, starts=[[other.weights]], folders=[tmp_path])
     same(found, expected)
 
 
 def test_a_network_that_diverged_stays_diverged():
     before = pretrained("mlp", lr=1e6, mode="batched")
     pack = fine_tuning("mlp", ["fc4"], mode="batched")
-    [trained] = train_packs(RAW, [pack], starts=[[before.weights]])
+    trained = only(RAW, pack, starts=[[before.weights]])
     assert trained.weights[1]["ended"] == ["diverged", "diverged"]
 
 
+PLAIN = {"normalization": "none"}
+
+
 @pytest.mark.parametrize(
-    ("anew", "words"),
+    ("network", "options", "anew", "words"),
     [
-        ([], r"fc4.weight is \(2, 64\) in first-grid and \(3, 64\) here; list its module in"),
-        (["fc5"], "no module 'fc5'; did you mean 'fc4'"),
+        (
+            "mlp",
+            {},
+            [],
+            r"fc4.weight is \(2, 64\) in first-grid and \(3, 64\) here; list its module",
+        ),
+        ("mlp", {}, ["fc5"], "no module 'fc5'; did you mean 'fc4'"),
+        ("resnet", PLAIN, ["fc"], r"is absent in first-grid and|is .* and absent here"),
     ],
 )
-def test_weights_that_do_not_fit_are_refused(anew, words):
-    before = pretrained("mlp", mode="batched", iterations=2)
+def test_weights_that_do_not_fit_are_refused(network, options, anew, words):
+    before = pretrained(network, mode="batched", iterations=2, options=options)
     with pytest.raises(TrainError, match=words):
-        train_packs(RAW, [fine_tuning("mlp", anew, mode="batched")], starts=[[before.weights]])
-
-
-def test_another_network_is_refused():
-    before = pretrained("resnet", mode="batched", iterations=2, options={"normalization": "none"})
-    pack = fine_tuning("resnet", ["fc"], mode="batched")
-    with pytest.raises(TrainError, match=r"is absent in first-grid and|is .* and absent here"):
-        train_packs(RAW, [pack], starts=[[before.weights]])
-
-
-def test_the_heads_have_these_names():
-    for network, head in HEADS.items():
-        made = build(settings(network)["network"], (1, 8, 8), 3)
-        assert isinstance(dict(made.named_modules())[head], torch.nn.Linear)
+        train_packs(RAW, [fine_tuning(network, anew, mode="batched")], starts=[[before.weights]])
 
 
 # --- the files of grids

@@ -1,7 +1,5 @@
 """The weights at which the training error of a run first is small: kept, measured, in the table."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -15,9 +13,9 @@ from flatlab.metrics._measure_pack import measure_pack
 from flatlab.networks import build
 from flatlab.tables.runs import collect
 from flatlab.tables.selection import at_first_fit, end_of_training
-from flatlab.train import Interrupted, TrainError, train_packs
+from flatlab.train import TrainError, train_packs
 from flatlab.train.modes import MODES
-from tests.train.packs import GIVEN, images, interrupt_after, same, settings
+from tests.train.packs import GIVEN, images, interrupted, only, same, same_bytes, settings
 
 EPOCH, TOTAL, ERROR = 5, 62, 30.0
 """Steps per epoch of 22 samples, four at a time; the last epoch has two steps."""
@@ -34,7 +32,7 @@ def errors_of(pack, raw, steps):
     """The training error (%) of each run at some steps, by plain torch, and the weights."""
     kept = {**pack, "checkpoints": steps}
     del kept["fitted"]
-    [trained] = train_packs(raw, [kept])
+    trained = only(raw, kept)
     arrays, about = trained.dense
     split = prepare(raw, pack["data"], None, torch.float64).train
     model = build(pack["network"], tuple(split.inputs.shape[1:]), split.targets.shape[1]).double()
@@ -54,7 +52,7 @@ def test_they_are_those_at_the_end_of_the_first_epoch_that_suffices(mode, networ
     pack, raw = given(network, mode=mode, precision="float32"), images((8, 8))
     steps = [*range(EPOCH, TOTAL, EPOCH), TOTAL]
     errors, all_weights, _ = errors_of(pack, raw, steps)
-    [trained] = train_packs(raw, [pack])
+    trained = only(raw, pack)
     arrays, about = trained.dense
     assert about["iterations"] == []
     fitted = about["fitted"]
@@ -69,30 +67,21 @@ def test_they_are_those_at_the_end_of_the_first_epoch_that_suffices(mode, networ
     assert len({*fitted}) > 1  # the runs differ, or this would show little
 
 
-def test_a_network_that_never_gets_there_has_none():
-    pack, raw = given(error=0.0, lr=1e-6), images((8, 8))
-    [trained] = train_packs(raw, [pack])
-    arrays, about = trained.dense
-    assert about["fitted"] == [None] * 3
-    assert all(np.isnan(array).all() for array in arrays.values())
-
-
 @pytest.mark.parametrize("mode", MODES)
 def test_keeping_them_changes_nothing_else(mode):
     pack, raw = given(mode=mode, precision="float32"), images((8, 8))
     plain = {key: value for key, value in pack.items() if key != "fitted"}
-    [found], [expected] = train_packs(raw, [pack]), train_packs(raw, [plain])
+    found, expected = only(raw, pack), only(raw, plain)
     assert any(found.dense[1]["fitted"])
     assert "fitted" not in expected.dense[1]
     assert found.curves.identical(expected.curves)
     assert found.weights[1] == expected.weights[1]
-    for name, array in expected.weights[0].items():
-        assert array.tobytes() == found.weights[0][name].tobytes()
+    same_bytes(found, expected)
 
 
 def test_a_run_that_stops_within_an_epoch_has_its_own_last_step():
     stop = {**STOP, "every": 3, "accuracy": 100 - ERROR}
-    [trained] = train_packs(images((8, 8)), [given(stop=stop, lr=0.03)])
+    trained = only(images((8, 8)), given(stop=stop, lr=0.03))
     about = trained.dense[1]
     assert about["ended"] == ["stopped"] * 3
     assert any(step % EPOCH for step in about["steps"])
@@ -101,31 +90,32 @@ def test_a_run_that_stops_within_an_epoch_has_its_own_last_step():
         assert fitted == step or (fitted < step and fitted % EPOCH == 0)
 
 
-def test_a_run_that_diverges_has_none():
-    """Its outputs are no numbers, and the class 0 that they stand for is right for a third."""
-    [trained] = train_packs(images((8, 8)), [given(lr=10.0, error=65.0)])
-    about = trained.dense[1]
-    assert about["ended"] == ["diverged"] * 3
+@pytest.mark.parametrize(
+    ("lr", "error", "ended"), [(1e-6, 0.0, "finished"), (10.0, 65.0, "diverged")]
+)
+def test_a_network_that_never_gets_there_or_diverges_has_none(lr, error, ended):
+    """Outputs that are no numbers stand for the class 0, which is right for a third."""
+    trained = only(images((8, 8)), given(lr=lr, error=error))
+    arrays, about = trained.dense
+    assert about["ended"] == [ended] * 3
     assert about["fitted"] == [None] * 3
+    assert all(np.isnan(array).all() for array in arrays.values())
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("steps", [1, 17, 31, 55])
-def test_a_run_interrupted_anywhere_ends_with_the_same_bytes(mode, steps, tmp_path):
+def test_a_run_interrupted_anywhere_ends_with_the_same_bytes(mode, tmp_path):
     pack, raw = given(mode=mode, precision="float32"), images((8, 8))
-    [expected] = train_packs(raw, [pack])
-    with pytest.MonkeyPatch.context() as patch:
-        interrupt_after(patch, steps)
-        with pytest.raises(Interrupted):
-            train_packs(raw, [pack], folders=[tmp_path])
-    [resumed] = train_packs(raw, [pack], folders=[tmp_path])
-    same(resumed, expected)
+    expected = only(raw, pack)
+    for steps in (1, 17, 31, 55):
+        folder = tmp_path / str(steps)
+        interrupted(steps, raw, [pack], folders=[folder])
+        same(only(raw, pack, folders=[folder]), expected)
 
 
 def test_a_power_cut_while_they_are_saved_loses_nothing(tmp_path, monkeypatch):
     """The weights of one run are on disk, and no state that knows of them."""
     pack, raw = given(), images((8, 8))
-    [expected] = train_packs(raw, [pack])
+    expected = only(raw, pack)
 
     class Cut(BaseException):
         """Nothing is saved any more."""

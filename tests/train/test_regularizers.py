@@ -18,7 +18,7 @@ from tests.train import by_hand
 from tests.train.by_hand import SEED
 from tests.train.packs import DATA, GIVEN, images, same, settings
 
-EXACT, STEPS = 1e-10, 30
+EXACT, STEPS = 1e-10, 15
 NARROW = {"widths": [4, "pool", 6, "pool"], "hidden": [8]}
 NETWORKS = {
     "mlp": ("mlp", {"width": 16}),

@@ -46,10 +46,8 @@ def test_each_run_has_the_cosine_of_its_own_rate():
     rates = drawn_rates(training, seeds)
     found = learning_rates(training, seeds, 90, range(30, 60))
     for run, rate in enumerate(rates.tolist()):
-        expected = theirs(rate, lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 90), 60)[
-            30:
-        ]
-        assert found[:, run].tolist() == expected
+        expected = theirs(rate, lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 90), 60)
+        assert found[:, run].tolist() == expected[30:]
 
 
 @pytest.mark.parametrize(("lr", "total"), [(0.005, 300), (0.002, 1500), (0.3, 1), (1e-3, 7)])

@@ -1,15 +1,13 @@
 """Networks of timm, trained by the engine as one trains them with torch alone, to the bit."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from flatlab.data._tensors import prepare
-from flatlab.train import Interrupted, TrainError, train_packs
-from tests.train.packs import DATA, images, interrupt_after, same, settings
+from flatlab.train import TrainError, train_packs
+from tests.train.packs import DATA, images, interrupted, only, same, settings
 
 STEPS, SEEDS = 12, (0, 3)
 SWIN = "swin_tiny_patch4_window7_224"
@@ -66,11 +64,18 @@ def plainly(seed, initialization):
     return {name: tensor.numpy() for name, tensor in model.state_dict().items()}
 
 
+@pytest.fixture(scope="module")
+def trained():
+    """The pack, trained with another state of the process than that of the tests."""
+    torch.manual_seed(5)
+    return only(images((4, 4)), pack())
+
+
 @pytest.mark.parametrize("initialization", ["as-built", "xavier-linear"])
 def test_the_weights_are_those_of_plain_torch_to_the_bit(initialization):
     """Also of what the network draws by itself, whatever is trained beside it."""
     before = torch.get_rng_state()
-    [trained] = train_packs(images((4, 4)), [pack(initialization)])
+    trained = only(images((4, 4)), pack(initialization))
     assert torch.equal(torch.get_rng_state(), before)
     for run, seed in enumerate(SEEDS):
         with torch.random.fork_rng(devices=[]):
@@ -80,31 +85,23 @@ def test_the_weights_are_those_of_plain_torch_to_the_bit(initialization):
             assert trained.weights[0][name][run, 0].tobytes() == array.tobytes(), name
 
 
-def test_a_network_that_draws_ends_with_the_same_bytes_when_interrupted(tmp_path):
+def test_a_network_that_draws_ends_with_the_same_bytes_when_interrupted(trained, tmp_path):
     raw = images((4, 4))
-    [expected] = train_packs(raw, [pack()])
     for steps in (1, 5, STEPS - 1):
         folder = tmp_path / str(steps)
-        with pytest.MonkeyPatch.context() as patch:
-            interrupt_after(patch, steps)
-            with pytest.raises(Interrupted):
-                train_packs(raw, [pack()], folders=[folder])
+        interrupted(steps, raw, [pack()], folders=[folder])
         torch.manual_seed(steps)  # the state of the process has no part in it
-        [resumed] = train_packs(raw, [pack()], folders=[folder])
-        same(resumed, expected)
+        same(only(raw, pack(), folders=[folder]), trained)
 
 
-def test_what_a_network_draws_depends_on_its_seed_and_not_on_the_process():
+def test_what_a_network_draws_depends_on_its_seed_and_not_on_the_process(trained):
     """Without drop path other weights come out: the draws are there."""
     raw = images((4, 4))
-    torch.manual_seed(5)
-    [one] = train_packs(raw, [pack()])
     torch.manual_seed(6)
-    [two] = train_packs(raw, [pack()])
-    same(one, two)
-    [without] = train_packs(raw, [pack(arguments={**ARGUMENTS, "drop_path_rate": 0.0})])
+    same(only(raw, pack()), trained)
+    without = only(raw, pack(arguments={**ARGUMENTS, "drop_path_rate": 0.0}))
     name = "head.fc.weight"
-    assert not np.array_equal(one.weights[0][name], without.weights[0][name])
+    assert not np.array_equal(trained.weights[0][name], without.weights[0][name])
 
 
 @pytest.mark.parametrize(

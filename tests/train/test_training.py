@@ -8,30 +8,17 @@ from torch import nn
 from flatlab.data import DataError
 from flatlab.data._tensors import prepare
 from flatlab.networks import build, seeded
-from flatlab.train import TrainError, train_packs
+from flatlab.train import TrainError
 from flatlab.train.initializations import draw
-from tests.train.packs import small
+from tests.refusals import refusal
+from tests.train import by_hand
+from tests.train.packs import TRAINING, only, same_bytes, settings
 
 EXACT = 1e-10
 MODES = ["batched", "graphs", "loop"]
 DATA = {"set": "stripes", "classes": "all", "scaling": "unit"}
-NETWORK = {**small("mlp"), "initialization": "framework", "initialization_steps": 30}
-TRAINING = {
-    "lr": 0.1,
-    "batch_size": 10,
-    "loss": "half-mse",
-    "optimizer": "sgd",
-    "momentum": 0.0,
-    "weight_decay": 0.0,
-    "label_smoothing": 0.0,
-    "schedule": "constant",
-    "minibatches": "reshuffled",
-    "iterations": 200,
-    "epochs": None,
-    "stop": None,
-    "precision": "float64",
-    "mode": "batched",
-}
+NETWORK = settings("mlp")["network"]
+RULE = {"lr": 0.1, "batch_size": 10, "iterations": 60, "mode": "batched"}
 VARIANTS = [
     pytest.param({}, "relu", id="as in the paper"),
     pytest.param({}, "tanh", id="tanh"),
@@ -44,18 +31,9 @@ VARIANTS = [
 ]
 
 
-def settings(seeds=(0, 1, 5), activation="relu", checkpoints="none", **training):
-    """What a training job is given."""
-    return {
-        "data": DATA,
-        "network": {**NETWORK, **small("mlp", activation)},
-        "outputs": None,
-        "training": {**TRAINING, **training},
-        "checkpoints": checkpoints,
-        "curves": {"every": None, "log_spaced": 25},
-        "seeds": list(seeds),
-        "runs": [f"lr0.1-s{seed}" for seed in seeds],
-    }
+def pack(seeds=(0, 1, 5), activation="relu", **training):
+    options = {"activation": activation}
+    return settings("mlp", seeds, data=DATA, options=options, **{**RULE, **training})
 
 
 def trained(raw, *args, **kwargs):
@@ -65,8 +43,7 @@ def trained(raw, *args, **kwargs):
 
 def train(raw, *args, **kwargs):
     """Everything that comes of a pack."""
-    [trained] = train_packs(raw, [settings(*args, **kwargs)])
-    return trained
+    return only(raw, pack(*args, **kwargs))
 
 
 def model_of(arrays, run, network=NETWORK):
@@ -76,51 +53,28 @@ def model_of(arrays, run, network=NETWORK):
 
 
 @pytest.mark.parametrize(("training", "activation"), VARIANTS)
-def test_the_modes_agree(training, activation, stripes):
-    loop = trained(stripes, activation=activation, **training, mode="loop")
-    for mode in ("batched", "graphs"):
-        arrays = trained(stripes, activation=activation, **training, mode=mode)
-        assert set(arrays) == set(loop)
-        for name, array in loop.items():
-            assert arrays[name] == pytest.approx(array, rel=0, abs=EXACT), name
-
-
-@pytest.mark.parametrize(("training", "activation"), VARIANTS)
-def test_a_run_equals_a_plain_loop_in_the_framework(training, activation, stripes):
+def test_a_run_of_every_mode_equals_a_plain_loop_in_the_framework(training, activation, stripes):
     """torch.optim.SGD on the data in the order of numpy's generator of (seed, 1)."""
-    seed, training = 5, {**TRAINING, **training}
-    arrays = trained(stripes, activation=activation, **training)
+    seed, given = 5, {**TRAINING, **RULE, **training}
     split = prepare(stripes, DATA).train
     torch.manual_seed(seed)
-    sizes = [(16, 64), (64, 64), (64, 64), (64, 3)]
     layers = [nn.Flatten()]
-    for fan_in, fan_out in sizes:
+    for fan_in, fan_out in ((16, 64), (64, 64), (64, 64), (64, 3)):
         layers += [nn.Linear(fan_in, fan_out), nn.Tanh() if activation == "tanh" else nn.ReLU()]
     model = nn.Sequential(*layers[:-1]).double()
-    update = torch.optim.SGD(
-        model.parameters(),
-        lr=training["lr"],
-        momentum=training["momentum"],
-        weight_decay=training["weight_decay"],
-    )
-    generator = np.random.default_rng([seed, 1])
-    order = []
-    while len(order) < training["iterations"]:
-        if training["minibatches"] == "replacement":
-            order += list(generator.integers(63, size=(6, 10)))
-        else:
-            order += list(generator.permutation(63)[:60].reshape(6, 10))
-    for batch in order[: training["iterations"]]:
-        outputs, targets = model(split.inputs[batch]), split.targets[batch]
-        if training["loss"] == "mean-mse":
-            loss = nn.MSELoss(reduction="mean")(outputs, targets)
-        else:
-            loss = ((outputs - targets) ** 2).sum() / 2 / len(batch)
+    update = by_hand.optimizer(list(model.parameters()), given)
+    for batch in by_hand.batches(given, given["iterations"], 63, seed):
         update.zero_grad()
-        loss.backward()
+        by_hand.LOSSES[given["loss"]](
+            model(split.inputs[batch]), split.targets[batch], 0
+        ).backward()
         update.step()
-    for (name, array), expected in zip(arrays.items(), model.state_dict().values(), strict=True):
-        assert array[2, 0] == pytest.approx(expected.numpy(), rel=0, abs=EXACT), name
+    for mode in MODES:
+        arrays = trained(stripes, activation=activation, **training, mode=mode)
+        for (name, array), expected in zip(
+            arrays.items(), model.state_dict().values(), strict=True
+        ):
+            assert array[2, 0] == pytest.approx(expected.numpy(), rel=0, abs=EXACT), (mode, name)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -192,54 +146,22 @@ def test_curves_show_the_loss_at_their_iterations(stripes):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_diverging_run_ends_with_weights_that_are_not_finite(mode, stripes):
-    found = train(stripes, lr=1e6, mode=mode)
-    (arrays, _), curves = found.weights, found.curves
-    for run in range(3):
-        assert not all(np.isfinite(array[run]).all() for array in arrays.values())
-    assert not np.isfinite(curves["train_loss"].values[:, -1]).any()
-    assert np.isfinite(curves["train_accuracy"].values).all()
-
-
-def sentence(error):
-    """The message of an error, which must be one sentence."""
-    message = str(error.value)
-    assert "\n" not in message
-    return message
-
-
-@pytest.mark.parametrize("mode", MODES)
 def test_a_batch_larger_than_the_data_is_refused(mode, stripes):
-    with pytest.raises(DataError) as error:
-        train(stripes, batch_size=64, mode=mode)
-    assert "training.batch_size is 64, the training set has 63 samples" in sentence(error)
+    message = refusal(DataError, train, stripes, batch_size=64, mode=mode)
+    assert "training.batch_size is 64, the training set has 63 samples" in message
     train(stripes, batch_size=63, mode=mode, iterations=2)
-
-
-def replace_network(monkeypatch, middle):
-    """Put the layer that `middle` makes between two linear ones."""
-
-    def seeded(network, inputs, outputs, seed):
-        return nn.Sequential(nn.Flatten(), nn.Linear(16, 8), middle(), nn.Linear(8, outputs))
-
-    monkeypatch.setattr("flatlab.train.run.seeded", seeded)
 
 
 @pytest.mark.parametrize("layer", [lambda: nn.LayerNorm(8), lambda: nn.Softmax(1)])
 def test_a_layer_that_cannot_be_stacked_is_refused_by_name(layer, stripes, monkeypatch):
-    replace_network(monkeypatch, layer)
-    with pytest.raises(TrainError) as error:
-        train(stripes, iterations=2)
-    assert f"2 ({type(layer()).__name__})" in sentence(error)
-    assert "training.mode to loop" in sentence(error)
+    def seeded(network, inputs, outputs, seed):
+        return nn.Sequential(nn.Flatten(), nn.Linear(16, 8), layer(), nn.Linear(8, outputs))
+
+    monkeypatch.setattr("flatlab.train.run.seeded", seeded)
+    message = refusal(TrainError, train, stripes, iterations=2)
+    assert f"2 ({type(layer()).__name__})" in message
+    assert "training.mode to loop" in message
     train(stripes, iterations=2, mode="loop")
-
-
-def test_a_layer_without_bias_is_stacked_too(stripes, monkeypatch):
-    replace_network(monkeypatch, lambda: nn.Linear(8, 8, bias=False))
-    batched, loop = trained(stripes, iterations=20), trained(stripes, iterations=20, mode="loop")
-    for name, array in loop.items():
-        assert batched[name] == pytest.approx(array, rel=0, abs=EXACT), name
 
 
 @pytest.mark.parametrize("before", [False, True])
@@ -271,11 +193,9 @@ def test_denormal_numbers_are_zero_while_it_trains_and_what_they_were_afterwards
 )
 def test_curves_have_the_steps_that_are_asked_for_and_the_end(curves, shown, stripes):
     """And what they show is no part of the training."""
-    given = settings(iterations=40)
-    [usual] = train_packs(stripes, [given])
-    [other] = train_packs(stripes, [{**given, "curves": curves}])
+    given = pack(iterations=40)
+    usual, other = only(stripes, given), only(stripes, {**given, "curves": curves})
     assert other.curves["iteration"].values.tolist() == shown
-    for name, array in usual.weights[0].items():
-        assert other.weights[0][name].tobytes() == array.tobytes(), name
+    same_bytes(other, usual)
     end = {"iteration": -1}
     assert usual.curves.isel(end).equals(other.curves.isel(end))

@@ -9,8 +9,6 @@ laboratory is built once and copied, a test asks several questions of one run, a
 what is about the plan alone.
 """
 
-from __future__ import annotations
-
 import compileall
 import fcntl
 import os

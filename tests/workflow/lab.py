@@ -18,7 +18,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = """
-FIGURES["figH8"] = Pairs(
+FIGURES["figH8"] = Matrix(
     "mlp-grid",
     quantities=CORRELATED[:2],
     title="two quantities",

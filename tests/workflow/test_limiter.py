@@ -1,7 +1,5 @@
 """The Snakefile switches off Snakemake's limiter of submissions for local runs: is that needed?"""
 
-from __future__ import annotations
-
 import inspect
 from pathlib import Path
 

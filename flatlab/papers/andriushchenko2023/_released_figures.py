@@ -17,7 +17,7 @@ from flatlab.papers.andriushchenko2023._released import (
     VIT,
     VIT21K,
 )
-from flatlab.plan import Panels, Ranks
+from flatlab.plan import Intervals, Points
 from flatlab.plan.declarations import Declaration
 from flatlab.plotting import captions
 
@@ -54,6 +54,7 @@ def shown(sets: dict[str, str], *quantities: str) -> dict[str, Any]:
         "of_stand_ins": in_place(labels),
         "parts": parts(sets, *quantities),
         "at_most": MEASURED,
+        "correlation": "tau",
     }
 
 
@@ -72,9 +73,9 @@ BOTH = ((NORMALIZED, 1), (PLAIN, 1))
 IN_FOUR = {key: IMAGES[key] for key in FOUR}
 
 
-def by_radius(experiment: str, definition: str, title: str) -> Panels:
+def by_radius(experiment: str, definition: str, title: str) -> Points:
     """One definition at three radii, on six test sets."""
-    return Panels(
+    return Points(
         experiment,
         rows=tuple((definition, radius) for radius in range(3)),
         **shown(IMAGES, "error"),
@@ -87,9 +88,9 @@ def by_radius(experiment: str, definition: str, title: str) -> Panels:
     )
 
 
-def with_gaps(experiment: str, **looks: Any) -> Panels:
+def with_gaps(experiment: str, **looks: Any) -> Points:
     """Errors, and below them the gaps."""
-    return Panels(
+    return Points(
         experiment,
         rows=BOTH,
         **{**shown(IN_FOUR, "error", "error_gap"), **looks},
@@ -107,10 +108,10 @@ def with_gaps(experiment: str, **looks: Any) -> Panels:
 
 def ranks(
     experiments: tuple[str, ...], sets: dict[str, str], printed: Any, of: str, height: float
-) -> Ranks:
+) -> Intervals:
     """Every definition at every radius, beside a table of the paper."""
     labels = {name: sets[name.partition(" ")[2]] for name in columns(sets, "error")}
-    return Ranks(
+    return Intervals(
         experiments,
         columns=tuple(labels),
         labels=labels,
@@ -127,7 +128,7 @@ def ranks(
 
 WORST, AVERAGE = "worst-case sharpness and errors", "average-case sharpness and errors"
 FIGURES: dict[str, Declaration] = {
-    "fig2": Panels(
+    "fig2": Points(
         VIT,
         rows=BOTH,
         **shown(IN_FOUR, "error"),
@@ -136,7 +137,7 @@ FIGURES: dict[str, Declaration] = {
         caption=(ERRORS, captions.TAU),
         details=DETAILS,
     ),
-    "fig3": Panels(
+    "fig3": Points(
         CLIP,
         rows=BOTH,
         **shown(IN_FOUR, "error"),
@@ -145,7 +146,7 @@ FIGURES: dict[str, Declaration] = {
         caption=(ERRORS, RATE, captions.TAU),
         details=DETAILS,
     ),
-    "fig4": Panels(
+    "fig4": Points(
         BERT,
         rows=((NORMALIZED, 0), (PLAIN, 0)),
         **shown(SENTENCES, "error"),

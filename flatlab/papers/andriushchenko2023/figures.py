@@ -4,7 +4,7 @@ from typing import Any
 
 from flatlab.papers.andriushchenko2023 import _released_figures
 from flatlab.papers.andriushchenko2023._printed import TABLE3, TABLE4
-from flatlab.plan import Lines, Panel, Panels, Paper, Points, Ranks
+from flatlab.plan import Intervals, Lines, Panel, Paper, Points
 from flatlab.plotting import captions
 
 PAPER = Paper(
@@ -31,6 +31,7 @@ RECIPES: dict[str, Any] = {
 ERRORS = {"test_error": "test error (%)", "corrupted_error": "corrupted images (%)"}
 SHOWN: dict[str, Any] = {
     "labels": ERRORS,
+    "correlation": "tau",
     "rows": (("worst-normalized-linf", 0), ("worst-adaptive-linf", 0)),
     "size": "sam_radius",
     **RECIPES,
@@ -52,9 +53,9 @@ TEST_LOSS = r"test loss $\|u \odot v - \beta^*\|^2/d$"
 RESCALED, LARGEST = r"Tr($H$ rescaled)", r"$\lambda_{\max}$($H$ rescaled)"
 
 
-def ranks(experiment: str, networks: str, printed: Any) -> Ranks:
+def ranks(experiment: str, networks: str, printed: Any) -> Intervals:
     """Every definition at every radius, beside a table of the paper."""
-    return Ranks(
+    return Intervals(
         experiment,
         columns=("test_error", "corrupted_error"),
         labels={"test_error": "test images", "corrupted_error": "corrupted test images"},
@@ -157,7 +158,7 @@ DIAGONAL = Points(
 
 FIGURES = {
     "fig1": LINEAR,
-    "fig5": Panels(
+    "fig5": Points(
         ("recipes-grid", "recipes-vit-grid"),
         columns=tuple(ERRORS),
         **SHOWN,
@@ -169,7 +170,7 @@ FIGURES = {
             "Corrupted images: those of the test set, at severity 5.",
         ),
     ),
-    "fig6": Panels(
+    "fig6": Points(
         ("recipes-grid", "recipes-vit-grid"),
         columns=("lr",),
         logarithmic=("lr",),

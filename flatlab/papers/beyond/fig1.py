@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from flatlab.plotting.curves import draw_panels
+from flatlab.plotting.frames.training import spread
+from flatlab.plotting.lines import draw_panels
 from flatlab.plotting.render import Settings, Tables
-from flatlab.plotting.spread import spread
 from flatlab.tables.selection import through_training
 
 

@@ -2,9 +2,9 @@
 
 import pandas as pd
 
+from flatlab.plotting.axes import log_spaced
 from flatlab.plotting.labels import headings
 from flatlab.plotting.render import Settings, Tables
-from flatlab.plotting.spread import log_spaced
 from flatlab.plotting.style import KINDS
 from flatlab.stats.correlation import Correlations
 from flatlab.tables.selection import columns_of, measured, through_training

@@ -4,7 +4,7 @@ from itertools import chain
 from typing import Any
 
 from flatlab.papers.beyond.measures import LABELS, MEASURES
-from flatlab.plan import Forest, Lines, Own, Panel, Paper
+from flatlab.plan import Intervals, Lines, Own, Panel, Paper
 from flatlab.plotting import captions
 
 PAPER = Paper(
@@ -101,7 +101,7 @@ FIGURES = {
         ),
         size_inches=(7.1, 5.2),
     ),
-    "fig2": Forest(
+    "fig2": Intervals(
         ("vgg-grid", "mlp-grid", "lenet-grid"),
         pairs=CONVENTIONS,
         parts=BOUNDS,

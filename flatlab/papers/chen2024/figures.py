@@ -1,7 +1,7 @@
 """The paper chen2024 and its figures."""
 
 from flatlab.papers.chen2026 import figures as chen2026
-from flatlab.plan import Pairs, Paper
+from flatlab.plan import Matrix, Paper
 from flatlab.plotting import captions
 
 PAPER = Paper(
@@ -15,9 +15,9 @@ TRENDS = (("train_loss", "test_accuracy", *COMPRESSION), captions.G)
 CORRELATED = ("local_dimension", "root_sharpness", "log_volume", "g", "mls", "test_loss")
 
 
-def pairs(grid: str, networks: str, means: str, *bounds: str) -> Pairs:
+def pairs(grid: str, networks: str, means: str, *bounds: str) -> Matrix:
     """The pair plot of one kind of network.  means: the sentence that says what is averaged."""
-    return Pairs(
+    return Matrix(
         grid,
         quantities=(*CORRELATED, *bounds),
         seeds=(0, 1, 2, 3),

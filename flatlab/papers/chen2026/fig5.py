@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from flatlab.plotting.axes import plain_numbers
 from flatlab.plotting.labels import title_of
 from flatlab.plotting.render import Settings, Tables
-from flatlab.plotting.style import correlation, letters, plain_numbers
+from flatlab.plotting.style import correlation, letters
 from flatlab.stats.correlation import Correlations
 from flatlab.tables.zoo import kept
 

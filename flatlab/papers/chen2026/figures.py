@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from flatlab.plan import Curves, Own, Pairs, Paper, Scatter
+from flatlab.plan import Lines, Matrix, Own, Paper, Points
 from flatlab.plotting import captions
 
 PAPER = Paper(
@@ -27,13 +27,13 @@ CORRELATED = (
 
 def trends(
     grid: str, sweep: str, networks: str, quantities: tuple[str, ...] = TRENDS, *definitions: str
-) -> Curves:
+) -> Lines:
     """Sharpness and compression through training, at three learning rates or batch sizes.
 
     definitions: sentences about the quantities.
     """
     where, fixed = SWEEPS[sweep]
-    return Curves(
+    return Lines(
         grid,
         quantities=quantities,
         where=where,
@@ -43,9 +43,9 @@ def trends(
     )
 
 
-def misclassified(*quantities: str) -> Curves:
+def misclassified(*quantities: str) -> Lines:
     """Test samples and the misclassified ones among them."""
-    return Curves(
+    return Lines(
         "vgg-grid",
         quantities=quantities,
         where=CENTRAL,
@@ -57,9 +57,9 @@ def misclassified(*quantities: str) -> Curves:
     )
 
 
-def pairs(grid: str, networks: str) -> Pairs:
+def pairs(grid: str, networks: str) -> Matrix:
     """The pair plot of one kind of network."""
-    return Pairs(
+    return Matrix(
         grid,
         quantities=CORRELATED,
         title=f"sharpness, compression and generalization of {networks}",
@@ -68,7 +68,7 @@ def pairs(grid: str, networks: str) -> Pairs:
     )
 
 
-BOUNDS = Curves(
+BOUNDS = Lines(
     "mlp-grid",
     quantities=("bound_d", "bound_c", "bound_b", "bound_a"),
     where=CENTRAL,
@@ -90,7 +90,7 @@ BOUNDS = Curves(
 FIGURES = {
     "fig2": trends("vgg-grid", "learning rates", "VGG"),
     "fig3": trends("vgg-grid", "batch sizes", "VGG"),
-    "fig4": Scatter(
+    "fig4": Points(
         ("vgg-grid", "mlp-grid", "lenet-grid"),
         pairs=(("mls", "bound_d"), ("nmls", "nmls_bound")),
         title="local sensitivity against its bounds",

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from flatlab.plan import Curves, Own, Paper, Sweep, Table
+from flatlab.plan import Lines, Own, Paper, Table
 from flatlab.plan.templates import Along
 from flatlab.plotting import captions
 
@@ -69,13 +69,13 @@ RELU = {
 over 10 trials, as in the paper's tables 1 and 2."""
 
 
-def input_scales(activation: str, name: str) -> Curves:
+def input_scales(activation: str, name: str) -> Lines:
     """Sharpness and the Jacobian norm through training, for inputs of three scales."""
-    return Curves(
+    return Lines(
         "input-scale-grid",
         quantities=("hessian_lambda_max", "softmax_jacobian_norm"),
         where={"activation": activation},
-        columns=2,
+        across=2,
         marks=False,
         looks={
             f"activation {activation}, input scale {scale}": look
@@ -120,9 +120,9 @@ def norms(grid: str, name: str, printed: Mapping[str, Sequence[tuple[float, floa
     )
 
 
-def smoothings(architecture: str, lr: float) -> Curves:
+def smoothings(architecture: str, lr: float) -> Lines:
     """Loss, sharpness and Jacobian norm in full-batch training, for labels smoothed or not."""
-    return Curves(
+    return Lines(
         "full-batch-grid",
         quantities=("train_excess_loss", "hessian_lambda_max", "softmax_jacobian_norm"),
         where={"architecture": architecture, "lr": lr},
@@ -142,9 +142,9 @@ def smoothings(architecture: str, lr: float) -> Curves:
     )
 
 
-def sgd(share: float, when: str) -> Curves:
+def sgd(share: float, when: str) -> Lines:
     """Sharpness, Jacobian norm and output norm in SGD, for labels smoothed or not."""
-    return Curves(
+    return Lines(
         "smoothing-grid",
         quantities=("hessian_lambda_max", "softmax_jacobian_norm", "output_norm"),
         share=share,
@@ -157,10 +157,10 @@ def sgd(share: float, when: str) -> Curves:
     )
 
 
-def at_the_end(grid: str, architecture: str, along: Along, line: str) -> Sweep:
+def at_the_end(grid: str, architecture: str, along: Along, line: str) -> Lines:
     """Sharpness, Jacobian norm and gap along the learning rate or the batch size."""
     [(title, _)] = along.values()
-    return Sweep(
+    return Lines(
         grid,
         quantities=ENDS,
         labels=GAP,
@@ -174,20 +174,20 @@ def at_the_end(grid: str, architecture: str, along: Along, line: str) -> Sweep:
     )
 
 
-def by_rate(grid: str, architecture: str) -> Sweep:
+def by_rate(grid: str, architecture: str) -> Lines:
     return at_the_end(grid, architecture, RATE, "batch_size")
 
 
-def by_batch_size(grid: str, architecture: str) -> Sweep:
+def by_batch_size(grid: str, architecture: str) -> Lines:
     return at_the_end(grid, architecture, BATCH_SIZE, "lr")
 
 
 def regularizers(
     grid: str, architecture: str, normalization: str, quantities: tuple[str, ...], height: float
-) -> Sweep:
+) -> Lines:
     """Quantities along the strength of each of four regularizers."""
     norm = {"none": "without", "batch": "with"}[normalization]
-    return Sweep(
+    return Lines(
         grid,
         quantities=quantities,
         labels=GAP,
@@ -218,7 +218,7 @@ EXTENDED = {
 
 FIGURES = {
     "fig1": smoothings("vgg", 0.08),
-    "fig2": Sweep(
+    "fig2": Lines(
         "weight-decay-grid",
         quantities=("jacobian_norm", "hessian_lambda_max", "absolute_loss_gap"),
         labels=GAP,

@@ -1,9 +1,8 @@
 """Corrupted images: against formulas written out and other libraries, and what holds for all."""
 
-from __future__ import annotations
-
 import colorsys
 import io
+import itertools
 
 import numpy as np
 import pytest
@@ -78,26 +77,25 @@ class TestAll:
 
 
 class TestNoise:
+    x = np.full((40, 3, 32, 32), 0.4)
+
     def test_gaussian_noise_is_normal_with_the_published_deviation(self):
-        x = np.full((40, 3, 32, 32), 0.5)
         for severity, deviation in enumerate((0.04, 0.06, 0.08, 0.09, 0.10), 1):
-            noise = corrupted(x, "gaussian-noise", severity) - x
+            noise = corrupted(self.x, "gaussian-noise", severity) - self.x
             scaled = noise.ravel() / deviation
             assert scaled.std() == pytest.approx(1, abs=0.01)
             assert stats.kstest(scaled, "norm").pvalue > 1e-3
 
     def test_shot_noise_has_the_moments_of_photons(self):
-        x = np.full((40, 3, 32, 32), 0.4)
         for severity, photons in enumerate((500, 250, 100, 75, 50), 1):
-            found = corrupted(x, "shot-noise", severity)
+            found = corrupted(self.x, "shot-noise", severity)
             assert found.mean() == pytest.approx(0.4, abs=0.002)
             assert found.var() == pytest.approx(0.4 / photons, rel=0.03)
             assert np.allclose(found * photons, np.rint(found * photons))
 
     def test_impulse_noise_is_black_and_white_in_equal_parts(self):
-        x = np.full((40, 3, 32, 32), 0.4)
         for severity, fraction in enumerate((0.01, 0.02, 0.03, 0.05, 0.07), 1):
-            found = corrupted(x, "impulse-noise", severity)
+            found = corrupted(self.x, "impulse-noise", severity)
             for value in (0, 1):
                 assert (found == value).mean() == pytest.approx(fraction / 2, rel=0.1)
             assert set(np.unique(found)) == {0, 0.4, 1}
@@ -176,9 +174,8 @@ class TestWeather:
         x[..., :2] = 0
         for severity, added in enumerate((0.05, 0.1, 0.15, 0.2, 0.3), 1):
             found = last(corrupted(x, "brightness", severity))[0]
-            for pixel, expected in zip(
-                last(x)[0].reshape(-1, 3), found.reshape(-1, 3), strict=True
-            ):
+            pixels = zip(last(x)[0].reshape(-1, 3), found.reshape(-1, 3), strict=True)
+            for pixel, expected in pixels:
                 hue, saturation, value = colorsys.rgb_to_hsv(*pixel)
                 brighter = colorsys.hsv_to_rgb(hue, saturation, min(value + added, 1))
                 assert expected == pytest.approx(brighter, abs=1e-12)
@@ -196,9 +193,7 @@ class TestWeather:
                 def mean(*places, cloud=cloud):
                     return sum(cloud[row % 8, column % 8] for row, column in places) / 4
 
-                corners = [
-                    (row, column) for row in range(0, 8, step) for column in range(0, 8, step)
-                ]
+                corners = [*itertools.product(range(0, 8, step), repeat=2)]
                 for row, column in corners:
                     around = [(row + a, column + b) for a in (0, step) for b in (0, step)]
                     extra = noise[number, 0, row // step, column // step]
@@ -241,10 +236,8 @@ class TestDigital:
     def test_jpeg_is_what_pillow_makes_of_the_bytes(self):
         pixels = np.random.default_rng(0).integers(0, 256, (2, 32, 32, 3)).astype(np.uint8)
         for severity, quality in enumerate((80, 65, 58, 50, 40), 1):
-            found = last(
-                corrupted(pixels.transpose(0, 3, 1, 2) / 255, "jpeg-compression", severity)
-            )
-            for image, expected in zip(pixels, found, strict=True):
+            found = corrupted(pixels.transpose(0, 3, 1, 2) / 255, "jpeg-compression", severity)
+            for image, expected in zip(pixels, last(found), strict=True):
                 file = io.BytesIO()
                 Image.fromarray(image).save(file, "JPEG", quality=quality)
                 assert np.array_equal(np.asarray(Image.open(file)) / 255, expected)
@@ -254,9 +247,8 @@ class TestDigital:
         x = smooth(2)
         for severity, side in enumerate((30, 28, 27, 24, 20), 1):
             found = corrupted(x, "pixelate", severity)
-            for channel, expected in zip(
-                x.reshape(-1, 32, 32), found.reshape(-1, 32, 32), strict=True
-            ):
+            channels = zip(x.reshape(-1, 32, 32), found.reshape(-1, 32, 32), strict=True)
+            for channel, expected in channels:
                 image = Image.fromarray(channel.astype(np.float32))
                 few = image.resize((side, side), Image.Resampling.BOX)
                 again = np.asarray(few.resize((32, 32), Image.Resampling.BOX))
@@ -299,10 +291,8 @@ class TestDigital:
             places = torch.from_numpy(places[None, ..., ::-1] / 31 * 2 - 1)
             how = {"mode": "bilinear", "padding_mode": "reflection"}
             moved = functional.grid_sample(image, places, align_corners=True, **how)
-            moves_ = [
-                ndimage.gaussian_filter(each, deviation, truncate=3) for each in noise[number]
-            ]
-            places = grid + strength * np.stack(moves_, -1)
+            filtered = [ndimage.gaussian_filter(n, deviation, truncate=3) for n in noise[number]]
+            places = grid + strength * np.stack(filtered, -1)
             places = torch.from_numpy(((places[None, ..., ::-1] + 0.5) / 32 * 2 - 1).copy())
             again = functional.grid_sample(moved, places, align_corners=False, **how)
             assert found[number] == pytest.approx(again[0].permute(1, 2, 0).numpy(), abs=1e-12)

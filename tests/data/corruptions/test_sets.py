@@ -1,7 +1,5 @@
 """Test sets of corrupted images: made, published, and as experiments declare them."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,6 +1,5 @@
 """Zoos of published networks, from their files to the table; what a bad file says."""
 
-import fnmatch
 import json
 from pathlib import Path
 
@@ -10,10 +9,9 @@ import torch
 from PIL import Image
 
 import flatlab
-from flatlab import data, plan
+from flatlab import data
 from flatlab.data._images import Images
 from flatlab.metrics import _pretrained
-from flatlab.metrics._pretrained import _hyperparameters
 from flatlab.networks import _published
 from flatlab.tables.zoo import gather
 from tests.data.sentences import HANS, LABELS, MNLI, tsv
@@ -167,47 +165,3 @@ def test_networks_of_sentences_are_measured_by_the_same_code(tmp_path):
     _pretrained._pairs.cache_clear()
     with pytest.raises(data.DataError, match=r"hans\.tsv is missing; put the published sentences"):
         surveyed(asked, tmp_path)
-
-
-def experiment(key, scale):
-    def find(other, where=""):
-        return plan.load_experiment(EXPERIMENTS, other, scale, find, where)
-
-    return find(key)
-
-
-def test_hyperparameters_are_read_from_the_names_of_files():
-    name = "B_16-i21k-300ep-lr_0.001-aug_medium1-wd_0.03-do_0.1-sd_0.1--imagenet2012-steps_20k"
-    zoo = experiment("released-vit21k-zoo", "paper")
-    wanted = {**zoo.file.hyperparameters, "other": "x_(.)"}
-    assert _hyperparameters(f"{name}-lr_0.01-res_224", wanted, None) == {
-        **{"augmentation": "medium", "weight_decay": 0.03, "dropout": 0.1, "lr": 0.01},
-        "other": None,
-    }
-    (pattern,) = zoo.file.pretrained.networks
-    assert fnmatch.fnmatch(f"{name}-lr_0.01-res_224.npz", pattern)
-
-
-@pytest.mark.parametrize("key", ["vit", "vit21k", "clip", "bert"])
-def test_stand_ins_are_large_enough_and_say_what_they_are(key):
-    zoo, published = (experiment(f"released-{key}-zoo", scale) for scale in ("demo", "paper"))
-    assert len(zoo.grid.runs) >= 12
-    radii = zoo.options["sharpness"]["sharpness_radii"]
-    assert sum(map(len, radii.values())) >= 12
-    assert radii == published.options["sharpness"]["sharpness_radii"]
-    assert [*zoo.file.test_sets] == [*published.file.test_sets][1:]  # a grid has its own
-    about = zoo.tabulating(published).settings["about"]
-    assert about["evidence"] == "stand-in"
-    assert zoo.file.name.startswith("small-")
-
-
-def test_a_setting_that_a_grid_does_not_have_is_named(tmp_path):
-    for path in EXPERIMENTS.glob("released-*.yaml"):
-        text = path.read_text().replace("settings: [sentences]", "settings: [sentencs]")
-        (tmp_path / path.name).write_text(text)
-
-    def find(key, where=""):
-        return plan.load_experiment(tmp_path, key, "demo", find, where)
-
-    with pytest.raises(plan.PlanError, match="no setting 'sentencs'; did you mean 'sentences'"):
-        find("released-bert-zoo")

@@ -1,17 +1,17 @@
 """Zoos: networks from files or of a grid, images by class, failures, restarts, the command."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 import xarray as xr
+from PIL import Image
+from safetensors.torch import save_file
 
 import flatlab
-from flatlab import data, plan, store
+from flatlab import store
+from flatlab.cli import main
 from flatlab.data import DataError
 from flatlab.data._images import Images
 from flatlab.data._tensors import prepare
@@ -21,12 +21,39 @@ from flatlab.networks import _timm as networks
 from flatlab.networks import build
 from flatlab.tables.zoo import gather
 from flatlab.train import train_packs
-from tests.experiments.zoo.surveys import NAME
 from tests.train import packs
 from tests.train.packs import DATA
 
-EXPERIMENTS = Path(__file__).resolve().parents[3] / "experiments"
+NAME = "test_vit"  # timm's own, for tests: 0.4 million parameters, 160 pixels
+QUICK = ("draws=2", "trace=none", "ascent_steps=0", "tolerance=0.1")
 FAST = {"draws": 2, "trace": "none", "ascent_steps": 0, "tolerance": 0.1, "drop_above": None}
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    """Three classes of three images each of different sizes, one in grey."""
+    folder = tmp_path_factory.mktemp("images")
+    generator = np.random.default_rng(0)
+    for label, name in enumerate(["cat", "dog", "emu"]):
+        (folder / name).mkdir()
+        for number in range(3):
+            shape = (170 + 10 * number, 190, 3) if number else (180, 180)
+            pixels = generator.integers(0, 80, shape) + 60 * label
+            Image.fromarray(pixels.astype(np.uint8)).save(folder / name / f"{number}.png")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+    """A folder with a good file, one that is damaged and one of another network."""
+    folder = tmp_path_factory.mktemp("data") / "timm"
+    folder.mkdir()
+    torch.manual_seed(3)
+    model = networks.build(NAME, num_classes=1000)
+    save_file(model.state_dict(), folder / f"{NAME}.safetensors")
+    (folder / "test_vit2.safetensors").write_bytes(b"not weights")
+    save_file({"fc": torch.zeros(2)}, folder / "test_resnet.safetensors")
+    return folder
 
 
 def settings(**changes):
@@ -56,8 +83,28 @@ def left(tmp_path):
     return ResumeState(tmp_path / "unfinished", {})
 
 
-def test_failures_are_recorded_and_the_job_goes_on(imagenet, tmp_path):
-    found = measured(settings(), imagenet, left(tmp_path))
+@pytest.fixture(scope="module")
+def imagenet(weights):
+    """Images of two of ImageNet's classes beside the weights, in one data folder."""
+    generator = np.random.default_rng(0)
+    folder = weights.parent / "imagenet"
+    for name in ("n01440764", "n01443537"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        for number in range(3):
+            pixels = generator.integers(0, 255, (170, 170, 3)).astype(np.uint8)
+            Image.fromarray(pixels).save(folder / name / f"{number}.png")
+    return weights.parent
+
+
+@pytest.fixture(scope="module")
+def survey(imagenet, tmp_path_factory):
+    """The table of the networks in the folder, and where it was made."""
+    folder = tmp_path_factory.mktemp("survey")
+    return measured(settings(), imagenet, left(folder)), folder
+
+
+def test_failures_are_recorded_and_the_job_goes_on(survey):
+    found, _ = survey
     assert list(found["run"].values) == ["test_resnet", NAME, "test_vit2"]
     reasons = list(found["failure"].values)
     assert "does not fit" in reasons[0]
@@ -70,8 +117,8 @@ def test_failures_are_recorded_and_the_job_goes_on(imagenet, tmp_path):
     assert table.attrs["extent"].endswith(extent)
 
 
-def test_a_network_in_a_file_is_measured_with_its_own_transform(imagenet, tmp_path):
-    found = measured(settings(), imagenet, left(tmp_path)).sel(run=NAME)
+def test_a_network_in_a_file_is_measured_with_its_own_transform(imagenet, survey):
+    found = survey[0].sel(run=NAME)
     model = networks.load(NAME, imagenet / "timm")
     chosen = Images(imagenet / "imagenet", 4, 0)
     inputs = chosen.inputs(networks.configuration(model))
@@ -83,81 +130,34 @@ def test_a_network_in_a_file_is_measured_with_its_own_transform(imagenet, tmp_pa
         assert float(found[name]) == float(report[name])
 
 
-def test_what_was_measured_is_not_measured_again(imagenet, tmp_path, monkeypatch):
-    whole = measured(settings(), imagenet, left(tmp_path))
+def test_what_was_measured_is_not_measured_again(imagenet, survey, monkeypatch):
+    whole, folder = survey
     calls = []
     original = _measure_zoo.measure
     monkeypatch.setattr(
         _measure_zoo, "measure", lambda *a, **k: calls.append(1) or original(*a, **k)
     )
-    again = measured(settings(), imagenet, left(tmp_path))
+    again = measured(settings(), imagenet, left(folder))
     assert not calls
     xr.testing.assert_identical(whole, again)
-    measured(settings(), imagenet, ResumeState(tmp_path / "unfinished", {"other": 1}))
+    measured(settings(), imagenet, ResumeState(folder / "unfinished", {"other": 1}))
     assert calls == [1]
 
 
 def test_an_interrupted_job_keeps_what_it_had(imagenet, tmp_path, monkeypatch):
-    def stop(name, folder):
-        raise KeyboardInterrupt
-
-    good = networks.load
-    calls = []
+    good, calls = networks.load, []
 
     def second_stops(name, folder):
         calls.append(name)
-        return stop(name, folder) if len(calls) == 2 else good(name, folder)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return good(name, folder)
 
     monkeypatch.setattr(networks, "load", second_stops)
     with pytest.raises(KeyboardInterrupt):
         measured(settings(), imagenet, left(tmp_path))
     measured(settings(), imagenet, left(tmp_path))
     assert calls == ["test_resnet", NAME, NAME, "test_vit2"]
-
-
-def test_networks_by_pattern_and_list(tmp_path):
-    assert networks.wanted(["test_vit.*", "resnet18"], tmp_path)[0] == "resnet18"
-    assert len(networks.wanted(["test_vit.*", "resnet18"], tmp_path)) > 1
-    with pytest.raises(DataError, match=r"no \.safetensors files"):
-        networks.wanted("folder", tmp_path)
-
-
-def load(key, scale):
-    """An experiment of the project."""
-
-    def find(other, where=""):
-        return plan.load_experiment(EXPERIMENTS, other, scale, find, where)
-
-    return find(key)
-
-
-def test_packs_of_a_zoo_are_all_networks_of_its_grid_once():
-    zoo, grid = load("vision-zoo", "demo"), load("vision-grid", "demo")
-    stages = [zoo.measuring(pack, "adaptive") for pack in zoo.packs]
-    chosen = [network for stage in stages for network in stage.settings["networks"]]
-    assert sorted(network["run"] for network in chosen) == sorted(grid.runs)
-    assert len(grid.runs) >= 24
-    architectures = {network["network"]["options"]["model"] for network in chosen}
-    assert len({networks.family_of(name) for name in architectures}) >= 8
-    for stage in stages:
-        assert stage.code == zoo.measuring("0", "adaptive").code
-        for network in stage.settings["networks"]:
-            pack = stage.inputs["weights"][network["file"]].rpartition("/")[2]
-            runs = grid.packs[pack.removesuffix(".safetensors")].runs
-            assert network["run"] in runs
-
-
-@pytest.mark.parametrize(("scale", "least"), [("demo", 24), ("short", 60)])
-def test_every_stand_in_is_large_enough_and_can_be_built(scale, least):
-    zoo, grid = load("vision-zoo", scale), load("vision-grid", scale)
-    assert zoo.file.name == "local-zoo"
-    assert len(grid.runs) >= least
-    raw = data.load("digits")
-    for pack in grid.packs.values():
-        settings = grid.training(pack.key).settings
-        splits = prepare(raw, settings["data"], None, torch.float32)
-        inputs = splits.test.inputs[:2]
-        assert build(settings["network"], inputs.shape[1:], 10)(inputs).shape == (2, 10)
 
 
 NETWORK = {
@@ -245,6 +245,47 @@ def test_a_damaged_image_is_named(images, tmp_path):
         Images(tmp_path, 5, 0).inputs(configuration)
 
 
+def test_the_command_says_what_does_not_fit(weights, images, capsys, tmp_path):
+    model = networks.build(NAME, num_classes=3)
+    path = tmp_path / "mine.safetensors"
+    save_file(model.state_dict(), path)
+    arguments = ["measure", "--timm", NAME, "--weights", str(path), "--images", str(images)]
+    assert main([*arguments, "--samples", "4"]) == 1  # of 1000 classes the file has 3
+    assert "does not fit" in capsys.readouterr().err
+    save_file(networks.load(NAME, weights).state_dict(), path)
+    assert main([*arguments, "--samples", "4"]) == 1
+    assert "not one of ImageNet's" in capsys.readouterr().err
+    assert main(["measure", "--timm", NAME]) == 1
+    assert "--timm and --images go together" in capsys.readouterr().err
+
+
+def test_the_command_gives_both_quantities_with_errors_time_and_memory(imagenet, capsys, tmp_path):
+    out = tmp_path / "report.zarr.zip"
+    path = imagenet / "timm" / f"{NAME}.safetensors"
+    arguments = ["measure", "--timm", NAME, "--weights", str(path)]
+    arguments += ["--images", str(imagenet / "imagenet"), "--samples", "2", "--out", str(out)]
+    assert main(arguments) == 0
+    printed = capsys.readouterr().out
+    for part in ("adaptive_sharpness_error", "normalized_mls_error", " s, ", "GB of memory"):
+        assert part in printed
+    report = store.load_dataset(out)
+    assert report.attrs["weights"] == path.name
+    assert float(report["finite"]) == 1
+
+
+def test_images_of_other_classes_or_of_none_need_no_labels(imagenet, images, capsys):
+    """With the outputs themselves as targets, whatever folder the images lie in."""
+    path = str(imagenet / "timm" / f"{NAME}.safetensors")
+    arguments = ["measure", "--timm", NAME, "--weights", path, "--samples", "2", "--images"]
+    assert main([*arguments, str(images / "cat")]) == 1
+    assert "have no labels; set own_targets: true" in capsys.readouterr().err
+    for folder in (images, images / "cat"):
+        assert main([*arguments, str(folder), "--options", "own_targets=true", *QUICK]) == 0
+        printed = capsys.readouterr().out
+        assert "adaptive_sharpness_error" in printed
+        assert "sample_accuracy" not in printed
+
+
 def test_a_zoo_is_measured_on_images_without_labels(imagenet, images, tmp_path):
     chosen = {**settings()["pretrained"], "images": str(images / "dog")}
     families = {"adaptive": {**FAST, "own_targets": True}}
@@ -254,8 +295,3 @@ def test_a_zoo_is_measured_on_images_without_labels(imagenet, images, tmp_path):
     assert np.isnan(found["sample_accuracy"].values)
     about = {"data": "dogs", "training": "", "samples": 2, "stands_in_for": ""}
     assert "accuracy" not in gather([found], about).attrs["extent"]
-
-
-def test_networks_that_cannot_be_built_say_why():
-    with pytest.raises(DataError, match=r"vit_nothing cannot be built: .*nknown model"):
-        networks.build("vit_nothing")

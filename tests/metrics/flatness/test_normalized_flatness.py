@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import nn
 
 import flatlab
@@ -55,37 +53,6 @@ def test_every_layer_has_what_the_closed_form_of_linear_models_has(loss, dead, m
         assert found.features_constant[number] == constant.sum()
         assert found.features[number] == len(constant)
     assert found.features_constant.values.tolist()[1] >= int(dead)
-
-
-@settings(max_examples=30, deadline=None)
-@given(data=st.data())
-def test_no_rescaling_of_neurons_changes_it(data, mlp, normal):
-    """Unlike the flatness of the network as it is."""
-    seed = data.draw(st.integers(0, 500))
-    model, x = mlp(WIDTHS, seed=seed), normal(40, WIDTHS[0], seed=seed)
-    before = flatness(model, x)
-    factors = data.draw(st.lists(st.floats(0.1, 10), min_size=6, max_size=6))
-    scales = torch.tensor(factors, dtype=torch.float64)
-    with torch.no_grad():
-        model[0].weight *= scales[:, None]
-        model[0].bias *= scales
-        model[2].weight /= scales
-    after = flatness(model, x)
-    np.testing.assert_allclose(
-        after.normalized_kappa_trace, before.normalized_kappa_trace, rtol=1e-7
-    )
-
-
-def test_the_plain_flatness_does_change(mlp, normal):
-    model, x = mlp(WIDTHS, seed=1), normal(40, WIDTHS[0])
-    plain = flatlab.measure(model, x).relative_flatness.values
-    with torch.no_grad():
-        model[0].weight[0] *= 5
-        model[0].bias[0] *= 5
-        model[2].weight[:, 0] /= 5
-    assert flatlab.measure(model, x).relative_flatness.values[1] != pytest.approx(
-        plain[1], rel=1e-3
-    )
 
 
 def test_features_that_have_deviation_one_change_nothing(mlp, normal):

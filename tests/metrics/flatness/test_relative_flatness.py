@@ -209,14 +209,6 @@ def test_single_precision_is_enough_for_classes_that_are_almost_certain(name):
         assert single[key][rows].values == pytest.approx(exact[key][rows].values, rel=1e-3), key
 
 
-def test_weights_that_are_not_finite_give_nan():
-    model, inputs, labels = small("mlp-relu")
-    model.fc2.weight.data[0, 0] = torch.inf
-    found = measured(model, inputs, labels, flatness=["exact", "maximal", "traces"])
-    assert np.isnan(found.kappa_trace.sel(layer="fc1"))
-    assert np.isnan(found.hessian_trace)
-
-
 @pytest.mark.parametrize(
     ("name", "change", "options", "words"),
     [

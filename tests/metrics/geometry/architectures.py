@@ -10,18 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-COSTLY = ("elementwise-adaptive-trace", "operator-norm", "corrected-bound")
-
-
 EXACT = 1e-9
-
-
 ROUNDING = 1e-12
-
-
 MATRICES = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
-
-
 CONVOLUTIONS = MATRICES[1:]
 
 
@@ -95,10 +86,10 @@ class Doubled(nn.Linear):
         return 2 * super().forward(x)
 
 
-def transformer() -> nn.Module:
+def transformer(pool: str = "token") -> nn.Module:
     timm = pytest.importorskip("timm")
     return timm.models.vision_transformer.VisionTransformer(
-        img_size=4, patch_size=2, embed_dim=8, depth=2, num_heads=2, num_classes=3
+        img_size=4, patch_size=2, embed_dim=8, depth=2, num_heads=2, num_classes=3, global_pool=pool
     )
 
 
@@ -120,20 +111,12 @@ NARROW = {
     "hidden": [128],
     "padding": 2,
 }
-
-
 PLAIN = {"normalization": "none", "widths": [5, 6]}
-
-
 SMALL_VIT = {"patch": 2, "width": 8, "depth": 2, "heads": 2, "head_width": 3, "mlp_width": 5}
-
-
 THIRTY_SECOND = {
     "widths": [2, "pool", 4, "pool", 8, 8, "pool", 16, 16, "pool", 16, 16, "pool"],
     "hidden": [6, 6],
 }
-
-
 S = nn.Sequential
 
 
@@ -166,6 +149,7 @@ ZOO: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     ),
     "simple vit": (lambda: package("simple-vit", (2, 4, 6), 3, **SMALL_VIT), (2, 4, 6)),
     "transformer": (transformer, (3, 4, 4)),
+    "transformer, mean of tokens": (lambda: transformer("avg"), (3, 4, 4)),
     "linear twice": (lambda: Twice(nn.Linear(4, 4), 4), (4,)),
     "convolution twice": (lambda: Twice(nn.Conv2d(2, 2, 3, padding=1), 18), (2, 3, 3)),
     "tied": (Tied, (4,)),
@@ -179,6 +163,12 @@ ZOO: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
             *(nn.AvgPool2d(2), nn.Flatten(), nn.Linear(6, 3)),
         ),
         (4, 4, 4),
+    ),
+    "dilation": (
+        lambda: S(
+            *(nn.Conv2d(2, 4, 3, dilation=2, bias=False), nn.Tanh(), nn.Flatten()), nn.Linear(36, 3)
+        ),
+        (2, 7, 7),
     ),
     "few channels": (
         lambda: S(
@@ -233,6 +223,7 @@ ZOO: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 
 GENERIC = {
     "transformer": ["cls_token", "pos_embed"],
+    "transformer, mean of tokens": ["cls_token", "pos_embed"],
     "sequence": ["position"],
     "borrowed": ["layer.weight"],
     "parametrized": [f"0.parametrizations.weight.original{k}" for k in (0, 1)],
@@ -265,6 +256,6 @@ def network(name: str) -> tuple[nn.Module, torch.Tensor]:
             if isinstance(module, nn.modules.batchnorm._NormBase | nn.LayerNorm | nn.GroupNorm):
                 nn.init.normal_(module.weight)
                 nn.init.normal_(module.bias)
-        if name == "transformer":
+        if name.startswith("transformer"):
             nn.init.normal_(model.cls_token)
         return model, torch.randn(SAMPLES, *shape, dtype=torch.float64)

@@ -90,168 +90,196 @@ def one_sample(model: nn.Module, layers: dict[str, Any], sample: torch.Tensor) -
     )
 
 
-def safe_log_mean(logs: list[float]) -> float:
-    with np.errstate(divide="ignore"):
-        return float(np.log(np.mean(np.exp(logs))))
+class Derivatives:
+    """What the definitions are made of, of each sample (rows) and layer (columns)."""
 
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.model, inputs = network(name)
+        self.layers = layers_of(self.model, inputs, name)
+        self.samples = [one_sample(self.model, self.layers, sample) for sample in inputs]
+        self.keys, self.outputs = list(self.layers), len(self.samples[0].outputs)
+        self.x2 = self.table(lambda s, k: norm(s.x[k]) ** 2)
+        self.gamma2 = self.table(lambda s, k: norm(s.gamma[k]) ** 2)
+        self.top = self.table(lambda s, k: norm(s.j[k], 2))
+        self.weight2 = self.table(self.of_weight)
+        self.bias2 = self.table(self.of_bias)
+        self.per_sample = np.array(
+            [sum(norm(g) ** 2 for g in s.of_parameter.values()) for s in self.samples]
+        )
+        self.sharpness = self.per_sample.mean()
+        self.q = np.sqrt((1 / self.x2).mean(0))
 
-@np.errstate(divide="ignore", invalid="ignore")
-def reference(name: str) -> dict[str, Any]:
-    """Every quantity, written as its definition."""
-    model, inputs = network(name)
-    layers = layers_of(model, inputs, name)
-    samples = [one_sample(model, layers, sample) for sample in inputs]
-    n, outputs, keys = len(samples), len(samples[0].outputs), list(layers)
-    tied = {k: [o for o in keys if o != k and layers[o].weight is layers[k].weight] for k in keys}
-    everything = {id(p): p.detach().numpy().ravel() for p in model.parameters()}
+    def mean(self, function: Callable) -> Any:
+        return np.mean([function(s) for s in self.samples], axis=0)
 
-    def mean(function: Callable) -> Any:
-        return np.mean([function(s) for s in samples], axis=0)
+    def table(self, function: Callable) -> np.ndarray:
+        return np.array([[function(s, k) for k in self.keys] for s in self.samples])
 
-    def table(function: Callable) -> np.ndarray:
-        return np.array([[function(s, k) for k in keys] for s in samples])
-
-    def of_weight(s: SimpleNamespace, k: str) -> float:
-        direct = s.of_parameter.get(id(layers[k].weight))
+    def of_weight(self, s: SimpleNamespace, k: str) -> float:
+        direct = s.of_parameter.get(id(self.layers[k].weight))
         if direct is None:  # frozen, or computed from other parameters
-            direct = weight_gradient(layers[k], s, k)
+            direct = weight_gradient(self.layers[k], s, k)
         return norm(direct) ** 2
 
-    weight2 = table(of_weight)
-    bias2 = table(
-        lambda s, k: (
-            norm(s.of_parameter[id(layers[k].bias)]) ** 2 if layers[k].bias is not None else 0.0
-        )
-    )
-    x2 = table(lambda s, k: norm(s.x[k]) ** 2)
-    gamma2 = table(lambda s, k: norm(s.gamma[k]) ** 2)
-    top = table(lambda s, k: norm(s.j[k], 2))
-    per_sample = np.array([sum(norm(g) ** 2 for g in s.of_parameter.values()) for s in samples])
-    sharpness = per_sample.mean()
-    matrices = {
-        k: layers[k].weight.detach().numpy().reshape(len(layers[k].weight), -1) for k in keys
+    def of_bias(self, s: SimpleNamespace, k: str) -> float:
+        bias = self.layers[k].bias
+        return norm(s.of_parameter[id(bias)]) ** 2 if bias is not None else 0.0
+
+    def matrix(self, k: str) -> np.ndarray:
+        weight = self.layers[k].weight.detach().numpy()
+        return weight.reshape(len(weight), -1)
+
+    def tied(self, k: str) -> list[str]:
+        weight = self.layers[k].weight
+        return [o for o in self.keys if o != k and self.layers[o].weight is weight]
+
+    def shared(self, k: str) -> bool:
+        alone = isinstance(self.layers[k], nn.Linear) and not self.tied(k)
+        once = sum(self.samples[0].positions[k]) == 1
+        return not (alone and once and f"{k}.weight" not in GENERIC.get(self.name, []))
+
+    def norms(self) -> tuple[np.ndarray, ...]:
+        """Of each layer: of its kernel, of its map, and the Frobenius norm of that."""
+        first = self.samples[0]
+        kernel = [norm(self.matrix(k), 2) for k in self.keys]
+        operator = [norm(operator_of(self.layers[k], first.shapes[k][0]), 2) for k in self.keys]
+        frobenius = [
+            norm(self.matrix(k))
+            * (first.positions[k][0] ** 0.5 if isinstance(self.layers[k], CONVOLUTIONS) else 1.0)
+            for k in self.keys
+        ]
+        return np.array(kernel), np.array(operator), np.array(frobenius)
+
+
+def of_parameters(d: Derivatives) -> dict[str, Any]:
+    everything = {id(p): p.detach().numpy().ravel() for p in d.model.parameters()}
+    return {
+        "sharpness": d.sharpness,
+        "root_sharpness": np.sqrt(d.sharpness),
+        "sharpness_per_sample": d.per_sample,
+        "sharpness_per_layer": d.weight2.mean(0),
+        "bias_sharpness_per_layer": d.bias2.mean(0),
+        "elementwise_adaptive_trace": d.mean(
+            lambda s: sum(((g * everything[i]) ** 2).sum() for i, g in s.of_parameter.items())
+        ),
     }
-    kernel = np.array([norm(matrices[k], 2) for k in keys])
-    operator = np.array([norm(operator_of(layers[k], samples[0].shapes[k][0]), 2) for k in keys])
-    frobenius = np.array(
-        [
-            norm(matrices[k])
-            * (samples[0].positions[k][0] ** 0.5 if isinstance(layers[k], CONVOLUTIONS) else 1.0)
-            for k in keys
-        ]
-    )
-    shared = np.array(
-        [
-            not (
-                isinstance(layers[k], nn.Linear)
-                and not tied[k]
-                and sum(samples[0].positions[k]) == 1
-                and f"{k}.weight" not in GENERIC.get(name, [])
-            )
-            for k in keys
-        ]
-    )
-    q = np.sqrt((1 / x2).mean(0))
 
-    def bounds(w: np.ndarray) -> list[float]:
-        by_layer = w * q * np.sqrt(weight2.mean(0))
-        return [
-            w[0] * np.sqrt(weight2[:, 0] / x2[:, 0]).mean(),
-            by_layer[0],
-            w[0] * q[0] * np.sqrt(sharpness),
-            np.sqrt((w**2 / x2).sum(1).mean() * sharpness),
-            by_layer.sum(),
-        ]
 
+def of_jacobians(d: Derivatives) -> dict[str, Any]:
+    shared = np.array([d.shared(k) for k in d.keys])
+    kappa = d.table(lambda s, k: norm(s.x[k]) ** 2 * norm(s.j[k]) ** 2).mean(0)
+    return {
+        "jacobian_frobenius": np.array([norm(s.j0) for s in d.samples]),
+        "g": d.mean(lambda s: norm(s.j0) ** 2),
+        "mls": d.mean(lambda s: norm(s.j0, 2)),
+        "mls_per_sample": np.array([norm(s.j0, 2) for s in d.samples]),
+        "sensitivity": d.top,
+        "mls_per_layer": d.top.mean(0),
+        "nmls": d.top.mean(0).sum(),
+        "weighted_mls": (d.top.mean(0) / d.q).sum(),
+        "normalized_mls": d.mean(lambda s: norm(s.x0) ** 2 * norm(s.j0, 2) ** 2),
+        "input_invariant_mls": d.mean(lambda s: norm(s.j0 * s.x0) ** 2),
+        "network_input_invariant_mls": sum(
+            d.mean(lambda s, k=k: norm(s.j[k] * s.x[k]) ** 2) / len(d.matrix(k)) for k in d.keys
+        ),
+        "relative_flatness": np.where(shared, np.nan, kappa),
+        "reciprocal_input_norm": d.q,
+        "shared": shared.astype(float),
+    }
+
+
+def of_singular_values(d: Derivatives) -> dict[str, Any]:
     def sigma(j: np.ndarray) -> np.ndarray:
         values = np.linalg.svd(j, compute_uv=False)
-        return np.concatenate([values, np.zeros(outputs - len(values))])
+        return np.concatenate([values, np.zeros(d.outputs - len(values))])
 
-    def log_volume(values: np.ndarray, count: int) -> float:
-        chosen = values[:count]
-        return np.log(chosen).sum() if chosen[-1] > 10 * 2.3e-16 * values[0] else -np.inf
+    def log_volumes(sigmas: list[np.ndarray], count: int = d.outputs) -> np.ndarray:
+        chosen = np.array(sigmas)[:, :count]
+        full = chosen[:, -1] > 10 * 2.3e-16 * chosen[:, 0]
+        return np.where(full, np.log(chosen).sum(1), -np.inf)
 
     def finite_mean(logs: np.ndarray) -> float:
         return logs[np.isfinite(logs)].mean() if np.isfinite(logs).any() else np.nan
 
-    sigmas = [sigma(s.j0) for s in samples]
-    volumes = np.array([log_volume(s, outputs) for s in sigmas])
-    of_three = np.array([log_volume(s, min(3, outputs)) for s in sigmas])
+    def log_mean(logs: np.ndarray) -> float:
+        return np.log(np.mean(np.exp(logs)))
+
+    sigmas = [sigma(s.j0) for s in d.samples]
+    volumes = log_volumes(sigmas)
+    of_layers = [log_mean(log_volumes([sigma(s.j[k]) for s in d.samples])) for k in d.keys]
     dimensions = np.array([(s**2).sum() ** 2 / (s**4).sum() for s in sigmas])
-    whole = [log_volume(s, outputs) for s in sigmas]
-    layer_volumes = [[log_volume(sigma(s.j[k]), outputs) for s in samples] for k in keys]
-    has_bias = np.array([layers[k].bias is not None for k in keys], dtype=float)
-    least = np.array(
-        [
-            [smallest(layers[k], [x for o in (k, *tied[k]) for x in s.inputs[o]]) for k in keys]
-            for s in samples
-        ]
-    )
-    log_scale = outputs / 2 * np.log(n * sharpness / outputs) - np.log(n)
-    powers = (kernel**2 / x2) ** outputs
-    expected = {
-        "sharpness": sharpness,
-        "root_sharpness": np.sqrt(sharpness),
-        "sharpness_per_sample": per_sample,
-        "sharpness_per_layer": weight2.mean(0),
-        "bias_sharpness_per_layer": bias2.mean(0),
-        "elementwise_adaptive_trace": mean(
-            lambda s: sum(((g * everything[i]) ** 2).sum() for i, g in s.of_parameter.items())
-        ),
-        "jacobian_frobenius": np.array([norm(s.j0) for s in samples]),
-        "g": mean(lambda s: norm(s.j0) ** 2),
-        "mls": mean(lambda s: norm(s.j0, 2)),
-        "mls_per_sample": np.array([norm(s.j0, 2) for s in samples]),
-        "sensitivity": top,
-        "mls_per_layer": top.mean(0),
-        "nmls": top.mean(0).sum(),
-        "weighted_mls": (top.mean(0) / q).sum(),
-        "normalized_mls": mean(lambda s: norm(s.x0) ** 2 * norm(s.j0, 2) ** 2),
-        "input_invariant_mls": mean(lambda s: norm(s.j0 * s.x0) ** 2),
-        "network_input_invariant_mls": sum(
-            mean(lambda s, k=k: norm(s.j[k] * s.x[k]) ** 2) / len(matrices[k]) for k in keys
-        ),
+    return {
         "log_volume": finite_mean(volumes),
         "log_volume_per_sample": volumes,
-        "log_volume_of_three": finite_mean(of_three),
-        "log_mean_volume": safe_log_mean(whole),
-        "network_log_volume": np.log(sum(np.exp(safe_log_mean(v)) for v in layer_volumes)),
+        "log_volume_of_three": finite_mean(log_volumes(sigmas, min(3, d.outputs))),
+        "log_mean_volume": log_mean(volumes),
+        "network_log_volume": np.log(sum(np.exp(of_layers))),
         "local_dimension": dimensions.mean(),
         "local_dimension_per_sample": dimensions,
-        "bound_a": top[:, 0].mean(),
-        "bound_b": bounds(kernel)[0],
-        "bound_c": bounds(kernel)[1],
-        "bound_d": bounds(kernel)[2],
-        "nmls_bound": np.sqrt((kernel**2 / x2).sum(1).mean() * sharpness),
-        "nmls_bound_layerwise": bounds(kernel)[4],
-        "nmls_bound_with_bias": np.sqrt((kernel**2 / (x2 + has_bias)).sum(1).mean() * sharpness),
-        "layer_bound": kernel * q * np.sqrt(weight2.mean(0)),
-        "bound_by_norm": np.array([bounds(kernel), bounds(operator), bounds(frobenius)]),
+        "samples_rank_deficient": (~np.isfinite(volumes)).sum(),
+    }
+
+
+def bounds(d: Derivatives, w: np.ndarray) -> list[float]:
+    """B, C, D, of all layers, and their sum, by a norm w of each layer."""
+    by_layer = w * d.q * np.sqrt(d.weight2.mean(0))
+    return [
+        w[0] * np.sqrt(d.weight2[:, 0] / d.x2[:, 0]).mean(),
+        by_layer[0],
+        w[0] * d.q[0] * np.sqrt(d.sharpness),
+        np.sqrt((w**2 / d.x2).sum(1).mean() * d.sharpness),
+        by_layer.sum(),
+    ]
+
+
+def of_bounds(d: Derivatives) -> dict[str, Any]:
+    norms = kernel, operator, _ = d.norms()
+    has_bias = np.array([d.layers[k].bias is not None for k in d.keys], dtype=float)
+    least = d.table(
+        lambda s, k: smallest(d.layers[k], [x for o in (k, *d.tied(k)) for x in s.inputs[o]])
+    )
+    n, outputs = len(d.samples), d.outputs
+    log_scale = outputs / 2 * np.log(n * d.sharpness / outputs) - np.log(n)
+    powers = (kernel**2 / d.x2) ** outputs
+    roots = np.sqrt(d.weight2)
+    named = ("bound_b", "bound_c", "bound_d", "nmls_bound", "nmls_bound_layerwise")
+    return {
+        "bound_a": d.top[:, 0].mean(),
+        **dict(zip(named, bounds(d, kernel), strict=True)),
+        "nmls_bound_with_bias": np.sqrt(
+            (kernel**2 / (d.x2 + has_bias)).sum(1).mean() * d.sharpness
+        ),
+        "layer_bound": kernel * d.q * np.sqrt(d.weight2.mean(0)),
+        "bound_by_norm": np.array([bounds(d, w) for w in norms]),
         "violations": np.array(
-            [
-                (top * np.sqrt(x2) > w * np.sqrt(weight2) * (1 + 1e-6)).sum(0)
-                for w in (kernel, operator, frobenius)
-            ]
+            [(d.top * np.sqrt(d.x2) > w * roots * (1 + 1e-6)).sum(0) for w in norms]
         ),
         "corrected_bound": np.where(
-            (least > 1e-12).all(0), operator * (np.sqrt(weight2) / least).mean(0), np.nan
+            (least > 1e-12).all(0), operator * (roots / least).mean(0), np.nan
         ),
         "log_volume_bound": np.log(powers[:, 0].sum()) / 2 + log_scale,
         "network_log_volume_bound": np.log(powers.sum()) / 2 + log_scale,
-        "matrix_normalized_sharpness": (kernel * np.sqrt(weight2.mean(0))).sum(),
-        "relative_flatness": np.where(
-            shared, np.nan, table(lambda s, k: norm(s.x[k]) ** 2 * norm(s.j[k]) ** 2).mean(0)
-        ),
+        "matrix_normalized_sharpness": (kernel * np.sqrt(d.weight2.mean(0))).sum(),
         "weight_norm": kernel,
-        "reciprocal_input_norm": q,
-        "stability_trick_ratio": np.sqrt(weight2 / (gamma2 * x2)),
-        "linear_stability_ratio": top * np.sqrt(x2) / (kernel * np.sqrt(weight2)),
-        "shared": shared.astype(float),
+        "stability_trick_ratio": roots / np.sqrt(d.gamma2 * d.x2),
+        "linear_stability_ratio": d.top * np.sqrt(d.x2) / (kernel * roots),
+    }
+
+
+@np.errstate(divide="ignore", invalid="ignore")
+def reference(name: str) -> dict[str, Any]:
+    """Every quantity, written as its definition, and the names of the layers."""
+    d = Derivatives(name)
+    return {
+        "layers": d.keys,
+        **of_parameters(d),
+        **of_jacobians(d),
+        **of_singular_values(d),
+        **of_bounds(d),
         "finite": 1.0,
-        "samples_measured": n,
-        "samples_rank_deficient": (~np.isfinite(volumes)).sum(),
+        "samples_measured": len(d.samples),
         "samples_zero_jacobian": 0,
-        "samples_zero_input": np.zeros(len(keys)),
+        "samples_zero_input": np.zeros(len(d.keys)),
         "layers_left_out": len(LEFT_OUT.get(name, [])),
     }
-    return {"layers": keys, **expected}

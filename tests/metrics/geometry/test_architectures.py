@@ -9,16 +9,9 @@ from torch import nn
 
 from flatlab.metrics._measure import measure
 from flatlab.metrics.geometry import QUANTITIES
-from tests.metrics.geometry.architectures import (
-    COSTLY,
-    EXACT,
-    GENERIC,
-    LEFT_OUT,
-    ROUNDING,
-    ZOO,
-    network,
-)
+from tests.metrics.geometry.architectures import EXACT, GENERIC, LEFT_OUT, ROUNDING, ZOO, network
 from tests.metrics.geometry.reference import operator_of, reference
+from tests.networks.measuring import COSTLY
 
 LARGE = "vgg11, narrow"
 """As `vgg-narrow`, with eight convolutions; its reference takes seven seconds."""
@@ -27,9 +20,10 @@ LARGE = "vgg11, narrow"
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.long] * (name == LARGE)) for name in ZOO]
 )
-def test_every_quantity_is_its_definition(name: str) -> None:
+def test_every_quantity_is_its_definition_and_float32_agrees_to_four_digits(name: str) -> None:
     model, inputs = network(name)
     report = measure(model, inputs, costly=COSTLY)
+    rounded = measure(model, inputs.float(), costly=COSTLY, dtype="float32")
     expected = reference(name)
     assert list(report["layer"].values) == expected.pop("layers")
     assert set(expected) == set(QUANTITIES) == set(report)
@@ -37,18 +31,11 @@ def test_every_quantity_is_its_definition(name: str) -> None:
         found = report[key].values
         assert found.shape == np.shape(value), key
         assert found == pytest.approx(value, rel=EXACT, abs=ROUNDING, nan_ok=True), key
-    assert report.attrs["parameters_by_generic_gradient"] == GENERIC.get(name, [])
-    assert report.attrs["layers_left_out"] == LEFT_OUT.get(name, [])
-
-
-@pytest.mark.parametrize("name", ZOO)
-def test_float32_agrees_to_four_digits(name: str) -> None:
-    model, inputs = network(name)
-    exact = measure(model, inputs, costly=COSTLY)
-    rounded = measure(model, inputs.float(), costly=COSTLY, dtype="float32")
     for key in QUANTITIES.keys() - {"violations", "corrected_bound", "samples_rank_deficient"}:
         close = {"rel": 1e-4, "abs": 1e-3 if "volume" in key else 1e-6}
-        assert rounded[key].values == pytest.approx(exact[key].values, nan_ok=True, **close), key
+        assert rounded[key].values == pytest.approx(report[key].values, nan_ok=True, **close), key
+    assert report.attrs["parameters_by_generic_gradient"] == GENERIC.get(name, [])
+    assert report.attrs["layers_left_out"] == LEFT_OUT.get(name, [])
 
 
 @pytest.mark.parametrize("name", ["residual, batch norm", "transformer", "convolution twice"])

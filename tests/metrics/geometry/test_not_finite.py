@@ -2,17 +2,13 @@
 
 import numpy as np
 import pytest
-import torch
 
 from flatlab.metrics._measure_pack import measure_pack
+from tests.synthetic.packs import about, asked, networks, weights_of
+from tests.train.packs import small
 
 FACTS = {"finite", "shared", "samples_measured", "layers_left_out"}
 """What is known of a network whose weights are not finite."""
-MEASURE = {
-    "samples": {"train": {"split": "train", "size": 10, "seed": 0, "only": "all"}},
-    "loss": {"loss": "half-mse"},
-    "options": {"accuracy": {}, "geometry": {}},
-}
 
 
 def spoilt_names(values):
@@ -21,24 +17,16 @@ def spoilt_names(values):
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("place", [0, 2, 4])
-def test_weights_that_are_not_finite_have_no_values(place, bad, mlp, normal, measured):
-    model = mlp((5, 6, 6, 3))
-    model[place].weight.data.view(-1)[0] = bad
-    values = measured(model, normal(10, 5))
-    assert values["finite"] == 0
-    assert values["samples_measured"] == 10
-    assert spoilt_names(values) == FACTS
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-@pytest.mark.parametrize("name", ["0.weight", "0.bias", "1.weight", "1.bias", "7.weight"])
+@pytest.mark.parametrize(
+    "name", ["0.weight", "0.bias", "1.weight", "1.bias", "5.weight", "7.weight"]
+)
 def test_weights_of_any_layer_that_are_not_finite_have_no_values(
     name, bad, convolutional, measured, images
 ):
     convolutional.get_parameter(name).data.view(-1)[0] = bad
     values = measured(convolutional, images())
     assert values["finite"] == 0
+    assert values["samples_measured"] == 6
     assert spoilt_names(values) == FACTS
 
 
@@ -48,33 +36,22 @@ def test_statistics_that_are_not_finite_have_no_values(name, convolutional, meas
     assert spoilt_names(measured(convolutional, images())) == FACTS
 
 
-def test_outputs_that_overflow_have_no_values(mlp, normal, measured):
-    model = mlp((5, 6, 6, 3)).float()
+@pytest.mark.parametrize(
+    ("widths", "factor", "late"),
+    [
+        pytest.param((5, 6, 6, 3), 1e20, 1, id="outputs"),
+        # what the first samples show is not the whole: sample 9 alone overflows
+        pytest.param((5, 6, 3), 1e10, 1e25, id="outputs of a late sample"),
+        # the outputs are finite, float32 has no number for their squared gradients
+        pytest.param((5, 6, 6, 3), 1e10, 1, id="squares"),
+    ],
+)
+def test_what_overflows_has_no_values(widths, factor, late, mlp, normal, measured):
+    model, x = mlp(widths).float(), normal(10, 5).float()
     for parameter in model.parameters():
-        parameter.data *= 1e20
-    values = measured(model, normal(10, 5).float())
-    assert values["finite"] == 0
-    assert spoilt_names(values) == FACTS
-
-
-def test_outputs_of_a_late_sample_that_overflow_have_no_values(mlp, normal, measured):
-    """What the first samples show is not the whole: sample 9 alone overflows."""
-    model, x = mlp((5, 6, 3)).float(), normal(10, 5).float()
-    for parameter in model.parameters():
-        parameter.data *= 1e10
-    x[9] *= 1e25
-    values = measured(model, x)
-    assert values["finite"] == 0
-    assert spoilt_names(values) == FACTS
-
-
-def test_squares_that_overflow_have_no_values_either(mlp, normal, measured):
-    """The outputs are finite here, float32 has no number for their squared gradients."""
-    model = mlp((5, 6, 6, 3)).float()
-    for parameter in model.parameters():
-        parameter.data *= 1e10
-    x = normal(10, 5).float()
-    assert model(x).isfinite().all()
+        parameter.data *= factor
+    x[9] *= late
+    assert model(x).isfinite().all() == (factor * late == 1e10)
     values = measured(model, x)
     assert values["finite"] == 0
     assert spoilt_names(values) == FACTS
@@ -82,31 +59,12 @@ def test_squares_that_overflow_have_no_values_either(mlp, normal, measured):
 
 def pack(stripes, family, change, precision="float64"):
     """Measure two networks of one pack; `change` edits the weights of the first."""
-    from flatlab.networks import build
-    from tests.train.packs import small
-
     network = {**small("mlp"), "initialization": "framework"}
-    torch.manual_seed(0)
-    states = [build(network, (4, 4), 3).double().state_dict() for _ in range(2)]
-    arrays = {
-        name: np.stack([state[name].numpy() for state in states])[:, None] for name in states[0]
-    }
+    arrays = weights_of(networks(network, (4, 4), 3, count=2))
     for array in arrays.values():
         change(array[0])
-    settings = {
-        "family": family,
-        "data": {"classes": "all", "scaling": "unit"},
-        "network": network,
-        "outputs": None,
-        "setting": "lr0.1",
-        "hyperparameters": {"lr": 0.1},
-        "seeds": [0, 1],
-        "precision": precision,
-        **MEASURE,
-    }
-    about = {"runs": ["lr0.1-s0", "lr0.1-s1"], "iterations": [7]}
-    about |= {"steps": [7, 7], "ended": ["finished"] * 2}
-    return measure_pack([(arrays, about)], stripes, settings)
+    settings = asked(family, network, precision=precision)
+    return measure_pack([(arrays, about([7]))], stripes, settings)
 
 
 @pytest.mark.parametrize("family", ["geometry", "accuracy"])

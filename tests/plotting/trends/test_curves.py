@@ -9,8 +9,9 @@ from flatlab import plan
 from flatlab.plan.labels import labels_of
 from flatlab.plan.registry import imported, keys_of
 from flatlab.plotting import labels, style
+from flatlab.plotting.axes import log_spaced
+from flatlab.plotting.frames.training import spread
 from flatlab.plotting.quantities import FigureError
-from flatlab.plotting.spread import log_spaced, spread
 from flatlab.tables.selection import through_training
 from tests.synthetic.curves import (
     CHEN2024,
@@ -237,7 +238,7 @@ def test_a_label_is_that_of_the_definition_unless_a_figure_has_its_own() -> None
     defined = {n: q.label for family in families for n, q in family.QUANTITIES.items() if q.label}
     assert labels_of([*defined, "none"]) == defined
     assert labels_of(["weight_norm[fc1]", "mls[conv1]"]) == {"mls[conv1]": "MLS"}
-    own = plan.Curves("a-grid", quantities=("mls", "g"), labels={"g": "g²"}, title="", caption="")
+    own = plan.Lines("a-grid", quantities=("mls", "g"), labels={"g": "g²"}, title="", caption="")
     assert own.resolved()["labels"] == {"mls": "MLS", "g": "g²"}
 
 

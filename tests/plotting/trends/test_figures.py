@@ -12,7 +12,10 @@ from matplotlib.figure import Figure
 
 from flatlab import plan, plotting
 from flatlab.papers.beyond import fig1
-from flatlab.plotting import forest, labels, render, scatter
+from flatlab.plotting import intervals, labels, render
+from flatlab.plotting import points as template
+from flatlab.plotting.frames import correlations as selected
+from flatlab.plotting.frames import pairs
 from flatlab.tables.selection import end_of_training, through_training
 from tests.synthetic.curves import THOROUGH, declared
 
@@ -25,7 +28,7 @@ def test_every_figure_is_made_and_its_csv_holds_its_frame(
     if any(key not in tables for key in figure.experiments):
         pytest.skip("of an experiment that these tests have no table of")
     settings = figure.settings
-    if settings["drawn_by"].endswith("pairs"):
+    if settings["drawn_by"].endswith("matrix"):
         settings["quantities"] = settings["quantities"][:3]  # nine by nine take long
     shown = {key: tables[key] for key in figure.experiments}
     given = [settings, shown, {key: correlations[key] for key in figure.correlated}]
@@ -44,9 +47,9 @@ def test_every_figure_is_made_and_its_csv_holds_its_frame(
 def test_figures_of_all_grids_show_each_of_them(tables, correlations) -> None:
     """Sensitivity against its bounds: the points and correlations of the tables."""
     settings = declared("chen2026_fig4")
-    frame = scatter.frame(settings, tables, correlations)
+    frame = pairs.frame(settings, tables, correlations)
     fig = Figure(figsize=(11, 7), layout="constrained")
-    scatter.draw(fig, frame, settings)
+    template.draw(fig, frame, settings)
     axes = np.reshape(fig.axes, (2, 3))
     for column, (grid, runs) in enumerate(tables.items()):
         end = end_of_training(runs)
@@ -97,7 +100,7 @@ def test_a_panel_is_titled_with_the_architecture_and_without_its_options() -> No
 
 def test_conventions_are_correlations_of_the_end_of_training(tables, correlations) -> None:
     settings = declared("beyond_fig2")
-    frame = forest.frame(settings, tables, {}).set_index(["experiment", "kind", "x", "y"])
+    frame = selected.frame(settings, tables, {}).set_index(["experiment", "kind", "x", "y"])
     titles = labels.headings(tables)
     for grid, runs in tables.items():
         about = titles[grid]
@@ -115,7 +118,7 @@ def test_conventions_are_correlations_of_the_end_of_training(tables, correlation
     assert np.isnan(missing["rho"])
     assert missing["runs"] == 0
     fig = Figure(figsize=(11, 7), layout="constrained")
-    forest.draw(fig, frame.reset_index(), settings)
+    intervals.draw(fig, frame.reset_index(), settings)
     assert [text.get_text() for text in fig.axes[1].texts] == ["undefined"]
     dots = [
         x for line in fig.axes[0].lines if line.get_marker() != "None" for x in line.get_xdata()

@@ -1,7 +1,5 @@
 """Rules of training and networks that every mode must follow."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -34,7 +32,7 @@ RULES = {
     },
     "warm-up": {"schedule": "warmup-linear", "warmup": 0.4, "loss": "mean-mse"},
     "smoothed cross-entropy": {"loss": "cross-entropy", "label_smoothing": 0.2},
-    "full batch in ghost batches": {"minibatches": "full", "batch_size": 9, "iterations": 40},
+    "full batch in ghost batches": {"minibatches": "full", "batch_size": 9, "iterations": 20},
     "replacement": {"minibatches": "replacement", "loss": "cross-entropy"},
     "torch's replacement": {"minibatches": "torch-replacement", "loss": "cross-entropy"},
     "rates of their own": {"lr": {"low": 0.002, "high": 0.04}, "momentum": 0.5},
@@ -50,7 +48,7 @@ RULES = {
         "lr": 0.001,
         "minibatches": "full",
         "batch_size": 9,
-        "iterations": 40,
+        "iterations": 20,
     },
 }
 
@@ -104,11 +102,3 @@ def assert_equal(found, expected, exact=EXACT):
     for name, array in expected.items():
         assert np.isfinite(array).all(), name
         assert found[name] == pytest.approx(array, rel=0, abs=exact), name
-
-
-def rate_of(seed, lr):
-    """What a seed draws, log-uniformly, where it draws."""
-    if not isinstance(lr, dict):
-        return lr
-    share = np.random.default_rng([seed, 2]).uniform()
-    return lr["low"] * (lr["high"] / lr["low"]) ** share

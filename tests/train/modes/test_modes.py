@@ -1,24 +1,30 @@
 """Every mode of the training engine does what a plain loop in the framework does."""
 
-from __future__ import annotations
-
 import pytest
 
 from flatlab.data import load
 from flatlab.plan.registry import literal
 from flatlab.train import train_packs
 from flatlab.train.modes import MODES
+from tests.train.by_hand import rate_of
 from tests.train.modes.rules import (
     ARCHITECTURES,
+    EXACT,
     LARGE,
     NETWORKS,
     RATES,
     RULES,
     assert_equal,
-    rate_of,
     weights,
 )
-from tests.train.packs import GIVEN, images, settings
+from tests.train.packs import GIVEN, images, only, same, settings
+
+
+def modes_agree(raw, network, exact=EXACT, **given):
+    """The stacked modes train as the loop does."""
+    expected = weights(raw, network, mode="loop", **given)
+    for mode in ("batched", "graphs"):
+        assert_equal(weights(raw, network, mode=mode, **given), expected, exact)
 
 
 def test_every_architecture_that_has_a_stacked_form_is_among_them():
@@ -32,11 +38,8 @@ def test_the_default_mode_of_an_architecture_is_a_fast_one(network):
 
 @pytest.mark.parametrize(("network", "options", "shape"), NETWORKS.values(), ids=NETWORKS)
 def test_every_mode_trains_every_architecture_as_the_loop_does(network, options, shape):
-    raw, steps = images(shape), 25 if shape == LARGE else 60
-    expected = weights(raw, network, mode="loop", options=options, iterations=steps)
-    for mode in ("batched", "graphs"):
-        found = weights(raw, network, mode=mode, options=options, iterations=steps)
-        assert_equal(found, expected)
+    raw, steps = images(shape), 8 if shape == LARGE else 20
+    modes_agree(raw, network, options=options, iterations=steps)
 
 
 def with_rules():
@@ -56,10 +59,8 @@ def with_rules():
 
 @pytest.mark.parametrize(("network", "rule"), [*with_rules()])
 def test_every_mode_follows_every_rule_as_the_loop_does(network, rule):
-    raw, rule = images((8, 8)), {"iterations": 60, **rule}
-    expected = weights(raw, network, mode="loop", **rule)
-    for mode in ("batched", "graphs"):
-        assert_equal(weights(raw, network, mode=mode, **rule), expected)
+    raw, rule = images((8, 8)), {"iterations": 20, **rule}
+    modes_agree(raw, network, **rule)
 
 
 @pytest.mark.parametrize("rule", ["momentum and decay", "adam with rates of their own"])
@@ -70,20 +71,16 @@ def test_every_mode_follows_every_rule_as_the_loop_does(network, rule):
 def test_every_mode_trains_images_in_single_precision_as_the_loop_does(network, options, rule):
     """Whose layout in memory is another one than in double precision."""
     raw, rule = images((8, 8)), {"precision": "float32", "iterations": 10, **RULES[rule]}
-    expected = weights(raw, network, mode="loop", options=options, **rule)
-    for mode in ("batched", "graphs"):
-        found = weights(raw, network, mode=mode, options=options, **rule)
-        assert_equal(found, expected, exact=1e-5)
+    modes_agree(raw, network, exact=1e-5, options=options, **rule)
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh", "gaussian"])
 def test_every_mode_fits_numbers_with_every_activation_as_the_loop_does(activation):
     """A regression: its own targets, inputs that are numbers, no labels."""
-    raw, rule = load("eight-points"), {"loss": "sum-of-squares", "lr": 1e-4, "batch_size": 8}
+    raw, rule = load("eight-points"), {"loss": "sum-of-squares", "lr": 1e-4, "iterations": 60}
+    rule["batch_size"] = 8
     kind = {"data": GIVEN, "options": {"activation": activation}}
-    expected = weights(raw, "mlp", mode="loop", **kind, **rule)
-    for mode in ("batched", "graphs"):
-        assert_equal(weights(raw, "mlp", mode=mode, **kind, **rule), expected)
+    modes_agree(raw, "mlp", **kind, **rule)
 
 
 @pytest.mark.parametrize(
@@ -96,10 +93,8 @@ def test_every_mode_fits_numbers_with_every_activation_as_the_loop_does(activati
 def test_every_mode_descends_with_all_samples_as_the_loop_does(name, network, rule):
     """The two grids of linear models, whose runs see the same samples in each step."""
     raw = load(name)
-    rule = {**rule, "minibatches": "full", "batch_size": 17}  # in several pieces
-    expected = weights(raw, network, mode="loop", data=GIVEN, **rule)
-    for mode in ("batched", "graphs"):
-        assert_equal(weights(raw, network, mode=mode, data=GIVEN, **rule), expected)
+    rule = {**rule, "minibatches": "full", "batch_size": 17, "iterations": 60}  # in several pieces
+    modes_agree(raw, network, data=GIVEN, **rule)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -107,15 +102,12 @@ def test_every_mode_descends_with_all_samples_as_the_loop_does(name, network, ru
 def test_packs_do_not_depend_on_what_is_trained_beside_them(network, mode):
     raw = images((8, 8))
     packs = [
-        settings(network, seeds=seeds, mode=mode, precision="float32", iterations=30, lr=lr)
+        settings(network, seeds=seeds, mode=mode, precision="float32", iterations=12, lr=lr)
         for seeds, lr in (((0, 1), 0.02), ((2, 5, 7), 0.02), ((0, 1), 0.1))
     ]
     together = train_packs(raw, packs)
     for pack, beside in zip(packs, together, strict=True):
-        [alone] = train_packs(raw, [pack])
-        assert alone.curves.identical(beside.curves)
-        for name, array in alone.weights[0].items():
-            assert array.tobytes() == beside.weights[0][name].tobytes(), name
+        same(only(raw, pack), beside)
 
 
 def test_runs_with_rates_of_their_own_stop_where_they_would_alone():
@@ -126,8 +118,7 @@ def test_runs_with_rates_of_their_own_stop_where_they_would_alone():
     found = {}
     for mode in ("loop", "batched", "graphs"):
         pack = settings("diagonal-linear", range(6), data=GIVEN, mode=mode, iterations=900, **rule)
-        [trained] = train_packs(raw, [pack])
-        found[mode] = trained.weights
+        found[mode] = only(raw, pack).weights
     steps = found["loop"][1]["steps"]
     assert len(set(steps)) > 2
     for arrays, about in found.values():
@@ -140,8 +131,7 @@ def test_the_rate_that_a_run_drew_is_told():
     raw = images((8, 8))
     for seeds in ((0, 3, 4), (3,)):
         pack = settings("mlp", seeds, iterations=2, lr=RATES, mode="batched")
-        [trained] = train_packs(raw, [pack])
+        trained = only(raw, pack)
         expected = [rate_of(seed, RATES) for seed in seeds]
         assert trained.weights[1]["lr"] == pytest.approx(expected, rel=1e-12)
-    [trained] = train_packs(raw, [settings("mlp", iterations=2)])
-    assert "lr" not in trained.weights[1]
+    assert "lr" not in only(raw, settings("mlp", iterations=2)).weights[1]

@@ -1,7 +1,5 @@
 """Gradients of large linear layers that the optimizer computes run by run: the same bits."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Layers and updates of many networks at once: as those of the framework, each by itself."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

@@ -1,7 +1,5 @@
 """Every job of the project as it is planned: its params, and what tells which use what."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is deleted comes back when it is asked for, and only then."""
 
-from __future__ import annotations
-
 import pytest
 
 pytestmark = pytest.mark.workflow

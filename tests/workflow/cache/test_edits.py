@@ -5,8 +5,6 @@ Here Snakemake plans and runs the edited laboratory; test_exact_cache.py compare
 every job of the demo.
 """
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -15,7 +13,7 @@ from tests.workflow.lab import Lab
 
 pytestmark = pytest.mark.workflow
 
-FIGURE = "flatlab/plotting/pairs.py"
+FIGURE = "flatlab/plotting/matrix.py"
 DECLARATION = "flatlab/papers/chen2026/figures.py"
 FAMILY = "flatlab/metrics/geometry.py"
 TRAINING = "flatlab/train/minibatches.py"
@@ -42,7 +40,7 @@ def edit_the_figure(lab):
 def edit_the_declaration(lab, quantities=("mls", "nmls")):
     lab.append(
         DECLARATION,
-        f"FIGURES['figH8'] = Pairs('mlp-grid', quantities={quantities}, "
+        f"FIGURES['figH8'] = Matrix('mlp-grid', quantities={quantities}, "
         "title='others', caption='Others.', size_inches=(4.0, 4.0))",
     )
 

@@ -6,8 +6,6 @@ edit that computes counts (tests/plan/test_fingerprint.py): a job is re-run if t
 in its closure. Whether Snakemake obeys is asked in test_edits.py.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import re
@@ -143,7 +141,7 @@ USES: dict[str, Uses] = {
     "data/sparse_regression.py": matching("prepare sparse-regression"),
     "metrics/hessian.py": matching(r"measure \S+ \S*\bhessian\b.*"),
     "simulations/representativeness.py": matching("measure representativeness .*"),
-    "plotting/pairs.py": lambda name, job: job.facts.get("drawn_by") == "flatlab.plotting.pairs",
+    "plotting/matrix.py": lambda name, job: job.facts.get("drawn_by") == "flatlab.plotting.matrix",
     "papers/chen2026/fig5.py": matching("draw chen2026_fig5"),
     "tables/runs.py": matching(r"table \S+-grid"),
     "cli/run.py": nothing,

@@ -1,7 +1,5 @@
 """Weights along the training: kept beside those of the end, measured, and in the table."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

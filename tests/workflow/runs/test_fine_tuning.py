@@ -1,7 +1,5 @@
 """A grid whose networks start from those of another one, by Snakemake and without it."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

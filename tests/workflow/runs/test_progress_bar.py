@@ -1,7 +1,5 @@
 """One bar on a terminal, plain lines elsewhere, and errors in full in both."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 

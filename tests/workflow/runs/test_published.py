@@ -1,7 +1,5 @@
 """What is published or kept is computed anew without training."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

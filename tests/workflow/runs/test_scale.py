@@ -1,7 +1,5 @@
 """Planning stays fast and small where there is much to plan."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

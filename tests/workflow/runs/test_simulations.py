@@ -1,7 +1,5 @@
 """A figure of a simulation: its table, its verdicts and its place among what is published."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -38,6 +36,10 @@ def with_simulation(fresh):
 
 def test_a_figure_of_a_simulation_needs_its_table_and_no_network(with_simulation):
     lab = with_simulation
+    lab.plans_exactly(*JOBS[:2], targets=(TABLE,))
+    unknown = "results/demo/tables/representativenes.zarr.zip"
+    output = lab.snakemake("--dry-run", unknown, succeeds=False).output
+    assert "unknown experiment 'representativenes'; did you mean 'representativeness'" in output
     lab.runs_exactly(*JOBS, targets=(TARGET,))
     verdicts = json.loads((lab / "results/demo/verdicts/petzka2021/fig4.json").read_text())
     assert verdicts["tables"]["representativeness"]["extent"].startswith("2 class separations")
@@ -68,10 +70,3 @@ def test_a_damaged_table_of_a_simulation_is_named_and_made_again(with_simulation
     lab.snakemake("--cores", "1", *run.remedy)
     lab.snakemake("--cores", "2", TARGET)
     assert lab.results() == before
-
-
-def test_a_table_of_no_experiment_is_refused_in_a_sentence(with_simulation):
-    assert with_simulation.snakemake("--dry-run", TABLE).jobs == sorted(JOBS[:2])
-    unknown = "results/demo/tables/representativenes.zarr.zip"
-    output = with_simulation.snakemake("--dry-run", unknown, succeeds=False).output
-    assert "unknown experiment 'representativenes'; did you mean 'representativeness'" in output

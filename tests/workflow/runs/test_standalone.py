@@ -1,7 +1,5 @@
 """Packs trained and measured without Snakemake are those of the workflow."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

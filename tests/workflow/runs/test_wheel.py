@@ -1,7 +1,5 @@
 """The package as others install it: a wheel, in a folder of its own, run from an empty folder."""
 
-from __future__ import annotations
-
 import ast
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A run in which a part comes from elsewhere: measured packs, or another data set."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -16,6 +14,8 @@ pytestmark = pytest.mark.workflow
 def test_packs_that_are_measured_make_figures_by_themselves(fresh, completed):
     """A grid of which one pack was trained elsewhere: figures say how much is missing."""
     measured, _ = fresh.PACKS
+    run = fresh.snakemake("--dry-run", "--config", "packs=measured", succeeds=False)
+    assert "packs: no figure has a measured pack at scale demo; `all` trains them" in run.output
     for family in fresh.FAMILIES:
         path = fresh / fresh.metrics(family, measured)
         path.parent.mkdir(parents=True)
@@ -31,11 +31,6 @@ def test_packs_that_are_measured_make_figures_by_themselves(fresh, completed):
     assert "2 more not trained" in " ".join(picture.split())
 
 
-def test_without_any_measured_pack_there_is_nothing_to_draw(fresh):
-    run = fresh.snakemake("--dry-run", "--config", "packs=measured", succeeds=False)
-    assert "packs: no figure has a measured pack at scale demo; `all` trains them" in run.output
-
-
 def test_measured_packs_of_a_paper_that_is_not_configured_are_drawn(completed):
     """Those of others are no reason to refuse its figures."""
     other = ("packs=measured", "papers=[petzka2021]")
@@ -43,13 +38,6 @@ def test_measured_packs_of_a_paper_that_is_not_configured_are_drawn(completed):
     assert "`all` trains them; papers that have one: chen2026" in run.output
     run = completed.snakemake("chen2026_figH8", "--dry-run", "--config", *other)
     assert "unknown target" not in run.output
-
-
-def test_a_pack_is_measured_before_the_next_one_is_trained(fresh):
-    """So that what an interruption leaves can be used."""
-    targets = [fresh.metrics("accuracy", pack) for pack in fresh.PACKS]
-    order = fresh.snakemake("--cores", "1", *targets).order
-    assert [job.split()[0] for job in order] == ["prepare", *["train", "measure"] * 2]
 
 
 def _shorten(grid):

@@ -1,4 +1,4 @@
-"""Template `Pairs`: every quantity against every other at the end of training, a point per network.
+"""Template `Matrix`: every quantity against every other at the end of training.
 
 seaborn's PairGrid would create a figure of its own and takes several times as long.
 """
@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from flatlab.plotting import labels, style
+from flatlab.plotting.axes import limit
 from flatlab.plotting.quantities import require
 from flatlab.plotting.render import Settings, Tables
 from flatlab.plotting.style import OTHER_KINDS
@@ -68,9 +69,9 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
             _correlation(ax, {kind: float(matrix[x][y]) for kind, matrix in matrices.items()})
         else:
             style.points_of_settings(ax, runs, x, y, size=2)
-            style.limit(ax, "y", runs[y], headroom=0.06, ticks=2)
+            limit(ax, "y", runs[y], headroom=0.06, ticks=2)
         if i >= j:
-            style.limit(ax, "x", runs[x], ticks=2)
+            limit(ax, "x", runs[x], ticks=2)
     for i, name in enumerate(names):
         # at a fixed distance, so that the labels line up
         label = labels.in_lines(labels.label_of(figure, name))

@@ -1,19 +1,17 @@
-"""Template `Ranks`: Kendall's tau of sharpness and errors, by definition and radius.
+"""Template `Intervals`: correlations with their intervals, one below the other.
 
-Beside it is what the paper prints. The CSV has the same for groups of networks.
+seaborn's pointplot would compute intervals with a bootstrap of its own.
 """
 
-import itertools
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from flatlab.plotting import labels
-from flatlab.plotting.panels import taus
-from flatlab.plotting.quantities import definition_in_words, networks, require
-from flatlab.plotting.render import Settings, Tables
-from flatlab.tables.ranks import at_radius
+from flatlab.plotting.quantities import definition_in_words
+from flatlab.plotting.render import Settings
+from flatlab.plotting.style import KINDS, Look, legend
 
 SAME, OTHER, NEITHER = "#0173b2", "#d55e00", "0.35"
 """Colours of a tau whose sign is that of the printed one, or another, and where none is printed."""
@@ -25,38 +23,38 @@ STRONG = 0.5
 """The absolute tau from which on numbers are bold, as in the paper."""
 
 
-def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
-    """A row per experiment, definition, radius, ordinate and group of networks ("" for all): tau
-    with its interval, over so many `networks` of all; `paper`, the printed tau; `same_sign`.
-    """
-    parts, titles = [], labels.headings(tables)
-    for experiment, table in tables.items():
-        end, kept = networks(table, figure["columns"], figure)
-        about = pd.DataFrame(
-            {name: end[name].values for name in figure["groups"]}, range(len(kept))
-        )
-        printed = figure["printed"].get(experiment, {})
-        require(end, printed, "definition")
-        definitions = list(printed) or end["definition"].values.tolist()
-        places = itertools.product(definitions, range(end.sizes["radius_index"]))
-        for (definition, index), (number, y) in itertools.product(
-            places, enumerate(figure["columns"])
-        ):
-            radii = at_radius(end, definition, index, "radius")
-            if not len(radii) or np.isnan(radii[0]):
-                continue
-            points = about.assign(x=at_radius(end, definition, index), y=end[y].values)[kept]
-            place = {"experiment": titles[experiment], "definition": definition, "ordinate": y}
-            theirs = [*(printed[definition][number] if printed else ()), *[np.nan] * (index + 1)]
-            found = taus(points, figure).assign(radius=radii[0], paper=theirs[index], **place)
-            found.loc[found["group"] != "", "paper"] = np.nan
-            parts.append(found)
-    whole = pd.concat(parts, ignore_index=True)
-    agrees = np.sign(whole["tau"]) == np.sign(whole["paper"])
-    return whole.assign(same_sign=agrees.where(whole[["tau", "paper"]].notna().all(axis=1)))
-
-
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
+    """A line per pair of quantities; or per definition and radius, with numbers beside it."""
+    (_correlations if figure["pairs"] else _ranks)(fig, frame, figure)
+
+
+def _correlations(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
+    """A line per pair, with gaps between the groups of pairs."""
+    pairs = figure["pairs"]
+    groups = list(dict.fromkeys(first for first, _ in pairs))
+    places = np.array([-n - 0.7 * groups.index(first) for n, (first, _) in enumerate(pairs)])
+    experiments = list(dict.fromkeys(frame["experiment"]))
+    axes = fig.subplots(1, len(experiments), sharex=True, sharey=True, squeeze=False)[0]
+    for experiment, ax in zip(experiments, axes, strict=True):
+        rows = frame[frame["experiment"] == experiment]
+        # a point and a bar per correlation, its kinds one above the other
+        for shift, (kind, (color, marker, _)) in zip((0.25, 0, -0.25), KINDS.items(), strict=True):
+            here, y = rows[rows["kind"] == kind], places + shift
+            ax.plot(here["rho"], y, ms=3, **Look(color, marker, "").options)
+            ax.hlines(y, here["low"], here["high"], color=color, lw=0.9)
+        for place, rho in zip(places, rows["rho"][rows["kind"] == "pooled"], strict=True):
+            if np.isnan(rho):
+                ax.text(0, place, "undefined", ha="center", va="center", color="0.5")
+        ax.axvline(0, color="0.6", lw=0.7, zorder=0.5)
+        ax.set_title(experiment, loc="left")
+        ax.set(xlim=(-1.05, 1.05), xlabel=r"Pearson's $\rho$", xticks=[-1, -0.5, 0, 0.5, 1])
+        ax.grid(axis="x", lw=0.3, color="0.85")
+    names = [" and ".join(labels.label_of(figure, name) for name in pair) for pair in pairs]
+    axes[0].set_yticks(places, names, fontsize=6.5)
+    legend(fig, {name: Look(color, marker) for color, marker, name in KINDS.values()})
+
+
+def _ranks(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """A line per definition and radius; for each column points with intervals, then numbers."""
     whole, columns = frame[frame["group"] == ""], figure["columns"]
     keys = ["experiment", "definition", "radius"]

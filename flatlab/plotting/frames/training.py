@@ -1,4 +1,4 @@
-"""The table from which curves are drawn: quantities through training, for each seed and over them.
+"""`Lines` with `quantities`: these quantities through training, for each seed and over them.
 
 A row `curve` is one checkpoint of one line; a row `window` says where the mean training loss of a
 setting falls below 1e-2 and interpolation begins.
@@ -13,14 +13,26 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from flatlab.plotting.axes import log_spaced
 from flatlab.plotting.labels import in_words
 from flatlab.plotting.quantities import require
+from flatlab.plotting.render import Settings, Tables
 from flatlab.tables import selection
 
 NUMBERS = ["median", "mean", "sd", "runs"]
 COLUMNS = ["row", "setting", "samples", "layer", "quantity", "iteration", *NUMBERS]
 SEED = "seed "
 """The columns with the values of one seed begin with it."""
+
+
+def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+    """The columns of `spread`: those of the settings, samples and iterations that are declared."""
+    (table,) = tables.values()
+    if figure["until"]:
+        table = selection.until_stop(table, figure["until"])
+    table = selection.first(table, figure["share"])
+    options = {key: figure[key] for key in ("quantities", "where", "samples", "marks", "named")}
+    return spread(table, **options)
 
 
 def spread(
@@ -92,30 +104,3 @@ def _over_runs(values: xr.DataArray, seeds: np.ndarray) -> xr.Dataset:
     numbers = dict(zip(NUMBERS, (*over, values.count("run").astype(float)), strict=True))
     runs = {f"{SEED}{seed}": values.isel(run=place, drop=True) for place, seed in enumerate(seeds)}
     return xr.Dataset({**numbers, **runs})
-
-
-def log_spaced(checkpoints: Sequence[float] | np.ndarray) -> bool:
-    """Whether the positive checkpoints are spaced more evenly on a logarithmic axis."""
-    positive = np.asarray(checkpoints, dtype=float)
-    positive = positive[positive > 0]
-    if len(positive) < 3:
-        return False
-    spacings = (np.diff(positive), np.diff(np.log(positive)))
-    linear, logarithmic = (gaps.std() / gaps.mean() for gaps in spacings)
-    return bool(logarithmic < linear)
-
-
-def horizontal(ax: Any, iterations: Sequence[float]) -> str:
-    """Set up the horizontal axis, the same for all panels, and return its label."""
-    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
-
-    if log_spaced(iterations):
-        ax.set_xscale("log")
-        ax.set_xlim(iterations[0] / 1.15, iterations[-1] * 1.15)
-        ax.xaxis.set_major_locator(LogLocator(numticks=8))
-        ax.xaxis.set_minor_formatter(NullFormatter())
-        return "iteration"
-    unit = 1000 if iterations and iterations[-1] >= 10_000 else 1  # room for their labels
-    ax.xaxis.set_major_locator(MaxNLocator(6))
-    ax.xaxis.set_major_formatter(lambda x, _: f"{x / unit:g}")
-    return "iteration (thousands)" if unit > 1 else "iteration"

@@ -1,0 +1,94 @@
+"""What holds of every family: it leaves the network alone, repeats, and stands infinite weights."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import flatlab
+from tests.measurement.comparing import Spy, assert_same_state, same, state
+from tests.networks.small_networks import small
+
+OPTIONS = {
+    "geometry": {},
+    "jacobian": {},
+    "hessian": {},
+    "adaptive": {"draws": 3},
+    "flatness": {"flatness": ["exact", "maximal", "traces"]},
+    "capacity": {"capacity": ["margin", "path-norm", "fisher-rao", "pac-bayes"]},
+    "sharpness": {"sharpness_radii": {"worst-adaptive-l2": [0.01], "average-standard-linf": [0.1]}},
+    "linear": {},
+}
+WITHOUT_TARGETS = ("geometry", "jacobian")
+KNOWN = {
+    # of a network whose weights are not finite
+    "geometry": {"finite", "shared", "samples_measured", "layers_left_out"},
+    **{
+        "hessian": {
+            f"{m}_{n}" for m in ("hessian", "gauss_newton") for n in ("converged", "products")
+        }
+    },
+    "jacobian": {"feature_norm"},
+    "adaptive": {"finite", "dropped", "samples_measured", "not_converged"}
+    | {"norm_iterations", "sample_accuracy"},
+    "flatness": {"features", "features_constant", "hessian_trace_per_layer"}
+    | {"hessian_trace_error", "hessian_trace_per_layer_error"},
+    "sharpness": {"sharpness_radius"},
+}
+DRAWN_BY_BATCH = ("elementwise_adaptive_trace", "sharpness", "slope")
+"""Random signs and starts of ascents are drawn batch by batch."""
+
+
+def measured(family, model, x, labels, **options):
+    options = {"loss": "cross-entropy"} | OPTIONS[family] | options
+    return flatlab.measure(model, x, labels, families=[family], **options)
+
+
+def case(family):
+    """A network with convolutions and what changes in each pass, its inputs and classes."""
+    model, x, labels = small("linear" if family == "linear" else "lenet")
+    if family != "linear":
+        model[-1].bias.requires_grad_(False)
+    return model, x, labels
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("family", OPTIONS)
+def test_the_network_and_torch_are_left_as_they_were(family, fails):
+    model, x, labels = case(family)
+    if fails and family in WITHOUT_TARGETS:
+        model.insert(2, Spy(lambda: pytest.fail("on purpose")))
+    elif fails:
+        labels[-1] = 9
+    before = state(model)
+    if fails:
+        with pytest.raises(
+            (flatlab.MeasureError, pytest.fail.Exception), match=r"on purpose|label 9|class 9"
+        ):
+            measured(family, model, x, labels)
+    else:
+        measured(family, model, x, labels)
+    assert_same_state(before, state(model))
+
+
+@pytest.mark.parametrize("family", OPTIONS)
+def test_the_same_call_gives_the_same_bits_and_batches_change_the_last_digits_alone(family):
+    model, x, labels = case(family)
+    whole = measured(family, model, x, labels)
+    torch.rand(7)
+    assert same(whole, measured(family, model, x, labels))
+    parts = measured(family, model, x, labels, batch_size=4)
+    left_out = DRAWN_BY_BATCH if family == "adaptive" else ()
+    for name in (n for n in whole if not any(part in n for part in left_out)):
+        close = pytest.approx(whole[name].values, rel=1e-6, abs=1e-9, nan_ok=True)
+        assert parts[name].values == close, name
+
+
+@pytest.mark.parametrize("family", sorted(OPTIONS.keys() - {"linear"}))
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_weights_that_are_not_finite_are_a_result(family, bad):
+    model, x, labels = case(family)
+    layer = next(m for m in model.modules() if isinstance(m, nn.Linear))
+    layer.weight.data[0, 0] = bad
+    found = measured(family, model, x, labels)
+    assert {n for n in found if found[n].notnull().any()} == KNOWN.get(family, set())
