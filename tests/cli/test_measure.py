@@ -236,7 +236,7 @@ def test_a_network_in_a_file_of_torch_is_measured(tmp_path, capsys):
     command = ["measure", str(tmp_path / "w.pt"), *MODEL, "--samples", "5"]
     assert main([*command, "--family", "all"]) == 0
     printed = capsys.readouterr().out
-    assert "adaptive, " in printed
+    assert ", adaptive" in printed
     assert "left_out: " in printed
     assert "linear is for classifiers that are one linear layer" in printed
     assert "hessian_lambda_max" in printed
