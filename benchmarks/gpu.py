@@ -36,6 +36,7 @@ from flatlab.data import _tensors as splits
 from flatlab.derivatives import engine as derivatives
 from flatlab.networks import build
 from flatlab.train.determinism import deterministic_arithmetic
+from flatlab.train.evaluation import evaluate
 
 RESULTS = Path(__file__).parent / "results"
 NO_GPU = "torch finds no GPU on this machine; `make gpu FAKE=1` runs everything through on the CPU"
@@ -171,14 +172,14 @@ class Bench:
         case = self.cases[name]
         engine = self.engine(case, "float32")
 
-        def evaluate() -> None:
+        def evaluate_all() -> None:
             with deterministic_arithmetic(engine.packs):
                 for training in engine.trainings:
                     list(evaluate(training.networks, training.loss, training.split))
 
         for pieces in (256, 4096):
             with mock.patch.dict(splits.EVALUATED, dict.fromkeys(splits.EVALUATED, pieces)):
-                [seconds] = paired(evaluate, slow=True, repeats=self.size.repeats)
+                [seconds] = paired(evaluate_all, slow=True, repeats=self.size.repeats)
             us = 1e9 * seconds / case.count / self.size.samples
             row = {"networks": name, "mode": case.mode, "pieces": pieces, "us": us}
             self.report.add("evaluation", row)

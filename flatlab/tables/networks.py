@@ -153,7 +153,7 @@ class Networks:
         """The same by another name in evidence.
 
         name: of the networks.
-        words: of columns, **{"jacobian_norm": "J"}.
+        words: of columns, by their names: jacobian_norm="J".
         """
         return replace(self, name=name or self.name, words={**self.words, **words})
 

@@ -176,7 +176,7 @@ FIGURES = {
         logarithmic=("lr",),
         **SHOWN,
         title="sharpness and the learning rate",
-        caption=(FITTED, "Each drew its largest learning rate at random.", captions.TAU),
+        caption=(FITTED, "Each drew its largest learning rate.", captions.TAU),
         details=(captions.BETWEEN_NETWORKS, FILTERED),
     ),
     "fig7": DIAGONAL,

@@ -16,6 +16,7 @@ EXPERIMENTS = ROOT / "experiments"
 
 
 GRID = yaml.safe_load((EXPERIMENTS / "mlp-grid.yaml").read_text())
+GRID["scales"]["paper"] = {}  # its own blocks of seeds
 
 
 DELETE = object()

@@ -62,6 +62,7 @@ def table_of(grid_key, change, folder):
     """Four steps and two samples of a grid's experiment with one key changed, as a table."""
     content = yaml.safe_load((EXPERIMENTS / f"{grid_key}.yaml").read_text())
     content["seeds"] = ["0-1"]
+    content["scales"]["paper"] = {}
     content["settings"] = content["settings"][:1]
     content["settings"][0] = {"lr": 0.0001, "batch_size": 4}  # no variant diverges
     content["checkpoints"] = {"dense": "none", "seeds": "all"}

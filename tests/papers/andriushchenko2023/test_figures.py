@@ -22,7 +22,7 @@ from flatlab.papers.andriushchenko2023 import fig7
 from flatlab.papers.andriushchenko2023._recipes import RESNETS, VITS
 from flatlab.papers.andriushchenko2023._released import BERT, CLIP, VIT, VIT21K
 from flatlab.papers.andriushchenko2023._released_figures import FIGURES as OF_RELEASED
-from flatlab.plotting import points, render
+from flatlab.plotting import looks, render
 from tests.synthetic.andriushchenko2023 import diagonal, linear, recipes, zoo
 
 SETTINGS = {f.key: f.settings for f in plan.figures() if f.paper == "andriushchenko2023"}
@@ -161,5 +161,5 @@ def test_a_network_without_a_rate_is_grey() -> None:
     (scattered,) = fig.axes[0].collections
     scattered.update_scalarmappable()
     colors = scattered.get_facecolors()
-    grey = np.isclose(colors, to_rgba(points.UNKNOWN)).all(axis=1)
+    grey = np.isclose(colors, to_rgba(looks.UNKNOWN)).all(axis=1)
     assert (grey.sum(), len(colors)) == (1, 13)
