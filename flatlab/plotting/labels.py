@@ -73,7 +73,8 @@ def title_of(figure: Mapping[str, Any], column: str) -> str:
 def in_lines(label: str, width: int = 11) -> str:
     """A label on several lines where it is wider; mathematics counts as one letter."""
     formulas = re.findall(r"\$.*?\$", label)
-    lines = textwrap.fill(re.sub(r"\$.*?\$", "\0", label), width, break_on_hyphens=False)
+    text = re.sub(r"\$.*?\$", "\0", label)
+    lines = textwrap.fill(text, width, break_on_hyphens=False, break_long_words=False)
     return re.sub("\0", lambda _: formulas.pop(0), lines)
 
 

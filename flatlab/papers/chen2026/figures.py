@@ -62,6 +62,7 @@ def pairs(grid: str, networks: str) -> Matrix:
     return Matrix(
         grid,
         quantities=CORRELATED,
+        labels={"generalization_gap": "gen. gap"},
         title=f"sharpness, compression and generalization of {networks}",
         caption=(captions.AT_THE_END, captions.MATRIX),
         details=(captions.WITH_BOUNDS, captions.GAP, captions.INTERVALS),

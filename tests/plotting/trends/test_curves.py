@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -247,8 +249,19 @@ def test_a_label_is_that_of_the_definition_unless_a_figure_has_its_own() -> None
     [
         ("MLS", "MLS"),
         ("local dimension", "local\ndimension"),
+        ("generalization gap", "generalization\ngap"),  # no word is broken
         (r"relative flatness $\kappa x$", "relative\n" + r"flatness $\kappa x$"),
     ],
 )
 def test_a_long_label_has_several_lines(label: str, lines: str) -> None:
     assert labels.in_lines(label) == lines
+
+
+def test_labels_of_matrices_fit_their_panels() -> None:
+    """A word that is wider than a panel would run into the next one."""
+    shown = [f.settings for f in plan.figures() if f.settings["drawn_by"].endswith(".matrix")]
+    assert shown
+    for settings in shown:
+        for name in settings["quantities"]:
+            text = re.sub(r"\$.*?\$", "x", labels.label_of(settings, name))
+            assert max(map(len, text.split())) <= 11, name
