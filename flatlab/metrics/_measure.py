@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from flatlab.derivatives.errors import MeasureError, is_device_failure
 from flatlab.derivatives.isolation import preserving_state
 from flatlab.losses._base import Loss, loss_of
+from flatlab.metrics._checked import measured
 from flatlab.metrics._quantity import Measured, Quantity, Samples, attributes, settings_of
 from flatlab.plan.options import checked, options_of
 from flatlab.plan.registry import check_known, imported, keys_of, measures_samples
@@ -96,13 +97,13 @@ def _report(
         settings = settings_of(name, chosen[name], chosen_loss, **how)
         try:
             with preserving_state(model):
-                measured = imported("metrics", name).measure(model, samples, settings)
+                result = measured(name, model, samples, settings)
         except MeasureError as error:
             if not every or is_device_failure(error):
                 raise
             left_out[name] = str(error)
             continue
-        report = _with_family(report, imported("metrics", name).QUANTITIES, measured, weight.dtype)
+        report = _with_family(report, imported("metrics", name).QUANTITIES, result, weight.dtype)
     if not report.data_vars:
         raise MeasureError("; ".join(dict.fromkeys(left_out.values())))
     reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
@@ -119,21 +120,18 @@ def _report(
 
 
 def _with_family(
-    report: xr.Dataset,
-    quantities: Mapping[str, Quantity],
-    measured: Measured,
-    precision: torch.dtype,
+    report: xr.Dataset, quantities: Mapping[str, Quantity], result: Measured, precision: torch.dtype
 ) -> xr.Dataset:
     """A report with the quantities of one more family, but for those that it has already."""
     variables: dict[str, Any] = {}
     coordinates: dict[str, Any] = {}
     for name, quantity in quantities.items():
-        if name not in measured.values or {name, name.removesuffix("_error")} & {*report.data_vars}:
+        if name not in result.values or {name, name.removesuffix("_error")} & {*report.data_vars}:
             continue
-        variables[name] = (quantity.dims, measured.values[name], attributes(quantity, precision))
-        named = [dim for dim in quantity.dims if dim in measured.coordinates]
-        coordinates |= {dim: as_strings(measured.coordinates[dim]) for dim in named}
-    return report.assign(variables).assign_coords(coordinates).assign_attrs(measured.notes)
+        variables[name] = (quantity.dims, result.values[name], attributes(quantity, precision))
+        named = [dim for dim in quantity.dims if dim in result.coordinates]
+        coordinates |= {dim: as_strings(result.coordinates[dim]) for dim in named}
+    return report.assign(variables).assign_coords(coordinates).assign_attrs(result.notes)
 
 
 def _checked(

@@ -88,6 +88,8 @@ class Settings:
     memory: what a family keeps from one checkpoint of a run to the next, for the same samples; it
         may save time, but must not be needed.
     norms: likewise from one sample set to the next, for the same weights.
+    step: of differences that stand in for second backward passes where these are wrong, as
+        `check_derivatives` has found; None: they are right.
     """
 
     options: Any
@@ -98,6 +100,7 @@ class Settings:
     initial: nn.Module | Mapping[str, Tensor] | None = None
     memory: dict[str, Any] = field(default_factory=dict)
     norms: Norms = field(default_factory=dict)
+    step: float | None = None
 
 
 @dataclass

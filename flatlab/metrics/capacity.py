@@ -34,6 +34,9 @@ BYTES = 2**26
 PERCENTILE = 0.1
 
 
+CHECKS = ("function",)
+
+
 class Options(Strict, frozen=True):
     capacity: Annotated[
         tuple[Literal["path-norm", "margin", "fisher-rao", "pac-bayes", "distances"], ...],

@@ -31,6 +31,9 @@ __all__ = ["BOUNDS", "NORMS", "QUANTITIES", "Options", "measure"]
 NO_LAYERS = "no linear or convolution layer is called as such a layer; see layers_left_out"
 
 
+CHECKS = ("gradient",)
+
+
 class Options(Strict, frozen=True):
     FOLDERS: ClassVar[dict[str, str]] = {"relative_flatness_loss": "losses"}
 

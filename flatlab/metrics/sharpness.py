@@ -84,6 +84,9 @@ class Cell(NamedTuple):
     radius: float
 
 
+CHECKS = ("gradient",)
+
+
 class Options(Strict, frozen=True):
     """The defaults are those of the paper's networks on CIFAR-10; in part the authors' code."""
 
