@@ -26,11 +26,11 @@ from flatlab.derivatives.differences import (
     flat,
 )
 from flatlab.derivatives.errors import MeasureError, first_line
-from flatlab.derivatives.evaluation_mode import batch_norm
+from flatlab.derivatives.evaluation_mode import batch_norm, check_mode
 from flatlab.derivatives.golub_kahan import Jacobian
 from flatlab.derivatives.graph import graph_of
 from flatlab.derivatives.hessian_products import gauss_newton_product, hessian_product
-from flatlab.derivatives.probe import is_finite, run
+from flatlab.derivatives.probe import NOT_CONNECTED, RANDOM, is_finite, run, vectors
 from flatlab.derivatives.recomposed import recomposed
 from flatlab.losses import half_mse
 from flatlab.losses._base import Loss
@@ -41,10 +41,6 @@ BATCH = 1000
 """Samples at a time where all are taken."""
 SETTLED = 1e-3
 """The relative distance of two differences up to which they stand in for a second derivative."""
-RANDOM = (
-    "two passes of the network differ: it draws at random; call model.eval(), and pass "
-    "training=self.training to functional dropout"
-)
 
 Kind = Literal["function", "gradient", "hessian", "gauss-newton", "inputs"]
 """What is checked: that it is a function; its gradient in the parameters; second derivatives in the
@@ -72,7 +68,7 @@ def check_derivatives(
     targets: Callable[[int], Tensor | None],
     loss: Loss,
     kinds: Sequence[Kind],
-    mode: str = "eval",
+    mode: str | None = None,
 ) -> Verdict:
     """Compare the derivatives of a network with differences, on its first samples.
 
@@ -81,7 +77,7 @@ def check_derivatives(
     targets: (samples, N) from N, of the loss; None: the loss is half the square of f.
     loss: of a sample.
     kinds: of derivatives.
-    mode: of batch norm, `train` or `eval`.
+    mode: of batch norm, `train` or `eval`; None: as the network is, which must not mix samples.
 
     Nothing is checked where weights or outputs are not finite. Raises `MeasureError` where the
     network is no function or its gradients are wrong, and names the module that is the culprit.
@@ -90,6 +86,8 @@ def check_derivatives(
     if not kinds or not len(inputs):
         return verdict
     x = inputs[:SAMPLES].detach()
+    with batch_norm(model, mode and "eval"):
+        check_mode(model)
     with batch_norm(model, mode):
         outputs = _outputs(model, x, verdict)
     if outputs is None or {*kinds} == {"function"}:
@@ -113,16 +111,16 @@ def check_derivatives(
 
 
 def _outputs(model: nn.Module, x: Tensor, verdict: Verdict) -> Tensor | None:
-    """The outputs f; None where they are not finite, or are no (samples, N) with a graph.
+    """The outputs f; None where they are not finite.
 
-    Raises `MeasureError` where they are drawn at random: two passes differ. Draws that are rare
-    may hit neither; that a pass has moved a random generator says to look several times.
+    Raises `MeasureError` where they are no vectors, or drawn at random: two passes differ. Draws
+    that are rare may hit neither; a pass that has moved a random generator is looked at more often.
     """
     generators = _generators(x.device)
     before = [generator.get_state() for generator in generators]
-    outputs = run(model, x.clone())
-    if not (isinstance(outputs, Tensor) and outputs.ndim == 2 and outputs.grad_fn is not None):
-        return None  # the family says what is the matter
+    outputs = vectors(run(model, x.clone()), len(x))
+    if not outputs.requires_grad:
+        raise MeasureError(NOT_CONNECTED)
     after = [generator.get_state() for generator in generators]
     drew = any(not torch.equal(*pair) for pair in zip(before, after, strict=True))
     for _ in range(20 if drew else 1):
@@ -291,7 +289,8 @@ class _Check:
         """Let differences stand in for second backward passes, and say so."""
         self.verdict.step = result.step
         self.verdict.notes["derivatives"] = (
-            f"products with {what} (relative error {error:.0e}), not of second backward passes{self._where(2)}: {why}"
+            f"products with {what} (relative error {error:.0e}), not "
+            f"of second backward passes{self._where(2)}: {why}"
         )
 
     def _note(self, what: str, result: Comparison) -> None:

@@ -54,7 +54,7 @@ class Jacobian:
         """J v: (samples, M) -> (samples, N)."""
         if self.step is not None:
             lengths = v.norm(dim=1, keepdim=True)
-            length = self.step * (float(self.x.norm()) or 1.0)
+            length = self.step * (float(self.x.detach().norm()) or 1.0)
             change = length * (v / lengths.where(lengths > 0, 1)).view_as(self.x)
             with torch.no_grad():
                 above, below = self.function(self.x + change), self.function(self.x - change)

@@ -10,7 +10,7 @@ from flatlab.derivatives.derivative_check import check_derivatives
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.recomposed import recomposed
 from flatlab.losses._base import loss_of
-from flatlab.metrics._quantity import Measured, Samples, Settings
+from flatlab.metrics._quantity import Measured, Samples, Settings, unfit
 from flatlab.plan.registry import imported
 
 NOTES = ("derivatives", "derivatives_not_checked")
@@ -38,8 +38,11 @@ def measured(name: str, model: nn.Module, samples: Samples, settings: Settings) 
         except MeasureError:  # the family says so, if it needs them
             return None
 
-    mode = getattr(options, "batch_norm", "eval")
+    mode = getattr(options, "batch_norm", None)
     verdict = check_derivatives(model, samples.inputs, targets, loss, family.CHECKS, mode)
+    given = samples.targets
+    if given is not None and given.ndim == 2 and given.shape[1] > 1 and (why := unfit(loss, given)):
+        raise MeasureError(why)
     with recomposed(verdict.operations):
         result: Measured = family.measure(model, samples, replace(settings, step=verdict.step))
     return replace(result, notes=result.notes | verdict.notes)

@@ -4,6 +4,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor, nn
@@ -13,6 +14,7 @@ from flatlab.derivatives.isolation import preserving_state
 from flatlab.losses._base import Loss, loss_of
 from flatlab.metrics._checked import measured
 from flatlab.metrics._quantity import Measured, Quantity, Samples, attributes, settings_of
+from flatlab.metrics._samples import samples_of
 from flatlab.plan.options import checked, options_of
 from flatlab.plan.registry import check_known, imported, keys_of, measures_samples
 from flatlab.plan.schema import PlanError, plain, refuse_unknown
@@ -24,8 +26,8 @@ ALL = "all"
 
 def measure(
     model: nn.Module,
-    inputs: Tensor,
-    targets: Tensor | None = None,
+    inputs: Tensor | np.ndarray,
+    targets: Tensor | np.ndarray | Sequence[int] | None = None,
     *,
     families: Sequence[str] = ("geometry",),
     loss: str = "half-mse",
@@ -34,6 +36,7 @@ def measure(
     seed: int = 0,
     progress: bool = False,
     initial: nn.Module | Mapping[str, Tensor] | None = None,
+    ignore_index: int = -100,
     **options: Any,
 ) -> xr.Dataset:
     """Measure a network on some samples.
@@ -41,7 +44,8 @@ def measure(
     model: maps (batch, ...) to (batch, N), each sample on its own: in evaluation mode where it
         has batch norm or dropout. It is left exactly as it was.
     inputs: (n, ...), numbers; for `sharpness` also integers, such as tokens.
-    targets: (n,) classes or (n, N) values, for the families that need them.
+    targets: (n,) classes or (n, N) values, for the families that need them. Classes are integers
+        of any width, booleans, or (n, N) integers of which one is 1.
     families: files of flatlab/metrics, or "all": those that can be had of this network with these
         samples; the attribute `left_out` says why others cannot. A quantity that several of them
         have is that of the first one; "all" takes exact ones before estimates.
@@ -52,6 +56,8 @@ def measure(
     seed: of families that draw at random.
     progress: show a bar.
     initial: the network before training, or its state dictionary, for distances from it.
+    ignore_index: the class of samples that are left out; the attribute `samples_ignored` says how
+        many there are.
     options: those of the families and of the loss, for example costly=["operator-norm"] of
         `geometry`, rho=0.01 of `adaptive`, label_smoothing=0.1 of the loss "cross-entropy". The
         class `Options` in the file of a family or loss lists them, and so does
@@ -72,13 +78,24 @@ def measure(
     """
     how = {"batch_size": batch_size, "seed": seed, "progress": progress, "initial": initial}
     names = [families] if isinstance(families, str) else list(families)
-    return _report(_ready(model, dtype), inputs, targets, names, loss, options, how)
+    if not isinstance(loss, str):
+        names = ", ".join(keys_of("losses"))
+        raise MeasureError(f"loss is a {type(loss).__name__}, not a name; known: {names}")
+    if batch_size is not None and batch_size < 1:
+        raise MeasureError(f"batch_size={batch_size} is not a positive number")
+    model = _ready(model, dtype)
+    weight = next(p for p in model.parameters() if p.is_floating_point())
+    known = [name for name in names if name in keys_of("metrics")]
+    tokens = all(getattr(imported("metrics", name), "TOKENS", False) for name in known)
+    samples = samples_of(inputs, targets, weight, tokens, ignore_index)
+    report = _report(model, samples, names, loss, options, how)
+    ignored = len(inputs) - len(samples.inputs)
+    return report.assign_attrs(samples_ignored=ignored) if ignored else report
 
 
 def _report(
     model: nn.Module,
-    inputs: Tensor,
-    targets: Tensor | None,
+    samples: Samples,
     families: Sequence[str],
     loss: str,
     options: Mapping[str, Any],
@@ -89,9 +106,7 @@ def _report(
         families = [name for name in keys_of("metrics") if measures_samples(name)]
         families.sort(key=lambda name: getattr(imported("metrics", name), "ESTIMATES", False))
     chosen, chosen_loss = _checked(families, loss, options)
-    weight = next(p for p in model.parameters() if p.is_floating_point())
-    tokens = all(getattr(imported("metrics", name), "TOKENS", False) for name in families)
-    samples = _samples(inputs, targets, weight, how["batch_size"], tokens)
+    precision = next(p.dtype for p in model.parameters() if p.is_floating_point())
     report, left_out = xr.Dataset(), {}
     for name in families:
         settings = settings_of(name, chosen[name], chosen_loss, **how)
@@ -103,15 +118,15 @@ def _report(
                 raise
             left_out[name] = str(error)
             continue
-        report = _with_family(report, imported("metrics", name).QUANTITIES, result, weight.dtype)
+        report = _with_family(report, imported("metrics", name).QUANTITIES, result, precision)
     if not report.data_vars:
         raise MeasureError("; ".join(dict.fromkeys(left_out.values())))
     reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
     about = {
-        "title": f"{type(model).__name__} on {len(inputs)} samples",
+        "title": f"{type(model).__name__} on {len(samples.inputs)} samples",
         "flatlab_version": __version__,
         "families": [name for name in families if name not in left_out],
-        "precision": str(weight.dtype).removeprefix("torch."),
+        "precision": str(precision).removeprefix("torch."),
         "loss": loss,
         **report.attrs,
         **({"left_out": reasons} if left_out else {}),
@@ -161,6 +176,8 @@ def _ready(model: nn.Module, dtype: str | torch.dtype | None) -> nn.Module:
     first = next((p for p in model.parameters() if p.is_floating_point()), None)
     if first is None:
         raise MeasureError("the network has no parameters")
+    if any(p.is_complex() for p in model.parameters()):
+        raise MeasureError("the network has complex parameters; its quantities are of real ones")
     if any(tensor.is_meta for tensor in (*model.parameters(), *model.buffers())):
         raise MeasureError(
             "the network is on the meta device, where tensors have no numbers; call "
@@ -176,27 +193,3 @@ def _ready(model: nn.Module, dtype: str | torch.dtype | None) -> nn.Module:
         with torch.inference_mode(False):
             model = copy.deepcopy(model).to(wanted)
     return model
-
-
-def _samples(
-    inputs: Tensor, targets: Tensor | None, weight: Tensor, batch_size: int | None, tokens: bool
-) -> Samples:
-    if batch_size is not None and batch_size < 1:
-        raise MeasureError(f"batch_size={batch_size} is not a positive number")
-    if not isinstance(inputs, Tensor) or inputs.ndim < 1:
-        raise MeasureError("inputs must be a tensor (samples, ...)")
-    if inputs.layout != torch.strided:
-        raise MeasureError("inputs are sparse; pass inputs.to_dense()")
-    if not inputs.is_floating_point() and not tokens:
-        raise MeasureError(
-            f"inputs are {inputs.dtype}: derivatives with respect to them need real numbers; "
-            "for tokens measure the part of the network behind the embedding"
-        )
-    inputs = inputs.to(weight if inputs.is_floating_point() else weight.device)
-    if targets is None:
-        return Samples(inputs)
-    if len(targets) != len(inputs):
-        raise MeasureError(f"there are {len(inputs)} inputs and {len(targets)} targets")
-    if targets.ndim == 1 and not targets.is_floating_point():
-        return Samples(inputs, None, targets.to(inputs.device))
-    return Samples(inputs, targets.to(weight))

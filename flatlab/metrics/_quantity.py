@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.norms import Norms
-from flatlab.losses import logistic
+from flatlab.losses import cross_entropy, logistic
 from flatlab.losses._base import Loss
 from flatlab.plan.registry import imported
 
@@ -68,11 +68,33 @@ class Samples:
         else:
             real = self.inputs.dtype if self.inputs.is_floating_point() else torch.float32
             targets = nn.functional.one_hot(self.labels, outputs).to(real)
+        if targets.ndim == 1 and outputs == 1:
+            targets = targets[:, None]
         if tuple(targets.shape) != (len(self.inputs), outputs):
-            raise MeasureError(f"targets are {tuple(targets.shape)}, outputs {outputs} per sample")
-        if isinstance(loss, logistic.Loss) and not bool((targets.abs() == 1).all()):
-            raise MeasureError("the logistic loss has targets +1 and -1; pass these, not classes")
+            hint = "; classes are integers (samples,)" if targets.ndim == 1 else ""
+            raise MeasureError(
+                f"targets are {tuple(targets.shape)}, outputs {outputs} per sample{hint}"
+            )
+        if loss is not None and (problem := unfit(loss, targets)):
+            raise MeasureError(problem)
         return targets
+
+
+def unfit(loss: Loss, targets: Tensor) -> str:
+    """Why targets (samples, outputs) mean nothing to a loss; "" if they do."""
+    if isinstance(loss, logistic.Loss) and not bool((targets.abs() == 1).all()):
+        return "the logistic loss has targets +1 and -1; pass these, not classes"
+    if not isinstance(loss, cross_entropy.Loss):
+        return ""
+    if targets.shape[1] == 1:
+        return "the cross-entropy of one output is 0; name another loss"
+    one = torch.ones_like(targets[:, 0])
+    if bool(targets.min() < 0) or not torch.allclose(targets.sum(1), one, atol=1e-4):
+        return (
+            "targets are neither classes nor probabilities, so they have no cross-entropy; pass "
+            "rows that sum to one, or name another loss"
+        )
+    return ""
 
 
 @dataclass(frozen=True)
