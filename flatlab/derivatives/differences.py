@@ -2,7 +2,8 @@
 
 They check what autograd returns, and stand in for second derivatives where it has none. A network
 with kinks has no difference quotient that is right at every step: of several steps those count
-that agree with each other.
+that agree with each other. At a kink itself the quotients on its two sides differ at every step,
+and a derivative between them is no wrong one.
 """
 
 import copy
@@ -21,11 +22,28 @@ VALUE_STEPS = (1e-5, 1e-6, 1e-7)
 """Of values, whose differences have larger rounding errors relative to their derivative."""
 CLOSE = 1e-5
 """Two derivatives agree if they differ by at most this share of the larger one, or by rounding."""
+AT_KINK = 1.5
+"""A derivative is that of a side of a kink if it is at most this times half the jump away."""
 ROUNDING = 100 * torch.finfo(torch.float64).eps
 """Of what is differenced, relative to its largest norm."""
 
-Quotient = Callable[[float], tuple[Tensor, float]]
-"""From a relative step to the difference quotient and the size of its rounding error."""
+
+@dataclass(frozen=True)
+class Difference:
+    """A central difference quotient.
+
+    value: of any shape.
+    rounding: the norm of its rounding error, at most.
+    uneven: half the norm of the difference of the quotients on its two sides.
+    """
+
+    value: Tensor
+    rounding: float
+    uneven: float = 0.0
+
+
+Quotient = Callable[[float], Difference]
+"""From a relative step."""
 
 
 @dataclass(frozen=True)
@@ -43,26 +61,33 @@ class Comparison:
     spread: float
 
 
-def compared(derivative: Tensor, quotient: Quotient, steps: Sequence[float] = STEPS) -> Comparison:
+def compared(
+    derivative: Tensor | None, quotient: Quotient, steps: Sequence[float] = STEPS
+) -> Comparison:
     """Compare a derivative with difference quotients, at as many steps as it takes.
 
-    derivative: by autograd, of any shape.
+    derivative: by autograd, of any shape; None: there is none.
     quotient: the same from a step.
     steps: relative ones; the first that agrees with the derivative is the last to be tried.
     """
-    tried: list[tuple[float, Tensor, float]] = []
+    tried: list[tuple[float, Difference]] = []
     nearest, settled = torch.inf, None
     for step in steps:
-        value, rounding = quotient(step)
-        distance, same = _distance(value, derivative, rounding)
-        if same:
-            return Comparison(True, step, distance)
-        for other_step, other, other_rounding in tried:
-            distance, same = _distance(value, other, max(rounding, other_rounding))
+        difference = quotient(step)
+        if derivative is not None:
+            distance, same = _distance(difference.value, derivative, difference.rounding)
+            if same:
+                return Comparison(True, step, distance)
+            if float((difference.value - derivative).norm()) <= AT_KINK * difference.uneven:
+                nearest = min(nearest, distance)
+                continue
+        for other_step, other in tried:
+            rounding = max(difference.rounding, other.rounding)
+            distance, same = _distance(difference.value, other.value, rounding)
             nearest = min(nearest, distance)
             if same and settled is None:
                 settled = max(step, other_step)  # the larger step has less rounding
-        tried.append((step, value, rounding))
+        tried.append((step, difference))
     return Comparison(False, settled, nearest)
 
 
@@ -107,13 +132,17 @@ class Point:
     def quotient(self, of: Callable[[], Tensor], direction: Sequence[Tensor]) -> Quotient:
         """The derivative along a unit vector of what a function of these tensors returns."""
 
-        def at(step: float) -> tuple[Tensor, float]:
+        middle = of().detach()
+
+        def at(step: float) -> Difference:
             length = step * self.norm
             with self.moved(direction, length):
                 above = of().detach()
             with self.moved(direction, -length):
                 below = of().detach()
-            return (above - below) / (2 * length), ROUNDING * float(above.norm()) / length
+            rounding = ROUNDING * float(above.norm()) / length
+            uneven = float((above - middle + below - middle).norm()) / (2 * length)
+            return Difference((above - below) / (2 * length), rounding, max(uneven - rounding, 0.0))
 
         return at
 

@@ -91,7 +91,7 @@ def _differences_of_gradients(
     def product(vector: Tensor) -> Tensor:
         length = float(vector.norm()) or 1.0
         direction = _split(vector.double() / length, theta.tensors)
-        return (length * theta.quotient(gradient, direction)(step)[0]).to(vector)
+        return (length * theta.quotient(gradient, direction)(step).value).to(vector)
 
     return product
 
@@ -109,10 +109,10 @@ def _differences_of_outputs(model: nn.Module, batches: Batches, loss: Loss, step
             def outputs(inputs: Tensor = inputs) -> Tensor:
                 return run(copied, inputs.clone())
 
-            forward = length * theta.quotient(outputs, direction)(step)[0]
+            forward = length * theta.quotient(outputs, direction)(step).value
             f = outputs()
             curved = loss.hessian_product(f.detach(), forward) * loss.share(1, samples)
-            total += _pulled_back([f], theta.tensors, [curved])
+            total += flat(torch.autograd.grad(f, theta.tensors, curved, materialize_grads=True))
         return total.to(vector)
 
     return product

@@ -170,9 +170,15 @@ def _checked(
 
 
 def _ready(model: nn.Module, dtype: str | torch.dtype | None) -> nn.Module:
-    """The network in the precision of the measurement, a copy where it has another."""
+    """The network in the precision of the measurement, a copy where it has another.
+
+    What is compiled, or spread over devices, is measured as it is without that.
+    """
     if not isinstance(model, nn.Module):
         raise MeasureError(f"the network is {type(model).__name__}, not a torch Module")
+    model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
+    if isinstance(model, nn.DataParallel):
+        model = model.module
     first = next((p for p in model.parameters() if p.is_floating_point()), None)
     if first is None:
         raise MeasureError("the network has no parameters")
