@@ -44,7 +44,7 @@ def culprit_of(model: nn.Module, x: Tensor, order: int) -> str:
 
 def _differs(module: nn.Module, x: Tensor, order: int) -> bool:
     """Whether differences of this order settle at another value than that of autograd."""
-    free = [p for p in module.parameters() if p.requires_grad]
+    free: list[Tensor] = [p for p in module.parameters() if p.requires_grad]
     if x.is_floating_point():
         free = [x.requires_grad_(), *free]
     try:
@@ -61,8 +61,8 @@ def _differs(module: nn.Module, x: Tensor, order: int) -> bool:
         return (module(x.clone()) * weights).sum()
 
     def gradient(create_graph: bool = False) -> Tensor:
-        flags = {"create_graph": create_graph, "materialize_grads": True}
-        return flat(torch.autograd.grad(value(), free, **flags))
+        rows = torch.autograd.grad(value(), free, create_graph=create_graph, materialize_grads=True)
+        return flat(rows)
 
     if order == 1:
         along = gradient() @ flat(direction)

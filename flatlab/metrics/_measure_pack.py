@@ -135,8 +135,8 @@ class Measurement:
             name: (*variable, attributes(family.QUANTITIES[name], precision))
             for name, variable in variables.items()
         }
-        coordinates |= {"checkpoint": list(checkpoints)}
-        return xr.Dataset(described, coordinates, notes_of_many(name, results.values()))
+        where = {**coordinates, "checkpoint": list(checkpoints)}
+        return xr.Dataset(described, where, notes_of_many(name, results.values()))
 
     def _network(self, name: str, how: Settings) -> Measured:
         """A family on the network as it is."""
