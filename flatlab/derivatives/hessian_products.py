@@ -63,13 +63,13 @@ def gauss_newton_product(
         outputs = run(model, inputs)
         weights = torch.zeros_like(outputs, requires_grad=True)
         flags = {"create_graph": True, "materialize_grads": True}
-        return outputs, weights, *torch.autograd.grad(outputs, theta, weights, **flags)
+        return outputs, targets, weights, *torch.autograd.grad(outputs, theta, weights, **flags)
 
     def product(kept: tuple[Tensor, ...], vector: Tensor) -> Tensor:
-        outputs, weights, *back = kept
+        outputs, targets, weights, *back = kept
         # J^T w is linear in w, and its derivative with respect to w along v is J v
         forward = _pulled_back(back, [weights], _split(vector, theta)).view_as(outputs)
-        curved = loss.hessian_product(outputs.detach(), forward) * loss.share(1, samples)
+        curved = loss.curved(outputs.detach(), forward, targets) * loss.share(1, samples)
         return _pulled_back([outputs], theta, [curved])
 
     return _summed(linearized, product, batches)
@@ -104,14 +104,14 @@ def _differences_of_outputs(model: nn.Module, batches: Batches, loss: Loss, step
         length = float(vector.norm()) or 1.0
         direction = _split(vector.double() / length, theta.tensors)
         total = torch.zeros_like(flat(theta.tensors))
-        for inputs, _ in parts:
+        for inputs, targets in parts:
 
             def outputs(inputs: Tensor = inputs) -> Tensor:
                 return run(copied, inputs.clone())
 
             forward = length * theta.quotient(outputs, direction)(step).value
             f = outputs()
-            curved = loss.hessian_product(f.detach(), forward) * loss.share(1, samples)
+            curved = loss.curved(f.detach(), forward, targets) * loss.share(1, samples)
             total += flat(torch.autograd.grad(f, theta.tensors, curved, materialize_grads=True))
         return total.to(vector)
 

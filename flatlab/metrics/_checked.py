@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from flatlab.derivatives.derivative_check import check_derivatives
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.recomposed import recomposed
-from flatlab.losses._base import loss_of
+from flatlab.losses import _function
 from flatlab.metrics._quantity import Measured, Samples, Settings, unfit
 from flatlab.plan.registry import imported
 
@@ -28,9 +28,7 @@ def measured(name: str, model: nn.Module, samples: Samples, settings: Settings) 
     Raises `MeasureError` where the network or its derivatives are refused.
     """
     family, options = imported("metrics", name), settings.options
-    loss = settings.loss
-    if other := getattr(options, "relative_flatness_loss", None):
-        loss = loss_of({"loss": other})
+    loss = settings.loss_named(getattr(options, "relative_flatness_loss", None))
 
     def targets(outputs: int) -> Tensor | None:
         try:
@@ -43,8 +41,14 @@ def measured(name: str, model: nn.Module, samples: Samples, settings: Settings) 
     given = samples.targets
     if given is not None and given.ndim == 2 and given.shape[1] > 1 and (why := unfit(loss, given)):
         raise MeasureError(why)
-    with recomposed(verdict.operations):
-        result: Measured = family.measure(model, samples, replace(settings, step=verdict.step))
+    try:
+        with recomposed(verdict.operations):
+            how = replace(settings, step=verdict.step)
+            result: Measured = family.measure(model, samples, how)
+    except NotImplementedError as error:
+        if isinstance(loss, _function.Loss):  # it has no closed form
+            raise MeasureError(f"{name}: {error}") from None
+        raise
     return replace(result, notes=result.notes | verdict.notes)
 
 

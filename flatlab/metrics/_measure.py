@@ -1,10 +1,8 @@
 """`flatlab.measure`: families of quantities of one network on some samples."""
 
-import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor, nn
@@ -13,8 +11,8 @@ from flatlab.derivatives.errors import MeasureError, is_device_failure
 from flatlab.derivatives.isolation import preserving_state
 from flatlab.losses._base import Loss, loss_of
 from flatlab.metrics._checked import measured
-from flatlab.metrics._quantity import Measured, Quantity, Samples, attributes, settings_of
-from flatlab.metrics._samples import samples_of
+from flatlab.metrics._prepared import Prepared, loss_for, only, prepared
+from flatlab.metrics._quantity import Measured, Quantity, attributes, settings_of
 from flatlab.plan.options import checked, options_of
 from flatlab.plan.registry import check_known, imported, keys_of, measures_samples
 from flatlab.plan.schema import PlanError, plain, refuse_unknown
@@ -22,15 +20,22 @@ from flatlab.store import as_strings
 from flatlab.version import __version__
 
 ALL = "all"
+MIXED = (
+    "{}: derivatives with respect to inputs need real numbers, and some inputs are integers; "
+    "measure the part of the network behind them"
+)
 
 
 def measure(
     model: nn.Module,
-    inputs: Tensor | np.ndarray,
-    targets: Tensor | np.ndarray | Sequence[int] | None = None,
+    inputs: Any,
+    targets: Any = None,
     *,
     families: Sequence[str] = ("geometry",),
-    loss: str = "half-mse",
+    loss: str | Callable[[Tensor, Tensor], Tensor] = "half-mse",
+    samples: int | None = None,
+    output: str | int | None = None,
+    parameters: str | Sequence[str] | None = None,
     batch_size: int | None = None,
     dtype: str | torch.dtype | None = None,
     seed: int = 0,
@@ -42,14 +47,24 @@ def measure(
     """Measure a network on some samples.
 
     model: maps (batch, ...) to (batch, N), each sample on its own: in evaluation mode where it
-        has batch norm or dropout. It is left exactly as it was.
-    inputs: (n, ...), numbers; for `sharpness` also integers, such as tokens.
+        has batch norm or dropout. It is left exactly as it was. Outputs may also be (batch,),
+        (batch, positions, classes) or (batch, classes, height, width): f is then the vector of all
+        of them, and the loss the mean over positions.
+    inputs: (n, ...), numbers; for `sharpness` and `hessian` also integers, such as tokens. Or a
+        tuple or dictionary of several inputs, a dataset, or a loader: any iterable of batches, that
+        are tuples with targets last, or dictionaries or objects with `labels` or `targets`.
     targets: (n,) classes or (n, N) values, for the families that need them. Classes are integers
-        of any width, booleans, or (n, N) integers of which one is 1.
+        of any width, booleans, or (n, N) integers of which one is 1. Batches bring their own.
     families: files of flatlab/metrics, or "all": those that can be had of this network with these
         samples; the attribute `left_out` says why others cannot. A quantity that several of them
         have is that of the first one; "all" takes exact ones before estimates.
-    loss: a file of flatlab/losses, for quantities of a loss.
+    loss: a file of flatlab/losses, for quantities of a loss; or a function of outputs and targets
+        that is a mean or a sum over samples, for quantities that need no closed form of it.
+    samples: how many to take, the first ones; None: all.
+    output: the key, attribute or place of the output that is meant, of a network that returns
+        several; None: the only one, or `logits`.
+    parameters: names of parameters or modules, or patterns such as "*.weight": theta is what they
+        name; None: all parameters that require gradients.
     batch_size: samples at a time; None: as many as fit.
     dtype: of the arithmetic, "float64" or "float32"; None: that of the model. Gram matrices and
         logarithms are in float64 always.
@@ -78,26 +93,28 @@ def measure(
     """
     how = {"batch_size": batch_size, "seed": seed, "progress": progress, "initial": initial}
     names = [families] if isinstance(families, str) else list(families)
-    if not isinstance(loss, str):
-        names = ", ".join(keys_of("losses"))
-        raise MeasureError(f"loss is a {type(loss).__name__}, not a name; known: {names}")
     if batch_size is not None and batch_size < 1:
         raise MeasureError(f"batch_size={batch_size} is not a positive number")
-    model = _ready(model, dtype)
-    weight = next(p for p in model.parameters() if p.is_floating_point())
     known = [name for name in names if name in keys_of("metrics")]
-    tokens = all(getattr(imported("metrics", name), "TOKENS", False) for name in known)
-    samples = samples_of(inputs, targets, weight, tokens, ignore_index)
-    report = _report(model, samples, names, loss, options, how)
-    ignored = len(inputs) - len(samples.inputs)
-    return report.assign_attrs(samples_ignored=ignored) if ignored else report
+    ready = prepared(
+        model,
+        inputs,
+        targets,
+        dtype=dtype,
+        limit=samples,
+        output=output,
+        ignore_index=ignore_index,
+        tokens=all(getattr(imported("metrics", name), "TOKENS", False) for name in known),
+    )
+    with only(ready.model, parameters):
+        report = _report(ready, names, loss, options, how)
+    return report.assign_attrs(samples_ignored=ready.ignored) if ready.ignored else report
 
 
 def _report(
-    model: nn.Module,
-    samples: Samples,
+    ready: Prepared,
     families: Sequence[str],
-    loss: str,
+    loss: str | Callable[[Tensor, Tensor], Tensor],
     options: Mapping[str, Any],
     how: Mapping[str, Any],
 ) -> xr.Dataset:
@@ -105,12 +122,16 @@ def _report(
     if every := families == [ALL]:
         families = [name for name in keys_of("metrics") if measures_samples(name)]
         families.sort(key=lambda name: getattr(imported("metrics", name), "ESTIMATES", False))
-    chosen, chosen_loss = _checked(families, loss, options)
+    chosen, named_loss = _checked(families, loss, options)
+    model = ready.model
+    chosen_loss, samples = loss_for(loss if named_loss is None else named_loss, ready)  # type: ignore[arg-type]
     precision = next(p.dtype for p in model.parameters() if p.is_floating_point())
     report, left_out = xr.Dataset(), {}
     for name in families:
         settings = settings_of(name, chosen[name], chosen_loss, **how)
         try:
+            if ready.mixed and not getattr(imported("metrics", name), "TOKENS", False):
+                raise MeasureError(MIXED.format(name))
             with preserving_state(model):
                 result = measured(name, model, samples, settings)
         except MeasureError as error:
@@ -127,7 +148,7 @@ def _report(
         "flatlab_version": __version__,
         "families": [name for name in families if name not in left_out],
         "precision": str(precision).removeprefix("torch."),
-        "loss": loss,
+        "loss": loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__),
         **report.attrs,
         **({"left_out": reasons} if left_out else {}),
     }
@@ -150,52 +171,32 @@ def _with_family(
 
 
 def _checked(
-    families: Sequence[str], loss: str, options: Mapping[str, Any]
-) -> tuple[dict[str, dict[str, Any]], Loss]:
-    """The options of each family, and the loss; `MeasureError` for what none of them knows."""
+    families: Sequence[str],
+    loss: str | Callable[[Tensor, Tensor], Tensor],
+    options: Mapping[str, Any],
+) -> tuple[dict[str, dict[str, Any]], Loss | None]:
+    """The options of each family, and the loss, if it has a name.
+
+    Raises `MeasureError` for what none of them knows.
+    """
     try:
         for name in families:
             check_known("metrics", name, "families")
             if not measures_samples(name):
                 raise MeasureError(f"{name} compares training with test samples; see the workflow")
-        check_known("losses", loss, "loss")
+        if isinstance(loss, str):
+            check_known("losses", loss, "loss")
+        elif not callable(loss):
+            names = ", ".join(keys_of("losses"))
+            raise MeasureError(f"loss is {loss!r}: neither a function nor one of {names}")
         kinds = {name: options_of("metrics", name) for name in families}
-        of_loss = options_of("losses", loss)
-        known = {key for kind in (*kinds.values(), of_loss) for key in kind.__struct_fields__}
-        refuse_unknown(options, known, f"options of {', '.join([*families, loss])}")
+        of_loss = [options_of("losses", loss)] if isinstance(loss, str) else []
+        named = [*families, *([loss] if isinstance(loss, str) else [])]
+        known = {key for kind in (*kinds.values(), *of_loss) for key in kind.__struct_fields__}
+        refuse_unknown(options, known, f"options of {', '.join(named)}")
         chosen = {name: plain(checked(options, kind)) for name, kind in kinds.items()}
-        return chosen, loss_of({**plain(checked(options, of_loss)), "loss": loss})
+        if not isinstance(loss, str):
+            return chosen, None
+        return chosen, loss_of({**plain(checked(options, of_loss[0])), "loss": loss})
     except PlanError as error:
         raise MeasureError(str(error)) from None
-
-
-def _ready(model: nn.Module, dtype: str | torch.dtype | None) -> nn.Module:
-    """The network in the precision of the measurement, a copy where it has another.
-
-    What is compiled, or spread over devices, is measured as it is without that.
-    """
-    if not isinstance(model, nn.Module):
-        raise MeasureError(f"the network is {type(model).__name__}, not a torch Module")
-    model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
-    if isinstance(model, nn.DataParallel):
-        model = model.module
-    first = next((p for p in model.parameters() if p.is_floating_point()), None)
-    if first is None:
-        raise MeasureError("the network has no parameters")
-    if any(p.is_complex() for p in model.parameters()):
-        raise MeasureError("the network has complex parameters; its quantities are of real ones")
-    if any(tensor.is_meta for tensor in (*model.parameters(), *model.buffers())):
-        raise MeasureError(
-            "the network is on the meta device, where tensors have no numbers; call "
-            "model.to_empty(device='cpu') and load its weights"
-        )
-    precisions = {"float64": torch.float64, "float32": torch.float32}
-    wanted = first.dtype if dtype is None else precisions.get(str(dtype).removeprefix("torch."))
-    if wanted not in precisions.values():
-        if dtype is None:
-            raise MeasureError(f"the network is {first.dtype}; pass dtype='float32'")
-        raise MeasureError(f"dtype={dtype!r} is unknown; known: {', '.join(precisions)}")
-    if any(p.dtype != wanted for p in model.parameters() if p.is_floating_point()):
-        with torch.inference_mode(False):
-            model = copy.deepcopy(model).to(wanted)
-    return model

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.norms import Norms
-from flatlab.losses import cross_entropy, logistic
-from flatlab.losses._base import Loss
+from flatlab.losses import _function, _positions, cross_entropy, logistic
+from flatlab.losses._base import Loss, loss_of
 from flatlab.plan.registry import imported
 
 
@@ -59,6 +59,8 @@ class Samples:
 
         Raises `MeasureError` where there are none, or they do not fit the outputs or the loss.
         """
+        if isinstance(loss, _function.Loss) and self.targets is not None:
+            return self.targets
         if self.targets is not None:
             targets = self.targets
         elif self.labels is None:
@@ -82,6 +84,8 @@ class Samples:
 
 def unfit(loss: Loss, targets: Tensor) -> str:
     """Why targets (samples, outputs) mean nothing to a loss; "" if they do."""
+    if isinstance(loss, _positions.Loss):
+        return unfit(loss.base, targets.unflatten(1, (-1, loss.classes)).flatten(0, 1))
     if isinstance(loss, logistic.Loss) and not bool((targets.abs() == 1).all()):
         return "the logistic loss has targets +1 and -1; pass these, not classes"
     if not isinstance(loss, cross_entropy.Loss):
@@ -123,6 +127,15 @@ class Settings:
     memory: dict[str, Any] = field(default_factory=dict)
     norms: Norms = field(default_factory=dict)
     step: float | None = None
+
+    def loss_named(self, name: str | None) -> Loss:
+        """The loss that an option names, for the outputs of this network; None: `loss`."""
+        if not name:
+            return self.loss
+        loss = loss_of({"loss": name})
+        if isinstance(self.loss, _positions.Loss):
+            return _positions.Loss(loss, self.loss.classes)
+        return loss
 
 
 @dataclass

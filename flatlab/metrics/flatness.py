@@ -29,7 +29,7 @@ from flatlab.derivatives.layer_curvature import (
 )
 from flatlab.derivatives.probe import Findings, probe
 from flatlab.derivatives.traces import hessian_traces
-from flatlab.losses._base import Loss, loss_of
+from flatlab.losses._base import Loss
 from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
 from flatlab.plan.schema import Key, Strict, closest, means
 
@@ -131,9 +131,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     [102.5]
     """
     options: Options = settings.options
-    loss = settings.loss
-    if options.relative_flatness_loss:
-        loss = loss_of({"loss": options.relative_flatness_loss})
+    loss = settings.loss_named(options.relative_flatness_loss)
     check_mode(model)
     findings = probe(model, samples.inputs)
     ineligible = ineligible_layers(model, samples.inputs, findings)

@@ -27,6 +27,7 @@ from flatlab.derivatives.lanczos import largest_eigenvalue
 from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
 from flatlab.plan.schema import Strict, means
 
+TOKENS = True
 CHECKS = ("gradient", "hessian", "gauss-newton")
 PRODUCTS = {"hessian": hessian_product, "gauss-newton": gauss_newton_product}
 BATCH = 1000

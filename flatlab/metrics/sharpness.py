@@ -23,7 +23,6 @@ from tqdm import tqdm
 from flatlab.derivatives.auto_pgd import Neighbourhood, ascend, once
 from flatlab.derivatives.batch_loss import BatchLoss, Transform, laid_out
 from flatlab.derivatives.probe import check, run
-from flatlab.losses._base import loss_of
 from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
 from flatlab.plan.schema import Key, Strict, means
 
@@ -135,7 +134,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     check(model, samples.inputs)
     with torch.no_grad():
         outputs = run(model, samples.inputs[:2].clone()).shape[1]
-    loss = loss_of({"loss": options.sharpness_loss}) if options.sharpness_loss else settings.loss
+    loss = settings.loss_named(options.sharpness_loss)
     targets = samples.targets_for(outputs, loss)
     names, cells = cells_of(options.sharpness_radii)
     measured = [cell for cell in cells if cell.scale != "normalized" or outputs > 1]
