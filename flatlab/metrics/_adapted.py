@@ -81,16 +81,14 @@ def adapted(
     Raises `MeasureError` where it is not known which output is meant.
     """
     with torch.no_grad():
-        raw: Any = run(_with_forward(model, layout, (), 0), x[:2].clone())
-    path = () if isinstance(raw, Tensor) and output is None else (_chosen(raw, output),)
-    for step in path:
-        raw = _part(raw, step)
-    if not isinstance(raw, Tensor):
-        raise MeasureError(f"the output {path[0]!r} is {type(raw).__name__}, not a tensor")
+        raw: Any = run(_with_forward(model, layout, None, 0), x[:2].clone())
+    step = None if isinstance(raw, Tensor) and output is None else _chosen(raw, output)
+    if step is not None and not isinstance(raw := _part(raw, step), Tensor):
+        raise MeasureError(f"the output {step!r} is {type(raw).__name__}, not a tensor")
     classes = 0 if raw.ndim < 3 else raw.shape[1 if raw.ndim > 3 else -1]
-    if layout is None and not path and raw.ndim == 2:
+    if layout is None and step is None and raw.ndim == 2:
         return model, 0
-    return _with_forward(model, layout, path, raw.ndim), classes
+    return _with_forward(model, layout, step, raw.ndim), classes
 
 
 def _chosen(raw: Any, output: str | int | None) -> str | int:
@@ -126,7 +124,7 @@ def _part(raw: Any, step: str | int) -> Any:
 
 
 def _with_forward(
-    model: nn.Module, layout: Layout | None, path: tuple[str | int, ...], ndim: int
+    model: nn.Module, layout: Layout | None, step: str | int | None, ndim: int
 ) -> nn.Module:
     """The network with another forward.  ndim: dimensions of its outputs; 0: as they are."""
     if layout is None and not ndim:
@@ -140,8 +138,7 @@ def _with_forward(
         raw = kind.forward(self, *args, **kwargs)
         if not ndim:
             return raw
-        for step in path:
-            raw = _part(raw, step)
+        raw = raw if step is None else _part(raw, step)
         if ndim == 1:
             return raw[:, None]
         return raw.movedim(1, -1).flatten(1) if ndim > 3 else raw.flatten(1)

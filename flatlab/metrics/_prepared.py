@@ -64,11 +64,9 @@ def prepared(
     parts, targets = collected(inputs, targets, limit)
     layout = None
     if not isinstance(parts, Tensor):
-        named = parts if isinstance(parts, dict) else dict(enumerate(parts))
-        named = {key: _typed(part, weight) for key, part in named.items()}
-        parts = named if isinstance(parts, dict) else tuple(named.values())
-        layout = Layout.of(parts)
-        parts = layout.packed(parts)
+        typed = _typed(parts, weight)
+        layout = Layout.of(typed)
+        parts = layout.packed(typed)
     mixed = layout is not None and layout.mixed
     x = samples_of(parts, None, weight, tokens, ignore_index).inputs
     with preserving_state(model):
@@ -77,8 +75,17 @@ def prepared(
     return Prepared(model, samples, classes, len(x) - len(samples.inputs), mixed)
 
 
-def _typed(part: Tensor, weight: Tensor) -> Tensor:
-    return part.to(weight if part.is_floating_point() else weight.device)
+def _typed(
+    parts: tuple[Tensor, ...] | dict[str, Tensor], weight: Tensor
+) -> tuple[Tensor, ...] | dict[str, Tensor]:
+    """Several inputs on the device of a parameter, and real numbers in its precision."""
+
+    def typed(part: Tensor) -> Tensor:
+        return part.to(weight if part.is_floating_point() else weight.device)
+
+    if isinstance(parts, dict):
+        return {name: typed(part) for name, part in parts.items()}
+    return tuple(map(typed, parts))
 
 
 def loss_for(
