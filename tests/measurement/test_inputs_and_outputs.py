@@ -374,6 +374,25 @@ def test_class_weights_and_sums_are_functions_too():
     assert float(traced["hessian_trace"]) == pytest.approx(float(exact.trace()), rel=1e-9)
 
 
+def test_a_loss_with_constants_of_another_precision_is_measured_and_said_not_to_be_checked():
+    model, x = seeded(Plain).float(), X.float()
+    weights = torch.tensor([1.0, 2.0, 0.5, 3.0])
+    module = nn.CrossEntropyLoss(weight=weights, reduction="sum")
+
+    def function(f, y):
+        return F.cross_entropy(f, y, weight=weights, reduction="sum")
+
+    checked = measured("hessian", model, x, LABELS, loss=module)
+    assert "derivatives_not_checked" not in checked.attrs
+    report = measured("hessian", model, x, LABELS, loss=function)
+    assert "float64" in report.attrs["derivatives_not_checked"]
+    same(report, checked)
+    how = {"loss": function, "sharpness_loss": None}
+    assert "float64" in refusal(
+        flatlab.MeasureError, measured, "sharpness", model, x, LABELS, **how
+    )
+
+
 def test_a_loss_that_is_no_mean_over_samples_or_has_no_closed_form_is_refused():
     def coupled(f, y):
         return F.cross_entropy(f, y) ** 2
@@ -386,6 +405,16 @@ def test_a_loss_that_is_no_mean_over_samples_or_has_no_closed_form_is_refused():
     )
     assert "closed form" in closed
     assert "cross-entropy" in closed
+
+    def margins(f, y):
+        return F.multi_margin_loss(f, y, p=2)
+
+    once = refusal(
+        flatlab.MeasureError, measured, "hessian", seeded(Plain), X, LABELS, loss=margins
+    )
+    assert "no second derivative" in once
+    only = measured("hessian", seeded(Plain), X, LABELS, loss=margins, curvature=["hessian"])
+    assert "differences of gradients" in only.attrs["derivatives"]
     raised = refusal(
         flatlab.MeasureError, measured, "hessian", seeded(Plain), X, LABELS, loss=lambda f, y: f / y
     )
