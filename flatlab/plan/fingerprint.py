@@ -64,16 +64,16 @@ def _data(module: str, tree: ast.Module) -> bytes:
 @functools.cache
 def closure(*roots: str) -> frozenset[str]:
     """The modules `roots` and all modules of this package that they import, also indirectly."""
-    found: set[str] = set()
+    modules: set[str] = set()
     waiting = [*roots, *(name for root in roots if is_catalogue(root) for name in _imported(root))]
     while waiting:
         module = waiting.pop()
-        if module in found or _excluded(module):
+        if module in modules or _excluded(module):
             continue
-        found.add(module)
+        modules.add(module)
         waiting += _imports(module)
         waiting.append(module.rpartition(".")[0])  # importing a module runs its package
-    return frozenset(found)
+    return frozenset(modules)
 
 
 def _excluded(module: str) -> bool:

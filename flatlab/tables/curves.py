@@ -211,12 +211,12 @@ class Curves:
         """The mean over runs of a number that each has; on_z: of Fisher's z, shown as itself."""
         name = f"{what}; {self}"
 
-        def found() -> Estimate:
+        def mean_over_runs() -> Estimate:
             values = of_runs()
             require(len(values), self)
             return over_seeds(name, mean, values, on_z=on_z)
 
-        return estimate(name, found)
+        return estimate(name, mean_over_runs)
 
     def _interpolating(self) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
         """Whether each run interpolates, and at which checkpoint it begins to: (runs) each."""
@@ -234,19 +234,19 @@ class Curves:
         runs, begins = np.ones(len(every_value), bool), np.zeros(len(every_value), int)
         if window != "training":
             runs, begins = self._interpolating()
-        found = []
+        segments = []
         for values, begin in zip(every_value[runs], begins[runs], strict=True):
-            there = np.isfinite(values).all(axis=0) & (np.arange(len(times)) >= begin)
-            places = np.flatnonzero(there)
+            seen = np.isfinite(values).all(axis=0) & (np.arange(len(times)) >= begin)
+            places = np.flatnonzero(seen)
             middle = len(places) // 2
             halves = {"first half of I": slice(None, middle), "last half of I": slice(middle, None)}
             # A run that begins late has no half: both are compared, so both are of the same runs.
             if (middle if window in halves else len(places)) >= FEWEST_CHECKPOINTS:
                 places = places[halves.get(window, slice(None))]
-                found.append((times[places], values[:, places]))
+                segments.append((times[places], values[:, places]))
         what = f"networks with {' and '.join(names)} at {FEWEST_CHECKPOINTS} checkpoints ({window})"
-        require(len(found), self, what)
-        return found
+        require(len(segments), self, what)
+        return segments
 
     def _enough(self, values: Array, *names: str) -> Array:
         chosen = finite_rows(values)
