@@ -27,7 +27,7 @@ ON_TEST = ("train_loss", "test_loss", "root_sharpness", "log_volume", "g", "loca
 
 
 THOROUGH = {"chen2026_fig4", "chen2026_figJ12", "beyond_fig1", "beyond_fig2"}
-"""Made twice in all formats; the others share their code."""
+"""Made twice; the others share their code."""
 
 
 SETTINGS = {
