@@ -146,7 +146,7 @@ def _canonical(node: object, texts: tuple[str, ...]) -> str:
 def _fields(node: Any, texts: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
     """The fields of a node that count, by name."""
     for name in node._fields:
-        value = getattr(node, name, None)
+        value: Any = getattr(node, name, None)
         if name == "body" and isinstance(value, list):
             value = [child for child in value if not _is_text(child, texts)]
         elif name == "values" and isinstance(node, ast.JoinedStr):
