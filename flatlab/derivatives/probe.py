@@ -103,8 +103,8 @@ def probe(model: nn.Module, inputs: Tensor) -> Findings:
     reasons = [""] * len(uses)
     if finite and not known:
         reasons = _check_samples(model, two, outputs, uses)
-    own = ["" if _follows_its_rule(use) else MORE_THAN_ITS_TYPE for use in uses]
-    of_uses = zip(uses, reasons, own, strict=True)
+    type_reasons = ["" if _follows_its_rule(use) else MORE_THAN_ITS_TYPE for use in uses]
+    of_uses = zip(uses, reasons, type_reasons, strict=True)
     excluded = {use.name: first or second for use, first, second in of_uses if first or second}
     kept = [use for use in uses if use.name not in excluded]
     layers = list(dict.fromkeys(use.name for use in kept if isinstance(use.module, MATRICES)))

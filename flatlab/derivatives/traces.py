@@ -100,9 +100,9 @@ def hessian_traces(
     if exact:
         sums = sums.sum(0, keepdim=True)
     places = {id(parameter): place for place, parameter in enumerate(theta)}
-    own = [places.get(id(model.get_submodule(name).weight)) for name in findings.layers]
+    layer_places = [places.get(id(model.get_submodule(name).weight)) for name in findings.layers]
     missing = torch.full_like(sums[:, 0], torch.nan)
-    parts = [sums.sum(1), *(missing if place is None else sums[:, place] for place in own)]
+    parts = [sums.sum(1), *(missing if place is None else sums[:, place] for place in layer_places)]
     table = torch.stack(parts, 1)
     errors = torch.zeros_like(table[0]) if exact else table.std(0) / probes**0.5
     return Traces(table.mean(0), errors, 0 if exact else probes)

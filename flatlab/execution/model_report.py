@@ -154,8 +154,8 @@ def _network(
     name: str, shape: tuple[int, ...], outputs: int, options: Mapping[str, Any]
 ) -> nn.Module:
     """An untrained network: an architecture of this project, or what `module:function` returns."""
-    module, own, function = name.partition(":")
-    if not own:
+    module, colon, function = name.partition(":")
+    if not colon:
         check_known("networks", name, "--model")
         if "activation" in options_of("networks", name).__struct_fields__:
             options = {"activation": "relu", **options}

@@ -206,13 +206,13 @@ def _averages(
                 noise.normal_(generator=generator)
             else:
                 noise.uniform_(-1, 1, generator=generator)
-            for (standard, radius), own in together.items():
+            for (standard, radius), cells_of_draw in together.items():
                 # w in place of |w|: the distribution is the same, and the draws follow the signs
                 change = radius * noise if standard else radius * batch.weights * noise
-                losses = batch.values(change, [_logits(cell) for cell in own])
-                for cell, value in zip(own, losses, strict=True):
+                losses = batch.values(change, [_logits(cell) for cell in cells_of_draw])
+                for cell, value in zip(cells_of_draw, losses, strict=True):
                     changes.setdefault(cell.place, []).append(value)
-        for cell in (cell for own in together.values() for cell in own):
+        for cell in (cell for cells_of_draw in together.values() for cell in cells_of_draw):
             of_draws = torch.stack(changes[cell.place]) - before(_logits(cell))
             yield cell.place, of_draws.cpu().numpy()
 
