@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from curvlinops import GGNLinearOperator
 from scipy.sparse.linalg import eigsh
 from torch import Tensor, nn
 

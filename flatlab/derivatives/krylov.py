@@ -215,10 +215,7 @@ def _with_spare(largest: int, smallest: int, size: int) -> tuple[int, int]:
     """How many Ritz vectors to keep at each end: the wanted ones and some of those next to them."""
     more = min(SPARE // 2, (size - largest - smallest) // 2)
     ends = (largest > 0) + (smallest > 0)
-    return (
-        largest + more // ends if largest else 0,
-        smallest + more // ends if smallest else 0,
-    )
+    return (largest + more // ends if largest else 0, smallest + more // ends if smallest else 0)
 
 
 def _chosen(space: Space, largest: int, smallest: int, residual: float) -> Eigenpairs:
@@ -238,7 +235,9 @@ def random_start(like: Tensor, generator: torch.Generator) -> Tensor:
     return torch.randn(like.shape[-1], generator=generator, dtype=torch.float64).to(like)
 
 
-def quadrature(product: Product, like: Tensor, probes: int, steps: int, seed: int = 0) -> Quadrature:
+def quadrature(
+    product: Product, like: Tensor, probes: int, steps: int, seed: int = 0
+) -> Quadrature:
     """Gauss quadratures of the spectral density of a symmetric map A, from random signs.
 
     product: v -> A v.

@@ -42,6 +42,7 @@ def measure(
     progress: bool = False,
     initial: nn.Module | Mapping[str, Tensor] | None = None,
     ignore_index: int = -100,
+    memory: dict[str, dict[str, Any]] | None = None,
     **options: Any,
 ) -> xr.Dataset:
     """Measure a network on some samples.
@@ -73,6 +74,8 @@ def measure(
     initial: the network before training, or its state dictionary, for distances from it.
     ignore_index: the class of samples that are left out; the attribute `samples_ignored` says how
         many there are.
+    memory: a dictionary, empty at first, in which families keep what they can start from when the
+        same samples are measured again: eigenvectors, with warm_start=True.
     options: those of the families and of the loss, for example costly=["operator-norm"] of
         `geometry`, rho=0.01 of `adaptive`, label_smoothing=0.1 of the loss "cross-entropy". The
         class `Options` in the file of a family or loss lists them, and so does
@@ -92,6 +95,7 @@ def measure(
     'output/input'
     """
     how = {"batch_size": batch_size, "seed": seed, "progress": progress, "initial": initial}
+    memory = {} if memory is None else memory
     names = [families] if isinstance(families, str) else list(families)
     if batch_size is not None and batch_size < 1:
         raise MeasureError(f"batch_size={batch_size} is not a positive number")
@@ -107,7 +111,7 @@ def measure(
         tokens=all(getattr(imported("metrics", name), "TOKENS", False) for name in known),
     )
     with only(ready.model, parameters):
-        report = _report(ready, names, loss, options, how)
+        report = _report(ready, names, loss, options, how, memory)
     return report.assign_attrs(samples_ignored=ready.ignored) if ready.ignored else report
 
 
@@ -117,8 +121,9 @@ def _report(
     loss: str | Callable[[Tensor, Tensor], Tensor],
     options: Mapping[str, Any],
     how: Mapping[str, Any],
+    memory: dict[str, dict[str, Any]],
 ) -> xr.Dataset:
-    """The report of `measure`.  how: fields of `Settings`."""
+    """The report of `measure`.  how: fields of `Settings`.  memory: that field, by family."""
     if every := families == [ALL]:
         families = [name for name in keys_of("metrics") if measures_samples(name)]
         families.sort(key=lambda name: getattr(imported("metrics", name), "ESTIMATES", False))
@@ -128,7 +133,9 @@ def _report(
     precision = next(p.dtype for p in model.parameters() if p.is_floating_point())
     report, left_out = xr.Dataset(), {}
     for name in families:
-        settings = settings_of(name, chosen[name], chosen_loss, **how)
+        settings = settings_of(
+            name, chosen[name], chosen_loss, memory=memory.setdefault(name, {}), **how
+        )
         try:
             if ready.mixed and not getattr(imported("metrics", name), "TOKENS", False):
                 raise MeasureError(MIXED.format(name))

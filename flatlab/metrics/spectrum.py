@@ -96,6 +96,9 @@ class Options(Strict, frozen=True):
     batch_norm: Annotated[
         Literal["train", "eval"], means("statistics of all the samples at once, or running ones")
     ] = "eval"
+    warm_start: Annotated[
+        bool, means("start from the eigenvectors of the checkpoint before, half of it random")
+    ] = False
 
 
 def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
@@ -185,7 +188,7 @@ def _of_matrix(
     count = sum(parameter.numel() for parameter in theta)
     like = theta[0].detach().new_empty(1).expand(count)
     start = krylov.random_start(like, generator)
-    before = settings.memory.get(place)
+    before = settings.memory.get(place) if options.warm_start else None
     if before is not None:  # half of it stays random, so that nothing new is missed
         start = start / torch.linalg.vector_norm(start)
         start += before / torch.linalg.vector_norm(before)
