@@ -1,4 +1,4 @@
-"""Products with the Hessian of a mean loss, its Gauss-Newton matrix and its empirical Fisher matrix.
+"""Products with the Hessian of a mean loss, its Gauss-Newton and its empirical Fisher matrix.
 
 With f the outputs of a network, l the loss of one sample and means over the samples, the Hessian is
 H = d^2 mean l(f(x)) / dtheta^2, and its Gauss-Newton part G = mean J^T (d^2 l / df^2) J, where
