@@ -16,14 +16,14 @@ from flatlab.plan.studies import VARIABLE, places
 def labels_of(columns: Iterable[str]) -> dict[str, str]:
     """The labels of columns, without those that are no quantity, or part of one, with a label."""
     known = _labels(os.environ.get(VARIABLE, ""))
-    found = {column: known.get(column.partition("[")[0]) for column in columns}
-    return {column: label for column, label in found.items() if label}
+    labels = {column: known.get(column.partition("[")[0]) for column in columns}
+    return {column: label for column, label in labels.items() if label}
 
 
 @functools.cache
 def _labels(_of_studies: str) -> dict[str, str]:
     """All labels by quantity: the keywords `label` in the families' dictionaries of quantities."""
-    found = {}
+    labels = {}
     folders = (PACKAGE / "metrics", *places("metrics"))
     for path in [path for folder in folders for path in sorted(folder.rglob("*.py"))]:
         for table in assignments(path).values():
@@ -33,5 +33,5 @@ def _labels(_of_studies: str) -> dict[str, str]:
             for key, call in entries:
                 for each in getattr(call, "keywords", ()):
                     if each.arg == "label" and isinstance(key, ast.Constant):
-                        found[str(key.value)] = ast.literal_eval(each.value)
-    return found
+                        labels[str(key.value)] = ast.literal_eval(each.value)
+    return labels

@@ -1,52 +1,170 @@
-"""The wheel in a clean environment: it brings the workflow, and a study is built there."""
+"""The package as others install it: a wheel, in a folder of its own, run from an empty folder."""
 
-from __future__ import annotations
-
+import ast
 import os
+import shutil
 import subprocess
 import sys
+import tomllib
+import zipfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import torch
 
-from tests.workflow.lab import LEAKING, ROOT
+from flatlab import networks, store
 
-pytestmark = [pytest.mark.workflow, pytest.mark.long]
-SOURCES = ("flatlab", "rules", "scripts", "experiments", "envs", "report", "profiles")
-FILES = ("Snakefile", "config.yaml", "pyproject.toml", "setup.py", "README.md", "LICENSE")
+ROOT = Path(__file__).resolve().parents[3]
+FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "Snakefile", "config.yaml")
+FOLDERS = ("flatlab", "rules", "scripts", "experiments", "envs", "report", "profiles")
+WORKFLOW = "flatlab/workflow/"
+BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
+BUILDS = find_spec("setuptools") and find_spec("pip")
+
+pytestmark = pytest.mark.skipif(not BUILDS, reason="building a wheel needs setuptools and pip")
 
 
-def call(*command: object, cwd: Path, may_fail: str = "") -> str:
-    """What a program prints; if it may fail, the test is skipped with this reason and the error."""
-    ours = {k: v for k, v in os.environ.items() if not k.startswith(LEAKING)}
-    done = subprocess.run(
-        [*map(str, command)], cwd=cwd, env=ours, capture_output=True, text=True, check=False
+@pytest.fixture(scope="module")
+def wheel(built_once) -> Path:
+    def build(folder: Path) -> None:
+        source = folder / "source"
+        source.mkdir(parents=True)
+        for name in FILES:
+            shutil.copy2(ROOT / name, source)
+        for name in FOLDERS:
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(ROOT / name, source / name, ignore=ignored)
+        command = [sys.executable, "-c", BUILD, str(folder)]
+        subprocess.run(command, cwd=source, check=True, capture_output=True)
+
+    return next(built_once("wheel", build).glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, built_once) -> Path:
+    """A folder of packages with nothing but the wheel; the others are those of this environment."""
+
+    def install(folder: Path) -> None:
+        options = ["--quiet", "--no-deps", "--no-index", "--target", str(folder)]
+        subprocess.run([sys.executable, "-m", "pip", "install", *options, str(wheel)], check=True)
+
+    return built_once("installed", install)
+
+
+@pytest.fixture
+def flatlab(installed: Path, tmp_path: Path):
+    """Run the installed command in an empty folder."""
+    environment = {**os.environ, "PYTHONPATH": str(installed), "OMP_NUM_THREADS": "1"}
+
+    def run(*arguments: str, program: str = "flatlab") -> subprocess.CompletedProcess[str]:
+        command = [str(installed / "bin" / program)] if program == "flatlab" else [sys.executable]
+        return subprocess.run(
+            [*command, *arguments], cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+
+    return run
+
+
+def test_the_wheel_holds_every_module_and_asks_for_no_snakemake(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        metadata = archive.read(next(n for n in names if n.endswith("/METADATA"))).decode()
+    modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / "flatlab").rglob("*.py")}
+    python = {name for name in names if name.endswith(".py")}
+    assert modules == {name for name in python if not name.startswith(WORKFLOW)}
+    for folder in ("rules", "scripts", "experiments", "profiles"):
+        files = [path for path in (ROOT / folder).rglob("*.*") if path.suffix != ".pyc"]
+        assert files
+        for path in files:
+            if path.is_file():
+                assert f"{WORKFLOW}{path.relative_to(ROOT).as_posix()}" in names
+    needs = [line for line in metadata.splitlines() if line.startswith("Requires-Dist: ")]
+    assert any("torch" in line for line in needs)
+    assert [line for line in needs if "snakemake" in line and "extra ==" not in line] == []
+
+
+def test_what_the_package_imports_is_declared() -> None:
+    """The packages that any module imports, wherever it does, are dependencies of the project."""
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    names = {"pillow": "PIL", "pyyaml": "yaml", "scikit-learn": "sklearn"}
+    asked = [*declared["dependencies"], *declared["optional-dependencies"]["completion"]]
+    packages = {name.partition("<")[0].partition(">")[0] for name in asked}
+    known = {names.get(name, name) for name in packages} | {*sys.stdlib_module_names, "flatlab"}
+    imported = set()
+    for path in (ROOT / "flatlab").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                imported.add(str(node.module).partition(".")[0])
+    assert imported - known == set()
+
+
+def test_every_extra_is_locked() -> None:
+    """Except zoos, whose packages are nothing that the workflow needs."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = {
+        name: extras["optional-dependencies"][name] for name in ("workflow", "dev", "cluster")
+    }
+    wanted["needed"] = extras["dependencies"]
+    for extra, asked in wanted.items():
+        file = "cluster" if extra == "cluster" else "requirements"
+        listed = (ROOT / f"envs/{file}.in").read_text().splitlines()
+        lines = {line.partition("#")[0].strip() for line in listed}
+        assert {each for each in asked if not each.startswith("flatlab[")} <= lines, extra
+
+
+def test_a_network_is_measured_from_an_empty_folder(flatlab, installed: Path, tmp_path: Path):
+    """The installed package, not this checkout, with the numbers of this checkout."""
+    found = flatlab("-c", "import flatlab; print(flatlab.__file__)", program="python")
+    assert Path(found.stdout.strip()).is_relative_to(installed)
+    torch.manual_seed(0)
+    settings = {"name": "mlp", "options": {"activation": "relu", "width": 8}}
+    network = networks.build(settings, (1, 8, 8), 10)
+    torch.save(network.state_dict(), tmp_path / "w.pt")
+    asked = ["measure", "w.pt", "--model", "mlp", "--data", "digits", "--samples", "5"]
+    asked += ["--family", "geometry"]
+    done = flatlab(*asked, "--network", "width=8", "--out", "report.zarr.zip")
+    assert done.returncode == 0, done.stderr
+    report = store.load_dataset(tmp_path / "report.zarr.zip")
+    assert report["mls"] > 0
+    assert report["sharpness"] > 0
+    printed = flatlab("show", "report.zarr.zip").stdout.split("\n", 1)[1]
+    assert done.stdout.startswith(printed)
+
+
+COMMANDS = [
+    *(["check"], ["estimate"], ["experiments"], ["figures"], ["findings"], ["publish"]),
+    *(["keep", "mlp-grid"], ["run", "mlp-grid"], ["summary"]),
+]
+
+
+def test_what_needs_a_checkout_says_so_in_a_sentence(flatlab) -> None:
+    code = f"from flatlab.cli import main; print(*(main(each) for each in {COMMANDS}))"
+    done = flatlab("-c", code, program="python")
+    assert done.stdout.split() == ["1"] * len(COMMANDS)
+    sentences = done.stderr.splitlines()
+    assert len(sentences) == len(COMMANDS)
+    for sentence in sentences:
+        assert sentence.startswith("flatlab: ")
+        assert "run flatlab in the project's folder" in sentence
+
+
+def test_in_a_checkout_the_installed_command_lists_its_own_figures(flatlab, tmp_path: Path):
+    shutil.copy(ROOT / "config.yaml", tmp_path)
+    shutil.copytree(ROOT / "experiments", tmp_path / "experiments")
+    done = flatlab("figures")
+    assert done.returncode == 0, done.stderr
+    assert "chen2026_fig2" in done.stdout
+
+
+def test_the_installed_wheel_makes_a_study_and_plans_it(flatlab, tmp_path: Path):
+    assert flatlab("new", "my-study").returncode == 0
+    program = (
+        "import os; os.chdir('my-study'); from flatlab.cli import main; import sys;"
+        "sys.exit(main(['build', '-n']))"
     )
-    told = done.stdout + done.stderr
-    if may_fail and done.returncode:
-        pytest.skip(f"{may_fail}: {told.strip().splitlines()[-1]}")
-    assert done.returncode == 0, told
-    return told
-
-
-def test_a_study_is_built_by_an_installed_wheel(tmp_path):
-    source = tmp_path / "source"
-    for name in (*SOURCES, *FILES):
-        (source / name).parent.mkdir(parents=True, exist_ok=True)
-        call("cp", "-r", ROOT / name, source / name, cwd=tmp_path)
-    pip = (sys.executable, "-m", "pip")
-    cannot = "no wheel can be built here"
-    call(*pip, "wheel", "--no-deps", "-w", tmp_path, source, cwd=tmp_path, may_fail=cannot)
-    (wheel,) = tmp_path.glob("flatlab-*.whl")
-    call(sys.executable, "-m", "venv", tmp_path / "clean", cwd=tmp_path)
-    python = tmp_path / "clean/bin/python"
-    cannot = "nothing can be installed here"
-    command = (python, "-m", "pip", "install", f"{wheel}[workflow]")
-    call(*command, cwd=tmp_path, may_fail=cannot)
-    flatlab = tmp_path / "clean/bin/flatlab"
-    call(flatlab, "new", "my-study", cwd=tmp_path)
-    study = tmp_path / "my-study"
-    assert wheel.name in (study / "README.md").read_text()
-    call(flatlab, "build", cwd=study)
-    assert (study / "results/demo/figures/mystudy/fig1.png").is_file()
-    assert (study / "results/demo/verdicts/mystudy/fig1.json").is_file()
+    done = flatlab("-c", program, program="python")
+    assert done.returncode == 0, done.stderr
+    assert "rule train" in done.stdout + done.stderr
