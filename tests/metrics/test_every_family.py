@@ -17,6 +17,7 @@ OPTIONS = {
     "flatness": {"flatness": ["exact", "maximal", "traces"]},
     "capacity": {"capacity": ["margin", "path-norm", "fisher-rao", "pac-bayes"]},
     "sharpness": {"sharpness_radii": {"worst-adaptive-l2": [0.01], "average-standard-linf": [0.1]}},
+    "representations": {},
     "linear": {},
 }
 WITHOUT_TARGETS = ("geometry", "jacobian")

@@ -1,0 +1,171 @@
+"""Norms, dimensions and volumes of A^l = dx^l/dx of each sample, from A^l itself.
+
+Where the first layer is linear and alone reads x, every A^l = B W_1 has the row space of W_1: with
+orthonormal columns Q that span it, A^l Q has the same singular values, and fewer columns.
+"""
+
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import psutil
+import torch
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from flatlab.derivatives.errors import MeasureError
+from flatlab.derivatives.feature_maps import FeatureMaps
+from flatlab.derivatives.probe import Findings
+from flatlab.derivatives.singular_values import CONDITION, exact_values, singular_values
+
+BYTES = 2**26
+"""Of derivatives that are propagated at a time."""
+SMALL = 64
+"""The width up to which the Gram matrices of many samples at once are faster than one by one."""
+LONG = 60.0
+"""Seconds; what is forecast to take longer says so."""
+REMEDY = "representations_accuracy=0.03 estimates the same"
+
+
+@dataclass(frozen=True)
+class Spectra:
+    """Of A^l: (samples, layers), in float64.
+
+    squares: ||A^l||_F^2.
+    dimensions: (Tr C)^2 / Tr C^2 with C = A^l A^l^T; NaN where A^l = 0.
+    largest: ||A^l||_2.
+    volumes: the sum of ln sigma_j over the k largest singular values; minus infinity where one of
+        them is zero.
+    """
+
+    squares: Tensor
+    dimensions: Tensor
+    largest: Tensor
+    volumes: Tensor
+
+
+def spectra(
+    maps: FeatureMaps,
+    inputs: Tensor,
+    findings: Findings,
+    unchanged: set[str],
+    counts: list[int],
+    size: int | None,
+    progress: bool,
+) -> Spectra:
+    """Of all samples.
+
+    maps: of the layers of `findings`.
+    inputs: (samples, ...).
+    unchanged: layers whose input is x itself, so that A^l = 1.
+    counts: k of each layer.
+    size: samples at a time; None: as many as fit.
+    progress: show a bar.
+    """
+    parts: list[Tensor] = []
+    started = time.perf_counter()
+    size = size or _fitting(inputs, findings)
+    with tqdm(total=len(inputs), unit="sample", disable=not progress, leave=False) as bar:
+        for chunk in inputs.split(size):
+            of_layers = []
+            jacobians = jacobians_of(maps, chunk, findings, unchanged)
+            for name, count in zip(maps.modules, counts, strict=True):
+                of_layers.append(
+                    _identity(chunk, count) if name in unchanged else _rows(next(jacobians), count)
+                )
+            parts.append(torch.stack(of_layers, 2))  # (4, samples, layers)
+            bar.update(len(chunk))
+            if len(parts) == 1:
+                _announce((time.perf_counter() - started) * (len(inputs) / len(chunk) - 1))
+    return Spectra(*torch.cat(parts, 1))
+
+
+def jacobians_of(
+    maps: FeatureMaps, x: Tensor, findings: Findings, unchanged: set[str]
+) -> Iterator[Tensor]:
+    """A^l, or A^l Q, of each layer but those whose input is x itself: (samples, M_l, columns)."""
+    basis = _basis(x, findings)
+    shapes = [each.shape[1] for each in maps(x[:1].detach())[:-1]]
+    kept = [k for k, name in enumerate(maps.modules) if name not in unchanged]
+    numbers = len(basis) * sum(shapes[k] for k in kept)
+    _refuse_what_does_not_fit(numbers * len(x) * x.element_size(), x.device)
+    if _fewer_rows(sum(shapes[k] for k in kept), len(basis)):
+        rows = maps.rows(x)
+        yield from (rows[k] for k in kept)
+        return
+    step = max(1, 4 * BYTES // (findings.numbers * len(x) * x.element_size()))
+    pieces = [maps.along(x, tangents) for tangents in basis.split(step)]
+    for k in kept:
+        yield torch.cat([piece[k] for piece in pieces]).permute(1, 2, 0)
+
+
+def _fewer_rows(rows: int, columns: int) -> bool:
+    """Whether backward passes, one for each row of every A^l, are fewer than forward ones."""
+    return rows < columns
+
+
+def _basis(x: Tensor, findings: Findings) -> Tensor:
+    """Orthonormal directions of x that the network can see: (directions, 1, ...)."""
+    first = findings.modules[findings.layers[0]]
+    numbers = x[0].numel()
+    alone = findings.direct and getattr(first, "in_features", None) == numbers
+    if isinstance(first, nn.Linear) and alone and len(first.weight) < numbers:
+        rows = torch.linalg.qr(first.weight.detach().T).Q.T
+        return rows.reshape(-1, 1, *x.shape[1:])
+    return torch.eye(numbers, dtype=x.dtype, device=x.device).view(-1, 1, *x.shape[1:])
+
+
+def _fitting(inputs: Tensor, findings: Findings) -> int:
+    """Samples at a time."""
+    directions = len(_basis(inputs[:1], findings))
+    each = directions * findings.numbers * inputs.element_size()
+    return max(1, min(len(inputs), BYTES // each))
+
+
+def _refuse_what_does_not_fit(needed: int, device: torch.device) -> None:
+    if device.type == "cpu" and 2 * needed > psutil.virtual_memory().available:
+        raise MeasureError(
+            f"the derivatives of all layers of one sample need {2 * needed / 1e9:.1f} GB, there "
+            f"are {psutil.virtual_memory().available / 1e9:.1f}; {REMEDY}"
+        )
+
+
+def _announce(seconds: float) -> None:
+    if seconds > LONG:
+        warnings.warn(
+            f"exact quantities of representations take {seconds / 60:.0f} minutes more; {REMEDY}",
+            stacklevel=2,
+        )
+
+
+def _identity(x: Tensor, count: int) -> Tensor:
+    """The fields of `Spectra` for A^l = 1: (4, samples)."""
+    numbers = x[0].numel()
+    volume = 0.0 if count <= numbers else -torch.inf
+    values = torch.tensor([numbers, numbers, 1.0, volume], dtype=torch.float64, device=x.device)
+    return values[:, None].expand(4, len(x))
+
+
+def _rows(jacobians: Tensor, count: int) -> Tensor:
+    """The fields of `Spectra`: (4, samples).  jacobians: (samples, M_l, columns)."""
+    if min(jacobians.shape[1:]) <= SMALL:
+        return _of_batch(jacobians.double(), count, jacobians.dtype)
+    alone = (each[each.any(1)] for each in jacobians)  # behind a ReLU many rows are zero
+    return torch.cat([_of_batch(each[None].double(), count, jacobians.dtype) for each in alone], 1)
+
+
+def _of_batch(jacobians: Tensor, count: int, precision: torch.dtype) -> Tensor:
+    wide = jacobians.shape[1] <= jacobians.shape[2]
+    gram = jacobians @ jacobians.mT if wide else jacobians.mT @ jacobians
+    squares = gram.diagonal(dim1=1, dim2=2).sum(1)
+    dimensions = squares.square() / gram.square().sum((1, 2))  # 0 / 0 is NaN
+    singular = nn.functional.pad(singular_values(gram), (0, max(1, count)))[:, : max(1, count)]
+    poor = (singular[:, -1] * CONDITION < singular[:, 0]) & singular.isfinite().all(1)
+    if poor.any():
+        short = jacobians[poor] if wide else jacobians[poor].mT
+        exact = nn.functional.pad(exact_values(short), (0, max(1, count)))
+        singular[poor] = exact[:, : max(1, count)]
+    rank = singular[:, -1] > 10 * torch.finfo(precision).eps * singular[:, 0]
+    volumes = torch.where(rank | singular[:, -1].isnan(), singular.log().sum(1), -torch.inf)
+    return torch.stack([squares, dimensions, singular[:, 0], volumes])
