@@ -65,31 +65,43 @@ class Norms:
     residuals: ||J v - sigma u|| / sigma of the singular vectors found.
     iterations: products with J, and as many with J^T.
     converged: whether the relative error that follows from the residual is within the tolerance.
+    errors: these relative errors.
     """
 
     values: Tensor
     residuals: Tensor
     iterations: Tensor
     converged: Tensor
+    errors: Tensor
 
 
 def largest_singular_values(
-    jacobian: Jacobian, tolerance: float = 1e-3, most: int = 30, seed: int = 0
+    jacobian: Jacobian,
+    tolerance: float = 1e-3,
+    most: int = 30,
+    seed: int = 0,
+    start: Tensor | None = None,
+    in_the_mean: bool = False,
 ) -> Norms:
     """||J||_2 by Golub-Kahan bidiagonalization with full reorthogonalization.
 
     tolerance: relative to the norm.
     most: the most iterations.
     seed: of the start, a random u.
+    start: u of each sample instead, (samples, N).
+    in_the_mean: stop as soon as the mean over the samples is within the tolerance.
 
     With r the relative residual and g the relative distance to the second Ritz value, the error is
     at most about min(r, r^2/g). Because early Ritz values may miss larger ones, the value must also
     have changed by less than the tolerance in the last iteration. Source: Golub and Kahan (1965).
     """
     outputs = jacobian.outputs.detach()
-    generator = torch.Generator().manual_seed(seed)  # the same start on every device
-    start = torch.randn(outputs.shape[1], generator=generator).to(outputs)
-    left = [(start / start.norm()).expand_as(outputs)]  # the same for each sample
+    if start is None:
+        generator = torch.Generator().manual_seed(seed)  # the same on every device and sample
+        start = torch.randn(outputs.shape[1], generator=generator).to(outputs)
+        left = [(start / start.norm()).expand_as(outputs)]
+    else:
+        left = [start / torch.linalg.vector_norm(start, dim=1, keepdim=True)]
     right: list[Tensor] = []
     diagonal: list[Tensor] = []
     below: list[Tensor] = []
@@ -111,7 +123,15 @@ def largest_singular_values(
         converged = (errors <= tolerance) & (settled | (residuals == 0))
         if bool((converged | ~values.isfinite()).all()):
             break
-    return Norms(values, residuals, iterations, converged)
+        if in_the_mean and _settled(before, values, errors, tolerance):
+            break
+    return Norms(values, residuals, iterations, converged, errors)
+
+
+def _settled(before: Tensor, values: Tensor, errors: Tensor, tolerance: float) -> bool:
+    """Whether the mean over the samples has converged.  errors: relative ones."""
+    allowed = tolerance * values.mean()
+    return bool(((values - before).mean() <= allowed) & ((errors * values).mean() <= allowed))
 
 
 def _next(new: Tensor, basis: list[Tensor], coefficients: list[Tensor]) -> tuple[Tensor, Tensor]:

@@ -17,10 +17,10 @@ from torch import Tensor, nn
 
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.evaluation_mode import check_mode
-from flatlab.derivatives.feature_maps import FeatureMaps, jacobians_of_outputs
+from flatlab.derivatives.feature_maps import FeatureMaps
 from flatlab.derivatives.probe import Findings, probe
 from flatlab.metrics._quantity import Measured, Samples, Settings
-from flatlab.metrics._representations.bounds import Bounds, head_of, readouts, reason_against
+from flatlab.metrics._representations.bounds import Bounds, readout_of, reason_against
 from flatlab.metrics._representations.classes import Classes, collapse, linear_shares
 from flatlab.metrics._representations.local import Local, estimated_compression, exact_compression
 from flatlab.metrics._representations.table import COVARIANCES, OF_CLASSES, QUANTITIES
@@ -98,10 +98,7 @@ class _Measurement:
             "representations_accuracy": self.options.representations_accuracy,
             "representations_left_out": self.left_out,
         }
-        by_layer, _, self.unchanged = jacobians_of_outputs(
-            model, samples.inputs[:2], self.maps.modules
-        )
-        self.head = head_of(self.maps, by_layer)
+        self.readout = readout_of(model, self.maps, samples.inputs)
 
     def values(self) -> dict[str, Tensor]:
         """All quantities that are wanted and can be had, by name."""
@@ -132,12 +129,12 @@ class _Measurement:
 
     def _local(self) -> Local:
         how, accuracy = self.settings, self.options.representations_accuracy
-        given = self.maps, self.samples.inputs, self.findings, self.unchanged
+        given = self.maps, self.samples.inputs, self.findings, self.readout.unchanged
         if accuracy == "exact":
             largest = self.options.feature_singular_values
             return exact_compression(*given, largest, how.batch_size, how.progress)
         local = estimated_compression(
-            *given, self.head, accuracy, how.seed, how.batch_size, how.progress
+            *given, self.readout.head, accuracy, how.seed, how.batch_size, how.progress
         )
         self.notes["representations_directions"] = local.directions
         self.left_out.append("feature_log_volume: it is exact alone")
@@ -145,16 +142,14 @@ class _Measurement:
 
     def _bounds(self, local: Local) -> dict[str, Tensor]:
         """NaN for layers whose input is no cut of the network."""
-        findings, size = self.findings, self.settings.batch_size
-        inputs = self.samples.inputs
-        reading = readouts(self.model, self.maps, inputs, findings, size)
-        layers = zip(findings.layers, reading.cuts, strict=True)
-        around = ", ".join(name for name, cut in layers if not cut)
-        if around:
+        readout, findings = self.readout, self.findings
+        layers = zip(findings.layers, readout.cuts, strict=True)
+        if around := ", ".join(name for name, cut in layers if not cut):
             self._can("bounds", f"some paths to the outputs go around the inputs of {around}")
-        if reading.head is None:
+        if readout.head is None:
             self._can("bounds", "the network does not end in a linear layer that sees one vector")
-        bounds = Bounds(self.model, inputs, reading, findings.layers, self.settings.norms, size)
+        how, inputs = self.settings, self.samples.inputs
+        bounds = Bounds(self.model, self.maps, inputs, findings, readout, how.norms, how.batch_size)
         of_layers = bounds.of_layers(local.squares, local.errors)
         return of_layers | bounds.of_head(local.squares[:, -1])
 
@@ -173,8 +168,8 @@ class _Measurement:
         values: dict[str, Tensor] = {}
         alone = "there is one class, and collapse compares the means of several"
         if collapse_too and self._can("collapse", alone if len(classes.labels) < 2 else ""):
-            whole = collapse(self.maps, classes, self.head, size)
-            half = collapse(self.maps, classes.half(), self.head, size)
+            whole = collapse(self.maps, classes, self.readout.head, size)
+            half = collapse(self.maps, classes.half(), self.readout.head, size)
             values |= whole | {f"{name}_half": half[name] for name in OF_CLASSES}
             values["collapse_samples_measured"] = torch.tensor(float(len(inputs)))
         return values | (linear_shares(self.maps, classes, size) if shares_too else {})

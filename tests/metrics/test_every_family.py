@@ -20,7 +20,7 @@ OPTIONS = {
     "representations": {},
     "linear": {},
 }
-WITHOUT_TARGETS = ("geometry", "jacobian")
+WITHOUT_TARGETS = ("geometry", "jacobian", "representations")
 KNOWN = {
     # of a network whose weights are not finite
     "geometry": {"finite", "shared", "samples_measured", "layers_left_out"},

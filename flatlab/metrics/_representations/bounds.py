@@ -9,8 +9,7 @@ last step is "=".) With P the projection onto the row space of the last layer's 
 P B = W_L^+ W_L B, so that ||P A^L||_F <= ||W_1||_2 ||df/dW_1||_F / (sigma+ ||x||).
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -30,44 +29,23 @@ BYTES = 2**26
 
 
 @dataclass(frozen=True)
-class Readouts:
-    """How the outputs read x^l.
+class Readout:
+    """How the outputs read the inputs of layers, found on two samples.
 
-    smallest: sigma_min(J^l), zero where J^l has not full column rank: (samples, layers), float64.
-    jacobian: J, (samples, N, M).
     unchanged: layers whose input is x itself.
     cuts: whether J^l A^l = J, of each layer.
     head: the last layer, where the outputs are what it returns.
     """
 
-    smallest: Tensor
-    jacobian: Tensor
     unchanged: set[str]
     cuts: list[bool]
     head: nn.Linear | None
 
 
-def readouts(
-    model: nn.Module, maps: FeatureMaps, inputs: Tensor, findings: Findings, size: int | None
-) -> Readouts:
-    """How the outputs read the input of each layer; one backward pass for each output.
-
-    size: samples at a time; None: as many as fit.
-    """
-    numbers = findings.outputs * findings.numbers * inputs.element_size()
-    parts = [
-        _of_chunk(model, maps, chunk) for chunk in inputs.split(size or max(1, BYTES // numbers))
-    ]
-    return replace(
-        parts[0],
-        smallest=torch.cat([part.smallest for part in parts]),
-        jacobian=torch.cat([part.jacobian for part in parts]),
-        cuts=[all(of_layer) for of_layer in zip(*(part.cuts for part in parts), strict=True)],
-    )
-
-
-def _of_chunk(model: nn.Module, maps: FeatureMaps, x: Tensor) -> Readouts:
-    by_layer, whole, unchanged = jacobians_of_outputs(model, x, maps.modules)
+def readout_of(model: nn.Module, maps: FeatureMaps, inputs: Tensor) -> Readout:
+    """Of the first two samples, along a random direction v: J^l A^l v = J v where x^l is a cut."""
+    x = inputs[:2]
+    by_layer, _, unchanged = jacobians_of_outputs(model, x, maps.modules)
     generator = torch.Generator().manual_seed(0)  # the same direction on every device
     direction = torch.randn(x.shape, generator=generator, dtype=x.dtype).to(x.device)
     *moved, change = (each[0] for each in maps.along(x, direction[None]))
@@ -76,8 +54,7 @@ def _of_chunk(model: nn.Module, maps: FeatureMaps, x: Tensor) -> Readouts:
         found = (readout @ step[:, :, None])[:, :, 0]
         scale = readout.flatten(1).norm(dim=1) * step.norm(dim=1) + change.norm(dim=1)
         cuts.append(bool(((found - change).norm(dim=1) <= SAME[x.dtype] * scale).all()))
-    smallest = torch.stack([_smallest(each) for each in by_layer.values()], 1)
-    return Readouts(smallest, whole, unchanged, cuts, head_of(maps, by_layer))
+    return Readout(unchanged, cuts, head_of(maps, by_layer))
 
 
 def head_of(maps: FeatureMaps, readout: dict[str, Tensor]) -> nn.Linear | None:
@@ -90,14 +67,31 @@ def head_of(maps: FeatureMaps, readout: dict[str, Tensor]) -> nn.Linear | None:
     return module if bool(apart <= SAME[weight.dtype] * weight.abs().max()) else None
 
 
-def _smallest(readout: Tensor) -> Tensor:
-    """sigma_min of each sample's J^l, (samples, N, M_l)."""
-    samples, outputs, width = readout.shape
-    if width > outputs:
-        return readout.new_zeros(samples, dtype=torch.float64)
-    singular = exact_values(readout)[:, :width]
-    zero = singular[:, -1] <= 10 * torch.finfo(readout.dtype).eps * singular[:, 0]
-    return singular[:, -1].masked_fill(zero, 0.0)
+def smallest_values(
+    model: nn.Module, maps: FeatureMaps, inputs: Tensor, findings: Findings, size: int | None
+) -> Tensor:
+    """sigma_min(J^l), zero where J^l has not full column rank: (samples, layers), float64.
+
+    Only layers with at most as many inputs as there are outputs are differentiated.
+    size: samples at a time; None: as many as fit.
+    """
+    widths = dict(zip(maps.modules, (each.shape[1] for each in maps(inputs[:1])[:-1]), strict=True))
+    narrow = {n: m for n, m in maps.modules.items() if widths[n] <= findings.outputs}
+    values = inputs.new_zeros(len(inputs), len(widths), dtype=torch.float64)
+    if not narrow:
+        return values
+    numbers = findings.outputs * findings.numbers * inputs.element_size()
+    size = size or max(1, BYTES // numbers)
+    for start in range(0, len(inputs), size):
+        here = slice(start, start + size)
+        by_layer, _, _ = jacobians_of_outputs(model, inputs[here], narrow)
+        for place, name in enumerate(maps.modules):
+            if name in narrow:
+                singular = exact_values(by_layer[name])[:, : widths[name]]
+                rounding = 10 * torch.finfo(inputs.dtype).eps * singular[:, 0]
+                last = singular[:, -1]
+                values[here, place] = last.masked_fill(last <= rounding, 0.0)
+    return values
 
 
 def reason_against(findings: Findings) -> str:
@@ -113,20 +107,22 @@ class Bounds:
     def __init__(
         self,
         model: nn.Module,
+        maps: FeatureMaps,
         inputs: Tensor,
-        reading: Readouts,
-        layers: Sequence[str],
+        findings: Findings,
+        readout: Readout,
         norms: Norms,
         size: int | None,
     ) -> None:
         """norms: known already.  size: samples at a time; None: as many as fit."""
         exact = derivatives(model, inputs, adaptive=False, batch_size=size)
         first = exact.layers[0]
-        if first.name != layers[0]:
+        if first.name != findings.layers[0]:
             raise MeasureError(
-                f"bounds: the gradients of layer {layers[0]!r} are not those of plain autograd"
+                f"bounds: the gradients of {findings.layers[0]!r} are not those of plain autograd"
             )
-        self.reading, self.layers = reading, layers
+        self.readout, self.gram = readout, exact.gram
+        self.smallest = smallest_values(model, maps, inputs, findings, size)
         self.norm = known(norms, first.name, lambda: spectral_norm(first.weight))
         slope = (first.weight2.double() / first.x2.double()).sqrt()
         slope = slope.masked_fill(first.x2 == 0, torch.inf)
@@ -139,8 +135,8 @@ class Bounds:
 
     def of_layers(self, squares: Tensor, errors: Tensor) -> dict[str, Any]:
         """The bounds of all layers.  squares: ||A^l||_F^2, (samples, layers).  errors: theirs."""
-        cut = torch.tensor(self.reading.cuts, device=squares.device)
-        smallest = self.reading.smallest
+        cut = torch.tensor(self.readout.cuts, device=squares.device)
+        smallest = self.smallest
         bound = (self.slope[:, None] / smallest).masked_fill(smallest == 0, torch.inf)
         surely = (squares - 3 * errors).clamp(min=0).sqrt()
         values = {
@@ -153,7 +149,7 @@ class Bounds:
 
     def of_head(self, squares: Tensor) -> dict[str, Any]:
         """Those of the penultimate features.  squares: ||A^L||_F^2, (samples,)."""
-        head = self.reading.head
+        head = self.readout.head
         if head is None:
             return {}
         weight = head.weight.detach().double()
@@ -162,7 +158,8 @@ class Bounds:
         not_zero = singular[singular > rounding]
         nothing = weight.shape[1] > len(singular) or len(not_zero) < weight.shape[1]
         smallest = weight.new_zeros(()) if nothing else singular[-1]
-        seen = torch.linalg.vector_norm(inverse(head) @ self.reading.jacobian.double(), dim=(1, 2))
+        back = inverse(head)
+        seen = ((back.T @ back) * self.gram).sum((1, 2)).clamp(min=0).sqrt()  # ||W_L^+ J||_F
         above = self.slope / (not_zero[-1] if len(not_zero) else 0.0)
         by_norms = self.norm * self.reciprocal / smallest
         per_sample = (self.slope / smallest).masked_fill(smallest == 0, torch.inf)

@@ -17,6 +17,9 @@ CUT_OFF = 1e-10
 ROUNDING = 100.0
 """Units of rounding, relative to the size of x^l, up to which deviations count as none."""
 
+TOGETHER = 2**28
+"""Bytes of the inputs of all layers up to which one forward pass serves them all."""
+
 
 @dataclass(frozen=True)
 class Classes:
@@ -58,20 +61,24 @@ def collapse(
 ) -> dict[str, Tensor]:
     """All quantities of global geometry by name: (layers,), or (layers, 3), or ().
 
-    maps: the layers are read one after the other, so that the inputs of one are kept at a time.
+    maps: the layers are read one after the other where their inputs together are many.
     head: the last layer, where the outputs are what it returns.
     size: samples at a time.
     """
     eps = torch.finfo(classes.inputs.dtype).eps
+    with torch.no_grad():
+        numbers = sum(each.shape[1] for each in maps(classes.inputs[:1]))
+    together = 8 * numbers * len(classes.inputs) <= TOGETHER
+    names = list(maps.modules)
     of_layers = []
-    for name, module in maps.modules.items():
-        alone = FeatureMaps(maps.model, {name: module})
+    for some in [names] if together else [[name] for name in names]:
+        part = FeatureMaps(maps.model, {name: maps.modules[name] for name in some})
         with torch.no_grad():
-            parts = [alone(x) for x in classes.inputs.split(size)]
-        x, outputs = (torch.cat(rows).double() for rows in zip(*parts, strict=True))
-        of_layers.append(_of_layer(x, outputs, classes, eps))
+            rows = [part(x) for x in classes.inputs.split(size)]
+        *features, outputs = (torch.cat(each).double() for each in zip(*rows, strict=True))
+        of_layers += [_of_layer(x, outputs, classes, eps) for x in features]
     values = {name: torch.stack([each[name] for each in of_layers]) for name in of_layers[0]}
-    values["collapse_duality"] = _duality(head, x, classes)
+    values["collapse_duality"] = _duality(head, features[-1], classes)
     return values
 
 

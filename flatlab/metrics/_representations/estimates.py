@@ -37,6 +37,7 @@ class Estimates:
     share: of ||P A^L||_F^2 / ||A^L||_F^2, (2,), NaN without a linear head.
     per_sample: ||A^l||_F^2 of each sample, (2, samples, layers).
     zero: whether A^l is zero, (samples, layers).
+    starts: the longest combination of A^l r over the directions r, (samples, M_l) of each layer.
     directions: how many were drawn.
     """
 
@@ -45,6 +46,7 @@ class Estimates:
     share: Tensor
     per_sample: Tensor
     zero: Tensor
+    starts: list[Tensor]
     directions: int
 
 
@@ -80,6 +82,7 @@ def estimates(
         share=_mean([block.share for block in blocks]),
         per_sample=_mean([block.per_sample for block in blocks]),
         zero=torch.stack([block.zero for block in blocks]).all(0),
+        starts=blocks[0].starts,
         directions=BLOCK * len(blocks),
     )
 
@@ -93,13 +96,16 @@ def _mean(parts: Sequence[Tensor]) -> Tensor:
 def _block(
     maps: FeatureMaps, inputs: Tensor, head: nn.Linear | None, seed: int, number: int, size: int
 ) -> Estimates:
-    grams, seen = [], []
-    for start in range(0, len(inputs), size):
-        x = inputs[start : start + size]
-        signs = torch.stack([_signs(each, seed, number, start + k) for k, each in enumerate(x)], 1)
+    grams, seen, starts = [], [], []
+    for first in range(0, len(inputs), size):
+        x = inputs[first : first + size]
+        signs = torch.stack([_signs(each, seed, number, first + k) for k, each in enumerate(x)], 1)
         *moved, change = maps.along(x, signs)
         rows = [each.transpose(0, 1).double() for each in moved]
         grams.append(torch.stack([each @ each.mT for each in rows], 1))
+        if number == 0:
+            longest = torch.linalg.eigh(grams[-1].nan_to_num())[1][..., -1:]
+            starts.append([(each.mT @ longest[:, k])[..., 0] for k, each in enumerate(rows)])
         if head is not None:
             seen.append((change.double() @ inverse(head).T).square().sum(2).T)
     gram = torch.cat(grams)  # (samples, layers, BLOCK, BLOCK)
@@ -110,7 +116,13 @@ def _block(
     if head is not None:
         share = _jackknife(_ratio(torch.cat(seen), diagonal[:, -1]))
     return Estimates(
-        squares, _jackknife(_dimensions(gram)), share, per_sample, diagonal.amax(2) == 0, BLOCK
+        squares=squares,
+        dimensions=_jackknife(_dimensions(gram)),
+        share=share,
+        per_sample=per_sample,
+        zero=diagonal.amax(2) == 0,
+        starts=[torch.cat(of_layer) for of_layer in zip(*starts, strict=True)],
+        directions=BLOCK,
     )
 
 
@@ -162,24 +174,43 @@ def _jackknife(found: Tensor) -> Tensor:
     return torch.stack([count * whole - (count - 1) * mean, variance.sqrt()])
 
 
+@dataclass(frozen=True)
+class Largest:
+    """||A^l||_2, (samples, layers) in float64.
+
+    values: lower bounds, up to rounding.
+    residuals: relative ones of the singular vectors found.
+    errors: relative ones that follow from them.
+    """
+
+    values: Tensor
+    residuals: Tensor
+    errors: Tensor
+
+
 def largest(
-    maps: FeatureMaps, inputs: Tensor, unchanged: set[str], accuracy: float, seed: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """||A^l||_2, relative residuals, and whether it is within the accuracy: (samples, layers).
+    maps: FeatureMaps,
+    inputs: Tensor,
+    unchanged: set[str],
+    starts: Sequence[Tensor],
+    accuracy: float,
+) -> Largest:
+    """||A^l||_2, until its mean over the samples is within the accuracy.
 
     unchanged: layers whose input is x itself.
-    accuracy: relative to the norm.
-    seed: of the start.
+    starts: of the iterations, (samples, M_l) of each layer.
+    accuracy: relative to the mean.
     """
     columns = []
-    for name, module in maps.modules.items():
+    for (name, module), start in zip(maps.modules.items(), starts, strict=True):
         if name in unchanged:
             one = torch.ones(len(inputs), dtype=torch.float64, device=inputs.device)
-            columns.append((one, one * 0, one))
+            columns.append(torch.stack([one, one * 0, one * 0]))
             continue
-        columns.append(_of_layer(_function(maps, name, module), inputs, accuracy, seed))
-    values, residuals, converged = (torch.stack(each, 1) for each in zip(*columns, strict=True))
-    return values, residuals, converged
+        zero = (start == 0).all(1, keepdim=True) | ~start.isfinite().all(1, keepdim=True)
+        start = torch.where(zero, 1.0, start).to(inputs)
+        columns.append(_of_layer(_function(maps, name, module), inputs, start, accuracy))
+    return Largest(*torch.stack(columns, 2))
 
 
 def _function(maps: FeatureMaps, name: str, module: nn.Module) -> Callable[[Tensor], Tensor]:
@@ -192,14 +223,12 @@ def _function(maps: FeatureMaps, name: str, module: nn.Module) -> Callable[[Tens
 
 
 def _of_layer(
-    features: Callable[[Tensor], Tensor], inputs: Tensor, accuracy: float, seed: int
-) -> tuple[Tensor, Tensor, Tensor]:
+    features: Callable[[Tensor], Tensor], inputs: Tensor, starts: Tensor, accuracy: float
+) -> Tensor:
+    """The fields of `Largest`: (3, samples)."""
+    size = samples_at_a_time(features, inputs)
     parts = [
-        largest_singular_values(Jacobian(features, x), accuracy, STEPS, seed)
-        for x in inputs.split(samples_at_a_time(features, inputs))
+        largest_singular_values(Jacobian(features, x), accuracy, STEPS, start=u, in_the_mean=True)
+        for x, u in zip(inputs.split(size), starts.split(size), strict=True)
     ]
-    return (
-        torch.cat([part.values for part in parts]),
-        torch.cat([part.residuals for part in parts]),
-        torch.cat([part.converged.double() for part in parts]),
-    )
+    return torch.cat([torch.stack([p.values, p.residuals, p.errors]) for p in parts], 1)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from flatlab.derivatives.feature_maps import FeatureMaps
 from flatlab.derivatives.probe import Findings
-from flatlab.metrics._representations.estimates import estimates, largest
+from flatlab.metrics._representations.estimates import Largest, estimates, largest
 from flatlab.metrics._representations.spectra import spectra
 
 
@@ -56,7 +56,7 @@ def exact_compression(
         "feature_volume_rank": torch.tensor(counts, dtype=torch.float64),
         "feature_samples_zero_jacobian": (found.squares == 0).double().sum(0),
         "feature_samples_rank_deficient": (~full).double().sum(0),
-        **_of_largest(found.largest, zero, torch.ones_like(zero), inputs, lengths),
+        **_of_largest(Largest(found.largest, zero, zero), inputs, lengths),
     }
     return Local(found.squares, zero, values)
 
@@ -92,21 +92,20 @@ def estimated_compression(
         "feature_samples_zero_jacobian": found.zero.double().sum(0),
         "head_share": found.share[0],
         "head_share_error": found.share[1],
-        **_of_largest(*largest(maps, inputs, unchanged, accuracy, seed), inputs, lengths),
+        **_of_largest(largest(maps, inputs, unchanged, found.starts, accuracy), inputs, lengths),
     }
     return Local(found.per_sample[0], found.per_sample[1], values, found.directions)
 
 
-def _of_largest(
-    norms: Tensor, residuals: Tensor, converged: Tensor, inputs: Tensor, lengths: Tensor
-) -> dict[str, Any]:
-    """Quantities of ||A^l||_2.  All are (samples, layers).  lengths: ||x^l||."""
+def _of_largest(found: Largest, inputs: Tensor, lengths: Tensor) -> dict[str, Any]:
+    """Quantities of ||A^l||_2.  lengths: ||x^l||, (samples, layers)."""
+    norms = found.values
     normalized = norms * (inputs.flatten(1).double().norm(dim=1)[:, None] / lengths)
     return {
         "feature_mls": norms.mean(0),
         "feature_mls_per_sample": norms,
-        "feature_mls_residual": residuals.mean(0),
-        "feature_mls_not_converged": (1 - converged).sum(0),
+        "feature_mls_error": (norms * found.errors).mean(0),
+        "feature_mls_residual": found.residuals.mean(0),
         "normalized_feature_mls": torch.where(lengths > 0, normalized, torch.nan).nanmean(0),
         "feature_samples_zero": (lengths == 0).double().sum(0),
     }

@@ -65,15 +65,16 @@ def spectra(
     """
     parts: list[Tensor] = []
     started = time.perf_counter()
-    size = size or _fitting(inputs, findings)
+    basis = _basis(inputs, findings)
+    each = len(basis) * findings.numbers * inputs.element_size()
+    size = size or max(1, min(len(inputs), BYTES // each))
     with tqdm(total=len(inputs), unit="sample", disable=not progress, leave=False) as bar:
         for chunk in inputs.split(size):
-            of_layers = []
-            jacobians = jacobians_of(maps, chunk, findings, unchanged)
-            for name, count in zip(maps.modules, counts, strict=True):
-                of_layers.append(
-                    _identity(chunk, count) if name in unchanged else _rows(next(jacobians), count)
-                )
+            jacobians = _jacobians(maps, chunk, findings, unchanged, basis)
+            of_layers = [
+                _identity(chunk, count) if name in unchanged else _of_layer(next(jacobians), count)
+                for name, count in zip(maps.modules, counts, strict=True)
+            ]
             parts.append(torch.stack(of_layers, 2))  # (4, samples, layers)
             bar.update(len(chunk))
             if len(parts) == 1:
@@ -81,23 +82,22 @@ def spectra(
     return Spectra(*torch.cat(parts, 1))
 
 
-def jacobians_of(
-    maps: FeatureMaps, x: Tensor, findings: Findings, unchanged: set[str]
+def _jacobians(
+    maps: FeatureMaps, x: Tensor, findings: Findings, unchanged: set[str], basis: Tensor
 ) -> Iterator[Tensor]:
-    """A^l, or A^l Q, of each layer but those whose input is x itself: (samples, M_l, columns)."""
-    basis = _basis(x, findings)
+    """A^l, or A^l Q, of each layer but those whose input is x itself: (columns, samples, M_l)."""
     shapes = [each.shape[1] for each in maps(x[:1].detach())[:-1]]
     kept = [k for k, name in enumerate(maps.modules) if name not in unchanged]
-    numbers = len(basis) * sum(shapes[k] for k in kept)
-    _refuse_what_does_not_fit(numbers * len(x) * x.element_size(), x.device)
-    if _fewer_rows(sum(shapes[k] for k in kept), len(basis)):
-        rows = maps.rows(x)
-        yield from (rows[k] for k in kept)
+    rows = sum(shapes[k] for k in kept)
+    _refuse_what_does_not_fit(len(basis) * rows * len(x) * x.element_size(), x.device)
+    if _fewer_rows(rows, len(basis)):
+        of_layers = maps.rows(x)
+        yield from (of_layers[k].permute(2, 0, 1) for k in kept)
         return
     step = max(1, 4 * BYTES // (findings.numbers * len(x) * x.element_size()))
     pieces = [maps.along(x, tangents) for tangents in basis.split(step)]
     for k in kept:
-        yield torch.cat([piece[k] for piece in pieces]).permute(1, 2, 0)
+        yield torch.cat([piece[k] for piece in pieces]) if len(pieces) > 1 else pieces[0][k]
 
 
 def _fewer_rows(rows: int, columns: int) -> bool:
@@ -114,13 +114,6 @@ def _basis(x: Tensor, findings: Findings) -> Tensor:
         rows = torch.linalg.qr(first.weight.detach().T).Q.T
         return rows.reshape(-1, 1, *x.shape[1:])
     return torch.eye(numbers, dtype=x.dtype, device=x.device).view(-1, 1, *x.shape[1:])
-
-
-def _fitting(inputs: Tensor, findings: Findings) -> int:
-    """Samples at a time."""
-    directions = len(_basis(inputs[:1], findings))
-    each = directions * findings.numbers * inputs.element_size()
-    return max(1, min(len(inputs), BYTES // each))
 
 
 def _refuse_what_does_not_fit(needed: int, device: torch.device) -> None:
@@ -147,25 +140,26 @@ def _identity(x: Tensor, count: int) -> Tensor:
     return values[:, None].expand(4, len(x))
 
 
-def _rows(jacobians: Tensor, count: int) -> Tensor:
-    """The fields of `Spectra`: (4, samples).  jacobians: (samples, M_l, columns)."""
-    if min(jacobians.shape[1:]) <= SMALL:
-        return _of_batch(jacobians.double(), count, jacobians.dtype)
-    alone = (each[each.any(1)] for each in jacobians)  # behind a ReLU many rows are zero
-    return torch.cat([_of_batch(each[None].double(), count, jacobians.dtype) for each in alone], 1)
+def _of_layer(jacobians: Tensor, count: int) -> Tensor:
+    """The fields of `Spectra`: (4, samples).  jacobians: (columns, samples, M_l)."""
+    by_sample, precision = jacobians.transpose(0, 1), jacobians.dtype
+    if min(by_sample.shape[1:]) <= SMALL:
+        return _of_batch(by_sample.double(), count, precision)
+    alone = (each[:, each.any(0)] for each in by_sample)  # behind a ReLU many columns are zero
+    return torch.cat([_of_batch(each[None].double(), count, precision) for each in alone], 1)
 
 
 def _of_batch(jacobians: Tensor, count: int, precision: torch.dtype) -> Tensor:
-    wide = jacobians.shape[1] <= jacobians.shape[2]
+    """The same.  jacobians: A^l^T, (samples, columns, M_l)."""
+    wide, count = jacobians.shape[1] <= jacobians.shape[2], max(1, count)
     gram = jacobians @ jacobians.mT if wide else jacobians.mT @ jacobians
     squares = gram.diagonal(dim1=1, dim2=2).sum(1)
     dimensions = squares.square() / gram.square().sum((1, 2))  # 0 / 0 is NaN
-    singular = nn.functional.pad(singular_values(gram), (0, max(1, count)))[:, : max(1, count)]
+    singular = nn.functional.pad(singular_values(gram), (0, count))[:, :count]
     poor = (singular[:, -1] * CONDITION < singular[:, 0]) & singular.isfinite().all(1)
     if poor.any():
         short = jacobians[poor] if wide else jacobians[poor].mT
-        exact = nn.functional.pad(exact_values(short), (0, max(1, count)))
-        singular[poor] = exact[:, : max(1, count)]
+        singular[poor] = nn.functional.pad(exact_values(short), (0, count))[:, :count]
     rank = singular[:, -1] > 10 * torch.finfo(precision).eps * singular[:, 0]
     volumes = torch.where(rank | singular[:, -1].isnan(), singular.log().sum(1), -torch.inf)
     return torch.stack([squares, dimensions, singular[:, 0], volumes])
