@@ -6,7 +6,7 @@ Where an operation has none, A^l v is the derivative of the linear map u -> A^l^
 """
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
@@ -44,6 +44,7 @@ class FeatureMaps:
 
     model: the network, each sample on its own.
     modules: the layers by name, in the order in which x^l is returned.
+    unchanged: of these, layers whose input is x itself, so that A^l v = v.
 
     >>> import torch
     >>> from flatlab.derivatives.feature_maps import FeatureMaps
@@ -55,8 +56,10 @@ class FeatureMaps:
     ([[3.0, 4.0]], [[[1.0, 2.0]]])
     """
 
-    def __init__(self, model: nn.Module, modules: Mapping[str, nn.Module]) -> None:
-        self.model, self.modules = model, modules
+    def __init__(
+        self, model: nn.Module, modules: Mapping[str, nn.Module], unchanged: Iterable[str] = ()
+    ) -> None:
+        self.model, self.modules, self.unchanged = model, modules, {*unchanged}
         self._forward = True  # until an operation turns out to have no forward derivative
 
     def __call__(self, x: Tensor) -> tuple[Tensor, ...]:
@@ -74,6 +77,12 @@ class FeatureMaps:
         x: (samples, ...).
         tangents: v, (directions, samples, ...); one for all samples where it has size 1 there.
         """
+        if self.unchanged:
+            others = {n: layer for n, layer in self.modules.items() if n not in self.unchanged}
+            *moved, change = FeatureMaps(self.model, others).along(x, tangents)
+            found = dict(zip(others, moved, strict=True))
+            same = tangents.expand(-1, *x.shape).flatten(2)
+            return (*(found.get(name, same) for name in self.modules), change)
         if self._forward:
 
             def derivative(tangent: Tensor) -> tuple[Tensor, ...]:

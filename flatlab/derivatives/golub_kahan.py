@@ -89,7 +89,7 @@ def largest_singular_values(
     most: the most iterations.
     seed: of the start, a random u.
     start: u of each sample instead, (samples, N).
-    in_the_mean: stop as soon as the mean over the samples is within the tolerance.
+    in_the_mean: stop when the mean over the samples changes by less than the tolerance.
 
     With r the relative residual and g the relative distance to the second Ritz value, the error is
     at most about min(r, r^2/g). Because early Ritz values may miss larger ones, the value must also
@@ -123,15 +123,9 @@ def largest_singular_values(
         converged = (errors <= tolerance) & (settled | (residuals == 0))
         if bool((converged | ~values.isfinite()).all()):
             break
-        if in_the_mean and _settled(before, values, errors, tolerance):
+        if in_the_mean and bool((values - before).mean() <= tolerance * values.mean()):
             break
     return Norms(values, residuals, iterations, converged, errors)
-
-
-def _settled(before: Tensor, values: Tensor, errors: Tensor, tolerance: float) -> bool:
-    """Whether the mean over the samples has converged.  errors: relative ones."""
-    allowed = tolerance * values.mean()
-    return bool(((values - before).mean() <= allowed) & ((errors * values).mean() <= allowed))
 
 
 def _next(new: Tensor, basis: list[Tensor], coefficients: list[Tensor]) -> tuple[Tensor, Tensor]:

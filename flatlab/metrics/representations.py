@@ -92,13 +92,14 @@ class _Measurement:
     ) -> None:
         self.model, self.samples, self.settings, self.findings = model, samples, settings, findings
         self.options: Options = settings.options
-        self.maps = FeatureMaps(model, {name: findings.modules[name] for name in findings.layers})
+        layers = {name: findings.modules[name] for name in findings.layers}
         self.left_out: list[str] = []
         self.notes: dict[str, object] = {
             "representations_accuracy": self.options.representations_accuracy,
             "representations_left_out": self.left_out,
         }
-        self.readout = readout_of(model, self.maps, samples.inputs)
+        self.readout = readout_of(FeatureMaps(model, layers), samples.inputs)
+        self.maps = FeatureMaps(model, layers, self.readout.unchanged)
 
     def values(self) -> dict[str, Tensor]:
         """All quantities that are wanted and can be had, by name."""
@@ -129,7 +130,7 @@ class _Measurement:
 
     def _local(self) -> Local:
         how, accuracy = self.settings, self.options.representations_accuracy
-        given = self.maps, self.samples.inputs, self.findings, self.readout.unchanged
+        given = self.maps, self.samples.inputs, self.findings
         if accuracy == "exact":
             largest = self.options.feature_singular_values
             return exact_compression(*given, largest, how.batch_size, how.progress)
@@ -149,7 +150,7 @@ class _Measurement:
         if readout.head is None:
             self._can("bounds", "the network does not end in a linear layer that sees one vector")
         how, inputs = self.settings, self.samples.inputs
-        bounds = Bounds(self.model, self.maps, inputs, findings, readout, how.norms, how.batch_size)
+        bounds = Bounds(self.maps, inputs, findings, readout, how.norms, how.batch_size)
         of_layers = bounds.of_layers(local.squares, local.errors)
         return of_layers | bounds.of_head(local.squares[:, -1])
 

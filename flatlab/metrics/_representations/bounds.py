@@ -42,10 +42,10 @@ class Readout:
     head: nn.Linear | None
 
 
-def readout_of(model: nn.Module, maps: FeatureMaps, inputs: Tensor) -> Readout:
+def readout_of(maps: FeatureMaps, inputs: Tensor) -> Readout:
     """Of the first two samples, along a random direction v: J^l A^l v = J v where x^l is a cut."""
     x = inputs[:2]
-    by_layer, _, unchanged = jacobians_of_outputs(model, x, maps.modules)
+    by_layer, _, unchanged = jacobians_of_outputs(maps.model, x, maps.modules)
     generator = torch.Generator().manual_seed(0)  # the same direction on every device
     direction = torch.randn(x.shape, generator=generator, dtype=x.dtype).to(x.device)
     *moved, change = (each[0] for each in maps.along(x, direction[None]))
@@ -68,7 +68,7 @@ def head_of(maps: FeatureMaps, readout: dict[str, Tensor]) -> nn.Linear | None:
 
 
 def smallest_values(
-    model: nn.Module, maps: FeatureMaps, inputs: Tensor, findings: Findings, size: int | None
+    maps: FeatureMaps, inputs: Tensor, findings: Findings, size: int | None
 ) -> Tensor:
     """sigma_min(J^l), zero where J^l has not full column rank: (samples, layers), float64.
 
@@ -84,7 +84,7 @@ def smallest_values(
     size = size or max(1, BYTES // numbers)
     for start in range(0, len(inputs), size):
         here = slice(start, start + size)
-        by_layer, _, _ = jacobians_of_outputs(model, inputs[here], narrow)
+        by_layer, _, _ = jacobians_of_outputs(maps.model, inputs[here], narrow)
         for place, name in enumerate(maps.modules):
             if name in narrow:
                 singular = exact_values(by_layer[name])[:, : widths[name]]
@@ -106,7 +106,6 @@ class Bounds:
 
     def __init__(
         self,
-        model: nn.Module,
         maps: FeatureMaps,
         inputs: Tensor,
         findings: Findings,
@@ -115,14 +114,14 @@ class Bounds:
         size: int | None,
     ) -> None:
         """norms: known already.  size: samples at a time; None: as many as fit."""
-        exact = derivatives(model, inputs, adaptive=False, batch_size=size)
+        exact = derivatives(maps.model, inputs, adaptive=False, batch_size=size)
         first = exact.layers[0]
         if first.name != findings.layers[0]:
             raise MeasureError(
                 f"bounds: the gradients of {findings.layers[0]!r} are not those of plain autograd"
             )
         self.readout, self.gram = readout, exact.gram
-        self.smallest = smallest_values(model, maps, inputs, findings, size)
+        self.smallest = smallest_values(maps, inputs, findings, size)
         self.norm = known(norms, first.name, lambda: spectral_norm(first.weight))
         slope = (first.weight2.double() / first.x2.double()).sqrt()
         slope = slope.masked_fill(first.x2 == 0, torch.inf)

@@ -159,7 +159,7 @@ def linear_shares(maps: FeatureMaps, classes: Classes, size: int) -> dict[str, T
         for x, numbers in chunks:
             for layer, each in enumerate(maps(x)[:-1]):
                 sums[layer].index_add_(0, numbers, each.double())
-                squares[layer] += each.double().square().sum()
+                squares[layer] += torch.linalg.vector_norm(each.double()).square()
         means = [each / classes.counts[:, None] for each in sums]
     totals = torch.zeros(2, 2, len(means), dtype=torch.float64, device=inputs.device)
     for x, numbers in chunks:
@@ -170,8 +170,9 @@ def linear_shares(maps: FeatureMaps, classes: Classes, size: int) -> dict[str, T
         for layer, each in enumerate(features):
             for kind, origin in enumerate((of_centres[layer], means[layer])):
                 moved = each.double() - origin[numbers]
-                totals[kind, 0, layer] += moved.square().sum()
-                totals[kind, 1, layer] += (moved - predicted[layer][0].double()).square().sum()
+                for part in range(2):
+                    totals[kind, part, layer] += torch.linalg.vector_norm(moved).square()
+                    moved -= predicted[layer][0]
     floor = (ROUNDING * eps) ** 2 * torch.stack(squares)
     shares = torch.where(totals[:, 0] > floor, 1 - totals[:, 1] / totals[:, 0], torch.nan)
     return dict(zip(("linear_share", "linear_share_within"), shares, strict=True))

@@ -71,8 +71,10 @@ def estimates(
     numbers = BLOCK * findings.numbers * inputs.element_size()
     size = size or max(1, BYTES // numbers)
     blocks = [_block(maps, inputs, head, seed, 0, size)]
-    relative = torch.stack([blocks[0].squares, blocks[0].dimensions])
-    worst = (relative[:, 1] / relative[:, 0]).nan_to_num(0.0).max().item()
+    values, errors = torch.stack([blocks[0].squares, blocks[0].dimensions], 1)
+    own = [name in maps.unchanged for name in maps.modules]  # where both are known
+    relative = (errors / values).masked_fill(torch.tensor(own, device=inputs.device), 0.0)
+    worst = relative.nan_to_num(0.0).max().item()
     wanted = min(MOST, max(1, math.ceil((worst / accuracy) ** 2)))
     for number in tqdm(range(1, wanted), unit="block", disable=not progress, leave=False):
         blocks.append(_block(maps, inputs, head, seed, number, size))
@@ -101,10 +103,13 @@ def _block(
         x = inputs[first : first + size]
         signs = torch.stack([_signs(each, seed, number, first + k) for k, each in enumerate(x)], 1)
         *moved, change = maps.along(x, signs)
-        rows = [each.transpose(0, 1).double() for each in moved]
-        grams.append(torch.stack([each @ each.mT for each in rows], 1))
+        rows = [each.transpose(0, 1) for each in moved]
+        inner = [
+            _inner(each, n in maps.unchanged) for n, each in zip(maps.modules, rows, strict=True)
+        ]
+        grams.append(torch.stack(inner, 1))
         if number == 0:
-            longest = torch.linalg.eigh(grams[-1].nan_to_num())[1][..., -1:]
+            longest = _leading(grams[-1]).to(x)
             starts.append([(each.mT @ longest[:, k])[..., 0] for k, each in enumerate(rows)])
         if head is not None:
             seen.append((change.double() @ inverse(head).T).square().sum(2).T)
@@ -126,10 +131,32 @@ def _block(
     )
 
 
+def _inner(rows: Tensor, signs: bool) -> Tensor:
+    """<A r_i, A r_j> in float64; of signs themselves, where A = 1, only the squares."""
+    samples, directions, width = rows.shape
+    if signs:
+        unit = torch.eye(directions, dtype=torch.float64, device=rows.device)
+        return (width * unit).expand(samples, -1, -1)
+    return (rows @ rows.mT).double()
+
+
+def _leading(gram: Tensor) -> Tensor:
+    """Roughly the eigenvector of the largest eigenvalue: (..., n, n) -> (..., n, 1)."""
+    for _ in range(4):
+        gram = gram / gram.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None]
+        gram = gram @ gram
+    return gram.sum(-1, keepdim=True)
+
+
 def _signs(x: Tensor, seed: int, block: int, sample: int) -> Tensor:
     """The random signs of one sample, the same whatever its batch is: (BLOCK, ...)."""
     generator = np.random.default_rng([seed, block, sample])
-    return torch.from_numpy(generator.integers(2, size=(BLOCK, *x.shape))).to(x).mul_(2).sub_(1)
+    return (
+        torch.from_numpy(generator.integers(2, size=(BLOCK, *x.shape), dtype=np.int8))
+        .to(x)
+        .mul_(2)
+        .sub_(1)
+    )
 
 
 def _error(draws: Tensor) -> Tensor:
@@ -189,21 +216,16 @@ class Largest:
 
 
 def largest(
-    maps: FeatureMaps,
-    inputs: Tensor,
-    unchanged: set[str],
-    starts: Sequence[Tensor],
-    accuracy: float,
+    maps: FeatureMaps, inputs: Tensor, starts: Sequence[Tensor], accuracy: float
 ) -> Largest:
-    """||A^l||_2, until its mean over the samples is within the accuracy.
+    """||A^l||_2, until its mean over the samples changes by less than the accuracy.
 
-    unchanged: layers whose input is x itself.
     starts: of the iterations, (samples, M_l) of each layer.
     accuracy: relative to the mean.
     """
     columns = []
     for (name, module), start in zip(maps.modules.items(), starts, strict=True):
-        if name in unchanged:
+        if name in maps.unchanged:
             one = torch.ones(len(inputs), dtype=torch.float64, device=inputs.device)
             columns.append(torch.stack([one, one * 0, one * 0]))
             continue

@@ -1,5 +1,6 @@
 """The quantities of local compression, from exact spectra or from estimates."""
 
+import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,9 @@ from flatlab.derivatives.feature_maps import FeatureMaps
 from flatlab.derivatives.probe import Findings
 from flatlab.metrics._representations.estimates import Largest, estimates, largest
 from flatlab.metrics._representations.spectra import spectra
+
+ENOUGH = 1e-3
+"""Accuracy from which float32 is precise enough for estimates."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,6 @@ def exact_compression(
     maps: FeatureMaps,
     inputs: Tensor,
     findings: Findings,
-    unchanged: set[str],
     largest_values: str | int,
     size: int | None,
     progress: bool,
@@ -43,7 +46,7 @@ def exact_compression(
         min(findings.outputs, width, numbers) if largest_values == "auto" else int(largest_values)
         for width in widths
     ]
-    found = spectra(maps, inputs, findings, unchanged, counts, size, progress)
+    found = spectra(maps, inputs, findings, counts, size, progress)
     zero = torch.zeros_like(found.squares)
     full = ~(found.volumes == -torch.inf)
     values = {
@@ -65,21 +68,22 @@ def estimated_compression(
     maps: FeatureMaps,
     inputs: Tensor,
     findings: Findings,
-    unchanged: set[str],
     head: nn.Linear | None,
     accuracy: float,
     seed: int,
     size: int | None,
     progress: bool,
 ) -> Local:
-    """From random directions and Krylov iterations, without volumes.
+    """From random directions and Krylov iterations, in float32, and without volumes.
 
     head: the last layer, where the outputs are what it returns.
     accuracy: relative.
     """
     lengths, _ = _lengths(maps, inputs, size)
+    if accuracy >= ENOUGH:
+        maps, inputs = _single(maps, inputs)
     found = estimates(maps, inputs, findings, head, accuracy, seed, size, progress)
-    own = torch.tensor([name in unchanged for name in maps.modules], device=inputs.device)
+    own = torch.tensor([name in maps.unchanged for name in maps.modules], device=inputs.device)
     known = torch.tensor([[float(inputs[0].numel())], [0.0]], device=inputs.device).double()
     dimensions = torch.where(own, known, found.dimensions)  # A^l = 1
     squares = torch.where(own, known, found.squares)
@@ -92,7 +96,7 @@ def estimated_compression(
         "feature_samples_zero_jacobian": found.zero.double().sum(0),
         "head_share": found.share[0],
         "head_share_error": found.share[1],
-        **_of_largest(largest(maps, inputs, unchanged, found.starts, accuracy), inputs, lengths),
+        **_of_largest(largest(maps, inputs, found.starts, accuracy), inputs, lengths),
     }
     return Local(found.per_sample[0], found.per_sample[1], values, found.directions)
 
@@ -109,6 +113,13 @@ def _of_largest(found: Largest, inputs: Tensor, lengths: Tensor) -> dict[str, An
         "normalized_feature_mls": torch.where(lengths > 0, normalized, torch.nan).nanmean(0),
         "feature_samples_zero": (lengths == 0).double().sum(0),
     }
+
+
+def _single(maps: FeatureMaps, inputs: Tensor) -> tuple[FeatureMaps, Tensor]:
+    """The same in float32."""
+    model = copy.deepcopy(maps.model).float()
+    layers = {name: model.get_submodule(name) for name in maps.modules}
+    return FeatureMaps(model, layers, maps.unchanged), inputs.float()
 
 
 @torch.no_grad()

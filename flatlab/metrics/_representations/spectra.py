@@ -19,7 +19,7 @@ from flatlab.derivatives.feature_maps import FeatureMaps
 from flatlab.derivatives.probe import Findings
 from flatlab.derivatives.singular_values import CONDITION, exact_values, singular_values
 
-BYTES = 2**26
+BYTES = 2**27
 """Of derivatives that are propagated at a time."""
 SMALL = 64
 """The width up to which the Gram matrices of many samples at once are faster than one by one."""
@@ -49,16 +49,14 @@ def spectra(
     maps: FeatureMaps,
     inputs: Tensor,
     findings: Findings,
-    unchanged: set[str],
     counts: list[int],
     size: int | None,
     progress: bool,
 ) -> Spectra:
     """Of all samples.
 
-    maps: of the layers of `findings`.
+    maps: of the layers.
     inputs: (samples, ...).
-    unchanged: layers whose input is x itself, so that A^l = 1.
     counts: k of each layer.
     size: samples at a time; None: as many as fit.
     progress: show a bar.
@@ -70,9 +68,11 @@ def spectra(
     size = size or max(1, min(len(inputs), BYTES // each))
     with tqdm(total=len(inputs), unit="sample", disable=not progress, leave=False) as bar:
         for chunk in inputs.split(size):
-            jacobians = _jacobians(maps, chunk, findings, unchanged, basis)
+            jacobians = _jacobians(maps, chunk, findings, basis)
             of_layers = [
-                _identity(chunk, count) if name in unchanged else _of_layer(next(jacobians), count)
+                _identity(chunk, count)
+                if name in maps.unchanged
+                else _of_layer(next(jacobians), count)
                 for name, count in zip(maps.modules, counts, strict=True)
             ]
             parts.append(torch.stack(of_layers, 2))  # (4, samples, layers)
@@ -82,22 +82,19 @@ def spectra(
     return Spectra(*torch.cat(parts, 1))
 
 
-def _jacobians(
-    maps: FeatureMaps, x: Tensor, findings: Findings, unchanged: set[str], basis: Tensor
-) -> Iterator[Tensor]:
+def _jacobians(maps: FeatureMaps, x: Tensor, findings: Findings, basis: Tensor) -> Iterator[Tensor]:
     """A^l, or A^l Q, of each layer but those whose input is x itself: (columns, samples, M_l)."""
-    shapes = [each.shape[1] for each in maps(x[:1].detach())[:-1]]
-    kept = [k for k, name in enumerate(maps.modules) if name not in unchanged]
-    rows = sum(shapes[k] for k in kept)
+    others = {name: layer for name, layer in maps.modules.items() if name not in maps.unchanged}
+    maps = FeatureMaps(maps.model, others)
+    rows = sum(each.shape[1] for each in maps(x[:1].detach())[:-1])
     _refuse_what_does_not_fit(len(basis) * rows * len(x) * x.element_size(), x.device)
     if _fewer_rows(rows, len(basis)):
-        of_layers = maps.rows(x)
-        yield from (of_layers[k].permute(2, 0, 1) for k in kept)
+        yield from (each.permute(2, 0, 1) for each in maps.rows(x))
         return
-    step = max(1, 4 * BYTES // (findings.numbers * len(x) * x.element_size()))
+    step = max(1, 2 * BYTES // (findings.numbers * len(x) * x.element_size()))
     pieces = [maps.along(x, tangents) for tangents in basis.split(step)]
-    for k in kept:
-        yield torch.cat([piece[k] for piece in pieces]) if len(pieces) > 1 else pieces[0][k]
+    for of_layer in zip(*(piece[:-1] for piece in pieces), strict=True):
+        yield torch.cat(of_layer) if len(of_layer) > 1 else of_layer[0]
 
 
 def _fewer_rows(rows: int, columns: int) -> bool:

@@ -29,8 +29,8 @@ def test_estimates_are_within_their_errors(name):
     assert found.feature_mls.values == pytest.approx(exact.feature_mls.values, rel=0.05)
     normalized = exact.normalized_feature_mls.values
     assert found.normalized_feature_mls.values == pytest.approx(normalized, rel=0.05)
-    assert (found.feature_mls_error <= 0.05 * found.feature_mls).all()
-    assert (found.feature_mls_per_sample <= exact.feature_mls_per_sample * (1 + 1e-9)).all()
+    assert (exact.feature_mls - found.feature_mls <= 1.5 * found.feature_mls_error + 1e-6).all()
+    assert (found.feature_mls_per_sample <= exact.feature_mls_per_sample * (1 + 1e-6)).all()
     if "head_share" in exact:
         error = float(found.head_share_error)
         assert found.head_share == pytest.approx(float(exact.head_share), abs=5 * error + 1e-9)
@@ -76,7 +76,7 @@ def test_batches_and_order_of_calls_change_nothing():
     torch.rand(5)
     parts = measured(model, inputs, labels, representations_accuracy=0.2, batch_size=4)
     for name in whole:
-        close = pytest.approx(whole[name].values, rel=1e-9, abs=1e-9, nan_ok=True)
+        close = pytest.approx(whole[name].values, rel=1e-4, abs=1e-6, nan_ok=True)
         assert parts[name].values == close, name
 
 
