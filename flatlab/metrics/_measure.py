@@ -43,7 +43,8 @@ def measure(
     targets: (n,) classes or (n, N) values, for the families that need them.
     families: files of flatlab/metrics, or "all": those that can be had of this network with these
         samples; the attribute `left_out` says why others cannot. A quantity that several of them
-        have is that of the first one; "all" takes exact ones before estimates.
+        have is that of the first one; "all" takes exact ones before estimates. One that has a name
+        in common with a quantity of other units has the family's name in front.
     loss: a file of flatlab/losses, for quantities of a loss.
     batch_size: samples at a time; None: as many as fit.
     dtype: of the arithmetic, "float64" or "float32"; None: that of the model. Gram matrices and
@@ -102,7 +103,7 @@ def _report(
                 raise
             left_out[name] = str(error)
             continue
-        report = _with_family(report, imported("metrics", name).QUANTITIES, measured, weight.dtype)
+        report = _with_family(report, name, measured, weight.dtype)
     if not report.data_vars:
         raise MeasureError("; ".join(dict.fromkeys(left_out.values())))
     reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
@@ -119,18 +120,23 @@ def _report(
 
 
 def _with_family(
-    report: xr.Dataset,
-    quantities: Mapping[str, Quantity],
-    measured: Measured,
-    precision: torch.dtype,
+    report: xr.Dataset, family: str, measured: Measured, precision: torch.dtype
 ) -> xr.Dataset:
     """A report with the quantities of one more family, but for those that it has already."""
     variables: dict[str, Any] = {}
     coordinates: dict[str, Any] = {}
+    quantities: Mapping[str, Quantity] = imported("metrics", family).QUANTITIES
     for name, quantity in quantities.items():
-        if name not in measured.values or {name, name.removesuffix("_error")} & {*report.data_vars}:
+        if name not in measured.values:
             continue
-        variables[name] = (quantity.dims, measured.values[name], attributes(quantity, precision))
+        called, bare = name, name.removesuffix("_error")
+        if bare in report and bare in quantities:
+            if report[bare].attrs["units"] == quantities[bare].units:
+                continue
+            called = f"{family}_{name}"
+        elif name in report:
+            continue
+        variables[called] = (quantity.dims, measured.values[name], attributes(quantity, precision))
         named = [dim for dim in quantity.dims if dim in measured.coordinates]
         coordinates |= {dim: as_strings(measured.coordinates[dim]) for dim in named}
     return report.assign(variables).assign_coords(coordinates).assign_attrs(measured.notes)
