@@ -110,7 +110,7 @@ def _block(
         grams.append(torch.stack(inner, 1))
         if number == 0:
             longest = _leading(grams[-1]).to(x)
-            starts.append([(each.mT @ longest[:, k])[..., 0] for k, each in enumerate(rows)])
+            starts.append([(longest[:, k] @ each)[:, 0] for k, each in enumerate(rows)])
         if head is not None:
             seen.append((change.double() @ inverse(head).T).square().sum(2).T)
     gram = torch.cat(grams)  # (samples, layers, BLOCK, BLOCK)
@@ -141,11 +141,12 @@ def _inner(rows: Tensor, signs: bool) -> Tensor:
 
 
 def _leading(gram: Tensor) -> Tensor:
-    """Roughly the eigenvector of the largest eigenvalue: (..., n, n) -> (..., n, 1)."""
-    for _ in range(4):
-        gram = gram / gram.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None]
-        gram = gram @ gram
-    return gram.sum(-1, keepdim=True)
+    """Roughly the eigenvector of the largest eigenvalue: (..., n, n) -> (..., 1, n)."""
+    vector = gram.new_ones(*gram.shape[:-2], 1, gram.shape[-1])
+    for _ in range(8):
+        vector = vector @ gram
+        vector = vector / torch.linalg.vector_norm(vector, dim=-1, keepdim=True)
+    return vector
 
 
 def _signs(x: Tensor, seed: int, block: int, sample: int) -> Tensor:
