@@ -73,14 +73,12 @@ class Norms:
     residuals: ||J v - sigma u|| / sigma of the singular vectors found.
     iterations: products with J, and as many with J^T.
     converged: whether the relative error that follows from the residual is within the tolerance.
-    errors: these relative errors.
     """
 
     values: Tensor
     residuals: Tensor
     iterations: Tensor
     converged: Tensor
-    errors: Tensor
 
 
 def largest_singular_values(
@@ -133,7 +131,7 @@ def largest_singular_values(
             break
         if in_the_mean and bool((values - before).mean() <= tolerance * values.mean()):
             break
-    return Norms(values, residuals, iterations, converged, errors)
+    return Norms(values, residuals, iterations, converged)
 
 
 def _next(new: Tensor, basis: list[Tensor], coefficients: list[Tensor]) -> tuple[Tensor, Tensor]:

@@ -26,7 +26,7 @@ from flatlab.metrics._representations.local import Local, estimated_compression,
 from flatlab.metrics._representations.table import COLLAPSE, COVARIANCES, OF_CLASSES, QUANTITIES
 from flatlab.plan.schema import Strict, means
 
-__all__ = ["CHECKS", "QUANTITIES", "Options", "measure"]
+__all__ = ["QUANTITIES", "Options", "measure"]
 
 CHECKS = ("gradient", "inputs")
 

@@ -208,12 +208,10 @@ class Largest:
 
     values: lower bounds, up to rounding.
     residuals: relative ones of the singular vectors found.
-    errors: relative ones that follow from them.
     """
 
     values: Tensor
     residuals: Tensor
-    errors: Tensor
 
 
 def largest(
@@ -228,7 +226,7 @@ def largest(
     for (name, module), start in zip(maps.modules.items(), starts, strict=True):
         if name in maps.unchanged:
             one = torch.ones(len(inputs), dtype=torch.float64, device=inputs.device)
-            columns.append(torch.stack([one, one * 0, one * 0]))
+            columns.append(torch.stack([one, one * 0]))
             continue
         zero = (start == 0).all(1, keepdim=True) | ~start.isfinite().all(1, keepdim=True)
         start = torch.where(zero, 1.0, start).to(inputs)
@@ -248,10 +246,10 @@ def _function(maps: FeatureMaps, name: str, module: nn.Module) -> Callable[[Tens
 def _of_layer(
     features: Callable[[Tensor], Tensor], inputs: Tensor, starts: Tensor, accuracy: float
 ) -> Tensor:
-    """The fields of `Largest`: (3, samples)."""
+    """The fields of `Largest`: (2, samples)."""
     size = samples_at_a_time(features, inputs)
     parts = [
         largest_singular_values(Jacobian(features, x), accuracy, STEPS, start=u, in_the_mean=True)
         for x, u in zip(inputs.split(size), starts.split(size), strict=True)
     ]
-    return torch.cat([torch.stack([p.values, p.residuals, p.errors]) for p in parts], 1)
+    return torch.cat([torch.stack([p.values, p.residuals]) for p in parts], 1)

@@ -59,7 +59,7 @@ def exact_compression(
         "feature_volume_rank": torch.tensor(counts, dtype=torch.float64),
         "feature_samples_zero_jacobian": (found.squares == 0).double().sum(0),
         "feature_samples_rank_deficient": (~full).double().sum(0),
-        **_of_largest(Largest(found.largest, zero, zero), inputs, lengths),
+        **_of_largest(Largest(found.largest, zero), inputs, lengths),
     }
     return Local(found.squares, zero, values)
 
@@ -108,7 +108,6 @@ def _of_largest(found: Largest, inputs: Tensor, lengths: Tensor) -> dict[str, An
     return {
         "feature_mls": norms.mean(0),
         "feature_mls_per_sample": norms,
-        "feature_mls_error": (norms * found.errors).mean(0),
         "feature_mls_residual": found.residuals.mean(0),
         "normalized_feature_mls": torch.where(lengths > 0, normalized, torch.nan).nanmean(0),
         "feature_samples_zero": (lengths == 0).double().sum(0),

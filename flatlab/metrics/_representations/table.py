@@ -19,11 +19,13 @@ LOCAL = {
         LAYER,
     ),
     "feature_frobenius_per_sample": Quantity("||A^l||_F^2", f"({SENSITIVITY})^2", "", BOTH),
-    "feature_mls": Quantity("mean ||A^l||_2", SENSITIVITY, "chen2026 Def. 3.7 for x^l", LAYER),
-    "feature_mls_per_sample": Quantity("||A^l||_2", SENSITIVITY, "", BOTH),
-    "feature_mls_error": Quantity(
-        f"error of feature_mls that follows from the residuals; {NO_ERROR}", SENSITIVITY, "", LAYER
+    "feature_mls": Quantity(
+        "mean ||A^l||_2; where it is estimated, a lower bound",
+        SENSITIVITY,
+        "chen2026 Def. 3.7 for x^l",
+        LAYER,
     ),
+    "feature_mls_per_sample": Quantity("||A^l||_2", SENSITIVITY, "", BOTH),
     "feature_mls_residual": Quantity(
         f"mean ||A^l v - sigma u|| / sigma of the singular vectors found; {NO_ERROR}",
         "1",
