@@ -156,14 +156,22 @@ OF_CLASSES = {
         ("layer", "covariance"),
     ),
 }
+
+
+def _half(name: str) -> Quantity:
+    """A quantity of the first half of the samples of each class."""
+    long_name = f"{name} of the first half of the samples of each class"
+    return Quantity(long_name, "1", "", OF_CLASSES[name].dims)
+
+
 COLLAPSE = {
     **OF_CLASSES,
-    **{
-        f"{name}_half": Quantity(
-            f"{name} of the first half of the samples of each class", "1", "", quantity.dims
-        )
-        for name, quantity in OF_CLASSES.items()
-    },
+    "collapse_within_half": _half("collapse_within"),
+    "collapse_norms_half": _half("collapse_norms"),
+    "collapse_angles_half": _half("collapse_angles"),
+    "collapse_nearest_half": _half("collapse_nearest"),
+    "collapse_duality_half": _half("collapse_duality"),
+    "representation_dimension_half": _half("representation_dimension"),
     "collapse_samples_measured": Quantity("samples of the global geometry", "1", ""),
     "collapse_means_rank": Quantity("rank of Sigma_B", "1", "", LAYER),
     "collapse_deficient": Quantity(
