@@ -164,14 +164,15 @@ def _half(name: str) -> Quantity:
     return Quantity(long_name, "1", "", OF_CLASSES[name].dims)
 
 
-COLLAPSE = {
-    **OF_CLASSES,
+HALVES = {
     "collapse_within_half": _half("collapse_within"),
     "collapse_norms_half": _half("collapse_norms"),
     "collapse_angles_half": _half("collapse_angles"),
     "collapse_nearest_half": _half("collapse_nearest"),
     "collapse_duality_half": _half("collapse_duality"),
     "representation_dimension_half": _half("representation_dimension"),
+}
+COUNTS = {
     "collapse_samples_measured": Quantity("samples of the global geometry", "1", ""),
     "collapse_means_rank": Quantity("rank of Sigma_B", "1", "", LAYER),
     "collapse_deficient": Quantity(
@@ -181,6 +182,7 @@ COLLAPSE = {
         LAYER,
     ),
 }
+COLLAPSE = {**OF_CLASSES, **HALVES, **COUNTS}
 LINEAR_SHARE = {
     "linear_share": Quantity(
         "1 - mean ||x^l(x) - x^l(nu) - A^l(nu) d||^2 / mean ||x^l(x) - x^l(nu)||^2, d = x - nu, nu "
