@@ -23,6 +23,7 @@ from benchmarks.adaptive import adaptive
 from benchmarks.checks import checks
 from benchmarks.eigenvalues import eigenvalues
 from benchmarks.flatness import flatness
+from benchmarks.representations import representations
 from benchmarks.sharpness import sharpness
 from benchmarks.since import since
 from benchmarks.timing import paired, report
@@ -98,7 +99,7 @@ def compare(
 def main() -> None:
     parts = {"training": training, "since": since, "measuring": measuring, "checks": checks}
     parts |= {"eigenvalues": eigenvalues, "adaptive": adaptive, "flatness": flatness}
-    parts["sharpness"] = sharpness
+    parts |= {"sharpness": sharpness, "representations": representations}
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("part", nargs="*", help=f"{', '.join(parts)}; by default all")
     chosen = parser.parse_args().part

@@ -82,22 +82,32 @@ class Norms:
 
 
 def largest_singular_values(
-    jacobian: Jacobian, tolerance: float = 1e-3, most: int = 30, seed: int = 0
+    jacobian: Jacobian,
+    tolerance: float = 1e-3,
+    most: int = 30,
+    seed: int = 0,
+    start: Tensor | None = None,
+    in_the_mean: bool = False,
 ) -> Norms:
     """||J||_2 by Golub-Kahan bidiagonalization with full reorthogonalization.
 
     tolerance: relative to the norm.
     most: the most iterations.
     seed: of the start, a random u.
+    start: u of each sample instead, (samples, N).
+    in_the_mean: stop when the mean over the samples changes by less than the tolerance.
 
     With r the relative residual and g the relative distance to the second Ritz value, the error is
     at most about min(r, r^2/g). Because early Ritz values may miss larger ones, the value must also
     have changed by less than the tolerance in the last iteration. Source: Golub and Kahan (1965).
     """
     outputs = jacobian.outputs.detach()
-    generator = torch.Generator().manual_seed(seed)  # the same start on every device
-    start = torch.randn(outputs.shape[1], generator=generator).to(outputs)
-    left = [(start / start.norm()).expand_as(outputs)]  # the same for each sample
+    if start is None:
+        generator = torch.Generator().manual_seed(seed)  # the same on every device and sample
+        start = torch.randn(outputs.shape[1], generator=generator).to(outputs)
+        left = [(start / start.norm()).expand_as(outputs)]
+    else:
+        left = [start / torch.linalg.vector_norm(start, dim=1, keepdim=True)]
     right: list[Tensor] = []
     diagonal: list[Tensor] = []
     below: list[Tensor] = []
@@ -118,6 +128,8 @@ def largest_singular_values(
         settled = (values - before).abs() <= tolerance * values
         converged = (errors <= tolerance) & (settled | (residuals == 0))
         if bool((converged | ~values.isfinite()).all()):
+            break
+        if in_the_mean and bool((values - before).mean() <= tolerance * values.mean()):
             break
     return Norms(values, residuals, iterations, converged)
 
