@@ -10,8 +10,16 @@ from torch import Tensor, nn
 
 from flatlab.derivatives.errors import MeasureError, is_device_failure
 from flatlab.derivatives.isolation import preserving_state
+from flatlab.derivatives.memory import available
 from flatlab.losses._base import Loss, loss_of
-from flatlab.metrics._quantity import Measured, Quantity, Samples, attributes, settings_of
+from flatlab.metrics._quantity import (
+    Measured,
+    Quantity,
+    Samples,
+    attributes,
+    quantities_of,
+    settings_of,
+)
 from flatlab.plan.options import checked, options_of
 from flatlab.plan.registry import check_known, imported, keys_of, measures_samples
 from flatlab.plan.schema import PlanError, plain, refuse_unknown
@@ -33,6 +41,7 @@ def measure(
     seed: int = 0,
     progress: bool = False,
     initial: nn.Module | Mapping[str, Tensor] | None = None,
+    memory: int | None = None,
     **options: Any,
 ) -> xr.Dataset:
     """Measure a network on some samples.
@@ -51,10 +60,16 @@ def measure(
     seed: of families that draw at random.
     progress: show a bar.
     initial: the network before training, or its state dictionary, for distances from it.
+    memory: bytes that derivatives may take; None: a quarter of what is free. Whatever does not fit
+        is computed in blocks.
     options: those of the families and of the loss, for example costly=["operator-norm"] of
         `geometry`, rho=0.01 of `adaptive`, label_smoothing=0.1 of the loss "cross-entropy". The
         class `Options` in the file of a family or loss lists them, and so does
         `flatlab measure --help`.
+
+    A network of many outputs: accuracy="exact" computes all of them in blocks, accuracy=0.02
+    estimates with that relative standard error of random directions, which is written beside each
+    value under its name and `_error`, accuracy="auto" does so where a sample does not fit at once.
 
     Returns a dataset with dimensions `sample` and `layer` (names as in `named_modules`); each
     variable has `long_name`, `units` and `source`. Raises `MeasureError` where nothing exact can
@@ -71,7 +86,9 @@ def measure(
     """
     how = {"batch_size": batch_size, "seed": seed, "progress": progress, "initial": initial}
     names = [families] if isinstance(families, str) else list(families)
-    return _report(_ready(model, dtype), inputs, targets, names, loss, options, how)
+    ready = _ready(model, dtype)
+    how["budget"] = memory or available(next(ready.parameters()).device) // 4
+    return _report(ready, inputs, targets, names, loss, options, how)
 
 
 def _report(
@@ -102,7 +119,9 @@ def _report(
                 raise
             left_out[name] = str(error)
             continue
-        report = _with_family(report, imported("metrics", name).QUANTITIES, measured, weight.dtype)
+        report = _with_family(
+            report, quantities_of(imported("metrics", name)), measured, weight.dtype
+        )
     if not report.data_vars:
         raise MeasureError("; ".join(dict.fromkeys(left_out.values())))
     reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
