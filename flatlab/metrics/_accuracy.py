@@ -8,6 +8,8 @@ from flatlab.derivatives.probe import Findings, probe
 
 AFFORDABLE = 0.02
 """The relative standard error of `auto` where it estimates."""
+RESIDUAL = 1e-2
+"""Relative residual of the largest singular values: their error is about its square."""
 
 
 def accuracy_of(

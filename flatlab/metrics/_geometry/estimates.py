@@ -28,11 +28,10 @@ from flatlab.derivatives.random_directions import (
     with_more,
 )
 from flatlab.losses._base import Loss
+from flatlab.metrics._accuracy import RESIDUAL
 from flatlab.metrics._geometry.values import Values, wanted_of
 
 MOST_ROUNDS = 100
-RESIDUAL = 1e-2
-"""Relative residual of the largest singular values: their error is about its square."""
 HELD = 2**31
 """Bytes of derivatives and graphs held at a time, unless a budget is given."""
 ESTIMATED = (
