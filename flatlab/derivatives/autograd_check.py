@@ -18,6 +18,7 @@ from flatlab.derivatives.forward_pass import EVERYTHING, ForwardPass, Record, Wa
 from flatlab.derivatives.hooks import recorded
 from flatlab.derivatives.layers import MATRICES, columns, vector_gradients
 from flatlab.derivatives.probe import Findings, far_apart, run
+from flatlab.derivatives.source import reading
 
 CLOSE = {torch.float64: 1e-10, torch.float32: 1e-3}
 """Two gradients are the same if they differ by at most this share of the norm of one."""
@@ -123,10 +124,10 @@ def _autograd(
     """
     parameters = [p for p in model.parameters() if p.requires_grad]
     for copied in ({}, modules):
-        x = inputs.clone().requires_grad_()
-        with recorded(copied):
+        x = inputs.clone().requires_grad_(inputs.is_floating_point())
+        with recorded(copied), reading(model, x) as source:
             last = run(model, x)[-1]
-        edges: list[Tensor] = [x, *parameters]
+        edges: list[Tensor] = [source.leaf, *parameters]
         sums = [torch.zeros_like(edge) for edge in edges]
         try:
             for factor, direction in zip(factors.tolist(), directions, strict=True):
@@ -152,16 +153,16 @@ def _recorded_gradients(
     samples = len(record.inputs)
 
     def last(rows: Tensor) -> Tensor:
-        own = rows[:, rows.shape[1] - rows.shape[1] // samples :]
-        return (direction @ own.reshape(len(own), -1)).view(own.shape[1:])
+        last_rows = rows[:, rows.shape[1] - rows.shape[1] // samples :]
+        return (direction @ last_rows.reshape(len(last_rows), -1)).view(last_rows.shape[1:])
 
     by_parameter: dict[int, tuple[Tensor, list[str]]] = {}
     for use, gammas in record.out.items():
-        own = replace(use, x=use.x[len(use.x) - len(use.x) // samples :])
+        use_of_last = replace(use, x=use.x[len(use.x) - len(use.x) // samples :])
         gamma = last(gammas)[None]
-        gradients = vector_gradients(own, gamma, 1)
+        gradients = vector_gradients(use_of_last, gamma, 1)
         if isinstance(use.module, MATRICES):
-            u, g = columns(own, gamma, 1)
+            u, g = columns(use_of_last, gamma, 1)
             gradients["weight"] = torch.matmul(g[0, :, 0], u[0].mT)
         for name, gradient in gradients.items():
             parameter = use.module._parameters.get(name)

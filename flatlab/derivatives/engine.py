@@ -92,11 +92,11 @@ def _of_record(
         squares = ParameterSquares(model, record.inputs, findings, record.out, adaptive, corrected)
         into = {use: by_sample(row, samples) for use, row in record.into.items()}
         by_layer = [[use for use in into if use.name == name] for name in findings.layers]
-        jacobians = [cat([into[use] for use in own], 2) for own in by_layer]
-        x = [cat([use.x.reshape(samples, -1) for use in own], 1) for own in by_layer]
+        jacobians = [cat([into[use] for use in uses], 2) for uses in by_layer]
+        x = [cat([use.x.reshape(samples, -1) for use in uses], 1) for uses in by_layer]
         if not findings.direct:
             jacobians.append(by_sample(record.whole, samples))
-            x.append(record.inputs.flatten(1))
+            x.append(record.x.flatten(1))
         whole = 0 if findings.direct else len(jacobians) - 1  # where J is
         maps = _maps(jacobians, x, whole, loss is None)
         grams = [of_map.pop("gram") for of_map in maps]
@@ -128,7 +128,7 @@ def _of_network(
     if wanted.parameters:
         squares = ParameterSquares(model, record.inputs, findings, record.out, adaptive, False)
         plain, weighted = squares.plain, squares.adaptive
-    x = record.inputs.flatten(1)
+    x = record.x.flatten(1)
     none = record.outputs.new_zeros(samples, 0, dtype=torch.float64)
     of_map = {"x2": squared_norm(x.double()), "singular": none, "scaled2": none.sum(1)}
     gram = none[:0, :, None]

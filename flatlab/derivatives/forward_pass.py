@@ -11,6 +11,7 @@ from flatlab.derivatives.graph import graph_of
 from flatlab.derivatives.hooks import Use, pulled_back, recorded, rows_of_jacobian
 from flatlab.derivatives.layers import MATRICES
 from flatlab.derivatives.probe import Findings, calls_of, run
+from flatlab.derivatives.source import reading
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,7 @@ class Record:
     """Derivatives of outputs of some samples at the layers: of N outputs, or combinations of them.
 
     inputs: (samples, ...).
+    x: what `whole` is with respect to: the inputs, or the embeddings of tokens.
     outputs: all outputs of the network, (samples, outputs).
     out: derivatives with respect to the output of each use, (N, rows, ...).
     into: those with respect to its input, through this layer alone, (N, rows, ...).
@@ -28,6 +30,7 @@ class Record:
     """
 
     inputs: Tensor
+    x: Tensor
     outputs: Tensor
     out: dict[Use, Tensor]
     into: dict[Use, Tensor]
@@ -66,9 +69,12 @@ class ForwardPass:
     def __init__(
         self, model: nn.Module, inputs: Tensor, findings: Findings, wanted: Wanted = EVERYTHING
     ) -> None:
-        self.inputs = inputs.detach().clone().requires_grad_()
+        self.inputs = inputs.detach().clone().requires_grad_(inputs.is_floating_point())
         self.findings = findings
-        with recorded(findings.modules, fast_input_gradient=True) as self.uses:
+        with (
+            recorded(findings.modules, fast_input_gradient=True) as self.uses,
+            reading(model, self.inputs) as self.source,
+        ):
             self.outputs = run(model, self.inputs)
         self.parameters = dict(model.named_parameters())
         in_graph, operations = graph_of(self.outputs)
@@ -86,7 +92,7 @@ class ForwardPass:
         self.shared = findings.direct and wanted.layers  # J is that of the first layer
         self.edges = [*(use.out for use in self.ends), *(use.into for use in self.starts)]
         if wanted.jacobian and not self.shared:
-            self.edges.append(get_gradient_edge(self.inputs))
+            self.edges.append(get_gradient_edge(self.source.leaf))
 
     def rows(self, which: slice = slice(None)) -> Record:
         """The derivatives of some of the outputs, of all by default."""
@@ -110,4 +116,6 @@ class ForwardPass:
         rest = rows[first + len(self.starts) :]
         whole = rest[0] if rest else outputs.new_zeros(0)
         whole = into[self.matrices[0]] if self.shared else whole
-        return Record(inputs, outputs, out, into, whole, self.casts, generic or {})
+        return Record(
+            inputs, self.source.values, outputs, out, into, whole, self.casts, generic or {}
+        )

@@ -157,7 +157,7 @@ def generic_squares(
     named = dict(model.named_parameters())
     parameters = [named[name] for name in names]
     edges = [get_gradient_edge(parameter) for parameter in parameters]
-    result = {name: inputs.new_zeros(2, len(inputs)) for name in names}
+    result = {name: named[name].detach().new_zeros(2, len(inputs)) for name in names}
     step = max(1, GENERIC_BYTES // sum(p.numel() * p.element_size() for p in parameters))
     with torch.enable_grad():
         for number, sample in enumerate(inputs.split(1)):

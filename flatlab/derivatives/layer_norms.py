@@ -8,10 +8,14 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.golub_kahan import KEPT, largest_singular_values
 from flatlab.derivatives.hooks import pulled_back, recorded
 from flatlab.derivatives.probe import Findings, run
+from flatlab.derivatives.source import reading
 
+CLOSE = 1e-3
+"""Of a product and its transpose."""
 MOST = 100
 """Iterations of Golub and Kahan."""
 
@@ -103,14 +107,15 @@ def _of_batch(
     seed: int,
     tick: Callable[[], None],
 ) -> tuple[Tensor, Tensor]:
-    x = inputs.detach().clone().requires_grad_()
+    x = inputs.detach().clone().requires_grad_(inputs.is_floating_point())
     modules = {name: findings.modules[name] for name in layers}
     with (
-        sdpa_kernel(SDPBackend.MATH),
+        sdpa_kernel(SDPBackend.MATH),  # others have no second derivative
         recorded(modules) as uses,
-    ):  # others have no second derivative
+        reading(model, x) as source,
+    ):
         outputs = run(model, x)
-        paths = [[get_gradient_edge(x)]]
+        paths = [[get_gradient_edge(source.leaf)]]
         if findings.direct and layers[:1] == findings.layers[:1]:
             paths = []
         paths += [[use.into for use in uses if use.name == name] for name in layers]
@@ -121,6 +126,7 @@ def _of_batch(
         jacobians = [
             PathJacobian(outputs, path, dual, [next(pulled) for _ in path], tick) for path in paths
         ]
+        _check_second(jacobians[0])
         start, values, residuals = None, [], []
         for jacobian in reversed(jacobians):
             norms = largest_singular_values(
@@ -133,3 +139,16 @@ def _of_batch(
         values.append(values[-1])
         residuals.append(residuals[-1])
     return torch.stack(values[::-1], 1), torch.stack(residuals[::-1], 1)
+
+
+def _check_second(jacobian: PathJacobian) -> None:
+    """Refuse a second backward pass that is not that of the first: <u, J J^T u> = |J^T u|^2."""
+    outputs = jacobian.outputs.detach()
+    u = torch.randn(outputs.shape, generator=torch.Generator().manual_seed(0)).to(outputs)
+    pulled = jacobian.transposed_times(u)
+    there, back = pulled.double().square().sum(), (u.double() * jacobian.times(pulled)).sum()
+    if abs(there - back) > CLOSE * there:  # not if it is not finite
+        raise MeasureError(
+            "the network's second backward pass is not that of its first, so no iteration finds "
+            "||J||_2; accuracy='exact' needs none"
+        )

@@ -73,7 +73,7 @@ class Blocks:
         self.by_layer = [[use for use in uses if use.name == name] for name in findings.layers]
         self.x = [cat([use.x.reshape(1, -1) for use in own], 1) for own in self.by_layer]
         if not findings.direct:
-            self.x.append(sample.flatten(1))
+            self.x.append(self.graph.source.values.flatten(1))
         outputs = self.graph.outputs
         self.wide = [x.shape[1] >= outputs.shape[1] for x in self.x]
         square = (1, outputs.shape[1], outputs.shape[1])

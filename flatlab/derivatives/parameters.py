@@ -38,7 +38,7 @@ class ParameterSquares:
         """
         self.samples, self.out, self.corrected = len(inputs), out, corrected
         self.layers: dict[str, dict[str, Any]] = {}
-        self.plain = inputs.new_zeros(self.samples)
+        self.plain = next(iter(model.parameters())).new_zeros(self.samples)
         self.adaptive = self.plain.clone() if adaptive else None
         self._rows: dict[Use, Tensor] = {}  # squares of Gamma, of uses with one position
         named = dict(model.named_parameters())
@@ -82,8 +82,8 @@ class ParameterSquares:
             for name in set(names):
                 gamma2 = squares.gamma
                 if names.count(name) < len(names):  # the layer shares its weight with others
-                    own = (self.out[use] for use in group if use.name == name)
-                    each2 = [squared_norm(by_sample(each, self.samples)) for each in own]
+                    gradients = (self.out[use] for use in group if use.name == name)
+                    each2 = [squared_norm(by_sample(each, self.samples)) for each in gradients]
                     gamma2 = torch.stack(each2).sum(0)
                 self.layers[name] = {
                     "weight2": squares.plain,

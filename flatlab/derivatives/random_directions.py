@@ -6,6 +6,7 @@ pass of all samples for each r, whatever the number of outputs. Signs are drawn 
 its own. Source: Hutchinson (1990).
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from flatlab.derivatives.forecast import Forecast
 from flatlab.derivatives.forward_pass import ForwardPass, Record
 from flatlab.derivatives.hooks import Use
 from flatlab.derivatives.parameters import ParameterSquares, by_sample, squared_norm
@@ -21,6 +23,10 @@ from flatlab.derivatives.probe import Findings
 
 ROUND = 30
 """Directions of a round, the fewest of an estimate."""
+
+MOST_ROUNDS = 100
+HELD = 2**31
+"""Bytes of derivatives and graphs held at a time, unless a budget is given."""
 
 Squares = dict[tuple[str, str], Tensor]
 """By layer ("" for the network) and quantity."""
@@ -44,6 +50,58 @@ class DirectionalSquares:
     outputs: Tensor
     x2: dict[str, Tensor]
     about: dict[str, dict[str, Any]]
+
+
+def samples_of_directions(findings: Findings, inputs: Tensor, held: int) -> int:
+    """How many samples fit at a time.  held: bytes."""
+    of_one = 2 * findings.numbers + ROUND * inputs[0].numel() + 4 * findings.outputs
+    return min(max(1, held // (2 * of_one * inputs.element_size())), len(inputs))
+
+
+def drawn(
+    model: nn.Module,
+    inputs: Tensor,
+    findings: Findings,
+    accuracy: float,
+    *,
+    of: Sequence[str] = ("sharpness", "jacobian2"),
+    adaptive: bool,
+    size: int,
+    seed: int,
+    progress: bool,
+) -> DirectionalSquares:
+    """As many rounds as are needed for an accuracy, at least one.
+
+    accuracy: the relative standard error wanted, due to the directions.
+    of: quantities of the network that must reach it.
+    progress: show a bar.
+    The others are those of `squares_along`.
+    """
+    how: dict[str, Any] = {"adaptive": adaptive, "size": size, "seed": seed}
+    steps = ROUND * len(inputs)
+    what = f"random directions for {len(inputs)} samples of {findings.outputs} outputs"
+    with Forecast(what, steps, progress) as forecast:
+        squares = squares_along(model, inputs, findings, range(1), **how, tick=forecast.tick)
+        while (error := _relative_error(squares, of)) > accuracy:
+            have = len(squares.products)
+            needed = math.ceil(have * (error / accuracy) ** 2)
+            further = range(have, min(max(have + 1, needed), MOST_ROUNDS))
+            if not further:
+                break
+            forecast.extend(steps * len(further))
+            more = squares_along(model, inputs, findings, further, **how, tick=forecast.tick)
+            squares = with_more(squares, more)
+    return squares
+
+
+def _relative_error(squares: DirectionalSquares, of: Sequence[str]) -> float:
+    """The largest of the relative standard errors of some sums; 0 where they are not numbers."""
+    errors = [0.0]
+    for name in of:
+        of_directions = squares.squares["", name].mean(2).flatten()
+        ratio = of_directions.std() / of_directions.mean()
+        errors.append(float(ratio.nan_to_num(0.0, 0.0, 0.0)) / len(of_directions) ** 0.5)
+    return max(errors)
 
 
 def signs(number: int, samples: Sequence[int], outputs: int, like: Tensor, seed: int) -> Tensor:
@@ -120,7 +178,7 @@ def _one(
         result = {
             ("", "sharpness"): squares.plain,
             ("", "jacobian2"): squared_norm(pulled),
-            ("", "scaled2"): squared_norm(pulled * record.inputs.flatten(1)),
+            ("", "scaled2"): squared_norm(pulled * record.x.flatten(1)),
         }
         if squares.adaptive is not None:
             result["", "adaptive"] = squares.adaptive
@@ -153,7 +211,7 @@ def _batch(
 ) -> DirectionalSquares:
     squares, products = zip(*rounds, strict=True)
     here = len(graph.inputs)
-    x2 = {"": squared_norm(graph.inputs.detach().flatten(1)).double()}
+    x2 = {"": squared_norm(graph.source.values.flatten(1)).double()}
     about = {}
     for name in findings.layers:
         uses = [use for use in graph.uses if use.name == name]

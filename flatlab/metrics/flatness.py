@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
+from msgspec import Meta
 from torch import Tensor, nn
 
 from flatlab.derivatives.errors import MeasureError
@@ -29,7 +30,7 @@ from flatlab.derivatives.layer_curvature import (
 )
 from flatlab.derivatives.probe import Findings, probe
 from flatlab.derivatives.traces import hessian_traces
-from flatlab.losses._base import Loss, loss_of
+from flatlab.losses._base import Loss
 from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
 from flatlab.plan.schema import Key, Strict, closest, means
 
@@ -106,8 +107,13 @@ class Options(Strict, frozen=True):
         means("auto: random signs only where the network is curved and has over 1000 parameters"),
     ] = "auto"
     hessian_probes: Annotated[int, means("random signs for traces", ge=2)] = 100
+    accuracy: Annotated[
+        Literal["exact"] | Annotated[float, Meta(gt=0, lt=1)],
+        means("exact, or a relative standard error of traces, until which signs are drawn"),
+    ] = "exact"
 
 
+CHECKS = ("gradient", "hessian")
 CONSTANT = 1e-12
 """A feature counts as constant if its deviation is at most this share of its largest value."""
 BATCH = 500
@@ -130,9 +136,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     [102.5]
     """
     options: Options = settings.options
-    loss = settings.loss
-    if options.relative_flatness_loss:
-        loss = loss_of({"loss": options.relative_flatness_loss})
+    loss = settings.loss_named(options.relative_flatness_loss)
     check_mode(model)
     findings = probe(model, samples.inputs)
     ineligible = ineligible_layers(model, samples.inputs, findings)
@@ -168,6 +172,8 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
             settings.seed,
             settings.batch_size,
             settings.progress,
+            settings.step,
+            None if options.accuracy == "exact" else options.accuracy,
         )
         for end, part in (("", traced.values), ("_error", traced.errors)):
             values |= {f"hessian_trace{end}": part[0], f"hessian_trace_per_layer{end}": part[1:]}
@@ -232,7 +238,9 @@ def _exact(
     forms = {name: _forms(modules[name], features[name]) for name in features}
     sums = {name: inputs.new_zeros(2, dtype=torch.float64) for name in features}
     diagonals: dict[str, list[Tensor]] = {name: [] for name in features}
-    for of_layers in layer_curvatures(model, inputs, targets, loss, modules, size):
+    for of_layers in layer_curvatures(
+        model, inputs, targets, loss, modules, size, twice=settings.step is None
+    ):
         for name, (x, hessian) in of_layers.items():
             hessian = hessian.detach().double()
             diagonals[name].append(hessian.diagonal(dim1=1, dim2=2).clone())

@@ -22,7 +22,8 @@ from torch import Tensor, nn
 from flatlab.derivatives.engine import derivatives
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.probe import Findings
-from flatlab.losses._base import Loss, loss_of
+from flatlab.losses import _positions
+from flatlab.losses._base import Loss
 from flatlab.metrics._accuracy import accuracy_of
 from flatlab.metrics._geometry.estimates import estimated
 from flatlab.metrics._geometry.table import ERRORS, QUANTITIES
@@ -34,6 +35,10 @@ __all__ = ["BOUNDS", "ERRORS", "NORMS", "QUANTITIES", "Options", "measure"]
 
 
 NO_LAYERS = "no linear or convolution layer is called as such a layer; see layers_left_out"
+
+
+CHECKS = ("gradient",)
+TOKENS = True
 
 
 class Options(Strict, frozen=True):
@@ -77,9 +82,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     (2.0, True)
     """
     options: Options = settings.options
-    loss = settings.loss
-    if options.relative_flatness_loss:
-        loss = loss_of({"loss": options.relative_flatness_loss})
+    loss = settings.loss_named(options.relative_flatness_loss)
     wanted, findings = accuracy_of(options.accuracy, model, samples.inputs, settings.budget)
     if wanted is None or findings is None:
         values, findings, finite = _exact(model, samples, settings, loss)
@@ -100,6 +103,8 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
         )
         values, findings = {**estimates.values, **estimates.errors}, estimates.findings
         finite, notes = estimates.finite, estimates.notes
+    if isinstance(loss, _positions.Loss) and "sharpness" in values:
+        values |= _per_token(values, findings.outputs // loss.classes)
     values = _chosen(values, options.quantities)
     values["finite"] = torch.tensor(float(finite), dtype=torch.float64)
     if not finite:
@@ -112,6 +117,10 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
         "parameters_unused": findings.unused,
         "parameters_frozen": findings.frozen,
     }
+    if findings.embedding:
+        notes["derivatives_with_respect_to"] = (
+            f"the output of the embedding {findings.embedding!r}; a sample is a sequence"
+        )
     if not findings.layers:
         notes["quantities_left_out"] = f"those of layers: {NO_LAYERS}"
         return Measured(values, {}, notes)
@@ -119,12 +128,18 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     return Measured(values, coordinates, notes)
 
 
+def _per_token(values: dict[str, Tensor], tokens: int) -> dict[str, Tensor]:
+    """Sharpness over the number of tokens, with its error if it has one."""
+    pairs = {"sharpness": "sharpness_per_token", "sharpness_error": "sharpness_per_token_error"}
+    return {new: values[old] / tokens for old, new in pairs.items() if old in values}
+
+
 def _chosen(values: dict[str, Tensor], quantities: str | Sequence[str]) -> dict[str, Tensor]:
     """The quantities that are asked for, with what belongs to them, and counts."""
     if quantities == "all":
         return values
     for name in quantities:
-        if name not in QUANTITIES:
+        if name not in {**QUANTITIES, **ERRORS}:
             raise MeasureError(f"quantities: unknown {name!r}; {closest(name, QUANTITIES)}")
     counted = {"samples_measured", "layers_left_out", "norm_residual"}
     return {

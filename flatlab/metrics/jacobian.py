@@ -81,6 +81,9 @@ ERRORS = {
 """What is beside the quantities where no J is formed."""
 
 
+CHECKS = ("gradient",)
+
+
 class Options(Strict, frozen=True):
     pairs: Annotated[
         int,

@@ -5,7 +5,6 @@ iteration that is stopped on its residual. A standard error is that of the jackk
 out the directions of one place of every round: it is due to the directions, not to the data.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,18 +21,16 @@ from flatlab.derivatives.norms import Norms
 from flatlab.derivatives.per_sample import Derivatives, Layer
 from flatlab.derivatives.probe import Findings
 from flatlab.derivatives.random_directions import (
+    HELD,
     ROUND,
     DirectionalSquares,
-    squares_along,
-    with_more,
+    drawn,
+    samples_of_directions,
 )
 from flatlab.losses._base import Loss
 from flatlab.metrics._accuracy import RESIDUAL
 from flatlab.metrics._geometry.values import Values, wanted_of
 
-MOST_ROUNDS = 100
-HELD = 2**31
-"""Bytes of derivatives and graphs held at a time, unless a budget is given."""
 ESTIMATED = (
     *("sharpness", "root_sharpness", "sharpness_per_sample", "sharpness_per_layer"),
     *("bias_sharpness_per_layer", "elementwise_adaptive_trace", "jacobian_frobenius", "g"),
@@ -124,12 +121,18 @@ def estimated(
     budget: bytes for derivatives and graphs.
     progress: show bars.
     """
-    of_one = 2 * findings.numbers + ROUND * inputs[0].numel() + 4 * findings.outputs
     held = budget or HELD
-    fitting = size or max(1, held // (2 * of_one * inputs.element_size()))
-    findings = checked_findings(model, inputs[: min(fitting, 2)], findings)
-    squares = _directions(
-        model, inputs, findings, options, accuracy, min(fitting, len(inputs)), seed, progress
+    adaptive = "elementwise-adaptive-trace" in options.costly
+    findings = checked_findings(model, inputs[:2], findings)
+    squares = drawn(
+        model,
+        inputs,
+        findings,
+        accuracy,
+        adaptive=adaptive,
+        size=size or samples_of_directions(findings, inputs, held),
+        seed=seed,
+        progress=progress,
     )
     wanted = wanted_of(options.quantities)
     largest = _norms(model, inputs, findings, wanted, seed, size, held, progress)
@@ -150,47 +153,6 @@ def estimated(
         "quantities_left_out": LEFT_OUT,
     }
     return Estimates(values, errors, notes, findings, finite)
-
-
-def _directions(
-    model: nn.Module,
-    inputs: Tensor,
-    findings: Findings,
-    options: Any,
-    accuracy: float,
-    size: int,
-    seed: int,
-    progress: bool,
-) -> DirectionalSquares:
-    """As many rounds as S and G need for the accuracy, at least one."""
-    adaptive = "elementwise-adaptive-trace" in options.costly
-    how: dict[str, Any] = {"adaptive": adaptive, "size": size, "seed": seed}
-    steps = ROUND * len(inputs)
-    what = f"random directions for {len(inputs)} samples of {findings.outputs} outputs"
-    with Forecast(what, steps, progress) as forecast:
-        squares = squares_along(model, inputs, findings, range(1), **how, tick=forecast.tick)
-        while (error := _relative_error(squares)) > accuracy:
-            have = len(squares.products)
-            wanted = min(max(have + 1, math.ceil(have * (error / accuracy) ** 2)), MOST_ROUNDS)
-            if wanted <= have:
-                break
-            forecast.extend(steps * (wanted - have))
-            further = range(have, wanted)
-            more = squares_along(model, inputs, findings, further, **how, tick=forecast.tick)
-            squares = with_more(squares, more)
-    return squares
-
-
-def _relative_error(squares: DirectionalSquares) -> float:
-    """The larger of the relative standard errors of S and G; 0 where they are not numbers."""
-    errors = [0.0]
-    for name in ("sharpness", "jacobian2"):
-        of_directions = squares.squares["", name].mean(2).flatten()
-        mean, deviation = of_directions.mean(), of_directions.std()
-        errors.append(
-            float((deviation / mean).nan_to_num(0.0, 0.0, 0.0)) / len(of_directions) ** 0.5
-        )
-    return max(errors)
 
 
 def _norms(

@@ -177,9 +177,16 @@ QUANTITIES = {
 piecewise linear; elsewhere it is its Gauss-Newton part, as sharpness is of the Hessian's trace."""
 
 ERRORS = {f"{name}_error": error_of(name, QUANTITIES[name]) for name in ESTIMATED}
+PER_TOKEN = Quantity(
+    "sharpness S of a sequence, over the number of its tokens", S_UNITS, "", label="$S$ per token"
+)
+ERRORS |= {
+    "sharpness_per_token": PER_TOKEN,
+    "sharpness_per_token_error": error_of("sharpness_per_token", PER_TOKEN),
+}
 ERRORS["norm_residual"] = Quantity(
     "largest relative residual |J v - sigma u| / sigma of the iterations for singular values",
     "1",
     "",
 )
-"""What is beside the quantities where they are estimated."""
+"""What is beside the quantities where they are estimated, or of sequences."""
