@@ -14,11 +14,14 @@ LARGE = 2**30
 """Bytes of derivatives that are held at a time for that reason alone."""
 BUDGET = 2**32
 """Bytes of derivatives of one sample, unless a budget is given: the same on every machine."""
+SMALL = 2**26
+"""Bytes that are there without asking the operating system, which takes a millisecond."""
 
 
 def fits(findings: Findings, inputs: Tensor, budget: int | None = None) -> bool:
     """Whether all derivatives of one sample fit in memory at once.  budget: in bytes."""
-    return held_by_one(findings, inputs) <= limit(inputs.device, budget)
+    held = held_by_one(findings, inputs)
+    return held <= min(SMALL, budget or SMALL) or held <= limit(inputs.device, budget)
 
 
 def limit(device: torch.device, budget: int | None) -> int:
@@ -42,8 +45,10 @@ def samples_at_a_time(findings: Findings, inputs: Tensor, budget: int | None = N
     held = held_by_one(findings, inputs)
     fewest = CHUNK_SAMPLES if CHUNK_SAMPLES * held <= LARGE else 1
     wanted = max(fewest, CHUNK_BYTES.get(inputs.device.type, CHUNK_BYTES["cuda"]) // each)
-    free = available(inputs.device) // 2
-    most = max(1, min(len(inputs), wanted, min(free, budget or free) // held))
+    most = min(len(inputs), wanted)
+    if most * held > min(SMALL, budget or SMALL):
+        free = available(inputs.device) // 2
+        most = max(1, min(most, min(free, budget or free) // held))
     return -(-len(inputs) // -(-len(inputs) // most))
 
 

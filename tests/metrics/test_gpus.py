@@ -192,6 +192,6 @@ def test_memory_that_torch_keeps_for_itself_is_free(monkeypatch):
     for name, number in numbers.items():
         monkeypatch.setattr(torch.cuda, name, {device: number}.get)
     assert memory.available(device) == 5 + 70 - 30
-    found = SimpleNamespace(outputs=2, numbers=3, layers=[1])
+    found = SimpleNamespace(outputs=2, numbers=10**8, layers=[1])
     inputs = SimpleNamespace(device=device, element_size=lambda: 8)
     assert not memory.fits(found, inputs)
