@@ -65,7 +65,7 @@ def measure(
     samples: how many to take, the first ones; None: all.
     output: the key, attribute or place of the output that is meant, of a network that returns
         several; None: the only one, or `logits`.
-    parameters: names of parameters or modules, or patterns such as "*.weight": theta is what they
+    parameters: names of parameters or modules, or patterns of the shell: theta is what they
         name; None: all parameters that require gradients.
     batch_size: samples at a time; None: as many as fit.
     dtype: of the arithmetic, "float64" or "float32"; None: that of the model. Gram matrices and
