@@ -52,7 +52,7 @@ def measure(
         has batch norm or dropout. It is left exactly as it was. Outputs may also be (batch,),
         (batch, positions, classes) or (batch, classes, height, width): f is then the vector of all
         of them, and the loss the mean over positions.
-    inputs: (n, ...), numbers; for `sharpness` and `hessian` also integers, such as tokens. Or a
+    inputs: (n, ...), numbers; for `geometry`, `sharpness` and `hessian` also tokens. Or a
         tuple or dictionary of several inputs, a dataset, or a loader: any iterable of batches, that
         are tuples with targets last, or dictionaries or objects with `labels` or `targets`.
     targets: (n,) classes or (n, N) values, for the families that need them. Classes are integers
@@ -112,13 +112,21 @@ def measure(
         limit=samples,
         output=output,
         ignore_index=ignore_index,
-        tokens=all(getattr(imported("metrics", name), "TOKENS", False) for name in known),
+        tokens=all(_takes_tokens(name, model) for name in known),
     )
     weight = next(ready.model.parameters())
     how["budget"] = memory or available(weight.device) // 4
     with only(ready.model, parameters):
         report = _report(ready, names, loss, options, how)
     return report.assign_attrs(samples_ignored=ready.ignored) if ready.ignored else report
+
+
+def _takes_tokens(family: str, model: nn.Module) -> bool:
+    """Whether a family takes integers, or, by an embedding, tokens."""
+    how = getattr(imported("metrics", family), "TOKENS", False)
+    if how != "embedded" or not isinstance(model, nn.Module):
+        return bool(how)
+    return any(isinstance(module, nn.Embedding) for module in model.modules())
 
 
 def _report(
@@ -140,7 +148,7 @@ def _report(
     for name in families:
         settings = settings_of(name, chosen[name], chosen_loss, **how)
         try:
-            if ready.mixed and not getattr(imported("metrics", name), "TOKENS", False):
+            if ready.mixed and getattr(imported("metrics", name), "TOKENS", False) is not True:
                 raise MeasureError(MIXED.format(name))
             with preserving_state(model):
                 result = measured(name, model, samples, settings)

@@ -38,7 +38,7 @@ NO_LAYERS = "no linear or convolution layer is called as such a layer; see layer
 
 
 CHECKS = ("gradient",)
-TOKENS = True
+TOKENS = "embedded"
 
 
 class Options(Strict, frozen=True):

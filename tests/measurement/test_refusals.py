@@ -1,6 +1,5 @@
 """What cannot be measured exactly is refused with the remedy."""
 
-
 import numpy as np
 import pytest
 import torch

@@ -66,5 +66,5 @@ def test_integers_without_an_embedding_are_refused():
         def forward(self, x):
             return self.fc(x.float())
 
-    with pytest.raises(MeasureError, match=r"no torch\.nn\.Embedding"):
+    with pytest.raises(MeasureError, match="real numbers"):
         flatlab.measure(Rounded(), torch.arange(6).view(2, 3))
