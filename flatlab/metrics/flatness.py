@@ -114,6 +114,7 @@ class Options(Strict, frozen=True):
 
 
 CHECKS = ("gradient", "hessian")
+TOKENS = "embedded"
 CONSTANT = 1e-12
 """A feature counts as constant if its deviation is at most this share of its largest value."""
 BATCH = 500
