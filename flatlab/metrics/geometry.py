@@ -103,7 +103,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
         )
         values, findings = {**estimates.values, **estimates.errors}, estimates.findings
         finite, notes = estimates.finite, estimates.notes
-    if isinstance(loss, _positions.Loss) and "sharpness" in values:
+    if findings.embedding and isinstance(loss, _positions.Loss) and "sharpness" in values:
         values |= _per_token(values, findings.outputs // loss.classes)
     values = _chosen(values, options.quantities)
     values["finite"] = torch.tensor(float(finite), dtype=torch.float64)
