@@ -24,6 +24,7 @@ from benchmarks.checks import checks
 from benchmarks.eigenvalues import eigenvalues
 from benchmarks.flatness import flatness
 from benchmarks.large import large
+from benchmarks.representations import representations
 from benchmarks.sharpness import sharpness
 from benchmarks.since import since
 from benchmarks.timing import paired, report
@@ -108,7 +109,7 @@ def compare(
 def main() -> None:
     parts = {"training": training, "since": since, "measuring": measuring, "checks": checks}
     parts |= {"eigenvalues": eigenvalues, "adaptive": adaptive, "flatness": flatness}
-    parts |= {"sharpness": sharpness, "large": large}
+    parts |= {"sharpness": sharpness, "representations": representations, "large": large}
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("part", nargs="*", help=f"{', '.join(parts)}; by default all")
     chosen = parser.parse_args().part

@@ -22,9 +22,6 @@ GRAPH_BYTES = {"cpu": 2**30, "cuda": 2**34}
 ROUNDING = 8.0
 """Norms of at most this many units of rounding, relative to the largest, count as zero."""
 
-WANDERING = 0.1
-"""The share of a random direction in a start from a known one, lest it miss a larger value."""
-
 KEPT: dict[str, Any] = {"retain_graph": True, "materialize_grads": True}
 
 
@@ -101,29 +98,30 @@ def largest_singular_values(
     tolerance: float = 1e-3,
     most: int = 30,
     seed: int = 0,
-    *,
+    start: Tensor | None = None,
+    in_the_mean: bool = False,
     by_residual: bool = False,
-    first: Tensor | None = None,
 ) -> Norms:
     """||J||_2 by Golub-Kahan bidiagonalization with full reorthogonalization.
 
     tolerance: relative to the norm.
     most: the most iterations.
     seed: of the start, a random u.
+    start: u of each sample instead, (samples, N).
+    in_the_mean: stop when the mean over the samples changes by less than the tolerance.
     by_residual: the residual itself must be within the tolerance, not the error that follows.
-    first: vectors (samples, N) that are added to that start, of about unit length.
 
     With r the relative residual and g the relative distance to the second Ritz value, the error is
     at most about min(r, r^2/g). Because early Ritz values may miss larger ones, the value must also
     have changed by less than the tolerance in the last iteration. Source: Golub and Kahan (1965).
     """
     outputs = jacobian.outputs.detach()
-    generator = torch.Generator().manual_seed(seed)  # the same start on every device
-    start = torch.randn(outputs.shape[1], generator=generator).to(outputs)
-    left = [(start / start.norm()).expand_as(outputs)]  # the same for each sample
-    if first is not None:
-        mixed = first + WANDERING * left[0]
-        left = [mixed / torch.linalg.vector_norm(mixed, dim=1, keepdim=True)]
+    if start is None:
+        generator = torch.Generator().manual_seed(seed)  # the same on every device and sample
+        start = torch.randn(outputs.shape[1], generator=generator).to(outputs)
+        left = [(start / start.norm()).expand_as(outputs)]
+    else:
+        left = [start / torch.linalg.vector_norm(start, dim=1, keepdim=True)]
     right: list[Tensor] = []
     diagonal: list[Tensor] = []
     below: list[Tensor] = []
@@ -145,6 +143,8 @@ def largest_singular_values(
         errors = residuals if by_residual else errors
         converged = (errors <= tolerance) & (settled | (residuals == 0))
         if bool((converged | ~values.isfinite()).all()):
+            break
+        if in_the_mean and bool((values - before).mean() <= tolerance * values.mean()):
             break
     vectors = torch.stack(left, 1).double().mT @ _left(torch.stack(diagonal), torch.stack(below))
     return Norms(values, residuals, iterations, converged, vectors[..., 0].to(outputs))

@@ -16,6 +16,8 @@ from flatlab.derivatives.source import reading
 
 CLOSE = 1e-3
 """Of a product and its transpose."""
+WANDERING = 0.1
+"""The share of a random direction in a start from a known one, lest it miss a larger value."""
 MOST = 100
 """Iterations of Golub and Kahan."""
 
@@ -130,9 +132,12 @@ def _of_batch(
         start, values, residuals = None, [], []
         for jacobian in reversed(jacobians):
             norms = largest_singular_values(
-                jacobian, residual, MOST, seed, by_residual=True, first=start
+                jacobian, residual, MOST, seed, start=start, by_residual=True
             )
-            start = norms.left if norms.left.isfinite().all() else None
+            left = norms.left
+            generator = torch.Generator().manual_seed(seed)
+            random = torch.randn(left.shape[1], generator=generator).to(left)
+            start = left + WANDERING * random / random.norm() if left.isfinite().all() else None
             values.append(norms.values)
             residuals.append(norms.residuals)
     if len(jacobians) == len(layers):  # J is that of the first layer
