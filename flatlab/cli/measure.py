@@ -63,6 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     help_ = f"options of families and of the loss: {'; '.join(_options())}"
     add("--options", nargs="+", type=option_of, default=[], metavar="KEY=VALUE", help=help_)
     add("--batch-size", type=int, help="samples at a time; what fits in memory by default")
+    add("--memory", type=float, metavar="GB", help="for derivatives; by default a quarter of it")
     help_ = f"seed of families that draw random numbers {DEFAULT}"
     add("--seed", type=int, default=0, help=help_)
     help_ = f"where to compute {DEFAULT}"

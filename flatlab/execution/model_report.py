@@ -46,6 +46,7 @@ def report(options: Namespace) -> xr.Dataset:
         families=options.family or ["adaptive" if options.timm else "geometry"],
         **{key: getattr(options, key) for key in ("loss", "batch_size", "dtype", "seed")},
         progress=sys.stderr.isatty(),
+        memory=int(1e9 * options.memory) if options.memory else None,
         output=int(options.output) if (options.output or "").isdigit() else options.output,
         parameters=options.parameters,
         ignore_index=options.ignore_index,
