@@ -9,10 +9,11 @@ from torch import Tensor, nn
 
 from flatlab.derivatives.errors import MeasureError, is_device_failure
 from flatlab.derivatives.isolation import preserving_state
+from flatlab.derivatives.memory import available
 from flatlab.losses._base import Loss, loss_of
 from flatlab.metrics._checked import measured
 from flatlab.metrics._prepared import Prepared, loss_for, only, prepared
-from flatlab.metrics._quantity import Measured, Quantity, attributes, settings_of
+from flatlab.metrics._quantity import Measured, Quantity, attributes, quantities_of, settings_of
 from flatlab.plan.options import checked, options_of
 from flatlab.plan.registry import check_known, imported, keys_of, measures_samples
 from flatlab.plan.schema import PlanError, plain, refuse_unknown
@@ -42,7 +43,8 @@ def measure(
     progress: bool = False,
     initial: nn.Module | Mapping[str, Tensor] | None = None,
     ignore_index: int = -100,
-    memory: dict[str, dict[str, Any]] | None = None,
+    memory: int | None = None,
+    starts: dict[str, dict[str, Any]] | None = None,
     **options: Any,
 ) -> xr.Dataset:
     """Measure a network on some samples.
@@ -51,20 +53,21 @@ def measure(
         has batch norm or dropout. It is left exactly as it was. Outputs may also be (batch,),
         (batch, positions, classes) or (batch, classes, height, width): f is then the vector of all
         of them, and the loss the mean over positions.
-    inputs: (n, ...), numbers; for `sharpness` and `hessian` also integers, such as tokens. Or a
+    inputs: (n, ...), numbers; for `geometry`, `sharpness` and `hessian` also tokens. Or a
         tuple or dictionary of several inputs, a dataset, or a loader: any iterable of batches, that
         are tuples with targets last, or dictionaries or objects with `labels` or `targets`.
     targets: (n,) classes or (n, N) values, for the families that need them. Classes are integers
         of any width, booleans, or (n, N) integers of which one is 1. Batches bring their own.
     families: files of flatlab/metrics, or "all": those that can be had of this network with these
         samples; the attribute `left_out` says why others cannot. A quantity that several of them
-        have is that of the first one; "all" takes exact ones before estimates.
+        have is that of the first one; "all" takes exact ones before estimates. One that has a name
+        in common with a quantity of other units has the family's name in front.
     loss: a file of flatlab/losses, for quantities of a loss; or a function of outputs and targets
         that is a mean or a sum over samples, for quantities that need no closed form of it.
     samples: how many to take, the first ones; None: all.
     output: the key, attribute or place of the output that is meant, of a network that returns
         several; None: the only one, or `logits`.
-    parameters: names of parameters or modules, or patterns such as "*.weight": theta is what they
+    parameters: names of parameters or modules, or patterns of the shell: theta is what they
         name; None: all parameters that require gradients.
     batch_size: samples at a time; None: as many as fit.
     dtype: of the arithmetic, "float64" or "float32"; None: that of the model. Gram matrices and
@@ -74,12 +77,18 @@ def measure(
     initial: the network before training, or its state dictionary, for distances from it.
     ignore_index: the class of samples that are left out; the attribute `samples_ignored` says how
         many there are.
-    memory: a dictionary, empty at first, in which families keep what they can start from when the
+    memory: bytes that derivatives may take; None: a quarter of what is free. Whatever does not fit
+        is computed in blocks.
+    starts: a dictionary, empty at first, in which families keep what they can start from when the
         same samples are measured again: eigenvectors, with warm_start=True.
     options: those of the families and of the loss, for example costly=["operator-norm"] of
         `geometry`, rho=0.01 of `adaptive`, label_smoothing=0.1 of the loss "cross-entropy". The
         class `Options` in the file of a family or loss lists them, and so does
         `flatlab measure --help`.
+
+    A network of many outputs: accuracy="exact" computes all of them in blocks, accuracy=0.02
+    estimates with that relative standard error of random directions, which is written beside each
+    value under its name and `_error`, accuracy="auto" does so where a sample does not fit at once.
 
     Returns a dataset with dimensions `sample` and `layer` (names as in `named_modules`); each
     variable has `long_name`, `units` and `source`. Raises `MeasureError` where nothing exact can
@@ -95,7 +104,7 @@ def measure(
     'output/input'
     """
     how = {"batch_size": batch_size, "seed": seed, "progress": progress, "initial": initial}
-    memory = {} if memory is None else memory
+    starts = {} if starts is None else starts
     names = [families] if isinstance(families, str) else list(families)
     if batch_size is not None and batch_size < 1:
         raise MeasureError(f"batch_size={batch_size} is not a positive number")
@@ -108,11 +117,21 @@ def measure(
         limit=samples,
         output=output,
         ignore_index=ignore_index,
-        tokens=all(getattr(imported("metrics", name), "TOKENS", False) for name in known),
+        tokens=all(_takes_tokens(name, model) for name in known),
     )
+    weight = next(ready.model.parameters())
+    how["budget"] = memory or available(weight.device) // 4
     with only(ready.model, parameters):
-        report = _report(ready, names, loss, options, how, memory)
+        report = _report(ready, names, loss, options, how, starts)
     return report.assign_attrs(samples_ignored=ready.ignored) if ready.ignored else report
+
+
+def _takes_tokens(family: str, model: nn.Module) -> bool:
+    """Whether a family takes integers, or, by an embedding, tokens."""
+    how = getattr(imported("metrics", family), "TOKENS", False)
+    if how != "embedded" or not isinstance(model, nn.Module):
+        return bool(how)
+    return any(isinstance(module, nn.Embedding) for module in model.modules())
 
 
 def _report(
@@ -121,9 +140,9 @@ def _report(
     loss: str | Callable[[Tensor, Tensor], Tensor],
     options: Mapping[str, Any],
     how: Mapping[str, Any],
-    memory: dict[str, dict[str, Any]],
+    starts: dict[str, dict[str, Any]],
 ) -> xr.Dataset:
-    """The report of `measure`.  how: fields of `Settings`.  memory: that field, by family."""
+    """The report of `measure`.  how: fields of `Settings`.  starts: its `memory`, by family."""
     if every := families == [ALL]:
         families = [name for name in keys_of("metrics") if measures_samples(name)]
         families.sort(key=lambda name: getattr(imported("metrics", name), "ESTIMATES", False))
@@ -134,10 +153,10 @@ def _report(
     report, left_out = xr.Dataset(), {}
     for name in families:
         settings = settings_of(
-            name, chosen[name], chosen_loss, memory=memory.setdefault(name, {}), **how
+            name, chosen[name], chosen_loss, memory=starts.setdefault(name, {}), **how
         )
         try:
-            if ready.mixed and not getattr(imported("metrics", name), "TOKENS", False):
+            if ready.mixed and getattr(imported("metrics", name), "TOKENS", False) is not True:
                 raise MeasureError(MIXED.format(name))
             with preserving_state(model):
                 result = measured(name, model, samples, settings)
@@ -146,7 +165,7 @@ def _report(
                 raise
             left_out[name] = str(error)
             continue
-        report = _with_family(report, imported("metrics", name).QUANTITIES, result, precision)
+        report = _with_family(report, name, result, precision)
     if not report.data_vars:
         raise MeasureError("; ".join(dict.fromkeys(left_out.values())))
     reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
@@ -163,15 +182,23 @@ def _report(
 
 
 def _with_family(
-    report: xr.Dataset, quantities: Mapping[str, Quantity], result: Measured, precision: torch.dtype
+    report: xr.Dataset, family: str, result: Measured, precision: torch.dtype
 ) -> xr.Dataset:
     """A report with the quantities of one more family, but for those that it has already."""
     variables: dict[str, Any] = {}
     coordinates: dict[str, Any] = {}
+    quantities: Mapping[str, Quantity] = quantities_of(imported("metrics", family))
     for name, quantity in quantities.items():
-        if name not in result.values or {name, name.removesuffix("_error")} & {*report.data_vars}:
+        if name not in result.values:
             continue
-        variables[name] = (quantity.dims, result.values[name], attributes(quantity, precision))
+        called, bare = name, name.removesuffix("_error")
+        if bare in report and bare in quantities:
+            if report[bare].attrs["units"] == quantities[bare].units:
+                continue
+            called = f"{family}_{name}"
+        elif name in report:
+            continue
+        variables[called] = (quantity.dims, result.values[name], attributes(quantity, precision))
         named = [dim for dim in quantity.dims if dim in result.coordinates]
         coordinates |= {dim: as_strings(result.coordinates[dim]) for dim in named}
     return report.assign(variables).assign_coords(coordinates).assign_attrs(result.notes)

@@ -75,7 +75,7 @@ class Tracker:
         self.options = {"families": names, **warm, **options}
         self.rows: dict[int, xr.Dataset] = {}
         self.seconds = 0.0
-        self._memory: dict[str, dict[str, Any]] = {}
+        self._starts: dict[str, dict[str, Any]] = {}
         self._start: float | None = None
         self._training = self._measuring = 0.0  # until the last step
 
@@ -88,7 +88,7 @@ class Tracker:
             return
         with undisturbed(self.model):
             report = measure(
-                self.model, self.inputs, self.targets, memory=self._memory, **self.options
+                self.model, self.inputs, self.targets, starts=self._starts, **self.options
             )
             self.rows[step] = report.assign(self._loss())
         if self.path is not None:

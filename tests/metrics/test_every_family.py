@@ -17,9 +17,11 @@ OPTIONS = {
     "flatness": {"flatness": ["exact", "maximal", "traces"]},
     "capacity": {"capacity": ["margin", "path-norm", "fisher-rao", "pac-bayes"]},
     "sharpness": {"sharpness_radii": {"worst-adaptive-l2": [0.01], "average-standard-linf": [0.1]}},
+    "representations": {},
+    "feature-robustness": {"robustness_draws": 3},
     "linear": {},
 }
-WITHOUT_TARGETS = ("geometry", "jacobian")
+WITHOUT_TARGETS = ("geometry", "jacobian", "representations")
 KNOWN = {
     # of a network whose weights are not finite
     "geometry": {"finite", "shared", "samples_measured", "layers_left_out"},

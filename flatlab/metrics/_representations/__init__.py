@@ -1,0 +1,1 @@
+"""The parts of the family `representations`: local compression, its bounds, global geometry."""

@@ -1,0 +1,218 @@
+"""Every quantity of `representations` by its definition, in numpy, from whole Jacobians.
+
+It knows nothing of the package's rules: autograd differentiates each number that a layer reads, of
+one sample at a time, and each output with respect to the tensors that layers read.
+"""
+
+from types import SimpleNamespace
+
+import numpy as np
+import torch
+from numpy.linalg import norm
+
+COVARIANCES = ("all", "within", "means")
+
+
+def reading(model, sample, layers):
+    """What each layer reads of one sample, by name, and the outputs."""
+    read = {name: [] for name in layers}
+    handles = [
+        model.get_submodule(name).register_forward_pre_hook(
+            lambda _, given, name=name: read[name].append(given[0])
+        )
+        for name in layers
+    ]
+    outputs = model(sample[None])[0]
+    for handle in handles:
+        handle.remove()
+    return read, outputs
+
+
+def flat(rows):
+    return np.concatenate([np.asarray(row, float).ravel() for row in rows])
+
+
+def gradients(number, tensors):
+    found = torch.autograd.grad(number, tensors, retain_graph=True, allow_unused=True)
+    return flat(
+        torch.zeros_like(t) if g is None else g for g, t in zip(found, tensors, strict=True)
+    )
+
+
+def one_sample(model, sample, layers):
+    """x^l, A^l and J^l by layer, J, and df/dW_1 of one sample."""
+    sample = sample.clone().requires_grad_()
+    read, outputs = reading(model, sample, layers)
+    first = model.get_submodule(layers[0]).weight
+    x, a, j = {}, {}, {}
+    for name, tensors in read.items():
+        values = torch.cat([tensor.flatten() for tensor in tensors])
+        x[name] = values.detach().numpy()
+        a[name] = np.stack([gradients(number, [sample]) for number in values])
+        j[name] = np.stack([gradients(output, tensors) for output in outputs])
+    return SimpleNamespace(
+        x0=sample.detach().numpy().ravel(),
+        outputs=outputs.detach().numpy(),
+        x=x,
+        a=a,
+        j=j,
+        whole=np.stack([gradients(output, [sample]) for output in outputs]),
+        of_first=np.stack([gradients(output, [first]) for output in outputs]),
+        sharpness=sum(
+            norm(gradients(output, [p for p in model.parameters() if p.requires_grad])) ** 2
+            for output in outputs
+        ),
+    )
+
+
+def local(samples, layers, outputs):
+    """The quantities of local compression."""
+    squares, largest, normalized, dimensions, volumes, ranks = ([] for _ in range(6))
+    for name in layers:
+        singular = [np.linalg.svd(s.a[name], compute_uv=False) for s in samples]
+        rank = min(outputs, *samples[0].a[name].shape)
+        squares.append([norm(s.a[name]) ** 2 for s in samples])
+        largest.append([each[0] for each in singular])
+        normalized.append(
+            [
+                each[0] * norm(s.x0) / norm(s.x[name])
+                for s, each in zip(samples, singular, strict=True)
+            ]
+        )
+        dimensions.append([(each**2).sum() ** 2 / (each**4).sum() for each in singular])
+        full = [each[rank - 1] > 10 * 2.3e-16 * each[0] for each in singular]
+        logs = [
+            np.log(each[:rank]).sum() for each, kept in zip(singular, full, strict=True) if kept
+        ]
+        volumes.append((np.mean(logs) if logs else np.nan, len(full) - sum(full)))
+        ranks.append(rank)
+    return {
+        "feature_frobenius": np.mean(squares, 1),
+        "feature_frobenius_per_sample": np.transpose(squares),
+        "feature_mls": np.mean(largest, 1),
+        "feature_mls_per_sample": np.transpose(largest),
+        "normalized_feature_mls": np.mean(normalized, 1),
+        "feature_dimension": np.mean(dimensions, 1),
+        "feature_log_volume": [volume for volume, _ in volumes],
+        "feature_samples_rank_deficient": [count for _, count in volumes],
+        "feature_volume_rank": ranks,
+    }
+
+
+def bounds(model, samples, layers, head):
+    """The bounds where they are defined.  head: the name of the last layer if it is the head."""
+    first = model.get_submodule(layers[0]).weight.detach().numpy()
+    size = norm(first.reshape(len(first), -1), 2)
+    slope = np.array([size * norm(s.of_first) / norm(s.x0) for s in samples])
+    table = []
+    for name in layers:
+        cut = all(np.allclose(s.j[name] @ s.a[name], s.whole, atol=1e-9) for s in samples)
+        table.append([_over(slope[k], s.j[name]) if cut else np.nan for k, s in enumerate(samples)])
+    per_sample = np.transpose(table)
+    features = np.transpose([[norm(s.a[name]) for name in layers] for s in samples]).T
+    violations = (features > per_sample * (1 + 1e-6)).sum(0).astype(float)
+    undefined = np.isnan(per_sample).any(0)
+    found = {
+        "representation_bound_per_sample": per_sample,
+        "representation_bound": [np.median(column) for column in per_sample.T],
+        "representation_bound_infinite": np.where(undefined, np.nan, np.isinf(per_sample).sum(0)),
+        "representation_violations": np.where(undefined, np.nan, violations),
+    }
+    if not head:
+        return found
+    weight = model.get_submodule(head).weight.detach().numpy()
+    singular = np.linalg.svd(weight, compute_uv=False)
+    _, _, axes = np.linalg.svd(weight, full_matrices=False)
+    seen = np.array([norm(axes @ s.a[head]) for s in samples])  # of full rank
+    whole = np.array([norm(s.a[head]) for s in samples])
+    smallest = singular[-1] if weight.shape[1] <= weight.shape[0] else 0.0
+    root = np.sqrt(np.mean([norm(s.x0) ** -2 for s in samples]))
+    of_first = np.sqrt(np.mean([norm(s.of_first) ** 2 for s in samples]))
+    of_all = np.sqrt(np.mean([s.sharpness for s in samples]))
+    with np.errstate(divide="ignore"):
+        return found | {
+            "penultimate_bound": np.mean(slope / smallest),
+            "penultimate_bound_by_layer": size / smallest * root * of_first,
+            "penultimate_bound_by_sharpness": size / smallest * root * of_all,
+            "head_bound": np.mean(slope / singular[-1]),
+            "head_bound_per_sample": slope / singular[-1],
+            "head_frobenius": seen.mean(),
+            "head_frobenius_per_sample": seen,
+            "head_share": np.mean(seen**2 / whole**2),
+            "head_violations": (seen > slope / singular[-1] * (1 + 1e-6)).sum(),
+        }
+
+
+def _over(slope, readout):
+    singular = np.linalg.svd(readout, compute_uv=False)
+    full = readout.shape[1] <= len(readout) and singular[-1] > 1e-14 * singular[0]
+    return slope / singular[-1] if full else np.inf
+
+
+def global_geometry(model, samples, labels, layers, head):
+    """Neural collapse and dimensions, from covariances as matrices."""
+    classes = np.unique(labels)
+    count = len(classes)
+    found = {key: [] for key in ("within", "norms", "angles", "nearest", "dimension")}
+    for name in layers:
+        x = np.stack([s.x[name] for s in samples])
+        means = np.stack([x[labels == label].mean(0) for label in classes])
+        middle = means.mean(0)
+        inner = np.mean([np.cov(x[labels == c].T, bias=True) for c in classes], 0)
+        between = np.mean([np.outer(m - middle, m - middle) for m in means], 0)
+        found["within"].append(
+            np.trace(inner @ np.linalg.pinv(between, rcond=1e-10, hermitian=True)) / count
+        )
+        norms = norm(means - middle, axis=1)
+        found["norms"].append(norms.std() / norms.mean())
+        unit = (means - middle) / norms[:, None]
+        cosines = [unit[a] @ unit[b] for a in range(count) for b in range(a)]
+        found["angles"].append(np.abs(np.array(cosines) + 1 / (count - 1)).mean())
+        nearest = norm(x[:, None] - means, axis=2).argmin(1)
+        chosen = np.stack([s.outputs for s in samples]).argmax(1)
+        found["nearest"].append((classes[nearest] != chosen).mean())
+        covariances = np.cov(x.T, bias=True), inner, between
+        found["dimension"].append([np.trace(c) ** 2 / (c * c).sum() for c in covariances])
+    duality = np.nan
+    if head and len(model.get_submodule(head).weight) == count:
+        weight, centred = model.get_submodule(head).weight.detach().numpy(), means - middle
+        duality = norm(weight / norm(weight) - centred / norm(centred))
+    return {
+        **{f"collapse_{key}": found[key] for key in ("within", "norms", "angles", "nearest")},
+        "collapse_duality": duality,
+        "representation_dimension": found["dimension"],
+    }
+
+
+def linear_shares(model, inputs, samples, labels, layers):
+    """From A^l at the mean input of each class."""
+    centres = {c: one_sample(model, inputs[labels == c].mean(0), layers) for c in np.unique(labels)}
+    found = {"linear_share": [], "linear_share_within": []}
+    for name in layers:
+        inside = {
+            c: np.mean([s.x[name] for s, y in zip(samples, labels, strict=True) if y == c], 0)
+            for c in centres
+        }
+        for key, origin in (
+            ("linear_share", {c: centre.x[name] for c, centre in centres.items()}),
+            ("linear_share_within", inside),
+        ):
+            whole = rest = 0.0
+            for s, label in zip(samples, labels, strict=True):
+                step = centres[label].a[name] @ (s.x0 - centres[label].x0)
+                whole += norm(s.x[name] - origin[label]) ** 2
+                rest += norm(s.x[name] - origin[label] - step) ** 2
+            found[key].append(1 - rest / whole)
+    return found
+
+
+def quantities(model, inputs, labels, layers, head):
+    """All of them, by name."""
+    samples = [one_sample(model, sample, layers) for sample in inputs]
+    labels = np.asarray(labels)
+    return {
+        **local(samples, layers, len(samples[0].outputs)),
+        **bounds(model, samples, layers, head),
+        **global_geometry(model, samples, labels, layers, head),
+        **linear_shares(model, inputs, samples, labels, layers),
+    }
