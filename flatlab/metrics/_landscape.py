@@ -97,7 +97,7 @@ def landscape(
             )
         at = np.linspace(low, high, points)
         values = _on_grid(ready, directions, [at] * axes, batch_norm, progress)
-    coordinates = {axis: (axis, at, {"long_name": "share"}) for axis in AXES[:axes]}
+    coordinates: dict[str, Any] = {axis: (axis, at, {"long_name": "share"}) for axis in AXES[:axes]}
     coordinates |= {
         f"network_{axis}": ("network", places[:, n]) for n, axis in enumerate(AXES[:axes])
     }

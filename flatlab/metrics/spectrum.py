@@ -136,7 +136,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     values = {name: _stacked(rows, len(blocks)) for name, rows in results.items()}
     if options.eigenvectors:
         _in_all_parameters(values, model, blocks)
-    return Measured(values, _coordinates(values, list(blocks), options))
+    return Measured(values, _coordinates(list(blocks), options))
 
 
 PRODUCTS: dict[str, Callable[[nn.Module, Batches, Loss, float | None], Product]] = {
@@ -278,10 +278,10 @@ def _in_all_parameters(values: dict[str, Any], model: nn.Module, blocks: dict[st
         values[name] = np.array(whole)
 
 
-def _coordinates(
-    values: dict[str, Any], blocks: list[str], options: Options
-) -> dict[str, list[str]]:
-    names = {"block": blocks, "matrix": list(options.matrices)}
+def _coordinates(blocks: list[str], options: Options) -> dict[str, list[str]]:
+    names = {"block": blocks, "matrix": [str(matrix) for matrix in options.matrices]}
     ranks = {"rank": options.largest, "rank_from_below": options.smallest}
-    numbers = {dim: [str(n + 1) for n in range(count)] for dim, count in ranks.items() if count}
-    return names | numbers
+    for dim, count in ranks.items():
+        if count:
+            names[dim] = [str(n + 1) for n in range(count)]
+    return names

@@ -7,7 +7,7 @@ Several reports are drawn beside each other, by the names that they are given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -19,6 +19,8 @@ from flatlab.plotting.render import FORMATS, STYLE, picture
 
 Reports = Mapping[str, xr.Dataset]
 """Reports by name."""
+ACROSS = 3
+"""Panels side by side, at most."""
 
 
 def spectrum_frame(reports: Reports) -> pd.DataFrame:
@@ -125,7 +127,9 @@ def run_frame(reports: Reports) -> pd.DataFrame:
                 array = array.isel({dim: 0 for dim in array.dims if dim != "step"})
             values = {"step": array["step"].values, "value": array.values}
             units = array.attrs.get("units", "")
-            rows.append(pd.DataFrame(values).assign(report=name, quantity=quantity, units=units))
+            rows.append(
+                pd.DataFrame(values).assign(report=name, quantity=str(quantity), units=units)
+            )
     return pd.concat(rows)[["report", "quantity", "units", "step", "value"]].reset_index(drop=True)
 
 
@@ -168,13 +172,17 @@ def kinds_of(report: xr.Dataset) -> list[str]:
 
 
 def pictures(
-    kind: str, reports: Reports, size_inches: tuple[float, float] = (5.5, 3.2)
+    kind: str,
+    reports: Reports,
+    quantities: Sequence[str] = (),
+    size_inches: tuple[float, float] | None = None,
 ) -> dict[str, bytes]:
     """The files of a picture by extension: pdf, svg, png, and csv of what is drawn.
 
     kind: one of `KINDS`.
     reports: by name; several are drawn beside each other.
-    size_inches: width and height.
+    quantities: of a run, those that are drawn; all if empty.
+    size_inches: width and height; None: as many panels need.
 
     Raises `PlanError` where a report has no such picture.
     """
@@ -187,9 +195,13 @@ def pictures(
         if kind not in kinds_of(report):
             has = ", ".join(kinds_of(report)) or "none"
             raise PlanError(f"{name} has no picture {kind}; those it has: {has}")
+    if kind == "landscape" and len({len(report["loss"].dims) for report in reports.values()}) > 1:
+        raise PlanError("lines and planes are not drawn in one picture; draw each by itself")
     frame = KINDS[kind].frame(reports)
+    if quantities:
+        frame = _only(frame, quantities)
     with mpl.rc_context(STYLE):  # type: ignore[arg-type]
-        fig: Any = Figure(figsize=size_inches, layout="constrained")
+        fig: Any = Figure(figsize=size_inches or _size(kind, frame), layout="constrained")
         KINDS[kind].draw(fig, frame)
         fig.get_layout_engine().execute(fig)
         fig.set_layout_engine()  # laid out once, the same in every format
@@ -197,10 +209,27 @@ def pictures(
     return {"csv": frame.to_csv(index=False).encode(), **drawn}
 
 
+def _only(frame: pd.DataFrame, quantities: Sequence[str]) -> pd.DataFrame:
+    known = list(dict.fromkeys(frame.get("quantity", ())))
+    for name in quantities:
+        if name not in known:
+            raise PlanError(f"there is no {name!r} to draw; {closest(name, known)}")
+    return frame[frame["quantity"].isin(list(quantities))].reset_index(drop=True)
+
+
+def _size(kind: str, frame: pd.DataFrame) -> tuple[float, float]:
+    """Width and height of the figure, in inches."""
+    by = {"run": ["quantity"], "landscape": ["report"] if "second" in frame else []}
+    columns = by.get(kind, ["matrix", "block"])
+    count = len(frame[columns].drop_duplicates()) if columns else 1
+    across = min(count, ACROSS)
+    return max(4.0, 2.4 * across), 0.5 + 2.2 * -(-count // across) + 0.5 * (count == 1)
+
+
 def _panels(fig: Any, frame: pd.DataFrame, by: list[str]) -> list[tuple[Any, pd.DataFrame]]:
     """A panel for each combination of some columns, titled by those that vary."""
     parts = list(frame.groupby(by, sort=False))
-    columns = min(len(parts), 3)
+    columns = min(len(parts), ACROSS)
     axes = fig.subplots(-(-len(parts) // columns), columns, squeeze=False).ravel()
     for ax in axes[len(parts) :]:
         ax.remove()
