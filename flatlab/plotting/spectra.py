@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 import xarray as xr
 
@@ -31,8 +32,8 @@ def spectrum_frame(reports: Reports) -> pd.DataFrame:
             if f"{end}_eigenvalue" not in report:
                 continue
             both = report[[f"{end}_eigenvalue", f"{end}_residual"]].to_dataframe().reset_index()
-            both = both.rename(columns=lambda column: column.removeprefix(f"{end}_"))
-            both = both.rename(columns={dim: "rank", "eigenvalue": "value"})
+            named = {dim: "rank", f"{end}_eigenvalue": "value", f"{end}_residual": "residual"}
+            both = both.rename(columns=named)
             rows.append(both.assign(report=name, end=end, rank=both["rank"].astype(int)))
     columns = ["report", "block", "matrix", "end", "rank", "value", "residual"]
     return pd.concat(rows)[columns].dropna(subset="value").reset_index(drop=True)
@@ -41,7 +42,7 @@ def spectrum_frame(reports: Reports) -> pd.DataFrame:
 def draw_spectrum(fig: Any, frame: pd.DataFrame) -> None:
     """A panel per matrix and block: eigenvalues by rank, with bars as long as their residuals."""
     for ax, rows in _panels(fig, frame, ["matrix", "block"]):
-        for look, (name, part) in _colored(rows, frame):
+        for look, (_, part) in _colored(rows, frame):
             for end, points in part.groupby("end", sort=False):
                 marker = {"largest": "o", "smallest": "v"}[str(end)]
                 bars = {"yerr": points["residual"], "elinewidth": 0.8, "lw": 0, "ms": 3}
@@ -95,6 +96,8 @@ def landscape_frame(reports: Reports) -> pd.DataFrame:
 
 def draw_landscape(fig: Any, frame: pd.DataFrame) -> None:
     """Lines in one panel; a panel of contours for each plane, with its networks as points."""
+    from matplotlib.colors import LogNorm
+
     if "second" not in frame:
         ax = fig.subplots()
         for look, (_, part) in _colored(frame, frame):
@@ -109,11 +112,16 @@ def draw_landscape(fig: Any, frame: pd.DataFrame) -> None:
     for ax, part in _panels(fig, frame, ["report"]):
         plane, networks = part[part["network"].isna()], part[part["network"].notna()]
         grid = plane.pivot_table(index="second", columns="first", values="loss", dropna=False)
-        drawn = ax.contourf(grid.columns, grid.index, grid.values, levels=20, cmap="viridis")
+        low, high = np.nanmin(grid.values), np.nanmax(grid.values)
+        wide = low > 0 and high > 20 * low
+        levels = np.geomspace(low, high, 20) if wide else np.linspace(low, high or 1, 20)
+        scale = {"norm": LogNorm(low, high)} if wide else {}
+        drawn = ax.contourf(grid.columns, grid.index, grid.values, levels, cmap="viridis", **scale)
         ax.contour(drawn, colors="white", linewidths=0.3, alpha=0.6)
         ax.plot(networks["first"], networks["second"], "o", color="white", mec="0.15", ms=4)
         ax.set(xlabel="first direction", ylabel="second direction")
-        fig.colorbar(drawn, ax=ax, shrink=0.85).set_label("loss")
+        bar = fig.colorbar(drawn, ax=ax, shrink=0.85, format="%.2g")
+        bar.set_label("loss")
 
 
 def run_frame(reports: Reports) -> pd.DataFrame:
@@ -126,10 +134,8 @@ def run_frame(reports: Reports) -> pd.DataFrame:
             if array.dims != ("step",):  # the first of them
                 array = array.isel({dim: 0 for dim in array.dims if dim != "step"})
             values = {"step": array["step"].values, "value": array.values}
-            units = array.attrs.get("units", "")
-            rows.append(
-                pd.DataFrame(values).assign(report=name, quantity=str(quantity), units=units)
-            )
+            about = {"quantity": str(quantity), "units": array.attrs.get("units", "")}
+            rows.append(pd.DataFrame(values).assign(report=name, **about))
     return pd.concat(rows)[["report", "quantity", "units", "step", "value"]].reset_index(drop=True)
 
 
@@ -143,7 +149,8 @@ def draw_run(fig: Any, frame: pd.DataFrame) -> None:
     for ax, rows in _panels(fig, frame, ["quantity"]):
         for look, (_, part) in _colored(rows, frame):
             ax.plot(part["step"], part["value"], "o-", color=look, lw=0.8, ms=2.5)
-        ax.set(xlabel="step", ylabel=rows["units"].iloc[0])
+        units = rows["units"].iloc[0]
+        ax.set(xlabel="step", ylabel="" if units == "1" else units)
     _legend(fig, frame)
 
 
@@ -233,7 +240,7 @@ def _panels(fig: Any, frame: pd.DataFrame, by: list[str]) -> list[tuple[Any, pd.
     axes = fig.subplots(-(-len(parts) // columns), columns, squeeze=False).ravel()
     for ax in axes[len(parts) :]:
         ax.remove()
-    varying = [n for n, column in enumerate(by) if frame[column].nunique() > 1 or len(by) == 1]
+    varying = [n for n, column in enumerate(by) if len(frame[column].unique()) > 1 or len(by) == 1]
     for ax, (key, _) in zip(axes, parts, strict=False):
         ax.set_title(", ".join(str(key[n]).replace("_", " ") for n in varying), loc="left")
         ax.grid(alpha=0.5, lw=0.4)

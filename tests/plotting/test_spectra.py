@@ -91,7 +91,7 @@ def test_the_frames_have_the_numbers_of_the_reports():
     losses = plane[plane.network.isna()]
     assert losses.loss.tolist() == (losses["first"] ** 2 + losses["second"] ** 2).tolist()
     assert plane[plane.network.notna()]["first"].tolist() == [0, 1]
-    along = spectra.run_frame({"run": run()}).pivot(index="step", columns="quantity")["value"]
+    along = dict(list(spectra.run_frame({"run": run()}).groupby("quantity")["value"]))
     assert {*along} == {"loss", "hessian_lambda_max", "largest_eigenvalue"}
     assert along["largest_eigenvalue"].tolist() == [3, 2, 1]
 
