@@ -170,3 +170,24 @@ def test_differences_stand_in_for_second_derivatives_of_the_empirical_fisher():
     )
     assert (near - exact).norm() < 1e-6 * exact.norm()
     assert spectrum.PRODUCTS["empirical-fisher"] is empirical_fisher_product
+
+
+def test_eigenvalues_do_not_change_where_units_are_permuted():
+    model, x, labels = small("mlp-tanh")
+    before = measured(model, x, labels, largest=5, smallest=3)
+    order = torch.tensor([2, 0, 1, 5, 4, 3])
+    with torch.no_grad():
+        model.fc1.weight.copy_(model.fc1.weight[order].clone())
+        model.fc1.bias.copy_(model.fc1.bias[order].clone())
+        model.fc2.weight.copy_(model.fc2.weight[:, order].clone())
+    after = measured(model, x, labels, largest=5, smallest=3)
+    for name in ("largest_eigenvalue", "smallest_eigenvalue"):
+        assert after[name].values == pytest.approx(before[name].values, abs=1e-7)
+
+
+def test_the_hessian_of_a_network_that_fits_is_gauss_newton():
+    model, x, _ = small("mlp-tanh")
+    found = measured(model, x, model(x).detach(), loss="half-mse", largest=5)
+    hessian, gauss_newton, fisher = found.largest_eigenvalue.values[0]
+    assert hessian == pytest.approx(gauss_newton, rel=1e-8)
+    assert np.abs(fisher).max() < 1e-20  # all gradients of samples are 0
