@@ -217,7 +217,9 @@ def pictures(
 
 
 def _only(frame: pd.DataFrame, quantities: Sequence[str]) -> pd.DataFrame:
-    known = list(dict.fromkeys(frame.get("quantity", ())))
+    if "quantity" not in frame:
+        raise PlanError("this picture has no quantities to choose from; leave them out")
+    known = list(dict.fromkeys(frame["quantity"]))
     for name in quantities:
         if name not in known:
             raise PlanError(f"there is no {name!r} to draw; {closest(name, known)}")
