@@ -189,16 +189,9 @@ def _with_family(
     coordinates: dict[str, Any] = {}
     quantities: Mapping[str, Quantity] = quantities_of(imported("metrics", family))
     for name, quantity in quantities.items():
-        if name not in result.values:
+        if name not in result.values or {name, name.removesuffix("_error")} & {*report.data_vars}:
             continue
-        called, bare = name, name.removesuffix("_error")
-        if bare in report and bare in quantities:
-            if report[bare].attrs["units"] == quantities[bare].units:
-                continue
-            called = f"{family}_{name}"
-        elif name in report:
-            continue
-        variables[called] = (quantity.dims, result.values[name], attributes(quantity, precision))
+        variables[name] = (quantity.dims, result.values[name], attributes(quantity, precision))
         named = [dim for dim in quantity.dims if dim in result.coordinates]
         coordinates |= {dim: as_strings(result.coordinates[dim]) for dim in named}
     return report.assign(variables).assign_coords(coordinates).assign_attrs(result.notes)

@@ -50,9 +50,9 @@ def exact_compression(
     zero = torch.zeros_like(found.squares)
     full = ~(found.volumes == -torch.inf)
     values = {
-        "feature_frobenius": found.squares.mean(0),
-        "feature_frobenius_error": zero[0],
-        "feature_frobenius_per_sample": found.squares,
+        "feature_sensitivity": found.squares.mean(0),
+        "feature_sensitivity_error": zero[0],
+        "feature_sensitivity_per_sample": found.squares,
         "feature_dimension": found.dimensions.nanmean(0),
         "feature_dimension_error": zero[0],
         "feature_log_volume": torch.where(full, found.volumes, torch.nan).nanmean(0),
@@ -88,9 +88,9 @@ def estimated_compression(
     dimensions = torch.where(own, known, found.dimensions)  # A^l = 1
     squares = torch.where(own, known, found.squares)
     values = {
-        "feature_frobenius": squares[0],
-        "feature_frobenius_error": squares[1],
-        "feature_frobenius_per_sample": found.per_sample[0],
+        "feature_sensitivity": squares[0],
+        "feature_sensitivity_error": squares[1],
+        "feature_sensitivity_per_sample": found.per_sample[0],
         "feature_dimension": dimensions[0],
         "feature_dimension_error": dimensions[1],
         "feature_samples_zero_jacobian": found.zero.double().sum(0),

@@ -9,16 +9,16 @@ NO_ERROR = "0 where it is exact"
 COVARIANCES = ("all", "within", "means")
 
 LOCAL = {
-    "feature_frobenius": Quantity(
+    "feature_sensitivity": Quantity(
         "mean ||A^l||_F^2", f"({SENSITIVITY})^2", "chen2026 Sec. 3.5", LAYER
     ),
-    "feature_frobenius_error": Quantity(
-        f"standard error of feature_frobenius over random directions; {NO_ERROR}",
+    "feature_sensitivity_error": Quantity(
+        f"standard error of feature_sensitivity over random directions; {NO_ERROR}",
         f"({SENSITIVITY})^2",
         "",
         LAYER,
     ),
-    "feature_frobenius_per_sample": Quantity("||A^l||_F^2", f"({SENSITIVITY})^2", "", BOTH),
+    "feature_sensitivity_per_sample": Quantity("||A^l||_F^2", f"({SENSITIVITY})^2", "", BOTH),
     "feature_mls": Quantity(
         "mean ||A^l||_2; where it is estimated, a lower bound",
         SENSITIVITY,

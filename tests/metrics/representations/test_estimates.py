@@ -7,7 +7,7 @@ import torch
 import flatlab
 from tests.networks.small_networks import LINEAR, small
 
-ESTIMATED = ("feature_frobenius", "feature_dimension")
+ESTIMATED = ("feature_sensitivity", "feature_dimension")
 
 
 def measured(model, inputs, labels=None, **options):
@@ -67,7 +67,7 @@ def test_a_smaller_error_takes_more_directions():
     model, inputs, _ = small("mlp-tanh")
     rough, fine = (measured(model, inputs, representations_accuracy=a) for a in (0.2, 0.01))
     assert fine.attrs["representations_directions"] > rough.attrs["representations_directions"]
-    assert (fine.feature_frobenius_error / fine.feature_frobenius).max() < 0.015
+    assert (fine.feature_sensitivity_error / fine.feature_sensitivity).max() < 0.015
 
 
 def test_batches_and_order_of_calls_change_nothing():
