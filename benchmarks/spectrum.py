@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from benchmarks.eigenvalues import CLASSES, LOSS, MATRICES, SAMPLES, networks
 from benchmarks.timing import paired, report
 from flatlab.derivatives.hessian_products import trainable
-from flatlab.derivatives.krylov import extreme_eigenvalues
+from flatlab.derivatives.krylov import AGAIN, Eigenpairs, extreme_eigenvalues
 from flatlab.derivatives.lanczos import RESIDUAL
 
 COUNT = 10
@@ -25,10 +25,10 @@ OPERATORS = {HessianLinearOperator: "HessianOperator"}
 """Of hessian-eigenthings, by that of curvlinops."""
 
 
-def ours(product: Any, model: nn.Module, x: Tensor, y: Tensor, start: Tensor) -> np.ndarray:
+def ours(product: Any, model: nn.Module, x: Tensor, y: Tensor, start: Tensor) -> Eigenpairs:
     targets = nn.functional.one_hot(y, CLASSES).to(x)
     matrix = product(model, [(x, targets)], LOSS)
-    return extreme_eigenvalues(matrix, start, COUNT, residual=RESIDUAL).values
+    return extreme_eigenvalues(matrix, start, COUNT, residual=RESIDUAL)
 
 
 def arpack(operator: Any, model: nn.Module, x: Tensor, y: Tensor, start: Tensor) -> np.ndarray:
@@ -40,9 +40,9 @@ def arpack(operator: Any, model: nn.Module, x: Tensor, y: Tensor, start: Tensor)
 
 
 def eigenthings(
-    operator: Any, model: nn.Module, x: Tensor, y: Tensor, start: Tensor
+    operator: Any, model: nn.Module, x: Tensor, y: Tensor, start: Tensor, steps: int
 ) -> Callable[[], np.ndarray]:
-    """Lanczos of hessian-eigenthings, whose number of steps is given: the fewest that will do."""
+    """Lanczos of hessian-eigenthings, which is given the number of `steps`: as few as will do."""
     from hessian_eigenthings import operators
     from hessian_eigenthings.algorithms.lanczos import lanczos
     from hessian_eigenthings.loss_fns.standard import supervised_loss
@@ -50,7 +50,6 @@ def eigenthings(
     kind = getattr(operators, OPERATORS[operator])
     loss = supervised_loss(nn.functional.cross_entropy)
     linear = kind(model, [(x, y)], loss)
-    steps = 2 * COUNT
     while True:
         found = lanczos(linear, k=COUNT, max_iter=steps, which="LA", seed=0, reorthogonalize=True)
         if bool((found.residuals <= RESIDUAL * found.eigenvalues.abs()).all()):
@@ -76,15 +75,17 @@ def spectrum() -> None:
             optimizer.step()
         given = model.eval(), x, y, torch.randn(sum(p.numel() for p in trainable(model)))
         for matrix, (product, operator) in MATRICES.items():
-            sides = {"curvlinops with ARPACK": partial(arpack, operator, *given)}
+            found = ours(product, *given)
+            sides: dict[str, Any] = {"curvlinops with ARPACK": partial(arpack, operator, *given)}
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # torch warns of itself
                 if others and matrix == "H":
-                    sides["hessian-eigenthings"] = eigenthings(operator, *given)
-                pair = [partial(ours, product, *given), *sides.values()]
-                values = [each() for each in pair]
-                assert all(np.allclose(v, values[0], rtol=1e-3) for v in values), (name, matrix)
-                times = paired(*pair, slow=True)
+                    sides["hessian-eigenthings"] = eigenthings(
+                        operator, *given, found.products - AGAIN
+                    )
+                for side in sides.values():
+                    assert np.allclose(side(), found.values, rtol=1e-3), (name, matrix)
+                times = paired(partial(ours, product, *given), *sides.values(), slow=True)
             for other, seconds in zip(sides, times[1:], strict=True):
                 report(f"{name}, 10 eigenvalues of {matrix}", times[0], seconds, other)
     if not others:
