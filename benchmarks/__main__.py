@@ -20,6 +20,7 @@ from torch import nn
 import flatlab
 from benchmarks import baselines
 from benchmarks.adaptive import adaptive
+from benchmarks.checks import checks
 from benchmarks.eigenvalues import eigenvalues
 from benchmarks.flatness import flatness
 from benchmarks.representations import representations
@@ -96,7 +97,7 @@ def compare(
 
 
 def main() -> None:
-    parts = {"training": training, "since": since, "measuring": measuring}
+    parts = {"training": training, "since": since, "measuring": measuring, "checks": checks}
     parts |= {"eigenvalues": eigenvalues, "adaptive": adaptive, "flatness": flatness}
     parts |= {"sharpness": sharpness, "representations": representations}
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)

@@ -27,11 +27,11 @@ from torch import Tensor, nn
 
 import flatlab
 from benchmarks import baselines
+from benchmarks.engine import BATCH, TRAINING, Engine, changed, demo_packs, networks, random_split
 from benchmarks.gpu_cases import CASES, FAKE, GEOMETRY, Case, Size, Variant, small, variants
 from benchmarks.gpu_report import Report, digits, machine, slug
 from benchmarks.gpu_work import profiled, wait, work_of
 from benchmarks.timing import paired
-from benchmarks.training import BATCH, TRAINING, Engine, changed, demo_packs, networks, random_split
 from flatlab.data import _tensors as splits
 from flatlab.derivatives import engine as derivatives
 from flatlab.networks import build

@@ -12,7 +12,7 @@ from unittest import mock
 
 import torch
 
-from benchmarks.training import IMAGE, NETWORKS, Settings
+from benchmarks.engine import IMAGE, NETWORKS, Settings
 from flatlab.train import cuda_graphs, stacked_layers, stacking
 
 Within = Callable[[], AbstractContextManager[Any]]

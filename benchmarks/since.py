@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.engine import default_mode
 from benchmarks.timing import report
-from benchmarks.training import default_mode
 
 COMMIT = "5767660"
 REPEATS = 25

@@ -21,10 +21,10 @@ WIDTH = 80
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
-    given = sys.argv[1:] if arguments is None else [*arguments]
+    words = sys.argv[1:] if arguments is None else [*arguments]
     try:
-        chosen = next((word for word in given if not word.startswith("-")), "")
-        options = parser(chosen).parse_args(given)
+        chosen = next((word for word in words if not word.startswith("-")), "")
+        options = parser(chosen).parse_args(words)
         return options.run_command(options)
     except Refusal as error:
         print(f"flatlab: {error}", file=sys.stderr)
@@ -115,6 +115,6 @@ def load_plan(
     except yaml.YAMLError:
         raise plan.PlanError(f"{path}: not valid YAML") from None
     if isinstance(config, dict):
-        given = {"scale": scale, "device": device, "packs": packs}
-        config |= {key: value for key, value in given.items() if value}
+        overrides = {"scale": scale, "device": device, "packs": packs}
+        config |= {key: value for key, value in overrides.items() if value}
     return plan.Plan(config, Path("experiments"))

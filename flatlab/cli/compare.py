@@ -28,10 +28,10 @@ def run(options: argparse.Namespace) -> int:
     b = comparison.load(other)
     plan_of = functools.partial(load_plan, packs="all")
     origins = [comparison.origins_of(each, plan_of) for each in (a, b)]
-    found = comparison.compare(a.verdicts.values(), b.verdicts.values())
+    compared = comparison.compare(a.verdicts.values(), b.verdicts.values())
     print(f"A: {a.folder}, scale {a.scale}\nB: {b.folder}, scale {b.scale}")
-    _print_verdicts(found)
-    for side, ids in (("A", found.only_a), ("B", found.only_b)):
+    _print_verdicts(compared)
+    for side, ids in (("A", compared.only_a), ("B", compared.only_b)):
         if ids:
             print(f"\nclaims only in {side}: {len(ids)}\n{text.table('<<', *_by_figure(ids))}")
     sentences = list(comparison.experiments_that_differ(a, b, *origins))
@@ -39,18 +39,18 @@ def run(options: argparse.Namespace) -> int:
     print(f"\n{verb} in settings or, where both have records, in code")
     if sentences:
         print(text.table("<", *([sentence] for sentence in sentences)))
-    return int(found.reversal)
+    return int(compared.reversal)
 
 
-def _print_verdicts(found: comparison.Comparison) -> None:
-    counted = ", ".join(f"{count} {verdict}" for count, verdict in found.counts)
-    print(f"\nverdicts that agree: {len(found.agreeing)}{f' ({counted})' if counted else ''}")
-    if pair := found.most_moved:
+def _print_verdicts(compared: comparison.Comparison) -> None:
+    counted = ", ".join(f"{count} {verdict}" for count, verdict in compared.counts)
+    print(f"\nverdicts that agree: {len(compared.agreeing)}{f' ({counted})' if counted else ''}")
+    if pair := compared.most_moved:
         print(f"  the number that moved most: {' '.join(_moved(pair.moved))}, of {pair.a['id']}")
-    print(f"verdicts that differ: {len(found.differing)}")
-    if found.differing:
+    print(f"verdicts that differ: {len(compared.differing)}")
+    if compared.differing:
         rows = []
-        for pair in found.differing:
+        for pair in compared.differing:
             moved, quantity = _moved(pair.moved)
             reworded = "" if pair.a["text"] == pair.b["text"] else "the claims read differently"
             said = "; ".join(filter(None, (quantity, reworded)))

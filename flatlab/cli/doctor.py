@@ -49,9 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    found = list(findings())
-    print(f"flatlab {__version__} in {Path.cwd()}\n{text.table('<<<', *found, width=WIDTH)}")
-    broken = [each.subject for each in found if each.state == BROKEN]
+    rows = list(findings())
+    print(f"flatlab {__version__} in {Path.cwd()}\n{text.table('<<<', *rows, width=WIDTH)}")
+    broken = [each.subject for each in rows if each.state == BROKEN]
     able = "make" if Path("config.yaml").is_file() else "flatlab measure"
     told = f"needs what is broken: {', '.join(broken)}" if broken else "can run here"
     print(f"\n{able} {told}")
@@ -93,14 +93,14 @@ def _packages() -> Iterator[Finding]:
     said = f"{platform.python_version()}, {sys.executable}"
     yield Finding(WORKS if fits else BROKEN, "Python", said if fits else f"{said}; not {python}")
     wanted = [requirements.Requirement(line) for line in asked]
-    there = [(each.name, each.specifier, _installed(each.name)) for each in wanted]
-    unfit = [f"{name}{spec}" for name, spec, at in there if not (at and spec.contains(at))]
+    known = [(each.name, each.specifier, _installed(each.name)) for each in wanted]
+    unfit = [f"{name}{spec}" for name, spec, at in known if not (at and spec.contains(at))]
     if unfit:
         remedy = "make sets up .venv, or: pip install '.[workflow]'"
         yield Finding(BROKEN, "packages", f"missing or unfit: {_some(unfit)}; {remedy}")
         return
     if not LOCK.is_file():
-        yield Finding(WORKS, "packages", f"all {len(there)} that flatlab asks for; no lock here")
+        yield Finding(WORKS, "packages", f"all {len(known)} that flatlab asks for; no lock here")
         return
     lines = [line.rstrip(" \\") for line in LOCK.read_text().splitlines() if "==" in line]
     locked = [requirements.Requirement(line) for line in lines]
@@ -213,14 +213,14 @@ def _data(chosen: Plan | None) -> Finding:
     folder = Path(configured or os.environ.get("FLATLAB_DATA") or "data")
     declared = {key: assignments(path_of("data", key)).get("FILES") for key in keys_of("data")}
     known = {key: ast.literal_eval(files) for key, files in declared.items() if files}
-    found = {path.name for up in ("*", "*/*", "*/*/*") for path in folder.glob(up)}
-    there = [key for key, names in known.items() if found & {*names}]
-    said = f"{', '.join(there) or 'none'} in {folder}"
+    paths = {path.name for up in ("*", "*/*", "*/*/*") for path in folder.glob(up)}
+    present = [key for key, names in known.items() if paths & {*names}]
+    said = f"{', '.join(present) or 'none'} in {folder}"
     if not chosen:
         return Finding(WORKS, "data", said)
     keys = {key for figure in chosen.figures for key in figure.experiments}
     needed = {name for key in keys for name in chosen.experiment(key).data_sets}
-    if lacking := sorted((needed & {*known}) - {*there}):
+    if lacking := sorted((needed & {*known}) - {*present}):
         remedy = "flatlab downloads what it can, see docs/data.md"
         return Finding(ABSENT, "data", f"{said}; {', '.join(lacking)} needed: {remedy}")
     return Finding(WORKS, "data", f"{said}; config.yaml needs no other")

@@ -26,14 +26,14 @@ def run(options: argparse.Namespace) -> int:
 def _as_text(chosen: Plan, names: Sequence[str] = ()) -> str:
     """The forecast as a table, followed by its sums.  names: as for `called`."""
     experiments = called(chosen, names)
-    found = forecast(chosen, published() | recorded(chosen, experiments=experiments), experiments)
+    kinds = forecast(chosen, published() | recorded(chosen, experiments=experiments), experiments)
     rows: list[Sequence[object]] = [("jobs of", "network", "to do", "done", "hours", "from")]
-    for *head, hours, basis in found:
+    for *head, hours, basis in kinds:
         shown = "unknown" if hours is None else f"{hours:.2f}"
         rows.append([*head, shown, basis or "no record: build one such job first"])
-    known = sum(each.hours for each in found if each.hours is not None)
-    unknown = sum(each.jobs for each in found if each.hours is None)
-    jobs = sum(each.jobs for each in found)
+    known = sum(each.hours for each in kinds if each.hours is not None)
+    unknown = sum(each.jobs for each in kinds if each.hours is None)
+    jobs = sum(each.jobs for each in kinds)
     took = f"{known:.2f} hours one after the other"
     how = f"{took}, {unknown} of unknown length" if unknown else took
     parts = (

@@ -36,8 +36,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     help_ = "its weights before training, for distances from them (capacity)"
     add("--initial", type=Path, metavar="FILE", help=help_)
     add("--checkpoint", type=int, help="iteration to measure, for a pack; the last by default")
-    help_ = f"a data set ({_known('data')}), or a folder or archive of images by class"
-    add("--data", metavar="NAME|FOLDER", help=help_)
+    help_ = (
+        f"a data set ({_known('data')}), a folder or archive of images, by class where targets "
+        "are needed, or a file .npz, .npy, .csv or .safetensors with inputs and targets"
+    )
+    add("--data", metavar="NAME|FOLDER|FILE", help=help_)
+    help_ = "pixels of the shorter side to which images of --data FOLDER are resized and cut"
+    add("--resize", type=int, metavar="PIXELS", help=help_)
+    help_ = "the output that is meant, by its key or place; the only one, or `logits`, by default"
+    add("--output", help=help_)
+    help_ = "names of parameters or modules, or patterns: theta; all by default"
+    add("--parameters", nargs="+", metavar="NAME", help=help_)
+    help_ = f"the class of samples that are left out {DEFAULT}"
+    add("--ignore-index", type=int, default=-100, help=help_)
     add("--images", type=Path, metavar="FOLDER", help="images by class, transformed as for --timm")
     help_ = f"part of the data set {DEFAULT}"
     add("--split", choices=["train", "test"], default="train", help=help_)

@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     for outcome in proof.run():
         arrays = sum(outcome.arrays.values())
         print(f"{outcome.piece}: " + ("DIFFERS" if outcome.unequal else f"{arrays} arrays equal"))
-        for words in dict.fromkeys(each for found in outcome.unequal.values() for each in found):
+        for words in dict.fromkeys(each for lines in outcome.unequal.values() for each in lines):
             print(f"  {words}", flush=True)
     proofs = proof.proofs()
     record(proofs)

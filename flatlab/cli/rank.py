@@ -90,17 +90,17 @@ def _table(networks: list[str], values: dict[str, np.ndarray], ranks: dict[str, 
 
 def _differences(reports: dict[str, xr.Dataset], names: dict[str, str]) -> list[str]:
     """Why the numbers of the reports may not be comparable, in sentences."""
-    found = []
+    differences = []
     for key in COMPARED:
         told = {names[path]: str(each.attrs.get(key, "unknown")) for path, each in reports.items()}
         if len({*told.values()}) > 1:
             said = ", ".join(f"{name} {value}" for name, value in told.items())
-            found.append(f"not the same {key.replace('_', ' ')}: {said}")
+            differences.append(f"not the same {key.replace('_', ' ')}: {said}")
     sizes = {names[path]: each.sizes.get("sample") for path, each in reports.items()}
     if len({*sizes.values()}) > 1:
         said = ", ".join(f"{name} {size}" for name, size in sizes.items())
-        found.append(f"not as many samples: {said}")
-    return found
+        differences.append(f"not as many samples: {said}")
+    return differences
 
 
 def _save(

@@ -33,10 +33,10 @@ def run(options: argparse.Namespace) -> int:
         print("\n".join(line for figure in named for line in _claims(figure, scale)))
         return 0
     place = plan.built_at(scale)
-    found = _as_published(scale, built)
+    compared = _as_published(scale, built)
     if built:
         board = Board(read_verdicts(place.verdicts(f.paper, f.key)) for f in built)
-        changed = {pair.a["id"].partition("/")[0] for pair in found.differing}
+        changed = {pair.a["id"].partition("/")[0] for pair in compared.differing}
         print(f"\n{_as_text(board, changed)}")
         if changed:
             print("  * verdicts differ from the published ones")
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     if built:
         print(f"pictures (.pdf, .svg, .png) and their numbers (.csv): {place.folder / 'figures'}")
         print(f"the claims of a figure or a paper: flatlab summary {built[0].target}")
-        print(_in_words(found, scale))
+        print(_in_words(compared, scale))
     return 0
 
 
@@ -61,8 +61,8 @@ def _is_built(figure: plan.Figure, scale: str) -> bool:
 
 def _named(name: str, chosen: plan.Plan, built: Sequence[plan.Figure]) -> list[plan.Figure]:
     """The built figures of a target or a paper; raises if there are none."""
-    if found := [figure for figure in built if name in (figure.target, figure.paper)]:
-        return found
+    if named := [figure for figure in built if name in (figure.target, figure.paper)]:
+        return named
     if reason := chosen.why_not(name):
         raise plan.PlanError(reason)
     build = plan.command(chosen.config.scale, name)
@@ -90,22 +90,22 @@ def _claims(figure: plan.Figure, scale: str) -> Iterator[str]:
 
 def _as_published(scale: str, figures: Sequence[plan.Figure]) -> comparison.Comparison:
     """The published verdicts of built figures compared with theirs."""
-    there, here = (
+    published_paths, built_paths = (
         [place.verdicts(figure.paper, figure.key) for figure in figures]
         for place in (plan.published_at(scale), plan.built_at(scale))
     )
-    published = [read_verdicts(path) for path in there if path.is_file()]
-    return comparison.compare(published, map(read_verdicts, here))
+    published = [read_verdicts(path) for path in published_paths if path.is_file()]
+    return comparison.compare(published, map(read_verdicts, built_paths))
 
 
-def _in_words(found: comparison.Comparison, scale: str) -> str:
-    same, other = len(found.agreeing), len(found.differing)
+def _in_words(compared: comparison.Comparison, scale: str) -> str:
+    same, other = len(compared.agreeing), len(compared.differing)
     if not same + other:
         return f"verdicts: none of them is published at scale {scale}"
-    turns = (f"{a} -> {b}: {_some(ids)}" for (a, b), ids in found.turns.items())
+    turns = (f"{a} -> {b}: {_some(ids)}" for (a, b), ids in compared.turns.items())
     line = f"verdicts: {same} as published, {other} differ"
     line += f" ({'; '.join(turns)})" if other else ""
-    line += f", {len(found.only_b)} not published" if found.only_b else ""
+    line += f", {len(compared.only_b)} not published" if compared.only_b else ""
     folder = plan.built_at(scale).folder
     return f"{line}; flatlab compare {folder} shows them" if other else line
 

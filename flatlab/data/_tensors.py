@@ -92,8 +92,8 @@ class GroupedOutputs(Split):
     groups: tuple[tuple[int, ...], ...] = ()
 
     def outputs(self, model: nn.Module) -> Tensor:
-        found = super().outputs(model)
-        return torch.stack([found[:, list(group)].amax(1) for group in self.groups], 1)
+        outputs = super().outputs(model)
+        return torch.stack([outputs[:, list(group)].amax(1) for group in self.groups], 1)
 
 
 @dataclass(frozen=True)

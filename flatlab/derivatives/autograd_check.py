@@ -171,16 +171,16 @@ def _recorded_gradients(
     samples = len(record.inputs)
 
     def last(rows: Tensor) -> Tensor:
-        own = rows[:, rows.shape[1] - rows.shape[1] // samples :]
-        return (direction @ own.reshape(len(own), -1)).view(own.shape[1:])
+        last_rows = rows[:, rows.shape[1] - rows.shape[1] // samples :]
+        return (direction @ last_rows.reshape(len(last_rows), -1)).view(last_rows.shape[1:])
 
     by_parameter: dict[int, tuple[Tensor, list[str]]] = {}
     for use, gammas in record.out.items():
-        own = replace(use, x=use.x[len(use.x) - len(use.x) // samples :])
+        use_of_last = replace(use, x=use.x[len(use.x) - len(use.x) // samples :])
         gamma = last(gammas)[None]
-        gradients = vector_gradients(own, gamma, 1)
+        gradients = vector_gradients(use_of_last, gamma, 1)
         if isinstance(use.module, MATRICES):
-            u, g = columns(own, gamma, 1)
+            u, g = columns(use_of_last, gamma, 1)
             gradients["weight"] = torch.matmul(g[0, :, 0], u[0].mT)
         for name, gradient in gradients.items():
             parameter = use.module._parameters.get(name)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from flatlab.derivatives.auto_pgd import Evaluation
+from flatlab.derivatives.errors import MeasureError
 from flatlab.losses._base import Loss
 
 Transform = Callable[[Tensor], Tensor]
@@ -29,6 +30,11 @@ class BatchLoss:
     def __init__(
         self, model: nn.Module, inputs: Tensor, targets: Tensor, loss: Loss, size: int | None = None
     ) -> None:
+        if any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):
+            raise MeasureError(
+                "a scripted network cannot be evaluated at other weights; measure the module that "
+                "it was made from"
+            )
         size = size or len(inputs)
         self._chunks = list(zip(inputs.split(size), targets.double().split(size), strict=True))
         self._model, self._loss, self._share = model, loss, loss.share(1, len(inputs))

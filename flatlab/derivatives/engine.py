@@ -204,8 +204,8 @@ def _of_record(
         squares = ParameterSquares(model, record.inputs, findings, record.out, adaptive, corrected)
         into = {use: by_sample(row, samples) for use, row in record.into.items()}
         by_layer = [[use for use in into if use.name == name] for name in findings.layers]
-        jacobians = [cat([into[use] for use in own], 2) for own in by_layer]
-        x = [cat([use.x.reshape(samples, -1) for use in own], 1) for own in by_layer]
+        jacobians = [cat([into[use] for use in uses], 2) for uses in by_layer]
+        x = [cat([use.x.reshape(samples, -1) for use in uses], 1) for uses in by_layer]
         if not findings.direct:
             jacobians.append(by_sample(record.whole, samples))
             x.append(record.inputs.flatten(1))
@@ -217,15 +217,15 @@ def _of_record(
         layers = [
             Layer(
                 name=name,
-                module=own[0].module,
+                module=uses[0].module,
                 hessian_trace=trace,
-                output_positions=own[0].numbers // (samples * len(own[0].module.weight)),
+                output_positions=uses[0].numbers // (samples * len(uses[0].module.weight)),
                 elsewhere=f"{name}.weight" in findings.generic,
-                input_shape=tuple(own[0].x.shape[1:]),
+                input_shape=tuple(uses[0].x.shape[1:]),
                 **of_map,
                 **squares.layers[name],
             )
-            for name, own, of_map, trace in zip(
+            for name, uses, of_map, trace in zip(
                 findings.layers, by_layer, maps, traces, strict=False
             )
         ]

@@ -33,10 +33,13 @@ def check_mode(model: nn.Module) -> None:
 
 
 @contextmanager
-def batch_norm(model: nn.Module, mode: str) -> Iterator[None]:
-    """Let batch norm use the statistics of the batch (`train`) or the running ones (`eval`)."""
+def batch_norm(model: nn.Module, mode: str | None) -> Iterator[None]:
+    """Let batch norm use the statistics of the batch (`train`) or the running ones (`eval`).
+
+    None: as it is.
+    """
     with ExitStack() as undo:
-        for module in model.modules():
+        for module in model.modules() if mode else ():
             if isinstance(module, nn.modules.batchnorm._BatchNorm):
                 undo.callback(module.train, module.training)
                 module.train(mode == "train")

@@ -29,12 +29,13 @@ class Jacobian:
     """J = df/dx of each sample as two linear maps, on graphs that are built once.
 
     function: (samples, ...) -> (samples, N), each row of its own sample.  x: (samples, ...).
+    step: of differences of outputs, relative to |x|, in place of a second backward pass.
     J v is the derivative of the linear map u -> J^T u: a second backward pass, which more
     operations support than a forward derivative, and which does not evaluate f again.
     """
 
-    def __init__(self, function: Function, x: Tensor) -> None:
-        self.x = x.detach().requires_grad_()
+    def __init__(self, function: Function, x: Tensor, step: float | None = None) -> None:
+        self.x, self.function, self.step = x.detach().requires_grad_(), function, step
         with sdpa_kernel(SDPBackend.MATH):  # fused attention has no second derivative
             self.outputs = function(self.x.clone())  # f may change its argument in place
             self.dual = torch.zeros_like(self.outputs, requires_grad=True)
@@ -51,6 +52,13 @@ class Jacobian:
 
     def times(self, v: Tensor) -> Tensor:
         """J v: (samples, M) -> (samples, N)."""
+        if self.step is not None:
+            lengths = v.norm(dim=1, keepdim=True)
+            length = self.step * (float(self.x.detach().norm()) or 1.0)
+            change = length * (v / lengths.where(lengths > 0, 1)).view_as(self.x)
+            with torch.no_grad():
+                above, below = self.function(self.x + change), self.function(self.x - change)
+            return (above - below) / (2 * length) * lengths
         if not self.pulled.requires_grad:  # f does not depend on x
             return torch.zeros_like(self.outputs)
         (forth,) = torch.autograd.grad(self.pulled, self.dual, v.view_as(self.x), **KEPT)

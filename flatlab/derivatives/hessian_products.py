@@ -3,7 +3,8 @@
 With f the outputs of a network, l the loss of one sample and means over the samples, the Hessian is
 H = d^2 mean l(f(x)) / dtheta^2, and its Gauss-Newton part G = mean J^T (d^2 l / df^2) J, where
 J = df/dtheta; for a loss that is a sum, the means are sums. theta is the vector of all parameters
-that require gradients.
+that require gradients. Where autograd has no second derivatives, products come from differences of
+gradients, and of outputs, on a copy of the network in float64.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
+from flatlab.derivatives.differences import Point, double_copy, flat
 from flatlab.derivatives.probe import run
 from flatlab.losses._base import Loss
 
@@ -22,14 +24,19 @@ def trainable(model: nn.Module) -> list[nn.Parameter]:
     return [parameter for parameter in model.parameters() if parameter.requires_grad]
 
 
-def hessian_product(model: nn.Module, batches: Batches, loss: Loss) -> Product:
+def hessian_product(
+    model: nn.Module, batches: Batches, loss: Loss, step: float | None = None
+) -> Product:
     """v -> H v, by differentiating the gradient once more.
 
     model: the network; theta is the vector of its trainable parameters.
     batches: inputs (samples, ...) and targets (samples, N); weighted by their numbers of samples.
     loss: of a sample.
+    step: of differences of gradients instead, relative to |theta|; None: a second backward pass.
     """
     theta, samples = trainable(model), sum(len(inputs) for inputs, _ in batches)
+    if step is not None:
+        return _differences_of_gradients(model, batches, loss, step)
 
     def gradient(inputs: Tensor, targets: Tensor) -> tuple[Tensor, ...]:
         part = loss.values(run(model, inputs), targets).sum() * loss.share(1, samples)
@@ -41,24 +48,83 @@ def hessian_product(model: nn.Module, batches: Batches, loss: Loss) -> Product:
     return _summed(gradient, product, batches)
 
 
-def gauss_newton_product(model: nn.Module, batches: Batches, loss: Loss) -> Product:
-    """v -> G v, by J v, the second derivative of the loss, and J^T."""
+def gauss_newton_product(
+    model: nn.Module, batches: Batches, loss: Loss, step: float | None = None
+) -> Product:
+    """v -> G v, by J v, the second derivative of the loss, and J^T.
+
+    The arguments are those of `hessian_product`; with a step, J v is a difference of outputs.
+    """
     theta, samples = trainable(model), sum(len(inputs) for inputs, _ in batches)
+    if step is not None:
+        return _differences_of_outputs(model, batches, loss, step)
 
     def linearized(inputs: Tensor, targets: Tensor) -> tuple[Tensor, ...]:
         outputs = run(model, inputs)
         weights = torch.zeros_like(outputs, requires_grad=True)
         flags = {"create_graph": True, "materialize_grads": True}
-        return outputs, weights, *torch.autograd.grad(outputs, theta, weights, **flags)
+        return outputs, targets, weights, *torch.autograd.grad(outputs, theta, weights, **flags)
 
     def product(kept: tuple[Tensor, ...], vector: Tensor) -> Tensor:
-        outputs, weights, *back = kept
+        outputs, targets, weights, *back = kept
         # J^T w is linear in w, and its derivative with respect to w along v is J v
         forward = _pulled_back(back, [weights], _split(vector, theta)).view_as(outputs)
-        curved = loss.hessian_product(outputs.detach(), forward) * loss.share(1, samples)
+        curved = loss.curved(outputs.detach(), forward, targets) * loss.share(1, samples)
         return _pulled_back([outputs], theta, [curved])
 
     return _summed(linearized, product, batches)
+
+
+def _differences_of_gradients(
+    model: nn.Module, batches: Batches, loss: Loss, step: float
+) -> Product:
+    copied, parts, samples = _in_float64(model, batches)
+    theta = Point(trainable(copied))
+
+    def gradient() -> Tensor:
+        total = torch.zeros_like(flat(theta.tensors))
+        for inputs, targets in parts:
+            part = loss.values(run(copied, inputs.clone()), targets).sum() * loss.share(1, samples)
+            total += flat(torch.autograd.grad(part, theta.tensors, materialize_grads=True))
+        return total
+
+    def product(vector: Tensor) -> Tensor:
+        length = float(vector.norm()) or 1.0
+        direction = _split(vector.double() / length, theta.tensors)
+        return (length * theta.quotient(gradient, direction)(step).value).to(vector)
+
+    return product
+
+
+def _differences_of_outputs(model: nn.Module, batches: Batches, loss: Loss, step: float) -> Product:
+    copied, parts, samples = _in_float64(model, batches)
+    theta = Point(trainable(copied))
+
+    def product(vector: Tensor) -> Tensor:
+        length = float(vector.norm()) or 1.0
+        direction = _split(vector.double() / length, theta.tensors)
+        total = torch.zeros_like(flat(theta.tensors))
+        for inputs, targets in parts:
+
+            def outputs(inputs: Tensor = inputs) -> Tensor:
+                return run(copied, inputs.clone())
+
+            forward = length * theta.quotient(outputs, direction)(step).value
+            f = outputs()
+            curved = loss.curved(f.detach(), forward, targets) * loss.share(1, samples)
+            total += flat(torch.autograd.grad(f, theta.tensors, curved, materialize_grads=True))
+        return total.to(vector)
+
+    return product
+
+
+def _in_float64(model: nn.Module, batches: Batches) -> tuple[nn.Module, Batches, int]:
+    """A copy of the network, the batches and the number of samples."""
+    parts = [
+        (inputs.double() if inputs.is_floating_point() else inputs, targets.double())
+        for inputs, targets in batches
+    ]
+    return double_copy(model), parts, sum(len(inputs) for inputs, _ in batches)
 
 
 def _summed(

@@ -70,6 +70,7 @@ def layer_curvatures(
     loss: Loss,
     modules: Mapping[str, nn.Module],
     size: int,
+    twice: bool = True,
 ) -> Iterator[dict[str, tuple[Tensor, Tensor]]]:
     """For a few samples at a time: x (samples, m) and H^z (samples, d, d) of each layer.
 
@@ -80,13 +81,14 @@ def layer_curvatures(
         there.
     loss: of a sample.
     size: samples at a time.
+    twice: whether a second backward pass is right; if not, `MeasureError` where one is needed.
     """
     for start in range(0, len(inputs), size):
         here = slice(start, start + size)
         with sdpa_kernel(SDPBackend.MATH), recorded(modules) as uses:
             outputs = run(model, inputs[here].clone())
         here_targets = None if targets is None else targets[here]
-        yield {use.name: (use.x, _hessian(use, outputs, here_targets, loss)) for use in uses}
+        yield {use.name: (use.x, _hessian(use, outputs, here_targets, loss, twice)) for use in uses}
 
 
 def samples_at_a_time(findings: Findings, modules: Mapping[str, Any], inputs: Tensor) -> int:
@@ -97,7 +99,7 @@ def samples_at_a_time(findings: Findings, modules: Mapping[str, Any], inputs: Te
     return max(1, BYTES // (inputs.element_size() * each))
 
 
-def _hessian(use: Use, outputs: Tensor, targets: Tensor | None, loss: Loss) -> Tensor:
+def _hessian(use: Use, outputs: Tensor, targets: Tensor | None, loss: Loss, twice: bool) -> Tensor:
     """H^z of one layer: (samples, d, d)."""
     if piecewise_linear(outputs, use.out):
         curved = output_curvature(outputs, loss)
@@ -106,6 +108,11 @@ def _hessian(use: Use, outputs: Tensor, targets: Tensor | None, loss: Loss) -> T
         (gamma,) = rows_of_jacobian(outputs, [use.out])
         gamma = gamma.transpose(0, 1).double()
         return gamma.mT @ curved @ gamma
+    if not twice:
+        raise MeasureError(
+            f"behind layer {use.name!r} the network has no second derivatives, which its relative "
+            "flatness needs; name other layers in flatness_layers, or set flatness: [traces]"
+        )
     if targets is None:
         raise MeasureError(
             f"the network behind layer {use.name!r} is not piecewise linear, so the curvature of "

@@ -76,8 +76,8 @@ class ParameterSquares:
             for name in set(names):
                 gamma2 = squares.gamma
                 if names.count(name) < len(names):  # the layer shares its weight with others
-                    own = (self.out[use] for use in group if use.name == name)
-                    each2 = [squared_norm(by_sample(each, self.samples)) for each in own]
+                    gradients = (self.out[use] for use in group if use.name == name)
+                    each2 = [squared_norm(by_sample(each, self.samples)) for each in gradients]
                     gamma2 = torch.stack(each2).sum(0)
                 self.layers[name] = {
                     "weight2": squares.plain,

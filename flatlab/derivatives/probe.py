@@ -23,6 +23,10 @@ POINTWISE = (
 """Modules without parameters that are known to keep samples apart."""
 
 MORE_THAN_ITS_TYPE = "its forward is not that of its base class, or a hook changes what it returns"
+RANDOM = (
+    "two passes of the network differ: it draws at random; call model.eval(), and pass "
+    "training=self.training to functional dropout"
+)
 NOT_CONNECTED = (
     "the outputs are not connected to the inputs by gradients; remove detach and no_grad from the "
     "network's forward"
@@ -99,8 +103,8 @@ def probe(model: nn.Module, inputs: Tensor) -> Findings:
     reasons = [""] * len(uses)
     if finite and not known:
         reasons = _check_samples(model, two, outputs, uses)
-    own = ["" if _follows_its_rule(use) else MORE_THAN_ITS_TYPE for use in uses]
-    of_uses = zip(uses, reasons, own, strict=True)
+    type_reasons = ["" if _follows_its_rule(use) else MORE_THAN_ITS_TYPE for use in uses]
+    of_uses = zip(uses, reasons, type_reasons, strict=True)
     excluded = {use.name: first or second for use, first, second in of_uses if first or second}
     kept = [use for use in uses if use.name not in excluded]
     layers = list(dict.fromkeys(use.name for use in kept if isinstance(use.module, MATRICES)))
@@ -163,6 +167,19 @@ def run(model: nn.Module, inputs: Tensor) -> Tensor:
         raise MeasureError(f"the network does not accept inputs {shape}: {why}") from error
 
 
+def vectors(outputs: object, samples: int) -> Tensor:
+    """The outputs of a network, if they are one vector per sample; `MeasureError` if not."""
+    shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+    if not isinstance(outputs, Tensor) or outputs.ndim != 2 or len(outputs) != samples:
+        raise MeasureError(
+            f"the network maps {samples} samples to {shape}, not to ({samples}, outputs); "
+            "wrap it in a module that returns one vector per sample"
+        )
+    if not outputs.shape[1]:
+        raise MeasureError("the network has no outputs: it maps each sample to no numbers")
+    return outputs
+
+
 def _two(inputs: Tensor) -> Tensor:
     two = inputs[:2] if len(inputs) > 1 else torch.cat([inputs, inputs.roll(1, -1)])
     return two.detach().clone().requires_grad_(inputs.is_floating_point())
@@ -173,22 +190,12 @@ def _checked(model: nn.Module, inputs: Tensor, outputs: object) -> bool:
 
     Refuses outputs of no use, and outputs that are drawn at random.
     """
-    shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
-    if not isinstance(outputs, Tensor) or outputs.ndim != 2 or len(outputs) != len(inputs):
-        raise MeasureError(
-            f"the network maps {len(inputs)} samples to {shape}, not to ({len(inputs)}, outputs); "
-            "wrap it in a module that returns one vector per sample"
-        )
-    if not outputs.shape[1]:
-        raise MeasureError("the network has no outputs: it maps each sample to no numbers")
+    outputs = vectors(outputs, len(inputs))
     if not outputs.requires_grad:
         raise MeasureError(NOT_CONNECTED)
     known = all(map(_keeps_samples_apart, model.modules()))
     if not known and not _equal(outputs, run(model, inputs)):
-        raise MeasureError(
-            "two passes of the network differ: it draws at random; call model.eval(), and pass "
-            "training=self.training to functional dropout"
-        )
+        raise MeasureError(RANDOM)
     return known
 
 

@@ -70,6 +70,7 @@ def hessian_traces(
     seed: int = 0,
     size: int | None = None,
     progress: bool = False,
+    step: float | None = None,
 ) -> Traces:
     """Of the mean loss (the sum for a loss that is one) of a network in evaluation mode.
 
@@ -84,6 +85,7 @@ def hessian_traces(
     seed: of the signs.
     size: samples at a time.
     progress: show a bar.
+    step: of differences of gradients in place of a second backward pass.
     """
     with sdpa_kernel(SDPBackend.MATH):  # fused attention has no second derivative
         if how != "random" and piecewise_linear(run(model, inputs[:2].clone())):
@@ -94,13 +96,13 @@ def hessian_traces(
         of = partial(_unit, count) if exact else partial(_signs, count, seed)
         vectors = [partial(of, number) for number in range(count if exact else probes)]
         fitting = max(1, BYTES // (4 * findings.numbers * inputs.element_size()))
-        sums = _products(model, inputs, targets, loss, vectors, size or fitting, progress)
+        sums = _products(model, inputs, targets, loss, vectors, size or fitting, progress, step)
     if exact:
         sums = sums.sum(0, keepdim=True)
     places = {id(parameter): place for place, parameter in enumerate(theta)}
-    own = [places.get(id(model.get_submodule(name).weight)) for name in findings.layers]
+    layer_places = [places.get(id(model.get_submodule(name).weight)) for name in findings.layers]
     missing = torch.full_like(sums[:, 0], torch.nan)
-    parts = [sums.sum(1), *(missing if place is None else sums[:, place] for place in own)]
+    parts = [sums.sum(1), *(missing if place is None else sums[:, place] for place in layer_places)]
     table = torch.stack(parts, 1)
     errors = torch.zeros_like(table[0]) if exact else table.std(0) / probes**0.5
     return Traces(table.mean(0), errors, 0 if exact else probes)
@@ -140,6 +142,7 @@ def _products(
     vectors: Sequence[Callable[[], Tensor]],
     size: int,
     progress: bool = False,
+    step: float | None = None,
 ) -> Tensor:
     """The part of each parameter in v^T H v of each vector: (vectors, parameters), float64.
 
@@ -149,7 +152,7 @@ def _products(
     sums = torch.zeros(len(vectors), len(sizes), dtype=torch.float64, device=inputs.device)
     batches = list(zip(inputs.split(size), targets.split(size), strict=True))
     for batch in tqdm(batches, desc="traces", unit="batch", disable=not progress, leave=False):
-        product = hessian_product(model, [batch], loss)
+        product = hessian_product(model, [batch], loss, step)
         share = loss.share(len(batch[0]), len(inputs))
         for number, make in enumerate(vectors):
             vector = make().to(inputs)

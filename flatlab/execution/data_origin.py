@@ -22,10 +22,10 @@ def check_data(paths: Iterable[str], about: Mapping[str, Any]) -> None:
         record = plan.record_of(path)
         if not record.is_file():
             continue
-        found = store.load_json(record)["settings"]["data"]["set"]
-        if found not in about["data"].split(" and "):
+        key = store.load_json(record)["settings"]["data"]["set"]
+        if key not in about["data"].split(" and "):
             raise store.StoreError(
-                f"{path} was measured on {found}, this run is of {about['data']}; with "
-                f"stand_ins: {{{about['data']}: {found}}} in config.yaml it is used, and named so; "
+                f"{path} was measured on {key}, this run is of {about['data']}; with "
+                f"stand_ins: {{{about['data']}: {key}}} in config.yaml it is used, and named so; "
                 "delete it to measure anew"
             )

@@ -15,7 +15,9 @@ from safetensors import safe_open
 from torch import Tensor, nn
 
 from flatlab import store
+from flatlab.data._arrays import arrays, is_arrays, pictures
 from flatlab.data._dataset import DataError, load
+from flatlab.data._folders import folders, images
 from flatlab.data._images import Images
 from flatlab.data._tensors import prepare
 from flatlab.derivatives.errors import MeasureError
@@ -37,7 +39,8 @@ def report(options: Namespace) -> xr.Dataset:
     """
     if options.device == "cuda" and not torch.cuda.is_available():
         raise MeasureError("--device cuda: torch sees no GPU; leave it out to measure on the CPU")
-    network, inputs, targets, about = (_from_timm if options.timm else _from_file)(options)
+    of = _from_timm if options.timm else _from_arrays if _is_plain(options) else _from_file
+    network, inputs, targets, about = of(options)
     return measure(
         network.to(options.device),
         inputs,
@@ -45,9 +48,45 @@ def report(options: Namespace) -> xr.Dataset:
         families=options.family or ["adaptive" if options.timm else "geometry"],
         **{key: getattr(options, key) for key in ("loss", "batch_size", "dtype", "seed")},
         progress=sys.stderr.isatty(),
+        output=int(options.output) if (options.output or "").isdigit() else options.output,
+        parameters=options.parameters,
+        ignore_index=options.ignore_index,
         initial=load_state(options.initial) if options.initial else None,
         **dict(options.options),
     ).assign_attrs(about)
+
+
+def _is_plain(options: Namespace) -> bool:
+    """Whether data are a file of arrays, or images that must be resized or have no classes."""
+    place = Path(options.data)
+    alone = place.is_dir() and not folders(place) and bool(images(place))
+    return is_arrays(place) or options.resize is not None or alone
+
+
+def _from_arrays(options: Namespace) -> Found:
+    """Samples as they lie in a file; bytes are divided by 255."""
+    place = Path(options.data)
+    arrays_of = arrays(place) if is_arrays(place) else pictures(place, options.resize)
+    inputs, targets = (None if part is None else torch.from_numpy(part) for part in arrays_of)
+    assert inputs is not None
+    inputs = inputs / 255 if inputs.dtype == torch.uint8 else inputs
+    whole = len(inputs)
+    count = whole if options.samples == "all" else min(options.samples, whole)
+    generator = torch.Generator().manual_seed(options.sample_seed)
+    order = torch.randperm(whole, generator=generator)[:count]
+    outputs = options.outputs
+    if outputs is None and targets is not None:
+        labels = targets.ndim == 1 and not targets.is_floating_point()
+        outputs = int(targets.max()) + 1 if labels else targets[0].numel()
+    network, place_of = _loaded(options, tuple(inputs.shape[1:]), outputs or 1)
+    about = {
+        "title": f"{options.model} on {count} samples of {place.name}",
+        "weights": options.weights.name,
+        "data": place.name,
+        "sample_seed": options.sample_seed,
+        **place_of,
+    }
+    return network, inputs[order], None if targets is None else targets[order], about
 
 
 def _from_file(options: Namespace) -> Found:
@@ -57,13 +96,7 @@ def _from_file(options: Namespace) -> Found:
     split = getattr(splits, options.split)
     count = len(split) if options.samples == "all" else min(options.samples, len(split))
     chosen = split.subset(count, options.sample_seed)
-    shape = tuple(chosen.inputs.shape[1:])
-    network = _network(options.model, shape, splits.outputs, dict(options.network))
-    state, place = _state(options.weights, options.run, options.checkpoint)
-    try:
-        network.load_state_dict(state)
-    except RuntimeError as error:
-        raise MeasureError(f"{options.weights} does not fit {options.model}: {error}") from None
+    network, place = _loaded(options, tuple(chosen.inputs.shape[1:]), splits.outputs)
     about = {
         "title": f"{options.model} on {count} {options.split} samples of {raw.attrs['title']}",
         "weights": options.weights.name,
@@ -72,7 +105,20 @@ def _from_file(options: Namespace) -> Found:
         **place,
     }
     targets = chosen.targets if chosen.labels is None else chosen.labels
-    return network.eval(), chosen.inputs, targets, about
+    return network, chosen.inputs, targets, about
+
+
+def _loaded(
+    options: Namespace, shape: tuple[int, ...], outputs: int
+) -> tuple[nn.Module, dict[str, Any]]:
+    """The network with the weights of its file, and which one of a pack it is."""
+    network = _network(options.model, shape, outputs, dict(options.network))
+    state, place = _state(options.weights, options.run, options.checkpoint)
+    try:
+        network.load_state_dict(state)
+    except RuntimeError as error:
+        raise MeasureError(f"{options.weights} does not fit {options.model}: {error}") from None
+    return network.eval(), place
 
 
 def _from_timm(options: Namespace) -> Found:
@@ -108,8 +154,8 @@ def _network(
     name: str, shape: tuple[int, ...], outputs: int, options: Mapping[str, Any]
 ) -> nn.Module:
     """An untrained network: an architecture of this project, or what `module:function` returns."""
-    module, own, function = name.partition(":")
-    if not own:
+    module, colon, function = name.partition(":")
+    if not colon:
         check_known("networks", name, "--model")
         if "activation" in options_of("networks", name).__struct_fields__:
             options = {"activation": "relu", **options}

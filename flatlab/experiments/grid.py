@@ -223,7 +223,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
             [" and ".join(grid.networks), " and ".join(grid.data_sets)]
             for grid in (self, published)
         )
-        replaced = [there for here, there in zip(ours, theirs, strict=True) if here != there]
+        replaced = [wanted for used, wanted in zip(ours, theirs, strict=True) if used != wanted]
         about = {
             **self.identity,
             "network": ours[0],

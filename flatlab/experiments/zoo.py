@@ -83,12 +83,12 @@ class TestSet(Strict, frozen=True):
     )
 
     def contradiction(self, of_files: bool = False) -> tuple[str, str] | None:
-        given = [name for name in ("corrupted", "part", "files") if getattr(self, name) is not None]
-        if len(given) != 1:
+        named = [name for name in ("corrupted", "part", "files") if getattr(self, name) is not None]
+        if len(named) != 1:
             return "", "give one of corrupted, part or files"
-        if of_files != (given[0] == "files"):
+        if of_files != (named[0] == "files"):
             whose = "networks from elsewhere" if of_files else "networks of a grid"
-            return "", f"{given[0]} is not for {whose}"
+            return "", f"{named[0]} is not for {whose}"
         return None
 
 

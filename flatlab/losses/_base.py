@@ -39,6 +39,13 @@ class Loss(ABC):
         outputs, directions: (..., outputs). It does not depend on the targets of any loss here.
         """
 
+    def curved(self, outputs: Tensor, directions: Tensor, targets: Tensor) -> Tensor:
+        """The same for losses whose second derivative may depend on the targets.
+
+        outputs, directions: (samples, outputs).  targets: (samples, ...).
+        """
+        return self.hessian_product(outputs, directions)
+
     def hessian_root(self, outputs: Tensor) -> Tensor:
         """C with C C^T = d^2 l/df^2, in float64: (samples, outputs) -> (samples, outputs, outputs).
 

@@ -5,7 +5,10 @@ A family has a dictionary `QUANTITIES` (what each is, its dimensions, units and 
 
     measure(model, samples, settings) -> Measured
 
-of one sample set. A family that compares training with test samples has instead
+of one sample set. `CHECKS` names the derivatives that it takes of a network, which are compared
+with differences before it is called (`flatlab/derivatives/derivative_check.py`): some of
+`function`, `gradient`, `hessian`, `gauss-newton`, `inputs`, or none for a closed form. A family
+that compares training with test samples has instead
 
     measure_splits(model, splits, settings) -> Measured
 

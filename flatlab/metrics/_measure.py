@@ -1,7 +1,6 @@
 """`flatlab.measure`: families of quantities of one network on some samples."""
 
-import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,7 +10,9 @@ from torch import Tensor, nn
 from flatlab.derivatives.errors import MeasureError, is_device_failure
 from flatlab.derivatives.isolation import preserving_state
 from flatlab.losses._base import Loss, loss_of
-from flatlab.metrics._quantity import Measured, Quantity, Samples, attributes, settings_of
+from flatlab.metrics._checked import measured
+from flatlab.metrics._prepared import Prepared, loss_for, only, prepared
+from flatlab.metrics._quantity import Measured, Quantity, attributes, settings_of
 from flatlab.plan.options import checked, options_of
 from flatlab.plan.registry import check_known, imported, keys_of, measures_samples
 from flatlab.plan.schema import PlanError, plain, refuse_unknown
@@ -19,38 +20,59 @@ from flatlab.store import as_strings
 from flatlab.version import __version__
 
 ALL = "all"
+MIXED = (
+    "{}: derivatives with respect to inputs need real numbers, and some inputs are integers; "
+    "measure the part of the network behind them"
+)
 
 
 def measure(
     model: nn.Module,
-    inputs: Tensor,
-    targets: Tensor | None = None,
+    inputs: Any,
+    targets: Any = None,
     *,
     families: Sequence[str] = ("geometry",),
-    loss: str = "half-mse",
+    loss: str | Callable[[Tensor, Tensor], Tensor] = "half-mse",
+    samples: int | None = None,
+    output: str | int | None = None,
+    parameters: str | Sequence[str] | None = None,
     batch_size: int | None = None,
     dtype: str | torch.dtype | None = None,
     seed: int = 0,
     progress: bool = False,
     initial: nn.Module | Mapping[str, Tensor] | None = None,
+    ignore_index: int = -100,
     **options: Any,
 ) -> xr.Dataset:
     """Measure a network on some samples.
 
     model: maps (batch, ...) to (batch, N), each sample on its own: in evaluation mode where it
-        has batch norm or dropout. It is left exactly as it was.
-    inputs: (n, ...), numbers; for `sharpness` also integers, such as tokens.
-    targets: (n,) classes or (n, N) values, for the families that need them.
+        has batch norm or dropout. It is left exactly as it was. Outputs may also be (batch,),
+        (batch, positions, classes) or (batch, classes, height, width): f is then the vector of all
+        of them, and the loss the mean over positions.
+    inputs: (n, ...), numbers; for `sharpness` and `hessian` also integers, such as tokens. Or a
+        tuple or dictionary of several inputs, a dataset, or a loader: any iterable of batches, that
+        are tuples with targets last, or dictionaries or objects with `labels` or `targets`.
+    targets: (n,) classes or (n, N) values, for the families that need them. Classes are integers
+        of any width, booleans, or (n, N) integers of which one is 1. Batches bring their own.
     families: files of flatlab/metrics, or "all": those that can be had of this network with these
         samples; the attribute `left_out` says why others cannot. A quantity that several of them
         have is that of the first one; "all" takes exact ones before estimates.
-    loss: a file of flatlab/losses, for quantities of a loss.
+    loss: a file of flatlab/losses, for quantities of a loss; or a function of outputs and targets
+        that is a mean or a sum over samples, for quantities that need no closed form of it.
+    samples: how many to take, the first ones; None: all.
+    output: the key, attribute or place of the output that is meant, of a network that returns
+        several; None: the only one, or `logits`.
+    parameters: names of parameters or modules, or patterns such as "*.weight": theta is what they
+        name; None: all parameters that require gradients.
     batch_size: samples at a time; None: as many as fit.
     dtype: of the arithmetic, "float64" or "float32"; None: that of the model. Gram matrices and
         logarithms are in float64 always.
     seed: of families that draw at random.
     progress: show a bar.
     initial: the network before training, or its state dictionary, for distances from it.
+    ignore_index: the class of samples that are left out; the attribute `samples_ignored` says how
+        many there are.
     options: those of the families and of the loss, for example costly=["operator-norm"] of
         `geometry`, rho=0.01 of `adaptive`, label_smoothing=0.1 of the loss "cross-entropy". The
         class `Options` in the file of a family or loss lists them, and so does
@@ -71,15 +93,28 @@ def measure(
     """
     how = {"batch_size": batch_size, "seed": seed, "progress": progress, "initial": initial}
     names = [families] if isinstance(families, str) else list(families)
-    return _report(_ready(model, dtype), inputs, targets, names, loss, options, how)
+    if batch_size is not None and batch_size < 1:
+        raise MeasureError(f"batch_size={batch_size} is not a positive number")
+    known = [name for name in names if name in keys_of("metrics")]
+    ready = prepared(
+        model,
+        inputs,
+        targets,
+        dtype=dtype,
+        limit=samples,
+        output=output,
+        ignore_index=ignore_index,
+        tokens=all(getattr(imported("metrics", name), "TOKENS", False) for name in known),
+    )
+    with only(ready.model, parameters):
+        report = _report(ready, names, loss, options, how)
+    return report.assign_attrs(samples_ignored=ready.ignored) if ready.ignored else report
 
 
 def _report(
-    model: nn.Module,
-    inputs: Tensor,
-    targets: Tensor | None,
+    ready: Prepared,
     families: Sequence[str],
-    loss: str,
+    loss: str | Callable[[Tensor, Tensor], Tensor],
     options: Mapping[str, Any],
     how: Mapping[str, Any],
 ) -> xr.Dataset:
@@ -87,31 +122,33 @@ def _report(
     if every := families == [ALL]:
         families = [name for name in keys_of("metrics") if measures_samples(name)]
         families.sort(key=lambda name: getattr(imported("metrics", name), "ESTIMATES", False))
-    chosen, chosen_loss = _checked(families, loss, options)
-    weight = next(p for p in model.parameters() if p.is_floating_point())
-    tokens = all(getattr(imported("metrics", name), "TOKENS", False) for name in families)
-    samples = _samples(inputs, targets, weight, how["batch_size"], tokens)
+    chosen, named_loss = _checked(families, loss, options)
+    model = ready.model
+    chosen_loss, samples = loss_for(loss if named_loss is None else named_loss, ready)  # type: ignore[arg-type]
+    precision = next(p.dtype for p in model.parameters() if p.is_floating_point())
     report, left_out = xr.Dataset(), {}
     for name in families:
         settings = settings_of(name, chosen[name], chosen_loss, **how)
         try:
+            if ready.mixed and not getattr(imported("metrics", name), "TOKENS", False):
+                raise MeasureError(MIXED.format(name))
             with preserving_state(model):
-                measured = imported("metrics", name).measure(model, samples, settings)
+                result = measured(name, model, samples, settings)
         except MeasureError as error:
             if not every or is_device_failure(error):
                 raise
             left_out[name] = str(error)
             continue
-        report = _with_family(report, imported("metrics", name).QUANTITIES, measured, weight.dtype)
+        report = _with_family(report, imported("metrics", name).QUANTITIES, result, precision)
     if not report.data_vars:
         raise MeasureError("; ".join(dict.fromkeys(left_out.values())))
     reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
     about = {
-        "title": f"{type(model).__name__} on {len(inputs)} samples",
+        "title": f"{type(model).__name__} on {len(samples.inputs)} samples",
         "flatlab_version": __version__,
         "families": [name for name in families if name not in left_out],
-        "precision": str(weight.dtype).removeprefix("torch."),
-        "loss": loss,
+        "precision": str(precision).removeprefix("torch."),
+        "loss": loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__),
         **report.attrs,
         **({"left_out": reasons} if left_out else {}),
     }
@@ -119,86 +156,47 @@ def _report(
 
 
 def _with_family(
-    report: xr.Dataset,
-    quantities: Mapping[str, Quantity],
-    measured: Measured,
-    precision: torch.dtype,
+    report: xr.Dataset, quantities: Mapping[str, Quantity], result: Measured, precision: torch.dtype
 ) -> xr.Dataset:
     """A report with the quantities of one more family, but for those that it has already."""
     variables: dict[str, Any] = {}
     coordinates: dict[str, Any] = {}
     for name, quantity in quantities.items():
-        if name not in measured.values or {name, name.removesuffix("_error")} & {*report.data_vars}:
+        if name not in result.values or {name, name.removesuffix("_error")} & {*report.data_vars}:
             continue
-        variables[name] = (quantity.dims, measured.values[name], attributes(quantity, precision))
-        named = [dim for dim in quantity.dims if dim in measured.coordinates]
-        coordinates |= {dim: as_strings(measured.coordinates[dim]) for dim in named}
-    return report.assign(variables).assign_coords(coordinates).assign_attrs(measured.notes)
+        variables[name] = (quantity.dims, result.values[name], attributes(quantity, precision))
+        named = [dim for dim in quantity.dims if dim in result.coordinates]
+        coordinates |= {dim: as_strings(result.coordinates[dim]) for dim in named}
+    return report.assign(variables).assign_coords(coordinates).assign_attrs(result.notes)
 
 
 def _checked(
-    families: Sequence[str], loss: str, options: Mapping[str, Any]
-) -> tuple[dict[str, dict[str, Any]], Loss]:
-    """The options of each family, and the loss; `MeasureError` for what none of them knows."""
+    families: Sequence[str],
+    loss: str | Callable[[Tensor, Tensor], Tensor],
+    options: Mapping[str, Any],
+) -> tuple[dict[str, dict[str, Any]], Loss | None]:
+    """The options of each family, and the loss, if it has a name.
+
+    Raises `MeasureError` for what none of them knows.
+    """
     try:
         for name in families:
             check_known("metrics", name, "families")
             if not measures_samples(name):
                 raise MeasureError(f"{name} compares training with test samples; see the workflow")
-        check_known("losses", loss, "loss")
+        if isinstance(loss, str):
+            check_known("losses", loss, "loss")
+        elif not callable(loss):
+            names = ", ".join(keys_of("losses"))
+            raise MeasureError(f"loss is {loss!r}: neither a function nor one of {names}")
         kinds = {name: options_of("metrics", name) for name in families}
-        of_loss = options_of("losses", loss)
-        known = {key for kind in (*kinds.values(), of_loss) for key in kind.__struct_fields__}
-        refuse_unknown(options, known, f"options of {', '.join([*families, loss])}")
+        of_loss = [options_of("losses", loss)] if isinstance(loss, str) else []
+        named = [*families, *([loss] if isinstance(loss, str) else [])]
+        known = {key for kind in (*kinds.values(), *of_loss) for key in kind.__struct_fields__}
+        refuse_unknown(options, known, f"options of {', '.join(named)}")
         chosen = {name: plain(checked(options, kind)) for name, kind in kinds.items()}
-        return chosen, loss_of({**plain(checked(options, of_loss)), "loss": loss})
+        if not isinstance(loss, str):
+            return chosen, None
+        return chosen, loss_of({**plain(checked(options, of_loss[0])), "loss": loss})
     except PlanError as error:
         raise MeasureError(str(error)) from None
-
-
-def _ready(model: nn.Module, dtype: str | torch.dtype | None) -> nn.Module:
-    """The network in the precision of the measurement, a copy where it has another."""
-    if not isinstance(model, nn.Module):
-        raise MeasureError(f"the network is {type(model).__name__}, not a torch Module")
-    first = next((p for p in model.parameters() if p.is_floating_point()), None)
-    if first is None:
-        raise MeasureError("the network has no parameters")
-    if any(tensor.is_meta for tensor in (*model.parameters(), *model.buffers())):
-        raise MeasureError(
-            "the network is on the meta device, where tensors have no numbers; call "
-            "model.to_empty(device='cpu') and load its weights"
-        )
-    precisions = {"float64": torch.float64, "float32": torch.float32}
-    wanted = first.dtype if dtype is None else precisions.get(str(dtype).removeprefix("torch."))
-    if wanted not in precisions.values():
-        if dtype is None:
-            raise MeasureError(f"the network is {first.dtype}; pass dtype='float32'")
-        raise MeasureError(f"dtype={dtype!r} is unknown; known: {', '.join(precisions)}")
-    if any(p.dtype != wanted for p in model.parameters() if p.is_floating_point()):
-        with torch.inference_mode(False):
-            model = copy.deepcopy(model).to(wanted)
-    return model
-
-
-def _samples(
-    inputs: Tensor, targets: Tensor | None, weight: Tensor, batch_size: int | None, tokens: bool
-) -> Samples:
-    if batch_size is not None and batch_size < 1:
-        raise MeasureError(f"batch_size={batch_size} is not a positive number")
-    if not isinstance(inputs, Tensor) or inputs.ndim < 1:
-        raise MeasureError("inputs must be a tensor (samples, ...)")
-    if inputs.layout != torch.strided:
-        raise MeasureError("inputs are sparse; pass inputs.to_dense()")
-    if not inputs.is_floating_point() and not tokens:
-        raise MeasureError(
-            f"inputs are {inputs.dtype}: derivatives with respect to them need real numbers; "
-            "for tokens measure the part of the network behind the embedding"
-        )
-    inputs = inputs.to(weight if inputs.is_floating_point() else weight.device)
-    if targets is None:
-        return Samples(inputs)
-    if len(targets) != len(inputs):
-        raise MeasureError(f"there are {len(inputs)} inputs and {len(targets)} targets")
-    if targets.ndim == 1 and not targets.is_floating_point():
-        return Samples(inputs, None, targets.to(inputs.device))
-    return Samples(inputs, targets.to(weight))

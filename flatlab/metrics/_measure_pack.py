@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from tqdm import tqdm
 from flatlab.data._tensors import Splits, prepare
 from flatlab.derivatives.isolation import preserving_state
 from flatlab.losses._base import loss_of
+from flatlab.metrics._checked import measured, notes_of_many
 from flatlab.metrics._quantity import Measured, Samples, Settings, attributes, settings_of
 from flatlab.metrics._stacked import stacked
 from flatlab.networks._build import build
@@ -110,14 +110,14 @@ class Measurement:
             part = self._family(name, states, checkpoints)
             parts.append(part.drop_vars(quantities & {*map(str, part.data_vars)}))
             quantities |= {*map(str, part.data_vars)}
-        return xr.merge(parts, join="exact", compat="equals")
+        return xr.merge(parts, join="exact", compat="equals", combine_attrs="no_conflicts")
 
     def _family(
         self, name: str, states: Sequence[Mapping[int, State]], checkpoints: Sequence[int]
     ) -> xr.Dataset:
         family, settings = imported("metrics", name), self.settings
         how = settings_of(name, settings["options"][name], loss_of(settings["loss"]))
-        measured: dict[tuple[int, ...], Measured] = {}
+        results: dict[tuple[int, ...], Measured] = {}
         size = len(states), len(checkpoints)
         for run, checkpoint in tqdm(list(np.ndindex(*size)), mininterval=5):
             if checkpoint == 0:
@@ -126,24 +126,26 @@ class Measurement:
                 continue
             self.model.load_state_dict(state)
             with preserving_state(self.model):
-                measured[run, checkpoint] = self._network(family, how)
+                results[run, checkpoint] = self._network(name, how)
         per_set = () if hasattr(family, "measure_splits") else ("samples",)
         networks = dict(zip(("run", "checkpoint"), size, strict=True))
-        variables, coordinates = stacked(measured, networks, family.QUANTITIES, per_set)
+        variables, coordinates = stacked(results, networks, family.QUANTITIES, per_set)
         precision = self.splits.train.inputs.dtype
         described = {
             name: (*variable, attributes(family.QUANTITIES[name], precision))
             for name, variable in variables.items()
         }
-        return xr.Dataset(described, coords={**coordinates, "checkpoint": list(checkpoints)})
+        where = {**coordinates, "checkpoint": list(checkpoints)}
+        return xr.Dataset(described, where, notes_of_many(name, results.values()))
 
-    def _network(self, family: ModuleType, how: Settings) -> Measured:
+    def _network(self, name: str, how: Settings) -> Measured:
         """A family on the network as it is."""
+        family = imported("metrics", name)
         if hasattr(family, "measure_splits"):
             return family.measure_splits(self.model, self.splits, how)
-        return self._on_sample_sets(family, replace(how, norms={}))
+        return self._on_sample_sets(name, replace(how, norms={}))
 
-    def _on_sample_sets(self, family: ModuleType, how: Settings) -> Measured:
+    def _on_sample_sets(self, name: str, how: Settings) -> Measured:
         """A family on each sample set of the grid, one after the other along the first axis.
 
         how: its `norms` are those of one network, and shared by its sample sets.
@@ -151,14 +153,15 @@ class Measurement:
         A set without samples, where a network gets nothing wrong, has NaN. Quantities of single
         samples are left out.
         """
+        family = imported("metrics", name)
         sets: list[Measured | None] = []
-        for name, chosen in self.settings["samples"].items():
+        for key, chosen in self.settings["samples"].items():
             split = self.splits.train if chosen["split"] == "train" else self.splits.test
             draw, wrong = (chosen["size"], chosen["seed"]), chosen["only"] == "misclassified"
             subset = split.misclassified(self.model, *draw) if wrong else split.subset(*draw)
             samples = Samples(subset.inputs, subset.targets, subset.labels)
-            of_set = replace(how, memory=how.memory.setdefault(name, {}))
-            sets.append(family.measure(self.model, samples, of_set) if len(subset) else None)
+            of_set = replace(how, memory=how.memory.setdefault(key, {}))
+            sets.append(measured(name, self.model, samples, of_set) if len(subset) else None)
         some = next(filter(None, sets), Measured({}))
         values = {
             name: np.stack(
@@ -167,7 +170,9 @@ class Measurement:
             for name, quantity in family.QUANTITIES.items()
             if name in some.values and "sample" not in quantity.dims
         }
-        return Measured(values, some.coordinates | {"samples": list(self.settings["samples"])})
+        notes = {key: text for part in sets if part for key, text in part.notes.items()}
+        coordinates = some.coordinates | {"samples": list(self.settings["samples"])}
+        return Measured(values, coordinates, notes)
 
 
 def _run_coordinates(about: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def networks(settings: Mapping[str, Any], folder: Path, device: str) -> Iterator
             yield LazyNetwork(name, name, partial(_loaded, name, settings, folder, device))
         return
     described = _described(place, chosen["described"])
-    for path in _published.found(place, chosen["networks"], layout)[share]:
+    for path in _published.published_files(place, chosen["networks"], layout)[share]:
         key = path.name.removesuffix(path.suffix) if path.is_file() else path.name
         values = _hyperparameters(key, settings.get("hyperparameters", {}), described)
         load = partial(_loaded, path, settings, folder, device)

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.norms import Norms
-from flatlab.losses import logistic
-from flatlab.losses._base import Loss
+from flatlab.losses import _function, _positions, cross_entropy, logistic
+from flatlab.losses._base import Loss, loss_of
 from flatlab.plan.registry import imported
 
 
@@ -59,6 +59,8 @@ class Samples:
 
         Raises `MeasureError` where there are none, or they do not fit the outputs or the loss.
         """
+        if isinstance(loss, _function.Loss) and self.targets is not None:
+            return self.targets
         if self.targets is not None:
             targets = self.targets
         elif self.labels is None:
@@ -68,11 +70,35 @@ class Samples:
         else:
             real = self.inputs.dtype if self.inputs.is_floating_point() else torch.float32
             targets = nn.functional.one_hot(self.labels, outputs).to(real)
+        if targets.ndim == 1 and outputs == 1:
+            targets = targets[:, None]
         if tuple(targets.shape) != (len(self.inputs), outputs):
-            raise MeasureError(f"targets are {tuple(targets.shape)}, outputs {outputs} per sample")
-        if isinstance(loss, logistic.Loss) and not bool((targets.abs() == 1).all()):
-            raise MeasureError("the logistic loss has targets +1 and -1; pass these, not classes")
+            hint = "; classes are integers (samples,)" if targets.ndim == 1 else ""
+            raise MeasureError(
+                f"targets are {tuple(targets.shape)}, outputs {outputs} per sample{hint}"
+            )
+        if loss is not None and (problem := unfit(loss, targets)):
+            raise MeasureError(problem)
         return targets
+
+
+def unfit(loss: Loss, targets: Tensor) -> str:
+    """Why targets (samples, outputs) mean nothing to a loss; "" if they do."""
+    if isinstance(loss, _positions.Loss):
+        return unfit(loss.base, targets.unflatten(1, (-1, loss.classes)).flatten(0, 1))
+    if isinstance(loss, logistic.Loss) and not bool((targets.abs() == 1).all()):
+        return "the logistic loss has targets +1 and -1; pass these, not classes"
+    if not isinstance(loss, cross_entropy.Loss):
+        return ""
+    if targets.shape[1] == 1:
+        return "the cross-entropy of one output is 0; name another loss"
+    one = torch.ones_like(targets[:, 0])
+    if bool(targets.min() < 0) or not torch.allclose(targets.sum(1), one, atol=1e-4):
+        return (
+            "targets are neither classes nor probabilities, so they have no cross-entropy; pass "
+            "rows that sum to one, or name another loss"
+        )
+    return ""
 
 
 @dataclass(frozen=True)
@@ -88,6 +114,8 @@ class Settings:
     memory: what a family keeps from one checkpoint of a run to the next, for the same samples; it
         may save time, but must not be needed.
     norms: likewise from one sample set to the next, for the same weights.
+    step: of differences that stand in for second backward passes where these are wrong, as
+        `check_derivatives` has found; None: they are right.
     """
 
     options: Any
@@ -98,6 +126,16 @@ class Settings:
     initial: nn.Module | Mapping[str, Tensor] | None = None
     memory: dict[str, Any] = field(default_factory=dict)
     norms: Norms = field(default_factory=dict)
+    step: float | None = None
+
+    def loss_named(self, name: str | None) -> Loss:
+        """The loss that an option names, for the outputs of this network; None: `loss`."""
+        if not name:
+            return self.loss
+        loss = loss_of({"loss": name})
+        if isinstance(self.loss, _positions.Loss):
+            return _positions.Loss(loss, self.loss.classes)
+        return loss
 
 
 @dataclass

@@ -70,6 +70,9 @@ QUANTITIES = {
 }
 
 
+CHECKS = ()
+
+
 class Evaluated(NamedTuple):
     """A network on some samples: means over them; NaN where the loss is not finite.
 

@@ -34,6 +34,7 @@ from flatlab.plan.schema import Strict, means
 
 SAMPLE = ("sample",)
 ESTIMATES = True
+CHECKS = ("gradient", "inputs")
 
 
 def _error_of(estimate: str, over: str, units: str = "output^2") -> Quantity:
@@ -165,7 +166,11 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     )
     values = _of_sharpness(2 / chosen.rho**2 * changes)
     values |= _of_traces(network, inputs, chosen, seed, size)
-    values |= _of_norms(f, inputs, chosen, seed, size)
+    if settings.step is not None:  # differences of outputs have half of the digits
+        fixed = {name: p.double() for name, p in fixed.items()}
+        fixed |= {name: b.double() for name, b in network.named_buffers() if b.is_floating_point()}
+        inputs = inputs.double()
+    values |= _of_norms(f, inputs, chosen, seed, size, settings.step)
     values |= {} if chosen.own_targets else _of_fit(outputs, targets)
     values["samples_measured"] = np.float64(len(inputs))
     values["finite"] = np.float64(all(np.isfinite(value).all() for value in values.values()))
@@ -219,10 +224,12 @@ def _of_traces(
     return result
 
 
-def _of_norms(f: Any, inputs: Tensor, chosen: Options, seed: int, size: int) -> dict[str, Any]:
+def _of_norms(
+    f: Any, inputs: Tensor, chosen: Options, seed: int, size: int, step: float | None
+) -> dict[str, Any]:
     chunks = inputs.split(size)
     results: list[Norms] = [
-        largest_singular_values(Jacobian(f, x), chosen.tolerance, chosen.iterations, seed)
+        largest_singular_values(Jacobian(f, x, step), chosen.tolerance, chosen.iterations, seed)
         for x in chunks
     ]
     norms, residuals, iterations, converged = (

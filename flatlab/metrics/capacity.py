@@ -34,6 +34,9 @@ BYTES = 2**26
 PERCENTILE = 0.1
 
 
+CHECKS = ("function",)
+
+
 class Options(Strict, frozen=True):
     capacity: Annotated[
         tuple[Literal["path-norm", "margin", "fisher-rao", "pac-bayes", "distances"], ...],
@@ -66,6 +69,10 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     wanted = options.capacity
     check_mode(model)
     findings = probe(model, samples.inputs)
+    if not findings.layers:
+        raise MeasureError(
+            "capacity is of linear and convolution layers, and none is called as such a layer"
+        )
     fitting = max(1, BYTES // (findings.numbers * samples.inputs.element_size()))
     size = settings.batch_size or fitting
     outputs, features, shapes = _forward(model, samples.inputs, findings, size)

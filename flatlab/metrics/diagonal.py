@@ -51,6 +51,9 @@ inverses, as in Sec. 5.2, which is not invariant under (a u, v/a).  elementwise:
 """
 
 
+CHECKS = ()
+
+
 @torch.no_grad()
 def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     """Trace and largest eigenvalue of the rescaled Hessian, for each choice of the scales.

@@ -29,7 +29,7 @@ from flatlab.derivatives.layer_curvature import (
 )
 from flatlab.derivatives.probe import Findings, probe
 from flatlab.derivatives.traces import hessian_traces
-from flatlab.losses._base import Loss, loss_of
+from flatlab.losses._base import Loss
 from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
 from flatlab.plan.schema import Key, Strict, closest, means
 
@@ -108,6 +108,7 @@ class Options(Strict, frozen=True):
     hessian_probes: Annotated[int, means("random signs for traces", ge=2)] = 100
 
 
+CHECKS = ("gradient", "hessian")
 CONSTANT = 1e-12
 """A feature counts as constant if its deviation is at most this share of its largest value."""
 BATCH = 500
@@ -130,9 +131,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     [102.5]
     """
     options: Options = settings.options
-    loss = settings.loss
-    if options.relative_flatness_loss:
-        loss = loss_of({"loss": options.relative_flatness_loss})
+    loss = settings.loss_named(options.relative_flatness_loss)
     check_mode(model)
     findings = probe(model, samples.inputs)
     ineligible = ineligible_layers(model, samples.inputs, findings)
@@ -168,6 +167,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
             settings.seed,
             settings.batch_size,
             settings.progress,
+            settings.step,
         )
         for end, part in (("", traced.values), ("_error", traced.errors)):
             values |= {f"hessian_trace{end}": part[0], f"hessian_trace_per_layer{end}": part[1:]}
@@ -232,7 +232,9 @@ def _exact(
     forms = {name: _forms(modules[name], features[name]) for name in features}
     sums = {name: inputs.new_zeros(2, dtype=torch.float64) for name in features}
     diagonals: dict[str, list[Tensor]] = {name: [] for name in features}
-    for of_layers in layer_curvatures(model, inputs, targets, loss, modules, size):
+    for of_layers in layer_curvatures(
+        model, inputs, targets, loss, modules, size, twice=settings.step is None
+    ):
         for name, (x, hessian) in of_layers.items():
             hessian = hessian.detach().double()
             diagonals[name].append(hessian.diagonal(dim1=1, dim2=2).clone())

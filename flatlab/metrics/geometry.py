@@ -19,7 +19,6 @@ from msgspec import Meta
 from torch import nn
 
 from flatlab.derivatives.engine import derivatives
-from flatlab.losses._base import loss_of
 from flatlab.metrics._geometry.table import QUANTITIES
 from flatlab.metrics._geometry.values import BOUNDS, NORMS, Values
 from flatlab.metrics._quantity import Measured, Samples, Settings
@@ -29,6 +28,9 @@ __all__ = ["BOUNDS", "NORMS", "QUANTITIES", "Options", "measure"]
 
 
 NO_LAYERS = "no linear or convolution layer is called as such a layer; see layers_left_out"
+
+
+CHECKS = ("gradient",)
 
 
 class Options(Strict, frozen=True):
@@ -62,9 +64,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     (2.0, True)
     """
     options: Options = settings.options
-    costly, loss = options.costly, settings.loss
-    if options.relative_flatness_loss:
-        loss = loss_of({"loss": options.relative_flatness_loss})
+    costly, loss = options.costly, settings.loss_named(options.relative_flatness_loss)
     exact = derivatives(
         model,
         samples.inputs,

@@ -27,6 +27,8 @@ from flatlab.derivatives.lanczos import largest_eigenvalue
 from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
 from flatlab.plan.schema import Strict, means
 
+TOKENS = True
+CHECKS = ("gradient", "hessian", "gauss-newton")
 PRODUCTS = {"hessian": hessian_product, "gauss-newton": gauss_newton_product}
 BATCH = 1000
 """Samples at a time, unless a batch size is given."""
@@ -103,7 +105,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
             first = start
             if name in before:
                 first = start / torch.linalg.vector_norm(start) + before[name]
-            product = PRODUCTS[name](model, batches, settings.loss)
+            product = PRODUCTS[name](model, batches, settings.loss, settings.step)
             with tqdm(desc=name, unit="product", disable=not settings.progress, leave=False) as bar:
                 largest = largest_eigenvalue(counted(product, bar), first)
             if largest.vector.isfinite().all():

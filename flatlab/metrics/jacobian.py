@@ -70,6 +70,9 @@ QUANTITIES = {
 }
 
 
+CHECKS = ("gradient",)
+
+
 class Options(Strict, frozen=True):
     pairs: Annotated[
         int,

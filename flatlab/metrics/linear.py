@@ -37,6 +37,9 @@ QUANTITIES = {
 }
 
 
+CHECKS = ()
+
+
 @torch.no_grad()
 def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     """Sharpness in every neighbourhood, of the classifier and of its scaled versions.

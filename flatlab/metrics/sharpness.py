@@ -22,10 +22,7 @@ from tqdm import tqdm
 
 from flatlab.derivatives.auto_pgd import Neighbourhood, ascend, once
 from flatlab.derivatives.batch_loss import BatchLoss, Transform, laid_out
-from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.probe import check, run
-from flatlab.losses import cross_entropy, logistic
-from flatlab.losses._base import Loss, loss_of
 from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
 from flatlab.plan.schema import Key, Strict, means
 
@@ -84,6 +81,9 @@ class Cell(NamedTuple):
     radius: float
 
 
+CHECKS = ("gradient",)
+
+
 class Options(Strict, frozen=True):
     """The defaults are those of the paper's networks on CIFAR-10; in part the authors' code."""
 
@@ -134,9 +134,8 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     check(model, samples.inputs)
     with torch.no_grad():
         outputs = run(model, samples.inputs[:2].clone()).shape[1]
-    targets = samples.targets_for(outputs)
-    loss = loss_of({"loss": options.sharpness_loss}) if options.sharpness_loss else settings.loss
-    _check_targets(loss, targets)
+    loss = settings.loss_named(options.sharpness_loss)
+    targets = samples.targets_for(outputs, loss)
     names, cells = cells_of(options.sharpness_radii)
     measured = [cell for cell in cells if cell.scale != "normalized" or outputs > 1]
     shape = (len(names), 1 + max(cell.place[1] for cell in cells))
@@ -207,13 +206,13 @@ def _averages(
                 noise.normal_(generator=generator)
             else:
                 noise.uniform_(-1, 1, generator=generator)
-            for (standard, radius), own in together.items():
+            for (standard, radius), cells_of_draw in together.items():
                 # w in place of |w|: the distribution is the same, and the draws follow the signs
                 change = radius * noise if standard else radius * batch.weights * noise
-                losses = batch.values(change, [_logits(cell) for cell in own])
-                for cell, value in zip(own, losses, strict=True):
+                losses = batch.values(change, [_logits(cell) for cell in cells_of_draw])
+                for cell, value in zip(cells_of_draw, losses, strict=True):
                     changes.setdefault(cell.place, []).append(value)
-        for cell in (cell for own in together.values() for cell in own):
+        for cell in (cell for cells_of_draw in together.values() for cell in cells_of_draw):
             of_draws = torch.stack(changes[cell.place]) - before(_logits(cell))
             yield cell.place, of_draws.cpu().numpy()
 
@@ -252,17 +251,3 @@ def as_they_are(outputs: Tensor) -> Tensor:
 def normalized(outputs: Tensor) -> Tensor:
     """Logits (samples, N) divided by their standard deviation: andriushchenko2023, Eq. 5."""
     return outputs / outputs.var(1, correction=0, keepdim=True).clamp(min=LEAST**2).sqrt()
-
-
-def _check_targets(loss: Loss, targets: Tensor) -> None:
-    """Refuse targets for which a loss means nothing."""
-    if isinstance(loss, cross_entropy.Loss):
-        if targets.shape[1] == 1:
-            raise MeasureError("the cross-entropy of one output is 0; name another sharpness_loss")
-        if targets.min() < 0 or not torch.allclose(targets.sum(1), torch.ones_like(targets[:, 0])):
-            raise MeasureError(
-                "targets are neither classes nor probabilities, so they have no cross-entropy; "
-                "name another sharpness_loss, or null for the loss of training"
-            )
-    if isinstance(loss, logistic.Loss) and not bool((targets.abs() == 1).all()):
-        raise MeasureError("the targets of the logistic loss are +1 and -1")

@@ -13,8 +13,8 @@ from torch import Tensor
 from flatlab.data._dataset import DataError
 
 ENDINGS = (".safetensors", ".pt", ".pth", ".bin")
-WRAPPED = "module."
-"""What DataParallel puts in front of every name."""
+WRAPPED = ("module.", "_orig_mod.")
+"""What DataParallel and torch.compile put in front of every name, in any order."""
 
 
 def load_state(path: Path) -> dict[str, Tensor]:
@@ -27,7 +27,7 @@ def load_state(path: Path) -> dict[str, Tensor]:
         raise DataError(f"{path}: weights are in a file {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}")
     try:
         if path.suffix == ".safetensors":
-            return load_file(path)
+            return _unwrapped(load_file(path))
         content = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise DataError(f"{path} does not exist") from None
@@ -43,8 +43,15 @@ def load_state(path: Path) -> dict[str, Tensor]:
         what = "several state dictionaries" if states else "no state dictionary"
         raise DataError(f"{path} holds {what}; save model.state_dict()")
     (state,) = states
-    wrapped = all(name.startswith(WRAPPED) for name in state)
-    return {name.removeprefix(WRAPPED) if wrapped else name: t for name, t in state.items()}
+    return _unwrapped(state)
+
+
+def _unwrapped(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The same state without what wrappers put in front of every name."""
+    state = dict(state)
+    while prefix := next((p for p in WRAPPED if state and all(n.startswith(p) for n in state)), ""):
+        state = {name.removeprefix(prefix): tensor for name, tensor in state.items()}
+    return state
 
 
 def _is_state(content: Any) -> bool:

@@ -43,7 +43,7 @@ Opened = tuple[nn.Module, Mapping[str, Any]]
 """A network in evaluation mode, and how its images are prepared, as timm says it."""
 
 
-def found(folder: Path, networks: str | Sequence[str], layout: str) -> list[Path]:
+def published_files(folder: Path, networks: str | Sequence[str], layout: str) -> list[Path]:
     """The files of published networks, or folders of `bert`, sorted by name.
 
     networks: patterns for their names; or "folder": all of them. `DataError` if there are none.

@@ -24,6 +24,8 @@ NORMS = nn.modules.batchnorm._BatchNorm
 POOLS = (nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d)
 HOMOGENEOUS = (nn.ReLU, nn.LeakyReLU, nn.Identity, nn.Dropout, nn.Dropout2d, nn.Flatten, *POOLS)
 ELEMENTWISE = (nn.GELU, nn.SiLU, nn.Sigmoid, nn.Softplus, nn.ReLU6, *ACTIVATIONS.values())
+KINDS = ("last-layer", "layers", "neurons", "permutation", "batch-norm")
+"""What `transformed` can do. A literal, as plans read it without importing this file."""
 SMALLEST, LARGEST = 0.1, 10.0
 """Factors are drawn between these, uniformly in their logarithm."""
 OF_LAST_LAYER = 5, 25
@@ -31,7 +33,7 @@ OF_LAST_LAYER = 5, 25
 
 
 @dataclass(frozen=True)
-class Pair:
+class LayerPair:
     """Two layers with channels between them.
 
     first: a layer.
@@ -66,17 +68,17 @@ class Pair:
         columns.copy_(columns[:, order].clone())
 
 
-def pairs(model: nn.Module) -> list[Pair]:
+def pairs(model: nn.Module) -> list[LayerPair]:
     """All pairs of a network, from its inputs to its outputs; empty where none is recognized."""
     uses = Counter(id(p) for _, p in model.named_parameters(remove_duplicate=False))
-    pairs_found: list[Pair] = []
+    layer_pairs: list[LayerPair] = []
     first, norm, between = None, None, list[type]()
     for module in _in_order(model):
         kind = type(module)
         if isinstance(module, MATRICES):
             unshared = uses[id(module.weight)] == 1  # neither shared nor computed from others
             if first is not None and unshared and _fit(first, module, between):
-                pairs_found.append(Pair(first, norm, module, not {*between} - {*HOMOGENEOUS}))
+                layer_pairs.append(LayerPair(first, norm, module, not {*between} - {*HOMOGENEOUS}))
             first, norm, between = module if unshared else None, None, []
         elif isinstance(module, NORMS) and module.affine and first is not None and norm is None:
             norm = module
@@ -84,7 +86,7 @@ def pairs(model: nn.Module) -> list[Pair]:
             between.append(kind)
         else:
             first, norm, between = None, None, []
-    return pairs_found
+    return layer_pairs
 
 
 def normalized(model: nn.Module) -> list[tuple[Any, Any]]:
@@ -131,7 +133,7 @@ def transformed(model: nn.Module, kind: str, seed: int = 0) -> nn.Module:
         low, high = OF_LAST_LAYER
         return 1 / torch.randint(low, high + 1, (1,), generator=draw).to(like)
 
-    changes: dict[str, Callable[[Pair], None]] = {
+    changes: dict[str, Callable[[LayerPair], None]] = {
         "layers": lambda p: p.scale(factors(1, p.first.weight).expand(p.channels)),
         "neurons": lambda p: p.scale(factors(p.channels, p.first.weight)),
         "permutation": lambda p: p.permute(torch.randperm(p.channels, generator=draw)),

@@ -193,8 +193,8 @@ class Source:
     def place(self, section: str, key: str = "") -> str:
         """The place of a key, which may be in the scale's override, for messages."""
         inside = self.override.get(section)
-        there = key in inside if key and isinstance(inside, Mapping) else section in self.override
-        where = f"scales.{self.scale}.{section}" if there else section
+        stated = key in inside if key and isinstance(inside, Mapping) else section in self.override
+        where = f"scales.{self.scale}.{section}" if stated else section
         return f"{self.name}: {where}{f'.{key}' if key else ''}"
 
     def value(self, key: str, default: Any = None) -> Any:
@@ -204,11 +204,11 @@ class Source:
     def parts(self, key: str) -> list[tuple[str, Mapping[str, Any]]]:
         """A section as it stands above `scales:` and in the scale, each with its place."""
         above = self.content.get(key, {} if key in self.override else None)
-        found = [(key, above), (f"scales.{self.scale}.{key}", self.override.get(key, {}))]
-        for there, part in found:
+        parts = [(key, above), (f"scales.{self.scale}.{key}", self.override.get(key, {}))]
+        for place, part in parts:
             if not isinstance(part, Mapping):
-                raise PlanError(f"{self.name}: {there}: expected keys and values, found {part!r}")
-        return [(f"{self.name}: {there}", part) for there, part in found]
+                raise PlanError(f"{self.name}: {place}: expected keys and values, found {part!r}")
+        return [(f"{self.name}: {place}", part) for place, part in parts]
 
 
 def kinds() -> tuple[str, ...]:

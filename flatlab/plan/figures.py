@@ -109,9 +109,9 @@ def correlations_code() -> str:
 
 def claims_code(paper: str) -> str:
     """The fingerprint of the code that judges the claims of a paper, which may have none."""
-    own = [f"flatlab.papers.{paper}.claims"]
-    there = path_of(f"papers/{paper}", "claims").is_file()
-    return fingerprint("flatlab.claims.verify", *(own if there else []))
+    claims = [f"flatlab.papers.{paper}.claims"]
+    has_claims = path_of(f"papers/{paper}", "claims").is_file()
+    return fingerprint("flatlab.claims.verify", *(claims if has_claims else []))
 
 
 @functools.cache
@@ -158,8 +158,8 @@ def _load(path: Path, experiments: Collection[str]) -> tuple[Paper, list[Figure]
             raise PlanError(f"{where}: {name} must be there, and a {kind.__name__}")
     paper = _checked(content["PAPER"], f"{where}: PAPER: ")
     declared = [
-        _figure(path, f"{where}: {key}: ", paper, key, found, experiments)
-        for key, found in content["FIGURES"].items()
+        _figure(path, f"{where}: {key}: ", paper, key, declaration, experiments)
+        for key, declaration in content["FIGURES"].items()
     ]
     if paper.targets:
         declared.sort(key=lambda figure: paper.targets.index(figure.key))
@@ -167,16 +167,16 @@ def _load(path: Path, experiments: Collection[str]) -> tuple[Paper, list[Figure]
 
 
 def _figure(
-    path: Path, where: str, paper: Paper, key: str, found: Any, experiments: Collection[str]
+    path: Path, where: str, paper: Paper, key: str, declaration: Any, experiments: Collection[str]
 ) -> Figure:
     if not re.fullmatch(FIGURE_KEY, key):
         raise PlanError(f"{where}a figure's key is like fig2, figH8 or table1")
     if paper.targets and key not in paper.targets:
         raise PlanError(f"{where}not among the paper's targets; {closest(key, paper.targets)}")
-    if not isinstance(found, TEMPLATES):
+    if not isinstance(declaration, TEMPLATES):
         kinds = ", ".join(template.__name__ for template in TEMPLATES)
-        raise PlanError(f"{where}expected one of {kinds}, found {found!r}")
-    declared = _checked(found, where)
+        raise PlanError(f"{where}expected one of {kinds}, found {declaration!r}")
+    declared = _checked(declaration, where)
     for experiment in declared.keys:
         if experiment not in experiments:
             hint = closest(experiment, experiments)
@@ -184,10 +184,10 @@ def _figure(
     if declared.one_experiment and len(declared.keys) > 1:
         kind = type(declared).__name__
         raise PlanError(f"{where}experiments: {kind} shows one, found {', '.join(declared.keys)}")
-    own = declared.module or key
-    if not declared.selected_by and not (path.parent / f"{own}.py").is_file():
+    module = declared.module or key
+    if not declared.selected_by and not (path.parent / f"{module}.py").is_file():
         what = "draws it" if not declared.DRAWN_BY else "selects what it shows"
-        raise PlanError(f"{where}papers/{path.parent.name}/{own}.py, which {what}, is missing")
+        raise PlanError(f"{where}papers/{path.parent.name}/{module}.py, which {what}, is missing")
     number = key.replace("fig", "Figure ").replace("table", "Table ")
     cited = f"{paper.cited}, {number}"
     return Figure(paper=path.parent.name, key=key, cited=cited, declared=declared)

@@ -14,14 +14,14 @@ from flatlab.plan.registry import PACKAGE, assignments
 def labels_of(columns: Iterable[str]) -> dict[str, str]:
     """The labels of columns, without those that are no quantity, or part of one, with a label."""
     known = _labels()
-    found = {column: known.get(column.partition("[")[0]) for column in columns}
-    return {column: label for column, label in found.items() if label}
+    labels = {column: known.get(column.partition("[")[0]) for column in columns}
+    return {column: label for column, label in labels.items() if label}
 
 
 @functools.cache
 def _labels() -> dict[str, str]:
     """All labels by quantity: the keywords `label` in the families' dictionaries of quantities."""
-    found = {}
+    labels = {}
     for path in sorted((PACKAGE / "metrics").rglob("*.py")):
         for table in assignments(path).values():
             entries = (
@@ -30,5 +30,5 @@ def _labels() -> dict[str, str]:
             for key, call in entries:
                 for each in getattr(call, "keywords", ()):
                     if each.arg == "label" and isinstance(key, ast.Constant):
-                        found[str(key.value)] = ast.literal_eval(each.value)
-    return found
+                        labels[str(key.value)] = ast.literal_eval(each.value)
+    return labels

@@ -47,10 +47,10 @@ class Architecture(Strict, frozen=True):
     @property
     def differences(self) -> str:
         """The options that differ from their defaults, in words; those without one are left out."""
-        given = [(each.name, getattr(self, each.name), each.default) for each in fields(self)]
+        options = [(each.name, getattr(self, each.name), each.default) for each in fields(self)]
         return ", ".join(
             f"{name} {'-'.join(map(str, value)) if isinstance(value, tuple) else value}"
-            for name, value, default in given
+            for name, value, default in options
             if default is not NODEFAULT and value != default
         )
 
@@ -117,14 +117,14 @@ def options_of(folder: str, key: str) -> type[Any]:
             f"{path.parent.name}/{path.name}: {error} in the class Options, which may use "
             f"{', '.join(name for name in VOCABULARY if name[0] != '_')} and literals"
         ) from None
-    found: Any = namespace["Options"]
-    counted = getattr(found, "parameters", Architecture.parameters)
+    options: Any = namespace["Options"]
+    counted = getattr(options, "parameters", Architecture.parameters)
     if folder == "networks" and counted is Architecture.parameters:
         raise PlanError(
             f"{path.parent.name}/{path.name}: it needs a class Options(Architecture) with a method "
             "`parameters`"
         )
-    return found
+    return options
 
 
 @functools.cache
@@ -143,42 +143,42 @@ def section(
     Where a part names another file, options of the file above that the new one lacks are dropped.
     Returns a record of `kind`, and one of options by folder and key of each file.
     """
-    own = [key for key in kind.__struct_fields__ if key != "options"]
+    keys = [key for key in kind.__struct_fields__ if key != "options"]
     whole = defaults_of(kind) | {key: value for _, part in parts for key, value in part.items()}
     for key in kind.FOLDERS:
         if key not in whole:
             raise PlanError(absent(key, whole, f"{parts[0][0]}.{key}"))
-    given: dict[str, Any] = {}
+    so_far: dict[str, Any] = {}
     for where, part in parts:
         kinds: dict[tuple[str, str], type[Strict]] = {}
         for key, folder in kind.FOLDERS.items():
-            names = joined(part.get(key, given.get(key, whole[key])))
+            names = joined(part.get(key, so_far.get(key, whole[key])))
             for name in names:
                 if key in part:
                     check_known(folder, name, f"{where}.{key}")
                 if names.count(name) > 1:
                     raise PlanError(f"{where}.{key}: {name} stands there twice")
                 kinds[folder, name] = options_of(folder, name)
-        known = [*own, *(option for each in kinds.values() for option in each.__struct_fields__)]
+        known = [*keys, *(option for each in kinds.values() for option in each.__struct_fields__)]
         refuse_unknown(part, known, where)
-        given = {key: value for key, value in {**given, **part}.items() if key in known}
+        so_far = {key: value for key, value in {**so_far, **part}.items() if key in known}
 
     def place(key: str) -> str:
         stated = (where for where, part in parts[::-1] if key.partition(".")[0] in part)
         return f"{next(stated, parts[0][0])}.{key}"
 
-    record = checked(given, kind, place)
-    return record, {name: checked(given, each, place) for name, each in kinds.items()}
+    record = checked(so_far, kind, place)
+    return record, {name: checked(so_far, each, place) for name, each in kinds.items()}
 
 
 def checked(
-    given: Mapping[str, Any], kind: type[Strict], where: str | Callable[[str], str] = ""
+    values: Mapping[str, Any], kind: type[Strict], where: str | Callable[[str], str] = ""
 ) -> Any:
-    """A record of `kind`, from those of its keys that `given` has; the other keys are left alone.
+    """A record of `kind`, from those of its keys that `values` has; the other keys are left alone.
 
     where: as for `convert`.
     """
-    stated = {key: given[key] for key in kind.__struct_fields__ if key in given}
+    stated = {key: values[key] for key in kind.__struct_fields__ if key in values}
     record = convert(stated, kind, where)
     for key, folder in kind.FOLDERS.items():
         if (name := getattr(record, key)) is not None:

@@ -45,10 +45,10 @@ class Plan:
         keys = experiment_keys(folder)
         self.experiments = {key: self.experiment(key) for key in keys}
         self._as_published = {key: self._load(key, "paper") for key in keys}
-        there = {key for key, experiment in self.experiments.items() if experiment.packs}
+        computable = {key for key, experiment in self.experiments.items() if experiment.packs}
         self.papers: dict[str, list[Figure]] = {}
         for figure in figures():
-            if there.issuperset(figure.experiments):
+            if computable.issuperset(figure.experiments):
                 self.papers.setdefault(figure.paper, []).append(figure)
         chosen = self.papers if self.config.papers == "all" else self.config.papers
         self.figures = [figure for paper in chosen for figure in self.papers.get(paper, [])]
@@ -104,8 +104,8 @@ class Plan:
             if other in needed_by:
                 circle = " needs ".join([*needed_by[needed_by.index(other) :], other])
                 raise PlanError(f"{where}experiments need each other: {circle}")
-            found = self._load(other, scale, where, needed_by)
-            return found.with_stand_ins(self.config.stand_ins)
+            experiment = self._load(other, scale, where, needed_by)
+            return experiment.with_stand_ins(self.config.stand_ins)
 
         return load_experiment(self.folder, key, scale, find, where)
 

@@ -36,9 +36,9 @@ def outdated(
         place = published_at(scale)
         folder = place.folder
         made = json.loads((folder / "provenance.json").read_text())
-        there = [key for key in made if place.table(key).is_file()]
-        known = [key for key in there if key in experiment_keys()]
-        if gone := [key for key in there if key not in known]:
+        published = [key for key in made if place.table(key).is_file()]
+        known = [key for key in published if key in experiment_keys()]
+        if gone := [key for key in published if key not in known]:
             yield f"{folder} has tables of experiments that no longer exist: {', '.join(gone)}"
         now = {key: _code(experiment_of(key, scale), experiment_of) for key in known}
         if changed := [key for key in known if _differs(now[key], made[key]["code"], proofs)]:
@@ -84,9 +84,9 @@ def _differs(
 
 def _equal_to(code: str, stage: str, proofs: Sequence[Mapping[str, Any]]) -> set[str]:
     """A fingerprint, and all that were proved equal to it, one after the other."""
-    found, waiting = set[str](), [code]
+    equal, waiting = set[str](), [code]
     while waiting:
-        found.add(code := waiting.pop())
+        equal.add(code := waiting.pop())
         same = (each["new"] for each in proofs if (each["stage"], each["old"]) == (stage, code))
-        waiting += [each for each in same if each not in found]
-    return found
+        waiting += [each for each in same if each not in equal]
+    return equal

@@ -78,13 +78,13 @@ def syntax(path: Path) -> ast.Module:
 @functools.cache
 def assignments(path: Path) -> dict[str, ast.expr]:
     """What a file assigns to which name, with or without a type."""
-    found: dict[str, ast.expr] = {}
+    values: dict[str, ast.expr] = {}
     for node in syntax(path).body:
         if isinstance(node, ast.Assign):
-            found[ast.unparse(node.targets[0])] = node.value
+            values[ast.unparse(node.targets[0])] = node.value
         elif isinstance(node, ast.AnnAssign) and node.value is not None:
-            found[ast.unparse(node.target)] = node.value
-    return found
+            values[ast.unparse(node.target)] = node.value
+    return values
 
 
 def literal(folder: str, key: str, name: str) -> Any:

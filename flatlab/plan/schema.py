@@ -78,9 +78,9 @@ def closest(name: str, known: Iterable[str]) -> str:
     return f"{hint}Known: {', '.join(known) or 'none'}"
 
 
-def absent(key: str, given: Iterable[Any], place: str) -> str:
+def absent(key: str, keys: Iterable[Any], place: str) -> str:
     """The sentence that a key is missing, with a key that may be the same misspelt."""
-    match = difflib.get_close_matches(key, map(str, given), n=1, cutoff=0.5)
+    match = difflib.get_close_matches(key, map(str, keys), n=1, cutoff=0.5)
     return f"{place} is missing{f' (is it {match[0]!r}?)' if match else ''}"
 
 
@@ -183,8 +183,8 @@ def describe(kind: type[Strict]) -> list[tuple[str, str, str]]:
         default = node.get("default")
         if isinstance(default, tuple):
             default = f"[{', '.join(map(str, default))}]"
-        given = f" (default: {default})" if isinstance(default, str | int | float) else ""
-        return f"{node['description']}{given}" if "description" in node else ""
+        ending = f" (default: {default})" if isinstance(default, str | int | float) else ""
+        return f"{node['description']}{ending}" if "description" in node else ""
 
     fields = schema[kind.__name__]["properties"].items()
     return [(key, allowed(node), meaning(node)) for key, node in fields]

@@ -43,17 +43,17 @@ def shown(figure: Mapping[str, Any], table: xr.Dataset) -> xr.Dataset:
     through training.
     """
     from flatlab.plotting.labels import of_architecture
-    from flatlab.tables.selection import of_settings, only_followed
+    from flatlab.tables.selection import of_settings, with_trajectories
 
     where = figure.get("where", {})
     if not where and not figure["through_training"]:
         return table
-    chosen = of_settings(only_followed(table) if figure["through_training"] else table, where)
+    chosen = of_settings(with_trajectories(table) if figure["through_training"] else table, where)
     if "not_converged" in table.attrs:
         slow = int((chosen["ended"].values == "finished").sum())
         chosen = chosen.assign_attrs(not_converged=slow)
     if "architecture" in where:
         names = ("network", "stands_in_for")
-        own = {name: of_architecture(table.attrs[name], where["architecture"]) for name in names}
-        chosen = chosen.assign_attrs(own)
+        attrs = {name: of_architecture(table.attrs[name], where["architecture"]) for name in names}
+        chosen = chosen.assign_attrs(attrs)
     return chosen

@@ -126,10 +126,10 @@ def of_architecture(networks: str, architecture: str) -> str:
 
 def _architectures(networks: str) -> list[tuple[str, tuple[str, ...]]]:
     """The key of each architecture, and those of its options that are numbers of units."""
-    found = re.findall(r"([^ ()]+)(?: \(([^)]*)\))?(?: and |$)", networks.partition(" on ")[0])
+    matches = re.findall(r"([^ ()]+)(?: \(([^)]*)\))?(?: and |$)", networks.partition(" on ")[0])
     return [
         (key, tuple(part for part in options.split(", ") if part.startswith(("width", "hidden"))))
-        for key, options in found
+        for key, options in matches
     ]
 
 
@@ -180,10 +180,10 @@ def two_digits(number: float) -> str:
 
 def values_in_words(figure: Settings, values: Mapping[str, Any]) -> str:
     """Values of hyper-parameters by their printed names."""
-    found = []
+    words = []
     for name, value in values.items():
         text = value if isinstance(value, str) else f"{value:g}"
         word = WORDS.get(name, name.replace("_", " "))
         default = IN_WORDS.get(text, f"{word} {text}")
-        found.append(figure["values"].get(name, {}).get(text, default))
-    return ", ".join(found)
+        words.append(figure["values"].get(name, {}).get(text, default))
+    return ", ".join(words)

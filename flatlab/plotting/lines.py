@@ -145,10 +145,10 @@ def _medians(ax: Any, rows: pd.DataFrame, look: Look, place: int) -> None:
         if rows[seed].notna().any():
             ax.plot(x, rows[seed], color=look.color, lw=0.35, alpha=0.5)
     step = max(1, len(x) // 7)
-    there = np.isfinite(median)
-    before, after = np.append(False, there[:-1]), np.append(there[1:], False)
+    seen = np.isfinite(median)
+    before, after = np.append(False, seen[:-1]), np.append(seen[1:], False)
     # only a marker shows a value between two gaps, which no line reaches
-    marked = {*range(min(place, step - 1), len(x), step), *np.flatnonzero(there & ~before & ~after)}
+    marked = {*range(min(place, step - 1), len(x), step), *np.flatnonzero(seen & ~before & ~after)}
     options = {**look.options, "lw": 1.3, "ms": 2.5}
     ax.plot(x, median, markevery=[int(index) for index in sorted(marked)], **options)
 
@@ -255,9 +255,9 @@ def _lines_of(
     """The lines of a panel: the place of each among the others, its points and its look."""
     line = rows[figure["line"]].astype(str)
     known = [(line.isin([key, names[key]]), look) for key, look in looks.items()]
-    there = [(chosen, look) for chosen, look in known if chosen.any()]
-    for number, (chosen, look) in enumerate(there):
-        yield number - (len(there) - 1) / 2, rows[chosen], look
+    drawn = [(chosen, look) for chosen, look in known if chosen.any()]
+    for number, (chosen, look) in enumerate(drawn):
+        yield number - (len(drawn) - 1) / 2, rows[chosen], look
 
 
 def _uncertain(ax: Any, points: pd.DataFrame, place: float, look: Look, figure: Settings) -> None:

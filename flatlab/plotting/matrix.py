@@ -31,8 +31,8 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
     if figure["seeds"]:
         chosen = of_seeds(chosen, figure["seeds"])
         settings, loss = list(chosen["setting"].values), chosen["train_loss"].values
-        own = Correlations(columns_of(chosen, names), settings, loss)
-        matrices = [*own.matrix("pooled"), *(own.matrix(kind)[0] for kind in OTHER_KINDS)]
+        result = Correlations(columns_of(chosen, names), settings, loss)
+        matrices = [*result.matrix("pooled"), *(result.matrix(kind)[0] for kind in OTHER_KINDS)]
     else:
         (matrix,) = correlations.values()
         of_these = matrix.sel(x=names, y=names)

@@ -28,11 +28,11 @@ def require(
     """
     if known is None:
         known = table.data_vars if what == "quantity" else table[what].values
-    there = list(map(str, known))
+    known_names = list(map(str, known))
     for name in names:
-        if name not in there:
+        if name not in known_names:
             where = table.attrs.get("experiment", "the table")
-            raise FigureError(f"{where} has no {what} {name!r}; {closest(name, there)}")
+            raise FigureError(f"{where} has no {what} {name!r}; {closest(name, known_names)}")
 
 
 def with_parts(table: xr.Dataset, parts: Mapping[str, Mapping[str, str]]) -> xr.Dataset:

@@ -77,10 +77,10 @@ ORDERED = ("#0d0887", "#7e03a8", "#cc4778", "#f89540", "#e3c800")
 
 
 def look_of_settings(
-    settings: Iterable[str], own: Mapping[str, Look] | None = None
+    settings: Iterable[str], looks: Mapping[str, Look] | None = None
 ) -> dict[str, Look]:
     """The looks of settings, which are given in words.  own: looks of this figure alone."""
-    known = {**SETTINGS, **(own or {})}
+    known = {**SETTINGS, **(looks or {})}
     others = itertools.cycle(OTHERS)
     return {s: known[s] if s in known else next(others) for s in dict.fromkeys(settings)}
 

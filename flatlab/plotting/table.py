@@ -32,14 +32,14 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
     rows = []
     for quantity, values in columns_of(chosen, list(figure["rows"])).items():
         for key in figure["columns"]:
-            found = values[(chosen[by].values == key) & np.isfinite(values)].astype(float)
+            finite = values[(chosen[by].values == key) & np.isfinite(values)].astype(float)
             mean, sd, low, high = [np.nan] * 4
-            if len(found):
-                mean = found.mean()
-            if len(found) > 1:
-                sd, (low, high) = found.std(ddof=1), over_seeds("", lambda m: m, found).interval()
+            if len(finite):
+                mean = finite.mean()
+            if len(finite) > 1:
+                sd, (low, high) = finite.std(ddof=1), over_seeds("", lambda m: m, finite).interval()
             printed = figure["printed"].get(quantity, {}).get(key, (np.nan, np.nan))
-            rows.append([quantity, key, mean, sd, low, high, len(found), *printed])
+            rows.append([quantity, key, mean, sd, low, high, len(finite), *printed])
     numbers = ["mean", "sd", "low", "high", "networks", "paper_mean", "paper_sd"]
     return pd.DataFrame(rows, columns=["quantity", by, *numbers])
 

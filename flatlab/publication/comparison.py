@@ -43,8 +43,8 @@ class Results:
         tables = (about for each in self.verdicts.values() for about in each["tables"].values())
         scales = sorted({str(about.get("scale")) for about in tables})
         if len(scales) != 1 or scales[0] not in SCALES:
-            found = ", ".join(scales) or "none"
-            raise StoreError(f"{self.folder} must hold tables of one scale; found: {found}")
+            listed = ", ".join(scales) or "none"
+            raise StoreError(f"{self.folder} must hold tables of one scale; found: {listed}")
         return scales[0]
 
 
@@ -68,7 +68,7 @@ class RelativeShift(NamedTuple):
     quantity: str
 
 
-class Pair(NamedTuple):
+class ClaimPair(NamedTuple):
     """A claim in A and in B, and the largest movement of a number that decides it."""
 
     a: ClaimRecord
@@ -84,11 +84,11 @@ class Pair(NamedTuple):
 
 
 def _deciding(claim: ClaimRecord) -> dict[tuple[str, str], list[EvidenceEntry]]:
-    found = defaultdict(list)
+    deciding = defaultdict(list)
     for entry in claim["evidence"]:
         if entry["claim"] != REPORTED:
-            found[entry["quantity"], entry["claim"]].append(entry)
-    return found
+            deciding[entry["quantity"], entry["claim"]].append(entry)
+    return deciding
 
 
 def _movement(a: EvidenceEntry, b: EvidenceEntry) -> RelativeShift | None:
@@ -106,8 +106,8 @@ def _movement(a: EvidenceEntry, b: EvidenceEntry) -> RelativeShift | None:
 class Comparison:
     """Claims with the same and with different verdicts, and the ids of those in one of both."""
 
-    agreeing: list[Pair]
-    differing: list[Pair]
+    agreeing: list[ClaimPair]
+    differing: list[ClaimPair]
     only_a: list[str]
     only_b: list[str]
 
@@ -119,10 +119,10 @@ class Comparison:
     @property
     def turns(self) -> dict[tuple[Outcome, Outcome], list[str]]:
         """The ids of claims with different verdicts, by the verdicts in A and in B."""
-        found = defaultdict(list)
+        turns = defaultdict(list)
         for pair in self.differing:
-            found[pair.a["verdict"], pair.b["verdict"]].append(pair.a["id"])
-        return found
+            turns[pair.a["verdict"], pair.b["verdict"]].append(pair.a["id"])
+        return turns
 
     @property
     def counts(self) -> list[tuple[int, Outcome]]:
@@ -131,7 +131,7 @@ class Comparison:
         return [(verdicts.count(each), each) for each in OUTCOMES if each in verdicts]
 
     @property
-    def most_moved(self) -> Pair | None:
+    def most_moved(self) -> ClaimPair | None:
         """The claim with an agreeing verdict, one of whose numbers moved farthest."""
         moved = [pair for pair in self.agreeing if pair.moved]
         return max(moved, key=lambda pair: pair.moved or RelativeShift(0.0, ""), default=None)
@@ -140,7 +140,7 @@ class Comparison:
 def compare(a: Iterable[FigureVerdicts], b: Iterable[FigureVerdicts]) -> Comparison:
     """Compare claims by their ids."""
     before, after = ({claim["id"]: claim for claim in all_claims(side)} for side in (a, b))
-    pairs = [Pair(claim, after[key]) for key, claim in before.items() if key in after]
+    pairs = [ClaimPair(claim, after[key]) for key, claim in before.items() if key in after]
     alike = [pair.a["verdict"] == pair.b["verdict"] for pair in pairs]
     return Comparison(
         [pair for pair, same in zip(pairs, alike, strict=True) if same],
@@ -170,16 +170,16 @@ def experiments_that_differ(
     a: Results, b: Results, origins_a: Mapping[str, Origin], origins_b: Mapping[str, Origin]
 ) -> Iterator[str]:
     """A sentence for each experiment of a common figure that differs in settings or in code."""
-    found: dict[str, dict[str, str]] = {}
+    by_experiment: dict[str, dict[str, str]] = {}
     for target in [target for target in a.verdicts if target in b.verdicts]:
         ours, theirs = a.verdicts[target]["tables"], b.verdicts[target]["tables"]
         for key in {**ours, **theirs}:
-            changes = found.setdefault(key, {})
+            changes = by_experiment.setdefault(key, {})
             if key in ours and key in theirs:
                 changes |= _changes(ours[key], theirs[key])
             else:
                 changes[target] = f"{target}, which reads it in {'A' if key in ours else 'B'} alone"
-    for key, changes in sorted(found.items()):
+    for key, changes in sorted(by_experiment.items()):
         made = (each[key]["code"] if key in each else {} for each in (origins_a, origins_b))
         if changed := _other_code(*made):
             changes["code"] = f"code ({', '.join(changed)})"

@@ -99,17 +99,17 @@ def called(chosen: plan.Plan, names: Sequence[str]) -> set[str]:
     """
     if not names:
         return _configured(chosen)
-    found: set[str] = set()
+    keys: set[str] = set()
     for name in names:
         figures = [figure for paper in chosen.papers.values() for figure in paper]
         meant = [each for each in figures if name in ("all", each.paper, each.target)]
         if name in chosen.experiments:
-            found.add(name)
+            keys.add(name)
         elif meant:
-            found |= {key for figure in meant for key in figure.experiments}
+            keys |= {key for figure in meant for key in figure.experiments}
         else:
             raise plan.PlanError(chosen.why_not(name))
-    return found
+    return keys
 
 
 def recorded(
@@ -165,24 +165,24 @@ def forecast(
     groups: dict[tuple[str, str], list[TimedJob]] = {}
     for job in jobs_of(chosen, chosen.config.scale, experiments):
         groups.setdefault((job.kind, job.network), []).append(job)
-    found = []
+    forecasts = []
     for (kind, network), group in groups.items():
         left = [job for job in group if not job.file.is_file()]
         wanted = (group[0].recorded_as, chosen.config.device)
         known = {net: t for (k, net, device), t in times.items() if (k, device) == wanted and t[1]}
         alike = {net: t for net, t in known.items() if _architecture(net) == _architecture(network)}
-        own = {network: known[network]} if network in known else alike or known
+        peers = {network: known[network]} if network in known else alike or known
         hours, basis = None, ""
-        if own:
-            seconds, work, jobs = (sum(numbers) for numbers in zip(*own.values(), strict=True))
+        if peers:
+            seconds, work, jobs = (sum(numbers) for numbers in zip(*peers.values(), strict=True))
             hours = sum(seconds / work * job.work + JOB_S for job in left) / 3600
-            others = _architecture(network) if own is alike else "other"
-            others = f"{len(own)} {others} networks" if len(own) > 1 else next(iter(own))
-            basis = f"{jobs} jobs" if network in own else f"roughly, {jobs} jobs of {others}"
+            others = _architecture(network) if peers is alike else "other"
+            others = f"{len(peers)} {others} networks" if len(peers) > 1 else next(iter(peers))
+            basis = f"{jobs} jobs" if network in peers else f"roughly, {jobs} jobs of {others}"
             if any(job.stops for job in left):
                 basis += "; less where networks stop once they have learnt"
-        found.append(Forecast(kind, network, len(left), len(group) - len(left), hours, basis))
-    return found
+        forecasts.append(Forecast(kind, network, len(left), len(group) - len(left), hours, basis))
+    return forecasts
 
 
 def _architecture(network: str) -> str:

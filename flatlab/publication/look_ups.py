@@ -46,23 +46,23 @@ def verdict(scale: str, claim: str) -> str:
 def evidence(scale: str, claim: str, *words: str) -> Interval:
     """The number in the evidence of a claim that has this name, or all these words in its name."""
     entries = {entry["quantity"]: entry for entry in _claim(scale, claim)["evidence"]}
-    found = [name for name in entries if (name,) == words]
-    found = found or [name for name in entries if all(word in name for word in words)]
-    if len(found) != 1:
-        what = f"{len(found)} quantities contain {' and '.join(map(repr, words))}"
+    names = [name for name in entries if (name,) == words]
+    names = names or [name for name in entries if all(word in name for word in words)]
+    if len(names) != 1:
+        what = f"{len(names)} quantities contain {' and '.join(map(repr, words))}"
         known = f"it has: {'; '.join(entries) or 'none'}"
         raise store.StoreError(f"evidence of {claim} at scale {scale}: {what}; {known}")
-    numbers: Any = entries[found[0]]
+    numbers: Any = entries[names[0]]
     ends = (numbers.get(key) for key in Interval._fields)
     return Interval(*(math.nan if end is None else float(end) for end in ends))
 
 
 def cell(scale: str, target: str, column: str, **row: Any) -> Any:
     """What stands in a column of a published figure's CSV, in the only row with these values."""
-    found = cells(scale, target, column, **row)
-    if len(found) != 1:
-        raise store.StoreError(f"{target} at scale {scale}: {len(found)} rows have {row}, not one")
-    return found[0]
+    values = cells(scale, target, column, **row)
+    if len(values) != 1:
+        raise store.StoreError(f"{target} at scale {scale}: {len(values)} rows have {row}, not one")
+    return values[0]
 
 
 def estimate(scale: str, target: str, column: str, **row: Any) -> Interval:

@@ -126,11 +126,11 @@ class PublishedNetworks:
             columns = {name: _means(values, groups) for name, values in columns.items()}
             kind, groups = "pooled", sorted(set(groups))
         clusters = None if grid else groups  # networks of a family resemble each other
-        found = Correlations(
+        correlations = Correlations(
             columns, groups, columns.get("train_loss") if kind == "adjusted" else None, clusters
         )
         pairs = [(x, name) for name in (y, minus) if name]
-        rho, *others = found.rhos(*pairs, kind=kind)
+        rho, *others = correlations.rhos(*pairs, kind=kind)
         return interval(rho - others[0] if others else rho)
 
     def values(self, name: str, at: Time = "end", samples: str = "train") -> Array:

@@ -146,17 +146,17 @@ class Proof:
             renamed = self.renamed if job["rule"] == "measure" else {}
             for path in job["output"].values():
                 old, new = (version.folder / path for version in self.versions.values())
-                if found := [f"{path}: {words}" for words in differences(old, new, renamed)]:
-                    outcome.unequal[stage] += found
+                if unequal := [f"{path}: {words}" for words in differences(old, new, renamed)]:
+                    outcome.unequal[stage] += unequal
                 outcome.files[stage] += 1
                 outcome.arrays[stage] += len(contents(new)[0])
 
     def proofs(self) -> list[dict[str, Any]]:
         """What is proved: each change of code, for which every pack that has it is equal."""
-        found: dict[Change, list[Outcome]] = defaultdict(list)
+        outcomes_of: dict[Change, list[Outcome]] = defaultdict(list)
         for outcome in self.done:
             for change in outcome.piece.changes:
-                found[change].append(outcome)
+                outcomes_of[change].append(outcome)
         old, new = self.versions.values()
         return [
             {
@@ -177,7 +177,7 @@ class Proof:
                     for each in outcomes
                 ],
             }
-            for (stage, before, now), outcomes in found.items()
+            for (stage, before, now), outcomes in outcomes_of.items()
             if not any(stage in each.unequal or "train" in each.unequal for each in outcomes)
         ]
 

@@ -88,7 +88,7 @@ def pieces(old: Planned, new: Planned, cut: Cut) -> list[Piece]:
 
     Packs of which no code differs, and those that one version alone has, are left out.
     """
-    found: dict[tuple[Any, ...], Piece] = {}
+    by_key: dict[tuple[Any, ...], Piece] = {}
     for pack in new.packs:
         if pack not in old.packs:
             continue
@@ -96,12 +96,12 @@ def pieces(old: Planned, new: Planned, cut: Cut) -> list[Piece]:
         changes = [(s, before[s], now[s]) for s in now if before.get(s, now[s]) != now[s]]
         if changes:
             key = (*new.combination(pack), *changes)
-            found.setdefault(key, Piece(pack, changes))
-    for piece in found.values():
+            by_key.setdefault(key, Piece(pack, changes))
+    for piece in by_key.values():
         families = [stage for stage, _, _ in piece.changes if stage != "train"]
         for name, version in (("old", old), ("new", new)):
             piece.jobs[name] = _Jobs(version, cut).of(piece.pack, families)
-    return list(found.values())
+    return list(by_key.values())
 
 
 class _Jobs:

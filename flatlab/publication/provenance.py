@@ -25,15 +25,15 @@ def origin(chosen: plan.Plan, key: str, folder: Path) -> dict[str, Any]:
     folder: the built results at the scale of the configuration, here or in another copy.
     """
     built = plan.built_at(chosen.config.scale).folder
-    found: dict[str, list[dict[str, Any]]] = {}
+    records_of: dict[str, list[dict[str, Any]]] = {}
     for task in forecast.jobs_of(chosen, chosen.config.scale, [key]):
-        done = found.setdefault(task.stage, [])
+        done = records_of.setdefault(task.stage, [])
         record = plan.record_of(folder / task.file.relative_to(built))
         if record.is_file():  # files from elsewhere may have none
             done.append(store.load_json(record))
-    records = [record for done in found.values() for record in done]
+    records = [record for done in records_of.values() for record in done]
     return {
-        "code": {stage: sorted({r["code"] for r in done}) for stage, done in found.items()},
+        "code": {stage: sorted({r["code"] for r in done}) for stage, done in records_of.items()},
         "commits": sorted({record.get("commit", "") for record in records} - {""}),
         "jobs": len(records),
         "runtime_s": round(sum(record["runtime_s"] for record in records)),

@@ -26,8 +26,8 @@ def publish(chosen: plan.Plan, names: Sequence[str] = ()) -> list[Path]:
     files would exceed their budget.
     """
     choice = choose(chosen, names)
-    if found := disagreements(choice):
-        raise store.StoreError("\n".join(found))
+    if errors := disagreements(choice):
+        raise store.StoreError("\n".join(errors))
     files = {choice.published / name: choice.built / name for name in choice.files}
     return copy(files, records(chosen, choice.published, choice.experiments))
 
@@ -41,11 +41,11 @@ def publish_redrawn(scale: str | None = None) -> list[Path]:
     missing or was not made by the code of today from the published tables as they are.
     """
     scales = [scale] if scale else plan.published_scales()
-    found = [(each, figure) for each in scales for figure in plan.published_figures(each)]
-    if not found:
+    figures = [(each, figure) for each in scales for figure in plan.published_figures(each)]
+    if not figures:
         where = f" at scale {scale}" if scale else ""
         raise store.StoreError(f"no figure is published{where}; publish first: flatlab publish")
-    if stale := list(dict.fromkeys(path for each in found for path in stale_files(*each))):
+    if stale := list(dict.fromkeys(path for each in figures for path in stale_files(*each))):
         raise store.StoreError(
             f"{len(stale)} files, the first of them {stale[0]}, are missing or were not made from "
             "the published tables by today's code; make them with: snakemake published "
@@ -53,7 +53,7 @@ def publish_redrawn(scale: str | None = None) -> list[Path]:
         )
     files = {
         plan.published_at(each).folder / name: plan.redrawn_at(each).folder / name
-        for each, figure in found
+        for each, figure in figures
         for name in files_of(figure)
     }
     return copy(files)

@@ -88,8 +88,8 @@ def choose(chosen: plan.Plan, names: Sequence[str]) -> Choice:
 
 
 def _called(name: str, built: list[plan.Figure], chosen: plan.Plan) -> list[plan.Figure]:
-    if found := [figure for figure in built if name in (figure.paper, figure.target)]:
-        return found
+    if named := [figure for figure in built if name in (figure.paper, figure.target)]:
+        return named
     known = {name for figure in plan.figures() for name in (figure.paper, figure.target)}
     if name in known:
         raise store.StoreError(

@@ -54,20 +54,20 @@ class Board:
     @property
     def headline(self) -> str:
         """The verdicts on the papers' own networks and data; other evidence does not enter."""
-        own = ", ".join(f"{outcome} {n}" for outcome, n in self.counts["own"].items() if n)
-        return f"Findings on the papers' own networks and data: {own or 'none'}"
+        said = ", ".join(f"{outcome} {n}" for outcome, n in self.counts["own"].items() if n)
+        return f"Findings on the papers' own networks and data: {said or 'none'}"
 
     @cached_property
     def survivors(self) -> list[str]:
         """A sentence for each paper and kind of evidence with decisive findings."""
         lines = []
-        for found in self.discoveries:
-            line = f"{found['paper']}, {found['kind']}: {found['survive']} of {found['decisive']} "
+        for group in self.discoveries:
+            line = f"{group['paper']}, {group['kind']}: {group['survive']} of {group['decisive']} "
             line += "decisive findings survive a false discovery rate of "
             line += f"{100 * FALSE_DISCOVERIES:g} %"
-            if found["without_p"]:
-                line += f"; {found['without_p']} more without a p-value not counted"
-            lines += [line] if found["decisive"] + found["without_p"] else []
+            if group["without_p"]:
+                line += f"; {group['without_p']} more without a p-value not counted"
+            lines += [line] if group["decisive"] + group["without_p"] else []
         return lines
 
     @cached_property
@@ -105,14 +105,14 @@ def discoveries(claims: Iterable[ClaimRecord]) -> list[dict[str, Any]]:
     for claim in claims:
         if (kind := group_of(claim)) in EVIDENCE:
             tested.setdefault((kind, claim["id"].partition("_")[0]), []).append(claim)
-    found = []
+    families = []
     for (kind, paper), findings in sorted(tested.items()):  # the kinds' order is alphabetical
         valued = [claim for claim in findings if claim["p"] is not None]
         adjusted = false_discovery_control([claim["p"] for claim in valued])
         pairs = zip(valued, adjusted, strict=True)
         rates = [float(rate) for claim, rate in pairs if claim["verdict"] != "undecided"]
         decided = [claim for claim in findings if claim["verdict"] != "undecided"]
-        found.append(
+        families.append(
             {
                 "kind": kind,
                 "paper": paper,
@@ -121,7 +121,7 @@ def discoveries(claims: Iterable[ClaimRecord]) -> list[dict[str, Any]]:
                 "without_p": len(decided) - len(rates),
             }
         )
-    return found
+    return families
 
 
 def group_of(claim: ClaimRecord) -> str:

@@ -131,12 +131,12 @@ def _estimands(entry: EvidenceEntry) -> Iterator[Cell]:
         yield Cell(_estimate(other), opposite=opposite)
 
 
-def _estimate(found: Mapping[str, Any]) -> str:
+def _estimate(entry: Mapping[str, Any]) -> str:
     """`value [low, high] n` as far as there is any; of an inequality for all values, violations."""
-    shown = [f"{found['violations']} of {found['of']} values violate it"] if "of" in found else []
-    shown += [_short(found["value"])] if "value" in found else []
-    shown += [f"[{_short(found['low'])}, {_short(found['high'])}]"] if "low" in found else []
-    return " ".join([*shown, f"n {found['n']}"] if "n" in found else shown)
+    shown = [f"{entry['violations']} of {entry['of']} values violate it"] if "of" in entry else []
+    shown += [_short(entry["value"])] if "value" in entry else []
+    shown += [f"[{_short(entry['low'])}, {_short(entry['high'])}]"] if "low" in entry else []
+    return " ".join([*shown, f"n {entry['n']}"] if "n" in entry else shown)
 
 
 def _short(number: float | None) -> str:

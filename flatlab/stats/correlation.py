@@ -58,18 +58,18 @@ class Correlations:
     def rhos(self, *pairs: tuple[str, str], kind: Kind = "pooled") -> list[Estimate]:
         """Correlations to be compared, over the runs that have every quantity of these pairs."""
         used = tuple(sorted({self.names.index(name) for pair in pairs for name in pair}))
-        found = []
+        estimates = []
         part = self._part(*used)
         for x, y in pairs:
             name = f"rho({x}, {y})"
             if len(part.values) < FEWEST or (kind == "adjusted" and self.adjusting is None):
                 reason = f"{name}: {len(part.values)} runs have all the quantities that are needed"
-                found.append(undefined(name, reason))
+                estimates.append(undefined(name, reason))
                 continue
             a, b = (used.index(self.names.index(quantity)) for quantity in (x, y))
             one, many = np.split(fisher(part.matrices(kind)[:, a, b]), [1])
             n, estimand = len(part.values), KINDS[kind]
-            found.append(
+            estimates.append(
                 Estimate(
                     *(name, float(one[0]), many, part.strata, n),
                     on_z=True,
@@ -77,7 +77,7 @@ class Correlations:
                     estimand=estimand,
                 )
             )
-        return found
+        return estimates
 
     def runs_used(self, x: str, y: str) -> int:
         """How many runs have both quantities."""
@@ -163,9 +163,9 @@ class _Part:
         rho = covariance / (deviation[:, :, None] * deviation[:, None, :])
         rho = np.clip(rho, -1, 1)
         if kind == "adjusted":
-            given = rho[:, :, -1]
-            rest = np.sqrt(np.where(given**2 < 1 - 1e-12, 1 - given**2, np.nan))
-            rho = rho - given[:, :, None] * given[:, None, :]
+            adjusting = rho[:, :, -1]
+            rest = np.sqrt(np.where(adjusting**2 < 1 - 1e-12, 1 - adjusting**2, np.nan))
+            rho = rho - adjusting[:, :, None] * adjusting[:, None, :]
             rho = np.clip(rho / (rest[:, :, None] * rest[:, None, :]), -1, 1)
         return rho[:, : self.quantities, : self.quantities]
 
@@ -194,6 +194,6 @@ def _constant(column: Array, settings: NDArray[np.intp]) -> float:
     share = np.ones(len(np.unique(column)))
     for setting in np.unique(settings):
         drawn = column[settings == setting]
-        found = (drawn[:, None] == np.unique(column)).mean(axis=0)
-        share *= found ** len(drawn)
+        share_of_value = (drawn[:, None] == np.unique(column)).mean(axis=0)
+        share *= share_of_value ** len(drawn)
     return float(share.sum())

@@ -101,21 +101,21 @@ class Ranks:
         a, b = (self.names.index(name) for name in (x, y))
         return self._estimate(f"tau({x}, {y})", self._on_z[:, a, b], x, y)
 
-    def partial(self, x: str, y: str, *given: str) -> Estimate:
+    def partial(self, x: str, y: str, *adjusting: str) -> Estimate:
         """Kendall's partial tau, given other quantities: Pearson's, of the signs of the pairs.
 
         With one other, (tau_xy - tau_xg tau_yg) / sqrt((1 - tau_xg^2) (1 - tau_yg^2)) (Kendall
         1942). NaN if a quantity follows from the others.
         """
-        places = [self.names.index(name) for name in (x, y, *given)]
-        name = f"tau({x}, {y} | {', '.join(given)})"
+        places = [self.names.index(name) for name in (x, y, *adjusting)]
+        name = f"tau({x}, {y} | {', '.join(adjusting)})"
         part = self.taus[:, places][:, :, places]
         if not np.isfinite(part).all() or np.linalg.cond(part).max() > 1 / np.finfo(float).eps:
             return undefined(name, f"{name} is not defined for these networks")
         inverse = np.linalg.inv(part)
-        found = -inverse[:, 0, 1] / np.sqrt(inverse[:, 0, 0] * inverse[:, 1, 1])
+        partial = -inverse[:, 0, 1] / np.sqrt(inverse[:, 0, 0] * inverse[:, 1, 1])
         pairs = _and_without(self._count)[:, places[0], places[1]]
-        return self._estimate(name, self._z_of(found, pairs), x, y, *given)
+        return self._estimate(name, self._z_of(partial, pairs), x, y, *adjusting)
 
     def effective_rank(self) -> Estimate:
         """1 over the mean squared tau of all with all: of how many quantities they seem to consist.
@@ -132,9 +132,9 @@ class Ranks:
         size = np.sqrt(np.einsum("nqq->nq", taus))
         with np.errstate(invalid="ignore", divide="ignore"):
             squares = (taus / (size[:, :, None] * size[:, None, :])) ** 2
-        found = self._weighted(whole.sum() ** 2 / squares.sum(axis=(1, 2)))
+        ranks = self._weighted(whole.sum() ** 2 / squares.sum(axis=(1, 2)))
         n = self.finite.shape[1]
-        return Estimate(name, float(found[0]), found[1:], self.strata, n, inflated=True)
+        return Estimate(name, float(ranks[0]), ranks[1:], self.strata, n, inflated=True)
 
     def matrix(self, tail: float = TAIL) -> tuple[Array, Array, Array]:
         """Value, low and high of all pairs of quantities: (quantities, quantities) each.
@@ -210,8 +210,8 @@ def _signs(a: Array, b: Array) -> Array:
 def _products(array: Array) -> Array:
     """(quantities, networks, networks) -> sums over the second network: (networks, q, q)."""
     rows = np.ascontiguousarray(array.transpose(1, 0, 2))
-    found: Array = rows @ rows.transpose(0, 2, 1)
-    return found
+    products: Array = rows @ rows.transpose(0, 2, 1)
+    return products
 
 
 def _and_without(parts: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Training curves of a setting: estimates from them over its seeds, and their ends along a sweep.
+"""Training curves of a setting: estimates from them over its seeds.
 
 A seed is a repetition: a trend is computed for each run, and the estimate is its mean over the
 runs, on Fisher's z where it is a correlation. Windows are `training`, all checkpoints, and `I`,
@@ -8,9 +8,8 @@ the number of runs that remain.
 """
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -18,8 +17,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from flatlab.stats.estimate import Array, Estimate, fisher, over_seeds
-from flatlab.stats.trends import difference, mean, pearson, tau_in_order
-from flatlab.stats.verdict import Verdict, every
+from flatlab.stats.trends import mean, pearson, tau_in_order
 from flatlab.tables.columns import Column, UnknownColumn, in_words
 from flatlab.tables.eligibility import (
     FEWEST_CHECKPOINTS,
@@ -211,12 +209,12 @@ class Curves:
         """The mean over runs of a number that each has; on_z: of Fisher's z, shown as itself."""
         name = f"{what}; {self}"
 
-        def found() -> Estimate:
+        def mean_over_runs() -> Estimate:
             values = of_runs()
             require(len(values), self)
             return over_seeds(name, mean, values, on_z=on_z)
 
-        return estimate(name, found)
+        return estimate(name, mean_over_runs)
 
     def _interpolating(self) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
         """Whether each run interpolates, and at which checkpoint it begins to: (runs) each."""
@@ -234,19 +232,19 @@ class Curves:
         runs, begins = np.ones(len(every_value), bool), np.zeros(len(every_value), int)
         if window != "training":
             runs, begins = self._interpolating()
-        found = []
+        segments = []
         for values, begin in zip(every_value[runs], begins[runs], strict=True):
-            there = np.isfinite(values).all(axis=0) & (np.arange(len(times)) >= begin)
-            places = np.flatnonzero(there)
+            seen = np.isfinite(values).all(axis=0) & (np.arange(len(times)) >= begin)
+            places = np.flatnonzero(seen)
             middle = len(places) // 2
             halves = {"first half of I": slice(None, middle), "last half of I": slice(middle, None)}
             # A run that begins late has no half: both are compared, so both are of the same runs.
             if (middle if window in halves else len(places)) >= FEWEST_CHECKPOINTS:
                 places = places[halves.get(window, slice(None))]
-                found.append((times[places], values[:, places]))
+                segments.append((times[places], values[:, places]))
         what = f"networks with {' and '.join(names)} at {FEWEST_CHECKPOINTS} checkpoints ({window})"
-        require(len(found), self, what)
-        return found
+        require(len(segments), self, what)
+        return segments
 
     def _enough(self, values: Array, *names: str) -> Array:
         chosen = finite_rows(values)
@@ -271,44 +269,6 @@ def series(key: str, runs: xr.Dataset, name: str, samples: str = "train") -> Arr
         return column.values(runs)
     except UnknownColumn as missing:
         raise NotEligible(f"{key} {missing}") from None
-
-
-def difference_of_ends(a: Curves, b: Curves, name: str) -> Estimate:
-    """Q(b) - Q(a), where Q is the mean over seeds at the end of training."""
-    label = f"Q({name}; {in_words(b.selection)}) - Q({name}; {in_words(a.selection)}); {a.key}"
-    return estimate(label, lambda: difference(label, *b.ends(name), *a.ends(name)))
-
-
-def differences_at_equal_epochs(sweep: Sequence[Curves], name: str) -> Iterator[Estimate]:
-    """As `difference_of_ends` from each batch size to the next, when all have seen as many samples.
-
-    That is as many as the smallest batches have shown at the end of training.
-    """
-    smallest = min(float(curves.selection["batch_size"]) for curves in sweep)
-    for a, b in pairwise(sweep):
-        at = f"{name} at {in_words(b.selection)} - at {in_words(a.selection)}"
-        label = f"{at}, equal epochs; {a.key}"
-
-        def at_equal_epochs(
-            larger: Curves = b, smaller: Curves = a, label: str = label
-        ) -> Estimate:
-            seen = smallest * max(larger.runs["checkpoint"].values)
-            values = (
-                curves.at(seen / float(curves.selection["batch_size"]), name)
-                for curves in (larger, smaller)
-            )
-            return difference(label, *values)
-
-        yield estimate(label, at_equal_epochs)
-
-
-def monotonic(sweep: Sequence[Curves], name: str, rising: bool) -> Verdict:
-    """The quantity rises, or falls, along the settings of a sweep.
-
-    Its mean over seeds at the end of training does so at every step from a setting to the next.
-    """
-    steps = [difference_of_ends(a, b, name) for a, b in pairwise(sweep)]
-    return every((step > 0) if rising else (step < 0) for step in steps)
 
 
 def _on(name: str, samples: str) -> str:

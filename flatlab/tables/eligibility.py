@@ -135,8 +135,8 @@ def require_converged(key: str, table: xr.Dataset, quantity: str) -> None:
         converged = converged.sel(samples="train")
     share = float(np.nanmean(converged.values.astype(float)))
     if share < CONVERGED:
-        found = f"{share:.1%} of the eigenvalues ({matrix}) of {key} converged"
-        raise NotEligible(f"{found}, a claim about sharpness needs {CONVERGED:.0%}")
+        sentence = f"{share:.1%} of the eigenvalues ({matrix}) of {key} converged"
+        raise NotEligible(f"{sentence}, a claim about sharpness needs {CONVERGED:.0%}")
 
 
 def combinations_of(networks: xr.Dataset) -> set[tuple[object, ...]]:

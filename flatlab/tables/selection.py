@@ -31,10 +31,10 @@ def end_of_training(
     transformation: of the weights before they were measured, which is done at the last checkpoint.
     """
     chosen = of_samples(through_training(table, None, False, transformation), samples)
-    there = measured(chosen)
-    last = there["checkpoint"].where(there).max("checkpoint")
-    at_last = there & (there["checkpoint"] == last)
-    late = at_last | there & (there["checkpoint"] > (1 - END) * last)
+    has_value = measured(chosen)
+    last = has_value["checkpoint"].where(has_value).max("checkpoint")
+    at_last = has_value & (has_value["checkpoint"] == last)
+    late = at_last | has_value & (has_value["checkpoint"] > (1 - END) * last)
     alike = len(np.unique(late.sum("checkpoint"))) <= 1
     return chosen.where(late if alike else at_last).mean("checkpoint", keep_attrs=True)
 
@@ -62,7 +62,7 @@ def through_training(
     """
     chosen = table.sel(run=~table["diverged"].values)
     if followed:
-        chosen = only_followed(chosen)
+        chosen = with_trajectories(chosen)
     if transformation != UNCHANGED or "transformation" in table.dims:
         chosen = chosen.sel(transformation=transformation, drop=True)
     return of_settings(chosen, where or {})
@@ -75,7 +75,7 @@ def of_settings(table: xr.Dataset, where: Mapping[str, Any]) -> xr.Dataset:
     return table
 
 
-def only_followed(table: xr.Dataset) -> xr.Dataset:
+def with_trajectories(table: xr.Dataset) -> xr.Dataset:
     """The runs that were measured more than once; all runs, if none was."""
     often = measured(table).sum("checkpoint").values > 1
     return table.sel(run=often) if often.any() else table
@@ -156,10 +156,10 @@ def counts(table: xr.Dataset) -> dict[str, int]:
     The latter are among those that did not diverge.
     """
     diverged = int(table["diverged"].sum())
-    found = {"runs": table.sizes["run"] - diverged, "diverged": diverged}
+    numbers = {"runs": table.sizes["run"] - diverged, "diverged": diverged}
     if "fitted" in table.coords:
-        found["never_fitted"] = int((table["fitted"].isnull() & ~table["diverged"]).sum())
-    return found
+        numbers["never_fitted"] = int((table["fitted"].isnull() & ~table["diverged"]).sum())
+    return numbers
 
 
 def extent(about: Mapping[str, Any], runs: int, diverged: int, never_fitted: int = 0) -> str:

@@ -10,6 +10,7 @@ of `flatlab.train.reference.Loop`, where `run` is the number of a network, from 
 
 import math
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from flatlab.networks._build import options_of
 from flatlab.train.minibatch_transforms import transforms_of
 from flatlab.train.minibatches import Chunk
 from flatlab.train.reference import Loop
+from flatlab.train.stack import Stack
 from flatlab.train.stack_group import StackGroup
 
 MOST_NETWORKS, MOST_IMAGES = 6, 192
@@ -45,11 +47,15 @@ class Stacks:
             at_most = widest_stack(settings["training"]["batch_size"])
             stacks = max(stacks, math.ceil(len(models) / at_most))
         self.runs, self.width = len(models), math.ceil(len(models) / stacks)
-        transforms = transforms_of(settings, split)
+        make = partial(
+            Stack,
+            split=split,
+            training=settings["training"],
+            rules=rules,
+            transforms=transforms_of(settings, split),
+        )
         self.groups = [
-            StackGroup(
-                models[start : start + self.width], split, settings["training"], rules, transforms
-            )
+            StackGroup(models[start : start + self.width], make)
             for start in range(0, self.runs, self.width)
         ]
 

@@ -1,13 +1,10 @@
 """Runs that take their steps together, in a stack that becomes smaller when runs have ended."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
-from flatlab.data._tensors import Split
-from flatlab.train.minibatch_transforms import Transforms
 from flatlab.train.minibatches import Chunk
 from flatlab.train.stack import Stack
 
@@ -16,7 +13,10 @@ TRIAL_STEPS = 30
 
 
 class StackGroup:
-    """Runs that take their steps together, as one stack.  Its arguments are those of `Stack`.
+    """Runs that take their steps together, as one stack.
+
+    models: the networks, whose weights are copied.
+    make: the stack of some networks: `Stack` with all its other arguments.
 
     A run that is frozen need not be computed: a smaller stack can take the steps of the others.
     But kernels may round differently at another width, and no run may be affected by what becomes
@@ -24,17 +24,9 @@ class StackGroup:
     stack of all runs to the bit; if it does not, frozen runs are kept in it as padding.
     """
 
-    def __init__(
-        self,
-        models: list[nn.Module],
-        split: Split,
-        training: Mapping[str, Any],
-        rules: Sequence[str],
-        transforms: Transforms,
-    ) -> None:
-        first = models[:1]
-        self._make = lambda width: Stack(first * width, split, training, rules, transforms)
-        self._full = self.active_stack = Stack(models, split, training, rules, transforms)
+    def __init__(self, models: list[nn.Module], make: Callable[[list[nn.Module]], Stack]) -> None:
+        self._first, self._make = models[:1], make
+        self._full = self.active_stack = make(models)
         self.slots = list(range(len(models)))
         """The run in each place of the active stack."""
         self.finished: dict[int, dict[str, Tensor]] = {}
@@ -87,7 +79,7 @@ class StackGroup:
             self._full.write(run, state)
         for padding in range(len(self.slots) - len(moving)):
             slots = sorted([*moving, *list(self.finished)[:padding]])
-            smaller = self._make(len(slots))
+            smaller = self._make(self._first * len(slots))
             pairs = zip(expected, trial(smaller, slots), strict=True)
             if all(torch.equal(one[name], other[name]) for one, other in pairs for name in one):
                 return smaller, slots

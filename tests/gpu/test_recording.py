@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from functools import partial
 
 import pytest
 import torch
@@ -26,7 +27,8 @@ def group_of(given, seeds=(0, 3)):
     split = prepare(images((8, 8)), DATA).train
     models = [build(given["network"], (1, 8, 8), 3).double() for _ in seeds]
     rules = keys_of("train/layers")
-    return stack_group.StackGroup(models, split, given["training"], rules, {}), models
+    make = partial(stack.Stack, split=split, training=given["training"], rules=rules, transforms={})
+    return stack_group.StackGroup(models, make), models
 
 
 def chunk(steps, runs=2, batch=4):

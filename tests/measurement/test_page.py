@@ -1,4 +1,4 @@
-"""The page docs/measures.md: its example, its tables, its settings."""
+"""The pages docs/measures.md and docs/networks.md: their examples, tables and settings."""
 
 import re
 from pathlib import Path
@@ -96,5 +96,21 @@ def test_the_page_names_every_setting_and_nothing_that_does_not_exist():
     functions = {"approximated_bound", "loss_nearby"}
     assert all(callable(getattr(features, name)) for name in functions)
     notes = {"layers_left_out", "parameters_by_generic_gradient", "parameters_unused"}
+    notes |= {"derivatives_not_checked", "ignore_index"}
     notes |= {"parameters_frozen", "named_modules", "quantities_left_out"}
     assert underscored <= quantities | functions | settings | notes
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_every_block_of_the_page_on_networks_runs(monkeypatch, capsys):
+    import torch
+
+    monkeypatch.setattr(torch, "compile", lambda model: torch._dynamo.optimize("eager")(model))
+    blocks = re.findall(
+        r"```python\n(.*?)```", PAGE.with_name("networks.md").read_text(), re.DOTALL
+    )
+    assert len(blocks) >= 8
+    names: dict[str, object] = {}
+    for block in blocks:
+        exec(compile(block, "docs/networks.md", "exec"), names)
+    assert capsys.readouterr().out == "4\n"

@@ -12,7 +12,7 @@ import yaml
 from flatlab import plan
 from flatlab.data import load
 from flatlab.data._tensors import prepare
-from flatlab.experiments.grids.sections import TRANSFORMATIONS, Measure
+from flatlab.experiments.grids.sections import Measure
 from flatlab.metrics import _measure_transformed
 from flatlab.metrics._measure import measure
 from flatlab.metrics._measure_pack import measure_pack
@@ -188,10 +188,10 @@ def test_only_jobs_that_transform_depend_on_it(grids):
     assert "flatlab.networks._transformations" in closure("flatlab.metrics._measure_transformed")
 
 
-def test_the_kinds_of_the_plan_are_those_that_exist():
+def test_each_kind_changes_the_weights():
     layers = [torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3), torch.nn.ReLU()]
     net = torch.nn.Sequential(*layers, torch.nn.Linear(3, 2))
-    for kind in TRANSFORMATIONS:
+    for kind in _transformations.KINDS:
         vectors = [
             torch.nn.utils.parameters_to_vector(each.parameters())
             for each in (net.eval(), _transformations.transformed(net, kind))

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from flatlab.claims import Claim
 from flatlab.papers.andriushchenko2023._printed import TABLE3
-from flatlab.papers.andriushchenko2023._recipes import RESNETS
+from flatlab.papers.andriushchenko2023._recipes import RESNETS, VITS
 from flatlab.papers.andriushchenko2023._released import (
     AVERAGE_NORMALIZED,
     AVERAGE_PLAIN,
@@ -20,7 +21,9 @@ from flatlab.papers.andriushchenko2023._released import (
     SENTENCES,
     VIT,
 )
-from tests.synthetic.tables import table
+from flatlab.papers.andriushchenko2023.claims import CLAIMS
+from flatlab.stats import Verdict
+from tests.synthetic.tables import judged, table
 
 RUN = ("run", "checkpoint", "samples")
 OF_RELEASED = [NORMALIZED, PLAIN, AVERAGE_NORMALIZED, AVERAGE_PLAIN]
@@ -28,6 +31,11 @@ OF_RECIPES = list(TABLE3[RESNETS])
 EACH = 40
 """Networks of each of the four groups of recipes."""
 
+RECIPES = [
+    {"augmentation": augmentation, "mixup_alpha": alpha}
+    for augmentation in ("none", "crop-flip")
+    for alpha in (0.0, 0.5)
+]
 ABOUT = {
     **{"network": "some", "data": "made-up", "extent": "so many", "length": "a while"},
     "stands_in_for": "",
@@ -149,21 +157,17 @@ def recipes(
     group = np.repeat(np.arange(4), each)
     inside = generator.normal(size=runs)
     error = own * inside - between * group + noise * generator.normal(size=runs)
-    corrupted = outside * inside + generator.normal(size=runs)
+    errors = np.stack([error, outside * inside + generator.normal(size=runs)], 1)
     ways = np.array([plain if "adaptive" in name else 1.0 for name in OF_RECIPES])
     sharpness = np.exp(ways * inside[:, None] + group[:, None])[:, :, None].repeat(4, 2)
     if best:
         error[sharpness[:, OF_RECIPES.index(PLAIN), 0].argmin()] = error.min() - 1
+        errors[:, 0] = error
     lr = np.exp(rate * inside + shift * group + noise * generator.normal(size=runs))
-    recipes = [
-        {"augmentation": augmentation, "mixup_alpha": alpha}
-        for augmentation in ("none", "crop-flip")
-        for alpha in (0.0, 0.5)
-    ]
     radii = (*RUN, "definition", "radius_index")
     return table(
         RESNETS,
-        recipes,
+        RECIPES,
         {
             "test_error": lambda _: error + 20,
             "train_error": lambda _: np.where(group < 2, 0.5, augmented_error),
@@ -177,10 +181,7 @@ def recipes(
     ).assign(
         sharpness_at_radius=(radii, sharpness[:, None, None]),
         sharpness_radius=(radii, np.full((runs, 1, 1, len(OF_RECIPES), 4), 0.1)),
-        test_set_error=(
-            ("run", "checkpoint", "test_set"),
-            np.stack([error, corrupted], 1)[:, None] + 20,
-        ),
+        test_set_error=(("run", "checkpoint", "test_set"), errors[:, None] + 20),
         definition=OF_RECIPES,
         radius_index=list("0123"),
         test_set=["test", "corrupted"],
@@ -243,3 +244,14 @@ def zoo(
     }
     about = {"experiment": key, "evidence": "own", "differs": [], "hyperparameters": []}
     return xr.Dataset(variables, coordinates, about)
+
+
+def claim_of(name: str) -> Claim:
+    figure, key = name.split("/")
+    return CLAIMS[figure][key]
+
+
+def verdict(name: str, table: xr.Dataset) -> Verdict:
+    """Of a claim about networks of any experiment."""
+    tables = [table, table.assign_attrs(experiment=VITS)]
+    return judged(claim_of(name), *tables[: 1 + (table.attrs["experiment"] == RESNETS)])

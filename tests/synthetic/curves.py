@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
@@ -25,7 +27,7 @@ ON_TEST = ("train_loss", "test_loss", "root_sharpness", "log_volume", "g", "loca
 
 
 THOROUGH = {"chen2026_fig4", "chen2026_figJ12", "beyond_fig1", "beyond_fig2"}
-"""Made twice in all formats; the others share their code."""
+"""Made twice; the others share their code."""
 
 
 SETTINGS = {
@@ -60,6 +62,12 @@ LOG_SPACED = (0, *np.unique(np.geomspace(1, 12_000, 40).astype(int)))
 EVEN = tuple(range(0, 150_001, 5_000))
 
 
+ON_SAMPLES = ("run", "checkpoint", "samples")
+Variables = dict[str, tuple[tuple[str, ...], np.ndarray]]
+Noise = Callable[..., np.ndarray]
+"""Of a shape: factors that are about 1, (runs, checkpoints, ...)."""
+
+
 def table(
     grid: str = "vgg-grid",
     seeds: int = 6,
@@ -73,75 +81,16 @@ def table(
     settings = [key for key in SETTINGS for _ in range(seeds)]
     lr, batch = (np.array([SETTINGS[s][n] for s in settings]) for n in (0, 1))
     runs, last = len(settings), checkpoints[-1]
-
-    def noise(*shape: int, scale: float = 0.04) -> np.ndarray:
-        of_run = generator.normal(0, 2 * scale, (runs, *[1] * (len(shape) + 1)))
-        return np.exp(of_run + generator.normal(0, scale, (runs, len(checkpoints), *shape)))
-
-    sets, s = np.array([1.0, 1.15, 2.2][: len(samples)]), len(samples)
-    progress = lr[:, None] / np.sqrt(batch / 20)[:, None] * np.array(checkpoints) / (0.1 * last)
-    loss = 0.5 / (1 + (progress * 60) ** 1.1) * noise()
-    heat = (lr / batch)[:, None] * np.ones_like(progress)
-    rise = (
-        1 + 3 * np.tanh(progress * 12) * (1 - 0.5 * np.tanh(progress * 0.6)) * (0.005 / heat) ** 0.2
-    )
-    root = 2.0 * rise[..., None] * sets * noise(s)
-    mls = 0.2 * rise[..., None] ** 1.2 * sets * noise(s)
-    log_volume = 4 * np.log(mls) - progress[..., None] + generator.normal(0, 0.4, mls.shape)
-    dimension = 1 + 1.0 / (1 + progress[..., None]) * noise(s)
-    depth = np.arange(layers)
-    by_layer = 0.3 * np.exp(-0.15 * depth) * rise[..., None, None] * noise(s, layers)
-    by_layer[..., :convolutions] *= 4
-    weights = np.exp(0.1 * depth) * (1 + progress[..., None, None] * 0.1) * noise(s, layers)
-    d = mls * 5 * noise(s, scale=0.08) / heat[..., None] ** 0.3
-    norms = np.array([1.0, 1.4, 3.0])[:, None] * np.array([0.5, 0.7, 1.0, 3.0, 2.0])
-    one, each, per_layer = ("run", "checkpoint"), "samples", "layer"
-    accuracy = 100 - 50 * np.exp(-12 * progress)
-    variables = {
-        "train_loss": (one, loss),
-        "test_loss": (one, (loss + 0.02 + 0.01 * np.tanh(progress)) * noise()),
-        "train_accuracy": (one, accuracy),
-        "test_accuracy": (one, accuracy - generator.normal(4, 0.5, loss.shape)),
-        "generalization_gap": (one, generator.normal(4, 0.5, loss.shape)),
-        "sharpness": ((*one, each), root**2),
-        "root_sharpness": ((*one, each), root),
-        "mls": ((*one, each), mls),
-        "nmls": ((*one, each), mls * layers * noise(s)),
-        "g": ((*one, each), 1.3 * mls**2 * noise(s)),
-        "log_volume": ((*one, each), log_volume),
-        "log_volume_of_three": ((*one, each), log_volume / 2),
-        "local_dimension": ((*one, each), dimension),
-        "bound_a": ((*one, each), mls),
-        "bound_b": ((*one, each), mls * 2.2),
-        "bound_c": ((*one, each), mls * 2.5 * noise(s)),
-        "bound_d": ((*one, each), d),
-        "nmls_bound": ((*one, each), mls * layers * 9 * noise(s, scale=0.1)),
-        "samples_measured": ((*one, each), np.full(root.shape, 100.0)),
-        "mls_per_layer": ((*one, each, per_layer), by_layer),
-        "layer_bound": ((*one, each, per_layer), weights),
-        "relative_flatness": ((*one, each, per_layer), weights * root[..., None]),
-        "shared": ((*one, each, per_layer), (depth < convolutions) * np.ones_like(weights)),
-        "violations": (
-            (*one, each, "norm", per_layer),
-            (depth < convolutions) * 20.0 * np.ones((runs, len(checkpoints), s, 3, 1)),
-        ),
-        "bound_by_norm": (
-            (*one, each, "norm", "bound"),
-            d[..., None, None] * norms * noise(s, 3, 5, scale=0.05),
-        ),
-    }
     seed = np.tile(np.arange(seeds), len(SETTINGS))
+    by_run = {"setting": settings, "seed": seed, "lr": lr, "batch_size": batch}
     coordinates = {
         "run": [f"{s}-s{n}" for s, n in zip(settings, seed, strict=True)],
-        "setting": ("run", settings),
-        "seed": ("run", seed),
-        "lr": ("run", lr),
-        "batch_size": ("run", batch),
-        "diverged": ("run", np.zeros(runs, dtype=bool)),
+        **{name: ("run", values) for name, values in by_run.items()},
         "checkpoint": list(checkpoints),
         "samples": list(samples),
         "layer": [
-            f"conv{n + 1}" if n < convolutions else f"fc{n + 1 - convolutions}" for n in depth
+            f"conv{n + 1}" if n < convolutions else f"fc{n + 1 - convolutions}"
+            for n in range(layers)
         ],
         "norm": list(NORMS),
         "bound": list(BOUNDS),
@@ -159,19 +108,109 @@ def table(
         "left_out": 0,
         "hyperparameters": ["lr", "batch_size"],
     }
+
+    def noise(*shape: int, scale: float = 0.04) -> np.ndarray:
+        of_run = generator.normal(0, 2 * scale, (runs, *[1] * (len(shape) + 1)))
+        return np.exp(of_run + generator.normal(0, scale, (runs, len(checkpoints), *shape)))
+
+    progress = lr[:, None] / np.sqrt(batch / 20)[:, None] * np.array(checkpoints) / (0.1 * last)
+    heat = (lr / batch)[:, None] * np.ones_like(progress)
+    variables = {
+        **_of_training(noise, progress),
+        **_of_samples(noise, progress, heat, len(samples)),
+        **_of_layers(noise, progress, heat, len(samples), layers, convolutions),
+    }
     made = xr.Dataset(variables, coords=coordinates, attrs=about)
+    root = made["root_sharpness"].expand_dims(layer=made.sizes["layer"], axis=-1)
+    made["relative_flatness"] = made["layer_bound"] * root
     made["relative_flatness"] = made["relative_flatness"].where(made["shared"] == 0)
     if "misclassified" in samples:
-        wrong = np.ones((runs, len(checkpoints)), dtype=bool)
-        late = np.array(checkpoints) > 0.3 * last
-        wrong[:, late] = generator.random((runs, late.sum())) < 0.7
-        wrong[:, -3:-2] = False  # a checkpoint where no network gets anything wrong
-        there = xr.DataArray(wrong, dims=one) | (made["samples"] != "misclassified")
-        for name, array in made.data_vars.items():
-            if each in array.dims:
-                made[name] = array.where(there)
+        made = _where_misclassified(generator, made)
     kept = (made["seed"] < dense) | (made["checkpoint"] == last)
-    return made.where(kept).assign_coords(diverged=made["diverged"])
+    return made.where(kept).assign_coords(diverged=("run", np.zeros(runs, dtype=bool)))
+
+
+def _rise(progress: np.ndarray, heat: np.ndarray) -> np.ndarray:
+    """Steep at first, then slowly down again: (runs, checkpoints)."""
+    falling = (1 - 0.5 * np.tanh(progress * 0.6)) * (0.005 / heat) ** 0.2
+    return 1 + 3 * np.tanh(progress * 12) * falling
+
+
+def _of_training(noise: Noise, progress: np.ndarray) -> Variables:
+    """Losses and accuracies: they fall and rise with the progress of training."""
+    loss = 0.5 / (1 + (progress * 60) ** 1.1) * noise()
+    accuracy = 100 - 50 * np.exp(-12 * progress)
+    curves = {
+        "train_loss": loss,
+        "test_loss": (loss + 0.02 + 0.01 * np.tanh(progress)) * noise(),
+        "train_accuracy": accuracy,
+        "test_accuracy": accuracy - 4 * noise(),
+        "generalization_gap": 4 * noise(),
+    }
+    return {name: (("run", "checkpoint"), curve) for name, curve in curves.items()}
+
+
+def _of_samples(noise: Noise, progress: np.ndarray, heat: np.ndarray, sets: int) -> Variables:
+    """Quantities of a sample set, in each of several."""
+    rise, factors = _rise(progress, heat)[..., None], np.array([1.0, 1.15, 2.2][:sets])
+    root = 2.0 * rise * factors * noise(sets)
+    mls = 0.2 * rise**1.2 * factors * noise(sets)
+    log_volume = 4 * np.log(mls) - progress[..., None] + 2 * np.log(noise(sets, scale=0.1))
+    d = mls * 5 * noise(sets, scale=0.08) / heat[..., None] ** 0.3
+    norms = np.array([1.0, 1.4, 3.0])[:, None] * np.array([0.5, 0.7, 1.0, 3.0, 2.0])
+    quantities = {
+        "sharpness": root**2,
+        "root_sharpness": root,
+        "mls": mls,
+        "nmls": mls * noise(sets),
+        "g": 1.3 * mls**2 * noise(sets),
+        "log_volume": log_volume,
+        "log_volume_of_three": log_volume / 2,
+        "local_dimension": 1 + 1.0 / (1 + progress[..., None]) * noise(sets),
+        "bound_a": mls,
+        "bound_b": mls * 2.2,
+        "bound_c": mls * 2.5 * noise(sets),
+        "bound_d": d,
+        "nmls_bound": mls * 9 * noise(sets, scale=0.1),
+        "samples_measured": np.full(root.shape, 100.0),
+    }
+    by_norm = d[..., None, None] * norms * noise(sets, 3, 5, scale=0.05)
+    return {
+        **{name: (ON_SAMPLES, values) for name, values in quantities.items()},
+        "bound_by_norm": ((*ON_SAMPLES, "norm", "bound"), by_norm),
+    }
+
+
+def _of_layers(
+    noise: Noise, progress: np.ndarray, heat: np.ndarray, sets: int, layers: int, convolutions: int
+) -> Variables:
+    """Quantities of layers, of which the first ones are convolutions."""
+    depth = np.arange(layers)
+    by_layer = 0.3 * np.exp(-0.15 * depth) * _rise(progress, heat)[..., None, None]
+    by_layer = by_layer * noise(sets, layers) * np.where(depth < convolutions, 4, 1)
+    weights = np.exp(0.1 * depth) * (1 + progress[..., None, None] * 0.1) * noise(sets, layers)
+    shared = (depth < convolutions) * np.ones_like(weights)
+    violations = 20 * shared[..., None, :] * np.ones((3, 1))
+    return {
+        "mls_per_layer": ((*ON_SAMPLES, "layer"), by_layer),
+        "layer_bound": ((*ON_SAMPLES, "layer"), weights),
+        "shared": ((*ON_SAMPLES, "layer"), shared),
+        "violations": ((*ON_SAMPLES, "norm", "layer"), violations),
+    }
+
+
+def _where_misclassified(generator: np.random.Generator, made: xr.Dataset) -> xr.Dataset:
+    """Without values of misclassified samples where a network, in the end, gets nothing wrong."""
+    checkpoints = made["checkpoint"].values
+    wrong = np.ones((made.sizes["run"], len(checkpoints)), dtype=bool)
+    late = checkpoints > 0.3 * checkpoints[-1]
+    wrong[:, late] = generator.random((len(wrong), late.sum())) < 0.7
+    wrong[:, -3:-2] = False  # a checkpoint where no network gets anything wrong
+    has_samples = xr.DataArray(wrong, dims=("run", "checkpoint")) | (
+        made["samples"] != "misclassified"
+    )
+    on_samples = {name: array for name, array in made.data_vars.items() if "samples" in array.dims}
+    return made.assign({name: array.where(has_samples) for name, array in on_samples.items()})
 
 
 def drawn(frame: pd.DataFrame, panels: dict[str, str], **options: str) -> Figure:

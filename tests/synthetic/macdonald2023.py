@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from flatlab.papers.macdonald2023._frequencies import INITIALIZATIONS
+from flatlab.papers.macdonald2023.claims import CLAIMS
 from flatlab.papers.macdonald2023.claims_rates import TEN as RATES
 from flatlab.papers.macdonald2023.claims_regression import GRID as SCALED
 from flatlab.papers.macdonald2023.claims_regression import SCALES
@@ -247,3 +249,19 @@ def points(grid: str, means: Means | None = None) -> xr.Dataset:
         *(grid, [{"initialization": name} for name in names], {**rules, **CONVERGED}),
         **{"seeds": 10, "layers": ["fc1", "fc2"], "spread": 0.1 / 9},
     )
+
+
+def ends(shares: Any) -> xr.Dataset:
+    return sgd(ends=shares)
+
+
+def one_pair(of: Any) -> xr.Dataset:
+    made = full_batch()
+    if of:
+        made[of][4, 2] = 1
+    return made
+
+
+def claim_of(name: str) -> Any:
+    figure, key = name.split("/")
+    return CLAIMS[figure][key]

@@ -51,14 +51,10 @@ def table(
     inputs = {**of_runs, "time": np.asarray(steps) / max(*steps, 1)}
     shape = (len(rows), len(steps))
 
-    def values(rule: Rule) -> np.ndarray:
-        made = np.asarray(rule(inputs), float)
-        made = made.reshape(*made.shape, *[1] * (2 - made.ndim))
-        return np.broadcast_to(made, (*shape, *made.shape[2:])).copy()
-
     variables: dict[str, Any] = {}
     for name in dict.fromkeys(key if isinstance(key, str) else key[0] for key in rules):
-        made = [values(rules.get((name, on), rules.get(name))) for on in samples]
+        chosen = [rules.get((name, on), rules.get(name)) for on in samples]
+        made = [_values(rule, inputs, shape) for rule in chosen]
         dims = ("run", "checkpoint", "samples", "layer")[: made[0].ndim + 1]
         variables[name] = (dims, np.stack(made, axis=2))
         if name in ON_NO_SAMPLES:
@@ -83,6 +79,13 @@ def table(
             **about,
         },
     )
+
+
+def _values(rule: Rule, inputs: Columns, shape: tuple[int, int]) -> np.ndarray:
+    """What a rule returns, (runs, checkpoints, ...)."""
+    made = np.asarray(rule(inputs), float)
+    made = made.reshape(*made.shape, *[1] * (2 - made.ndim))
+    return np.broadcast_to(made, (*shape, *made.shape[2:])).copy()
 
 
 def one(_: Columns) -> float:

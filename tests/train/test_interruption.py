@@ -83,17 +83,18 @@ class TestResume:
         given["network"]["initialization"] = "high-frequency"
         raw = load("eight-points")
         expected = only(raw, given)
+        requests = {7: "SIGTERM", 17: "SIGINT", 40: "SIGTERM", 59: "SIGINT"}
         taken, original = [], Fit.step
 
         def step(self):
             taken.append(1)
             original(self)
-            if len(taken) in (7, 17, 40, 59):
-                os.kill(os.getpid(), signal.SIGTERM)
+            if len(taken) in requests:
+                os.kill(os.getpid(), getattr(signal, requests[len(taken)]))
 
         monkeypatch.setattr(Fit, "step", step)
-        for steps in (7, 17, 40, 59):
-            with pytest.raises(Interrupted, match=f"SIGTERM after {steps} of 60 initial steps"):
+        for steps, request in requests.items():
+            with pytest.raises(Interrupted, match=f"{request} after {steps} of 60 initial steps"):
                 train_packs(raw, [given], folders=[tmp_path])
         same(only(raw, given, folders=[tmp_path]), expected)
         assert len(taken) == 60

@@ -28,36 +28,36 @@ def evidence(*differences: Difference) -> dict[str, Any]:
 
 def of_values(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[Difference]:
     """Settings that differ from the paper's: {repeats: 4} -> "repeats: 4 instead of 100"."""
-    for key, there in theirs.items():
+    for key, wanted in theirs.items():
         here, name = ours.get(key), key.replace("_", " ")
-        if here == there:
+        if here == wanted:
             continue
-        if isinstance(here, Mapping) and isinstance(there, Mapping):
-            for _, words in of_values(here, there):
+        if isinstance(here, Mapping) and isinstance(wanted, Mapping):
+            for _, words in of_values(here, wanted):
                 yield REDUCED, f"{name}, {words}"
-        elif isinstance(here, list) and len(here) < len(there) and all(v in there for v in here):
-            yield REDUCED, f"{len(here)} of {len(there)} {name}"
+        elif isinstance(here, list) and len(here) < len(wanted) and all(v in wanted for v in here):
+            yield REDUCED, f"{len(here)} of {len(wanted)} {name}"
         else:
-            yield REDUCED, f"{name}: {_words(here)} instead of {_words(there)}"
+            yield REDUCED, f"{name}: {_words(here)} instead of {_words(wanted)}"
 
 
 def of_packs(ours: Mapping[str, Pack], theirs: Mapping[str, Pack]) -> Iterator[Difference]:
     """How the networks of a grid differ from the paper's: what they are, and how many."""
-    here, there = _by_setting(ours), _by_setting(theirs)
-    found: dict[str, tuple[list[Any], list[Any]]] = {}
-    for setting, values in here.items():
+    made, wanted = _by_setting(ours), _by_setting(theirs)
+    changed: dict[str, tuple[list[Any], list[Any]]] = {}
+    for setting, values in made.items():
         # A setting that the paper does not have may have the values of any of its settings.
-        comparable = [there[setting]] if setting in there else list(there.values())
+        comparable = [wanted[setting]] if setting in wanted else list(wanted.values())
         for key, value in values.items():
             allowed = [each[key] for each in comparable if key in each]
             if allowed and value not in allowed:
-                now, then = found.setdefault(key, ([], []))
+                now, then = changed.setdefault(key, ([], []))
                 now.append(value)
                 then += allowed
-    for key, (now, then) in found.items():
+    for key, (now, then) in changed.items():
         yield _difference(key, now, then)
-    if lacking := there.keys() - here.keys():
-        yield REDUCED, f"{len(there) - len(lacking)} of {len(there)} settings"
+    if lacking := wanted.keys() - made.keys():
+        yield REDUCED, f"{len(wanted) - len(lacking)} of {len(wanted)} settings"
     networks, all_networks = (sum(len(p.seeds) for p in each.values()) for each in (ours, theirs))
     if networks < all_networks:
         yield REDUCED, f"{networks} of {all_networks} networks"
@@ -75,38 +75,38 @@ def of_starts(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[Di
 
 def of_samples(ours: Mapping[str, Samples], theirs: Mapping[str, Samples]) -> Iterator[Difference]:
     """How the samples that a grid is measured on differ from the paper's."""
-    for name, there in theirs.items():
-        here = ours.get(name)
-        if here is None:
+    for name, wanted in theirs.items():
+        made = ours.get(name)
+        if made is None:
             yield REDUCED, f"no {name} samples measured"
-        elif structs.replace(here, size=there.size) != there:
+        elif structs.replace(made, size=wanted.size) != wanted:
             yield REDUCED, f"other {name} samples measured"
-        elif here.size < there.size:
-            yield REDUCED, f"{here.size:,} {name} samples measured instead of {there.size:,}"
+        elif made.size < wanted.size:
+            yield REDUCED, f"{made.size:,} {name} samples measured instead of {wanted.size:,}"
 
 
 def of_test_sets(
     ours: Mapping[str, Corrupted], theirs: Mapping[str, Corrupted]
 ) -> Iterator[Difference]:
     """How the further test sets of a grid differ from the paper's."""
-    for name, there in theirs.items():
+    for name, wanted in theirs.items():
         if name not in ours:
             yield "reduced", f"no {name} test set"
             continue
-        for kind, words in of_values(structs.asdict(ours[name]), structs.asdict(there)):
+        for kind, words in of_values(structs.asdict(ours[name]), structs.asdict(wanted)):
             yield kind, f"{name} test set, {words}"
 
 
 def _by_setting(packs: Mapping[str, Pack]) -> dict[str, dict[str, Any]]:
     """All that the networks of each setting depend on, by key, but mode and precision."""
-    found = {}
+    by_setting = {}
     for pack in packs.values():
         network, training = structs.asdict(pack.network), structs.asdict(pack.training)
         options, name = network.pop("options"), network.pop("name")
         data = structs.asdict(pack.data)
         for key in ("mode", "precision", "iterations", "epochs"):
             del training[key]
-        found[pack.setting] = {
+        by_setting[pack.setting] = {
             **data.pop("options"),
             **data,
             ARCHITECTURE: name,
@@ -116,7 +116,7 @@ def _by_setting(packs: Mapping[str, Pack]) -> dict[str, dict[str, Any]]:
             **training.pop("options"),
             **training,
         }
-    return found
+    return by_setting
 
 
 def _difference(key: str, now: list[Any], then: list[Any]) -> Difference:
@@ -127,15 +127,15 @@ def _difference(key: str, now: list[Any], then: list[Any]) -> Difference:
         now, then = ([label for label, _ in each] for each in (now, then))
         if {*now} & {*then}:  # a label has only options with a default
             return REDUCED, f"other {key}"
-    here, there = _any(now), _any(then)
+    ours, theirs = _any(now), _any(then)
     if key == "length":  # 60,000 iterations instead of 750,000
-        there = there.removesuffix(f" {here.split()[-1]}")
+        theirs = theirs.removesuffix(f" {ours.split()[-1]}")
     if key == "samples":
-        return REDUCED, f"{here} training samples instead of {there}"
+        return REDUCED, f"{ours} training samples instead of {theirs}"
     if key in ("set", ARCHITECTURE):
-        return STAND_IN, f"{here} instead of {there}"
+        return STAND_IN, f"{ours} instead of {theirs}"
     name = "" if key == "length" or key.startswith("options of ") else f"{NAMES.get(key, key)}: "
-    return REDUCED, f"{name.replace('_', ' ')}{here} instead of {there}"
+    return REDUCED, f"{name.replace('_', ' ')}{ours} instead of {theirs}"
 
 
 def _reencoded(name: str, originals: list[str]) -> str:

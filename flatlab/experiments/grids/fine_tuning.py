@@ -18,19 +18,19 @@ def sources_of(packs: Iterable[Pack], source: Source, find: Find) -> dict[str, "
 
     find: returns a grid by its key.
     """
-    found: dict[str, Any] = {}
+    sources: dict[str, Any] = {}
     place = source.place("training", "start")
     for pack in packs:
         if (start := pack.training.start) is UNSET:
             continue
         if start.grid == source.key:
             raise PlanError(f"{place}.grid: {start.grid} cannot start from itself")
-        if start.grid not in found:
-            found[start.grid] = find(start.grid, f"{place}.grid: ")
-        if found[start.grid].kind != "grid":
+        if start.grid not in sources:
+            sources[start.grid] = find(start.grid, f"{place}.grid: ")
+        if sources[start.grid].kind != "grid":
             raise PlanError(f"{place}.grid: {start.grid} is no grid, it trains nothing")
-        _starts(pack, found[start.grid], f"{place}.")
-    return found
+        _starts(pack, sources[start.grid], f"{place}.")
+    return sources
 
 
 def start_of(pack: Pack, sources: Mapping[str, "Grid"]) -> tuple[list[str], dict[str, Any]]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from msgspec import UNSET, Meta, UnsetType, field
 
 from flatlab.plan.options import Architecture
-from flatlab.plan.registry import PACKAGE, assignments, joined, measures_samples
+from flatlab.plan.registry import PACKAGE, assignments, joined, literal, measures_samples
 from flatlab.plan.schema import Key, Strict, closest, means
 
 if TYPE_CHECKING:
@@ -162,10 +162,6 @@ class Corrupted(Strict, frozen=True, kw_only=True):
     seed: Annotated[int, means("seed of the draws", ge=0)] = 0
 
 
-TRANSFORMATIONS = ("last-layer", "layers", "neurons", "permutation", "batch-norm")
-"""The kinds of `flatlab.networks._transformations`."""
-
-
 class Transformations(Strict, frozen=True, kw_only=True):
     """Changes of the final weights that leave the function of a network as it is."""
 
@@ -184,12 +180,10 @@ class Transformations(Strict, frozen=True, kw_only=True):
 
     def fault(self, measured: list[str]) -> tuple[str, str] | None:
         """A key and what is wrong with it, or None.  measured: all families of the experiment."""
+        known = literal("networks", "_transformations", "KINDS")
         for kind in self.kinds:
-            if kind not in TRANSFORMATIONS:
-                return (
-                    "transformations.kinds",
-                    f"unknown {kind!r}; {closest(kind, TRANSFORMATIONS)}",
-                )
+            if kind not in known:
+                return "transformations.kinds", f"unknown {kind!r}; {closest(kind, known)}"
         for family in self.families:
             if family not in measured:
                 return "transformations.families", f"{family} is not among the families measured"

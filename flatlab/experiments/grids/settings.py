@@ -32,16 +32,16 @@ def sections() -> dict[str, str]:
 
     The keys in the name of a setting have the same order.
     """
-    found: dict[str, str] = {}
+    section_of: dict[str, str] = {}
     for name, kind in VARYING.items():
-        own = [key for key in kind.__struct_fields__ if key != "options"]
+        fields = [key for key in kind.__struct_fields__ if key != "options"]
         files = [(folder, key) for folder in kind.FOLDERS.values() for key in keys_of(folder)]
         options = {option for file in files for option in options_of(*file).__struct_fields__}
-        if both := options & {*found, *own}:
+        if both := options & {*section_of, *fields}:
             raise PlanError(f"{name}: no option can be called {min(both)}, a key of a section")
-        keys = [*own, *sorted(options)]
-        found |= {ARCHITECTURE if key == NAME else key: name for key in keys}
-    return found
+        keys = [*fields, *sorted(options)]
+        section_of |= {ARCHITECTURE if key == NAME else key: name for key in keys}
+    return section_of
 
 
 def settings(source: Source) -> Iterator[tuple[str, dict[str, Any]]]:

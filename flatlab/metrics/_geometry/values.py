@@ -131,15 +131,15 @@ class Values:
     def bounds(self) -> dict[str, Tensor]:
         """Bounds of sensitivities by sharpness."""
         by_norm = {kind: self._bounds(norm) for kind, norm in self.norms.items()}
-        own = dict(zip(BOUNDS, by_norm["kernel"], strict=True))
+        of_kernel = dict(zip(BOUNDS, by_norm["kernel"], strict=True))
         has_bias = self._of_layers([layer.module.bias is not None for layer in self.layers])
         values = {
             "bound_a": self.singular[:, 0, 0].mean(),
-            "bound_b": own["b"],
-            "bound_c": own["c"],
-            "bound_d": own["d"],
+            "bound_b": of_kernel["b"],
+            "bound_c": of_kernel["c"],
+            "bound_d": of_kernel["d"],
             "nmls_bound": self._nmls(self.norm, 0.0),
-            "nmls_bound_layerwise": own["nmls-layerwise"],
+            "nmls_bound_layerwise": of_kernel["nmls-layerwise"],
             "nmls_bound_with_bias": self._nmls(self.norm, has_bias.to(self.x2)),
             "layer_bound": self._layer_bounds(self.norm),
             "bound_by_norm": torch.stack([torch.stack(each) for each in by_norm.values()]),

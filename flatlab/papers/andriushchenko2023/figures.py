@@ -36,10 +36,7 @@ SHOWN: dict[str, Any] = {
     "size": "sam_radius",
     **RECIPES,
 }
-FITTED = (
-    "Networks with a training error of at most 1 %; the legend counts them, of ResNets and of "
-    "SimpleViTs."
-)
+FITTED = "Networks with a training error of at most 1 %; the legend counts ResNets and SimpleViTs."
 FILTERED = "With augmentation it takes longer training or wider networks to fit the training set."
 
 
@@ -176,7 +173,7 @@ FIGURES = {
         logarithmic=("lr",),
         **SHOWN,
         title="sharpness and the learning rate",
-        caption=(FITTED, "Each drew its largest learning rate.", captions.TAU),
+        caption=(FITTED, "Each drew its largest learning rate at random.", captions.TAU),
         details=(captions.BETWEEN_NETWORKS, FILTERED),
     ),
     "fig7": DIAGONAL,

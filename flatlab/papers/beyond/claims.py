@@ -81,13 +81,13 @@ def states(
     return register
 
 
-def tau(networks: JointNetworks, estimand: str, x: str, y: str, *given: str) -> Estimate:
+def tau(networks: JointNetworks, estimand: str, x: str, y: str, *adjusting: str) -> Estimate:
     """A rank correlation, partial if others are given, over the pairs of an estimand."""
-    ranks = networks.ranks(x, y, *given, pairs=networks.pairs(estimand))
-    found = require_ranked(ranks.partial(x, y, *given) if given else ranks.tau(x, y))
+    ranks = networks.ranks(x, y, *adjusting, pairs=networks.pairs(estimand))
+    estimate = require_ranked(ranks.partial(x, y, *adjusting) if adjusting else ranks.tau(x, y))
     where = f"{joint.ESTIMANDS[estimand]}, {networks.context}"
-    reason = f"{found.reason} ({where})" if found.reason else ""
-    return replace(found, name=f"{found.name}; {where}", reason=reason)
+    reason = f"{estimate.reason} ({where})" if estimate.reason else ""
+    return replace(estimate, name=f"{estimate.name}; {where}", reason=reason)
 
 
 def counted(verdict: Verdict, what: str, parts: Iterable[Verdict], outcome: str) -> Verdict:
@@ -111,9 +111,9 @@ def _(networks: JointNetworks, limit: float) -> Verdict:
     exact = [name for name in names if name not in joint.DRAWN]
 
     def rank(estimand: str, of: list[str], what: str = "measures") -> Estimate:
-        found = networks.ranks(*of, pairs=networks.pairs(estimand)).effective_rank()
+        estimate = networks.ranks(*of, pairs=networks.pairs(estimand)).effective_rank()
         where = f"{joint.ESTIMANDS[estimand]}, {networks.context}"
-        return found.called(f"{found.name} of {len(of)} {what} {where}")
+        return estimate.called(f"{estimate.name} of {len(of)} {what} {where}")
 
     others = rank(joint.SEEDS, exact, "measures without draws"), rank(joint.ALL, names)
     return (rank(joint.SEEDS, names) < limit).reporting(*(other.report() for other in others))
@@ -249,12 +249,12 @@ def _(networks: JointNetworks) -> Verdict:
     threshold=STRONG,
 )
 def _(networks: JointNetworks, limit: float) -> Verdict:
-    given = ("train_loss", "output_norm")
+    adjusting = ("train_loss", "output_norm")
     parts = [
-        tau(some, joint.ALL, name, GAP, *given).within(limit)
+        tau(some, joint.ALL, name, GAP, *adjusting).within(limit)
         for some in (networks.where(**CROSS_ENTROPY), networks.where(**HALF_MSE))
         for name in networks.known(joint.PICTURED)
-        if name not in given
+        if name not in adjusting
     ]
     what = f"partial correlations that are as strong, {networks.context}"
     return counted(every(parts), what, parts, "fails")

@@ -26,11 +26,11 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
         for step in steps[steps >= first]:
             at = runs.sel(checkpoint=step)
             settings, loss = list(at["setting"].values), at["train_loss"].values
-            found = Correlations(columns_of(at, names), settings, loss)
+            at_time = Correlations(columns_of(at, names), settings, loss)
             for kind in KINDS:
-                matrices = found.matrix(kind)
+                matrices = at_time.matrix(kind)
                 for x, y in pairs:
-                    place = found.names.index(x), found.names.index(y)
-                    numbers = [*(matrix[place] for matrix in matrices), found.runs_used(x, y)]
+                    place = at_time.names.index(x), at_time.names.index(y)
+                    numbers = [*(matrix[place] for matrix in matrices), at_time.runs_used(x, y)]
                     rows.append([titles[experiment], kind, x, y, float(step), *numbers])
     return pd.DataFrame(rows, columns=COLUMNS)

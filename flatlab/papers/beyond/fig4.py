@@ -90,8 +90,8 @@ def _clusters(rows: pd.DataFrame) -> tuple[np.ndarray, list[str]]:
     from scipy.spatial.distance import squareform
 
     taus = rows.groupby(["x", "y"])["tau"].mean().abs().fillna(0)
-    found = {*rows["x"], *rows["y"]}
-    names = [name for name in joint.PICTURED if name in found]
+    drawn = {*rows["x"], *rows["y"]}
+    names = [name for name in joint.PICTURED if name in drawn]
     distance = pd.DataFrame(1.0, index=names, columns=names)
     for (x, y), tau in zip(taus.index.to_list(), taus, strict=True):
         distance.loc[x, y] = distance.loc[y, x] = max(0.0, 1 - tau)
@@ -119,9 +119,9 @@ def _matrix(ax: Any, rows: pd.DataFrame, names: Mapping[str, str], last: bool) -
     place = {name: number for number, name in enumerate(names)}
     taus = np.full((len(names), len(names)), np.nan)
     decided = np.zeros_like(taus, dtype=bool)
-    there = (rows["networks"] >= FEWEST_FOR_RANKS) & (rows["low"] * rows["high"] > 0)
+    filled = (rows["networks"] >= FEWEST_FOR_RANKS) & (rows["low"] * rows["high"] > 0)
     for kind, x, y, tau, sure in zip(
-        *(rows[name] for name in ("kind", "x", "y", "tau")), there, strict=True
+        *(rows[name] for name in ("kind", "x", "y", "tau")), filled, strict=True
     ):
         first, second = sorted((place[x], place[y]))
         cell = (second, first) if kind == joint.ALL else (first, second)

@@ -8,8 +8,9 @@ from flatlab.claims.registry import Claims
 from flatlab.claims.result_tables import ResultTables
 from flatlab.stats.estimate import Estimate
 from flatlab.stats.verdict import Verdict, every
-from flatlab.tables.curves import Curves, differences_at_equal_epochs, monotonic
+from flatlab.tables.curves import Curves
 from flatlab.tables.eligibility import estimates
+from flatlab.tables.sweeps import differences_at_equal_epochs, monotonic
 
 Words = Sequence[str]
 

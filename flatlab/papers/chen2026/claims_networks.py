@@ -94,6 +94,20 @@ def pair_plot(plot: PairPlot) -> None:
     plot.rise_together("sharpness", ["gap"], "App. H.2, 3", SAID["c6"], key="c6")
     plot.rise_together("gap", ["NMLS bound", "MLS", "NMLS"], "App. H.2, 1", SAID["c7"], key="c7")
     plot.closer("sharpness", COMPRESSION, ["gap"], "Sec. 5", SAID["c8"], key="c8")
+    relative_flatness(plot)
+    TrendFigure(NETWORKS, plot.figure, plot.grid, chen.SETTINGS).each(
+        f"|W_1| at the end differs from that before training by less than {MUCH:.0%}, in each "
+        "setting",
+        "App. H.2, 3",
+        "the network weights do not change too much during training",
+        first_layer_stays,
+        key="c16",
+        threshold=MUCH,
+    )
+
+
+def relative_flatness(plot: PairPlot) -> None:
+    """That it does not go together with the generalization gap."""
     NETWORKS(
         plot.figure,
         f"rho(kappa, gap) < {WEAK}: weak or negative",
@@ -112,15 +126,6 @@ def pair_plot(plot: PairPlot) -> None:
         "c14",
         threshold=WEAK,
     )(lambda e, weak: plot.rhos(e, KAPPA)[0].within(weak))
-    TrendFigure(NETWORKS, plot.figure, plot.grid, chen.SETTINGS).each(
-        f"|W_1| at the end differs from that before training by less than {MUCH:.0%}, in each "
-        "setting",
-        "App. H.2, 3",
-        "the network weights do not change too much during training",
-        first_layer_stays,
-        key="c16",
-        threshold=MUCH,
-    )
 
 
 PLOTS = {

@@ -11,8 +11,9 @@ from flatlab.papers.chen2026 import _networks as chen
 from flatlab.papers.chen2026._networks import COMPRESSION, MLP, VGG, TrendFigure
 from flatlab.stats.estimate import Array
 from flatlab.stats.verdict import Verdict, every, not_run, some
-from flatlab.tables.curves import Curves, difference_of_ends
+from flatlab.tables.curves import Curves
 from flatlab.tables.eligibility import unless_missing
+from flatlab.tables.sweeps import difference_of_ends
 
 TRENDS = Claims("chen2026")
 

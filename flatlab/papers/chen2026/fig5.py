@@ -68,8 +68,8 @@ def _correlations(shown: xr.Dataset, x: str, y: str) -> Iterator[dict[str, Any]]
         )
         for part in (points, points.rank())
     )
-    found = {kind: values.rho("x", "y", kind) for kind in ("pooled", "within", "between")}
-    for kind, rho in {**found, "ranks": ranks.rho("x", "y")}.items():
+    rhos = {kind: values.rho("x", "y", kind) for kind in ("pooled", "within", "between")}
+    for kind, rho in {**rhos, "ranks": ranks.rho("x", "y")}.items():
         low, high = rho.interval()
         yield {"row": kind, "rho": rho.value, "low": low, "high": high}
 

@@ -64,11 +64,11 @@ def _rho(table: xr.Dataset, drawn_at: float) -> Estimate:
     return replace(correlations.rho("kappa", "gap"), name=name, estimand="over all data sets")
 
 
-def listed(found: dict[float, Estimate]) -> list[Estimate]:
+def listed(by_c: dict[float, Estimate]) -> list[Estimate]:
     """The correlations at the separations of the authors' list."""
-    if LISTED not in found:
+    if LISTED not in by_c:
         raise NotEligible(f"{LABELS} has no data sets drawn at {LISTED:g}")
-    return [rho for drawn_at, rho in found.items() if drawn_at >= LISTED]
+    return [rho for drawn_at, rho in by_c.items() if drawn_at >= LISTED]
 
 
 def order(values: list[float], name: str) -> dict[str, Any]:
@@ -80,9 +80,9 @@ def locally_constant(reading: str, variant: str = "") -> None:
     """The claims of Figure 3."""
     claim = partial(CLAIMS, "fig3", variant=variant)
 
-    def others(found: dict[float, Estimate]) -> list[dict[str, Any]]:
+    def others(by_c: dict[float, Estimate]) -> list[dict[str, Any]]:
         """The correlations at separations that the authors' list does not have."""
-        return [rho.report() for drawn_at, rho in found.items() if drawn_at < LISTED]
+        return [rho.report() for drawn_at, rho in by_c.items() if drawn_at < LISTED]
 
     @claim(
         "rho(kappa, gap) increases with the class separation: mean over pairs of separations > 0",
@@ -90,14 +90,14 @@ def locally_constant(reading: str, variant: str = "") -> None:
         "[...] the higher the degree, the more correlated flatness is with generalization.",
     )
     def _(e: ResultTables) -> Verdict:
-        found = rhos(e, reading)
-        known = listed(found)
+        by_c = rhos(e, reading)
+        known = listed(by_c)
         name = "z rho(kappa, gap) at a larger separation - at a smaller one, mean over pairs"
         values = [rho.value for rho in known]
         return (contrast_of(name, known, over_pairs(len(known))) > 0).reporting(
             order(values, f"tau(separation, rho) from {LISTED:g} on"),
-            order([rho.value for rho in found.values()], "tau(separation, rho) over all"),
-            *(rho.report() for rho in found.values()),
+            order([rho.value for rho in by_c.values()], "tau(separation, rho) over all"),
+            *(rho.report() for rho in by_c.values()),
         )
 
     @claim(
@@ -107,8 +107,8 @@ def locally_constant(reading: str, variant: str = "") -> None:
         threshold=WEAK,
     )
     def _(e: ResultTables, limit: float) -> Verdict:
-        found = rhos(e, reading)
-        return listed(found)[0].within(limit).reporting(*others(found))
+        by_c = rhos(e, reading)
+        return listed(by_c)[0].within(limit).reporting(*others(by_c))
 
     @claim(
         f"rho(kappa, gap) > 1 - {STRONG} at the largest class separation",
@@ -133,11 +133,11 @@ def samples(e: ResultTables, variant: str, name: str) -> dict[float, Array]:
 
 def falling(e: ResultTables, variant: str, name: str) -> Verdict:
     """A quantity of Figure 4 falls with the separation."""
-    found = samples(e, variant, name)
+    by_c = samples(e, variant, name)
     label = f"{name} at a larger separation - at a smaller one, mean over pairs"
-    tau = order([here.mean() for here in found.values()], f"tau(separation, mean {name})")
-    each = (over_seeds(f"{name} at {c:g}", mean, here).report() for c, here in found.items())
-    return (rise(label, [*found.values()]) < 0).reporting(tau, *each)
+    tau = order([here.mean() for here in by_c.values()], f"tau(separation, mean {name})")
+    each = (over_seeds(f"{name} at {c:g}", mean, here).report() for c, here in by_c.items())
+    return (rise(label, [*by_c.values()]) < 0).reporting(tau, *each)
 
 
 def tight(bounds: dict[float, Array], gaps: dict[float, Array], share: float) -> Verdict:

@@ -43,8 +43,8 @@ def _rows(runs: xr.Dataset, head: dict[str, str], line: str) -> list[dict[str, A
     values = values[np.isfinite(values["y"].to_numpy(dtype=float))]
     rows = [{"row": "run", **head, **each} for each in values.to_dict("records")]
     for (at, x), group in values.groupby(["line", "x"]):
-        found = over_seeds(head["quantity"], mean, group["y"].to_numpy(dtype=float))
-        low, high = found.interval() if found.n > 1 else (np.nan, np.nan)
-        numbers = {"y": found.value, "low": low, "high": high, "networks": found.n}
+        estimate = over_seeds(head["quantity"], mean, group["y"].to_numpy(dtype=float))
+        low, high = estimate.interval() if estimate.n > 1 else (np.nan, np.nan)
+        numbers = {"y": estimate.value, "low": low, "high": high, "networks": estimate.n}
         rows.append({"row": "mean", **head, "line": at, "x": x, **numbers})
     return rows

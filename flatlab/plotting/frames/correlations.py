@@ -23,12 +23,12 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
         end = with_parts(end_of_training(table), figure["parts"])
         require(end, names)
         settings, loss = list(end["setting"].values), end["train_loss"].values
-        found = Correlations(columns_of(end, names), settings, loss)
+        result = Correlations(columns_of(end, names), settings, loss)
         for kind in KINDS:
-            matrices = found.matrix(kind)
+            matrices = result.matrix(kind)
             for x, y in figure["pairs"]:
                 place = names.index(x), names.index(y)
                 values = [float(matrix[place]) for matrix in matrices]
-                rows.append([titles[experiment], kind, x, y, *values, found.runs_used(x, y)])
+                rows.append([titles[experiment], kind, x, y, *values, result.runs_used(x, y)])
     header = ["experiment", "kind", "x", "y", "rho", "low", "high", "runs"]
     return pd.DataFrame(rows, columns=header)

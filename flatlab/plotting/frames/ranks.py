@@ -38,9 +38,9 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
             points = about.assign(x=at_radius(end, definition, index), y=end[y].values)[kept]
             place = {"experiment": titles[experiment], "definition": definition, "ordinate": y}
             theirs = [*(printed[definition][number] if printed else ()), *[np.nan] * (index + 1)]
-            found = taus(points, figure).assign(radius=radii[0], paper=theirs[index], **place)
-            found.loc[found["group"] != "", "paper"] = np.nan
-            parts.append(found)
+            rows = taus(points, figure).assign(radius=radii[0], paper=theirs[index], **place)
+            rows.loc[rows["group"] != "", "paper"] = np.nan
+            parts.append(rows)
     whole = pd.concat(parts, ignore_index=True)
     agrees = np.sign(whole["tau"]) == np.sign(whole["paper"])
     return whole.assign(same_sign=agrees.where(whole[["tau", "paper"]].notna().all(axis=1)))

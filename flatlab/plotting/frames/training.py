@@ -73,9 +73,9 @@ def spread(
             window = {"row": ["window"], "setting": setting, "iteration": begins}
             parts.append(pd.DataFrame(window))
     filled = [part for part in parts if len(part)] or [pd.DataFrame()]
-    found = pd.concat(filled, ignore_index=True)
-    seeds = [name for name in found if name not in COLUMNS and SEED in str(name)]
-    return found.reindex(columns=[*COLUMNS, *seeds])
+    rows = pd.concat(filled, ignore_index=True)
+    seeds = [name for name in rows if name not in COLUMNS and SEED in str(name)]
+    return rows.reindex(columns=[*COLUMNS, *seeds])
 
 
 def _curves(values: xr.DataArray, samples: Sequence[str]) -> pd.DataFrame:

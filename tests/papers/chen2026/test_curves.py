@@ -9,8 +9,8 @@ import pytest
 import xarray as xr
 
 from flatlab.claims import verify
-from flatlab.tables.curves import monotonic
 from flatlab.tables.networks import Networks
+from flatlab.tables.sweeps import monotonic
 from tests.synthetic.chen_curves import CASES, CLAIMS
 from tests.synthetic.claim_tables import (
     AS_PUBLISHED,

@@ -96,12 +96,9 @@ def test_an_edit_of_a_grid_trains_what_it_adds_alone(lab):
 def test_the_effects_of_edits_arrive(lab):
     """The CSV shows that the jobs run this copy's code: two quantities, here and before."""
     before = lab.results()
-    change_words(lab)
-    lab.runs_exactly()
-    assert lab.results() == before
-
     header = before[f"{lab.FIGURE}.csv"].decode().splitlines()[0].split(",")
     assert len(header) == len(["row", "name", "setting"]) + 2
+    change_words(lab)  # which re-runs nothing
     edit_the_figure(lab)
     assert lab.snakemake("--cores", "1").jobs == ["all", "draw figH8"]
     drawn = lab.results()
@@ -112,7 +109,7 @@ def test_the_effects_of_edits_arrive(lab):
     edit_the_family(lab)
     add_a_family(lab)
     measuring = [*measured("geometry", *lab.PACKS), *measured("l1-norm", *lab.PACKS)]
-    lab.runs_exactly(*measuring, *lab.ANALYSIS)
+    assert lab.snakemake("--cores", "2").jobs == sorted([*measuring, *lab.ANALYSIS])
     after = lab.results()
     header = after[f"{lab.FIGURE}.csv"].decode().splitlines()[0]
     assert header == "row,name,setting,mls,l1_norm"

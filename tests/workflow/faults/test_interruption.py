@@ -14,7 +14,7 @@ from flatlab.store import StoreError, load_weights
 pytestmark = pytest.mark.workflow
 
 PATIENCE_S = 120
-STEPS = 20_000
+STEPS = 8_000
 
 
 def test_a_job_that_is_asked_to_stop_goes_on_in_the_next_run_to_the_same_bytes(lab):
@@ -22,19 +22,16 @@ def test_a_job_that_is_asked_to_stop_goes_on_in_the_next_run_to_the_same_bytes(l
     lab.rewrite_grid(lambda grid: grid["scales"]["demo"]["training"].update(iterations=STEPS))
     unfinished = (lab / lab.weights(pack)).with_suffix(".unfinished")
     arguments = ("--cores", "1", lab.weights(pack))
-    reached = 0
-    for request in (signal.SIGTERM, signal.SIGINT):
-        run = lab.start(*arguments, "--config", "save_every_s=0.1")
-        os.kill(_holder_after_a_step(lab, run, pack, reached), request)
-        asked = time.monotonic()
-        stopped = lab.finish(run, succeeds=False).output
-        assert time.monotonic() - asked < 10
-        assert f"stopped by {request.name} after" in stopped
-        assert "the next run continues from there" in stopped
-        before, reached = reached, _steps(stopped)
-        assert before < reached < STEPS
-        assert (unfinished / "state.safetensors").exists()
-        assert not (lab / lab.weights(pack)).exists()
+    run = lab.start(*arguments, "--config", "save_every_s=0.1")
+    os.kill(_holder_after_a_step(lab, run, pack), signal.SIGTERM)
+    asked = time.monotonic()
+    stopped = lab.finish(run, succeeds=False).output
+    assert time.monotonic() - asked < 10
+    assert "stopped by SIGTERM after" in stopped
+    assert "the next run continues from there" in stopped
+    assert 0 < _steps(stopped) < STEPS
+    assert (unfinished / "state.safetensors").exists()
+    assert not (lab / lab.weights(pack)).exists()
     lab.snakemake(*arguments)
     found = {path: (lab / path).read_bytes() for path in (lab.weights(pack), lab.curves(pack))}
     assert not unfinished.exists()
@@ -47,11 +44,11 @@ def _steps(output):
     return int(output.split(" after ")[1].split(" of ")[0].replace(",", ""))
 
 
-def _holder_after_a_step(lab, run, pack, reached):
-    """The process of the training job, once it has saved a later state than that of `reached`."""
+def _holder_after_a_step(lab, run, pack):
+    """The process of the training job, once it has saved a state."""
     state = (lab / lab.weights(pack)).with_suffix(".unfinished") / "state.safetensors"
     deadline = time.monotonic() + PATIENCE_S
-    while not _saved(state) > reached:
+    while not _saved(state):
         assert run.poll() is None, run.communicate()[0]
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -26,8 +26,6 @@ def test_published_tables_are_drawn_anew_and_follow_a_claim_and_a_figure_without
     assert run.jobs == sorted(ANEW)
     assert "other code" not in run.output
     assert {name: (redrawn / name).read_bytes() for name in names} == results
-    lab.finish(lab.start("publish", "--again", program="flatlab"))
-    assert {name: (published / name).read_bytes() for name in names} == results
 
     claims = "CLAIMS['figH8'] = {'c1': dataclasses.replace(CLAIMS['figH8']['c1'], text='anew')}"
     lab.append("flatlab/papers/chen2026/claims.py", f"import dataclasses\n{claims}")
@@ -35,8 +33,13 @@ def test_published_tables_are_drawn_anew_and_follow_a_claim_and_a_figure_without
     path.write_text(path.read_text().replace("two quantities", "two of them"))
     run = lab.finish(lab.start("publish", "--again", program="flatlab"), succeeds=False)
     assert "make them with: snakemake published" in run.output
+    # What computes the numbers has changed since: said, and drawn all the same.
+    lab.append("flatlab/metrics/accuracy.py", "CHANGED = 1")
     run = lab.snakemake("--cores", "1", "published")
     assert run.jobs == ["published", "redraw figH8", "reverify figH8"]
+    [line] = [line for line in run.output.splitlines() if "other code" in line]
+    assert line.startswith("results/published/demo was made with other code")
+    assert line.endswith(": mlp-grid")
     compared = lab.finish(lab.start("compare", "results/redrawn/demo", program="flatlab"))
     assert "claims only in B" in compared.output
     lab.finish(lab.start("publish", "--again", program="flatlab"))
@@ -46,12 +49,6 @@ def test_published_tables_are_drawn_anew_and_follow_a_claim_and_a_figure_without
     assert (published / "tables/mlp-grid.zarr.zip").read_bytes() == table
     assert not (lab / "results/demo/models").exists()
     assert not lab.snakemake("--cores", "1", "published").jobs
-    # What computes the numbers has changed since: said, and drawn all the same.
-    lab.append("flatlab/metrics/accuracy.py", "CHANGED = 1")
-    output = lab.snakemake("--cores", "1", "--forceall", "published").output
-    [line] = [line for line in output.splitlines() if "other code" in line]
-    assert line.startswith("results/published/demo was made with other code")
-    assert line.endswith(": mlp-grid")
 
 
 def test_nothing_is_published_where_nothing_is_built(fresh):

@@ -114,6 +114,7 @@ def test_a_network_is_measured_from_an_empty_folder(flatlab, installed: Path, tm
     network = networks.build(settings, (1, 8, 8), 10)
     torch.save(network.state_dict(), tmp_path / "w.pt")
     asked = ["measure", "w.pt", "--model", "mlp", "--data", "digits", "--samples", "5"]
+    asked += ["--family", "geometry"]
     done = flatlab(*asked, "--network", "width=8", "--out", "report.zarr.zip")
     assert done.returncode == 0, done.stderr
     report = store.load_dataset(tmp_path / "report.zarr.zip")

@@ -90,8 +90,7 @@ def test_a_killed_job_goes_on_and_a_network_that_fails_is_recorded(with_files):
     process.communicate()
     # What is measured already needs no weights any more: without them it would fail now.
     (lab / f"own/timm/{done[0].stem}.safetensors").write_bytes(b"lost")
-    lab.snakemake("--unlock")
-    run = lab.snakemake("--cores", "2", "--rerun-incomplete", TARGET, *own)
+    run = lab.snakemake("--cores", "2", "--nolock", "--rerun-incomplete", TARGET, *own)
     surveys = [f"measure vision-zoo adaptive {part}" for part in "01"]
     assert run.jobs == sorted([*surveys, *ANALYSIS])
     assert not any(place.exists() for place in places)

@@ -1,0 +1,166 @@
+"""Inputs and targets of all samples, from whatever yields them in batches."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, IterableDataset
+
+from flatlab.derivatives.errors import MeasureError
+from flatlab.metrics._adapted import Structure
+
+TARGETS = ("labels", "label", "targets", "target", "y")
+"""Keys and attributes of a batch under which targets lie."""
+BATCH = 256
+"""Samples that are read from a dataset at a time."""
+
+
+def collected(inputs: Any, targets: Any, limit: int | None) -> tuple[Structure, Any]:
+    """The inputs of all samples, a tensor or several, and their targets.
+
+    inputs: a tensor or an array (samples, ...); a list of one for each sample; a tuple of several,
+        or a dictionary of them; a dataset; or a loader, any iterable of batches.
+    targets: of the samples; None where batches bring them, or there are none.
+    limit: samples to take, the first ones; None: all.
+
+    A batch is a tensor; a tuple or list whose last part are the targets; or a dictionary or an
+    object with `labels` or `targets`. Raises `MeasureError` where that is not so.
+    """
+    if limit is not None and limit < 1:
+        raise MeasureError(f"samples={limit} is not a positive number")
+    if isinstance(inputs, Tensor | np.ndarray):
+        inputs = tensor_of(inputs, "inputs")
+    elif isinstance(inputs, tuple):
+        inputs = tuple(tensor_of(part, "inputs") for part in inputs)
+    elif isinstance(inputs, Mapping):
+        inputs, targets = _from_mapping(inputs, targets)
+    elif isinstance(inputs, list) and all(map(_is_number_like, inputs)):
+        inputs = tensor_of([np.asarray(part) for part in inputs], "inputs")
+    else:
+        if targets is not None:
+            raise MeasureError("batches bring their targets; leave the argument targets out")
+        return _gathered(_batches(inputs), limit)
+    _check_lengths(inputs)
+    return _first(inputs, limit), targets if targets is None else _cut(targets, limit)
+
+
+def _is_number_like(part: Any) -> bool:
+    return isinstance(part, Tensor | np.ndarray | float | int)
+
+
+def _batches(inputs: Any) -> Iterator[Any]:
+    if isinstance(inputs, Dataset) and not isinstance(inputs, IterableDataset):
+        inputs = DataLoader(inputs, BATCH)
+    if isinstance(inputs, str) or not isinstance(inputs, Iterable):
+        raise MeasureError(f"inputs must be a tensor or batches, not {type(inputs).__name__}")
+    return iter(inputs)
+
+
+def _gathered(batches: Iterator[Any], limit: int | None) -> tuple[Structure, Any]:
+    """All batches one after the other, until there are as many samples as wanted."""
+    parts: list[tuple[Structure, Any]] = []
+    count = 0
+    for batch in batches:
+        parts.append(_of_batch(batch))
+        count += len(_some(parts[-1][0]))
+        if limit is not None and count >= limit:
+            break
+    if not parts:
+        raise MeasureError("there are no samples: nothing came from the loader")
+    structures, targets = zip(*parts, strict=True)
+    lacking = sum(part is None for part in targets)
+    if lacking not in (0, len(parts)):
+        raise MeasureError("some batches have targets and others have none")
+    joined = _joined(structures)
+    _check_lengths(joined)
+    whole = None if lacking else torch.cat([tensor_of(part, "targets") for part in targets])
+    return _first(joined, limit), whole if whole is None else whole[:limit]
+
+
+def _of_batch(batch: Any) -> tuple[Structure, Any]:
+    if isinstance(batch, Tensor | np.ndarray):
+        return tensor_of(batch, "inputs"), None
+    if isinstance(batch, Mapping):
+        return _from_mapping(batch, None)
+    if isinstance(batch, Sequence) and not isinstance(batch, str) and batch:
+        *inputs, targets = batch if len(batch) > 1 else (*batch, None)
+        if len(inputs) == 1 and isinstance(inputs[0], Mapping):
+            return _from_mapping(inputs[0], targets)
+        tensors = tuple(tensor_of(part, "inputs") for part in inputs)
+        return tensors[0] if len(tensors) == 1 else tensors, targets
+    if hasattr(batch, "__dict__") and vars(batch):
+        return _from_mapping(vars(batch), None)
+    raise MeasureError(f"a batch is {type(batch).__name__}: neither tensors nor a dictionary")
+
+
+def _from_mapping(batch: Mapping[str, Any], targets: Any) -> tuple[dict[str, Tensor], Any]:
+    """Inputs by name, and the targets among them unless these are given."""
+    if targets is None:
+        name = next((name for name in TARGETS if name in batch), None)
+        if name is not None:
+            targets = batch[name]
+            batch = {key: value for key, value in batch.items() if key != name}
+    tensors = {str(key): tensor_of(value, f"input {key!r}") for key, value in batch.items()}
+    if not tensors:
+        raise MeasureError("a batch has no inputs")
+    return tensors, targets
+
+
+def _joined(structures: Sequence[Structure]) -> Structure:
+    first = structures[0]
+    try:
+        if isinstance(first, Tensor):
+            return torch.cat(list(structures))  # type: ignore[arg-type]
+        if isinstance(first, dict):
+            return {key: torch.cat([part[key] for part in structures]) for key in first}  # type: ignore[call-overload,index]
+        return tuple(torch.cat(parts) for parts in zip(*structures, strict=True))
+    except (RuntimeError, TypeError, KeyError, ValueError) as error:
+        raise MeasureError(f"batches do not fit together: {str(error).splitlines()[0]}") from None
+
+
+def _some(inputs: Structure) -> Tensor:
+    if isinstance(inputs, Tensor):
+        return inputs
+    return next(iter(inputs.values() if isinstance(inputs, dict) else inputs))
+
+
+def _first(inputs: Structure, limit: int | None) -> Structure:
+    if isinstance(inputs, Tensor):
+        return inputs[:limit]
+    if isinstance(inputs, dict):
+        return {key: part[:limit] for key, part in inputs.items()}
+    return tuple(part[:limit] for part in inputs)
+
+
+def _cut(targets: Any, limit: int | None) -> Any:
+    return (
+        targets
+        if limit is None
+        else list(islice(targets, limit))
+        if not isinstance(targets, Tensor | np.ndarray)
+        else targets[:limit]
+    )
+
+
+def _check_lengths(inputs: Structure) -> None:
+    if isinstance(inputs, Tensor):
+        return
+    parts = inputs.values() if isinstance(inputs, dict) else inputs
+    if len({len(part) if part.ndim else -1 for part in parts}) > 1:
+        shapes = ", ".join(str(tuple(part.shape)) for part in parts)
+        raise MeasureError(f"inputs have different numbers of samples: {shapes}")
+
+
+def tensor_of(values: Any, what: str) -> Tensor:
+    """A tensor of a tensor, an array, or a list of numbers; `MeasureError` of what has none."""
+    if isinstance(values, Tensor):
+        return values
+    if isinstance(values, np.ndarray | Sequence) and not isinstance(values, str):
+        try:
+            return torch.as_tensor(np.asarray(values))
+        except (TypeError, ValueError) as error:
+            raise MeasureError(f"{what} are no numbers: {error}") from None
+    raise MeasureError(f"{what} must be a tensor or an array, not {type(values).__name__}")

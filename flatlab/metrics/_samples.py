@@ -1,0 +1,105 @@
+"""Samples as users have them, as families take them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from flatlab.derivatives.errors import MeasureError
+from flatlab.metrics._batches import tensor_of
+from flatlab.metrics._quantity import Samples
+
+
+def samples_of(
+    inputs: Tensor | np.ndarray,
+    targets: Tensor | np.ndarray | Sequence[int] | None,
+    weight: Tensor,
+    tokens: bool,
+    ignore_index: int,
+    classes: int = 0,
+) -> Samples:
+    """The sample set of a measurement, in the precision and on the device of a network.
+
+    inputs: (samples, ...).
+    targets: classes (samples,), or values (samples, N).
+    weight: a parameter of the network.
+    tokens: whether inputs may be integers.
+    ignore_index: the class of samples that are left out.
+    classes: outputs for each position, where samples have positions; targets are classes (samples,
+        ...) then, or values of every output of every position.
+
+    Raises `MeasureError` for what no family takes.
+    """
+    inputs = _inputs(inputs, weight, tokens)
+    if targets is None:
+        return Samples(inputs)
+    targets = tensor_of(targets, "targets").to(inputs.device)
+    if targets.ndim < 1 or len(targets) != len(inputs):
+        count = len(targets) if targets.ndim else "one number for"
+        raise MeasureError(f"there are {len(inputs)} inputs and {count} targets")
+    if targets.is_complex() or not bool(targets.isfinite().all()):
+        raise MeasureError("targets are not all finite real numbers")
+    if classes:
+        return Samples(inputs, _of_positions(targets, classes, ignore_index).to(weight))
+    if targets.is_floating_point():
+        return Samples(inputs, targets.to(weight))
+    labels = targets.long()
+    if targets.ndim == 1:
+        return _with_labels(inputs, labels, ignore_index)
+    one_hot = targets.ndim == 2 and targets.shape[1] > 1 and bool((labels >= 0).all())
+    if one_hot and bool((labels.sum(1) == 1).all()):
+        return Samples(inputs, targets.to(weight), labels.argmax(1))
+    return Samples(inputs, targets.to(weight))
+
+
+def _with_labels(inputs: Tensor, labels: Tensor, ignore_index: int) -> Samples:
+    kept = labels != ignore_index
+    if not bool(kept.any()):
+        raise MeasureError(f"all labels are {ignore_index}, the class that is left out")
+    if not bool(kept.all()):
+        inputs, labels = inputs[kept], labels[kept]
+    if (least := int(labels.min())) < 0:
+        raise MeasureError(
+            f"label {least}: classes are counted from 0; ignore_index={least} leaves it out"
+        )
+    return Samples(inputs, None, labels)
+
+
+def _of_positions(targets: Tensor, classes: int, ignore_index: int) -> Tensor:
+    """Targets (samples, positions * classes), the classes of a position side by side."""
+    if targets.is_floating_point():
+        maps = targets.ndim > 3 and targets.shape[1] == classes
+        return (targets.movedim(1, -1) if maps else targets).flatten(1)
+    labels = targets.long().flatten(1)
+    if bool((labels == ignore_index).any()):
+        raise MeasureError(
+            "labels of single positions are ignored; measure samples in which every position has "
+            "a class"
+        )
+    if int(labels.min()) < 0 or int(labels.max()) >= classes:
+        worst = int(labels.min()) if int(labels.min()) < 0 else int(labels.max())
+        raise MeasureError(f"label {worst}: there are {classes} outputs for each position")
+    return one_hot(labels, classes).flatten(1)
+
+
+def _inputs(inputs: Any, weight: Tensor, tokens: bool) -> Tensor:
+    inputs = tensor_of(inputs, "inputs")
+    if inputs.ndim < 1:
+        raise MeasureError("inputs must be a tensor (samples, ...)")
+    if not len(inputs):
+        raise MeasureError("there are no samples")
+    if inputs.layout != torch.strided:
+        raise MeasureError("inputs are sparse; pass inputs.to_dense()")
+    if inputs.is_complex():
+        raise MeasureError(
+            f"inputs are {inputs.dtype}; pass their real and imaginary parts as numbers"
+        )
+    if not inputs.is_floating_point() and not tokens:
+        raise MeasureError(
+            f"inputs are {inputs.dtype}: derivatives with respect to them need real numbers; "
+            "for tokens measure the part of the network behind the embedding"
+        )
+    return inputs.to(weight if inputs.is_floating_point() else weight.device)
