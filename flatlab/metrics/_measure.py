@@ -57,7 +57,8 @@ def measure(
         of any width, booleans, or (n, N) integers of which one is 1. Batches bring their own.
     families: files of flatlab/metrics, or "all": those that can be had of this network with these
         samples; the attribute `left_out` says why others cannot. A quantity that several of them
-        have is that of the first one; "all" takes exact ones before estimates.
+        have is that of the first one; "all" takes exact ones before estimates. One that has a name
+        in common with a quantity of other units has the family's name in front.
     loss: a file of flatlab/losses, for quantities of a loss; or a function of outputs and targets
         that is a mean or a sum over samples, for quantities that need no closed form of it.
     samples: how many to take, the first ones; None: all.
@@ -139,7 +140,7 @@ def _report(
                 raise
             left_out[name] = str(error)
             continue
-        report = _with_family(report, imported("metrics", name).QUANTITIES, result, precision)
+        report = _with_family(report, name, result, precision)
     if not report.data_vars:
         raise MeasureError("; ".join(dict.fromkeys(left_out.values())))
     reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
@@ -156,15 +157,23 @@ def _report(
 
 
 def _with_family(
-    report: xr.Dataset, quantities: Mapping[str, Quantity], result: Measured, precision: torch.dtype
+    report: xr.Dataset, family: str, result: Measured, precision: torch.dtype
 ) -> xr.Dataset:
     """A report with the quantities of one more family, but for those that it has already."""
     variables: dict[str, Any] = {}
     coordinates: dict[str, Any] = {}
+    quantities: Mapping[str, Quantity] = imported("metrics", family).QUANTITIES
     for name, quantity in quantities.items():
-        if name not in result.values or {name, name.removesuffix("_error")} & {*report.data_vars}:
+        if name not in result.values:
             continue
-        variables[name] = (quantity.dims, result.values[name], attributes(quantity, precision))
+        called, bare = name, name.removesuffix("_error")
+        if bare in report and bare in quantities:
+            if report[bare].attrs["units"] == quantities[bare].units:
+                continue
+            called = f"{family}_{name}"
+        elif name in report:
+            continue
+        variables[called] = (quantity.dims, result.values[name], attributes(quantity, precision))
         named = [dim for dim in quantity.dims if dim in result.coordinates]
         coordinates |= {dim: as_strings(result.coordinates[dim]) for dim in named}
     return report.assign(variables).assign_coords(coordinates).assign_attrs(result.notes)

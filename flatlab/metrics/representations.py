@@ -23,7 +23,7 @@ from flatlab.metrics._quantity import Measured, Samples, Settings
 from flatlab.metrics._representations.bounds import Bounds, readout_of, reason_against
 from flatlab.metrics._representations.classes import Classes, collapse, linear_shares
 from flatlab.metrics._representations.local import Local, estimated_compression, exact_compression
-from flatlab.metrics._representations.table import COVARIANCES, OF_CLASSES, QUANTITIES
+from flatlab.metrics._representations.table import COLLAPSE, COVARIANCES, OF_CLASSES, QUANTITIES
 from flatlab.plan.schema import Strict, means
 
 __all__ = ["QUANTITIES", "Options", "measure"]
@@ -173,6 +173,10 @@ class _Measurement:
             half = collapse(self.maps, classes.half(), self.readout.head, size)
             values |= whole | {f"{name}_half": half[name] for name in OF_CLASSES}
             values["collapse_samples_measured"] = torch.tensor(float(len(inputs)))
+        elif collapse_too:  # as other sample sets of the network have them
+            sizes = {"layer": len(self.maps.modules), "covariance": len(COVARIANCES)}
+            for name, quantity in COLLAPSE.items():
+                values[name] = torch.full([sizes[dim] for dim in quantity.dims], torch.nan)
         return values | (linear_shares(self.maps, classes, size) if shares_too else {})
 
 

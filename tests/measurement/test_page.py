@@ -10,11 +10,13 @@ from flatlab.metrics import (
     adaptive,
     capacity,
     diagonal,
+    feature_robustness,
     flatness,
     geometry,
     hessian,
     jacobian,
     linear,
+    representations,
     sharpness,
 )
 from flatlab.simulations import _ridge as features
@@ -67,6 +69,7 @@ FAMILIES = {
     for family in (
         *(geometry, accuracy, hessian, jacobian, adaptive),
         *(linear, diagonal, flatness, capacity, sharpness),
+        *(representations, feature_robustness),
     )
 }
 
@@ -92,12 +95,14 @@ def test_the_page_names_every_setting_and_nothing_that_does_not_exist():
     underscored = set(re.findall(r"`([a-z]+(?:_[a-z0-9]+)+)`", text))
     settings = {"singular_values", "batch_size", "batch_norm", "test_set", "test_sets"}
     settings |= {"output_change"}
-    settings |= {*flatness.Options.__struct_fields__, *capacity.Options.__struct_fields__}
+    for family in (flatness, capacity, representations, feature_robustness):
+        settings |= {*family.Options.__struct_fields__}
     functions = {"approximated_bound", "loss_nearby"}
     assert all(callable(getattr(features, name)) for name in functions)
     notes = {"layers_left_out", "parameters_by_generic_gradient", "parameters_unused"}
     notes |= {"derivatives_not_checked", "ignore_index"}
     notes |= {"parameters_frozen", "named_modules", "quantities_left_out"}
+    notes |= {"representations_left_out", "representations_directions"}
     assert underscored <= quantities | functions | settings | notes
 
 

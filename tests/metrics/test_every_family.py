@@ -18,6 +18,7 @@ OPTIONS = {
     "capacity": {"capacity": ["margin", "path-norm", "fisher-rao", "pac-bayes"]},
     "sharpness": {"sharpness_radii": {"worst-adaptive-l2": [0.01], "average-standard-linf": [0.1]}},
     "representations": {},
+    "feature-robustness": {"robustness_draws": 3},
     "linear": {},
 }
 WITHOUT_TARGETS = ("geometry", "jacobian", "representations")

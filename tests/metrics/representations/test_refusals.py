@@ -58,7 +58,9 @@ def test_one_class_has_no_collapse():
     with pytest.raises(MeasureError, match="there is one class"):
         measured(model, inputs, 0 * labels, representations=["collapse"])
     found = measured(model, inputs, 0 * labels)
-    assert "collapse_within" not in found
+    assert found.collapse_within.isnull().all()
+    assert found.representation_dimension.shape == (3, 3)
+    assert any("there is one class" in each for each in found.attrs["representations_left_out"])
     assert found.linear_share.notnull().all()
 
 

@@ -1,0 +1,178 @@
+"""Feature robustness of linear layers, and relative flatness, which it is to leading order.
+
+A layer z = w phi + b of d rows sees one vector phi in R^m of each sample. For a feature matrix A
+and labels that do not change with the features, the loss changes by
+
+    E_F(A) = E_emp(w + w A) - E_emp(w)    petzka2021 Eq. 4, 7, Def. 1
+
+when phi becomes (1 + A) phi, and in the layer alone: what is behind it follows. On average over
+A = delta O with O orthogonal (Haar), E_F is delta^2/(2m) kappa_Tr to leading order (Thm. 5). The
+average is over O and -O: that removes the odd orders, and with them the first, which vanishes only
+at a minimum in w. The remainder is the difference of the two, of order delta^4.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from msgspec import Meta
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from flatlab.derivatives.errors import MeasureError
+from flatlab.derivatives.evaluation_mode import check_mode
+from flatlab.derivatives.layer_curvature import ineligible_layers
+from flatlab.derivatives.probe import probe, run
+from flatlab.losses._base import Loss, loss_of
+from flatlab.metrics import flatness
+from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
+from flatlab.plan.schema import Key, Strict, means
+
+ESTIMATES = True
+DIMS = ("layer", "delta_index")
+UNITS = "loss"
+QUANTITIES = {
+    "feature_robustness": Quantity(
+        "mean loss at w + w A minus that at w, over A = delta O and -delta O, O orthogonal",
+        UNITS,
+        "petzka2021 Def. 1, Eq. 4",
+        DIMS,
+        label="feature robustness",
+    ),
+    "feature_robustness_error": Quantity(
+        "standard error of feature_robustness over the matrices O", UNITS, "", DIMS
+    ),
+    "feature_robustness_leading": Quantity(
+        "delta^2/(2m) kappa_Tr, feature robustness to leading order",
+        UNITS,
+        "petzka2021 Thm. 5",
+        DIMS,
+    ),
+    "feature_robustness_remainder": Quantity(
+        "feature_robustness - feature_robustness_leading", UNITS, "", DIMS
+    ),
+    "feature_robustness_delta": Quantity("delta", "1", "petzka2021 Def. 1", DIMS),
+}
+
+
+class Options(Strict, frozen=True):
+    FOLDERS: ClassVar[dict[str, str]] = {"robustness_loss": "losses"}
+
+    robustness_deltas: Annotated[
+        tuple[Literal["paper"] | Annotated[float, Meta(gt=0)], ...],
+        means("delta; paper: n^(-1/(4+m)) of n samples and m features, as in its App. D.4"),
+    ] = ("paper", 0.01, 0.03, 0.1, 0.3)
+    robustness_draws: Annotated[int, means("orthogonal matrices, each with both signs", ge=2)] = 30
+    robustness_loss: Annotated[Key | None, means("null: the loss of training")] = None
+
+
+def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
+    """Every layer that `geometry` has; NaN for one that is no linear layer of one position.
+
+    Raises `MeasureError` without targets, and where no layer is eligible.
+
+    >>> import torch, flatlab
+    >>> network = torch.nn.Linear(2, 2, bias=False).double()
+    >>> network.load_state_dict({"weight": torch.tensor([[1.0, 0.0], [0.0, 2.0]])})
+    <All keys matched successfully>
+    >>> x, classes = torch.tensor([[3.0, 4.0], [4.0, 0.0]]), torch.tensor([1, 0])
+    >>> how = {"robustness_deltas": [0.1], "robustness_draws": 100}
+    >>> report = flatlab.measure(network, x, classes, families="feature-robustness", **how)
+    >>> report["feature_robustness_leading"].values.tolist()  # kappa_Tr is 102.5, m = 2
+    [[0.25625]]
+    >>> abs(report["feature_robustness_remainder"].item()) < 0.05  # of a quadratic loss: none
+    True
+    """
+    options: Options = settings.options
+    loss = settings.loss
+    if options.robustness_loss:
+        loss = loss_of({"loss": options.robustness_loss})
+    check_mode(model)
+    findings = probe(model, samples.inputs)
+    ineligible = ineligible_layers(model, samples.inputs, findings)
+    chosen = [name for name in findings.layers if name not in ineligible]
+    if not chosen:
+        raise MeasureError(
+            "feature robustness needs a linear layer that is called as a module and sees one "
+            "vector per sample"
+        )
+    targets = samples.targets_for(findings.outputs, loss).double()
+    how = flatness.Options(relative_flatness_loss=options.robustness_loss)
+    exact = flatness.measure(model, samples, replace(settings, options=how))
+    table = _Losses(model, samples.inputs, targets, loss, settings.batch_size or len(targets))
+    shape = len(findings.layers), len(options.robustness_deltas)
+    values = {name: np.full(shape, np.nan) for name in QUANTITIES}
+    places = [(place, name) for place, name in enumerate(findings.layers) if name in chosen]
+    for place, name in tqdm(places, unit="layer", disable=not settings.progress, leave=False):
+        layer: Any = findings.modules[name]
+        deltas = _deltas(options, len(targets), layer.in_features)
+        seeds = [(settings.seed, place, draw) for draw in range(options.robustness_draws)]
+        drawn = np.stack([table.changes(layer, deltas, seed) for seed in seeds])
+        found, error = drawn.mean(0), drawn.std(0, ddof=1) / len(drawn) ** 0.5
+        leading = deltas**2 / (2 * layer.in_features) * exact.values["kappa_trace"][place]
+        for column, row in enumerate((found, error, leading, found - leading, deltas)):
+            values[[*QUANTITIES][column]][place] = row
+    indices = [str(index) for index in range(shape[1])]
+    notes = {"robustness_left_out": [f"{name}: {reason}" for name, reason in ineligible.items()]}
+    if not findings.finite:
+        values = {name: np.full(shape, np.nan) for name in values}
+    return Measured(values, {"layer": findings.layers, "delta_index": indices}, notes)
+
+
+def _deltas(options: Options, samples: int, features: int) -> np.ndarray:
+    paper = samples ** (-1 / (4 + features))
+    return np.array([paper if each == "paper" else each for each in options.robustness_deltas])
+
+
+@dataclass(frozen=True)
+class _Losses:
+    """The loss of a network as a function of changes of what one of its layers returns.
+
+    inputs: (samples, ...).  targets: (samples, N).  size: samples at a time.
+    """
+
+    model: nn.Module
+    inputs: Tensor
+    targets: Tensor
+    loss: Loss
+    size: int
+
+    @torch.no_grad()
+    def changes(
+        self, layer: nn.Linear, deltas: np.ndarray, seed: tuple[int, int, int]
+    ) -> np.ndarray:
+        """E_F averaged over delta O and -delta O, for one orthogonal O: (deltas,)."""
+        turned = _turned(layer.weight.detach(), seed)
+        at_w, *moved = (
+            self._with(layer, turned, factor)
+            for factor in (0.0, *(sign * delta for delta in deltas for sign in (1, -1)))
+        )
+        pairs = np.array(moved).reshape(-1, 2)
+        return pairs.mean(1) - at_w
+
+    def _with(self, layer: nn.Linear, change: Tensor, factor: float) -> float:
+        """The loss with the weight w + factor x change in one layer."""
+
+        def add(module: nn.Module, given: tuple[Tensor, ...], output: Tensor) -> Tensor:
+            return output + factor * (given[0] @ change.T)
+
+        handle = layer.register_forward_hook(add)
+        try:
+            parts = [run(self.model, x.clone()).double() for x in self.inputs.split(self.size)]
+        finally:
+            handle.remove()
+        return float(self.loss.of_batch(self.loss.values(torch.cat(parts), self.targets)))
+
+
+def _turned(weight: Tensor, seed: tuple[int, int, int]) -> Tensor:
+    """w O for a random orthogonal O (Haar): (d, m).
+
+    With w = R^T Q^T, Q (m x r) with orthonormal columns, Q^T O has r random orthonormal rows: no
+    more of O is drawn than the layer can see.
+    """
+    triangle = torch.linalg.qr(weight.double().T, mode="r").R
+    normal = np.random.default_rng(seed).standard_normal((weight.shape[1], len(triangle)))
+    frame, signs = torch.linalg.qr(torch.from_numpy(normal).to(weight.device))
+    frame = frame * signs.diagonal().sign()  # without it, a factor is not uniform
+    return (triangle.T @ frame.T).to(weight)
