@@ -30,6 +30,7 @@ from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
 from flatlab.plan.schema import Key, Strict, means
 
 ESTIMATES = True
+CHECKS = ("gradient", "hessian")
 DIMS = ("layer", "delta_index")
 UNITS = "loss"
 QUANTITIES = {

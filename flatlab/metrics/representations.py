@@ -28,6 +28,7 @@ from flatlab.plan.schema import Strict, means
 
 __all__ = ["QUANTITIES", "Options", "measure"]
 
+CHECKS = ("gradient", "inputs")
 BYTES = 2**27
 """Of what a forward pass keeps at a time, unless a batch size is given."""
 
