@@ -6,6 +6,7 @@ with a threshold and what would refute it, declared before the networks were tra
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -37,8 +38,8 @@ HALF = 0.5
 
 
 def states(
-    figure: str, text: str, source: str, quote: str, *, interpolating: bool = True, **about: object
-) -> Callable[..., None]:
+    figure: str, text: str, source: str, quote: str, *, interpolating: bool = True, **about: Any
+) -> Callable[..., Any]:
     """The decorator that registers a statement about the networks of the grid.
 
     figure, text, source, quote, about: see `Claims`.

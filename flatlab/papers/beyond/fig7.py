@@ -7,7 +7,6 @@ from itertools import product
 from typing import Any
 
 import pandas as pd
-import xarray as xr
 
 from flatlab.papers.beyond._bottleneck import GRID, with_units
 from flatlab.plotting.frames.training import COLUMNS, spread
@@ -16,8 +15,9 @@ from flatlab.plotting.render import Settings, Tables
 from flatlab.plotting.style import ORDERED, Look
 from flatlab.tables.selection import of_settings
 
-SHOWN = {"units": [4, 10, 128], "loss": "cross-entropy", "lr": 0.05}
-"""A row for each of `MEASURES`, a column for each number of units."""
+WIDTHS = (4, 10, 128)
+"""Units of the last hidden layer, a column of panels each."""
+SHOWN = {"loss": "cross-entropy", "lr": 0.05}
 MEASURES = {
     "normalized_feature_mls": "normalized MLS",
     "feature_dimension": "local dimension",
@@ -35,13 +35,15 @@ LINES = {
 
 
 def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
-    """The columns of `spread`, of the networks of `SHOWN`, with `units`; `layer` is whose input a
-    representation is, or "output", where the quantity is that of the same name of the inner layers.
+    """The columns of `spread`, and `units`, of the networks of `SHOWN` and `WIDTHS`.
+
+    layer: whose input a representation is, or "output"; a quantity there has the name that it has
+        at the inner layers.
     """
     table = with_units(tables[GRID])
     parts = []
-    for units in SHOWN["units"]:
-        chosen = _at(table, units)
+    for units in WIDTHS:
+        chosen = of_settings(table, {**SHOWN, "units": units})
         if not chosen.sizes["run"]:
             continue
         inner = spread(chosen, [*MEASURES]).assign(units=units)
@@ -52,16 +54,12 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=COLUMNS)
 
 
-def _at(table: xr.Dataset, units: int) -> xr.Dataset:
-    return of_settings(table, {**SHOWN, "units": units})
-
-
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """A panel per measure and width, a line per layer."""
     if frame.empty:
         fig.text(0.5, 0.5, "no such networks", ha="center")
         return
-    widths = [units for units in SHOWN["units"] if units in set(frame["units"])]
+    widths = [units for units in WIDTHS if units in set(frame["units"])]
     keys = [f"{name} {units}" for name, units in product(MEASURES, widths)]
     panels = {
         key: f"{units} units" if row == 0 else ""

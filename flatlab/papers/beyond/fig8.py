@@ -23,7 +23,7 @@ HEAD = {"seen": "head_frobenius", "head-bound": "head_bound"}
 def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
     """A row per line of a panel, loss and number of units: median and quartiles over networks.
 
-    Of the panel `interpolates` it is the share of the networks that do, in `median`.
+    Of the line `fits` it is the share of the networks that interpolate, in `median`.
     """
     networks = bottleneck.networks(tables[GRID])
     rows = [
@@ -46,7 +46,7 @@ def _lines(units: int, networks: BottleneckNetworks) -> list[list[object]]:
     share = networks.series("head_share")
     rows += [_row("share", line, units, share[:, at]) for line, at in (("start", 0), ("end", -1))]
     fits = float((networks.values("train_loss") < INTERPOLATES).mean())
-    return [*rows, ["interpolates", "fits", units, fits, fits, fits, networks.count]]
+    return [*rows, ["share", "fits", units, fits, fits, fits, networks.count]]
 
 
 def _row(panel: str, line: str, units: int, values: Array) -> list[object]:

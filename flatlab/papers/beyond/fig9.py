@@ -3,7 +3,7 @@
 It is drawn here, since intervals of rank correlations stand beside shares of a spread.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,7 @@ from flatlab.plotting.style import KINDS, ORDERED, Look, legend, letters
 from flatlab.stats.ranks import Ranks
 from flatlab.tables.eligibility import FEWEST_FOR_RANKS
 
-LAYERS = {"[1]": "layer 2", "[2]": "layer 3", "[-1]": "penultimate"}
+LAYERS = {"[1]": "input of layer 2", "[2]": "input of layer 3", "[-1]": "penultimate"}
 """Whose input a representation is."""
 SHARPNESS = "root_sharpness"
 GROUPS = {
@@ -37,7 +37,8 @@ GROUPS = {
     ],
 }
 """Pairs of quantities, each with the representation that it is about."""
-ESTIMANDS = {ALL: "pooled", SEEDS: "within"}
+ESTIMANDS: dict[str, Literal["pooled", "within"]] = {ALL: "pooled", SEEDS: "within"}
+NAMES = {"pooled": "of one width and loss", "within": "within settings"}
 SHARE = "linear_share_within"
 LOWEST = -0.6
 """The lower end of the axis of shares; a lower one is drawn there."""
@@ -103,12 +104,9 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     counts = taus.groupby("kind")["networks"].max()
     looks = {}
     for kind in ESTIMANDS.values():
-        color, marker, name = KINDS[kind]  # type: ignore[index]
+        color, marker, _ = KINDS[kind]
         looks[f"{NAMES[kind]} ({counts[kind]} networks)"] = Look(color, marker, "")
     legend(fig, looks)
-
-
-NAMES = {"pooled": "of one width and loss", "within": "within settings"}
 
 
 def _intervals(ax: Any, taus: pd.DataFrame) -> None:
@@ -119,8 +117,8 @@ def _intervals(ax: Any, taus: pd.DataFrame) -> None:
         y -= 1
         for _, _, layer in pairs:
             here = taus[(taus["group"] == group) & (taus["layer"] == layer)]
-            for kind, shift in (("pooled", 0.15), ("within", -0.15)):
-                color, marker, _ = KINDS[kind]  # type: ignore[index]
+            for kind, shift in zip(ESTIMANDS.values(), (0.15, -0.15), strict=True):
+                color, marker, _ = KINDS[kind]
                 row = here[here["kind"] == kind]
                 ax.hlines(y + shift, row["low"], row["high"], color=color, lw=0.9)
                 ax.plot(row["value"], [y + shift], ms=3, **Look(color, marker, "").options)
