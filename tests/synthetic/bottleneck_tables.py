@@ -39,6 +39,7 @@ class Made:
 FOLLOWS = Made(seed=1)
 PER_LAYER = {
     "feature_frobenius": Made((1, 2, 3, 4), seed=1),
+    "feature_mls": Made((1, 2, 3, 4), seed=1),
     "normalized_feature_mls": Made((1, 2, 3, 4), seed=1, first=1.3),
     "feature_dimension": Made((9, 8, 7, 3)),
     "collapse_within": Made((8, 4, 2, 1), seed=1, first=1.5),
@@ -55,7 +56,7 @@ OF_NETWORK = {
     "head_frobenius": Made(4, seed=1),
     "head_bound": Made(8, seed=1),
     "head_share": Made(0.2, start=2),
-    "normalized_mls": Made(5),
+    "mls": Made(5),
     "local_dimension": Made(2),
 }
 

@@ -5,11 +5,12 @@ per layer without a label is theirs. Networks are those that interpolate.
 """
 
 import re
+from typing import ClassVar
 
 import numpy as np
 import xarray as xr
 
-from flatlab.papers.beyond._joint import ALL
+from flatlab.papers.beyond._joint import ALL, SEEDS
 from flatlab.stats.estimate import Array
 from flatlab.stats.ranks import Pairs, pairs_of
 from flatlab.tables.networks import Networks
@@ -18,10 +19,16 @@ from flatlab.tables.selection import INTERPOLATES
 GRID = "bottleneck-grid"
 NARROW, WIDE = [4, 8, 10], [32, 128]
 """Units d of the last hidden layer: at most as many as outputs K; more than outputs."""
+ESTIMANDS = {ALL: "of one width and loss", SEEDS: "within settings"}
+"""Which pairs of networks are compared."""
+LOSSES = {"cross-entropy": "cross-entropy", "half-mse": "half-MSE"}
+"""What losses are called in figures."""
 
 
 class BottleneckNetworks(Networks):
     """Networks of the grid, with pairs and with changes since they first interpolated."""
+
+    ESTIMANDS: ClassVar = ESTIMANDS
 
     def pairs(self, estimand: str) -> Pairs:
         """Pairs of networks of one setting; or `ALL`: of one architecture, loss and classes."""

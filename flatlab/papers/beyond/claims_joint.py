@@ -88,7 +88,7 @@ def tau(
     """A rank correlation, partial if others are given, over the pairs of an estimand."""
     ranks = networks.ranks(x, y, *adjusting, pairs=networks.pairs(estimand))
     estimate = require_ranked(ranks.partial(x, y, *adjusting) if adjusting else ranks.tau(x, y))
-    where = f"{joint.ESTIMANDS[estimand]}, {networks.context}"
+    where = f"{networks.ESTIMANDS[estimand]}, {networks.context}"
     reason = f"{estimate.reason} ({where})" if estimate.reason else ""
     return replace(estimate, name=f"{estimate.name}; {where}", reason=reason)
 

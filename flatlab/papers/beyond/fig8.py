@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from flatlab.papers.beyond import _bottleneck as bottleneck
-from flatlab.papers.beyond._bottleneck import GRID, BottleneckNetworks
+from flatlab.papers.beyond._bottleneck import GRID, LOSSES, BottleneckNetworks
 from flatlab.plotting.render import Settings, Tables
 from flatlab.stats.estimate import Array
 from flatlab.tables.selection import INTERPOLATES
@@ -27,7 +27,7 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
     """
     networks = bottleneck.networks(tables[GRID])
     rows = [
-        [loss, *line]
+        [LOSSES[loss], *line]
         for loss in networks.levels("loss")
         for units, chosen in networks.where(loss=loss).by("units").items()
         for line in _lines(units, chosen)

@@ -25,8 +25,7 @@ GROUPS = {
         (SHARPNESS, "g", "outputs"),
     ],
     "sharpness and normalized MLS": [
-        *((SHARPNESS, f"normalized_feature_mls{layer}", name) for layer, name in LAYERS.items()),
-        (SHARPNESS, "normalized_mls", "outputs"),
+        (SHARPNESS, f"normalized_feature_mls{layer}", name) for layer, name in LAYERS.items()
     ],
     "normalized MLS and collapse": [
         (f"normalized_feature_mls{layer}", f"collapse_within{layer}", name)
@@ -38,7 +37,6 @@ GROUPS = {
 }
 """Pairs of quantities, each with the representation that it is about."""
 ESTIMANDS: dict[str, Literal["pooled", "within"]] = {ALL: "pooled", SEEDS: "within"}
-NAMES = {"pooled": "of one width and loss", "within": "within settings"}
 SHARE = "linear_share_within"
 LOWEST = -0.6
 """The lower end of the axis of shares; a lower one is drawn there."""
@@ -103,9 +101,9 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     letters([left, right])
     counts = taus.groupby("kind")["networks"].max()
     looks = {}
-    for kind in ESTIMANDS.values():
-        color, marker, _ = KINDS[kind]
-        looks[f"{NAMES[kind]} ({counts[kind]} networks)"] = Look(color, marker, "")
+    for estimand, kind in ESTIMANDS.items():
+        name, (color, marker, _) = bottleneck.ESTIMANDS[estimand], KINDS[kind]
+        looks[f"{name} ({counts[kind]} networks)"] = Look(color, marker, "")
     legend(fig, looks)
 
 
@@ -145,9 +143,8 @@ def _lines(ax: Any, shares: pd.DataFrame) -> None:
         color = ORDERED[widths.index(units) % len(ORDERED)]
         squared = loss != "cross-entropy"
         y = rows["value"].clip(lower=LOWEST)
-        ax.vlines(
-            x, rows["low"].clip(lower=LOWEST), rows["high"].clip(lower=LOWEST), color=color, lw=0.8
-        )
+        ends = (rows[end].clip(lower=LOWEST) for end in ("low", "high"))
+        ax.vlines(x, *ends, color=color, lw=0.8)
         label = f"{units:.0f} units" + (", half-MSE" if squared else "")
         ax.plot(
             x, y, color=color, ls="--" if squared else "-", marker="o", ms=2.5, lw=1, label=label

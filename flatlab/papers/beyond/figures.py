@@ -211,18 +211,21 @@ FIGURES = {
     "fig7": Own(
         "bottleneck-grid",
         through_training=True,
-        title="compression and collapse of each layer through training, by width",
+        title="compression and collapse of each layer through training",
         caption=(
-            "Cross-entropy, learning rate 0.05. Thin lines: networks; bold: their median.",
+            "By units of the last hidden layer; cross-entropy and 10 classes, unless a column says "
+            "otherwise; learning rate 0.05.",
+            captions.OVER_SEEDS,
             captions.MARKS,
         ),
         details=(
-            "Columns: units of the last hidden layer. Normalized MLS: mean ‖A‖₂|x|/|z|, A the "
-            "Jacobian of a representation z; dimension: participation ratio of its singular "
-            "values; NC1: Tr(Σ_W Σ_B⁺)/K. At the outputs: normalized MLS and local dimension of f.",
+            "Of the Jacobian A of a representation z in the input x, the mean over training samples "
+            "of the largest singular value (MLS), of that times |x|/|z|, and of the participation "
+            "ratio of the squared singular values (dimension). NC1: Tr(Σ_W Σ_B⁺)/K; networks of "
+            "which a unit is dead have none where there are fewer units than classes.",
             captions.BEGINS,
         ),
-        size_inches=(7.1, 6.2),
+        size_inches=(7.1, 7.6),
     ),
     "fig8": BOUNDS_BY_WIDTH,
     "fig9": Own(

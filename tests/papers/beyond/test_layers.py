@@ -44,20 +44,21 @@ def at(table: xr.Dataset, **levels: object) -> xr.Dataset:
     return table.isel(run=np.flatnonzero(chosen), checkpoint=-1, samples=0)
 
 
-def test_curves_are_of_the_layers_and_the_outputs_of_three_widths(made: xr.Dataset) -> None:
+def test_curves_are_of_the_layers_and_the_outputs(made: xr.Dataset) -> None:
     frame = fig7.frame({}, {GRID: made}, {})
     curves = frame[frame["row"] == "curve"]
-    assert set(curves["units"]) == {4, 10, 128}
+    assert set(curves["networks"]) == {*fig7.COLUMNS}
     end = curves[curves["iteration"] == made["checkpoint"].values[-1]]
-    rows = end.set_index(["units", "quantity", "layer"])["median"]
-    chosen = at(made, units=10, loss="cross-entropy", lr=0.05)
-    for layer in ("fc2", "fc3", "fc4"):
-        expected = chosen["collapse_within"].sel(layer=layer).median()
-        assert rows[10, "collapse_within", layer] == pytest.approx(float(expected))
-    expected = chosen["normalized_mls"].median()
-    assert rows[10, "normalized_feature_mls", "output"] == pytest.approx(float(expected))
+    rows = end.set_index(["networks", "quantity", "layer"])["median"].sort_index()
+    for title, which in fig7.COLUMNS.items():
+        chosen = at(made, lr=0.05, **which)
+        for layer in ("fc2", "fc3", "fc4"):
+            expected = chosen["collapse_within"].sel(layer=layer).median()
+            assert rows[title, "collapse_within", layer] == pytest.approx(float(expected))
+        expected = chosen["mls"].median()
+        assert rows[title, "feature_mls", "output"] == pytest.approx(float(expected))
     assert "fc1" not in set(curves["layer"])  # x itself
-    begins = frame[frame["row"] == "window"].groupby("units")["iteration"].first()
+    begins = frame[frame["row"] == "window"].groupby("networks")["iteration"].first()
     assert begins.tolist() == [1_000] * 3
 
 
@@ -65,7 +66,7 @@ def test_bounds_are_shown_where_they_are_finite(made: xr.Dataset) -> None:
     frame = fig8.frame({}, {GRID: made}, {}).set_index(["loss", "line", "units"])
     rows = frame["median"].sort_index()
     chosen = at(made, units=8, loss="half-mse")
-    assert rows["half-mse", "bound", 8] == pytest.approx(
+    assert rows["half-MSE", "bound", 8] == pytest.approx(
         float(chosen["penultimate_bound"].median())
     )
     assert list(rows["cross-entropy", "bound"].index) == NARROW
