@@ -23,14 +23,18 @@ from benchmarks.adaptive import adaptive
 from benchmarks.checks import checks
 from benchmarks.eigenvalues import eigenvalues
 from benchmarks.flatness import flatness
+from benchmarks.large import large
 from benchmarks.representations import representations
 from benchmarks.sharpness import sharpness
 from benchmarks.since import since
 from benchmarks.timing import paired, report
 from benchmarks.training import training
 from flatlab.derivatives.engine import derivatives
+from flatlab.derivatives.forward_pass import Wanted
 from flatlab.derivatives.isolation import preserving_state
 from flatlab.networks import lenet5, mlp, vgg
+
+SHARPNESS = Wanted(jacobian=False, layers=False)
 
 
 def networks() -> dict[str, tuple[nn.Module, torch.Tensor]]:
@@ -82,6 +86,12 @@ def measuring() -> None:
                 compare(f"{name}, five", five, baseline, model, inputs, exact)
         compare(f"{name}, five", five, baselines.backpack_trace, model, inputs, exact)
 
+        def alone(model: Any = model, inputs: torch.Tensor = inputs) -> Any:
+            with preserving_state(model):
+                return derivatives(model, inputs, adaptive=False, wanted=SHARPNESS)
+
+        compare(f"{name}, S alone", alone, baselines.backpack_trace, model, inputs, exact)
+
 
 def compare(
     what: str, ours: Any, baseline: Any, model: nn.Module, inputs: torch.Tensor, exact: float
@@ -99,7 +109,7 @@ def compare(
 def main() -> None:
     parts = {"training": training, "since": since, "measuring": measuring, "checks": checks}
     parts |= {"eigenvalues": eigenvalues, "adaptive": adaptive, "flatness": flatness}
-    parts |= {"sharpness": sharpness, "representations": representations}
+    parts |= {"sharpness": sharpness, "representations": representations, "large": large}
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("part", nargs="*", help=f"{', '.join(parts)}; by default all")
     chosen = parser.parse_args().part

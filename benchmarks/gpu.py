@@ -33,7 +33,7 @@ from benchmarks.gpu_report import Report, digits, machine, slug
 from benchmarks.gpu_work import profiled, wait, work_of
 from benchmarks.timing import paired
 from flatlab.data import _tensors as splits
-from flatlab.derivatives import engine as derivatives
+from flatlab.derivatives import memory as derivatives
 from flatlab.networks import build
 from flatlab.train.determinism import deterministic_arithmetic
 from flatlab.train.evaluation import evaluate

@@ -56,7 +56,7 @@ def representations() -> None:
 
     def exact() -> Tensor:
         found = flatlab.measure(model, few, **LOCAL)  # type: ignore[arg-type]
-        return torch.from_numpy(found.feature_frobenius.values[1:])
+        return torch.from_numpy(found.feature_sensitivity.values[1:])
 
     for name, baseline in (("products", products), ("jacrev", jacrev)):
         assert torch.allclose(exact(), baseline(model, few), rtol=1e-8), name

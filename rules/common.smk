@@ -10,9 +10,12 @@ from pathlib import Path
 gc.freeze()
 
 # This folder's own code, whichever flatlab is installed.
-sys.path.insert(0, workflow.basedir)
+HOME = Path(str(workflow.current_basedir)).resolve().parent
+if (HOME / "flatlab").is_dir():
+    sys.path.insert(0, str(HOME))
 
 from flatlab import plan
+from flatlab.plan.schema import plain
 
 
 def in_a_sentence(function):
@@ -28,11 +31,13 @@ def in_a_sentence(function):
     return checked
 
 
-plan.set_job_environment(workflow.basedir)
+plan.set_job_environment(str(HOME))
 in_a_sentence(plan.check_records)()
 PLAN = in_a_sentence(plan.Plan)(
-    config, Path(workflow.basedir, "experiments"), "config.yaml (or --config)"
+    config, HOME / "experiments", "config.yaml (or --config)"
 )
+for key, value in plain(PLAN.config).items():  # what config.yaml leaves out
+    config.setdefault(key, value)
 HERE, REDRAWN = plan.built_at("{scale}"), plan.redrawn_at("{scale}")
 LARGE = [e.key for e in PLAN.experiments.values() if not e.keeps_dense_checkpoints]
 

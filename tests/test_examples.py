@@ -7,12 +7,14 @@ import pytest
 
 MODULES = [
     "flatlab.derivatives.engine",
+    "flatlab.derivatives.feature_maps",
     "flatlab.metrics._measure",
     *(
         f"flatlab.metrics.{family}"
         for family in (
             *("adaptive", "capacity", "diagonal", "flatness", "geometry"),
             *("hessian", "jacobian", "linear", "sharpness"),
+            *("representations", "feature_robustness"),
         )
     ),
 ]

@@ -24,20 +24,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     help_ = ".safetensors, .pt or .pth: a state dictionary, or a pack that flatlab trained"
     add("weights", type=Path, nargs="?", help=help_)
-    help_ = f"an architecture ({_known('networks')}), or a function that returns a torch module"
+    help_ = f"an architecture ({known_keys('networks')}), or a function that returns a torch module"
     add("--model", metavar="NAME|MODULE:FUNCTION", help=help_)
     add("--timm", metavar="NAME", help="instead of --model, with --images: a network of timm")
     help_ = "weights for --timm; those of timm's hub by default"
     add("--weights", type=Path, metavar="FILE", dest="weights_of_timm", help=help_)
     add("--outputs", type=int, help="outputs of the network; the number of classes by default")
     help_ = "options of --model NAME, such as width=64 activation=tanh; relu is the default"
-    add("--network", nargs="+", type=_option, default=[], metavar="KEY=VALUE", help=help_)
+    add("--network", nargs="+", type=option_of, default=[], metavar="KEY=VALUE", help=help_)
     add("--run", help="network to measure, for a pack")
     help_ = "its weights before training, for distances from them (capacity)"
     add("--initial", type=Path, metavar="FILE", help=help_)
     add("--checkpoint", type=int, help="iteration to measure, for a pack; the last by default")
     help_ = (
-        f"a data set ({_known('data')}), a folder or archive of images, by class where targets "
+        f"a data set ({known_keys('data')}), a folder or archive of images, by class where targets "
         "are needed, or a file .npz, .npy, .csv or .safetensors with inputs and targets"
     )
     add("--data", metavar="NAME|FOLDER|FILE", help=help_)
@@ -52,17 +52,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--images", type=Path, metavar="FOLDER", help="images by class, transformed as for --timm")
     help_ = f"part of the data set {DEFAULT}"
     add("--split", choices=["train", "test"], default="train", help=help_)
-    add("--samples", type=_count, default=100, help=f"number of samples, or `all` {DEFAULT}")
+    add("--samples", type=count_of, default=100, help=f"number of samples, or `all` {DEFAULT}")
     add("--sample-seed", type=int, default=0, help=f"seed that draws the samples {DEFAULT}")
     help_ = f"scaling of inputs {DEFAULT}"
     add("--scaling", choices=get_args(Scaling), default="unit", help=help_)
     help_ = "families of quantities, or all; geometry by default, adaptive with --timm"
     add("--family", nargs="+", metavar="NAME", help=help_)
-    add("--loss", default="half-mse", help=f"loss of Hessians ({_known('losses')}) {DEFAULT}")
+    add("--loss", default="half-mse", help=f"loss of Hessians ({known_keys('losses')}) {DEFAULT}")
     add("--dtype", help="float64 or float32; that of the weights by default")
     help_ = f"options of families and of the loss: {'; '.join(_options())}"
-    add("--options", nargs="+", type=_option, default=[], metavar="KEY=VALUE", help=help_)
+    add("--options", nargs="+", type=option_of, default=[], metavar="KEY=VALUE", help=help_)
     add("--batch-size", type=int, help="samples at a time; what fits in memory by default")
+    add("--memory", type=float, metavar="GB", help="for derivatives; by default a quarter of it")
     help_ = f"seed of families that draw random numbers {DEFAULT}"
     add("--seed", type=int, default=0, help=help_)
     help_ = f"where to compute {DEFAULT}"
@@ -70,7 +71,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--out", type=Path, metavar="FILE.zarr.zip", help="file for the report")
 
 
-def _known(folder: str) -> str:
+def known_keys(folder: str) -> str:
+    """The keys of a registry, for a help text."""
     return f"known: {', '.join(plan.keys_of(folder))}"
 
 
@@ -81,7 +83,8 @@ def _options() -> Iterator[str]:
                 yield f"{', '.join(fields)} ({key})"
 
 
-def _count(text: str) -> int | str:
+def count_of(text: str) -> int | str:
+    """A positive number, or `all`."""
     if text == "all":
         return text
     if not text.isdigit() or int(text) == 0:
@@ -89,7 +92,8 @@ def _count(text: str) -> int | str:
     return int(text)
 
 
-def _option(text: str) -> tuple[str, Any]:
+def option_of(text: str) -> tuple[str, Any]:
+    """KEY=VALUE, with a value of YAML."""
     key, equals, value = text.partition("=")
     try:
         if equals:

@@ -7,102 +7,84 @@ not, because it does more than its type says, is left to autograd.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.graph import get_gradient_edge
 
 from flatlab.derivatives.errors import MIXES, MeasureError, first_line
-from flatlab.derivatives.graph import graph_of
-from flatlab.derivatives.hooks import Use, recorded, rows_of_jacobian
+from flatlab.derivatives.forward_pass import EVERYTHING, ForwardPass, Record, Wanted
+from flatlab.derivatives.hooks import recorded
 from flatlab.derivatives.layers import MATRICES, columns, vector_gradients
-from flatlab.derivatives.probe import Findings, calls_of, far_apart, run
+from flatlab.derivatives.probe import Findings, far_apart, run
+from flatlab.derivatives.source import reading
 
 CLOSE = {torch.float64: 1e-10, torch.float32: 1e-3}
 """Two gradients are the same if they differ by at most this share of the norm of one."""
+NOT_PLAIN = "its gradients are not those of plain autograd"
 CANCELLED = 1e-3
 """A norm counts as no smaller than this share of the largest, which rounding errors scale with."""
 
 
-@dataclass(frozen=True)
-class Record:
-    """The derivatives of all outputs of some samples at the layers.
-
-    inputs: (samples, ...).
-    outputs: (samples, N).
-    out: derivatives with respect to the output of each use, (N, rows, ...).
-    into: those with respect to its input, through this layer alone, (N, rows, ...).
-    whole: those with respect to the inputs, (N, samples, ...).
-    casts: whether the network computes in another precision somewhere.
-    """
-
-    inputs: Tensor
-    outputs: Tensor
-    out: dict[Use, Tensor]
-    into: dict[Use, Tensor]
-    whole: Tensor
-    casts: bool
-
-
-def record_of(model: nn.Module, inputs: Tensor, findings: Findings) -> Record:
-    """One forward and one backward pass.
-
-    Raises `MeasureError` if these samples go other ways through the network than the probe's.
-    """
-    inputs = inputs.detach().clone().requires_grad_()
-    with recorded(findings.modules, fast_input_gradient=True) as uses:
-        outputs = run(model, inputs)
-    parameters = dict(model.named_parameters())
-    in_graph, operations = graph_of(outputs)
-    late = [name for name in findings.unused if in_graph[id(parameters[name])]]
-    if late or calls_of(uses, len(inputs)) != findings.calls:
-        raise MeasureError(
-            "samples go different ways through the network"
-            + (f": some need {late[0]!r} and others do not" if late else "")
-            + "; measure those that go the same way together, or one of the ways alone"
-        )
-    matrices = [use for use in uses if isinstance(use.module, MATRICES)]
-    edges = [*(use.out for use in uses), *(use.into for use in matrices)]
-    edges += [] if findings.direct else [get_gradient_edge(inputs)]
-    rows = rows_of_jacobian(outputs, edges)
-    into = dict(zip(matrices, rows[len(uses) :], strict=False))
-    whole = into[matrices[0]] if findings.direct else rows[-1]
-    out = dict(zip(uses, rows, strict=False))
-    casts = "ToCopyBackward0" in operations
-    return Record(inputs.detach(), outputs.detach(), out, into, whole, casts)
-
-
-def checked_record(model: nn.Module, inputs: Tensor, findings: Findings) -> tuple[Findings, Record]:
-    """The record, and what its rules cover: nothing that differs from plain autograd.
+def checked_record(
+    model: nn.Module, inputs: Tensor, findings: Findings, wanted: Wanted = EVERYTHING
+) -> tuple[Findings, Record]:
+    """The record of all outputs, and what the rules cover: nothing unlike plain autograd.
 
     Raises `MeasureError` if J differs, or if the outputs of a sample depend on its batch.
     """
-    record = record_of(model, inputs, findings)
+    record = ForwardPass(model, inputs, findings, wanted).rows()
     if findings.finite and (names := _unlike_autograd(model, record, findings)):
-        findings = findings.without(model, names, "its gradients are not those of plain autograd")
-        record = record_of(model, inputs, findings)
+        findings = findings.without(model, names, NOT_PLAIN)
+        record = ForwardPass(model, inputs, findings, wanted).rows()
         if names := _unlike_autograd(model, record, findings):
             raise MeasureError(f"gradients differ from plain autograd at {', '.join(names)}")
     return findings, record
 
 
-def _unlike_autograd(model: nn.Module, record: Record, findings: Findings) -> list[str]:
+def checked_findings(model: nn.Module, inputs: Tensor, findings: Findings) -> Findings:
+    """What the rules cover, from one backward pass: that of a random combination of the outputs.
+
+    Raises what `checked_record` does.
+    """
+    for last in (False, True):
+        graph = ForwardPass(model, inputs, findings)
+        direction = _combination(graph.outputs[-1])
+        record = graph.along(direction.expand_as(graph.outputs))
+        names = _unlike_autograd(model, record, findings, direction) if findings.finite else []
+        if not names:
+            break
+        if last:
+            raise MeasureError(f"gradients differ from plain autograd at {', '.join(names)}")
+        findings = findings.without(model, names, NOT_PLAIN)
+    return findings
+
+
+def _combination(outputs: Tensor) -> Tensor:
+    """A random combination of the outputs, always the same: (N,)."""
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(len(outputs), generator=generator).to(outputs)
+
+
+def _unlike_autograd(
+    model: nn.Module, record: Record, findings: Findings, along: Tensor | None = None
+) -> list[str]:
     """Names of the layers whose gradients for the last sample differ from plain autograd.
+
+    along: the combination of the outputs that the record is of; None: it is of all of them.
 
     The sample is differentiated alone. A difference is confirmed in its batch, where the forward
     pass is the recorded one to the bit, so that no kink or tie can lie between the two; and one
     output after the other, as some networks round a part of their computation to float32.
     """
     outputs = record.outputs[-1]
-    generator = torch.Generator().manual_seed(0)
-    direction = torch.randn(len(outputs), generator=generator).to(outputs)
+    direction = _combination(outputs)
     named = dict(model.named_parameters())
     generic = {id(named[name]) for name in findings.generic}
-    ours = _recorded_gradients(record, direction, generic)
     one = torch.ones_like(direction[:1]), direction[None]
-    each = direction, torch.eye(len(direction)).to(direction)
+    ours = _recorded_gradients(record, direction if along is None else one[0], generic)
+    each = (direction, torch.eye(len(direction)).to(direction)) if along is None else one
     precision = outputs.dtype
     names: list[str] = []
     for inputs, combined in ((record.inputs[-1:], one), (record.inputs, each)):
@@ -142,10 +124,10 @@ def _autograd(
     """
     parameters = [p for p in model.parameters() if p.requires_grad]
     for copied in ({}, modules):
-        x = inputs.clone().requires_grad_()
-        with recorded(copied):
+        x = inputs.clone().requires_grad_(inputs.is_floating_point())
+        with recorded(copied), reading(model, x) as source:
             last = run(model, x)[-1]
-        edges: list[Tensor] = [x, *parameters]
+        edges: list[Tensor] = [source.leaf, *parameters]
         sums = [torch.zeros_like(edge) for edge in edges]
         try:
             for factor, direction in zip(factors.tolist(), directions, strict=True):
@@ -188,4 +170,5 @@ def _recorded_gradients(
                 continue
             before, names = by_parameter.get(id(parameter), (0.0, []))
             by_parameter[id(parameter)] = before + gradient.flatten(), [*names, use.name]
-    return by_parameter | {0: (last(record.whole).flatten(), [""])}
+    whole = {0: (last(record.whole).flatten(), [""])} if record.whole.numel() else {}
+    return by_parameter | whole

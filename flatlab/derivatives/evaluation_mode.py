@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from torch import nn
+from torch import Tensor, nn
 
 from flatlab.derivatives.errors import MeasureError
 
@@ -30,6 +30,16 @@ def check_mode(model: nn.Module) -> None:
             "no parameter of the network requires gradients, so there is no sharpness; "
             "call model.requires_grad_(True)"
         )
+
+
+def check_samples(model: nn.Module, inputs: Tensor) -> None:
+    """Refuse modes of the network, and samples, that cannot be measured."""
+    if not len(inputs):
+        raise MeasureError("there are no samples")
+    if not inputs.isfinite().all():
+        number = int((~inputs.isfinite()).flatten(1).any(1).nonzero()[0])
+        raise MeasureError(f"sample {number} has values that are not finite")
+    check_mode(model)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ another quantity and can exceed the norm.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -23,6 +23,16 @@ ROUNDING = 8.0
 """Norms of at most this many units of rounding, relative to the largest, count as zero."""
 
 KEPT: dict[str, Any] = {"retain_graph": True, "materialize_grads": True}
+
+
+class LinearMaps(Protocol):
+    """J of each sample as two linear maps: (samples, M) -> (samples, N) and back."""
+
+    outputs: Tensor
+
+    def transposed_times(self, u: Tensor) -> Tensor: ...
+
+    def times(self, v: Tensor) -> Tensor: ...
 
 
 class Jacobian:
@@ -73,23 +83,24 @@ class Norms:
     residuals: ||J v - sigma u|| / sigma of the singular vectors found.
     iterations: products with J, and as many with J^T.
     converged: whether the relative error that follows from the residual is within the tolerance.
-    errors: these relative errors.
+    left: approximate left singular vectors, (samples, N).
     """
 
     values: Tensor
     residuals: Tensor
     iterations: Tensor
     converged: Tensor
-    errors: Tensor
+    left: Tensor
 
 
 def largest_singular_values(
-    jacobian: Jacobian,
+    jacobian: LinearMaps,
     tolerance: float = 1e-3,
     most: int = 30,
     seed: int = 0,
     start: Tensor | None = None,
     in_the_mean: bool = False,
+    by_residual: bool = False,
 ) -> Norms:
     """||J||_2 by Golub-Kahan bidiagonalization with full reorthogonalization.
 
@@ -98,6 +109,7 @@ def largest_singular_values(
     seed: of the start, a random u.
     start: u of each sample instead, (samples, N).
     in_the_mean: stop when the mean over the samples changes by less than the tolerance.
+    by_residual: the residual itself must be within the tolerance, not the error that follows.
 
     With r the relative residual and g the relative distance to the second Ritz value, the error is
     at most about min(r, r^2/g). Because early Ritz values may miss larger ones, the value must also
@@ -128,12 +140,14 @@ def largest_singular_values(
         values, residuals, errors = _largest(torch.stack(diagonal), torch.stack(below))
         iterations += ~converged
         settled = (values - before).abs() <= tolerance * values
+        errors = residuals if by_residual else errors
         converged = (errors <= tolerance) & (settled | (residuals == 0))
         if bool((converged | ~values.isfinite()).all()):
             break
         if in_the_mean and bool((values - before).mean() <= tolerance * values.mean()):
             break
-    return Norms(values, residuals, iterations, converged, errors)
+    vectors = torch.stack(left, 1).double().mT @ _left(torch.stack(diagonal), torch.stack(below))
+    return Norms(values, residuals, iterations, converged, vectors[..., 0].to(outputs))
 
 
 def _next(new: Tensor, basis: list[Tensor], coefficients: list[Tensor]) -> tuple[Tensor, Tensor]:
@@ -159,11 +173,8 @@ def _largest(diagonal: Tensor, below: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     diagonal, below: (k, samples). The last row, which has only an entry of `below`, raises the
     value towards the norm; the residual is that of the square part, which is no closer to it.
     """
-    size, samples = diagonal.shape
-    matrix = diagonal.new_zeros(samples, size + 1, size)
-    place = torch.arange(size)
-    matrix[:, place, place] = diagonal.mT
-    matrix[:, place + 1, place] = below.mT
+    size = len(diagonal)
+    matrix = _bidiagonal(diagonal, below)
     finite = matrix.isfinite().flatten(1).all(1)
     matrix = torch.where(finite[:, None, None], matrix, 0.0)
     _, square, vectors = torch.linalg.svd(matrix[:, :size])
@@ -176,6 +187,22 @@ def _largest(diagonal: Tensor, below: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         errors = torch.minimum(residuals, residuals.square() / gap)
     values = torch.where(finite, largest, torch.nan)
     return values, residuals.where(finite, values), errors.where(finite, values)
+
+
+def _bidiagonal(diagonal: Tensor, below: Tensor) -> Tensor:
+    """(samples, k + 1, k)."""
+    size, samples = diagonal.shape
+    matrix = diagonal.new_zeros(samples, size + 1, size)
+    place = torch.arange(size)
+    matrix[:, place, place] = diagonal.mT
+    matrix[:, place + 1, place] = below.mT
+    return matrix
+
+
+def _left(diagonal: Tensor, below: Tensor) -> Tensor:
+    """The first left singular vectors of bidiagonal matrices: (samples, k + 1, 1)."""
+    matrix = torch.nan_to_num(_bidiagonal(diagonal, below), posinf=0.0, neginf=0.0)
+    return torch.linalg.svd(matrix, full_matrices=False)[0][..., :1]
 
 
 def secant_slopes(
@@ -214,8 +241,13 @@ def _slopes(change: Tensor, delta: Tensor) -> Tensor:
     return torch.linalg.vector_norm(change, dim=1) / lengths
 
 
-def samples_at_a_time(function: Function, inputs: Tensor) -> int:
-    """How many samples keep the graphs of their `Jacobian` within `GRAPH_BYTES`; at least one."""
+def samples_at_a_time(function: Function, inputs: Tensor, budget: int | None = None) -> int:
+    """How many samples keep the graphs of their `Jacobian` within a budget; at least one.
+
+    budget: in bytes; None: `GRAPH_BYTES`.
+    """
+    if not inputs.is_floating_point():  # of tokens there is no such Jacobian
+        return 1
     held: dict[int, int] = {}
 
     def pack(tensor: Tensor) -> Any:
@@ -225,4 +257,5 @@ def samples_at_a_time(function: Function, inputs: Tensor) -> int:
 
     with saved_tensors_hooks(pack, lambda kept: kept):
         Jacobian(function, inputs[:1])
-    return min(max(GRAPH_BYTES[inputs.device.type] // max(sum(held.values()), 1), 1), len(inputs))
+    budget = budget or GRAPH_BYTES[inputs.device.type]
+    return min(max(budget // max(sum(held.values()), 1), 1), len(inputs))

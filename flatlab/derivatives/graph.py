@@ -1,11 +1,12 @@
 """What autograd's graph says of a computation."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 from torch import Tensor
 from torch.autograd.graph import Node, get_gradient_edge
 
 from flatlab.derivatives.hooks import Use
+from flatlab.derivatives.layers import MATRICES
 
 VIEWS = ("CloneBackward0", "ViewBackward0", "UnsafeViewBackward0")
 """Nodes of the graph that change neither the numbers nor their order."""
@@ -32,3 +33,13 @@ def leads_to(use: Use, inputs: Tensor) -> bool:
     while node is not None and node.name() in VIEWS:
         node = node.next_functions[0][0]
     return getattr(node, "variable", None) is inputs
+
+
+def covered_by_rules(uses: list[Use], in_graph: Counter[int]) -> set[int]:
+    """Identities of the parameters that the graph uses just as often as layers with rules do."""
+    roles: defaultdict[int, list[bool]] = defaultdict(list)  # of each use: is it a matrix?
+    for use in uses:
+        for name in ("weight", "bias"):
+            if (parameter := use.module._parameters.get(name)) is not None:
+                roles[id(parameter)].append(name == "weight" and isinstance(use.module, MATRICES))
+    return {key for key, of in roles.items() if len(of) == in_graph[key] and len(set(of)) == 1}

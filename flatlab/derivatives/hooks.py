@@ -1,7 +1,7 @@
 """Records the input and output of each layer, and where derivatives with respect to them arrive."""
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -106,8 +106,28 @@ def rows_of_jacobian(
     except RuntimeError as error:
         if is_out_of_memory(error):
             raise
-    try:
+    with _differentiable():
         return [torch.stack(rows) for rows in zip(*map(row, unit), strict=True)]
+
+
+def pulled_back(
+    outputs: Tensor, edges: Sequence[GradientEdge], direction: Tensor
+) -> tuple[Tensor, ...]:
+    """Derivatives of <direction, outputs> with respect to what lies at the edges: (...) each.
+
+    outputs, direction: (samples, N).
+    """
+    with _differentiable():
+        return torch.autograd.grad(
+            outputs, edges, direction, retain_graph=True, materialize_grads=True
+        )
+
+
+@contextmanager
+def _differentiable() -> Iterator[None]:
+    """Turns what autograd says of a network that it cannot differentiate into a `MeasureError`."""
+    try:
+        yield
     except RuntimeError as error:
         if is_out_of_memory(error):
             raise
@@ -137,7 +157,7 @@ def generic_squares(
     named = dict(model.named_parameters())
     parameters = [named[name] for name in names]
     edges = [get_gradient_edge(parameter) for parameter in parameters]
-    result = {name: inputs.new_zeros(2, len(inputs)) for name in names}
+    result = {name: named[name].detach().new_zeros(2, len(inputs)) for name in names}
     step = max(1, GENERIC_BYTES // sum(p.numel() * p.element_size() for p in parameters))
     with torch.enable_grad():
         for number, sample in enumerate(inputs.split(1)):

@@ -1,7 +1,7 @@
 """Squared gradients of all trainable parameters, from the derivatives at the layers."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -29,11 +29,16 @@ class ParameterSquares:
         out: dict[Use, Tensor],
         adaptive: bool,
         corrected: bool,
+        rest: Mapping[str, Tensor] | None = None,
     ) -> None:
-        """out: the derivatives with respect to the output of each use, (N, rows, ...)."""
+        """The sums over N outputs, or combinations of outputs.
+
+        out: the derivatives with respect to the output of each use, (N, rows, ...).
+        rest: `generic_squares` of the parameters that no rule covers, if known.
+        """
         self.samples, self.out, self.corrected = len(inputs), out, corrected
         self.layers: dict[str, dict[str, Any]] = {}
-        self.plain = inputs.new_zeros(self.samples)
+        self.plain = next(iter(model.parameters())).new_zeros(self.samples)
         self.adaptive = self.plain.clone() if adaptive else None
         self._rows: dict[Use, Tensor] = {}  # squares of Gamma, of uses with one position
         named = dict(model.named_parameters())
@@ -42,7 +47,8 @@ class ParameterSquares:
         self._counted = trainable - generic
         self._add_matrices()
         self._add_vectors()
-        rest = generic_squares(model, inputs, findings.generic, findings.modules)
+        if rest is None:
+            rest = generic_squares(model, inputs, findings.generic, findings.modules)
         for name, (total, weighted) in rest.items():
             self._add(total, weighted)
             layer, _, kind = name.rpartition(".")  # a layer's parameter used elsewhere, too

@@ -1,6 +1,6 @@
 """Finds out on two samples, before anything is measured, what the rules cover in a network."""
 
-from collections import Counter, OrderedDict, defaultdict
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,9 +12,10 @@ from torch.nn.modules import module as of_all_modules
 
 from flatlab.derivatives.errors import MIXES, MeasureError, first_line, is_out_of_memory
 from flatlab.derivatives.evaluation_mode import check_mode
-from flatlab.derivatives.graph import graph_of, leads_to
+from flatlab.derivatives.graph import covered_by_rules, graph_of, leads_to
 from flatlab.derivatives.hooks import Use, recorded
 from flatlab.derivatives.layers import MATRICES, RULED, base_of
+from flatlab.derivatives.source import reading
 
 POINTWISE = (
     *(nn.Identity, nn.ReLU, nn.LeakyReLU, nn.Tanh, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Softplus),
@@ -52,6 +53,7 @@ class Findings:
     outputs: N.
     numbers: of inputs and outputs of all layers for one sample.
     calls: `calls_of` the uses.
+    embedding: the name of that whose output derivatives are with respect to; "": the inputs.
     """
 
     layers: list[str]
@@ -65,6 +67,7 @@ class Findings:
     outputs: int
     numbers: int
     calls: list[Call]
+    embedding: str = ""
 
     def without(self, model: nn.Module, names: Sequence[str], reason: str) -> "Findings":
         """The same without these modules, whose parameters no rule covers then."""
@@ -95,14 +98,15 @@ def probe(model: nn.Module, inputs: Tensor) -> Findings:
         for name, module in model.named_modules()
         if isinstance(module, RULED) and isinstance(getattr(module, "weight", None), Tensor)
     }
-    with recorded(modules) as uses:
+    with recorded(modules) as uses, reading(model, two) as source:
         outputs = run(model, two)
+    leaf = source.leaf
     known = _checked(model, two, outputs)
     parameters = dict(model.named_parameters())
     finite = all(is_finite(tensor) for tensor in (outputs, *parameters.values()))
     reasons = [""] * len(uses)
     if finite and not known:
-        reasons = _check_samples(model, two, outputs, uses)
+        reasons = _check_samples(model, two, leaf, outputs, uses)
     type_reasons = ["" if _follows_its_rule(use) else MORE_THAN_ITS_TYPE for use in uses]
     of_uses = zip(uses, reasons, type_reasons, strict=True)
     excluded = {use.name: first or second for use, first, second in of_uses if first or second}
@@ -110,7 +114,7 @@ def probe(model: nn.Module, inputs: Tensor) -> Findings:
     layers = list(dict.fromkeys(use.name for use in kept if isinstance(use.module, MATRICES)))
     first = [use for use in kept if use.name in layers[:1]]
     in_graph, _ = graph_of(outputs)
-    covered = _covered(kept, in_graph)
+    covered = covered_by_rules(kept, in_graph)
     unused = {name for name, p in parameters.items() if not in_graph[id(p)]}
     uncalled = [name for name in modules if name not in {*layers, *excluded}]
     excluded |= dict.fromkeys(uncalled, "it is not called as a module that maps tensor to tensor")
@@ -123,10 +127,11 @@ def probe(model: nn.Module, inputs: Tensor) -> Findings:
         frozen=[name for name in parameters if name not in trainable],
         excluded={n: r for n, r in excluded.items() if isinstance(modules[n], MATRICES)},
         finite=finite,
-        direct=in_graph[id(two)] == 1 and len(first) == 1 and leads_to(first[0], two),
+        direct=in_graph[id(leaf)] == 1 and len(first) == 1 and leads_to(first[0], leaf),
         outputs=outputs.shape[1],
-        numbers=two[0].numel() + sum(use.x.numel() + use.numbers for use in kept) // 2,
+        numbers=leaf[0].numel() + sum(use.x.numel() + use.numbers for use in kept) // 2,
         calls=calls_of(kept, len(two)),
+        embedding=source.name,
     )
 
 
@@ -146,7 +151,7 @@ def check(model: nn.Module, inputs: Tensor) -> None:
     if _checked(model, two.clone(), outputs) or not is_finite(outputs):
         return
     if inputs.is_floating_point():
-        _check_samples(model, two, outputs, [])
+        _check_samples(model, two, two, outputs, [])
     elif far_apart(run(model, two[:1].clone())[0], outputs[0]):
         raise MeasureError(MIXES)
 
@@ -224,15 +229,17 @@ def _is_untouched(module: nn.Module) -> bool:
     return not (any(hooks) or module._forward_hooks or "forward" in vars(module))
 
 
-def _check_samples(model: nn.Module, inputs: Tensor, outputs: Tensor, uses: list[Use]) -> list[str]:
+def _check_samples(
+    model: nn.Module, inputs: Tensor, leaf: Tensor, outputs: Tensor, uses: list[Use]
+) -> list[str]:
     """For each use, why the first half of its rows is not the first sample's; "" if it is.
 
-    inputs, outputs: of two samples. Refuses a network in which the outputs of one depend on the
-    other, by their derivatives or by their values.
+    inputs, leaf, outputs: of two samples; leaf is that of their `Source`. Refuses a network in
+    which the outputs of one depend on the other, by their derivatives or by their values.
     """
     generator = torch.Generator().manual_seed(0)
     direction = torch.randn(outputs.shape[1], generator=generator).to(outputs)
-    edges = [get_gradient_edge(inputs), *(use.out for use in uses)]
+    edges = [get_gradient_edge(leaf), *(use.out for use in uses)]
     try:
         (of_input, *first), (of_other, *second) = (
             torch.autograd.grad(row @ direction, edges, allow_unused=True, retain_graph=True)
@@ -286,13 +293,3 @@ def _same(expected: Tensor, actual: Any) -> bool:
     if not isinstance(actual, Tensor) or actual.shape != expected.shape:
         return False
     return _equal(expected, actual)
-
-
-def _covered(uses: list[Use], in_graph: Counter[int]) -> set[int]:
-    """Identities of the parameters that the graph uses just as often as layers with rules do."""
-    roles: defaultdict[int, list[bool]] = defaultdict(list)  # of each use: is it a matrix?
-    for use in uses:
-        for name in ("weight", "bias"):
-            if (parameter := use.module._parameters.get(name)) is not None:
-                roles[id(parameter)].append(name == "weight" and isinstance(use.module, MATRICES))
-    return {key for key, of in roles.items() if len(of) == in_graph[key] and len(set(of)) == 1}

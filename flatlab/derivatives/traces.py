@@ -16,15 +16,19 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from tqdm import tqdm
 
+from flatlab.derivatives.autograd_check import checked_findings
 from flatlab.derivatives.engine import derivatives
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.hessian_products import hessian_product, trainable
 from flatlab.derivatives.piecewise import piecewise_linear
-from flatlab.derivatives.probe import Findings, run
+from flatlab.derivatives.probe import Findings, probe, run
+from flatlab.derivatives.random_directions import HELD, drawn, samples_of_directions
 from flatlab.losses._base import Loss
 
 FEW = 1000
 """Parameters up to which one product for each of them is cheaper than it is worth estimating."""
+MOST = 3000
+"""Random signs."""
 BYTES = 2**26
 """Of the graphs of second derivatives held at a time, unless a batch size is given."""
 
@@ -71,6 +75,7 @@ def hessian_traces(
     size: int | None = None,
     progress: bool = False,
     step: float | None = None,
+    accuracy: float | None = None,
 ) -> Traces:
     """Of the mean loss (the sum for a loss that is one) of a network in evaluation mode.
 
@@ -86,17 +91,24 @@ def hessian_traces(
     size: samples at a time.
     progress: show a bar.
     step: of differences of gradients in place of a second backward pass.
+    accuracy: a relative standard error, until which signs are drawn: of outputs where the network
+        is piecewise linear, otherwise of parameters; None: as the options before say.
     """
     with sdpa_kernel(SDPBackend.MATH):  # fused attention has no second derivative
         if how != "random" and piecewise_linear(run(model, inputs[:2].clone())):
-            return _gauss_newton(model, inputs, loss, findings.layers, size)
+            return _gauss_newton(model, inputs, loss, findings.layers, size, accuracy, seed)
         theta = trainable(model)
         count = sum(parameter.numel() for parameter in theta)
-        exact = how == "exact" or (how == "auto" and count <= FEW)
+        exact = how == "exact" or (how == "auto" and count <= FEW and accuracy is None)
         of = partial(_unit, count) if exact else partial(_signs, count, seed)
         vectors = [partial(of, number) for number in range(count if exact else probes)]
         fitting = max(1, BYTES // (4 * findings.numbers * inputs.element_size()))
         sums = _products(model, inputs, targets, loss, vectors, size or fitting, progress, step)
+        while accuracy and not exact and (further := _further(sums, accuracy)):
+            start = len(sums)
+            more = [partial(of, number) for number in range(start, start + further)]
+            part = _products(model, inputs, targets, loss, more, size or fitting, progress, step)
+            sums = torch.cat([sums, part])
     if exact:
         sums = sums.sum(0, keepdim=True)
     places = {id(parameter): place for place, parameter in enumerate(theta)}
@@ -104,15 +116,23 @@ def hessian_traces(
     missing = torch.full_like(sums[:, 0], torch.nan)
     parts = [sums.sum(1), *(missing if place is None else sums[:, place] for place in layer_places)]
     table = torch.stack(parts, 1)
-    errors = torch.zeros_like(table[0]) if exact else table.std(0) / probes**0.5
-    return Traces(table.mean(0), errors, 0 if exact else probes)
+    errors = torch.zeros_like(table[0]) if exact else table.std(0) / len(table) ** 0.5
+    return Traces(table.mean(0), errors, 0 if exact else len(table))
 
 
 def _gauss_newton(
-    model: nn.Module, inputs: Tensor, loss: Loss, layers: Sequence[str], size: int | None
+    model: nn.Module,
+    inputs: Tensor,
+    loss: Loss,
+    layers: Sequence[str],
+    size: int | None,
+    accuracy: float | None,
+    seed: int,
 ) -> Traces:
     curved = Curved(model, loss)
     names = [".".join(filter(None, ["model", name])) for name in layers]
+    if accuracy is not None:
+        return _along_outputs(curved, inputs, names, size, accuracy, seed)
     exact = derivatives(curved, inputs, adaptive=False, batch_size=size)
     of_layers = {layer.name: layer.weight2 for layer in exact.layers}
     sums = [exact.sharpness, *(of_layers[name] for name in names)]
@@ -121,6 +141,46 @@ def _gauss_newton(
         if f"{name}.weight" in exact.findings.frozen:
             values[place] = torch.nan
     return Traces(values, torch.zeros_like(values), 0)
+
+
+def _further(sums: Tensor, accuracy: float) -> int:
+    """How many more signs the trace needs: a share of those it has, at most as many again."""
+    traces = sums.sum(1)
+    error = float(traces.std() / traces.mean().abs()) / len(traces) ** 0.5
+    if not accuracy < error < torch.inf or len(traces) >= MOST:
+        return 0
+    return max(1, min(len(traces), int(len(traces) * ((error / accuracy) ** 2 - 1))))
+
+
+def _along_outputs(
+    curved: Curved,
+    inputs: Tensor,
+    names: Sequence[str],
+    size: int | None,
+    accuracy: float,
+    seed: int,
+) -> Traces:
+    """The trace of J^T C C^T J, from derivatives along random signs of C^T f."""
+    findings = checked_findings(curved, inputs[:2], probe(curved, inputs))
+    squares = drawn(
+        curved,
+        inputs,
+        findings,
+        accuracy,
+        of=["sharpness"],
+        adaptive=False,
+        size=size or samples_of_directions(findings, inputs, HELD),
+        seed=seed,
+        progress=False,
+    ).squares
+    share = curved.loss.share(1, len(inputs))
+    missing = torch.full_like(squares["", "sharpness"], torch.nan)
+    parts = [squares["", "sharpness"]]
+    for name in names:
+        frozen = f"{name}.weight" in findings.frozen
+        parts.append(missing if frozen else squares.get((name, "weight2"), missing))
+    table = share * torch.stack([part.sum(2).flatten() for part in parts], 1)
+    return Traces(table.mean(0), table.std(0) / len(table) ** 0.5, len(table))
 
 
 def _unit(count: int, number: int) -> Tensor:

@@ -1,9 +1,6 @@
 """The report of `flatlab measure` on a network that lies in files."""
 
-import importlib
-import os
 import sys
-import traceback
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,6 +18,7 @@ from flatlab.data._folders import folders, images
 from flatlab.data._images import Images
 from flatlab.data._tensors import prepare
 from flatlab.derivatives.errors import MeasureError
+from flatlab.execution.own_code import called, function_of
 from flatlab.metrics._measure import measure
 from flatlab.networks import _timm as timm
 from flatlab.networks._build import build
@@ -48,6 +46,7 @@ def report(options: Namespace) -> xr.Dataset:
         families=options.family or ["adaptive" if options.timm else "geometry"],
         **{key: getattr(options, key) for key in ("loss", "batch_size", "dtype", "seed")},
         progress=sys.stderr.isatty(),
+        memory=int(1e9 * options.memory) if options.memory else None,
         output=int(options.output) if (options.output or "").isdigit() else options.output,
         parameters=options.parameters,
         ignore_index=options.ignore_index,
@@ -154,8 +153,7 @@ def _network(
     name: str, shape: tuple[int, ...], outputs: int, options: Mapping[str, Any]
 ) -> nn.Module:
     """An untrained network: an architecture of this project, or what `module:function` returns."""
-    module, colon, function = name.partition(":")
-    if not colon:
+    if ":" not in name:
         check_known("networks", name, "--model")
         if "activation" in options_of("networks", name).__struct_fields__:
             options = {"activation": "relu", **options}
@@ -165,33 +163,10 @@ def _network(
             raise MeasureError(f"--model {name}: {error}") from None
     if options:
         raise MeasureError(f"--network belongs to --model NAME; {name} has no options")
-    sys.path.insert(0, os.getcwd())  # as `python -m` does: models often lie in the working folder
-    try:
-        made = getattr(importlib.import_module(module), function)()
-    except Exception as error:  # whatever the user's code raises
-        raise MeasureError(f"--model {name}: {_in_user_code(error)}") from None
-    finally:
-        sys.path.pop(0)
+    made = called(function_of(name, "--model"), "--model", name)
     if not isinstance(made, nn.Module):
         raise MeasureError(f"--model {name} returned {type(made).__name__}, not a torch Module")
     return made
-
-
-def _in_user_code(error: Exception) -> str:
-    """The error; where it arose in code of the user's, the file and line, then their traceback."""
-    ours = (__file__, importlib.__file__, "<frozen")
-    steps = error.__traceback__
-    while steps and steps.tb_frame.f_code.co_filename.startswith(ours):
-        steps = steps.tb_next
-    place = traceback.extract_tb(steps)
-    if isinstance(error, SyntaxError):
-        where, text = f"{error.filename}, line {error.lineno}", error.msg
-    elif place:
-        where, text = f"{place[-1].filename}, line {place[-1].lineno}", str(error)
-    else:
-        return str(error)
-    theirs = "".join(traceback.format_exception(type(error), error, steps))
-    return f"{where}: {type(error).__name__}: {text}\n\n{theirs.rstrip()}"
 
 
 def _state(

@@ -22,6 +22,7 @@ from flatlab.jobs.imports import freeze
 from flatlab.jobs.lock import Guard
 from flatlab.jobs.memory import keep_freed_memory
 from flatlab.plan.paths import record_of
+from flatlab.plan.studies import studies
 from flatlab.store import hash_of, replace, save_dataset, save_json, save_weights
 
 
@@ -150,6 +151,15 @@ def commit_of(folder: str | Path = ".") -> str:
     return ""
 
 
+def _of_study() -> dict[str, Any]:
+    """Of a study, whose own the commit is, which flatlab computes."""
+    if not studies():
+        return {}
+    from flatlab.jobs.origin import origin
+
+    return {"flatlab": origin()}
+
+
 def _provenance(snakemake: Any, start: float) -> dict[str, Any]:
     names = ("numpy", "scipy", "torch", "xarray", "zarr", "matplotlib", "seaborn")
     loaded = {name: sys.modules[name] for name in names if name in sys.modules}
@@ -158,6 +168,7 @@ def _provenance(snakemake: Any, start: float) -> dict[str, Any]:
         "wildcards": dict(snakemake.wildcards.items()),
         "code": snakemake.params.get("code"),
         "commit": commit_of(),
+        **_of_study(),
         "settings": snakemake.params.get("settings"),
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(start)),
         "runtime_s": round(time.time() - start, 3),

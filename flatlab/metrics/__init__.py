@@ -13,7 +13,9 @@ that compares training with test samples has instead
     measure_splits(model, splits, settings) -> Measured
 
 and is measured by the workflow alone. `TOKENS = True` says that inputs may be integers: a family
-whose quantities need no derivatives with respect to them. `ESTIMATES = True` says that its
+whose quantities need no derivatives with respect to them; `TOKENS = "embedded"` that it takes
+those with respect to the output of the first embedding. `ERRORS` are quantities beside others,
+such as standard errors, where these are estimated. `ESTIMATES = True` says that its
 quantities are estimates of what other families compute exactly.
 """
 

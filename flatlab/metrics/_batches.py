@@ -33,6 +33,10 @@ def collected(inputs: Any, targets: Any, limit: int | None) -> tuple[Structure, 
         raise MeasureError(f"samples={limit} is not a positive number")
     if isinstance(inputs, Tensor | np.ndarray):
         inputs = tensor_of(inputs, "inputs")
+        if inputs.ndim < 1:
+            raise MeasureError("inputs must be a tensor (samples, ...)")
+        if inputs.layout != torch.strided:
+            raise MeasureError("inputs are sparse; pass inputs.to_dense()")
     elif isinstance(inputs, tuple):
         inputs = tuple(tensor_of(part, "inputs") for part in inputs)
     elif isinstance(inputs, Mapping):

@@ -9,10 +9,11 @@ from torch import Tensor, nn
 
 from flatlab.derivatives.errors import MeasureError, is_device_failure
 from flatlab.derivatives.isolation import preserving_state
+from flatlab.derivatives.memory import available
 from flatlab.losses._base import Loss, loss_of
 from flatlab.metrics._checked import measured
 from flatlab.metrics._prepared import Prepared, loss_for, only, prepared
-from flatlab.metrics._quantity import Measured, Quantity, attributes, settings_of
+from flatlab.metrics._quantity import Measured, Quantity, attributes, quantities_of, settings_of
 from flatlab.plan.options import checked, options_of
 from flatlab.plan.registry import check_known, imported, keys_of, measures_samples
 from flatlab.plan.schema import PlanError, plain, refuse_unknown
@@ -42,6 +43,7 @@ def measure(
     progress: bool = False,
     initial: nn.Module | Mapping[str, Tensor] | None = None,
     ignore_index: int = -100,
+    memory: int | None = None,
     **options: Any,
 ) -> xr.Dataset:
     """Measure a network on some samples.
@@ -50,7 +52,7 @@ def measure(
         has batch norm or dropout. It is left exactly as it was. Outputs may also be (batch,),
         (batch, positions, classes) or (batch, classes, height, width): f is then the vector of all
         of them, and the loss the mean over positions.
-    inputs: (n, ...), numbers; for `sharpness` and `hessian` also integers, such as tokens. Or a
+    inputs: (n, ...), numbers; for `geometry`, `sharpness` and `hessian` also tokens. Or a
         tuple or dictionary of several inputs, a dataset, or a loader: any iterable of batches, that
         are tuples with targets last, or dictionaries or objects with `labels` or `targets`.
     targets: (n,) classes or (n, N) values, for the families that need them. Classes are integers
@@ -64,7 +66,7 @@ def measure(
     samples: how many to take, the first ones; None: all.
     output: the key, attribute or place of the output that is meant, of a network that returns
         several; None: the only one, or `logits`.
-    parameters: names of parameters or modules, or patterns such as "*.weight": theta is what they
+    parameters: names of parameters or modules, or patterns of the shell: theta is what they
         name; None: all parameters that require gradients.
     batch_size: samples at a time; None: as many as fit.
     dtype: of the arithmetic, "float64" or "float32"; None: that of the model. Gram matrices and
@@ -74,10 +76,16 @@ def measure(
     initial: the network before training, or its state dictionary, for distances from it.
     ignore_index: the class of samples that are left out; the attribute `samples_ignored` says how
         many there are.
+    memory: bytes that derivatives may take; None: a quarter of what is free. Whatever does not fit
+        is computed in blocks.
     options: those of the families and of the loss, for example costly=["operator-norm"] of
         `geometry`, rho=0.01 of `adaptive`, label_smoothing=0.1 of the loss "cross-entropy". The
         class `Options` in the file of a family or loss lists them, and so does
         `flatlab measure --help`.
+
+    A network of many outputs: accuracy="exact" computes all of them in blocks, accuracy=0.02
+    estimates with that relative standard error of random directions, which is written beside each
+    value under its name and `_error`, accuracy="auto" does so where a sample does not fit at once.
 
     Returns a dataset with dimensions `sample` and `layer` (names as in `named_modules`); each
     variable has `long_name`, `units` and `source`. Raises `MeasureError` where nothing exact can
@@ -105,11 +113,21 @@ def measure(
         limit=samples,
         output=output,
         ignore_index=ignore_index,
-        tokens=all(getattr(imported("metrics", name), "TOKENS", False) for name in known),
+        tokens=all(_takes_tokens(name, model) for name in known),
     )
+    weight = next(ready.model.parameters())
+    how["budget"] = memory or available(weight.device) // 4
     with only(ready.model, parameters):
         report = _report(ready, names, loss, options, how)
     return report.assign_attrs(samples_ignored=ready.ignored) if ready.ignored else report
+
+
+def _takes_tokens(family: str, model: nn.Module) -> bool:
+    """Whether a family takes integers, or, by an embedding, tokens."""
+    how = getattr(imported("metrics", family), "TOKENS", False)
+    if how != "embedded" or not isinstance(model, nn.Module):
+        return bool(how)
+    return any(isinstance(module, nn.Embedding) for module in model.modules())
 
 
 def _report(
@@ -131,7 +149,7 @@ def _report(
     for name in families:
         settings = settings_of(name, chosen[name], chosen_loss, **how)
         try:
-            if ready.mixed and not getattr(imported("metrics", name), "TOKENS", False):
+            if ready.mixed and getattr(imported("metrics", name), "TOKENS", False) is not True:
                 raise MeasureError(MIXED.format(name))
             with preserving_state(model):
                 result = measured(name, model, samples, settings)
@@ -162,18 +180,11 @@ def _with_family(
     """A report with the quantities of one more family, but for those that it has already."""
     variables: dict[str, Any] = {}
     coordinates: dict[str, Any] = {}
-    quantities: Mapping[str, Quantity] = imported("metrics", family).QUANTITIES
+    quantities: Mapping[str, Quantity] = quantities_of(imported("metrics", family))
     for name, quantity in quantities.items():
-        if name not in result.values:
+        if name not in result.values or {name, name.removesuffix("_error")} & {*report.data_vars}:
             continue
-        called, bare = name, name.removesuffix("_error")
-        if bare in report and bare in quantities:
-            if report[bare].attrs["units"] == quantities[bare].units:
-                continue
-            called = f"{family}_{name}"
-        elif name in report:
-            continue
-        variables[called] = (quantity.dims, result.values[name], attributes(quantity, precision))
+        variables[name] = (quantity.dims, result.values[name], attributes(quantity, precision))
         named = [dim for dim in quantity.dims if dim in result.coordinates]
         coordinates |= {dim: as_strings(result.coordinates[dim]) for dim in named}
     return report.assign(variables).assign_coords(coordinates).assign_attrs(result.notes)

@@ -15,7 +15,14 @@ from flatlab.data._tensors import Splits, prepare
 from flatlab.derivatives.isolation import preserving_state
 from flatlab.losses._base import loss_of
 from flatlab.metrics._checked import measured, notes_of_many
-from flatlab.metrics._quantity import Measured, Samples, Settings, attributes, settings_of
+from flatlab.metrics._quantity import (
+    Measured,
+    Samples,
+    Settings,
+    attributes,
+    quantities_of,
+    settings_of,
+)
 from flatlab.metrics._stacked import stacked
 from flatlab.networks._build import build
 from flatlab.plan.registry import imported, joined
@@ -116,6 +123,7 @@ class Measurement:
         self, name: str, states: Sequence[Mapping[int, State]], checkpoints: Sequence[int]
     ) -> xr.Dataset:
         family, settings = imported("metrics", name), self.settings
+        quantities = quantities_of(family)
         how = settings_of(name, settings["options"][name], loss_of(settings["loss"]))
         results: dict[tuple[int, ...], Measured] = {}
         size = len(states), len(checkpoints)
@@ -129,10 +137,10 @@ class Measurement:
                 results[run, checkpoint] = self._network(name, how)
         per_set = () if hasattr(family, "measure_splits") else ("samples",)
         networks = dict(zip(("run", "checkpoint"), size, strict=True))
-        variables, coordinates = stacked(results, networks, family.QUANTITIES, per_set)
+        variables, coordinates = stacked(results, networks, quantities, per_set)
         precision = self.splits.train.inputs.dtype
         described = {
-            name: (*variable, attributes(family.QUANTITIES[name], precision))
+            name: (*variable, attributes(quantities[name], precision))
             for name, variable in variables.items()
         }
         where = {**coordinates, "checkpoint": list(checkpoints)}
@@ -167,7 +175,7 @@ class Measurement:
             name: np.stack(
                 [m.values[name] if m else np.full_like(some.values[name], np.nan) for m in sets]
             )
-            for name, quantity in family.QUANTITIES.items()
+            for name, quantity in quantities_of(family).items()
             if name in some.values and "sample" not in quantity.dims
         }
         notes = {key: text for part in sets if part for key, text in part.notes.items()}

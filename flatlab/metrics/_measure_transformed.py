@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from flatlab.data._tensors import prepare
 from flatlab.metrics._measure_pack import Measurement, State, measure_pack, states_of
+from flatlab.metrics._quantity import quantities_of
 from flatlab.networks._build import build
 from flatlab.networks._transformations import transformed
 from flatlab.plan.registry import imported
@@ -45,7 +46,7 @@ def measure_transformed(
     """
     chosen = settings["transformations"]
     unchanged = measure_pack(packs, raw, settings, device, folder)
-    quantities = [imported("metrics", name).QUANTITIES for name in chosen["families"]]
+    quantities = [quantities_of(imported("metrics", name)) for name in chosen["families"]]
     names = [name for name in unchanged.data_vars if any(name in family for family in quantities)]
     files = [TrainedPack(*pack).first(chosen.get("runs")) for pack in packs]
     runs, shape = files[0].runs, ("run", "checkpoint")

@@ -19,11 +19,12 @@ from flatlab import store
 from flatlab.data._dataset import Arrays, DataError
 from flatlab.data._tensors import Split, Splits, prepare
 from flatlab.derivatives.errors import MeasureError, is_device_failure
+from flatlab.derivatives.memory import BUDGET
 from flatlab.jobs.progress import Progress
 from flatlab.jobs.resume_state import ResumeState
 from flatlab.losses._base import loss_of
 from flatlab.metrics._measure import measure
-from flatlab.metrics._quantity import Measured, Quantity, settings_of
+from flatlab.metrics._quantity import Measured, Quantity, quantities_of, settings_of
 from flatlab.metrics._stacked import stacked
 from flatlab.networks import _timm
 from flatlab.networks._build import build
@@ -145,9 +146,10 @@ def _of_family(
         labels,
         families=[name],
         seed=settings["seed"],
+        memory=BUDGET,
         **options,
     )
-    kept = [n for n in family.QUANTITIES if n in report and "sample" not in report[n].dims]
+    kept = [n for n in quantities_of(family) if n in report and "sample" not in report[n].dims]
     dims = {str(dim) for n in kept for dim in report[n].dims}
     coordinates = {dim: report[dim].values.tolist() for dim in dims}
     return Measured({n: report[n].values for n in kept}, coordinates)
@@ -249,7 +251,7 @@ def _joined(
 
 def _quantities(settings: Mapping[str, Any]) -> dict[str, Quantity]:
     """All that may be in the table: quantities without the dimension `sample`, and accuracies."""
-    families = [imported("metrics", name).QUANTITIES for name in settings["families"]]
+    families = [quantities_of(imported("metrics", name)) for name in settings["families"]]
     quantities = {name: quantity for family in families for name, quantity in family.items()}
     for name in ACCURACIES:
         quantities.setdefault(name, Quantity(name.replace("_", " "), "%", ""))

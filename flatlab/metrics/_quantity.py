@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,17 @@ def chen2026(
 ) -> Quantity:
     """A quantity that chen2026 defines."""
     return Quantity(long_name, units, f"chen2026 {where}", dims, label=label)
+
+
+def error_of(name: str, quantity: Quantity) -> Quantity:
+    """The standard error of an estimate of a quantity by random directions."""
+    what = f"standard error of {name}, of the random directions"
+    return Quantity(what, quantity.units, "", quantity.dims)
+
+
+def quantities_of(family: ModuleType) -> dict[str, Quantity]:
+    """Those of a family, and what is beside them where they are estimated."""
+    return {**family.QUANTITIES, **getattr(family, "ERRORS", {})}
 
 
 @dataclass(frozen=True)
@@ -113,6 +125,7 @@ class Settings:
     initial: the network before training or its state dictionary, if known.
     memory: what a family keeps from one checkpoint of a run to the next, for the same samples; it
         may save time, but must not be needed.
+    budget: bytes that derivatives may take; None: fixed block sizes, the same on every machine.
     norms: likewise from one sample set to the next, for the same weights.
     step: of differences that stand in for second backward passes where these are wrong, as
         `check_derivatives` has found; None: they are right.
@@ -126,6 +139,7 @@ class Settings:
     initial: nn.Module | Mapping[str, Tensor] | None = None
     memory: dict[str, Any] = field(default_factory=dict)
     norms: Norms = field(default_factory=dict)
+    budget: int | None = None
     step: float | None = None
 
     def loss_named(self, name: str | None) -> Loss:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
@@ -87,12 +86,8 @@ def _of_positions(targets: Tensor, classes: int, ignore_index: int) -> Tensor:
 
 def _inputs(inputs: Any, weight: Tensor, tokens: bool) -> Tensor:
     inputs = tensor_of(inputs, "inputs")
-    if inputs.ndim < 1:
-        raise MeasureError("inputs must be a tensor (samples, ...)")
     if not len(inputs):
         raise MeasureError("there are no samples")
-    if inputs.layout != torch.strided:
-        raise MeasureError("inputs are sparse; pass inputs.to_dense()")
     if inputs.is_complex():
         raise MeasureError(
             f"inputs are {inputs.dtype}; pass their real and imaginary parts as numbers"

@@ -24,7 +24,7 @@ from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.evaluation_mode import check_mode
 from flatlab.derivatives.layer_curvature import ineligible_layers
 from flatlab.derivatives.probe import probe, run
-from flatlab.losses._base import Loss, loss_of
+from flatlab.losses._base import Loss
 from flatlab.metrics import flatness
 from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
 from flatlab.plan.schema import Key, Strict, means
@@ -58,14 +58,16 @@ QUANTITIES = {
 
 
 class Options(Strict, frozen=True):
-    FOLDERS: ClassVar[dict[str, str]] = {"robustness_loss": "losses"}
+    FOLDERS: ClassVar[dict[str, str]] = {"relative_flatness_loss": "losses"}
 
     robustness_deltas: Annotated[
         tuple[Literal["paper"] | Annotated[float, Meta(gt=0)], ...],
         means("delta; paper: n^(-1/(4+m)) of n samples and m features, as in its App. D.4"),
     ] = ("paper", 0.01, 0.03, 0.1, 0.3)
     robustness_draws: Annotated[int, means("orthogonal matrices, each with both signs", ge=2)] = 30
-    robustness_loss: Annotated[Key | None, means("null: the loss of training")] = None
+    relative_flatness_loss: Annotated[
+        Key | None, means("whose Hessian it uses; null: the loss of training")
+    ] = None
 
 
 def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
@@ -80,15 +82,13 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     >>> x, classes = torch.tensor([[3.0, 4.0], [4.0, 0.0]]), torch.tensor([1, 0])
     >>> how = {"robustness_deltas": [0.1], "robustness_draws": 100}
     >>> report = flatlab.measure(network, x, classes, families="feature-robustness", **how)
-    >>> report["feature_robustness_leading"].values.tolist()  # kappa_Tr is 102.5, m = 2
+    >>> report["feature_robustness_leading"].values.round(5).tolist()  # kappa_Tr is 102.5
     [[0.25625]]
     >>> abs(report["feature_robustness_remainder"].item()) < 0.05  # of a quadratic loss: none
     True
     """
     options: Options = settings.options
-    loss = settings.loss
-    if options.robustness_loss:
-        loss = loss_of({"loss": options.robustness_loss})
+    loss = settings.loss_named(options.relative_flatness_loss)
     check_mode(model)
     findings = probe(model, samples.inputs)
     ineligible = ineligible_layers(model, samples.inputs, findings)
@@ -99,7 +99,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
             "vector per sample"
         )
     targets = samples.targets_for(findings.outputs, loss).double()
-    how = flatness.Options(relative_flatness_loss=options.robustness_loss)
+    how = flatness.Options(relative_flatness_loss=options.relative_flatness_loss)
     exact = flatness.measure(model, samples, replace(settings, options=how))
     table = _Losses(model, samples.inputs, targets, loss, settings.batch_size or len(targets))
     shape = len(findings.layers), len(options.robustness_deltas)

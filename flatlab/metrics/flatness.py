@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
+from msgspec import Meta
 from torch import Tensor, nn
 
 from flatlab.derivatives.errors import MeasureError
@@ -106,9 +107,14 @@ class Options(Strict, frozen=True):
         means("auto: random signs only where the network is curved and has over 1000 parameters"),
     ] = "auto"
     hessian_probes: Annotated[int, means("random signs for traces", ge=2)] = 100
+    accuracy: Annotated[
+        Literal["exact"] | Annotated[float, Meta(gt=0, lt=1)],
+        means("exact, or a relative standard error of traces, until which signs are drawn"),
+    ] = "exact"
 
 
 CHECKS = ("gradient", "hessian")
+TOKENS = "embedded"
 CONSTANT = 1e-12
 """A feature counts as constant if its deviation is at most this share of its largest value."""
 BATCH = 500
@@ -168,6 +174,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
             settings.batch_size,
             settings.progress,
             settings.step,
+            None if options.accuracy == "exact" else options.accuracy,
         )
         for end, part in (("", traced.values), ("_error", traced.errors)):
             values |= {f"hessian_trace{end}": part[0], f"hessian_trace_per_layer{end}": part[1:]}

@@ -12,25 +12,33 @@ sequences, and layers used twice. For these the bounds are proxies; `linear_stab
 `violations` say how far they are from holding.
 """
 
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from msgspec import Meta
-from torch import nn
+from torch import Tensor, nn
 
 from flatlab.derivatives.engine import derivatives
-from flatlab.metrics._geometry.table import QUANTITIES
-from flatlab.metrics._geometry.values import BOUNDS, NORMS, Values
+from flatlab.derivatives.errors import MeasureError
+from flatlab.derivatives.probe import Findings
+from flatlab.losses import _positions
+from flatlab.losses._base import Loss
+from flatlab.metrics._accuracy import accuracy_of
+from flatlab.metrics._geometry.estimates import estimated
+from flatlab.metrics._geometry.table import ERRORS, QUANTITIES
+from flatlab.metrics._geometry.values import BOUNDS, NORMS, Values, wanted_of
 from flatlab.metrics._quantity import Measured, Samples, Settings
-from flatlab.plan.schema import Key, Strict, means
+from flatlab.plan.schema import Key, Strict, closest, means
 
-__all__ = ["BOUNDS", "NORMS", "QUANTITIES", "Options", "measure"]
+__all__ = ["BOUNDS", "ERRORS", "NORMS", "QUANTITIES", "Options", "measure"]
 
 
 NO_LAYERS = "no linear or convolution layer is called as such a layer; see layers_left_out"
 
 
 CHECKS = ("gradient",)
+TOKENS = "embedded"
 
 
 class Options(Strict, frozen=True):
@@ -47,6 +55,16 @@ class Options(Strict, frozen=True):
         tuple[Literal["elementwise-adaptive-trace", "operator-norm", "corrected-bound"], ...],
         means("quantities that cost as much as all others together"),
     ] = ("elementwise-adaptive-trace",)
+    quantities: Annotated[
+        Literal["all"] | tuple[str, ...],
+        means("names of those wanted: sharpness alone costs less than all"),
+    ] = "all"
+    accuracy: Annotated[
+        Literal["exact", "auto"] | Annotated[float, Meta(gt=0, lt=1)],
+        means(
+            "exact, a relative standard error, or auto: 0.02 where a sample does not fit at once"
+        ),
+    ] = "exact"
 
 
 def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
@@ -64,36 +82,92 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     (2.0, True)
     """
     options: Options = settings.options
-    costly, loss = options.costly, settings.loss_named(options.relative_flatness_loss)
-    exact = derivatives(
-        model,
-        samples.inputs,
-        adaptive="elementwise-adaptive-trace" in costly,
-        corrected="corrected-bound" in costly,
-        loss=loss,
-        batch_size=settings.batch_size,
-        progress=settings.progress,
-    )
-    with torch.no_grad():
-        geometry = Values(exact, options, loss, settings.norms)
-        values = geometry.by_name()
-        singular = (layer.singular for layer in exact.layers)
-        parts = exact.outputs, exact.sharpness, exact.singular, *singular
-        finite = exact.findings.finite and all(bool(part.isfinite().all()) for part in parts)
+    loss = settings.loss_named(options.relative_flatness_loss)
+    wanted, findings = accuracy_of(options.accuracy, model, samples.inputs, settings.budget)
+    if wanted is None or findings is None:
+        values, findings, finite = _exact(model, samples, settings, loss)
+        notes: dict[str, Any] = {}
+    else:
+        estimates = estimated(
+            model,
+            samples.inputs,
+            findings,
+            options,
+            loss,
+            settings.norms,
+            accuracy=wanted,
+            seed=settings.seed,
+            size=settings.batch_size,
+            budget=settings.budget,
+            progress=settings.progress,
+        )
+        values, findings = {**estimates.values, **estimates.errors}, estimates.findings
+        finite, notes = estimates.finite, estimates.notes
+    if findings.embedding and isinstance(loss, _positions.Loss) and "sharpness" in values:
+        values |= _per_token(values, findings.outputs // loss.classes)
+    values = _chosen(values, options.quantities)
     values["finite"] = torch.tensor(float(finite), dtype=torch.float64)
     if not finite:
         for name in values.keys() - {"finite", "samples_measured", "shared", "layers_left_out"}:
             values[name] = torch.full_like(values[name], torch.nan)
-    findings = exact.findings
-    notes: dict[str, Any] = {
+    notes |= {
         "singular_values": options.singular_values,
         "layers_left_out": [f"{name}: {reason}" for name, reason in findings.excluded.items()],
         "parameters_by_generic_gradient": findings.generic,
         "parameters_unused": findings.unused,
         "parameters_frozen": findings.frozen,
     }
+    if findings.embedding:
+        notes["derivatives_with_respect_to"] = (
+            f"the output of the embedding {findings.embedding!r}; a sample is a sequence"
+        )
     if not findings.layers:
         notes["quantities_left_out"] = f"those of layers: {NO_LAYERS}"
         return Measured(values, {}, notes)
     coordinates = {"layer": findings.layers, "norm": list(NORMS), "bound": list(BOUNDS)}
     return Measured(values, coordinates, notes)
+
+
+def _per_token(values: dict[str, Tensor], tokens: int) -> dict[str, Tensor]:
+    """Sharpness over the number of tokens, with its error if it has one."""
+    pairs = {"sharpness": "sharpness_per_token", "sharpness_error": "sharpness_per_token_error"}
+    return {new: values[old] / tokens for old, new in pairs.items() if old in values}
+
+
+def _chosen(values: dict[str, Tensor], quantities: str | Sequence[str]) -> dict[str, Tensor]:
+    """The quantities that are asked for, with what belongs to them, and counts."""
+    if quantities == "all":
+        return values
+    for name in quantities:
+        if name not in {**QUANTITIES, **ERRORS}:
+            raise MeasureError(f"quantities: unknown {name!r}; {closest(name, QUANTITIES)}")
+    counted = {"samples_measured", "layers_left_out", "norm_residual"}
+    return {
+        name: value
+        for name, value in values.items()
+        if name.removesuffix("_error") in quantities or name in counted
+    }
+
+
+def _exact(
+    model: nn.Module, samples: Samples, settings: Settings, loss: Loss
+) -> tuple[dict[str, Tensor], Findings, bool]:
+    """The values, what rules cover, and whether all is finite."""
+    options: Options = settings.options
+    exact = derivatives(
+        model,
+        samples.inputs,
+        adaptive="elementwise-adaptive-trace" in options.costly,
+        corrected="corrected-bound" in options.costly,
+        loss=loss,
+        batch_size=settings.batch_size,
+        wanted=wanted_of(options.quantities),
+        budget=settings.budget,
+        progress=settings.progress,
+    )
+    with torch.no_grad():
+        values = Values(exact, options, loss, settings.norms).by_name()
+        singular = (layer.singular for layer in exact.layers)
+        parts = exact.outputs, exact.sharpness, exact.singular, *singular
+        finite = exact.findings.finite and all(bool(part.isfinite().all()) for part in parts)
+    return values, exact.findings, finite

@@ -12,17 +12,22 @@ the samples. Source: macdonald2023, Eq. 11, with the two losses in place of the 
 """
 
 from collections.abc import Mapping
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 import torch
+from msgspec import Meta
 from torch import Tensor, nn
 
 from flatlab.derivatives.engine import derivatives
 from flatlab.derivatives.errors import MeasureError
+from flatlab.derivatives.golub_kahan import samples_at_a_time
 from flatlab.derivatives.hooks import recorded
+from flatlab.derivatives.layer_norms import norms_of_layers
 from flatlab.derivatives.norms import spectral_norm
-from flatlab.derivatives.probe import run
+from flatlab.derivatives.probe import Findings, run
 from flatlab.derivatives.singular_values import singular_values
+from flatlab.metrics._accuracy import RESIDUAL, accuracy_of
 from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
 from flatlab.plan.schema import Strict, means
 
@@ -68,6 +73,12 @@ QUANTITIES = {
     ),
     "segments_below": Quantity("segments on which it stays below the pair's bound", "1", ""),
 }
+ERRORS = {
+    "norm_residual": Quantity(
+        "largest relative residual |J v - sigma u| / sigma of an iteration for ||J||_2", "1", ""
+    )
+}
+"""What is beside the quantities where no J is formed."""
 
 
 CHECKS = ("gradient",)
@@ -79,6 +90,10 @@ class Options(Strict, frozen=True):
         means("pairs with the largest bound whose segments are examined; 0: no pair bound", ge=0),
     ] = 0
     points: Annotated[int, means("equally spaced on each segment, ends included", ge=2)] = 33
+    accuracy: Annotated[
+        Literal["exact", "auto"] | Annotated[float, Meta(gt=0, lt=1)],
+        means("exact; a number: norms by an iteration, to a residual of 0.01; auto: that if large"),
+    ] = "exact"
 
 
 def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
@@ -93,22 +108,63 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     >>> report["jacobian_norm"].item(), round(report["output_norm"].item() ** 2, 6)
     (2.0, 89.0)
     """
-    exact = derivatives(model, samples.inputs, adaptive=False, batch_size=settings.batch_size)
-    names = [layer.name for layer in exact.layers]
-    with torch.no_grad():
-        softmaxed = softmax_norms(exact.outputs, exact.gram)
-    features = _features(model, samples.inputs, exact.findings.modules)
+    norms = _norms(model, samples.inputs, settings, settings.batch_size)
+    names = norms.findings.layers
+    features = _features(model, samples.inputs, norms.findings.modules)
     largest = [spectral_norm(features[name]) for name in names]
     values = {
-        "jacobian_norm": exact.singular[:, 0].max(),
-        "softmax_jacobian_norm": softmaxed.max(),
-        "softmax_jacobian_norm_per_sample": softmaxed,
-        "output_norm": torch.linalg.vector_norm(exact.outputs.double()),
+        "jacobian_norm": norms.plain.max(),
+        "softmax_jacobian_norm": norms.softmaxed.max(),
+        "softmax_jacobian_norm_per_sample": norms.softmaxed,
+        "output_norm": torch.linalg.vector_norm(norms.outputs.double()),
         "feature_norm": torch.tensor(largest, dtype=torch.float64),
     }
+    if norms.residual is not None:
+        values["norm_residual"] = norms.residual
     if settings.options.pairs:
-        values |= _pair_bound(model, samples, settings, exact.outputs)
+        values |= _pair_bound(model, samples, settings, norms.outputs)
     return Measured(values, {"layer": names})
+
+
+@dataclass(frozen=True)
+class JacobianNorms:
+    """Norms of some samples, (samples,).
+
+    outputs: (samples, N).
+    plain: ||J||_2.
+    softmaxed: ||P J||_2.
+    findings: what rules cover.
+    residual: the largest of an iteration; None: the norms are those of J itself.
+    """
+
+    outputs: Tensor
+    plain: Tensor
+    softmaxed: Tensor
+    findings: Findings
+    residual: Tensor | None
+
+
+def _norms(
+    model: nn.Module, inputs: Tensor, settings: Settings, size: int | None = None
+) -> JacobianNorms:
+    """Exact, or by an iteration.  inputs: (samples, ...).  size: samples at a time."""
+    budget = settings.budget
+    wanted, findings = accuracy_of(settings.options.accuracy, model, inputs, budget)
+    if wanted is None or findings is None:
+        exact = derivatives(model, inputs, adaptive=False, batch_size=size, budget=budget)
+        with torch.no_grad():
+            softmaxed = softmax_norms(exact.outputs, exact.gram)
+        return JacobianNorms(exact.outputs, exact.singular[:, 0], softmaxed, exact.findings, None)
+    both = []
+    for network in (model, nn.Sequential(model, nn.Softmax(1))):  # d softmax(f)/dx = P J
+        fitting = size or samples_at_a_time(network, inputs, budget)
+        how: dict[str, Any] = {"layers": [], "residual": RESIDUAL, "size": fitting}
+        both.append(norms_of_layers(network, inputs, findings, **how, seed=settings.seed))
+    with torch.no_grad():
+        outputs = torch.cat([run(model, batch) for batch in inputs.split(fitting)])
+    residual = torch.stack([norms.residuals.max() for norms in both]).max()
+    plain, softmaxed = (norms.values[:, 0] for norms in both)
+    return JacobianNorms(outputs, plain, softmaxed, findings, residual)
 
 
 def _pair_bound(
@@ -134,9 +190,7 @@ def _pair_bound(
     chosen = bounds.argsort(descending=True)[: options.pairs]
     softmaxed = predicted is not outputs
     ends = torch.stack([first, second], 1)[chosen]
-    norms = [
-        _norm_on_segment(model, samples.inputs[pair], options.points, softmaxed) for pair in ends
-    ]
+    norms = [_norm_on_segment(model, samples.inputs[pair], settings, softmaxed) for pair in ends]
     largest = torch.stack(norms) if norms else bounds.new_full((1,), torch.nan)
     return {
         "pair_bound": bounds.max() if len(bounds) else bounds.new_tensor(-torch.inf),
@@ -146,14 +200,12 @@ def _pair_bound(
     }
 
 
-def _norm_on_segment(model: nn.Module, ends: Tensor, points: int, softmaxed: bool) -> Tensor:
+def _norm_on_segment(model: nn.Module, ends: Tensor, settings: Settings, softmaxed: bool) -> Tensor:
     """The largest Jacobian norm at some points between two samples, (2, ...)."""
+    points = settings.options.points
     shares = torch.linspace(0, 1, points).to(ends).view(-1, *[1] * (ends.ndim - 1))
-    exact = derivatives(model, torch.lerp(ends[:1], ends[1:], shares), adaptive=False)
-    if softmaxed:
-        with torch.no_grad():
-            return softmax_norms(exact.outputs, exact.gram).max()
-    return exact.singular[:, 0].max()
+    norms = _norms(model, torch.lerp(ends[:1], ends[1:], shares), settings)
+    return (norms.softmaxed if softmaxed else norms.plain).max()
 
 
 def softmax_norms(outputs: Tensor, gram: Tensor) -> Tensor:

@@ -29,6 +29,7 @@ from flatlab.plan.schema import Strict, means
 __all__ = ["QUANTITIES", "Options", "measure"]
 
 CHECKS = ("gradient", "inputs")
+
 BYTES = 2**27
 """Of what a forward pass keeps at a time, unless a batch size is given."""
 
@@ -65,7 +66,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     >>> model = torch.nn.Sequential(first, last)
     >>> x, classes = torch.tensor([[3.0, 4.0], [4.0, 0.0]]), torch.tensor([1, 0])
     >>> report = flatlab.measure(model, x, classes, families="representations")
-    >>> report["feature_frobenius"].values.tolist()  # of x itself, and of W_1 x
+    >>> report["feature_sensitivity"].values.tolist()  # of x itself, and of W_1 x
     [2.0, 5.0]
     >>> report["linear_share"].values.tolist()  # 0 / 0: each class has one sample
     [nan, nan]

@@ -14,7 +14,7 @@ import yaml
 from msgspec.structs import replace
 
 from flatlab.plan.paths import built_at
-from flatlab.plan.registry import check_known, experiment_keys, keys_of
+from flatlab.plan.registry import check_known, experiment_files, keys_of
 from flatlab.plan.schema import SCALES, PlanError, Strict, absent, closest, describe, refuse_unknown
 
 Find = Callable[[str, str], "Experiment"]
@@ -237,10 +237,10 @@ def load_experiment(folder: Path, key: str, scale: str, find: Find, where: str =
 
     where: the place that names the experiment, for the message if the key is unknown.
     """
-    known = experiment_keys(folder)
+    known = experiment_files(folder)
     if key not in known:
         raise PlanError(f"{where}unknown experiment {key!r}; {closest(key, known)}")
-    source = Source(folder / f"{key}.yaml", scale)
+    source = Source(known[key], scale)
     return kind_of(source.kind).load(source, find)
 
 

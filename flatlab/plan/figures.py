@@ -1,4 +1,4 @@
-"""Papers and their figures, found by listing `flatlab/papers/*/figures.py`.
+"""Papers and studies with their figures: `flatlab/papers/*/figures.py`, `<study>/figures.py`.
 
 Every declaration is checked when it is loaded. A wrong value is a `PlanError` of one sentence that
 names the paper, the figure, the culprit and the closest match; other mistakes are Python's errors.
@@ -6,16 +6,18 @@ names the paper, the figure, the culprit and the closest match; other mistakes a
 
 import functools
 import importlib.util
+import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from flatlab.plan.declarations import Declaration, Paper
 from flatlab.plan.fingerprint import fingerprint
 from flatlab.plan.registry import PACKAGE, experiment_keys, path_of
 from flatlab.plan.schema import PlanError, Strict, closest, convert
+from flatlab.plan.studies import VARIABLE, studies
 from flatlab.plan.templates import TEMPLATES
 
 FIGURE_KEY = r"(fig|table)[A-Z]?[0-9]+"
@@ -72,19 +74,23 @@ Papers = dict[str, tuple[Paper, list[Figure]]]
 
 def papers() -> dict[str, Paper]:
     """All papers, by the names of their folders."""
-    return {name: paper for name, (paper, _) in _loaded().items()}
+    return {name: paper for name, (paper, _) in _loaded(os.environ.get(VARIABLE, "")).items()}
 
 
 def figures() -> list[Figure]:
     """Every figure that a paper declares, in order."""
-    return [figure for _, declared in _loaded().values() for figure in declared]
+    return [
+        figure
+        for _, declared in _loaded(os.environ.get(VARIABLE, "")).values()
+        for figure in declared
+    ]
 
 
 def targets() -> list[str]:
     """Every data figure and table of the papers, and the project's own figures, in order."""
     return [
         f"{name}_{key}"
-        for name, (paper, declared) in _loaded().items()
+        for name, (paper, declared) in _loaded(os.environ.get(VARIABLE, "")).items()
         for key in paper.targets or [figure.key for figure in declared]
     ]
 
@@ -115,50 +121,55 @@ def claims_code(paper: str) -> str:
 
 
 @functools.cache
-def _loaded() -> Papers:
+def _loaded(_of_studies: str) -> Papers:
     if not (keys := experiment_keys()):
         raise PlanError(
             "this flatlab is installed apart from the project, without its experiments; in the "
             "project's folder use: python -m flatlab"
         )
-    return load(PACKAGE / "papers", keys)
+    return load(PACKAGE / "papers", keys, studies())
 
 
-def load(folder: Path, experiments: Collection[str]) -> Papers:
-    """Run and check the figures.py of each paper in `folder`.  experiments: all known keys.
+def load(
+    folder: Path, experiments: Collection[str], others: Mapping[str, Path] = MappingProxyType({})
+) -> Papers:
+    """Run and check the figures.py of each paper in `folder`, and of studies.
 
-    The newest papers come first, and what has no year in its name last.
+    experiments: all known keys.
+    others: the folders of the studies, by key.
+
+    Studies come first, then the newest papers, and what has no year in its name last.
     """
 
-    def age(path: Path) -> tuple[int, str]:
-        year = re.search(r"\d{4}$", path.parent.name)
-        return -int(year[0]) if year else 0, path.parent.name
+    def age(name: str) -> tuple[bool, int, str]:
+        year = re.search(r"\d{4}$", name)
+        return name not in studies(), -int(year[0]) if year else 0, name
 
-    files = sorted(folder.glob("*/figures.py"), key=age)
-    return {path.parent.name: _load(path, experiments) for path in files}
+    files = {path.parent.name: path for path in folder.glob("*/figures.py")}
+    files |= {name: path / "figures.py" for name, path in others.items()}
+    return {name: _load(name, files[name], experiments) for name in sorted(files, key=age)}
 
 
-def _module(path: Path) -> ModuleType:
+def _module(name: str, path: Path) -> ModuleType:
     """The figures.py of a paper, imported; that of a folder elsewhere is executed each time."""
-    name = f"{path.parent.name}.figures"
-    if path.parents[1] == PACKAGE / "papers":
-        return importlib.import_module(f"flatlab.papers.{name}")
-    spec = importlib.util.spec_from_file_location(name, path)
+    if path.parent in (PACKAGE / "papers" / name, studies().get(name)):
+        return importlib.import_module(f"flatlab.papers.{name}.figures")
+    spec = importlib.util.spec_from_file_location(f"{name}.figures", path)
     assert spec is not None
     assert spec.loader is not None
     spec.loader.exec_module(module := importlib.util.module_from_spec(spec))
     return module
 
 
-def _load(path: Path, experiments: Collection[str]) -> tuple[Paper, list[Figure]]:
-    where = f"papers/{path.parent.name}/figures.py"
-    content = vars(_module(path))
+def _load(paper_key: str, path: Path, experiments: Collection[str]) -> tuple[Paper, list[Figure]]:
+    where = f"{_place(paper_key, path)}/figures.py"
+    content = vars(_module(paper_key, path))
     for name, kind in (("PAPER", Paper), ("FIGURES", dict)):
         if not isinstance(content.get(name), kind):
             raise PlanError(f"{where}: {name} must be there, and a {kind.__name__}")
     paper = _checked(content["PAPER"], f"{where}: PAPER: ")
     declared = [
-        _figure(path, f"{where}: {key}: ", paper, key, declaration, experiments)
+        _figure(paper_key, path, f"{where}: {key}: ", paper, key, declaration, experiments)
         for key, declaration in content["FIGURES"].items()
     ]
     if paper.targets:
@@ -166,8 +177,19 @@ def _load(path: Path, experiments: Collection[str]) -> tuple[Paper, list[Figure]
     return paper, declared
 
 
+def _place(paper_key: str, path: Path) -> str:
+    """How messages call the folder of a paper or a study."""
+    return path.parent.name if paper_key in studies() else f"papers/{paper_key}"
+
+
 def _figure(
-    path: Path, where: str, paper: Paper, key: str, declaration: Any, experiments: Collection[str]
+    paper_key: str,
+    path: Path,
+    where: str,
+    paper: Paper,
+    key: str,
+    declaration: Any,
+    experiments: Collection[str],
 ) -> Figure:
     if not re.fullmatch(FIGURE_KEY, key):
         raise PlanError(f"{where}a figure's key is like fig2, figH8 or table1")
@@ -187,10 +209,10 @@ def _figure(
     module = declared.module or key
     if not declared.selected_by and not (path.parent / f"{module}.py").is_file():
         what = "draws it" if not declared.DRAWN_BY else "selects what it shows"
-        raise PlanError(f"{where}papers/{path.parent.name}/{module}.py, which {what}, is missing")
+        raise PlanError(f"{where}{_place(paper_key, path)}/{module}.py, which {what}, is missing")
     number = key.replace("fig", "Figure ").replace("table", "Table ")
     cited = f"{paper.cited}, {number}"
-    return Figure(paper=path.parent.name, key=key, cited=cited, declared=declared)
+    return Figure(paper=paper_key, key=key, cited=cited, declared=declared)
 
 
 def _checked(record: Any, where: str) -> Any:

@@ -22,7 +22,7 @@ from importlib.util import resolve_name
 from pathlib import Path
 from typing import Any
 
-from flatlab.plan.registry import PACKAGE, syntax
+from flatlab.plan.registry import PACKAGE, file_of, syntax
 
 # Planning, storage, the code around a job, the command line and the version number do not change
 # the results of a job; the format of stored files has its own version.
@@ -46,7 +46,8 @@ def fingerprint(*roots: str) -> str:
 
 @functools.cache
 def _content(module: str) -> bytes:
-    tree = ast.Module([], []) if is_catalogue(module) else syntax(_file(module))
+    empty = is_catalogue(module) or _is_folder(module)
+    tree = ast.Module([], []) if empty else syntax(_file(module))
     texts = ("label",) if f"{module}.".startswith(f"{QUANTITIES}.") else ()
     return f"{module}\n{_canonical(tree, texts)}\n".encode() + _data(module, tree)
 
@@ -95,7 +96,13 @@ def is_catalogue(module: str) -> bool:
 
 @functools.cache
 def _imports(module: str) -> tuple[str, ...]:
-    return () if is_catalogue(module) else _imported(module)
+    return () if is_catalogue(module) or _is_folder(module) else _imported(module)
+
+
+def _is_folder(module: str) -> bool:
+    """Whether it is a folder of a study without `__init__.py`."""
+    path = _file(module)
+    return path.name == "__init__.py" and not path.is_file()
 
 
 def _imported(module: str) -> tuple[str, ...]:
@@ -125,6 +132,8 @@ def _statements(node: ast.AST) -> Iterator[ast.AST]:
 
 def _file(module: str) -> Path:
     path = PACKAGE.parent.joinpath(*module.split("."))
+    if not path.is_dir() and not path.with_suffix(".py").is_file():
+        path = file_of(module) or path
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 

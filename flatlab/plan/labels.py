@@ -6,23 +6,26 @@ settings of the figures that show the quantity. So it holds for tables of any ag
 
 import ast
 import functools
+import os
 from collections.abc import Iterable
 
 from flatlab.plan.registry import PACKAGE, assignments
+from flatlab.plan.studies import VARIABLE, places
 
 
 def labels_of(columns: Iterable[str]) -> dict[str, str]:
     """The labels of columns, without those that are no quantity, or part of one, with a label."""
-    known = _labels()
+    known = _labels(os.environ.get(VARIABLE, ""))
     labels = {column: known.get(column.partition("[")[0]) for column in columns}
     return {column: label for column, label in labels.items() if label}
 
 
 @functools.cache
-def _labels() -> dict[str, str]:
+def _labels(_of_studies: str) -> dict[str, str]:
     """All labels by quantity: the keywords `label` in the families' dictionaries of quantities."""
     labels = {}
-    for path in sorted((PACKAGE / "metrics").rglob("*.py")):
+    folders = (PACKAGE / "metrics", *places("metrics"))
+    for path in [path for folder in folders for path in sorted(folder.rglob("*.py"))]:
         for table in assignments(path).values():
             entries = (
                 zip(table.keys, table.values, strict=True) if isinstance(table, ast.Dict) else ()

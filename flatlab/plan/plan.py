@@ -12,11 +12,13 @@ from flatlab.plan.experiments import Experiment, load_experiment
 from flatlab.plan.figures import Figure, figures, papers, why_not
 from flatlab.plan.registry import OWN_IMAGES, check_known, experiment_keys
 from flatlab.plan.schema import Config, PlanError, closest, convert
+from flatlab.plan.studies import use_studies
 
 
 def load_config(mapping: Mapping[str, Any], name: str = "config.yaml") -> Config:
     """Check a configuration; raise `PlanError` with the file and the key."""
     config = convert(mapping, Config, f"{name}: ")
+    use_studies(config.studies, f"{name}: studies")
     if isinstance(config.papers, str) and config.papers != "all":
         config = msgspec.structs.replace(config, papers=[config.papers])
     known = ["all", *papers()]

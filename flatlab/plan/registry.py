@@ -1,4 +1,4 @@
-"""Registries: the folders of the package, in which the stem of a file is its key.
+"""Registries: the folders of the package and of studies, in which the stem of a file is its key.
 
 Keys have hyphens where file names have underscores: `max-pool` is `train/layers/max_pool.py`.
 Nothing is imported here: planning must not wait for torch or matplotlib.
@@ -7,19 +7,25 @@ Nothing is imported here: planning must not wait for torch or matplotlib.
 import ast
 import functools
 import importlib
+import os
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from flatlab.plan.schema import PlanError, closest
+from flatlab.plan.studies import PACKAGE, VARIABLE, file_of, places, studies, workflow_folder  # noqa: F401 - PACKAGE and file_of for others
 
-PACKAGE = Path(__file__).resolve().parents[1]
+
+def keys_of(folder: str) -> tuple[str, ...]:
+    """The keys of one registry: data, networks, metrics, simulations, train/layers, ..."""
+    return _keys(folder, os.environ.get(VARIABLE, ""))
 
 
 @functools.cache
-def keys_of(folder: str) -> tuple[str, ...]:
-    """The keys of one registry: data, networks, metrics, simulations, train/layers, ..."""
-    files = (PACKAGE / folder).glob("[a-z]*.py")
+def _keys(folder: str, _of_studies: str) -> tuple[str, ...]:
+    files = [
+        file for place in (PACKAGE / folder, *places(folder)) for file in place.glob("[a-z]*.py")
+    ]
     return tuple(sorted(file.stem.replace("_", "-") for file in files))
 
 
@@ -35,7 +41,10 @@ def imported(folder: str, key: str) -> ModuleType:
 
 def path_of(folder: str, key: str) -> Path:
     """The file that defines a key."""
-    return PACKAGE / folder / f"{key.replace('-', '_')}.py"
+    name = f"{key.replace('-', '_')}.py"
+    there = [place / name for place in places(folder) if (place / name).is_file()]
+    ours = PACKAGE / folder / name
+    return ours if ours.is_file() or not there else there[0]
 
 
 def check_known(folder: str, key: str, where: str) -> None:
@@ -60,9 +69,15 @@ def measures_samples(family: str) -> bool:
 
 
 def experiment_keys(folder: Path | None = None) -> list[str]:
-    """All experiments: the files of a folder, by default the project's."""
-    folder = folder or PACKAGE.parent / "experiments"
-    return sorted(path.stem for path in folder.glob("*.yaml"))
+    """All experiments: the files of a folder, by default the project's, and of the studies."""
+    return sorted(experiment_files(folder))
+
+
+def experiment_files(folder: Path | None = None) -> dict[str, Path]:
+    """The files of these experiments, by key."""
+    ours = folder or workflow_folder() / "experiments"
+    folders = [ours, *(path / "experiments" for path in studies().values())]
+    return {path.stem: path for each in folders for path in sorted(each.glob("*.yaml"))}
 
 
 OWN_IMAGES = ("image-folder", "cifar10-jpeg")

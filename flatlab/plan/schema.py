@@ -68,6 +68,9 @@ class Config(Strict, frozen=True):
         dict[str, str], means("data sets to be replaced, and their replacements")
     ] = {}
     data_folder: Annotated[str | None, means("where data sets are kept")] = None
+    studies: Annotated[
+        list[str], means("folders of studies of your own, relative to the working folder")
+    ] = []
 
 
 def closest(name: str, known: Iterable[str]) -> str:

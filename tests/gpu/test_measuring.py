@@ -30,12 +30,16 @@ NOT_DRAWN = {
     "sharpness_radii": {"worst-adaptive-linf": [0.001], "worst-standard-l2": [0.25]},
     "sharpness_steps": 5,
     "flatness": ["exact", "maximal", "traces"],
+    "robustness_deltas": [0.1],
+    "robustness_draws": 2,
     "pairs": 3,
     "draws": 2,
 }
 SOME_DRAWN = {
     "costly": COSTLY,
     "sharpness_radii": {"average-standard-l2": [0.1], "worst-adaptive-linf": [0.001]},
+    "robustness_deltas": [0.1],
+    "robustness_draws": 2,
     "sharpness_draws": 3,
     "sharpness_steps": 3,
     "draws": 3,

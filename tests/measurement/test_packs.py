@@ -117,25 +117,8 @@ def test_representations_and_feature_robustness_of_a_pack(stripes):
         robustness_draws=3,
     )
     here = found.isel(run=0, checkpoint=0).sel(samples="train")
-    for name in ("feature_frobenius", "head_share", "collapse_within_half", "linear_share"):
+    for name in ("feature_sensitivity", "head_share", "collapse_within_half", "linear_share"):
         assert close(here[[name]], alone[[name]], rel=1e-12), name
     assert close(here[["feature_robustness"]], alone[["feature_robustness"]], rel=1e-12)
     spoilt_one = found.isel(run=0, checkpoint=1)
     assert all(spoilt_one[name].isnull().all() for name in ("feature_mls", "collapse_norms"))
-
-
-def test_a_quantity_of_other_units_has_the_name_of_its_family_in_front():
-    """capacity and representations both have a feature_frobenius."""
-    torch.manual_seed(0)
-    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
-    x, classes = torch.randn(8, 3), torch.arange(8) % 2
-    how = {"capacity": ["margin"], "representations": ["local"]}
-    found = flatlab.measure(model, x, classes, families=["capacity", "representations"], **how)
-    alone = flatlab.measure(
-        model, x, classes, families="representations", representations=["local"]
-    )
-    assert found.feature_frobenius.attrs["units"] == "layer input"
-    for end in ("", "_error"):
-        other = found[f"representations_feature_frobenius{end}"]
-        assert np.array_equal(other, alone[f"feature_frobenius{end}"])
-    assert "feature_mls" in found

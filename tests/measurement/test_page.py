@@ -106,6 +106,15 @@ def test_the_page_names_every_setting_and_nothing_that_does_not_exist():
     assert underscored <= quantities | functions | settings | notes
 
 
+def test_every_block_of_the_page_on_large_networks_runs(capsys):
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.with_name("large.md").read_text(), re.DOTALL)
+    assert len(blocks) == 5
+    names: dict[str, object] = {}
+    for block in blocks:
+        exec(compile(block, "docs/large.md", "exec"), names)
+    assert "'embedding'" in capsys.readouterr().out
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_every_block_of_the_page_on_networks_runs(monkeypatch, capsys):
     import torch

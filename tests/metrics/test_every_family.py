@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 import flatlab
+from flatlab.plan.registry import imported, keys_of
 from tests.measurement.comparing import Spy, assert_same_state, same, state
 from tests.networks.small_networks import small
 
@@ -94,3 +95,12 @@ def test_weights_that_are_not_finite_are_a_result(family, bad):
     layer.weight.data[0, 0] = bad
     found = measured(family, model, x, labels)
     assert {n for n in found if found[n].notnull().any()} == KNOWN.get(family, set())
+
+
+def test_one_name_is_one_quantity():
+    """Families that share a name share its units, and say the same with and without an estimate."""
+    units: dict[str, set[str]] = {}
+    for family in keys_of("metrics"):
+        for name, quantity in imported("metrics", family).QUANTITIES.items():
+            units.setdefault(name, set()).add(quantity.units)
+    assert {name for name, of_name in units.items() if len(of_name) > 1} == set()

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import flatlab
-from flatlab.derivatives import engine
+from flatlab.derivatives import memory
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.isolation import preserving_state
 from flatlab.metrics import _measure_zoo, capacity
@@ -191,8 +191,7 @@ def test_memory_that_torch_keeps_for_itself_is_free(monkeypatch):
     numbers = {"mem_get_info": (5, 100), "memory_reserved": 70, "memory_allocated": 30}
     for name, number in numbers.items():
         monkeypatch.setattr(torch.cuda, name, {device: number}.get)
-    assert engine._available(device) == 5 + 70 - 30
-    found = SimpleNamespace(outputs=2, numbers=3, layers=[1])
+    assert memory.available(device) == 5 + 70 - 30
+    found = SimpleNamespace(outputs=2, numbers=10**8, layers=[1])
     inputs = SimpleNamespace(device=device, element_size=lambda: 8)
-    with pytest.raises(MeasureError, match="one sample"):
-        engine._fitting(found, inputs)
+    assert not memory.fits(found, inputs)

@@ -205,6 +205,7 @@ ELSEWHERE = """
 import ast, json, pathlib, runpy, sys, types
 registry = types.ModuleType("flatlab.plan.registry")  # it needs compiled libraries
 registry.PACKAGE = pathlib.Path(sys.argv[2])
+registry.file_of = lambda module: None
 registry.syntax = lambda path: ast.parse(path.read_bytes())
 sys.modules["flatlab.plan.registry"] = registry
 fingerprint = runpy.run_path(sys.argv[1])["fingerprint"]

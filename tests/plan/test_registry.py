@@ -18,9 +18,9 @@ def copy(tmp_path, monkeypatch):
     """The folder of a copy of the engine, in which keys are looked up."""
     shutil.copytree(ROOT / "flatlab/train", tmp_path / "flatlab/train")
     monkeypatch.setattr(registry, "PACKAGE", tmp_path / "flatlab")
-    registry.keys_of.cache_clear()
+    registry._keys.cache_clear()
     yield tmp_path / "flatlab"
-    registry.keys_of.cache_clear()
+    registry._keys.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -31,9 +31,9 @@ def experiment():
 def test_an_added_rule_is_known_and_a_rule_that_is_not_there_is_refused(experiment, copy):
     for folder in ("optimizers", "regularizers", "augmentations", "initializations", "layers"):
         (copy / f"train/{folder}/new_one.py").write_text("")
-        registry.keys_of.cache_clear()
+        registry._keys.cache_clear()
         assert "new-one" in keys_of(f"train/{folder}")
     (copy / "train/layers/relu.py").rename(copy / "train/layers/relux.py")
-    registry.keys_of.cache_clear()
+    registry._keys.cache_clear()
     with pytest.raises(plan.PlanError, match=r"mlp: layers: .* did you mean 'relux'"):
         experiment.training(next(iter(experiment.packs)))

@@ -38,7 +38,7 @@ class Made:
 
 FOLLOWS = Made(seed=1)
 PER_LAYER = {
-    "feature_frobenius": Made((1, 2, 3, 4), seed=1),
+    "feature_sensitivity": Made((1, 2, 3, 4), seed=1),
     "feature_mls": Made((1, 2, 3, 4), seed=1),
     "normalized_feature_mls": Made((1, 2, 3, 4), seed=1, first=1.3),
     "feature_dimension": Made((9, 8, 7, 3)),

@@ -1,6 +1,7 @@
 """The quantities of the family `geometry`, in the order of its reports."""
 
-from flatlab.metrics._quantity import Quantity, chen2026
+from flatlab.metrics._geometry.estimates import ESTIMATED
+from flatlab.metrics._quantity import Quantity, chen2026, error_of
 
 SAMPLE, LAYER, BOTH = ("sample",), ("layer",), ("sample", "layer")
 S_UNITS = "output^2/parameter^2"
@@ -174,3 +175,18 @@ QUANTITIES = {
 }
 """Relative flatness is exact for the last layer, and for every layer where the activations are
 piecewise linear; elsewhere it is its Gauss-Newton part, as sharpness is of the Hessian's trace."""
+
+ERRORS = {f"{name}_error": error_of(name, QUANTITIES[name]) for name in ESTIMATED}
+PER_TOKEN = Quantity(
+    "sharpness S of a sequence, over the number of its tokens", S_UNITS, "", label="$S$ per token"
+)
+ERRORS |= {
+    "sharpness_per_token": PER_TOKEN,
+    "sharpness_per_token_error": error_of("sharpness_per_token", PER_TOKEN),
+}
+ERRORS["norm_residual"] = Quantity(
+    "largest relative residual |J v - sigma u| / sigma of the iterations for singular values",
+    "1",
+    "",
+)
+"""What is beside the quantities where they are estimated, or of sequences."""

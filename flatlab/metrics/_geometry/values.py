@@ -1,18 +1,45 @@
 """The quantities of `geometry`, computed by subject from the derivatives of a network."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from flatlab.derivatives.convolution import CONVOLUTIONS
-from flatlab.derivatives.engine import Derivatives, Layer
+from flatlab.derivatives.forward_pass import EVERYTHING, Wanted
 from flatlab.derivatives.norms import Norms, authors_norm, known, operator_norm, spectral_norm
+from flatlab.derivatives.per_sample import Derivatives, Layer
 from flatlab.losses._base import Loss
 
 NORMS = ("kernel", "operator", "frobenius")
 BOUNDS = ("b", "c", "d", "nmls", "nmls-layerwise")
+
+
+OF_PARAMETERS = {
+    *(
+        "sharpness_per_token",
+        "sharpness",
+        "root_sharpness",
+        "sharpness_per_sample",
+        "elementwise_adaptive_trace",
+    )
+}
+OF_JACOBIAN = {
+    *("jacobian_frobenius", "g", "mls", "mls_per_sample", "normalized_mls", "input_invariant_mls"),
+    *("log_volume", "log_volume_per_sample", "log_volume_of_three", "log_mean_volume"),
+    *("local_dimension", "local_dimension_per_sample"),
+    *("samples_rank_deficient", "samples_zero_jacobian"),
+}
+
+
+def wanted_of(quantities: str | Sequence[str]) -> Wanted:
+    """What the quantities that are asked for need; "all" need everything."""
+    asked = set() if quantities == "all" else set(quantities)
+    if quantities == "all" or asked - OF_PARAMETERS - OF_JACOBIAN:
+        return EVERYTHING
+    return Wanted(bool(asked & OF_PARAMETERS), bool(asked & OF_JACOBIAN), layers=False)
 
 
 class Values:
@@ -23,6 +50,7 @@ class Values:
         self.known = norms
         self.exact, self.layers, self.costly, self.loss = exact, exact.layers, options.costly, loss
         self.largest = options.singular_values
+        self.wanted = wanted_of(options.quantities)
         self.sharpness = exact.sharpness.double().mean()
         if self.layers:
             self._of_all_layers()
@@ -42,8 +70,12 @@ class Values:
 
     def by_name(self) -> dict[str, Tensor]:
         """Those of the network, and those of layers if it has layers that could be measured."""
-        subjects = [self.network(), self.volumes()]
-        if self.layers:
+        subjects = [self.counts()]
+        if self.wanted.parameters:
+            subjects.append(self.sharpnesses())
+        if self.wanted.jacobian:
+            subjects += [self.network(), self.volumes()]
+        if self.layers and self.wanted.layers:
             subjects += [
                 self.flatness(),
                 self.sensitivities(),
@@ -53,27 +85,37 @@ class Values:
             ]
         return {name: value.double() for subject in subjects for name, value in subject.items()}
 
-    def network(self) -> dict[str, Tensor]:
-        """Sharpness and norms of the Jacobian of the whole network."""
-        exact = self.exact
-        frobenius = torch.linalg.vector_norm(exact.singular, dim=1)
-        largest = exact.singular[:, 0]
+    def counts(self) -> dict[str, Tensor]:
+        """What was measured."""
+        return {
+            "samples_measured": torch.tensor(len(self.exact.outputs)),
+            "layers_left_out": torch.tensor(len(self.exact.findings.excluded)),
+        }
+
+    def sharpnesses(self) -> dict[str, Tensor]:
+        """Of all parameters."""
         values = {
             "sharpness": self.sharpness,
             "root_sharpness": self.sharpness.sqrt(),
-            "sharpness_per_sample": exact.sharpness,
+            "sharpness_per_sample": self.exact.sharpness,
+        }
+        if self.exact.adaptive is not None:
+            values["elementwise_adaptive_trace"] = self.exact.adaptive.double().mean()
+        return values
+
+    def network(self) -> dict[str, Tensor]:
+        """Norms of the Jacobian of the whole network."""
+        exact = self.exact
+        frobenius = torch.linalg.vector_norm(exact.singular, dim=1)
+        largest = exact.singular[:, 0]
+        return {
             "jacobian_frobenius": frobenius,
             "g": frobenius.square().mean(),
             "mls": largest.mean(),
             "mls_per_sample": largest,
             "normalized_mls": (exact.x2.double() * largest.square()).mean(),
             "input_invariant_mls": exact.scaled2.mean(),
-            "samples_measured": torch.tensor(len(largest)),
-            "layers_left_out": torch.tensor(len(exact.findings.excluded)),
         }
-        if exact.adaptive is not None:
-            values["elementwise_adaptive_trace"] = exact.adaptive.double().mean()
-        return values
 
     def volumes(self) -> dict[str, Tensor]:
         """Volumes and dimensions of the whole network."""

@@ -110,7 +110,7 @@ def _block(
         grams.append(torch.stack(inner, 1))
         if number == 0:
             longest = _leading(grams[-1]).to(x)
-            starts.append([(each.mT @ longest[:, k])[..., 0] for k, each in enumerate(rows)])
+            starts.append([(longest[:, k] @ each)[:, 0] for k, each in enumerate(rows)])
         if head is not None:
             seen.append((change.double() @ inverse(head).T).square().sum(2).T)
     gram = torch.cat(grams)  # (samples, layers, BLOCK, BLOCK)
@@ -141,11 +141,12 @@ def _inner(rows: Tensor, signs: bool) -> Tensor:
 
 
 def _leading(gram: Tensor) -> Tensor:
-    """Roughly the eigenvector of the largest eigenvalue: (..., n, n) -> (..., n, 1)."""
-    for _ in range(4):
-        gram = gram / gram.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None]
-        gram = gram @ gram
-    return gram.sum(-1, keepdim=True)
+    """Roughly the eigenvector of the largest eigenvalue: (..., n, n) -> (..., 1, n)."""
+    vector = gram.new_ones(*gram.shape[:-2], 1, gram.shape[-1])
+    for _ in range(8):
+        vector = vector @ gram
+        vector = vector / torch.linalg.vector_norm(vector, dim=-1, keepdim=True)
+    return vector
 
 
 def _signs(x: Tensor, seed: int, block: int, sample: int) -> Tensor:
@@ -207,12 +208,10 @@ class Largest:
 
     values: lower bounds, up to rounding.
     residuals: relative ones of the singular vectors found.
-    errors: relative ones that follow from them.
     """
 
     values: Tensor
     residuals: Tensor
-    errors: Tensor
 
 
 def largest(
@@ -227,7 +226,7 @@ def largest(
     for (name, module), start in zip(maps.modules.items(), starts, strict=True):
         if name in maps.unchanged:
             one = torch.ones(len(inputs), dtype=torch.float64, device=inputs.device)
-            columns.append(torch.stack([one, one * 0, one * 0]))
+            columns.append(torch.stack([one, one * 0]))
             continue
         zero = (start == 0).all(1, keepdim=True) | ~start.isfinite().all(1, keepdim=True)
         start = torch.where(zero, 1.0, start).to(inputs)
@@ -247,10 +246,10 @@ def _function(maps: FeatureMaps, name: str, module: nn.Module) -> Callable[[Tens
 def _of_layer(
     features: Callable[[Tensor], Tensor], inputs: Tensor, starts: Tensor, accuracy: float
 ) -> Tensor:
-    """The fields of `Largest`: (3, samples)."""
+    """The fields of `Largest`: (2, samples)."""
     size = samples_at_a_time(features, inputs)
     parts = [
         largest_singular_values(Jacobian(features, x), accuracy, STEPS, start=u, in_the_mean=True)
         for x, u in zip(inputs.split(size), starts.split(size), strict=True)
     ]
-    return torch.cat([torch.stack([p.values, p.residuals, p.errors]) for p in parts], 1)
+    return torch.cat([torch.stack([p.values, p.residuals]) for p in parts], 1)

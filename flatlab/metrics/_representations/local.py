@@ -50,16 +50,16 @@ def exact_compression(
     zero = torch.zeros_like(found.squares)
     full = ~(found.volumes == -torch.inf)
     values = {
-        "feature_frobenius": found.squares.mean(0),
-        "feature_frobenius_error": zero[0],
-        "feature_frobenius_per_sample": found.squares,
+        "feature_sensitivity": found.squares.mean(0),
+        "feature_sensitivity_error": zero[0],
+        "feature_sensitivity_per_sample": found.squares,
         "feature_dimension": found.dimensions.nanmean(0),
         "feature_dimension_error": zero[0],
         "feature_log_volume": torch.where(full, found.volumes, torch.nan).nanmean(0),
         "feature_volume_rank": torch.tensor(counts, dtype=torch.float64),
         "feature_samples_zero_jacobian": (found.squares == 0).double().sum(0),
         "feature_samples_rank_deficient": (~full).double().sum(0),
-        **_of_largest(Largest(found.largest, zero, zero), inputs, lengths),
+        **_of_largest(Largest(found.largest, zero), inputs, lengths),
     }
     return Local(found.squares, zero, values)
 
@@ -88,9 +88,9 @@ def estimated_compression(
     dimensions = torch.where(own, known, found.dimensions)  # A^l = 1
     squares = torch.where(own, known, found.squares)
     values = {
-        "feature_frobenius": squares[0],
-        "feature_frobenius_error": squares[1],
-        "feature_frobenius_per_sample": found.per_sample[0],
+        "feature_sensitivity": squares[0],
+        "feature_sensitivity_error": squares[1],
+        "feature_sensitivity_per_sample": found.per_sample[0],
         "feature_dimension": dimensions[0],
         "feature_dimension_error": dimensions[1],
         "feature_samples_zero_jacobian": found.zero.double().sum(0),
@@ -108,7 +108,6 @@ def _of_largest(found: Largest, inputs: Tensor, lengths: Tensor) -> dict[str, An
     return {
         "feature_mls": norms.mean(0),
         "feature_mls_per_sample": norms,
-        "feature_mls_error": (norms * found.errors).mean(0),
         "feature_mls_residual": found.residuals.mean(0),
         "normalized_feature_mls": torch.where(lengths > 0, normalized, torch.nan).nanmean(0),
         "feature_samples_zero": (lengths == 0).double().sum(0),

@@ -9,21 +9,23 @@ NO_ERROR = "0 where it is exact"
 COVARIANCES = ("all", "within", "means")
 
 LOCAL = {
-    "feature_frobenius": Quantity(
+    "feature_sensitivity": Quantity(
         "mean ||A^l||_F^2", f"({SENSITIVITY})^2", "chen2026 Sec. 3.5", LAYER
     ),
-    "feature_frobenius_error": Quantity(
-        f"standard error of feature_frobenius over random directions; {NO_ERROR}",
+    "feature_sensitivity_error": Quantity(
+        f"standard error of feature_sensitivity over random directions; {NO_ERROR}",
         f"({SENSITIVITY})^2",
         "",
         LAYER,
     ),
-    "feature_frobenius_per_sample": Quantity("||A^l||_F^2", f"({SENSITIVITY})^2", "", BOTH),
-    "feature_mls": Quantity("mean ||A^l||_2", SENSITIVITY, "chen2026 Def. 3.7 for x^l", LAYER),
-    "feature_mls_per_sample": Quantity("||A^l||_2", SENSITIVITY, "", BOTH),
-    "feature_mls_error": Quantity(
-        f"error of feature_mls that follows from the residuals; {NO_ERROR}", SENSITIVITY, "", LAYER
+    "feature_sensitivity_per_sample": Quantity("||A^l||_F^2", f"({SENSITIVITY})^2", "", BOTH),
+    "feature_mls": Quantity(
+        "mean ||A^l||_2; where it is estimated, a lower bound",
+        SENSITIVITY,
+        "chen2026 Def. 3.7 for x^l",
+        LAYER,
     ),
+    "feature_mls_per_sample": Quantity("||A^l||_2", SENSITIVITY, "", BOTH),
     "feature_mls_residual": Quantity(
         f"mean ||A^l v - sigma u|| / sigma of the singular vectors found; {NO_ERROR}",
         "1",
@@ -154,14 +156,23 @@ OF_CLASSES = {
         ("layer", "covariance"),
     ),
 }
-COLLAPSE = {
-    **OF_CLASSES,
-    **{
-        f"{name}_half": Quantity(
-            f"{name} of the first half of the samples of each class", "1", "", quantity.dims
-        )
-        for name, quantity in OF_CLASSES.items()
-    },
+
+
+def _half(name: str) -> Quantity:
+    """A quantity of the first half of the samples of each class."""
+    long_name = f"{name} of the first half of the samples of each class"
+    return Quantity(long_name, "1", "", OF_CLASSES[name].dims)
+
+
+HALVES = {
+    "collapse_within_half": _half("collapse_within"),
+    "collapse_norms_half": _half("collapse_norms"),
+    "collapse_angles_half": _half("collapse_angles"),
+    "collapse_nearest_half": _half("collapse_nearest"),
+    "collapse_duality_half": _half("collapse_duality"),
+    "representation_dimension_half": _half("representation_dimension"),
+}
+COUNTS = {
     "collapse_samples_measured": Quantity("samples of the global geometry", "1", ""),
     "collapse_means_rank": Quantity("rank of Sigma_B", "1", "", LAYER),
     "collapse_deficient": Quantity(
@@ -171,6 +182,7 @@ COLLAPSE = {
         LAYER,
     ),
 }
+COLLAPSE = {**OF_CLASSES, **HALVES, **COUNTS}
 LINEAR_SHARE = {
     "linear_share": Quantity(
         "1 - mean ||x^l(x) - x^l(nu) - A^l(nu) d||^2 / mean ||x^l(x) - x^l(nu)||^2, d = x - nu, nu "

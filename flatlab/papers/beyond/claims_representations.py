@@ -26,7 +26,7 @@ REPRESENTATIONS = Claims("beyond")
 PAPER = "chen2026 Sec. 3.5"
 OUTPUT = "g"
 """||df/dx||_F^2: the local compression of the outputs."""
-FROBENIUS, SENSITIVITY = "feature_frobenius", "normalized_feature_mls"
+FROBENIUS, SENSITIVITY = "feature_sensitivity", "normalized_feature_mls"
 COLLAPSE, SHARE = "collapse_within", "linear_share_within"
 INNER = ("[1]", "[2]", "[-1]")
 """The inputs of the second, the third and the last layer."""

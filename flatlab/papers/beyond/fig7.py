@@ -70,7 +70,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         return
     columns = [title for title in COLUMNS if title in set(frame["networks"])]
     places = [*product(MEASURES, columns)]
-    first = [*MEASURES][0]
+    first = next(iter(MEASURES))
     panels = {f"{name} {title}": title * (name == first) for name, title in places}
     curves = frame[frame["row"] == "curve"]
     curves = curves.assign(panel=curves["quantity"] + " " + curves["networks"])

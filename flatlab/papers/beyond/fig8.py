@@ -12,7 +12,7 @@ from flatlab.tables.selection import INTERPOLATES
 COLUMNS = ["loss", "panel", "line", "units", "median", "low", "high", "networks"]
 QUARTILES = [0.25, 0.5, 0.75]
 PENULTIMATE = {
-    "features": "root feature_frobenius",
+    "features": "root feature_sensitivity",
     "bound": "penultimate_bound",
     "by-layer": "penultimate_bound_by_layer",
     "by-sharpness": "penultimate_bound_by_sharpness",

@@ -21,7 +21,7 @@ LAYERS = {"[1]": "input of layer 2", "[2]": "input of layer 3", "[-1]": "penulti
 SHARPNESS = "root_sharpness"
 GROUPS = {
     "sharpness and compression": [
-        *((SHARPNESS, f"feature_frobenius{layer}", name) for layer, name in LAYERS.items()),
+        *((SHARPNESS, f"feature_sensitivity{layer}", name) for layer, name in LAYERS.items()),
         (SHARPNESS, "g", "outputs"),
     ],
     "sharpness and normalized MLS": [

@@ -219,7 +219,7 @@ FIGURES = {
             captions.MARKS,
         ),
         details=(
-            "Of the Jacobian A of a representation z in the input x, the mean over training samples "
+            "Of the Jacobian A of a representation z of the input x, means over training samples: "
             "of the largest singular value (MLS), of that times |x|/|z|, and of the participation "
             "ratio of the squared singular values (dimension). NC1: Tr(Σ_W Σ_B⁺)/K; networks of "
             "which a unit is dead have none where there are fewer units than classes.",

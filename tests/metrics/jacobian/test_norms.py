@@ -12,6 +12,7 @@ from torch import nn
 import flatlab
 from flatlab.losses import loss_of
 from flatlab.metrics.jacobian import softmax_norms
+from tests.networks.many_outputs import many_outputs
 from tests.networks.small_networks import small
 
 # torch warns of itself when it first differentiates forward, which torch.func.jacfwd does
@@ -154,3 +155,18 @@ def test_pairs_need_different_targets_and_a_loss_that_has_the_form(mlp, normal):
     signs = torch.ones(4, WIDTHS[-1], dtype=torch.float64)
     with pytest.raises(flatlab.MeasureError, match="no form for the loss logistic"):
         flatlab.measure(model, x, signs, families=["jacobian"], loss="logistic", pairs=2)
+
+
+@pytest.mark.parametrize("name", ["perceptron", "resnet", "timm"])
+def test_norms_by_an_iteration_are_those_of_the_jacobians(name):
+    model, x = many_outputs(name)
+    pairs = {"pairs": 1, "points": 3} if name == "perceptron" else {}
+    targets = torch.arange(len(x))
+    exact, report = (
+        flatlab.measure(model, x, targets, families="jacobian", accuracy=accuracy, **pairs)
+        for accuracy in ("exact", 0.02)
+    )
+    assert set(report) - set(exact) == {"norm_residual"}
+    assert report["norm_residual"] <= 1e-2
+    for key in exact:
+        assert report[key].values == pytest.approx(exact[key].values, rel=2e-3), key

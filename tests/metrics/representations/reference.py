@@ -87,8 +87,8 @@ def local(samples, layers, outputs):
         volumes.append((np.mean(logs) if logs else np.nan, len(full) - sum(full)))
         ranks.append(rank)
     return {
-        "feature_frobenius": np.mean(squares, 1),
-        "feature_frobenius_per_sample": np.transpose(squares),
+        "feature_sensitivity": np.mean(squares, 1),
+        "feature_sensitivity_per_sample": np.transpose(squares),
         "feature_mls": np.mean(largest, 1),
         "feature_mls_per_sample": np.transpose(largest),
         "normalized_feature_mls": np.mean(normalized, 1),

@@ -121,7 +121,7 @@ def test_float32_has_the_same_values_to_its_precision():
         measured(model, inputs, labels),
         measured(model, inputs, labels, dtype="float32"),
     )
-    for name in ("feature_frobenius", "feature_mls", "head_bound", "collapse_within"):
+    for name in ("feature_sensitivity", "feature_mls", "head_bound", "collapse_within"):
         assert single[name].values == pytest.approx(exact[name].values, rel=1e-3), name
 
 

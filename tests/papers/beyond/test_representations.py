@@ -17,7 +17,7 @@ from tests.synthetic.bottleneck_tables import LAYERS, Made, table
 
 FOLDER = Path(__file__).resolve().parents[3] / "experiments"
 PURE, AGAINST = Made(noise=1), Made(seed=-1)
-FROBENIUS, MLS, NC1 = "feature_frobenius", "normalized_feature_mls", "collapse_within"
+FROBENIUS, MLS, NC1 = "feature_sensitivity", "normalized_feature_mls", "collapse_within"
 
 
 def weak(level: float = 1.0, noise: float = 3.6) -> Made:

@@ -16,6 +16,9 @@ import torch
 from flatlab import networks, store
 
 ROOT = Path(__file__).resolve().parents[3]
+FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "Snakefile", "config.yaml")
+FOLDERS = ("flatlab", "rules", "scripts", "experiments", "envs", "report", "profiles")
+WORKFLOW = "flatlab/workflow/"
 BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
 BUILDS = find_spec("setuptools") and find_spec("pip")
 
@@ -27,11 +30,11 @@ def wheel(built_once) -> Path:
     def build(folder: Path) -> None:
         source = folder / "source"
         source.mkdir(parents=True)
-        for name in ("pyproject.toml", "README.md", "LICENSE"):
+        for name in FILES:
             shutil.copy2(ROOT / name, source)
-        shutil.copytree(
-            ROOT / "flatlab", source / "flatlab", ignore=shutil.ignore_patterns("__pycache__")
-        )
+        for name in FOLDERS:
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(ROOT / name, source / name, ignore=ignored)
         command = [sys.executable, "-c", BUILD, str(folder)]
         subprocess.run(command, cwd=source, check=True, capture_output=True)
 
@@ -68,7 +71,14 @@ def test_the_wheel_holds_every_module_and_asks_for_no_snakemake(wheel: Path) -> 
         names = archive.namelist()
         metadata = archive.read(next(n for n in names if n.endswith("/METADATA"))).decode()
     modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / "flatlab").rglob("*.py")}
-    assert modules == {name for name in names if name.endswith(".py")}
+    python = {name for name in names if name.endswith(".py")}
+    assert modules == {name for name in python if not name.startswith(WORKFLOW)}
+    for folder in ("rules", "scripts", "experiments", "profiles"):
+        files = [path for path in (ROOT / folder).rglob("*.*") if path.suffix != ".pyc"]
+        assert files
+        for path in files:
+            if path.is_file():
+                assert f"{WORKFLOW}{path.relative_to(ROOT).as_posix()}" in names
     needs = [line for line in metadata.splitlines() if line.startswith("Requires-Dist: ")]
     assert any("torch" in line for line in needs)
     assert [line for line in needs if "snakemake" in line and "extra ==" not in line] == []
@@ -141,10 +151,20 @@ def test_what_needs_a_checkout_says_so_in_a_sentence(flatlab) -> None:
         assert "run flatlab in the project's folder" in sentence
 
 
-def test_in_a_checkout_the_installed_command_says_how_to_run_that_one(flatlab, tmp_path: Path):
+def test_in_a_checkout_the_installed_command_lists_its_own_figures(flatlab, tmp_path: Path):
     shutil.copy(ROOT / "config.yaml", tmp_path)
     shutil.copytree(ROOT / "experiments", tmp_path / "experiments")
     done = flatlab("figures")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "python -m flatlab" in done.stderr
-    assert done.stderr.count("\n") == 1
+    assert done.returncode == 0, done.stderr
+    assert "chen2026_fig2" in done.stdout
+
+
+def test_the_installed_wheel_makes_a_study_and_plans_it(flatlab, tmp_path: Path):
+    assert flatlab("new", "my-study").returncode == 0
+    program = (
+        "import os; os.chdir('my-study'); from flatlab.cli import main; import sys;"
+        "sys.exit(main(['build', '-n']))"
+    )
+    done = flatlab("-c", program, program="python")
+    assert done.returncode == 0, done.stderr
+    assert "rule train" in done.stdout + done.stderr

@@ -1,0 +1,24 @@
+"""Write a table as CSV: a row per network, checkpoint and sample set, a column per number."""
+
+import argparse
+from pathlib import Path
+
+from flatlab import store
+
+GROUP = "Look at results"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("table", type=Path, help="a table or a report, .zarr.zip")
+    help_ = "the file; by default beside the table, with its name"
+    parser.add_argument("--csv", type=Path, nargs="?", const=None, metavar="FILE.csv", help=help_)
+
+
+def run(options: argparse.Namespace) -> int:
+    from flatlab.tables.tidy import tidy
+
+    path = options.csv or Path(f"{str(options.table).removesuffix('.zarr.zip')}.csv")
+    frame = tidy(store.load_dataset(options.table))
+    store.replace(path, frame.to_csv(index=False).encode())
+    print(f"{path}: {len(frame)} rows, {len(frame.columns)} columns")
+    return 0

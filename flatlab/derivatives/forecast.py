@@ -1,0 +1,60 @@
+"""A progress bar that says first how long it takes, if that is more than a minute."""
+
+import time
+import warnings
+from types import TracebackType
+
+from tqdm import tqdm
+
+MINUTE = 60.0
+
+
+class Forecast:
+    """Counts the steps of a long computation.
+
+    what: is done, in the words of the sentence, for example "30 random directions of 8 samples".
+    total: steps, of about equal length.
+    progress: show a bar.
+    """
+
+    def __init__(self, what: str, total: int, progress: bool) -> None:
+        self.what, self.start, self.said = what, time.monotonic(), False
+        self.bar = tqdm(total=total, desc=what, disable=not progress, leave=False)
+        self.total, self.done = total, 0
+
+    def __enter__(self) -> "Forecast":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.bar.close()
+
+    def extend(self, steps: int) -> None:
+        """More steps than it was thought are needed."""
+        self.total += steps
+        self.bar.total = self.total
+        self.said = False
+
+    def tick(self, steps: int = 1) -> None:
+        """Some steps are done."""
+        self.done += steps
+        self.bar.update(steps)
+        spent = time.monotonic() - self.start
+        left = spent / self.done * max(self.total - self.done, 0)
+        if not self.said and (spent > 1 or left > 10 * MINUTE):
+            self.said = True
+            if left > MINUTE:
+                warnings.warn(f"{self.what} will take about {duration(left)}", stacklevel=3)
+
+
+def duration(seconds: float) -> str:
+    """In words, for example "3 minutes"."""
+    if seconds < 2 * MINUTE:
+        return f"{seconds:.0f} s"
+    if seconds < 120 * MINUTE:
+        return f"{seconds / MINUTE:.0f} minutes"
+    return f"{seconds / MINUTE / 60:.1f} hours"

@@ -1,0 +1,60 @@
+"""Functions of the user's own code, `module:function`: models often lie in the working folder."""
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from flatlab.derivatives.errors import MeasureError
+
+
+def function_of(name: str, where: str) -> Callable[..., Any]:
+    """The function that `module:function` names, looked for in the working folder first.
+
+    name: as given.
+    where: what gave it, for the message of the `MeasureError` if it cannot be had.
+    """
+    module, colon, function = name.partition(":")
+    if not (module and colon and function):
+        raise MeasureError(f"{where} {name}: it is written module:function, such as mine:build")
+    sys.path.insert(0, os.getcwd())  # as `python -m` does
+    try:
+        found = getattr(importlib.import_module(module), function)
+    except Exception as error:  # whatever the user's code raises
+        raise MeasureError(f"{where} {name}: {in_user_code(error)}") from None
+    finally:
+        sys.path.pop(0)
+    if not callable(found):
+        raise MeasureError(f"{where} {name}: {function} is {type(found).__name__}, no function")
+    result: Callable[..., Any] = found
+    return result
+
+
+def called(function: Callable[..., Any], where: str, name: str, **arguments: Any) -> Any:
+    """What a function of the user's returns; `MeasureError` with its place if it fails."""
+    sys.path.insert(0, os.getcwd())  # it may import more when it runs
+    try:
+        return function(**arguments)
+    except Exception as error:  # whatever the user's code raises
+        raise MeasureError(f"{where} {name}: {in_user_code(error)}") from None
+    finally:
+        sys.path.pop(0)
+
+
+def in_user_code(error: Exception) -> str:
+    """The error; where it arose in code of the user's, the file and line, then their traceback."""
+    ours = (__file__, importlib.__file__, "<frozen")
+    steps = error.__traceback__
+    while steps and steps.tb_frame.f_code.co_filename.startswith(ours):
+        steps = steps.tb_next
+    place = traceback.extract_tb(steps)
+    if isinstance(error, SyntaxError):
+        where, text = f"{error.filename}, line {error.lineno}", error.msg
+    elif place:
+        where, text = f"{place[-1].filename}, line {place[-1].lineno}", str(error)
+    else:
+        return str(error)
+    theirs = "".join(traceback.format_exception(type(error), error, steps))
+    return f"{where}: {type(error).__name__}: {text}\n\n{theirs.rstrip()}"

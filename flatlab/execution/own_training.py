@@ -1,0 +1,80 @@
+"""Runs that a function of the user's trains: each in one file, which is kept until it changes."""
+
+import hashlib
+import inspect
+import json
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from flatlab.derivatives.errors import MeasureError
+from flatlab.execution.own_code import called, function_of
+from flatlab.jobs.progress import Progress
+
+
+def train_runs(name: str, rows: Sequence[Mapping[str, Any]], folder: Path) -> list[dict[str, Any]]:
+    """Train each run that is not there; returns a record of each, with its file and outcomes.
+
+    name: `module:function`; it is given hyper-parameters and seed by name, and returns a state
+        dictionary, or that and a mapping of outcomes.
+    rows: hyper-parameters and `seed` of each run.
+    folder: of the files, one per run, each written in one step.
+
+    A run is there if its file was made with the same row and the same source of the function's
+    module. Raises `MeasureError`; the runs before it are kept.
+    """
+    function = function_of(name, "--train")
+    source = inspect.getsource(inspect.getmodule(function) or function)
+    folder.mkdir(parents=True, exist_ok=True)
+    records: list[dict[str, Any]] = []
+    trained = 0
+    bar = Progress(len(rows), "runs", lambda: f"{trained} trained")
+    for row in rows:
+        path = folder / f"{_name(row)}.safetensors"
+        text = json.dumps([dict(row), name, source], sort_keys=True, default=str)
+        identity = hashlib.sha256(text.encode()).hexdigest()
+        outcomes = _known(path, identity)
+        if outcomes is None:
+            outcomes = _trained(function, name, row, path, identity)
+            trained += 1
+        records.append({"file": path.name, **row, **outcomes})
+        bar.advance(lambda: len(records))
+    bar.close(len(records))
+    return records
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    text = "-".join(f"{key}{value}" for key, value in row.items())
+    return re.sub(r"[^A-Za-z0-9._-]", "_", text)
+
+
+def _known(path: Path, identity: str) -> dict[str, Any] | None:
+    """The outcomes of a run that is there; None if it must be trained."""
+    try:
+        with safe_open(path, "pt") as file:
+            about = file.metadata() or {}
+    except (OSError, SafetensorError):
+        return None
+    return dict(json.loads(about["outcomes"])) if about.get("identity") == identity else None
+
+
+def _trained(
+    function: Callable[..., Any], name: str, row: Mapping[str, Any], path: Path, identity: str
+) -> dict[str, Any]:
+    result = called(function, "--train", name, **row)
+    state, outcomes = result if isinstance(result, tuple) and len(result) == 2 else (result, {})
+    if not isinstance(state, Mapping) or not all(isinstance(v, Tensor) for v in state.values()):
+        what = type(state).__name__
+        raise MeasureError(f"--train {name} returned {what}; it must return model.state_dict()")
+    numbers = {str(key): float(value) for key, value in dict(outcomes).items()}
+    tensors = {key: value.detach().cpu().contiguous().clone() for key, value in state.items()}
+    part = path.with_name(f"{path.name}.part")
+    save_file(tensors, part, {"identity": identity, "outcomes": json.dumps(numbers)})
+    os.replace(part, path)
+    return numbers

@@ -1,0 +1,23 @@
+"""What this study is, and its figures: declarations of what flatlab's templates draw."""
+
+from flatlab.plan import Lines, Paper, Points
+from flatlab.plotting import captions
+
+PAPER = Paper(title="NAME", citation="my study", cited="NAME")
+
+FIGURES = {
+    "fig1": Points(
+        "KEY-grid",
+        pairs=(("root_sharpness", "mls"), ("root_sharpness", "test_accuracy")),
+        title="sharpness, sensitivity and test accuracy",
+        caption=(captions.AT_THE_END, captions.TRAINING_SAMPLES),
+    ),
+    "fig2": Lines(
+        "KEY-grid",
+        quantities=("root_sharpness", "test_accuracy"),
+        along={"lr": ("learning rate", "logarithmic")},
+        line="batch_size",
+        title="sharpness and test accuracy by learning rate",
+        caption="Mean over seeds, with its 95 % interval.",
+    ),
+}

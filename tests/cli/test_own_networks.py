@@ -1,0 +1,283 @@
+"""The pages docs/own-networks.md and docs/results.md: every command and example is carried out."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import flatlab
+from flatlab import store
+from flatlab.cli import main
+from flatlab.tables.networks import Networks
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+FILES = re.compile(r"`([\w.]+\.py)`:\n\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMANDS = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PROGRAMS = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the page makes, after all its commands."""
+    folder = tmp_path_factory.mktemp("mine")
+    page = (DOCS / "own-networks.md").read_text()
+    for name, content in FILES.findall(page):
+        (folder / name).write_text(content)
+    lines = [line for block in COMMANDS.findall(page) for line in block.splitlines()]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(sys, "path", [*sys.path])
+        for line in lines:
+            program, *arguments = shlex.split(line)
+            if program == "python":
+                subprocess.run([sys.executable, *arguments], check=True)
+            else:
+                assert program == "flatlab"
+                assert main(arguments) == 0, line
+        for name in ("mine", "one"):
+            sys.modules.pop(name, None)
+    return folder
+
+
+@pytest.fixture
+def here(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    yield folder
+    for name in ("mine", "one", "other"):
+        sys.modules.pop(name, None)
+
+
+def test_every_command_of_the_page_writes_what_it_says(folder):
+    pictures = ["pairs.png", "sweep.png", "forest.pdf", "layers.svg"]
+    pictures += [f"table-matrix.{ending}" for ending in ("pdf", "svg", "png", "csv")]
+    for name in [*pictures, "table.csv", "correlations.csv"]:
+        assert (folder / name).stat().st_size > 500, name
+    assert not (folder / "table.zarr.zip.unfinished").exists()
+
+
+def test_the_programs_of_the_page_on_results_run(here, capsys):
+    for program in PROGRAMS.findall((DOCS / "results.md").read_text()):
+        exec(program, {})
+    for block in COMMANDS.findall((DOCS / "results.md").read_text()):
+        for line in block.splitlines():
+            assert main(shlex.split(line)[1:]) == 0
+    assert len(capsys.readouterr().out.splitlines()) > 2
+
+
+def test_a_row_has_what_a_report_of_that_network_has(here):
+    table = store.load_dataset("table.zarr.zip")
+    assert table.sizes["run"] == 20
+    with np.load("data.npz") as file:
+        x, y = torch.from_numpy(file["x_train"]), torch.from_numpy(file["y_train"])
+        x_test, y_test = torch.from_numpy(file["x_test"]), torch.from_numpy(file["y_test"])
+    chosen = torch.from_numpy(np.random.default_rng(0).permutation(len(x)))[:100]
+    model = torch.nn.Sequential(
+        torch.nn.Flatten(), torch.nn.Linear(64, 16), torch.nn.ReLU(), torch.nn.Linear(16, 10)
+    )
+    model.load_state_dict(torch.load("checkpoints/lr0.3-b40-s2.pt"))
+    report = flatlab.measure(
+        model, x[chosen], y[chosen], families=["geometry", "hessian"], loss="cross-entropy"
+    )
+    row = table.sel(run="lr0.3-b40-s2").isel(checkpoint=0)
+    for name in ("sharpness", "hessian_lambda_max", "weight_norm"):
+        found = row[name].sel(samples="train").values
+        np.testing.assert_array_equal(found, report[name].values.astype(float))
+    error = 100 * (model(x_test).argmax(1) != y_test).double().mean().item()
+    assert float(row["test_error"]) == pytest.approx(error)
+    assert float(row["error_gap"]) == pytest.approx(error - float(row["train_error"]))
+    loss = torch.nn.functional.cross_entropy(model(x), y).item()
+    assert float(row["train_loss"]) == pytest.approx(loss, rel=1e-5)
+
+
+def brute_tau(x, y, pairs):
+    signs = [np.sign(x[i] - x[j]) * np.sign(y[i] - y[j]) for i, j in pairs]
+    return sum(signs) / (len(signs) + 1)  # shrunk by a pair that counts zero, as intervals need
+
+
+def test_correlations_are_those_counted_by_hand(here):
+    table = store.load_dataset("table.zarr.zip")
+    x = table["sharpness"].values.ravel()
+    y = table["test_error"].values.ravel()
+    lr, batch, n = table["lr"].values, table["batch_size"].values, table.sizes["run"]
+    every = [(i, j) for i in range(n) for j in range(i)]
+    kinds = {
+        "all networks": every,
+        "within settings": [
+            p for p in every if lr[p[0]] == lr[p[1]] and batch[p[0]] == batch[p[1]]
+        ],
+        "lr alone": [p for p in every if lr[p[0]] != lr[p[1]] and batch[p[0]] == batch[p[1]]],
+        "batch_size alone": [
+            p for p in every if lr[p[0]] == lr[p[1]] and batch[p[0]] != batch[p[1]]
+        ],
+    }
+    frame = pd.read_csv("correlations.csv").set_index(["measure", "varies"])
+    for varies, pairs in kinds.items():
+        row = frame.loc["sharpness", varies]
+        assert row["tau"] == pytest.approx(brute_tau(x, y, pairs)), varies
+        assert row["networks"] == 20
+        assert row["left_out"] == 0
+        perfect = abs(row["tau"]) == len(pairs) / (len(pairs) + 1)
+        assert np.isnan(row["low"]) if perfect else row["low"] < row["tau"] < row["high"]
+
+
+def test_networks_without_a_partner_are_counted_and_few_have_no_interval(here):
+    from flatlab.tables.outcomes import against
+
+    table = store.load_dataset("table.zarr.zip")
+    some = table.isel(run=[0, 1, 2, 3, 4, 5])  # five of one setting, one of another
+    frame = against(some, "test_error", ["lr", "batch_size"], ["sharpness"]).set_index("varies")
+    within = frame.loc["within settings"]
+    assert (within["networks"], within["left_out"]) == (5, 1)
+    assert frame.loc["all networks", "networks"] == 6
+    assert frame["low"].isna().all()
+    assert frame["tau"].notna().any()
+
+
+def test_claims_and_eligibility_work_as_on_a_grid(here):
+    networks = Networks.of("mine", store.load_dataset("table.zarr.zip"))
+    assert networks.where(lr=0.1).count == 10
+    estimate = networks.rho("sharpness", "test_error")
+    assert not estimate.reason
+    assert set(estimate.beside) == {"within settings", "adjusted for the training loss"}
+
+
+def test_a_stopped_table_goes_on_where_it_stopped(here, monkeypatch, capsys):
+    from flatlab.execution import own_networks
+
+    measured = []
+    original = own_networks._measured
+
+    def counting(network, file, *rest):
+        if len(measured) == 3:
+            raise KeyboardInterrupt
+        measured.append(file.name)
+        return original(network, file, *rest)
+
+    command = ["table", "checkpoints/lr0.1-b10-*.pt", "--model", "mine:build", "--runs", "runs.csv"]
+    command += ["--data", "data.npz", "--samples", "20", "--out", "again.zarr.zip"]
+    monkeypatch.setattr(own_networks, "_measured", counting)
+    with pytest.raises(KeyboardInterrupt):
+        main(command)
+    later = []
+    monkeypatch.setattr(
+        own_networks, "_measured", lambda n, f, *rest: later.append(f.name) or original(n, f, *rest)
+    )
+    assert main(command) == 0
+    assert len(measured) == 3
+    assert len(later) == 2
+    assert not {*measured} & {*later}
+    table = store.load_dataset("again.zarr.zip")
+    monkeypatch.setattr(own_networks, "_measured", original)
+    assert main([*command[:-1], "whole.zarr.zip"]) == 0
+    whole = store.load_dataset("whole.zarr.zip")
+    assert table.drop_attrs(deep=False).identical(whole.drop_attrs(deep=False))
+
+
+TABLE = ["table", "checkpoints/*.pt", "--model", "mine:build", "--data", "data.npz"]
+
+
+def edited(change):
+    """A copy of runs.csv, changed."""
+    frame = change(pd.read_csv("runs.csv"))
+    frame.to_csv("changed.csv", index=False)
+    return ["--runs", "changed.csv"]
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda f: f.drop(index=3), "changed.csv has no row for checkpoints/lr0.1-b10-s3.pt"),
+        (lambda f: pd.concat([f, f.tail(1)]), "has 2 rows for checkpoints/lr0.3-b40-s4.pt"),
+        (lambda f: f.rename(columns={"file": "name"}), "has no column 'file'"),
+        (lambda f: f.rename(columns={"lr": "steps"}), "a table has its own 'steps'"),
+        (lambda f: f.assign(lr=[None, *f["lr"][1:]]), "lr of lr0.1-b10-s0.pt is missing"),
+        (lambda f: f.assign(test_error="low"), "test_error of lr0.1-b10-s0.pt is 'low'"),
+        (lambda f: f.drop(columns="width"), "--model mine:build needs width"),
+        (lambda f: f.assign(width=32), "lr0.1-b10-s0.pt does not fit mine:build"),
+    ],
+)
+def test_a_wrong_table_of_runs_is_told_in_a_sentence(here, capsys, change, sentence):
+    assert main([*TABLE, *edited(change), "--out", "wrong.zarr.zip"]) == 1
+    told = capsys.readouterr().err
+    assert sentence in told
+    assert "Traceback" not in told
+    assert not Path("wrong.zarr.zip").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        (["table", "none/*.pt", *TABLE[2:], "--out", "a.zarr.zip"], "no file is called like none/"),
+        ([*TABLE, "--out", "a.csv"], "a table is a .zarr.zip file"),
+        ([*TABLE[:4], "--data", "runs.csv2", "--out", "a.zarr.zip"], "known data:"),
+        ([*TABLE[:3], "mine", *TABLE[4:], "--out", "a.zarr.zip"], "written module:function"),
+        (["correlate", "table.zarr.zip", "test_eror"], "did you mean 'test_error'?"),
+        (
+            ["correlate", "table.zarr.zip", "test_error", "--within", "rl"],
+            "no hyper-parameter 'rl'",
+        ),
+        (["plot", "table.zarr.zip", "pairs", "sharpness"], "is written X:Y"),
+        (["plot", "table.zarr.zip", "pairs", "sharpnes:mls"], "did you mean 'sharpness'?"),
+        (["plot", "table.zarr.zip", "sweep", "mls", "--along", "lrs"], "no hyper-parameter 'lrs'"),
+        (["plot", "table.zarr.zip"], "files and then what to draw"),
+        (["plot", "small-steps.zarr.zip", "layers", "mls"], "no 'mls' by layer"),
+        (["plot", "small-steps.zarr.zip", "matrix", "mls"], "of reports draw layers"),
+    ],
+)
+def test_other_wrong_input_is_told_in_a_sentence(here, capsys, command, sentence):
+    assert main(command) == 1
+    told = capsys.readouterr().err
+    assert sentence in told
+    assert "Traceback" not in told
+
+
+@pytest.mark.parametrize(
+    ("arrays", "sentence"),
+    [
+        ({"z": [1.0]}, "it needs x_train and y_train"),
+        ({"x": np.zeros((2, 64), "uint8"), "y": [0, 1]}, "inputs are uint8"),
+        ({"x": np.zeros((2, 64)), "y": [0]}, "there are 2 inputs and 1 targets"),
+        ({"x": np.zeros((2, 64)), "y": [0.5, 1.5]}, "they must be classes"),
+    ],
+)
+def test_wrong_samples_are_told_in_a_sentence(here, capsys, arrays, sentence):
+    np.savez("wrong.npz", **arrays)
+    command = [*TABLE[:5], "wrong.npz", "--runs", "runs.csv", "--out", "wrong.zarr.zip"]
+    assert main(command) == 1
+    assert sentence in capsys.readouterr().err
+
+
+def test_networks_of_different_depth_and_a_json_of_records_make_one_table(here):
+    Path("other.py").write_text(
+        "from torch import nn\n\n\ndef build(depth):\n"
+        "    layers = [m for _ in range(depth) for m in (nn.Linear(64, 64), nn.ReLU())]\n"
+        "    return nn.Sequential(*layers, nn.Linear(64, 10))\n"
+    )
+
+    spec = importlib.util.spec_from_file_location("other", "other.py")
+    other = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(other)
+    records = {}
+    for depth in (1, 2):
+        torch.manual_seed(depth)
+        torch.save(other.build(depth).state_dict(), f"depth{depth}.pth")
+        records[f"depth{depth}"] = {"depth": depth, "robustness": 0.5 * depth}
+    Path("records.json").write_text(json.dumps(records))
+    command = ["table", "depth*.pth", "--model", "other:build", "--runs", "records.json"]
+    command += ["--outcomes", "robustness", "--data", "data.npz", "--samples", "10"]
+    assert main([*command, "--out", "depths.zarr.zip"]) == 0
+    table = store.load_dataset("depths.zarr.zip")
+    assert table.attrs["hyperparameters"] == ["depth"]
+    assert table["robustness"].values.ravel().tolist() == [0.5, 1.0]
+    norms = table["weight_norm"].sel(run="depth1").values.ravel()
+    assert np.isnan(norms).sum() == 1  # the layer that only the deeper one has

@@ -1,0 +1,62 @@
+"""The page docs/studies.md: its commands are carried out, one after the other."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.workflow.lab import LEAKING, ROOT
+
+pytestmark = pytest.mark.workflow
+PAGE = ROOT / "docs/studies.md"
+COMMANDS = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def carry_out(folder: Path, line: str) -> str:
+    """What a command prints; it must succeed."""
+    program, _, rest = line.partition(" ")
+    command = f"{sys.executable} -m flatlab {rest}" if program == "flatlab" else line
+    ours = {k: v for k, v in os.environ.items() if not k.startswith(LEAKING)}
+    done = subprocess.run(
+        command,
+        shell=True,
+        cwd=folder,
+        env={**ours, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{line}\n{done.stdout}"
+    return done.stdout
+
+
+def test_every_command_of_the_page_is_carried_out(tmp_path):
+    folder, printed = tmp_path, []
+    for block in COMMANDS.findall(PAGE.read_text()):
+        for line in block.splitlines():
+            if line.startswith("cd "):
+                folder = folder / line.removeprefix("cd ")
+            else:
+                printed.append((line, carry_out(folder, line)))
+    builds = [text for line, text in printed if line == "flatlab build"]
+    assert "rule train" in builds[0]
+    drawn = re.findall(r"^(?:local)?rule (\w+):", builds[1], re.MULTILINE)
+    assert sorted({*drawn} - {"score", "study", "verify"}) == ["draw"]
+    assert drawn.count("draw") == 1
+    for figure in ("fig1", "fig2"):
+        for ending in ("png", "pdf", "svg", "csv"):
+            assert (folder / f"results/demo/figures/mystudy/{figure}.{ending}").is_file()
+    verdicts = json.loads((folder / "results/demo/verdicts/mystudy/fig1.json").read_text())
+    assert verdicts["claims"][0]["verdict"] in ("holds", "fails", "undecided")
+    table = folder / "results/demo/tables/mystudy-grid.zarr.zip"
+    made = json.loads(Path(f"{table}.provenance.json").read_text())
+    assert made["flatlab"]["version"]
+    assert made["flatlab"]["installed"]
+    assert len((folder / "README.md").read_text().splitlines()) <= 12
