@@ -7,7 +7,7 @@ of them is left out of the pairs that these are in.
 import functools
 from collections.abc import Iterable, Iterator
 from itertools import combinations
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -87,6 +87,8 @@ KNOWN = PICTURED | FURTHER | OUTCOMES
 
 class JointNetworks(Networks):
     """Networks of a joint grid; a column is also a measure, by its name in `KNOWN`."""
+
+    ESTIMANDS: ClassVar = ESTIMANDS
 
     def values(self, name: str) -> Array:
         """A column: (networks); NaN where a measure was not computed. `RATE` is the rate's rank."""

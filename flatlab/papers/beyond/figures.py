@@ -52,6 +52,8 @@ COMPARED: dict[str, Any] = {
 }
 FIT = "Networks with at most 1 % training error."
 
+UNITS = "units of the last hidden layer"
+
 CORRELATIONS = Lines(
     ("mlp-grid", "vgg-grid"),
     panel=("x", "y"),
@@ -78,6 +80,52 @@ CORRELATIONS = Lines(
         "intervals. All other figures show correlations at the end of training."
     ),
     details=captions.INTERVALS,
+    size_inches=(7.1, 4.2),
+)
+
+BOUNDS_BY_WIDTH = Lines(
+    "bottleneck-grid",
+    panel=("panel",),
+    panels={
+        "penultimate": Panel(
+            title="penultimate features",
+            x=UNITS,
+            y=r"$\|\partial g/\partial x\|_F$",
+            x_scale="values",
+            y_scale="logarithmic",
+        ),
+        "head": Panel(title="what the head sees", x=UNITS, x_scale="values", y_scale="logarithmic"),
+        "share": Panel(title="shares", x=UNITS, x_scale="values"),
+    },
+    row="loss",
+    line="line",
+    lines={
+        "features": ("features, root mean square", "#222222", "o", "-"),
+        "bound": ("bound, Eq. 16", "#0173b2", "D", "-"),
+        "by-layer": (r"bound by $S(W_1)$", "#56b4e9", "^", "-"),
+        "by-sharpness": ("bound by $S$", "#de8f05", "s", "-"),
+        "seen": ("seen by the head", "#029e73", "o", "-"),
+        "head-bound": ("its bound", "#cc78bc", "D", "-"),
+        "start": ("share seen, before training", "#949494", "v", "--"),
+        "end": ("share seen, after training", "#029e73", "o", "-"),
+        "fits": ("share of networks with a loss below 0.01", "#222222", "s", ":"),
+    },
+    x="units",
+    y="median",
+    ends=("low", "high"),
+    bars=True,
+    title="bounds of penultimate features by the width of the bottleneck",
+    caption=(
+        "Medians and quartiles over networks at the end of training. With more units than outputs "
+        "the bound of Eq. 16 is infinite; that of what the head sees is finite.",
+    ),
+    details=(
+        "The Frobenius norm of the Jacobian of the penultimate features g, as the root of its mean "
+        "square over training samples, and the mean bound of chen2026 Eq. 16, in its place with "
+        "the sharpness of the first layer or of all. The head sees the projection of the features "
+        "onto the row space of the last weights: mean norm, its bound, and the share of the mean "
+        "square. With half-MSE there are as many classes as units."
+    ),
     size_inches=(7.1, 4.2),
 )
 
@@ -159,5 +207,40 @@ FIGURES = {
             "the product. One network of each setting is rescaled. Changes below 1e-8 are rounding."
         ),
         size_inches=(7.1, 8.6),
+    ),
+    "fig7": Own(
+        "bottleneck-grid",
+        through_training=True,
+        title="compression and collapse of each layer through training",
+        caption=(
+            "By units of the last hidden layer; cross-entropy and 10 classes, unless a column says "
+            "otherwise; learning rate 0.05.",
+            captions.OVER_SEEDS,
+            captions.MARKS,
+        ),
+        details=(
+            "Of the Jacobian A of a representation z of the input x, means over training samples: "
+            "of the largest singular value (MLS), of that times |x|/|z|, and of the participation "
+            "ratio of the squared singular values (dimension). NC1: Tr(Σ_W Σ_B⁺)/K; networks of "
+            "which a unit is dead have none where there are fewer units than classes.",
+            captions.BEGINS,
+        ),
+        size_inches=(7.1, 7.6),
+    ),
+    "fig8": BOUNDS_BY_WIDTH,
+    "fig9": Own(
+        "bottleneck-grid",
+        title="sharpness, local compression and collapse across networks",
+        caption=(
+            "Left: Kendall's τ with 95 % intervals. Right: share of the spread within a class that "
+            "the linear map at the mean input of the class explains, medians and quartiles.",
+        ),
+        details=(
+            "Networks with a training loss below 0.01. Compression: mean squared Frobenius norm of "
+            "the Jacobian of a representation; normalized MLS: largest singular value times |x| "
+            "over the norm of the representation; collapse: NC1. Layer l: the input of layer l. "
+            "Shares below −0.6 are drawn there. Intervals: jackknife over seeds.",
+        ),
+        size_inches=(7.1, 4.6),
     ),
 }

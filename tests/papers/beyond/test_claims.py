@@ -7,7 +7,7 @@ import xarray as xr
 from flatlab.claims import ResultTables
 from flatlab.papers.beyond import _joint as joint
 from flatlab.papers.beyond._invariance import CLAIMED
-from flatlab.papers.beyond.claims import CLAIMS
+from flatlab.papers.beyond.claims_joint import JOINT as CLAIMS
 from tests.synthetic.joint_tables import FLAT, GRIDS, Made, both, table
 
 RIGHT, LOOSE = Made(seed=1, noise=0.002), Made(seed=1, noise=0.06)
