@@ -27,6 +27,7 @@ from benchmarks.large import large
 from benchmarks.representations import representations
 from benchmarks.sharpness import sharpness
 from benchmarks.since import since
+from benchmarks.spectrum import spectrum
 from benchmarks.timing import paired, report
 from benchmarks.training import training
 from flatlab.derivatives.engine import derivatives
@@ -110,6 +111,7 @@ def main() -> None:
     parts = {"training": training, "since": since, "measuring": measuring, "checks": checks}
     parts |= {"eigenvalues": eigenvalues, "adaptive": adaptive, "flatness": flatness}
     parts |= {"sharpness": sharpness, "representations": representations, "large": large}
+    parts["spectrum"] = spectrum
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("part", nargs="*", help=f"{', '.join(parts)}; by default all")
     chosen = parser.parse_args().part

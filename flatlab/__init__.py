@@ -1,7 +1,8 @@
 """A reproducible laboratory for flat minima: loss sharpness and compressed representations.
 
-`flatlab.measure(model, inputs)` measures a network. It is imported on first use, so that
-`import flatlab` does not wait for torch.
+`flatlab.measure(model, inputs)` measures a network, `flatlab.Tracker` one that is being trained,
+`flatlab.landscape` and `flatlab.barriers` the loss between and around networks. They are imported
+on first use, so that `import flatlab` does not wait for torch.
 """
 
 import importlib
@@ -10,8 +11,14 @@ from typing import Any
 
 from flatlab.version import __version__
 
-__all__ = ["MeasureError", "__version__", "measure"]
-_LAZY = {"MeasureError": "flatlab.derivatives.errors", "measure": "flatlab.metrics._measure"}
+__all__ = ["MeasureError", "Tracker", "__version__", "barriers", "landscape", "measure"]
+_LAZY = {
+    "MeasureError": "flatlab.derivatives.errors",
+    "Tracker": "flatlab.metrics._tracker",
+    "barriers": "flatlab.metrics._landscape",
+    "landscape": "flatlab.metrics._landscape",
+    "measure": "flatlab.metrics._measure",
+}
 
 # cuBLAS repeats bit for bit with it alone; torch reads it at the first product of a process on a
 # GPU, which may belong to a measurement, and refuses to train without it.

@@ -14,7 +14,7 @@ MODULES = [
         for family in (
             *("adaptive", "capacity", "diagonal", "flatness", "geometry"),
             *("hessian", "jacobian", "linear", "sharpness"),
-            *("representations", "feature_robustness"),
+            *("representations", "feature_robustness", "spectrum", "_tracker", "_landscape"),
         )
     ),
 ]

@@ -5,6 +5,10 @@ flatlab plot TABLE sweep test_error sharpness --along lr --by batch_size
 flatlab plot TABLE forest test_error:sharpness test_error:mls
 flatlab plot TABLE matrix sharpness mls test_error
 flatlab plot REPORT REPORT layers weight_norm sharpness_per_layer
+flatlab plot REPORT REPORT spectrum
+flatlab plot REPORT density
+flatlab plot REPORT landscape
+flatlab plot RUN run loss hessian_lambda_max
 """
 
 import argparse
@@ -18,7 +22,9 @@ from flatlab.plan.schema import PlanError, closest
 from flatlab.plan.templates import Intervals, Lines, Matrix, Points
 
 GROUP = "Look at results"
-KINDS = ("pairs", "sweep", "forest", "matrix", "layers")
+OF_REPORTS = ("spectrum", "density", "landscape", "run")
+"""Pictures of reports that need no quantities; `run` takes some."""
+KINDS = ("pairs", "sweep", "forest", "matrix", "layers", *OF_REPORTS)
 CAPTIONS = {
     "pairs": "A point is a network at the end of training; Pearson's correlation with its 95 % "
     "interval, the jackknife over the seeds of each setting.",
@@ -50,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
         raise PlanError(f"flatlab plot needs files and then what to draw; {found}")
     files, kind = [Path(word) for word in options.words[:place]], options.words[place]
     names = options.words[place + 1 :]
-    if not names:
+    if not names and kind not in OF_REPORTS:
         raise PlanError(f"flatlab plot {kind} needs quantities, such as sharpness")
     tables = {path.name.removesuffix(".zarr.zip"): store.load_dataset(path) for path in files}
     if len(tables) < len(files):
@@ -59,6 +65,10 @@ def run(options: argparse.Namespace) -> int:
         from flatlab.plotting.reports import by_layer
 
         contents = by_layer(tables, names, options.title)
+    elif kind in OF_REPORTS:
+        from flatlab.plotting.spectra import pictures
+
+        contents = pictures(kind, tables, names)
     else:
         contents = _drawn(tables, kind, names, options)
     stem = options.out or Path(f"{'-'.join(tables)}-{kind}")

@@ -1,8 +1,9 @@
-"""Products with the Hessian of a mean loss and with its Gauss-Newton matrix, without the matrices.
+"""Products with the Hessian of a mean loss, its Gauss-Newton and its empirical Fisher matrix.
 
 With f the outputs of a network, l the loss of one sample and means over the samples, the Hessian is
 H = d^2 mean l(f(x)) / dtheta^2, and its Gauss-Newton part G = mean J^T (d^2 l / df^2) J, where
-J = df/dtheta; for a loss that is a sum, the means are sums. theta is the vector of all parameters
+J = df/dtheta; the empirical Fisher matrix is F = mean g g^T, where g is the gradient of the loss of
+one sample. For a loss that is a sum, the means are sums. theta is the vector of all parameters
 that require gradients. Where autograd has no second derivatives, products come from differences of
 gradients, and of outputs, on a copy of the network in float64.
 """
@@ -55,12 +56,50 @@ def gauss_newton_product(
 
     The arguments are those of `hessian_product`; with a step, J v is a difference of outputs.
     """
+
+    def outputs(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+        return run(model, inputs)
+
+    return _product_through(outputs, loss.curved, model, batches, loss, step)
+
+
+def empirical_fisher_product(
+    model: nn.Module, batches: Batches, loss: Loss, step: float | None = None
+) -> Product:
+    """v -> F v, by g^T v of each sample, and the sum of g times it.
+
+    The arguments are those of `hessian_product`; with a step, g^T v is a difference of losses.
+    """
+
+    def values(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+        return loss.values(run(model, inputs), targets)
+
+    def unchanged(outputs: Tensor, directions: Tensor, targets: Tensor) -> Tensor:
+        return directions
+
+    return _product_through(values, unchanged, model, batches, loss, step)
+
+
+def _product_through(
+    outputs_of: Callable[[nn.Module, Tensor, Tensor], Tensor],
+    curved: Callable[[Tensor, Tensor, Tensor], Tensor],
+    model: nn.Module,
+    batches: Batches,
+    loss: Loss,
+    step: float | None,
+) -> Product:
+    """v -> J^T C J v, where J is the derivative of some outputs of each sample.
+
+    outputs_of: these outputs, from a network, inputs and targets.
+    curved: C times directions, from outputs, directions and targets.
+    The rest: as for `hessian_product`.
+    """
     theta, samples = trainable(model), sum(len(inputs) for inputs, _ in batches)
     if step is not None:
-        return _differences_of_outputs(model, batches, loss, step)
+        return _differences_of_outputs(outputs_of, curved, model, batches, loss, step)
 
     def linearized(inputs: Tensor, targets: Tensor) -> tuple[Tensor, ...]:
-        outputs = run(model, inputs)
+        outputs = outputs_of(model, inputs, targets)
         weights = torch.zeros_like(outputs, requires_grad=True)
         flags = {"create_graph": True, "materialize_grads": True}
         return outputs, targets, weights, *torch.autograd.grad(outputs, theta, weights, **flags)
@@ -69,8 +108,8 @@ def gauss_newton_product(
         outputs, targets, weights, *back = kept
         # J^T w is linear in w, and its derivative with respect to w along v is J v
         forward = _pulled_back(back, [weights], _split(vector, theta)).view_as(outputs)
-        curved = loss.curved(outputs.detach(), forward, targets) * loss.share(1, samples)
-        return _pulled_back([outputs], theta, [curved])
+        weighted = curved(outputs.detach(), forward, targets) * loss.share(1, samples)
+        return _pulled_back([outputs], theta, [weighted])
 
     return _summed(linearized, product, batches)
 
@@ -96,7 +135,14 @@ def _differences_of_gradients(
     return product
 
 
-def _differences_of_outputs(model: nn.Module, batches: Batches, loss: Loss, step: float) -> Product:
+def _differences_of_outputs(
+    outputs_of: Callable[[nn.Module, Tensor, Tensor], Tensor],
+    curved: Callable[[Tensor, Tensor, Tensor], Tensor],
+    model: nn.Module,
+    batches: Batches,
+    loss: Loss,
+    step: float,
+) -> Product:
     copied, parts, samples = _in_float64(model, batches)
     theta = Point(trainable(copied))
 
@@ -106,13 +152,13 @@ def _differences_of_outputs(model: nn.Module, batches: Batches, loss: Loss, step
         total = torch.zeros_like(flat(theta.tensors))
         for inputs, targets in parts:
 
-            def outputs(inputs: Tensor = inputs) -> Tensor:
-                return run(copied, inputs.clone())
+            def outputs(inputs: Tensor = inputs, targets: Tensor = targets) -> Tensor:
+                return outputs_of(copied, inputs.clone(), targets)
 
             forward = length * theta.quotient(outputs, direction)(step).value
             f = outputs()
-            curved = loss.curved(f.detach(), forward, targets) * loss.share(1, samples)
-            total += flat(torch.autograd.grad(f, theta.tensors, curved, materialize_grads=True))
+            weighted = curved(f.detach(), forward, targets) * loss.share(1, samples)
+            total += flat(torch.autograd.grad(f, theta.tensors, weighted, materialize_grads=True))
         return total.to(vector)
 
     return product

@@ -44,6 +44,7 @@ def measure(
     initial: nn.Module | Mapping[str, Tensor] | None = None,
     ignore_index: int = -100,
     memory: int | None = None,
+    starts: dict[str, dict[str, Any]] | None = None,
     **options: Any,
 ) -> xr.Dataset:
     """Measure a network on some samples.
@@ -78,6 +79,8 @@ def measure(
         many there are.
     memory: bytes that derivatives may take; None: a quarter of what is free. Whatever does not fit
         is computed in blocks.
+    starts: a dictionary, empty at first, in which families keep what they can start from when the
+        same samples are measured again: eigenvectors, with warm_start=True.
     options: those of the families and of the loss, for example costly=["operator-norm"] of
         `geometry`, rho=0.01 of `adaptive`, label_smoothing=0.1 of the loss "cross-entropy". The
         class `Options` in the file of a family or loss lists them, and so does
@@ -101,6 +104,7 @@ def measure(
     'output/input'
     """
     how = {"batch_size": batch_size, "seed": seed, "progress": progress, "initial": initial}
+    starts = {} if starts is None else starts
     names = [families] if isinstance(families, str) else list(families)
     if batch_size is not None and batch_size < 1:
         raise MeasureError(f"batch_size={batch_size} is not a positive number")
@@ -118,7 +122,7 @@ def measure(
     weight = next(ready.model.parameters())
     how["budget"] = memory or available(weight.device) // 4
     with only(ready.model, parameters):
-        report = _report(ready, names, loss, options, how)
+        report = _report(ready, names, loss, options, how, starts)
     return report.assign_attrs(samples_ignored=ready.ignored) if ready.ignored else report
 
 
@@ -136,8 +140,9 @@ def _report(
     loss: str | Callable[[Tensor, Tensor], Tensor],
     options: Mapping[str, Any],
     how: Mapping[str, Any],
+    starts: dict[str, dict[str, Any]],
 ) -> xr.Dataset:
-    """The report of `measure`.  how: fields of `Settings`."""
+    """The report of `measure`.  how: fields of `Settings`.  starts: its `memory`, by family."""
     if every := families == [ALL]:
         families = [name for name in keys_of("metrics") if measures_samples(name)]
         families.sort(key=lambda name: getattr(imported("metrics", name), "ESTIMATES", False))
@@ -147,7 +152,9 @@ def _report(
     precision = next(p.dtype for p in model.parameters() if p.is_floating_point())
     report, left_out = xr.Dataset(), {}
     for name in families:
-        settings = settings_of(name, chosen[name], chosen_loss, **how)
+        settings = settings_of(
+            name, chosen[name], chosen_loss, memory=starts.setdefault(name, {}), **how
+        )
         try:
             if ready.mixed and getattr(imported("metrics", name), "TOKENS", False) is not True:
                 raise MeasureError(MIXED.format(name))

@@ -62,7 +62,7 @@ def make(figure: Settings, tables: Tables, correlations: Tables) -> dict[str, by
         _title_and_caption(fig, figure, tables)
         fig.get_layout_engine().execute(fig)
         fig.set_layout_engine()  # laid out once, the same in every format
-        pictures = {extension: _render(fig, extension) for extension in FORMATS}
+        pictures = {extension: picture(fig, extension) for extension in FORMATS}
     return {"csv": frame.to_csv(index=False).encode(), **pictures}
 
 
@@ -101,7 +101,7 @@ def _title_and_caption(fig: Any, figure: Settings, tables: Tables) -> None:
     fig.supxlabel(text, fontsize=6.5, x=0.01, ha="left", color="0.25")
 
 
-def _render(fig: Any, extension: str) -> bytes:
+def picture(fig: Any, extension: str) -> bytes:
     """One picture file. It contains no date, so that the same figure has the same bytes.
 
     A PNG has 256 colours: a third of the size, with no difference that an eye could see.

@@ -18,6 +18,7 @@ from flatlab.metrics import (
     linear,
     representations,
     sharpness,
+    spectrum,
 )
 from flatlab.simulations import _ridge as features
 
@@ -69,7 +70,7 @@ FAMILIES = {
     for family in (
         *(geometry, accuracy, hessian, jacobian, adaptive),
         *(linear, diagonal, flatness, capacity, sharpness),
-        *(representations, feature_robustness),
+        *(representations, feature_robustness, spectrum),
     )
 }
 

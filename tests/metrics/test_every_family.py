@@ -21,9 +21,11 @@ OPTIONS = {
     "representations": {},
     "feature-robustness": {"robustness_draws": 3},
     "linear": {},
+    "spectrum": {"largest": 3, "smallest": 2, "density_probes": 2, "density_steps": 9},
 }
 WITHOUT_TARGETS = ("geometry", "jacobian", "representations")
 KNOWN = {
+    "spectrum": {"eigenvalue_products", "largest_converged", "smallest_converged"},
     # of a network whose weights are not finite
     "geometry": {"finite", "shared", "samples_measured", "layers_left_out"},
     **{

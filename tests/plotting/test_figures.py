@@ -256,7 +256,7 @@ def test_a_palette_changes_no_colour_that_one_could_see():
     for number, colour in enumerate(mpl.color_sequences["tab10"]):
         ax.plot([0, 1], [number, number + 2], color=colour)
         ax.fill_between([0, 1], number, number + 1, color=colour, alpha=0.2)
-    full, small = io.BytesIO(), render._render(fig, "png")
+    full, small = io.BytesIO(), render.picture(fig, "png")
     fig.savefig(full, format="png")
     expected, found = (
         np.asarray(Image.open(picture).convert("RGB")).astype(int)

@@ -1,0 +1,107 @@
+"""The loss and the accuracy of a network on some samples, as users have both."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from flatlab.derivatives.errors import MeasureError
+from flatlab.losses._base import Loss, loss_of
+from flatlab.metrics._prepared import loss_for, prepared
+from flatlab.metrics._quantity import Samples
+from flatlab.plan.options import checked, options_of
+from flatlab.plan.registry import check_known
+from flatlab.plan.schema import PlanError, plain, refuse_unknown
+
+BATCH = 1000
+"""Samples at a time, unless a batch size is given."""
+UNITS = {"loss": ("mean loss of the samples", "loss"), "accuracy": ("share that is right", "1")}
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """A network, its samples and its loss, made ready.
+
+    model: maps (samples, ...) to (samples, N).
+    samples: the sample set.
+    loss: of a sample.
+    targets: (samples, N), as the loss takes them.
+    size: samples at a time.
+    """
+
+    model: nn.Module
+    samples: Samples
+    loss: Loss
+    targets: Tensor
+    size: int
+
+    @torch.no_grad()
+    def values(self, model: nn.Module | None = None) -> dict[str, float]:
+        """The loss, and the accuracy where there are classes.
+
+        model: the same network with other weights; None: as it is.
+        """
+        model, count = model or self.model, len(self.samples.inputs)
+        total, right = 0.0, 0
+        parts = (self.samples.inputs, self.targets, self.samples.labels)
+        for x, y, labels in zip(*(self._split(part) for part in parts), strict=True):
+            outputs = model(x.clone())
+            total += float(self.loss.values(outputs, y).double().sum()) * self.loss.share(1, count)
+            right += 0 if labels is None else int((outputs.argmax(1) == labels).sum())
+        values = {"loss": total}
+        if self.samples.labels is not None and outputs.shape[1] > 1:
+            values["accuracy"] = right / count
+        return values
+
+    def _split(self, part: Tensor | None) -> Any:
+        if part is None:
+            return [None] * -(-len(self.samples.inputs) // self.size)
+        return part.split(self.size)
+
+
+def evaluated(
+    model: nn.Module,
+    inputs: Any,
+    targets: Any,
+    loss: str | Callable[[Tensor, Tensor], Tensor],
+    *,
+    options: Mapping[str, Any],
+    samples: int | None = None,
+    output: str | int | None = None,
+    batch_size: int | None = None,
+    dtype: str | torch.dtype | None = None,
+    ignore_index: int = -100,
+) -> Evaluated:
+    """A network, its samples and its loss.  options: of the loss; the rest: of `flatlab.measure`.
+
+    Raises `MeasureError` where they do not fit each other.
+    """
+    named: Any = loss
+    if isinstance(loss, str):
+        try:
+            check_known("losses", loss, "loss")
+            kind = options_of("losses", loss)
+            refuse_unknown(options, set(kind.__struct_fields__), f"options of {loss}")
+            named = loss_of({**plain(checked(options, kind)), "loss": loss})
+        except PlanError as error:
+            raise MeasureError(str(error)) from None
+    elif not callable(loss):
+        raise MeasureError(f"loss is {loss!r}: neither a function nor the name of one")
+    ready = prepared(
+        model,
+        inputs,
+        targets,
+        dtype=dtype,
+        limit=samples,
+        output=output,
+        ignore_index=ignore_index,
+        tokens=True,
+    )
+    chosen, sample_set = loss_for(named, ready)
+    with torch.no_grad():
+        outputs = ready.model(sample_set.inputs[:2].clone()).shape[1]
+    y = sample_set.targets_for(outputs, chosen)
+    kept = Samples(sample_set.inputs, sample_set.targets, ready.samples.labels)
+    return Evaluated(ready.model, kept, chosen, y, batch_size or BATCH)

@@ -1,0 +1,110 @@
+"""Eigenvalues at both ends and quadratures, of matrices with a known spectrum."""
+
+import numpy as np
+import pytest
+import torch
+
+from flatlab.derivatives import krylov
+
+SIZE = 200
+
+
+def matrix(values):
+    generator = torch.Generator().manual_seed(0)
+    draws = torch.randn(len(values), len(values), generator=generator, dtype=torch.float64)
+    rotation = torch.linalg.qr(draws)[0]
+    return rotation @ (torch.as_tensor(values, dtype=torch.float64)[:, None] * rotation.mT)
+
+
+def solved(values, largest, smallest=0, **options):
+    a = matrix(values)
+    start = torch.randn(len(a), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    options = {"residual": 1e-10} | options
+    found = krylov.extreme_eigenvalues(lambda v: a @ v, start, largest, smallest, **options)
+    rest = found.vectors @ a - torch.from_numpy(found.values)[:, None] * found.vectors
+    assert found.residuals == pytest.approx(rest.norm(dim=1).numpy(), abs=1e-12)
+    gram = (found.vectors @ found.vectors.mT).numpy()
+    assert gram == pytest.approx(np.eye(len(gram)), abs=1e-10)
+    return found
+
+
+SPECTRA = {
+    "simple": np.linspace(-1, 1, SIZE) ** 3,
+    "repeated": np.r_[np.full(3, 5.0), 4, 4, np.linspace(-0.1, 0.1, SIZE - 7), -2, -2],
+    "zero": np.zeros(SIZE),
+    "rank three": np.r_[np.ones(3), np.zeros(SIZE - 3)],
+    "tiny": np.array([3.0, 1, -1]),
+}
+
+
+@pytest.mark.parametrize("memory", [2**30, 1], ids=["whole", "compressed"])
+@pytest.mark.parametrize("name", SPECTRA)
+def test_eigenvalues_at_both_ends_each_as_often_as_it_occurs(name, memory, monkeypatch):
+    monkeypatch.setattr(krylov, "BYTES", memory)
+    values = np.sort(SPECTRA[name])
+    largest, smallest = (2, 1) if name == "tiny" else (6, 3)
+    found = solved(values, largest, smallest)
+    expected = np.r_[values[::-1][:largest], values[:smallest]]
+    assert found.values == pytest.approx(expected, abs=1e-9)
+    assert found.converged.all()
+
+
+def test_a_compressed_space_holds_no_more_vectors_than_it_may(monkeypatch):
+    monkeypatch.setattr(krylov, "BYTES", 1)
+    widths = []
+    expand = krylov.Space.expand
+    monkeypatch.setattr(
+        krylov.Space, "expand", lambda self: widths.append(self.size) or expand(self)
+    )
+    found = solved(np.linspace(0, 1, SIZE) ** 2, 5)
+    assert found.converged.all()
+    assert max(widths) < 2 * 5 + krylov.SPARE < len(widths)
+
+
+def test_few_products_are_not_converged_and_say_so():
+    found = solved(np.linspace(0, 1, SIZE), 4, most=10)
+    assert found.products == 10
+    assert not found.converged.all()
+
+
+def test_products_that_are_not_finite_are_no_eigenvalues():
+    start = torch.ones(5, dtype=torch.float64)
+    found = krylov.extreme_eigenvalues(lambda v: v * torch.nan, start, 2)
+    assert np.isnan(found.values).all()
+    assert not found.converged.any()
+    quadrature = krylov.quadrature(lambda v: v * torch.nan, start, 2, 3)
+    assert np.isnan(quadrature.nodes).all()
+
+
+def test_a_start_near_the_eigenvectors_saves_products():
+    values = np.linspace(0, 1, SIZE) ** 4
+    a, first = matrix(values), solved(values, 3, residual=1e-4)
+    start = first.vectors.sum(0) + 1e-6 * torch.randn(SIZE, dtype=torch.float64)
+    again = krylov.extreme_eigenvalues(lambda v: a @ v, start, 3)
+    assert again.values == pytest.approx(first.values, rel=1e-6)
+    assert again.products < first.products
+
+
+def test_quadratures_are_exact_for_polynomials_and_their_mean_is_the_trace():
+    values = torch.linspace(-1, 2, SIZE, dtype=torch.float64)
+    a = matrix(values)
+    found = krylov.quadrature(lambda v: a @ v, values, 5, 4, seed=2)
+    generator = torch.Generator().manual_seed(2)
+    for nodes, weights in zip(found.nodes, found.weights, strict=True):
+        signs = 2.0 * torch.randint(2, (SIZE,), generator=generator) - 1
+        power = signs.double() / SIZE**0.5
+        for degree in range(8):  # up to 2 * 4 - 1
+            moment = float(signs.double() @ power) / SIZE**0.5
+            assert (weights * nodes**degree).sum() == pytest.approx(moment, abs=1e-10)
+            power = a @ power
+    assert found.products == 20
+
+
+def test_the_quadrature_of_an_exhausted_space_is_the_spectrum_itself():
+    values = torch.tensor([1.0, 1, 4, 4, 4], dtype=torch.float64)
+    found = krylov.quadrature(lambda v: values * v, values, 3, 5)
+    assert found.products == 6  # two eigenvalues, two products each
+    mean, error = krylov.density(found, [1.0, 2.5, 4.0], 0.1)
+    peak = 1 / (0.1 * (2 * np.pi) ** 0.5)
+    assert mean == pytest.approx([0.4 * peak, 0, 0.6 * peak], abs=1e-9)
+    assert error == pytest.approx(0, abs=1e-9)

@@ -1,0 +1,193 @@
+"""Spectra against those of matrices that are written out."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+import flatlab
+from flatlab.losses import loss_of
+from flatlab.metrics import spectrum
+from tests.networks.small_networks import LOSSES, small
+
+# torch warns of itself when it first differentiates forward, which torch.func does
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script")
+
+MATRICES = ["hessian", "gauss-newton", "empirical-fisher"]
+
+
+@sdpa_kernel(SDPBackend.MATH)
+def dense(model, x, labels, loss, matrix, names=None):
+    """A matrix of second derivatives, row by row; in the parameters `names`."""
+    theta = [p for n, p in model.named_parameters() if names is None or n in names]
+
+    def jacobian(values, variables):
+        flags = {"retain_graph": True, "create_graph": True, "materialize_grads": True}
+        rows = (torch.autograd.grad(each, variables, **flags) for each in values.flatten())
+        return torch.stack([torch.cat([part.flatten() for part in row]) for row in rows])
+
+    f = model(x)
+    y = nn.functional.one_hot(labels, f.shape[1]).to(x)
+    values, mean = loss.values(f, y), loss.share(1, len(x))
+    if matrix == "hessian":
+        (gradient,) = jacobian(values.sum() * mean, theta)
+        return jacobian(gradient, theta).detach()
+    if matrix == "empirical-fisher":
+        rows = jacobian(values, theta)
+        return (rows.mT @ rows * mean).detach()
+    rows, free = jacobian(f, theta), f.detach().requires_grad_()
+    slope = jacobian(loss.values(free, y).sum(), [free])
+    return (rows.mT @ jacobian(slope, [free]) @ rows).detach() * mean
+
+
+def measured(model, x, labels, loss="cross-entropy", **options):
+    options = {"residual": 1e-9, "matrices": MATRICES} | options
+    return flatlab.measure(model, x, labels, families="spectrum", loss=loss, **options)
+
+
+@pytest.mark.parametrize("name", ["mlp-tanh", "lenet", "simple-vit"])
+@pytest.mark.parametrize("kind", ["cross-entropy", "mean-mse", "smoothed"])
+def test_eigenvalues_and_vectors_are_those_of_the_matrices(name, kind):
+    model, x, labels = small(name)
+    settings = dict(LOSSES[kind])
+    found = measured(model, x, labels, largest=6, smallest=4, eigenvectors=True, **settings)
+    for matrix in MATRICES:
+        whole = dense(model, x, labels, loss_of(settings), matrix)
+        values = torch.linalg.eigvalsh(whole).numpy()
+        here = found.sel(block="network", matrix=matrix)
+        close = {"abs": 1e-8 * np.abs(values).max()}
+        assert here.largest_eigenvalue.values == pytest.approx(values[::-1][:6], **close)
+        assert here.smallest_eigenvalue.values == pytest.approx(values[:4], **close)
+        assert here.largest_converged.values.all()
+        for end in ("largest", "smallest"):
+            vectors = here[f"{end}_eigenvector"].values
+            assert vectors @ vectors.T == pytest.approx(np.eye(len(vectors)), abs=1e-10)
+            rest = vectors @ whole.numpy() - here[f"{end}_eigenvalue"].values[:, None] * vectors
+            residuals = np.linalg.norm(rest, axis=1)
+            assert here[f"{end}_residual"].values == pytest.approx(residuals, **close)
+
+
+@pytest.mark.parametrize("blocks", ["layers", ["fc1", "network", "*.bias"]])
+def test_blocks_are_those_of_the_matrix(blocks):
+    model, x, labels = small("mlp-tanh")
+    found = measured(model, x, labels, blocks=blocks, largest=3, eigenvectors=True)
+    names = dict(model.named_parameters())
+    inside = {
+        "network": list(names),
+        "*.bias": [n for n in names if n.endswith("bias")],
+        **{layer: [f"{layer}.weight", f"{layer}.bias"] for layer in ("fc1", "fc2", "fc3")},
+    }
+    expected = ["fc1", "fc2", "fc3"] if blocks == "layers" else blocks
+    assert found.block.values.tolist() == expected
+    for block in expected:
+        for matrix in MATRICES:
+            loss = loss_of({"loss": "cross-entropy"})
+            part = dense(model, x, labels, loss, matrix, inside[block])
+            values = torch.linalg.eigvalsh(part).numpy()[::-1][:3]
+            here = found.sel(block=block, matrix=matrix)
+            assert here.largest_eigenvalue.values == pytest.approx(values, abs=1e-8 * values[0])
+            flags = [n in inside[block] for n, p in names.items() for _ in range(p.numel())]
+            assert not here.largest_eigenvector.values[:, ~np.array(flags)].any()
+            assert np.linalg.norm(here.largest_eigenvector.values, axis=1) == pytest.approx(1)
+
+
+def test_an_eigenvalue_comes_as_often_as_it_occurs():
+    """The Hessian of a linear network has one copy of mean x x^T for each output."""
+    model, x = nn.Linear(4, 5, bias=False).double(), torch.randn(9, 4, dtype=torch.float64)
+    found = measured(model, x, torch.zeros(9, 5).double(), loss="half-mse", largest=20)
+    values = torch.linalg.eigvalsh(x.mT @ x / 9).flip(0).repeat_interleave(5).numpy()
+    here = found.largest_eigenvalue.sel(block="network", matrix="gauss-newton")
+    assert here.values == pytest.approx(values, rel=1e-9)
+    few = measured(model, x, torch.zeros(9, 5).double(), loss="half-mse", largest=7)
+    here = few.largest_eigenvalue.sel(block="network", matrix="hessian")
+    assert here.values == pytest.approx(values[:7], rel=1e-9)
+
+
+def test_batches_and_batch_norm_with_the_statistics_of_all_samples():
+    model, x, labels = small("lenet")
+    whole = measured(model, x, labels, largest=4)
+    parts = measured(model, x, labels, largest=4, batch_size=4)
+    assert parts.largest_eigenvalue.values == pytest.approx(whole.largest_eigenvalue.values)
+    model, x, labels = small("vgg")
+    train = measured(model, x, labels, largest=4, batch_norm="train", matrices=["hessian"])
+    model.train()
+    matrix = dense(model, x, labels, loss_of({"loss": "cross-entropy"}), "hessian")
+    values = torch.linalg.eigvalsh(matrix).numpy()[::-1][:4]
+    assert train.largest_eigenvalue.values.flatten() == pytest.approx(values, rel=1e-7)
+
+
+@pytest.mark.parametrize("matrix", MATRICES)
+def test_density_and_trace(matrix):
+    model, x, labels = small("mlp-tanh")
+    options = {"density_probes": 40, "density_steps": 200, "density_width": 0.05, "largest": 0}
+    found = measured(model, x, labels, matrices=[matrix], **options).isel(block=0, matrix=0)
+    whole = dense(model, x, labels, loss_of({"loss": "cross-entropy"}), matrix)
+    values, at, width = (
+        torch.linalg.eigvalsh(whole).numpy(),
+        found.density_at.values,
+        float(found.density_width),
+    )
+    kernels = np.exp(-0.5 * ((at[:, None] - values) / width) ** 2) / (width * np.sqrt(2 * np.pi))
+    distance = np.abs(found.spectral_density.values - kernels.mean(1))
+    large = found.spectral_density_error.values > 1e-3 * kernels.mean(1).max()
+    assert large.sum() > 20
+    assert (distance[large] / found.spectral_density_error.values[large] < 5).all()
+    assert np.trapezoid(found.spectral_density.values, at) == pytest.approx(1, abs=1e-3)
+    assert abs(float(found.spectral_trace) - values.sum()) < 4 * float(found.spectral_trace_error)
+    mean = np.trapezoid(at * found.spectral_density.values, at)
+    assert mean * len(values) == pytest.approx(float(found.spectral_trace), rel=1e-3)
+
+
+def test_fisher_is_gauss_newton_of_a_likelihood_and_refused_otherwise():
+    model, x, labels = small("mlp-relu")
+    found = measured(model, x, labels, matrices=["fisher", "gauss-newton"])
+    fisher, gauss_newton = found.largest_eigenvalue.values[0]
+    assert np.array_equal(fisher, gauss_newton)
+    with pytest.raises(flatlab.MeasureError, match="no negative log-likelihood"):
+        measured(model, x, labels, loss="mean-mse", matrices=["fisher"])
+
+
+def test_blocks_with_fewer_parameters_than_eigenvalues_and_requests_for_nothing():
+    model, x, labels = small("mlp-relu")
+    found = measured(model, x, labels, blocks=["fc3.bias"], largest=5, matrices=["hessian"])
+    assert found.largest_eigenvalue.isnull().values.flatten().tolist() == [False] * 3 + [True] * 2
+    with pytest.raises(flatlab.MeasureError, match="are all 0"):
+        measured(model, x, labels, largest=0)
+    with pytest.raises(flatlab.MeasureError, match="fc9"):
+        measured(model, x, labels, blocks=["fc9"])
+
+
+def test_differences_stand_in_for_second_derivatives_of_the_empirical_fisher():
+    from flatlab.derivatives.hessian_products import empirical_fisher_product
+
+    model, x, labels = small("mlp-tanh")
+    y, loss = nn.functional.one_hot(labels, 3).double(), loss_of({"loss": "cross-entropy"})
+    vector = torch.randn(sum(p.numel() for p in model.parameters()), dtype=torch.float64)
+    exact, near = (
+        empirical_fisher_product(model, [(x[:4], y[:4]), (x[4:], y[4:])], loss, step)(vector)
+        for step in (None, 1e-5)
+    )
+    assert (near - exact).norm() < 1e-6 * exact.norm()
+    assert spectrum.PRODUCTS["empirical-fisher"] is empirical_fisher_product
+
+
+def test_eigenvalues_do_not_change_where_units_are_permuted():
+    model, x, labels = small("mlp-tanh")
+    before = measured(model, x, labels, largest=5, smallest=3)
+    order = torch.tensor([2, 0, 1, 5, 4, 3])
+    with torch.no_grad():
+        model.fc1.weight.copy_(model.fc1.weight[order].clone())
+        model.fc1.bias.copy_(model.fc1.bias[order].clone())
+        model.fc2.weight.copy_(model.fc2.weight[:, order].clone())
+    after = measured(model, x, labels, largest=5, smallest=3)
+    for name in ("largest_eigenvalue", "smallest_eigenvalue"):
+        assert after[name].values == pytest.approx(before[name].values, abs=1e-7)
+
+
+def test_the_hessian_of_a_network_that_fits_is_gauss_newton():
+    model, x, _ = small("mlp-tanh")
+    found = measured(model, x, model(x).detach(), loss="half-mse", largest=5)
+    hessian, gauss_newton, fisher = found.largest_eigenvalue.values[0]
+    assert hessian == pytest.approx(gauss_newton, rel=1e-8)
+    assert np.abs(fisher).max() < 1e-20  # all gradients of samples are 0
