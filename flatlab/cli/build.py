@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if options.arguments in (["-h"], ["--help"]):
         options.describe()
-        return 0
+        raise SystemExit(0)  # as argparse does
     if not Path("Snakefile").is_file():
         raise PlanError("there is no Snakefile here; `flatlab new FOLDER` makes a study")
     if importlib.util.find_spec("snakemake") is None:

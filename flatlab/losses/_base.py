@@ -59,6 +59,10 @@ class Loss(ABC):
             raise ValueError("the loss is not convex in the outputs")
         return (vectors * values.clamp(min=0).sqrt()[:, None]) @ vectors.mT
 
+    def unfit(self, targets: Tensor) -> str:
+        """Why targets (samples, outputs) mean nothing to this loss; "" if they do."""
+        return ""
+
     def least(self, targets: Tensor) -> Tensor:
         """The infimum of each sample's loss over all outputs: (..., samples)."""
         return targets.new_zeros(targets.shape[:-1])

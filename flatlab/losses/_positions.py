@@ -35,6 +35,9 @@ class Loss(Base):
         )
         return curved.flatten(-2) / curved.shape[-2]
 
+    def unfit(self, targets: Tensor) -> str:
+        return self.base.unfit(self._by_position(targets).flatten(0, 1))
+
     def least(self, targets: Tensor) -> Tensor:
         return self.base.least(self._by_position(targets)).mean(-1)
 

@@ -40,6 +40,17 @@ class Loss(Base):
         root = p.sqrt()
         return root.diag_embed() - p[..., :, None] * root[..., None, :]
 
+    def unfit(self, targets: Tensor) -> str:
+        if targets.shape[1] == 1:
+            return "the cross-entropy of one output is 0; name another loss"
+        one = torch.ones_like(targets[:, 0])
+        if bool(targets.min() < 0) or not torch.allclose(targets.sum(1), one, atol=1e-4):
+            return (
+                "targets are neither classes nor probabilities, so they have no cross-entropy; "
+                "pass rows that sum to one, or name another loss"
+            )
+        return ""
+
     def least(self, targets: Tensor) -> Tensor:
         """The entropy of the smoothed targets."""
         return torch.special.entr(self._smoothed(targets)).sum(-1)

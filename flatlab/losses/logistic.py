@@ -23,5 +23,10 @@ class Loss(Base):
         f = outputs.double().nan_to_num()
         return (f.sigmoid() * (-f).sigmoid()).sqrt().diag_embed()
 
+    def unfit(self, targets: Tensor) -> str:
+        if bool((targets.abs() == 1).all()):
+            return ""
+        return "the logistic loss has targets +1 and -1; pass these, not classes"
+
     def reference(self, outputs: Tensor, targets: Tensor) -> Tensor:
         return soft_margin_loss(outputs, targets, reduction="sum") / len(outputs)

@@ -10,7 +10,7 @@ from flatlab.derivatives.derivative_check import check_derivatives
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.recomposed import recomposed
 from flatlab.losses import _function
-from flatlab.metrics._quantity import Measured, Samples, Settings, unfit
+from flatlab.metrics._quantity import Measured, Samples, Settings
 from flatlab.plan.registry import imported
 
 NOTES = ("derivatives", "derivatives_not_checked")
@@ -39,7 +39,7 @@ def measured(name: str, model: nn.Module, samples: Samples, settings: Settings) 
     mode = getattr(options, "batch_norm", None)
     verdict = check_derivatives(model, samples.inputs, targets, loss, family.CHECKS, mode)
     given = samples.targets
-    if given is not None and given.ndim == 2 and given.shape[1] > 1 and (why := unfit(loss, given)):
+    if given is not None and given.ndim == 2 and given.shape[1] > 1 and (why := loss.unfit(given)):
         raise MeasureError(why)
     try:
         with recomposed(verdict.operations):

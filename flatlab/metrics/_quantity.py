@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.norms import Norms
-from flatlab.losses import _function, _positions, cross_entropy, logistic
+from flatlab.losses import _function, _positions
 from flatlab.losses._base import Loss, loss_of
 from flatlab.plan.registry import imported
 
@@ -89,28 +89,9 @@ class Samples:
             raise MeasureError(
                 f"targets are {tuple(targets.shape)}, outputs {outputs} per sample{hint}"
             )
-        if loss is not None and (problem := unfit(loss, targets)):
+        if loss is not None and (problem := loss.unfit(targets)):
             raise MeasureError(problem)
         return targets
-
-
-def unfit(loss: Loss, targets: Tensor) -> str:
-    """Why targets (samples, outputs) mean nothing to a loss; "" if they do."""
-    if isinstance(loss, _positions.Loss):
-        return unfit(loss.base, targets.unflatten(1, (-1, loss.classes)).flatten(0, 1))
-    if isinstance(loss, logistic.Loss) and not bool((targets.abs() == 1).all()):
-        return "the logistic loss has targets +1 and -1; pass these, not classes"
-    if not isinstance(loss, cross_entropy.Loss):
-        return ""
-    if targets.shape[1] == 1:
-        return "the cross-entropy of one output is 0; name another loss"
-    one = torch.ones_like(targets[:, 0])
-    if bool(targets.min() < 0) or not torch.allclose(targets.sum(1), one, atol=1e-4):
-        return (
-            "targets are neither classes nor probabilities, so they have no cross-entropy; pass "
-            "rows that sum to one, or name another loss"
-        )
-    return ""
 
 
 @dataclass(frozen=True)

@@ -178,13 +178,13 @@ def test_without_its_library_a_bert_says_what_to_install(tmp_path, monkeypatch):
 def test_files_are_found_by_their_names(tmp_path):
     for name in ("model_1.pt", "model_0.pt", "notes.txt", "a.npz"):
         (tmp_path / name).touch()
-    names = [path.name for path in published.found(tmp_path, ["model_*"], "clip")]
+    names = [path.name for path in published.published_files(tmp_path, ["model_*"], "clip")]
     assert names == ["model_0.pt", "model_1.pt"]
-    assert len(published.found(tmp_path, "folder", "timm")) == 3
+    assert len(published.published_files(tmp_path, "folder", "timm")) == 3
     with pytest.raises(DataError, match=r"has no networks named soup_\*; put weights of networks"):
-        published.found(tmp_path, ["soup_*"], "clip")
+        published.published_files(tmp_path, ["soup_*"], "clip")
     with pytest.raises(DataError, match=r"put folders with config\.json"):
-        published.found(tmp_path, "folder", "bert")
+        published.published_files(tmp_path, "folder", "bert")
 
 
 def test_networks_by_pattern_and_list(tmp_path):

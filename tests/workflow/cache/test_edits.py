@@ -25,6 +25,7 @@ import numpy as np
 
 from flatlab.metrics._quantity import Measured, Quantity
 
+CHECKS = ()
 QUANTITIES = {"l1_norm": Quantity("sum of absolute weights", "1", "this test")}
 
 def measure(model, samples, settings):
