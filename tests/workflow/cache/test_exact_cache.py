@@ -131,7 +131,9 @@ USES: dict[str, Uses] = {
         for key in ("framework", "high-frequency", "low-frequency", "xavier-linear")
     },
     "losses/cross_entropy.py": with_loss(
-        "cross-entropy", r"measure (\S+-zoo|\S+ \S*\bsharpness)\b"
+        # The joint grids measure sharpness with the loss of training.
+        "cross-entropy",
+        r"measure (\S+-zoo|(?!joint-)\S+ \S*\bsharpness)\b",
     ),
     **{
         f"networks/{key.replace('-', '_')}.py": with_network(key)
