@@ -78,8 +78,6 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
             "representations are the inputs of linear and convolution layers, and the network has "
             "none that is called as such a layer"
         )
-    if samples.labels is not None:
-        samples.targets_for(findings.outputs)  # whether they fit
     measurement = _Measurement(model, samples, settings, findings)
     values = measurement.values()
     if not findings.finite:
