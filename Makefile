@@ -1,6 +1,6 @@
 # make        set up an isolated environment and run the main job: chen2026 on digits, figures with verdicts
 # make papers the same for all papers
-# make test   set up or reuse it and run the tests: 10 minutes on two idle cores
+# make test   set up or reuse it and run the tests: 13 minutes on two idle cores
 # make test-all  these and the long ones: random kills, further variants, and a real Slurm where one can be started
 # make lint   formatting, types, import rules, workflow lint
 # make bench  what is fast, as ratios measured in one run
