@@ -233,7 +233,8 @@ FIGURES = {
         title="sharpness, local compression and collapse across networks",
         caption=(
             "Left: Kendall's τ with 95 % intervals. Right: share of the spread within a class that "
-            "the linear map at the mean input of the class explains, medians and quartiles; those below −0.6 are drawn at −0.6.",
+            "the linear map at the mean input of the class explains, medians and quartiles; those "
+            "below −0.6 are drawn at −0.6.",
         ),
         details=(
             "Networks with a training loss below 0.01. Compression: mean squared Frobenius norm of "
