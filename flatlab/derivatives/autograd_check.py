@@ -135,8 +135,8 @@ def _autograd(
             for factor, direction in zip(factors.tolist(), directions, strict=True):
                 flags: dict[str, Any] = {"retain_graph": True, "materialize_grads": True}
                 rows = torch.autograd.grad(last @ direction, edges, **flags)
-                rows = rows if factor == 1 else [factor * row for row in rows]
-                sums = [a + b for a, b in zip(sums, rows, strict=True)] if sums else [*rows]
+                part = [*rows] if factor == 1 else [factor * row for row in rows]
+                sums = [a + b for a, b in zip(sums, part, strict=True)] if sums else part
         except RuntimeError as error:
             problem = f"plain autograd cannot differentiate the network: {first_line(error)}"
             continue
