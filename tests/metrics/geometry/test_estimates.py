@@ -13,27 +13,6 @@ from flatlab.metrics._geometry.estimates import ESTIMATED
 from tests.networks.many_outputs import NETWORKS, OUTPUTS, many_outputs
 
 KINDS = [*NETWORKS, "tied"]
-SUMS = ("sharpness", "g", "elementwise_adaptive_trace", "local_dimension", "input_invariant_mls")
-SOME = [pytest.param(name, marks=[pytest.mark.long] * (name != "perceptron")) for name in KINDS]
-
-
-@pytest.mark.parametrize("name", SOME)
-def test_of_100_seeds_99_lie_within_four_standard_errors(name):
-    model, x = many_outputs(name)
-    exact = flatlab.measure(model, x)
-    close = dict.fromkeys(SUMS, 0)
-    layers = 0
-    for seed in range(100):
-        report = flatlab.measure(
-            model, x, accuracy=0.9, seed=seed, quantities=[*SUMS, "sharpness_per_layer"]
-        )
-        for key in SUMS:
-            close[key] += bool(abs(report[key] - exact[key]) <= 4 * report[f"{key}_error"])
-        off = abs(report["sharpness_per_layer"] - exact["sharpness_per_layer"])
-        slack = 1e-12 * exact["sharpness_per_layer"]  # the last layer has no error
-        layers += bool((off <= 4 * report["sharpness_per_layer_error"] + slack).all())
-    assert min(close.values()) >= 99, close
-    assert layers >= 97  # several layers each
 
 
 @pytest.mark.parametrize("name", KINDS)
