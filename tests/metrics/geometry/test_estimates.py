@@ -85,15 +85,25 @@ def test_blocks_of_outputs_give_what_all_at_once_give(name, loss, monkeypatch):
         assert report[key].values == pytest.approx(expected, rel=1e-8, abs=1e-9, nan_ok=True), key
 
 
+BLOCKS = pytest.mark.parametrize("blocks", [False, True])
+
+
+@BLOCKS
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize(
     "quantities",
     [["sharpness"], ["mls", "local_dimension"], ["sharpness", "g", "elementwise_adaptive_trace"]],
     ids=lambda names: names[0],
 )
-def test_what_is_asked_for_alone_is_the_same(name, quantities):
+def test_what_is_asked_for_alone_is_the_same(name, quantities, blocks, monkeypatch):
     model, x = many_outputs(name)
-    exact, alone = flatlab.measure(model, x), flatlab.measure(model, x, quantities=quantities)
+    exact, memory = flatlab.measure(model, x), None
+    if blocks:
+        numbers = flatlab.derivatives.probe.probe(model, x).numbers
+        grams = 16 * OUTPUTS * min(OUTPUTS, numbers) * (quantities != ["sharpness"])
+        monkeypatch.setattr(output_blocks, "limit", lambda *_: grams + 7 * 8 * 8 * numbers)
+        memory = 1
+    alone = flatlab.measure(model, x, quantities=quantities, memory=memory)
     assert set(alone) == {*quantities, "finite", "samples_measured", "layers_left_out"}
     for key in quantities:
         assert alone[key].values == pytest.approx(exact[key].values, rel=1e-9, nan_ok=True), key
