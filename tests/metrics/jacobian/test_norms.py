@@ -175,6 +175,7 @@ def test_norms_by_an_iteration_are_those_of_the_jacobians(name):
         assert report[key].values == pytest.approx(exact[key].values, rel=2e-3), key
 
 
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
 def test_norms_of_sequences_are_in_the_output_of_the_embedding():
     """Each position with its own softmax; exact, in blocks, and by an iteration."""
     model, tokens = transformer()
