@@ -12,6 +12,7 @@ from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.isolation import preserving_state
 from flatlab.losses import _function, _positions, _weighted, cross_entropy
 from flatlab.losses._base import Loss, loss_of
+from flatlab.metrics._batches import tensor_of
 from flatlab.metrics._prepared import Prepared
 from flatlab.metrics._quantity import Samples
 from flatlab.plan.options import checked, options_of
@@ -73,7 +74,7 @@ def _weighted_by_class(
             "class_weights belong to loss='cross-entropy'; other losses, by name or functions, "
             "have none, or their own"
         )
-    weights = torch.as_tensor(given, dtype=torch.float64, device=samples.inputs.device)
+    weights = tensor_of(given, "class_weights").double().to(samples.inputs.device)
     if weights.ndim != 1 or not bool((weights.isfinite() & (weights >= 0)).all()):
         raise MeasureError("class_weights must be a list of one number >= 0 for each class")
     if samples.labels is not None:
