@@ -27,6 +27,8 @@ class Loss(ABC):
     summed: ClassVar[bool] = False
     signs: ClassVar[bool] = False
     """Whether targets are +-1, so that a mixture of two targets is none."""
+    weighted: ClassVar[bool] = False
+    """Whether classes have weights."""
     classes: int = 0
     """Outputs for each position, where samples have positions; otherwise 0."""
 

@@ -17,6 +17,8 @@ from flatlab.losses._base import NoClosedForm
 class Loss(Base):
     """base: without weights.  weights: of the classes, (N).  mean: of those of the samples."""
 
+    weighted = True
+
     def __init__(self, base: unweighted.Loss, weights: Tensor, mean: float) -> None:
         self.base, self.weights, self.mean = base, weights, mean
 

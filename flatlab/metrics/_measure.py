@@ -55,7 +55,8 @@ def measure(
         has batch norm or dropout. It is left exactly as it was. Outputs may also be (batch,),
         (batch, positions, classes) or (batch, classes, height, width): f is then the vector of all
         of them that count, and the loss the mean over these positions of all samples together.
-    inputs: (n, ...), numbers; for `geometry`, `sharpness` and `hessian` also tokens. Or a
+    inputs: (n, ...), numbers; for `geometry`, `jacobian`, `flatness`, and families that need no
+        derivatives with respect to them, such as `hessian`, also tokens. Or a
         tuple or dictionary of several inputs, a dataset, or a loader: any iterable of batches, that
         are tuples with targets last, or dictionaries or objects with `labels` or `targets`.
     targets: (n,) classes or (n, N) values, for the families that need them. Classes are integers
@@ -166,6 +167,8 @@ def _report(
         try:
             if ready.mixed and getattr(imported("metrics", name), "TOKENS", False) is not True:
                 raise MeasureError(MIXED.format(name))
+            if not samples.inputs.is_floating_point() and not _takes_tokens(name, model):
+                raise MeasureError(f"{name} takes no tokens: its inputs are real numbers")
             with preserving_state(model):
                 result = measured(name, model, samples, settings)
         except MeasureError as error:

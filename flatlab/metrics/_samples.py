@@ -73,6 +73,11 @@ def _of_positions(targets: Tensor, classes: int, ignore_index: int, weight: Tens
 
     They are NaN where the label is `ignore_index`.
     """
+    if targets.ndim < 2:
+        raise MeasureError(
+            "targets are (samples,), and the network has outputs at several positions of each "
+            "sample; pass a class for each position"
+        )
     if targets.is_floating_point():
         maps = targets.ndim > 3 and targets.shape[1] == classes
         return (targets.movedim(1, -1) if maps else targets).flatten(1).to(weight)

@@ -109,10 +109,11 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     >>> report["jacobian_norm"].item(), round(report["output_norm"].item() ** 2, 6)
     (2.0, 89.0)
     """
-    if settings.options.pairs and settings.loss.classes:
+    several = settings.loss.classes or not samples.inputs.is_floating_point()
+    if settings.options.pairs and several:
         raise MeasureError(
-            "the pair bound compares outputs with targets of single predictions, and these samples "
-            "have several positions; set pairs=0"
+            "the pair bound is of single predictions and of distances between inputs, and these "
+            "samples have several positions, or tokens; set pairs=0"
         )
     norms = _norms(model, samples.inputs, settings, settings.batch_size)
     names = norms.findings.layers
@@ -190,7 +191,7 @@ def _pair_bound(
     except NotImplementedError:
         name = type(settings.loss).__module__.rpartition(".")[2].replace("_", "-")
         raise MeasureError(f"the pair bound has no form for the loss {name}; set pairs=0") from None
-    x = samples.inputs.flatten(1).double()
+    x = samples.numbers.double()
     first, second = torch.triu_indices(len(x), len(x), 1, device=x.device)
     apart = torch.pdist(wanted) > 0
     first, second = first[apart], second[apart]

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, one_hot, pad
 
 from flatlab.derivatives.errors import MeasureError
-from flatlab.losses import _weighted
 from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings, only_layer
 
 SOURCE = "andriushchenko2023 Eq. 1, Fig. 1"
@@ -59,7 +58,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     >>> report["margin"].values.tolist(), report["classification_error"].item()
     ([5.0, 4.0], 0.0)
     """
-    if isinstance(settings.loss, _weighted.Loss):
+    if settings.loss.weighted:
         raise MeasureError("linear has no closed form with class weights; leave class_weights out")
     layer = only_layer(model)
     if not isinstance(layer, nn.Linear) or type(layer).forward is not nn.Linear.forward:

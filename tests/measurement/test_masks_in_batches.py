@@ -172,3 +172,24 @@ class Twice(nn.Module):
 
     def forward(self, input_ids, attention_mask):
         return self.model(input_ids, attention_mask[:, :LENGTH])
+
+
+@pytest.mark.parametrize("kind", ["sequences", "pixels"])
+def test_all_families_that_can_be_had_are_measured(kind):
+    case = Case(kind)
+    how = {"draws": 2, "sharpness_radii": {"worst-standard-l2": [0.1]}}
+    report = flatlab.measure(
+        case.model, case.inputs, case.labels, families="all", loss="cross-entropy", **how
+    )
+    measured_ones = {"geometry", "jacobian", "hessian", "flatness", "sharpness", "spectrum"}
+    measured_ones |= {"adaptive", "capacity"} if kind == "pixels" else set()
+    missing = measured_ones - {*report.attrs["families"]}
+    assert missing <= {"flatness"}, report.attrs["left_out"]
+    for name in missing:
+        assert f"{name}: " in report.attrs["left_out"]
+
+
+def test_classes_of_samples_at_positions_are_refused():
+    case = Case("pixels")
+    case.labels = case.labels[:, 0, 0]
+    assert "a class for each position" in refusal(flatlab.MeasureError, case.measured, "hessian")
