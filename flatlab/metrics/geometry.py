@@ -122,10 +122,9 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
         notes["derivatives_with_respect_to"] = (
             f"the output of the embedding {findings.embedding!r}; a sample is a sequence"
         )
-    if left_out:
-        known = [notes[key] for key in ["quantities_left_out"] if key in notes]
-        reasons = dict.fromkeys([*known, *left_out.values()])
-        notes["quantities_left_out"] = "; ".join(reasons)
+    if reasons := dict.fromkeys(left_out.values()):
+        known = notes.get("quantities_left_out")
+        notes["quantities_left_out"] = "; ".join([*([known] if known else []), *reasons])
     if not findings.layers:
         notes["quantities_left_out"] = f"those of layers: {NO_LAYERS}"
         return Measured(values, {}, notes)
