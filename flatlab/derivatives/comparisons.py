@@ -76,8 +76,8 @@ class Comparisons:
 
     def _gradient(self) -> None:
         """The gradient of <f, r>, r random: by autograd, and by differences of <f, r>."""
-        shape, direction = self.y.shape, self.theta.direction(0)
-        r = torch.randn(shape, generator=torch.Generator().manual_seed(1)).to(self.y)
+        shape, direction = self._f().shape, self.theta.direction(0)
+        r = torch.randn(shape, generator=torch.Generator().manual_seed(1)).to(self.theta.tensors[0])
 
         def value() -> Tensor:
             return (self._f() * r).sum()

@@ -23,7 +23,7 @@ from flatlab.derivatives.hessian_products import hessian_product, trainable
 from flatlab.derivatives.piecewise import piecewise_linear
 from flatlab.derivatives.probe import Findings, probe, run
 from flatlab.derivatives.random_directions import HELD, drawn, samples_of_directions
-from flatlab.losses._base import Loss
+from flatlab.losses._base import Loss, NoClosedForm
 
 FEW = 1000
 """Parameters up to which one product for each of them is cheaper than it is worth estimating."""
@@ -95,7 +95,8 @@ def hessian_traces(
         is piecewise linear, otherwise of parameters; None: as the options before say.
     """
     with sdpa_kernel(SDPBackend.MATH):  # fused attention has no second derivative
-        if how != "random" and piecewise_linear(run(model, inputs[:2].clone())):
+        linear = how != "random" and piecewise_linear(run(model, inputs[:2].clone()))
+        if linear and _has_closed_form(loss, targets, findings.outputs):
             return _gauss_newton(model, inputs, loss, findings.layers, size, accuracy, seed)
         theta = trainable(model)
         count = sum(parameter.numel() for parameter in theta)
@@ -118,6 +119,16 @@ def hessian_traces(
     table = torch.stack(parts, 1)
     errors = torch.zeros_like(table[0]) if exact else table.std(0) / len(table) ** 0.5
     return Traces(table.mean(0), errors, 0 if exact else len(table))
+
+
+def _has_closed_form(loss: Loss, targets: Tensor, outputs: int) -> bool:
+    """Whether the second derivative of the loss in the outputs follows from these alone."""
+    zero = torch.zeros(1, outputs).to(targets.device, torch.float64)
+    try:
+        loss.hessian_product(zero, zero)
+    except NoClosedForm:
+        return False
+    return True
 
 
 def _gauss_newton(

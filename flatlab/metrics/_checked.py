@@ -10,6 +10,7 @@ from flatlab.derivatives.derivative_check import check_derivatives
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.recomposed import recomposed
 from flatlab.losses import _function
+from flatlab.losses._base import NoClosedForm
 from flatlab.metrics._quantity import Measured, Samples, Settings
 from flatlab.plan.registry import imported
 
@@ -46,7 +47,7 @@ def measured(name: str, model: nn.Module, samples: Samples, settings: Settings) 
             how = replace(settings, step=verdict.step)
             result: Measured = family.measure(model, samples, how)
     except NotImplementedError as error:
-        if isinstance(loss, _function.Loss):  # it has no closed form
+        if isinstance(loss, _function.Loss) or isinstance(error, NoClosedForm):
             raise MeasureError(f"{name}: {error}") from None
         raise
     return replace(result, notes=result.notes | verdict.notes)

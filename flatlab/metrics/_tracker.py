@@ -99,7 +99,7 @@ class Tracker:
         """The loss of the samples and, where there are classes, the accuracy."""
         loss = self.options.get("loss", "half-mse")
         kind = options_of("losses", loss).__struct_fields__ if isinstance(loss, str) else ()
-        shared = ("output", "batch_size", "dtype", "ignore_index")
+        shared = ("output", "batch_size", "dtype", "ignore_index", "class_weights")
         given = {key: self.options[key] for key in shared if key in self.options}
         own = {key: self.options[key] for key in kind if key in self.options}
         ready = evaluated(self.model, self.inputs, self.targets, loss, options=own, **given)

@@ -82,6 +82,7 @@ ERRORS = {
 
 
 CHECKS = ("gradient",)
+TOKENS = "embedded"
 
 
 class Options(Strict, frozen=True):
@@ -108,22 +109,32 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     >>> report["jacobian_norm"].item(), round(report["output_norm"].item() ** 2, 6)
     (2.0, 89.0)
     """
+    several = settings.loss.classes or not samples.inputs.is_floating_point()
+    if settings.options.pairs and several:
+        raise MeasureError(
+            "the pair bound is of single predictions and of distances between inputs, and these "
+            "samples have several positions, or tokens; set pairs=0"
+        )
     norms = _norms(model, samples.inputs, settings, settings.batch_size)
     names = norms.findings.layers
-    features = _features(model, samples.inputs, norms.findings.modules)
-    largest = [spectral_norm(features[name]) for name in names]
     values = {
         "jacobian_norm": norms.plain.max(),
         "softmax_jacobian_norm": norms.softmaxed.max(),
         "softmax_jacobian_norm_per_sample": norms.softmaxed,
         "output_norm": torch.linalg.vector_norm(norms.outputs.double()),
-        "feature_norm": torch.tensor(largest, dtype=torch.float64),
     }
+    notes = {}
+    if samples.padded:
+        notes["jacobian_left_out"] = "feature_norm: inputs of layers are those of padding, too"
+    else:
+        features = _features(model, samples.inputs, norms.findings.modules)
+        largest = [spectral_norm(features[name]) for name in names]
+        values["feature_norm"] = torch.tensor(largest, dtype=torch.float64)
     if norms.residual is not None:
         values["norm_residual"] = norms.residual
     if settings.options.pairs:
         values |= _pair_bound(model, samples, settings, norms.outputs)
-    return Measured(values, {"layer": names})
+    return Measured(values, {"layer": names}, notes)
 
 
 @dataclass(frozen=True)
@@ -153,10 +164,11 @@ def _norms(
     if wanted is None or findings is None:
         exact = derivatives(model, inputs, adaptive=False, batch_size=size, budget=budget)
         with torch.no_grad():
-            softmaxed = softmax_norms(exact.outputs, exact.gram)
+            softmaxed = softmax_norms(exact.outputs, exact.gram, settings.loss.classes)
         return JacobianNorms(exact.outputs, exact.singular[:, 0], softmaxed, exact.findings, None)
     both = []
-    for network in (model, nn.Sequential(model, nn.Softmax(1))):  # d softmax(f)/dx = P J
+    softmax = SoftmaxOfPositions(settings.loss.classes)
+    for network in (model, nn.Sequential(model, softmax)):  # d softmax(f)/dx = P J
         fitting = size or samples_at_a_time(network, inputs, budget)
         how: dict[str, Any] = {"layers": [], "residual": RESIDUAL, "size": fitting}
         both.append(norms_of_layers(network, inputs, findings, **how, seed=settings.seed))
@@ -179,7 +191,7 @@ def _pair_bound(
     except NotImplementedError:
         name = type(settings.loss).__module__.rpartition(".")[2].replace("_", "-")
         raise MeasureError(f"the pair bound has no form for the loss {name}; set pairs=0") from None
-    x = samples.inputs.flatten(1).double()
+    x = samples.numbers.double()
     first, second = torch.triu_indices(len(x), len(x), 1, device=x.device)
     apart = torch.pdist(wanted) > 0
     first, second = first[apart], second[apart]
@@ -208,10 +220,30 @@ def _norm_on_segment(model: nn.Module, ends: Tensor, settings: Settings, softmax
     return (norms.softmaxed if softmaxed else norms.plain).max()
 
 
-def softmax_norms(outputs: Tensor, gram: Tensor) -> Tensor:
-    """||P J||_2 of each sample, from P (J J^T) P.  outputs: (samples, N).  gram: J J^T."""
-    p = outputs.double().softmax(1)
-    slope = p.diag_embed() - p[:, :, None] * p[:, None, :]
+class SoftmaxOfPositions(nn.Module):
+    """The softmax of the outputs of each position.  classes: their number; 0: of all outputs."""
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.classes = classes
+
+    def forward(self, outputs: Tensor) -> Tensor:
+        if not self.classes:
+            return outputs.softmax(1)
+        return outputs.unflatten(1, (-1, self.classes)).softmax(2).flatten(1)
+
+
+def softmax_norms(outputs: Tensor, gram: Tensor, classes: int = 0) -> Tensor:
+    """||P J||_2 of each sample, from P (J J^T) P, P that of each position.
+
+    outputs: (samples, N).  gram: J J^T.  classes: outputs of each position; 0: there is one.
+    """
+    p = SoftmaxOfPositions(classes)(outputs.double())
+    outer = p[:, :, None] * p[:, None, :]
+    if classes:
+        place = torch.arange(outputs.shape[1], device=p.device) // classes
+        outer = outer * (place[:, None] == place)
+    slope = p.diag_embed() - outer
     return singular_values(slope @ gram @ slope)[:, 0]
 
 

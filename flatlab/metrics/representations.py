@@ -71,6 +71,11 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     >>> report["linear_share"].values.tolist()  # 0 / 0: each class has one sample
     [nan, nan]
     """
+    if samples.kept is not None:
+        raise MeasureError(
+            "representations are those of all positions of a sample, and some do not count; "
+            "measure them without targets and attention mask"
+        )
     check_mode(model)
     findings = probe(model, samples.inputs)
     if not findings.layers:

@@ -100,7 +100,12 @@ def test_the_page_names_every_setting_and_nothing_that_does_not_exist():
         settings |= {*family.Options.__struct_fields__}
     functions = {"approximated_bound", "loss_nearby"}
     assert all(callable(getattr(features, name)) for name in functions)
-    notes = {"layers_left_out", "parameters_by_generic_gradient", "parameters_unused"}
+    notes = {
+        "class_weights",
+        "layers_left_out",
+        "parameters_by_generic_gradient",
+        "parameters_unused",
+    }
     notes |= {"derivatives_not_checked", "ignore_index"}
     notes |= {"parameters_frozen", "named_modules", "quantities_left_out"}
     notes |= {"representations_left_out", "representations_directions"}
@@ -128,4 +133,6 @@ def test_every_block_of_the_page_on_networks_runs(monkeypatch, capsys):
     names: dict[str, object] = {}
     for block in blocks:
         exec(compile(block, "docs/networks.md", "exec"), names)
-    assert capsys.readouterr().out == "4\n"
+    ignored, masked = capsys.readouterr().out.splitlines()
+    assert ignored == "4"  # samples
+    assert masked.startswith("6 ")  # positions
