@@ -34,6 +34,9 @@ GROUPS = {
     "sharpness and collapse": [
         (SHARPNESS, f"collapse_within{layer}", name) for layer, name in LAYERS.items()
     ],
+    "representativeness by folds and held out": [
+        ("representativeness_by_folds[-1, 0]", "representativeness[-1, 0]", "penultimate")
+    ],
 }
 """Pairs of quantities, each with the representation that it is about."""
 ESTIMANDS: dict[str, Literal["pooled", "within"]] = {ALL: "pooled", SEEDS: "within"}
