@@ -23,7 +23,7 @@ from flatlab.metrics._quantity import Measured, Samples, Settings
 from flatlab.metrics._representations.bounds import Bounds, readout_of, reason_against
 from flatlab.metrics._representations.classes import Classes, collapse, linear_shares
 from flatlab.metrics._representations.local import Local, estimated_compression, exact_compression
-from flatlab.metrics._representations.table import COLLAPSE, COVARIANCES, OF_CLASSES, QUANTITIES
+from flatlab.metrics._representations.table import COLLAPSE, COVARIANCES, QUANTITIES
 from flatlab.plan.schema import Strict, means
 
 __all__ = ["QUANTITIES", "Options", "measure"]
@@ -186,9 +186,8 @@ class _Measurement:
         alone = "there is one class, and collapse compares the means of several"
         if collapse_too and self._can("collapse", alone if len(classes.labels) < 2 else ""):
             seen = self.settings.memory  # what is known of x itself
-            given = self.maps, classes, self.readout.head, size
-            whole, half = collapse(*given, seen), collapse(*given, seen, half=True)
-            values |= whole | {f"{name}_half": half[name] for name in OF_CLASSES}
+            found = collapse(self.maps, classes, self.readout.head, size, seen)
+            values |= {name: value for name, value in found.items() if name in COLLAPSE}
             values["collapse_samples_measured"] = torch.tensor(float(len(inputs)))
         elif collapse_too:  # as other sample sets of the network have them
             sizes = {"layer": len(self.maps.modules), "covariance": len(COVARIANCES)}

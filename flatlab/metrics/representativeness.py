@@ -135,7 +135,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
         )
         for column, row in zip(QUANTITIES, rows, strict=True):
             values[column][place] = row
-    if held_out is None:
+    if held_out is None and settings.split is None:
         del values["representativeness"]
     if not findings.finite:
         values = {name: np.full(shape, np.nan) for name in values}

@@ -44,11 +44,16 @@ class Classes:
     def counts(self) -> Tensor:
         return self.numbers.bincount(minlength=len(self.labels)).double()
 
-    def half(self) -> "Classes":
-        """The first half of the samples of each class; of an odd number, one more."""
+    @property
+    def of_half(self) -> Tensor:
+        """Whether a sample is in the first half of its class, the larger one: (samples,)."""
         unit = nn.functional.one_hot(self.numbers, len(self.labels))
         place = (unit.cumsum(0) * unit).sum(1)  # 1 for the first of its class
-        kept = 2 * place <= self.counts[self.numbers] + 1
+        return 2 * place <= self.counts[self.numbers] + 1
+
+    def half(self) -> "Classes":
+        """The first half of the samples of each class."""
+        kept = self.of_half
         return Classes(self.inputs[kept], self.numbers[kept], self.labels)
 
     def means(self, rows: Tensor) -> Tensor:
@@ -58,28 +63,23 @@ class Classes:
 
 
 def collapse(
-    maps: FeatureMaps,
-    classes: Classes,
-    head: nn.Linear | None,
-    size: int,
-    memory: dict[str, Any],
-    half: bool = False,
+    maps: FeatureMaps, classes: Classes, head: nn.Linear | None, size: int, memory: dict[str, Any]
 ) -> dict[str, Tensor]:
     """All quantities of global geometry by name: (layers,), or (layers, 3), or ().
 
+    Those that end in `_half` are of the first half of each class.
     maps: the layers are read one after the other where their inputs together are many.
     head: the last layer, where the outputs are what it returns.
     size: samples at a time.
     memory: of the same samples; keeps the geometry of x itself, which does not depend on weights.
-    half: of the first half of each class.
     """
-    classes = classes.half() if half else classes
     eps = torch.finfo(classes.inputs.dtype).eps
     with torch.no_grad():
         numbers = sum(each.shape[1] for each in maps(classes.inputs[:1]))
     together = 8 * numbers * len(classes.inputs) <= TOGETHER
     names = list(maps.modules)
-    of_layers = []
+    sets = ("", classes, slice(None)), ("_half", classes.half(), classes.of_half)
+    of_layers: list[dict[str, Tensor]] = []
     for some in [names] if together else [[name] for name in names]:
         part = FeatureMaps(maps.model, {name: maps.modules[name] for name in some})
         with torch.no_grad():
@@ -87,13 +87,17 @@ def collapse(
         *features, outputs = (torch.cat(each).double() for each in zip(*rows, strict=True))
         for name, x in zip(some, features, strict=True):
             known = memory if name in maps.unchanged else {}
-            place = f"of {'half' if half else 'all'}"
-            if place not in known:
-                known[place] = _geometry(x, classes, eps)
-            of_layers.append(_with_nearest(*known[place], outputs, classes))
-    values = {name: torch.stack([each[name] for each in of_layers]) for name in of_layers[0]}
-    values["collapse_duality"] = _duality(head, features[-1], classes)
-    return values
+            values: dict[str, Tensor] = {}
+            for end, chosen, which in sets:
+                if f"geometry{end}" not in known:
+                    known[f"geometry{end}"] = _geometry(x[which], chosen, eps)
+                geometry = _with_nearest(*known[f"geometry{end}"], outputs[which], chosen)
+                values |= {f"{name}{end}": value for name, value in geometry.items()}
+            of_layers.append(values)
+    table = {name: torch.stack([each[name] for each in of_layers]) for name in of_layers[0]}
+    for end, chosen, which in sets:
+        table[f"collapse_duality{end}"] = _duality(head, features[-1][which], chosen)
+    return table
 
 
 def _geometry(x: Tensor, classes: Classes, eps: float) -> tuple[dict[str, Tensor], Tensor]:
