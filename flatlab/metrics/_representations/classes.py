@@ -86,7 +86,7 @@ def collapse(
             rows = [part(x) for x in classes.inputs.split(size)]
         *features, outputs = (torch.cat(each).double() for each in zip(*rows, strict=True))
         for name, x in zip(some, features, strict=True):
-            known = memory if name in maps.unchanged else {}
+            known: dict[str, Any] = memory if name in maps.unchanged else {}
             values: dict[str, Tensor] = {}
             for end, chosen, which in sets:
                 if f"geometry{end}" not in known:
