@@ -91,7 +91,8 @@ def collapse(
             for end, chosen, which in sets:
                 if f"geometry{end}" not in known:
                     known[f"geometry{end}"] = _geometry(x[which], chosen, eps)
-                geometry = _with_nearest(*known[f"geometry{end}"], outputs[which], chosen)
+                geometry, nearest = known[f"geometry{end}"]
+                geometry = _with_nearest(geometry, nearest, outputs[which], chosen)
                 values |= {f"{name}{end}": value for name, value in geometry.items()}
             of_layers.append(values)
     table = {name: torch.stack([each[name] for each in of_layers]) for name in of_layers[0]}
