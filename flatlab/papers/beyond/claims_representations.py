@@ -4,7 +4,7 @@ First what chen2026 says in Sec. 3.5, for which it has no figure; then statement
 with a threshold and what would refute it, declared before the networks were trained.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -70,17 +70,6 @@ def median(networks: BottleneckNetworks, what: str, values: Array, limit: float)
     return median_below(f"median {what}; {networks.context}", values, limit)
 
 
-def medians(networks: BottleneckNetworks, what: str, values: Array) -> Iterable[dict[str, object]]:
-    """The median of each width and loss, for the evidence."""
-    names = zip(networks.data["units"].values, networks.data["loss"].values, strict=True)
-    labels = np.array([f"{units} units, {loss}" for units, loss in names])
-    for label in dict.fromkeys(labels):
-        chosen = values[(labels == label) & np.isfinite(values)]
-        if len(chosen):
-            value = float(np.median(chosen))
-            yield {"quantity": f"median {what}; {label}", "value": value, "n": len(chosen)}
-
-
 # ---- through training
 
 
@@ -95,7 +84,7 @@ def medians(networks: BottleneckNetworks, what: str, values: Array) -> Iterable[
 def _(networks: BottleneckNetworks) -> Verdict:
     values = networks.since_interpolation(COLLAPSE)
     verdict = median(networks, "NC1(end) / NC1(interpolation begins)", values, 1)
-    return verdict.reporting(*medians(networks, "NC1(end)", networks.column(COLLAPSE)))
+    return verdict.reporting(*networks.medians("NC1(end)", networks.column(COLLAPSE)))
 
 
 @ours(
@@ -178,7 +167,7 @@ def _(networks: BottleneckNetworks, limit: float) -> Verdict:
     narrow = networks.where(units=NARROW)  # there W_L sees all of g
     values = narrow.column("penultimate_bound") / narrow.column("head_frobenius")
     what = "bound / mean ||dg/dx||_F"
-    return median(narrow, what, values, limit).reporting(*medians(narrow, what, values))
+    return median(narrow, what, values, limit).reporting(*narrow.medians(what, values))
 
 
 @ours(
@@ -204,7 +193,7 @@ def _(networks: BottleneckNetworks) -> Verdict:
 def _(networks: BottleneckNetworks) -> Verdict:
     wide = networks.where(units=WIDE)
     verdict = median(wide, "share(end) / share(start)", wide.since_the_start("head_share"), 1)
-    return verdict.reporting(*medians(wide, "share(end)", wide.column("head_share")))
+    return verdict.reporting(*wide.medians("share(end)", wide.column("head_share")))
 
 
 # ---- across networks
@@ -307,8 +296,5 @@ def _(networks: BottleneckNetworks) -> Verdict:
 def _(networks: BottleneckNetworks, limit: float) -> Verdict:
     held_out, folds = networks.column(HELD_OUT), networks.column(BY_FOLDS)
     verdict = median(networks, "|error| / value", np.abs(folds / held_out - 1), limit)
-    both = (
-        medians(networks, what, values)
-        for what, values in (("on held-out data", held_out), ("by folds", folds))
-    )
+    both = networks.medians("on held-out data", held_out), networks.medians("by folds", folds)
     return verdict.reporting(*chain.from_iterable(both))
