@@ -125,6 +125,8 @@ class Settings:
     norms: likewise from one sample set to the next, for the same weights.
     step: of differences that stand in for second backward passes where these are wrong, as
         `check_derivatives` has found; None: they are right.
+    split: all samples of the split that those measured are drawn from, in an experiment.
+    held_out: test samples, in an experiment, where those measured are training samples.
     """
 
     options: Any
@@ -137,6 +139,8 @@ class Settings:
     norms: Norms = field(default_factory=dict)
     budget: int | None = None
     step: float | None = None
+    split: Samples | None = None
+    held_out: Samples | None = None
 
     def loss_named(self, name: str | None) -> Loss:
         """The loss that an option names, for the outputs of this network; None: `loss`."""
