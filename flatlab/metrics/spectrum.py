@@ -131,7 +131,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
             with only(model, patterns):
                 for matrix in options.matrices:
                     place = f"spectrum {block} {matrix}"
-                    product = _product(matrix, model, batches, settings)
+                    product = product_of(matrix, model, batches, settings.loss, settings.step)
                     for name, value in _of_matrix(product, trainable(model), settings, place):
                         results.setdefault(name, []).append(value)
     values = {name: _stacked(rows, len(blocks)) for name, rows in results.items()}
@@ -148,13 +148,16 @@ PRODUCTS: dict[str, Callable[[nn.Module, Batches, Loss, float | None], Product]]
 }
 
 
-def _product(matrix: str, model: nn.Module, batches: Batches, settings: Settings) -> Product:
-    def make() -> Product:
-        return PRODUCTS[matrix](model, batches, settings.loss, settings.step)
+def product_of(
+    matrix: str, model: nn.Module, batches: Batches, loss: Loss, step: float | None = None
+) -> Product:
+    """v -> A v, A one of `PRODUCTS`, whose function takes the other arguments."""
 
-    if settings.step is not None:  # by differences, without a second backward pass
-        return make()
-    return with_second_pass(make, linear=matrix != "hessian")
+    def make() -> Product:
+        return PRODUCTS[matrix](model, batches, loss, step)
+
+    # differences need no second backward pass
+    return make() if step is not None else with_second_pass(make, linear=matrix != "hessian")
 
 
 def _is_likelihood(loss: Loss) -> bool:
