@@ -111,6 +111,32 @@ def by_modulus(p: Problem) -> np.ndarray:
     return values[values.abs().argsort(descending=True)[:COUNT]].numpy()
 
 
+def same_mean(nodes: Any, weights: Any, p: Problem) -> bool:
+    """Whether a density, given by quadratures (starts, nodes), has the mean of all eigenvalues."""
+    w, at = np.asarray(weights, float), np.asarray(nodes, float)
+    means = (w * at).sum(1) / w.sum(1)
+    error = means.std(ddof=1) / len(means) ** 0.5
+    return bool(abs(means.mean() - float(p.hessian.trace()) / len(p.hessian)) < 5 * error)
+
+
+def our_density(p: Problem) -> bool:
+    report = flatlab.measure(
+        p.model, p.x, p.y, families="spectrum", loss="cross-entropy", largest=0, density_probes=50
+    )
+    here = report.isel(block=0, matrix=0)
+    assert here["spectral_density_error"].notnull().all()
+    distance = abs(float(here["spectral_trace"]) - float(p.hessian.trace()))
+    return distance < 5 * float(here["spectral_trace_error"])
+
+
+def eigenthings_density(p: Problem) -> bool:
+    import hessian_eigenthings as peer
+
+    linear = peer.HessianOperator(p.model, [(p.x, p.y)], peer.supervised_loss(LOSS))
+    result = peer.spectral_density(linear, num_runs=50, lanczos_steps=30, seed=0)
+    return same_mean(result.raw_eigenvalues, result.raw_weights, p)
+
+
 def cells(p: Problem) -> dict[str, dict[str, Callable[[], bool]]]:
     """By row and library: whether it does so, and rightly."""
     h, g = p.hessian, p.gauss_newton
@@ -133,6 +159,12 @@ def cells(p: Problem) -> dict[str, dict[str, Callable[[], bool]]]:
             "flatlab": lambda: close(ours(p, "hessian", "smallest"), p.smallest(h)),
             "hessian_eigenthings": lambda: close(eigenthings(p, "hessian", "SA"), p.smallest(h)),
             "curvlinops": lambda: close(curvlinops(p, "hessian", "SA"), p.smallest(h)),
+        },
+        "density of the eigenvalues of H": {
+            "flatlab": lambda: our_density(p),
+            "hessian_eigenthings": lambda: eigenthings_density(p),
+            "pyhessian": lambda: same_mean(*pyhessian(p).density(iter=30, n_v=50), p),
+            "landscaper": lambda: same_mean(*landscaper(p).density(iter=30, n_v=50), p),
         },
         "largest eigenvalues of Gauss-Newton": {
             "flatlab": lambda: close(ours(p, "gauss-newton", "largest"), p.largest(g)),

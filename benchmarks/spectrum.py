@@ -60,13 +60,13 @@ def eigenthings(matrix: str, network: Trained, steps: int) -> Callable[[], np.nd
     else:
         linear = peer.EmpiricalFisherOperator(*data, peer.supervised_per_sample_loss(loss))
     given = {"k": COUNT, "which": "LA", "seed": 0, "reorthogonalize": True}
-    for steps in range(max(steps - 10, 2 * COUNT), 2 * steps, 2):
-        pairs = peer.lanczos(linear, max_iter=steps, **given)
+    for count in range(max(steps - 10, 2 * COUNT), 2 * steps, 2):
+        pairs = peer.lanczos(linear, max_iter=count, **given)
         if bool((pairs.residuals <= RESIDUAL * pairs.eigenvalues.abs()).all()):
             break
     else:
-        raise RuntimeError(f"hessian-eigenthings: {matrix}: not converged in {steps} products")
-    return lambda: peer.lanczos(linear, max_iter=steps, **given).eigenvalues.numpy()
+        raise RuntimeError(f"hessian-eigenthings: {matrix}: not converged in {2 * steps} products")
+    return lambda: peer.lanczos(linear, max_iter=count, **given).eigenvalues.numpy()
 
 
 def spectrum() -> None:

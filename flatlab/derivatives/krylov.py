@@ -3,8 +3,8 @@
 Lanczos' method with full reorthogonalization, from one start. Its space is compressed to the wanted
 Ritz vectors where it would take too much memory (thick restart: Wu and Simon, 2000). A space from
 one start holds one vector of each eigenvalue, however many A has; so, when several wanted pairs
-have converged, a second random start is followed for some products, and the search goes on if it brings
-anything new. The density is that of Gauss quadratures from random starts (stochastic Lanczos
+have converged, a second random start is followed for some products, and the search goes on if it
+brings anything new. The density is that of Gauss quadratures from random starts (stochastic Lanczos
 quadrature: Ubaru, Chen and Saad, 2017).
 """
 

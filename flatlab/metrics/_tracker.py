@@ -20,7 +20,6 @@ from flatlab.metrics._measure import measure
 from flatlab.plan.options import options_of
 from flatlab.store import save_dataset
 
-
 CHEAP = {"largest": 1, "residual": 1e-2}
 """Options of `spectrum` where no families are named."""
 SAMPLES = 64
