@@ -116,7 +116,7 @@ class _Convolution(torch.autograd.Function):
         return torch.convolution(x, weight, bias, *how)
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, g: Tensor) -> Any:
         x, weight = ctx.saved_tensors
         needed = list(ctx.needs_input_grad[:3])
         if ctx.linear:
@@ -136,10 +136,10 @@ class _Backward(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, h: Any, v: Any, b: Any) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, h: Any, v: Any, b: Any) -> Any:
         """h, v, b: of the shapes of input, weight and bias, or None."""
         (g, x, weight), how = ctx.saved_tensors, ctx.how
-        of_g, of_x, of_weight = (*ctx.needs_input_grad[:3],)
+        of_g, of_x, of_weight = ctx.needs_input_grad[:3]
         along = None
         if of_g and v is not None:
             along = torch.convolution(x, v, b, *how)

@@ -55,10 +55,10 @@ def run(tracker_of=None, accumulate=False):
 
 
 @pytest.mark.parametrize("accumulate", [False, True])
-@pytest.mark.parametrize("families", [["hessian"], ["spectrum", "geometry"]])
+@pytest.mark.parametrize("families", [["hessian"], ["spectrum", "geometry"], None])
 def test_a_run_with_a_tracker_and_one_without_end_byte_for_byte_the_same(families, accumulate):
     def tracker_of(model):
-        options = {"largest": 2, "density_probes": 2} if "spectrum" in families else {}
+        options = {"largest": 2, "density_probes": 2} if families and "spectrum" in families else {}
         loader = DataLoader(TensorDataset(*data()), 16, shuffle=True)
         return flatlab.Tracker(
             model, loader, every=3, families=families, loss="cross-entropy", **options
