@@ -40,11 +40,13 @@ class Verdict:
         second backward passes, which are wrong or missing; None where these are right.
     operations: names of the nodes in the network's graph.
     notes: what a report should say, by derivative.
+    complete: whether all has been checked that was asked for.
     """
 
     step: float | None = None
     operations: set[str] = field(default_factory=set)
     notes: dict[str, str] = field(default_factory=dict)
+    complete: bool = False
 
 
 @dataclass

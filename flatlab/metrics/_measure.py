@@ -22,6 +22,8 @@ from flatlab.store import as_strings
 from flatlab.version import __version__
 
 ALL = "all"
+CHECKED = "checked derivatives"
+"""Their place among what families start from."""
 MIXED = (
     "{}: derivatives with respect to inputs need real numbers, and some inputs are integers; "
     "measure the part of the network behind them"
@@ -86,7 +88,8 @@ def measure(
     memory: bytes that derivatives may take; None: a quarter of what is free. Whatever does not fit
         is computed in blocks.
     starts: a dictionary, empty at first, in which families keep what they can start from when the
-        same samples are measured again: eigenvectors, with warm_start=True.
+        same network is measured on the same samples with other weights: eigenvectors, with
+        warm_start=True, and that its derivatives have been checked.
     options: those of the families and of the loss, for example costly=["operator-norm"] of
         `geometry`, rho=0.01 of `adaptive`, label_smoothing=0.1 of the loss "cross-entropy". The
         class `Options` in the file of a family or loss lists them, and so does
@@ -170,7 +173,7 @@ def _report(
             if not samples.inputs.is_floating_point() and not _takes_tokens(name, model):
                 raise MeasureError(f"{name} takes no tokens: its inputs are real numbers")
             with preserving_state(model):
-                result = measured(name, model, samples, settings)
+                result = measured(name, model, samples, settings, starts.setdefault(CHECKED, {}))
         except MeasureError as error:
             if not every or is_device_failure(error):
                 raise
