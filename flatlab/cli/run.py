@@ -86,7 +86,7 @@ def _train(chosen: Plan, experiment: Experiment, packs: Iterable[str], force: bo
         if planned := experiment.training(pack):
             outputs, names = experiment.weights(pack), {"experiment": experiment.key, "pack": pack}
             job = _job(chosen, "train", outputs, planned, experiment.scale, **names)
-            groups[job.input.data, job.params.code].append(job)
+            groups[job.input.get("data", ""), job.params.code].append(job)
     for group in groups.values():
         _carry_out(bodies.train, group, force)
 
