@@ -9,6 +9,8 @@ import os
 from pathlib import Path
 from typing import Annotated, ClassVar
 
+from msgspec import field
+
 from flatlab.experiments.own.networks import Declared, Network, Networks
 from flatlab.plan.experiments import Find, Source
 from flatlab.plan.run_records import RunRecords, read_records
