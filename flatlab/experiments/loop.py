@@ -90,6 +90,8 @@ class Loop(Networks, frozen=True, kw_only=True):
 def _settings(source: Source, file: DeclaredLoop) -> Iterator[dict[str, Any]]:
     """Each setting: those of a list, or the product of factors less what is excluded."""
     where, place = source.place("settings"), source.place("exclude")
+    if not file.settings:
+        raise PlanError(f"{where}: expected factors such as lr: [0.1, 0.2], or a list of settings")
     names = {*(file.settings if isinstance(file.settings, dict) else file.settings[0])}
     if SEED in names:
         raise PlanError(f"{where}.{SEED}: seeds stand under `seeds`")
