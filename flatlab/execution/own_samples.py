@@ -46,7 +46,7 @@ def splits_of(data: str, scaling: str, study: str = "") -> dict[str, Split]:
     if data in keys_of("data"):
         return _of_classes(prepare(load(data), *_how(scaling)))
     known = ", ".join(keys_of("data"))
-    raise DataError(f"--data {data}: neither a file or folder nor module:function; known: {known}")
+    raise DataError(f"--data {data}: no file, folder or module:function; known data: {known}")
 
 
 def _how(scaling: str) -> tuple[dict[str, str], None, torch.dtype]:
