@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from safetensors.torch import save_file
 
 import flatlab
 from flatlab import store
@@ -240,80 +239,6 @@ def test_other_wrong_input_is_told_in_a_sentence(here, capsys, command, sentence
     told = capsys.readouterr().err
     assert sentence in told
     assert "Traceback" not in told
-
-
-@pytest.mark.parametrize(
-    ("arrays", "sentence"),
-    [
-        ({"z": [1.0]}, "it needs inputs, under the name inputs, x or x_train"),
-        ({"x_test": np.zeros((2, 64)), "y_test": [0, 1]}, "it needs inputs"),
-        ({"x": np.zeros((2, 64)), "y": [0]}, "has 2 inputs and 1 targets"),
-        ({"x": np.zeros((2, 64)), "y": [0, -1]}, "they must be classes"),
-        ({"x": np.zeros((2, 64), "complex64"), "y": [0, 1]}, "inputs are complex64"),
-    ],
-)
-def test_wrong_samples_are_told_in_a_sentence(here, capsys, arrays, sentence):
-    np.savez("wrong.npz", **arrays)
-    command = [*TABLE[:5], "wrong.npz", "--runs", "runs.csv", "--out", "wrong.zarr.zip"]
-    assert main(command) == 1
-    assert sentence in capsys.readouterr().err
-
-
-SAMPLES = """
-import numpy as np
-import torch
-from torch.utils.data import DataLoader, TensorDataset
-
-FILE = dict(np.load("data.npz"))
-
-
-def named():
-    return FILE
-
-
-def four():
-    return [torch.from_numpy(FILE[n]) for n in ("x_train", "y_train", "x_test", "y_test")]
-
-
-def loaders():
-    x, y, x_test, y_test = four()
-    return DataLoader(TensorDataset(x, y), 50), TensorDataset(x_test, y_test)
-
-
-def wrong():
-    return 3
-"""
-
-
-def test_samples_of_every_form_give_the_same_table(here, capsys):
-    """.npz, .safetensors, .csv and functions; of inputs alone, what needs no targets."""
-    Path("forms.py").write_text(SAMPLES)
-    with np.load("data.npz") as file:
-        content = {name: file[name] for name in file.files}
-    save_file({name: torch.from_numpy(array) for name, array in content.items()}, "d.safetensors")
-    x, y = content["x_train"], content["y_train"]
-    names = ",".join([*(f"f{n}" for n in range(64)), "label"])
-    np.savetxt("d.csv", np.column_stack([x, y]), delimiter=",", header=names, comments="")
-    np.save("d.npy", x)
-    command = ["table", "checkpoints/lr0.1-b10-s[01].pt", "--model", "mine:build"]
-    command += ["--runs", "runs.csv", "--samples", "20", "--out", "form.zarr.zip", "--data"]
-    tables = {}
-    forms = ("data.npz", "d.safetensors", "forms:named", "forms:four", "forms:loaders")
-    for data in (*forms, "d.csv", "d.npy"):
-        assert main([*command, data]) == 0, data
-        tables[data] = store.load_dataset("form.zarr.zip")
-        Path("form.zarr.zip").unlink()
-    whole = tables["data.npz"]
-    for data in forms:
-        for name in whole.data_vars:
-            np.testing.assert_array_equal(tables[data][name], whole[name], err_msg=f"{data} {name}")
-    for name in ("sharpness", "train_loss"):
-        assert tables["d.csv"][name].values == pytest.approx(whole[name].values)
-    assert tables["d.npy"]["sharpness"].values == pytest.approx(whole["sharpness"].values)
-    assert not tables["d.npy"]["diverged"].any()
-    assert main([*command, "forms:wrong"]) == 1
-    assert "forms:wrong returned int; it must return arrays by name" in capsys.readouterr().err
-    sys.modules.pop("forms")
 
 
 def test_networks_of_different_depth_and_a_json_of_records_make_one_table(here):
