@@ -93,6 +93,12 @@ def test_a_csv_has_training_samples_and_inputs_alone_have_what_needs_no_targets(
     assert "test_error" not in alone
 
 
+def test_networks_of_which_nothing_more_is_known_are_drawn(here):
+    table("data.npz")
+    assert main(["plot", "t.zarr.zip", "pairs", "sharpness:mls", "--out", "pairs.png"]) == 0
+    assert Path("pairs.png").stat().st_size > 500
+
+
 def test_bytes_are_divided_by_255(here):
     pixels = np.random.default_rng(1).integers(0, 256, (20, 6), dtype=np.uint8)
     np.savez("bytes.npz", x=pixels, y=np.arange(20) % 3)
