@@ -82,7 +82,8 @@ def _is_plain(options: Namespace) -> bool:
 def _from_arrays(options: Namespace) -> Found:
     """Samples as they lie in a file; bytes are divided by 255."""
     place = Path(options.data)
-    arrays_of = arrays(place) if is_arrays(place) else pictures(place, options.resize)
+    readable = is_arrays(place)
+    arrays_of = arrays(place, options.split) if readable else pictures(place, options.resize)
     inputs, targets = (None if part is None else torch.from_numpy(part) for part in arrays_of)
     assert inputs is not None
     inputs = inputs / 255 if inputs.dtype == torch.uint8 else inputs
