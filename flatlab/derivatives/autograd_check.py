@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.linalg import vector_norm
 
 from flatlab.derivatives.errors import MIXES, MeasureError, first_line
 from flatlab.derivatives.forward_pass import EVERYTHING, ForwardPass, Record, Wanted
@@ -91,12 +92,13 @@ def _unlike_autograd(
         last, theirs = _autograd(model, inputs, *combined, findings.modules)
         if far_apart(last, outputs):
             raise MeasureError(MIXES)
-        floor = CANCELLED * max(float(gradient.norm()) for gradient in theirs.values())
+        norms = {key: float(vector_norm(gradient)) for key, gradient in theirs.items()}
+        floor = CANCELLED * max(norms.values())
         names = []
         for key, (gradient, users) in ours.items():
-            plain = theirs[key].flatten()
-            allowed = CLOSE[precision] * max(float(plain.norm()), floor)
-            if float((gradient - plain).norm()) > allowed:  # not if it is not finite
+            allowed = CLOSE[precision] * max(norms[key], floor)
+            apart = vector_norm(gradient - theirs[key].flatten())
+            if float(apart) > allowed:  # not if it is not finite
                 names += users
         if not names:
             break
@@ -128,12 +130,13 @@ def _autograd(
         with recorded(copied), reading(model, x) as source:
             last = run(model, x)[-1]
         edges: list[Tensor] = [source.leaf, *parameters]
-        sums = [torch.zeros_like(edge) for edge in edges]
+        sums: list[Tensor] = []
         try:
             for factor, direction in zip(factors.tolist(), directions, strict=True):
                 flags: dict[str, Any] = {"retain_graph": True, "materialize_grads": True}
                 rows = torch.autograd.grad(last @ direction, edges, **flags)
-                sums = [total.add(row, alpha=factor) for total, row in zip(sums, rows, strict=True)]
+                part = [*rows] if factor == 1 else [factor * row for row in rows]
+                sums = [a + b for a, b in zip(sums, part, strict=True)] if sums else part
         except RuntimeError as error:
             problem = f"plain autograd cannot differentiate the network: {first_line(error)}"
             continue
@@ -168,7 +171,9 @@ def _recorded_gradients(
             parameter = use.module._parameters.get(name)
             if parameter is None or not parameter.requires_grad or id(parameter) in generic:
                 continue
-            before, names = by_parameter.get(id(parameter), (0.0, []))
-            by_parameter[id(parameter)] = before + gradient.flatten(), [*names, use.name]
+            gradient = gradient.flatten()
+            before, names = by_parameter.get(id(parameter), (None, []))
+            gradient = gradient if before is None else before + gradient
+            by_parameter[id(parameter)] = gradient, [*names, use.name]
     whole = {0: (last(record.whole).flatten(), [""])} if record.whole.numel() else {}
     return by_parameter | whole

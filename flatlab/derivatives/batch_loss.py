@@ -25,10 +25,17 @@ class BatchLoss:
     targets: (samples, N).
     loss: of a sample, computed in float64.
     size: samples at a time; None: all.
+    tick: called at each evaluation.
     """
 
     def __init__(
-        self, model: nn.Module, inputs: Tensor, targets: Tensor, loss: Loss, size: int | None = None
+        self,
+        model: nn.Module,
+        inputs: Tensor,
+        targets: Tensor,
+        loss: Loss,
+        size: int | None = None,
+        tick: Callable[[], None] = lambda: None,
     ) -> None:
         if any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):
             raise MeasureError(
@@ -38,17 +45,20 @@ class BatchLoss:
         size = size or len(inputs)
         self._chunks = list(zip(inputs.split(size), targets.double().split(size), strict=True))
         self._model, self._loss, self._share = model, loss, loss.share(1, len(inputs))
+        self._tick = tick
         theta = {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
         self._shapes = {name: p.shape for name, p in theta.items()}
         self.weights = torch.cat([p.flatten() for p in theta.values()])
 
     def values(self, change: Tensor, transforms: Sequence[Transform]) -> Tensor:
         """The loss at w + change for each transform of the same outputs: (transforms,)."""
+        self._tick()
         with torch.no_grad():
             return torch.stack(list(self._parts(self.weights + change, transforms))).sum(0)
 
     def evaluate(self, change: Tensor, transform: Transform) -> Evaluation:
         """The loss at w + change, and what computes its gradient from the graph that is kept."""
+        self._tick()
         point = (self.weights + change).requires_grad_()
         parts = self._parts(point, [transform])
         if len(self._chunks) == 1:

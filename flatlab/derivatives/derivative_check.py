@@ -16,9 +16,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from flatlab.derivatives.comparisons import Comparisons, Kind, Verdict
 from flatlab.derivatives.differences import Point, double_copy
 from flatlab.derivatives.errors import MIXES, MeasureError
-from flatlab.derivatives.evaluation_mode import batch_norm, check_mode
+from flatlab.derivatives.evaluation_mode import batch_norm, check_mode, is_finite
 from flatlab.derivatives.graph import graph_of
-from flatlab.derivatives.probe import NOT_CONNECTED, RANDOM, far_apart, is_finite, run, vectors
+from flatlab.derivatives.probe import NOT_CONNECTED, RANDOM, far_apart, run, vectors
 from flatlab.derivatives.recomposed import recomposed
 from flatlab.losses import half_mse
 from flatlab.losses._base import Loss

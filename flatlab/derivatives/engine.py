@@ -57,7 +57,9 @@ def derivatives(
     check_samples(model, inputs)
     findings = probe(model, inputs)
     if not fits(findings, inputs, budget):
-        return in_blocks(model, inputs, findings, adaptive, corrected, loss, budget, progress)
+        return in_blocks(
+            model, inputs, findings, adaptive, corrected, loss, budget, progress, wanted
+        )
     parts: list[Derivatives] = []
     with Forecast(f"derivatives of {len(inputs)} samples", len(inputs), progress) as forecast:
         for chunk in inputs.split(batch_size or samples_at_a_time(findings, inputs, budget)):

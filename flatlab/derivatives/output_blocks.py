@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from flatlab.derivatives.autograd_check import checked_findings
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.forecast import Forecast
-from flatlab.derivatives.forward_pass import ForwardPass, Record
+from flatlab.derivatives.forward_pass import EVERYTHING, ForwardPass, Record, Wanted
 from flatlab.derivatives.hooks import generic_squares
 from flatlab.derivatives.memory import limit
 from flatlab.derivatives.parameters import ParameterSquares, by_sample, cat, squared_norm
@@ -36,10 +36,12 @@ def in_blocks(
     loss: Loss | None,
     budget: int | None,
     progress: bool,
+    wanted: Wanted = EVERYTHING,
 ) -> Derivatives:
     """The derivatives, sample by sample.  The arguments are those of `engine.derivatives`."""
     outputs, free = findings.outputs, limit(inputs.device, budget)
-    grams = 8 * outputs * min(outputs, findings.numbers) * (len(findings.layers) + 2)
+    maps = len(findings.layers) + 2 if wanted.layers else 2 * wanted.jacobian
+    grams = 8 * outputs * min(outputs, findings.numbers) * maps
     row = 8 * findings.numbers * inputs.element_size()  # two blocks, and what they are made of
     if grams + row > free:
         raise MeasureError(
@@ -49,12 +51,12 @@ def in_blocks(
     rows = min(outputs, (free - grams) // row)
     findings = checked_findings(model, inputs[:2], findings)
     blocks = -(-outputs // rows)
-    steps = len(inputs) * blocks * (blocks + 1) // 2
+    steps = len(inputs) * (blocks * (blocks + 1) // 2 if wanted.jacobian else blocks)
     what = f"derivatives of {outputs} outputs of {len(inputs)} samples in blocks of {rows}"
     parts = []
     with Forecast(what, steps, progress) as forecast:
         for sample in inputs.split(1):
-            part = Blocks(model, sample, findings, rows, forecast)
+            part = Blocks(model, sample, findings, rows, forecast, wanted)
             parts.append(part.derivatives(adaptive, corrected, loss))
     return joined(parts)
 
@@ -63,16 +65,27 @@ class Blocks:
     """One sample, a block of rows of all Jacobians at a time."""
 
     def __init__(
-        self, model: nn.Module, sample: Tensor, findings: Findings, rows: int, forecast: Forecast
+        self,
+        model: nn.Module,
+        sample: Tensor,
+        findings: Findings,
+        rows: int,
+        forecast: Forecast,
+        wanted: Wanted,
     ) -> None:
-        """sample: (1, ...).  findings: of `checked_findings`.  rows: of a block."""
-        self.model, self.sample, self.findings = model, sample, findings
+        """sample: (1, ...).  findings: of `checked_findings`.  rows: of a block.
+
+        The maps are the Jacobians of the layers, if these are wanted, and J at the end, unless it
+        is that of the first layer.
+        """
+        self.model, self.sample, self.findings, self.wanted = model, sample, findings, wanted
         self.rows, self.forecast = rows, forecast
-        self.graph = ForwardPass(model, sample, findings)
-        uses = self.graph.matrices
-        self.by_layer = [[use for use in uses if use.name == name] for name in findings.layers]
+        self.graph = ForwardPass(model, sample, findings, wanted)
+        uses = self.graph.matrices if wanted.layers else []
+        names = findings.layers if wanted.layers else []
+        self.by_layer = [[use for use in uses if use.name == name] for name in names]
         self.x = [cat([use.x.reshape(1, -1) for use in own], 1) for own in self.by_layer]
-        if not findings.direct:
+        if wanted.jacobian and not self.graph.shared:
             self.x.append(self.graph.source.values.flatten(1))
         outputs = self.graph.outputs
         self.wide = [x.shape[1] >= outputs.shape[1] for x in self.x]
@@ -99,28 +112,32 @@ class Blocks:
                     self.x, self.grams, tall, self.scaled2, strict=True
                 )
             ]
+            none = outputs.new_zeros(1, 0, dtype=torch.float64)
+            gram = none[:, :, None]
+            of_network = {"x2": none.sum(1), "singular": none, "scaled2": none.sum(1)}
+            if self.wanted.jacobian:
+                whole = 0 if self.graph.shared else own
+                of_network, gram = maps[whole], self.grams[whole]
+                if loss is None and not len(gram):
+                    gram = tall[whole].double() @ tall[whole].double().mT
             traces = hessian_traces(loss, outputs, tall[:own], self.grams[:own])
-            whole = 0 if self.findings.direct else own
-            gram = self.grams[whole]
-            if loss is None and not len(gram):
-                gram = tall[whole].double() @ tall[whole].double().mT
+            named = layers_of(self.findings, self.by_layer, 1, maps[:own], traces, layers)
         return Derivatives(
             outputs=outputs,
             sharpness=plain,
             adaptive=weighted,
-            layers=layers_of(self.findings, self.by_layer, 1, maps, traces, layers),
+            layers=named if self.wanted.layers else [],
             findings=self.findings,
             gram=gram[: 0 if loss else 1],
-            **maps[whole],
+            **of_network,
         )
 
     def _squares(
         self, adaptive: bool, corrected: bool
     ) -> tuple[Tensor, Tensor | None, dict[str, dict[str, Any]]]:
         """||df/dtheta||^2, the same weighted by theta^2, and those of layers, in all outputs."""
-        rest = generic_squares(
-            self.model, self.sample, self.findings.generic, self.findings.modules
-        )
+        names = self.findings.generic if self.wanted.parameters else []
+        rest = generic_squares(self.model, self.sample, names, self.findings.modules)
         starts = range(0, self.graph.outputs.shape[1], self.rows)
         parts = []
         for start in starts:
@@ -156,7 +173,7 @@ class Blocks:
         jacobians = [
             cat([by_sample(record.into[use], 1) for use in own], 2)[0] for own in self.by_layer
         ]
-        if not self.findings.direct:
+        if self.wanted.jacobian and not self.graph.shared:
             jacobians.append(by_sample(record.whole, 1)[0])
         return jacobians
 

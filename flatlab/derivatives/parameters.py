@@ -94,17 +94,20 @@ class ParameterSquares:
                 }
 
     def _add_vectors(self) -> None:
-        holders: defaultdict[nn.Parameter, list[tuple[Use, Tensor]]] = defaultdict(list)
-        for use, gamma in self.out.items():
-            for name, gradient in vector_gradients(use, gamma, self.samples).items():
+        holders: defaultdict[nn.Parameter, list[tuple[Use, str]]] = defaultdict(list)
+        for use in self.out:
+            for name in ("bias",) if isinstance(use.module, MATRICES) else ("weight", "bias"):
                 if (parameter := getattr(use.module, name)) is not None:
-                    holders[parameter].append((use, gradient))
+                    holders[parameter].append((use, name))
+        gradients: dict[Use, dict[str, Tensor]] = {}
         for parameter, holding in holders.items():
             if len(holding) == 1 and holding[0][0] in self._rows:
                 squares = self._rows[holding[0][0]]
             else:
-                squares = sum((each for _, each in holding), self.plain.new_zeros(()))
-                squares = squares.square().sum(0)
+                for use in {use for use, _ in holding} - gradients.keys():
+                    gradients[use] = vector_gradients(use, self.out[use], self.samples)
+                parts = (gradients[use][name] for use, name in holding)
+                squares = sum(parts, self.plain.new_zeros(())).square().sum(0)
             plain = squares.sum(1)  # of (samples, numbers)
             for user, _ in holding:
                 if user.name in self.layers:

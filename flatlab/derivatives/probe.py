@@ -11,7 +11,7 @@ from torch.autograd.graph import get_gradient_edge
 from torch.nn.modules import module as of_all_modules
 
 from flatlab.derivatives.errors import MIXES, MeasureError, first_line, is_out_of_memory
-from flatlab.derivatives.evaluation_mode import check_mode
+from flatlab.derivatives.evaluation_mode import check_mode, is_finite
 from flatlab.derivatives.graph import covered_by_rules, graph_of, leads_to
 from flatlab.derivatives.hooks import Use, recorded
 from flatlab.derivatives.layers import MATRICES, RULED, base_of
@@ -154,11 +154,6 @@ def check(model: nn.Module, inputs: Tensor) -> None:
         _check_samples(model, two, two, outputs, [])
     elif far_apart(run(model, two[:1].clone())[0], outputs[0]):
         raise MeasureError(MIXES)
-
-
-def is_finite(tensor: Tensor) -> bool:
-    """Whether all numbers are finite, in one pass and without a copy."""
-    return bool(torch.linalg.vector_norm(tensor.detach(), float("inf")).isfinite())
 
 
 def run(model: nn.Module, inputs: Tensor) -> Tensor:

@@ -3,32 +3,31 @@
 If a network is piecewise linear and uses each parameter once, second derivatives of its outputs in
 one parameter are zero, and the trace is that of the Gauss-Newton matrix J^T (d^2 l / df^2) J at
 every theta. With d^2 l / df^2 = C C^T that is ||d(C^T f)/dtheta||_F^2, from one backward pass.
-Otherwise it is the sum of one product with the Hessian for each parameter, or the mean of
-s^T H s over random signs s (Hutchinson), which is unbiased.
+Otherwise it is the sum of one product with the Hessian for each parameter, or is estimated from
+products with random signs.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from tqdm import tqdm
 
 from flatlab.derivatives.autograd_check import checked_findings
 from flatlab.derivatives.engine import derivatives
 from flatlab.derivatives.errors import MeasureError
+from flatlab.derivatives.forecast import Forecast
 from flatlab.derivatives.hessian_products import hessian_product, trainable
 from flatlab.derivatives.piecewise import piecewise_linear
 from flatlab.derivatives.probe import Findings, probe, run
 from flatlab.derivatives.random_directions import HELD, drawn, samples_of_directions
+from flatlab.derivatives.random_traces import TraceParts, Vector, random_trace, signs, unit
 from flatlab.losses._base import Loss, NoClosedForm
 
 FEW = 1000
 """Parameters up to which one product for each of them is cheaper than it is worth estimating."""
-MOST = 3000
-"""Random signs."""
 BYTES = 2**26
 """Of the graphs of second derivatives held at a time, unless a batch size is given."""
 
@@ -39,12 +38,16 @@ class Traces:
 
     values: NaN for a layer that is frozen.
     errors: standard errors, 0 where the traces are exact.
-    probes: random signs that were drawn, 0 where the traces are exact.
+    probes: random signs whose mean was taken, 0 where the traces are exact.
+    way: `exact`, `hutchinson`, `hutch++`, or `outputs`: signs of outputs.
+    products: with the Hessian; of outputs, backward passes.
     """
 
     values: Tensor
     errors: Tensor
     probes: int
+    way: str
+    products: int
 
 
 class Curved(nn.Module):
@@ -76,6 +79,7 @@ def hessian_traces(
     progress: bool = False,
     step: float | None = None,
     accuracy: float | None = None,
+    budget: int | None = None,
 ) -> Traces:
     """Of the mean loss (the sum for a loss that is one) of a network in evaluation mode.
 
@@ -93,6 +97,7 @@ def hessian_traces(
     step: of differences of gradients in place of a second backward pass.
     accuracy: a relative standard error, until which signs are drawn: of outputs where the network
         is piecewise linear, otherwise of parameters; None: as the options before say.
+    budget: bytes for vectors and derivatives; None: the same on every machine.
     """
     with sdpa_kernel(SDPBackend.MATH):  # fused attention has no second derivative
         linear = how != "random" and piecewise_linear(run(model, inputs[:2].clone()))
@@ -100,25 +105,39 @@ def hessian_traces(
             return _gauss_newton(model, inputs, loss, findings.layers, size, accuracy, seed)
         theta = trainable(model)
         count = sum(parameter.numel() for parameter in theta)
-        exact = how == "exact" or (how == "auto" and count <= FEW and accuracy is None)
-        of = partial(_unit, count) if exact else partial(_signs, count, seed)
-        vectors = [partial(of, number) for number in range(count if exact else probes)]
-        fitting = max(1, BYTES // (4 * findings.numbers * inputs.element_size()))
-        sums = _products(model, inputs, targets, loss, vectors, size or fitting, progress, step)
-        while accuracy and not exact and (further := _further(sums, accuracy)):
-            start = len(sums)
-            more = [partial(of, number) for number in range(start, start + further)]
-            part = _products(model, inputs, targets, loss, more, size or fitting, progress, step)
-            sums = torch.cat([sums, part])
-    if exact:
-        sums = sums.sum(0, keepdim=True)
+        size = size or max(1, BYTES // (4 * findings.numbers * inputs.element_size()))
+        like = theta[0].detach()
+        parts = partial(_products, model, inputs, targets, loss, size, progress, step)
+        if how == "exact" or (how == "auto" and count <= FEW and accuracy is None):
+            sums = parts([partial(unit, count, k, like) for k in range(count)])
+            traces = TraceParts(sums.sum(0), sums[:0], count, "exact")
+        elif accuracy is None:
+            sums = parts([partial(signs, count, seed, k, like) for k in range(probes)])
+            traces = TraceParts(torch.zeros_like(sums[0]), sums, probes, "hutchinson")
+        else:
+            held = (budget or HELD) // 2
+            traces = random_trace(parts, like, count, accuracy, seed, held)
+    return _of_layers(model, findings.layers, theta, traces)
+
+
+def _of_layers(
+    model: nn.Module, layers: Sequence[str], theta: Sequence[nn.Parameter], traces: TraceParts
+) -> Traces:
+    """The traces of all parameters and of the weights of layers.  traces: by parameter."""
     places = {id(parameter): place for place, parameter in enumerate(theta)}
-    layer_places = [places.get(id(model.get_submodule(name).weight)) for name in findings.layers]
-    missing = torch.full_like(sums[:, 0], torch.nan)
-    parts = [sums.sum(1), *(missing if place is None else sums[:, place] for place in layer_places)]
-    table = torch.stack(parts, 1)
-    errors = torch.zeros_like(table[0]) if exact else table.std(0) / len(table) ** 0.5
-    return Traces(table.mean(0), errors, 0 if exact else len(table))
+    layer_places = [places.get(id(model.get_submodule(name).weight)) for name in layers]
+
+    def table(rows: Tensor) -> Tensor:
+        missing = torch.full_like(rows[:, 0], torch.nan)
+        of_layers = (missing if place is None else rows[:, place] for place in layer_places)
+        return torch.stack([rows.sum(1), *of_layers], 1)
+
+    exact, draws = table(traces.exact[None])[0], table(traces.draws)
+    if not len(draws):
+        return Traces(exact, torch.zeros_like(exact), 0, traces.way, traces.products)
+    values = draws.mean(0) + (exact if traces.way == "hutch++" else 0.0)
+    errors = draws.std(0) / len(draws) ** 0.5
+    return Traces(values, errors, len(draws), traces.way, traces.products)
 
 
 def _has_closed_form(loss: Loss, targets: Tensor, outputs: int) -> bool:
@@ -151,16 +170,7 @@ def _gauss_newton(
     for place, name in enumerate(names, start=1):
         if f"{name}.weight" in exact.findings.frozen:
             values[place] = torch.nan
-    return Traces(values, torch.zeros_like(values), 0)
-
-
-def _further(sums: Tensor, accuracy: float) -> int:
-    """How many more signs the trace needs: a share of those it has, at most as many again."""
-    traces = sums.sum(1)
-    error = float(traces.std() / traces.mean().abs()) / len(traces) ** 0.5
-    if not accuracy < error < torch.inf or len(traces) >= MOST:
-        return 0
-    return max(1, min(len(traces), int(len(traces) * ((error / accuracy) ** 2 - 1))))
+    return Traces(values, torch.zeros_like(values), 0, "exact", 0)
 
 
 def _along_outputs(
@@ -191,18 +201,8 @@ def _along_outputs(
         frozen = f"{name}.weight" in findings.frozen
         parts.append(missing if frozen else squares.get((name, "weight2"), missing))
     table = share * torch.stack([part.sum(2).flatten() for part in parts], 1)
-    return Traces(table.mean(0), table.std(0) / len(table) ** 0.5, len(table))
-
-
-def _unit(count: int, number: int) -> Tensor:
-    vector = torch.zeros(count)
-    vector[number] = 1
-    return vector
-
-
-def _signs(count: int, seed: int, number: int) -> Tensor:
-    generator = torch.Generator().manual_seed(1_000_003 * seed + number)
-    return 2.0 * torch.randint(2, (count,), generator=generator) - 1
+    errors = table.std(0) / len(table) ** 0.5
+    return Traces(table.mean(0), errors, len(table), "outputs", len(table))
 
 
 def _products(
@@ -210,23 +210,28 @@ def _products(
     inputs: Tensor,
     targets: Tensor,
     loss: Loss,
-    vectors: Sequence[Callable[[], Tensor]],
     size: int,
-    progress: bool = False,
-    step: float | None = None,
+    progress: bool,
+    step: float | None,
+    vectors: Sequence[Vector],
+    into: Tensor | None = None,
 ) -> Tensor:
-    """The part of each parameter in v^T H v of each vector: (vectors, parameters), float64.
-
-    vectors: functions that make them, because all at once may not fit.
-    """
-    sizes = [parameter.numel() for parameter in trainable(model)]
+    """The part of each parameter in v^T H v of each vector: `Parts`."""
+    theta = trainable(model)
+    sizes = [parameter.numel() for parameter in theta]
     sums = torch.zeros(len(vectors), len(sizes), dtype=torch.float64, device=inputs.device)
     batches = list(zip(inputs.split(size), targets.split(size), strict=True))
-    for batch in tqdm(batches, desc="traces", unit="batch", disable=not progress, leave=False):
-        product = hessian_product(model, [batch], loss, step)
-        share = loss.share(len(batch[0]), len(inputs))
-        for number, make in enumerate(vectors):
-            vector = make().to(inputs)
-            parts = (vector * product(vector)).double().split(sizes)
-            sums[number] += share * torch.stack([part.sum() for part in parts])
+    what = f"{len(vectors)} products with the Hessian"
+    with Forecast(what, len(batches) * len(vectors), progress) as forecast:
+        for batch in batches:
+            product = hessian_product(model, [batch], loss, step)
+            share = loss.share(len(batch[0]), len(inputs))
+            for number, make in enumerate(vectors):
+                vector = make()
+                result = product(vector)
+                if into is not None:
+                    into[number].add_(result, alpha=share)
+                parts = (vector * result).double().split(sizes)
+                sums[number] += share * torch.stack([part.sum() for part in parts])
+                forecast.tick()
     return sums

@@ -31,6 +31,7 @@ from flatlab.derivatives.layer_curvature import (
 from flatlab.derivatives.probe import Findings, probe
 from flatlab.derivatives.traces import hessian_traces
 from flatlab.losses._base import Loss
+from flatlab.metrics._accuracy import accuracy_of
 from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
 from flatlab.plan.schema import Key, Strict, closest, means
 
@@ -108,8 +109,11 @@ class Options(Strict, frozen=True):
     ] = "auto"
     hessian_probes: Annotated[int, means("random signs for traces", ge=2)] = 100
     accuracy: Annotated[
-        Literal["exact"] | Annotated[float, Meta(gt=0, lt=1)],
-        means("exact, or a relative standard error of traces, until which signs are drawn"),
+        Literal["exact", "auto"] | Annotated[float, Meta(gt=0, lt=1)],
+        means(
+            "of traces: exact, a relative standard error until which signs are drawn, or auto: "
+            "0.02 where a sample does not fit at once"
+        ),
     ] = "exact"
 
 
@@ -174,11 +178,12 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
             settings.batch_size,
             settings.progress,
             settings.step,
-            None if options.accuracy == "exact" else options.accuracy,
+            accuracy_of(options.accuracy, model, samples.inputs, settings.budget)[0],
+            settings.budget,
         )
         for end, part in (("", traced.values), ("_error", traced.errors)):
             values |= {f"hessian_trace{end}": part[0], f"hessian_trace_per_layer{end}": part[1:]}
-        notes["hessian_probes"] = traced.probes
+        notes |= {"hessian_probes": traced.probes, "hessian_traces_by": traced.way}
     return Measured(values, {"layer": findings.layers}, notes)
 
 

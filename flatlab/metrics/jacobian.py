@@ -2,7 +2,8 @@
 
 J is the derivative of a sample's outputs f (the logits) with respect to its input. With
 p = softmax(f) and P = diag(p) - p p^T = dp/df, the network with softmax has the Jacobian P J. Both
-are exact. Inputs are those that the network sees: scaled if the grid scales its inputs.
+are exact. Of several positions, each has its softmax; of tokens, J is in their embeddings. Inputs
+are those that the network sees: scaled if the grid scales its inputs.
 
 The pair bound: a network that fits two samples with different targets has a slope between them,
 |F(x1) - F(x2)| >= |y1 - y2| - e1 - e2, where F are the outputs, or their softmax for cross-entropy,
@@ -21,6 +22,9 @@ from torch import Tensor, nn
 
 from flatlab.derivatives.engine import derivatives
 from flatlab.derivatives.errors import MeasureError
+from flatlab.derivatives.evaluation_mode import check_samples
+from flatlab.derivatives.forecast import Forecast
+from flatlab.derivatives.forward_pass import EVERYTHING, Wanted
 from flatlab.derivatives.golub_kahan import samples_at_a_time
 from flatlab.derivatives.hooks import recorded
 from flatlab.derivatives.layer_norms import norms_of_layers
@@ -33,6 +37,10 @@ from flatlab.plan.schema import Strict, means
 
 BATCH = 1000
 """Samples at a time, for the features."""
+LARGE = 1000
+"""Outputs beyond which J J^T is there for one sample at a time, and nothing but J is computed."""
+ONLY_J = Wanted(parameters=False, layers=False)
+TOKENS = "embedded"
 
 SAMPLE, LAYER = ("sample",), ("layer",)
 QUANTITIES = {
@@ -134,6 +142,10 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
         values["norm_residual"] = norms.residual
     if settings.options.pairs:
         values |= _pair_bound(model, samples, settings, norms.outputs)
+    if norms.findings.embedding:
+        notes["derivatives_with_respect_to"] = (
+            f"the output of the embedding {norms.findings.embedding!r}; a sample is a sequence"
+        )
     return Measured(values, {"layer": names}, notes)
 
 
@@ -160,23 +172,49 @@ def _norms(
 ) -> JacobianNorms:
     """Exact, or by an iteration.  inputs: (samples, ...).  size: samples at a time."""
     budget = settings.budget
+    classes = settings.loss.classes
     wanted, findings = accuracy_of(settings.options.accuracy, model, inputs, budget)
     if wanted is None or findings is None:
-        exact = derivatives(model, inputs, adaptive=False, batch_size=size, budget=budget)
-        with torch.no_grad():
-            softmaxed = softmax_norms(exact.outputs, exact.gram, settings.loss.classes)
-        return JacobianNorms(exact.outputs, exact.singular[:, 0], softmaxed, exact.findings, None)
+        return _exact_norms(model, inputs, settings, size, classes)
     both = []
-    softmax = SoftmaxOfPositions(settings.loss.classes)
-    for network in (model, nn.Sequential(model, softmax)):  # d softmax(f)/dx = P J
+    for network in (model, nn.Sequential(model, *softmax_of(classes))):  # d softmax(f)/dx = P J
         fitting = size or samples_at_a_time(network, inputs, budget)
         how: dict[str, Any] = {"layers": [], "residual": RESIDUAL, "size": fitting}
-        both.append(norms_of_layers(network, inputs, findings, **how, seed=settings.seed))
+        with Forecast("Jacobian norms", 20 * -(-len(inputs) // fitting), settings.progress) as bar:
+            norms = norms_of_layers(
+                network, inputs, findings, **how, seed=settings.seed, tick=bar.tick
+            )
+        both.append(norms)
     with torch.no_grad():
         outputs = torch.cat([run(model, batch) for batch in inputs.split(fitting)])
     residual = torch.stack([norms.residuals.max() for norms in both]).max()
     plain, softmaxed = (norms.values[:, 0] for norms in both)
     return JacobianNorms(outputs, plain, softmaxed, findings, residual)
+
+
+def _exact_norms(
+    model: nn.Module, inputs: Tensor, settings: Settings, size: int | None, classes: int
+) -> JacobianNorms:
+    """From J itself; sample by sample where J J^T is large."""
+    check_samples(model, inputs)
+    with torch.no_grad():
+        large = run(model, inputs[:1].clone()).shape[1] > LARGE
+    parts = []
+    for batch in inputs.split(1) if large else [inputs]:
+        exact = derivatives(
+            model,
+            batch,
+            adaptive=False,
+            batch_size=size,
+            wanted=ONLY_J if large else EVERYTHING,
+            budget=settings.budget,
+            progress=settings.progress,
+        )
+        with torch.no_grad():
+            softmaxed = softmax_norms(exact.outputs, exact.gram, classes)
+        parts.append((exact.outputs, exact.singular[:, 0], softmaxed))
+    outputs, plain, softmaxed = map(torch.cat, zip(*parts, strict=True))
+    return JacobianNorms(outputs, plain, softmaxed, exact.findings, None)
 
 
 def _pair_bound(
@@ -220,31 +258,26 @@ def _norm_on_segment(model: nn.Module, ends: Tensor, settings: Settings, softmax
     return (norms.softmaxed if softmaxed else norms.plain).max()
 
 
-class SoftmaxOfPositions(nn.Module):
-    """The softmax of the outputs of each position.  classes: their number; 0: of all outputs."""
-
-    def __init__(self, classes: int) -> None:
-        super().__init__()
-        self.classes = classes
-
-    def forward(self, outputs: Tensor) -> Tensor:
-        if not self.classes:
-            return outputs.softmax(1)
-        return outputs.unflatten(1, (-1, self.classes)).softmax(2).flatten(1)
-
-
 def softmax_norms(outputs: Tensor, gram: Tensor, classes: int = 0) -> Tensor:
-    """||P J||_2 of each sample, from P (J J^T) P, P that of each position.
+    """||P J||_2 of each sample, from P (J J^T) P.
 
-    outputs: (samples, N).  gram: J J^T.  classes: outputs of each position; 0: there is one.
+    outputs: (samples, N).  gram: J J^T.  classes: of a position; 0: there is one position.
     """
-    p = SoftmaxOfPositions(classes)(outputs.double())
-    outer = p[:, :, None] * p[:, None, :]
-    if classes:
-        place = torch.arange(outputs.shape[1], device=p.device) // classes
-        outer = outer * (place[:, None] == place)
-    slope = p.diag_embed() - outer
+    if not classes:
+        p = outputs.double().softmax(1)
+        slope = p.diag_embed() - p[:, :, None] * p[:, None, :]
+    else:
+        p = outputs.double().unflatten(1, (-1, classes)).softmax(2)
+        of_positions = p.diag_embed() - p[..., :, None] * p[..., None, :]
+        slope = torch.stack([torch.block_diag(*blocks) for blocks in of_positions])
     return singular_values(slope @ gram @ slope)[:, 0]
+
+
+def softmax_of(classes: int) -> list[nn.Module]:
+    """The softmax of outputs, or of those of each position."""
+    if not classes:
+        return [nn.Softmax(1)]
+    return [nn.Unflatten(1, (-1, classes)), nn.Softmax(2), nn.Flatten()]
 
 
 def _features(

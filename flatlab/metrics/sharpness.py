@@ -18,10 +18,10 @@ import numpy as np
 import torch
 from msgspec import Meta
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from flatlab.derivatives.auto_pgd import Neighbourhood, ascend, once
 from flatlab.derivatives.batch_loss import BatchLoss, Transform, laid_out
+from flatlab.derivatives.forecast import Forecast
 from flatlab.derivatives.probe import check, run
 from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
 from flatlab.plan.schema import Key, Strict, means
@@ -151,14 +151,17 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     size = options.sharpness_batch or len(targets)
     inputs, logits = laid_out(model, samples.inputs), _logits(settings.loss.classes)
     batches = list(zip(inputs.split(size), targets.split(size), strict=True))
-    for x, y in tqdm(batches, unit="batch", disable=not settings.progress, leave=False):
-        batch, share = BatchLoss(model, x, y, loss, settings.batch_size), len(x) / len(targets)
-        seed = int(torch.randint(2**62, (), generator=generator, device=generator.device))
-        for place, changes in _averages(batch, measured, options, seed, logits):
-            value[place] += share * changes.mean()
-            variance[place] += share**2 * changes.var(ddof=1) / len(changes)
-        for place, history in _ascents(batch, measured, options, seed, logits):
-            histories[place] += share * history
+    what = f"{len(measured)} sharpnesses on {len(targets)} samples"
+    with Forecast(what, len(batches) * _evaluations(measured, options), settings.progress) as bar:
+        for x, y in batches:
+            batch = BatchLoss(model, x, y, loss, settings.batch_size, bar.tick)
+            share = len(x) / len(targets)
+            seed = int(torch.randint(2**62, (), generator=generator, device=generator.device))
+            for place, changes in _averages(batch, measured, options, seed, logits):
+                value[place] += share * changes.mean()
+                variance[place] += share**2 * changes.var(ddof=1) / len(changes)
+            for place, history in _ascents(batch, measured, options, seed, logits):
+                histories[place] += share * history
     worst, half = histories[..., -1], histories[..., histories.shape[-1] // 2]
     with np.errstate(invalid="ignore"):  # a worst case may be 0
         values = {
@@ -169,6 +172,14 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
         }
     places = {"definition": names, "radius_index": [str(index) for index in range(shape[1])]}
     return Measured(values, places)
+
+
+def _evaluations(cells: Sequence[Cell], options: Options) -> int:
+    """Evaluations of a batch, up to those without a change."""
+    averages = [cell for cell in cells if cell.case == "average"]
+    shared = {(cell.norm, cell.scale == "standard", cell.radius) for cell in averages}
+    ascents = len(cells) - len(averages)
+    return options.sharpness_draws * len(shared) + options.sharpness_steps * ascents
 
 
 def cells_of(radii: str | Mapping[str, Sequence[float]]) -> tuple[list[str], list[Cell]]:

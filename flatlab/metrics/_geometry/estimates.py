@@ -2,7 +2,9 @@
 
 Sums over the outputs are means over random directions; the largest singular values are those of an
 iteration that is stopped on its residual. A standard error is that of the jackknife, which leaves
-out the directions of one place of every round: it is due to the directions, not to the data.
+out the directions of one place of every round: it is due to the directions, not to the data. A
+dimension is largest where singular values are equal, and then hardly changes with one direction
+less: its error is the spread over random halves of the directions, which has the same expectation.
 """
 
 from collections.abc import Mapping
@@ -40,6 +42,8 @@ ESTIMATED = (
     *("matrix_normalized_sharpness", "stability_trick_ratio", "linear_stability_ratio"),
 )
 """Quantities that depend on the random directions, and have a standard error."""
+HALVES = 50
+"""Random ways to part the directions of a round into two halves."""
 LEFT_OUT = (
     "log volumes and relative flatness need all derivatives: accuracy='exact' computes them in "
     "blocks"
@@ -142,6 +146,7 @@ def estimated(
             for left_out in (None, *range(ROUND))
         ]
     values, errors = _jackknife(table[0], table[1:])
+    errors |= _of_halves(squares.products, table[0], values)
     values["norm_residual"] = largest.residuals.max()
     parts = (squares.outputs, *squares.squares.values(), largest.values)
     finite = findings.finite and all(bool(part.isfinite().all()) for part in parts)
@@ -198,11 +203,6 @@ def _values(
     """The quantities from all directions, or from all but those of one place of each round."""
     kept = torch.tensor([k for k in range(ROUND) if k != left_out])
     mean = {key: value[:, kept].mean((0, 1)) for key, value in squares.squares.items()}
-    products = squares.products[:, :, kept][..., kept]
-    traces = products.diagonal(dim1=2, dim2=3)
-    pairs = len(kept) * (len(kept) - 1) * len(products)
-    fourth = (products.square().sum((2, 3)) - traces.square().sum(2)).sum(0) / pairs
-    squared = (traces.sum(2).square() - traces.square().sum(2)).sum(0) / pairs
     layers = [
         Layer(
             x2=squares.x2[name],
@@ -223,13 +223,39 @@ def _values(
         adaptive=mean.get(("", "adaptive")),
         x2=squares.x2[""],
         singular=largest.values[:, :1],
-        gram=products[:0],
+        gram=squares.products[:0],
         scaled2=mean["", "scaled2"],
         layers=layers,
         findings=findings,
     )
-    jacobian2 = mean["", "jacobian2"]
-    return EstimatedValues(means, jacobian2, squared / fourth, options, loss, norms).by_name()
+    dimension = _dimension(squares.products, kept)
+    return EstimatedValues(means, mean["", "jacobian2"], dimension, options, loss, norms).by_name()
+
+
+def _dimension(products: Tensor, kept: Tensor) -> Tensor:
+    """(sum sigma^2)^2 / sum sigma^4, both from the pairs of some directions: (samples,)."""
+    chosen = products[:, :, kept][..., kept]
+    traces = chosen.diagonal(dim1=2, dim2=3)
+    own = traces.square().sum(2)
+    return (traces.sum(2).square() - own).sum(0) / (chosen.square().sum((2, 3)) - own).sum(0)
+
+
+def _of_halves(
+    products: Tensor, of_all: Mapping[str, Tensor], values: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """Standard errors of dimensions: the spread over halves of the directions, each with the rest.
+
+    of_all: from all directions.  values: the same less their bias, and what else is reported.
+    """
+    name = "local_dimension_per_sample"
+    if name not in values:
+        return {}
+    generator = torch.Generator().manual_seed(0)
+    orders = [torch.randperm(ROUND, generator=generator) for _ in range(HALVES)]
+    halves = torch.stack([_dimension(products, half) for o in orders for half in o.chunk(2)])
+    means = torch.stack([half[~half.isnan()].mean() for half in halves])
+    spreads = {name: halves - of_all[name], "local_dimension": means - of_all["local_dimension"]}
+    return {f"{key}_error": s.square().mean(0).sqrt() for key, s in spreads.items()}
 
 
 def _jackknife(

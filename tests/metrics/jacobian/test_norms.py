@@ -10,10 +10,13 @@ from hypothesis import strategies as st
 from torch import nn
 
 import flatlab
+from flatlab import MeasureError
 from flatlab.losses import loss_of
+from flatlab.metrics import jacobian
 from flatlab.metrics.jacobian import softmax_norms
 from tests.networks.many_outputs import many_outputs
 from tests.networks.small_networks import small
+from tests.networks.transformer import transformer
 
 # torch warns of itself when it first differentiates forward, which torch.func.jacfwd does
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script")
@@ -170,3 +173,47 @@ def test_norms_by_an_iteration_are_those_of_the_jacobians(name):
     assert report["norm_residual"] <= 1e-2
     for key in exact:
         assert report[key].values == pytest.approx(exact[key].values, rel=2e-3), key
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_norms_of_sequences_are_in_the_output_of_the_embedding():
+    """Each position with its own softmax; exact, in blocks, and by an iteration."""
+    model, tokens = transformer()
+    how = {"families": ["jacobian"], "loss": "cross-entropy"}
+    report = flatlab.measure(model, tokens, **how)
+    plain, softmaxed = [], []
+    for sequence in tokens:
+        embedded = model.embedding(sequence[None]).detach()
+        for norms, end in ((plain, lambda f: f), (softmaxed, lambda f: f.softmax(-1))):
+            of = torch.autograd.functional.jacobian(
+                lambda e, end=end: end(model.behind(e)).flatten(), embedded
+            )
+            norms.append(float(torch.linalg.matrix_norm(of.flatten(1), 2)))
+    report = flatlab.measure(model, tokens, **how)
+    plain, softmaxed = [], []
+    for sequence in tokens:
+        embedded = model.embedding(sequence[None]).detach()
+        for norms, end in ((plain, lambda f: f), (softmaxed, lambda f: f.softmax(-1))):
+            of = torch.func.jacrev(lambda e, end=end: end(model.behind(e)).flatten())(embedded)
+            norms.append(float(torch.linalg.matrix_norm(of.detach().flatten(1), 2)))
+    assert report["jacobian_norm"] == pytest.approx(max(plain), rel=1e-9)
+    of_samples = report["softmax_jacobian_norm_per_sample"].values
+    assert of_samples == pytest.approx(np.array(softmaxed), rel=1e-9)
+    assert "'embedding'" in report.attrs["derivatives_with_respect_to"]
+    blocks = flatlab.measure(model, tokens, memory=10**6, **how)
+    assert blocks["softmax_jacobian_norm_per_sample"].values == pytest.approx(of_samples, rel=1e-9)
+    found = flatlab.measure(model, tokens, accuracy=0.1, **how)
+    assert found["softmax_jacobian_norm_per_sample"].values == pytest.approx(of_samples, rel=2e-3)
+    with pytest.raises(MeasureError, match="tokens"):
+        flatlab.measure(model, tokens, tokens, pairs=1, **how)
+
+
+@pytest.mark.parametrize("name", ["perceptron", "vgg", "tied"])
+def test_sample_by_sample_the_norms_are_the_same(name, monkeypatch):
+    model, x = many_outputs(name)
+    exact = flatlab.measure(model, x, families=["jacobian"])
+    monkeypatch.setattr(jacobian, "LARGE", 10)
+    for memory in (None, 300_000):
+        report = flatlab.measure(model, x, families=["jacobian"], memory=memory)
+        for key in exact:
+            assert report[key].values == pytest.approx(exact[key].values, rel=1e-9), key
