@@ -53,7 +53,7 @@ onstart:
     grids = {
         job.wildcards.experiment
         for job in jobs
-        if job.rule.name in ("train", "train_large", "table")
+        if job.rule.name in ("train", "train_large", "train_one", "table")
     }
     scales = {
         job.wildcards.scale for job in jobs if "scale" in job.wildcards.keys()

@@ -1,4 +1,4 @@
-"""Ten eigenvalues of H and of Gauss-Newton, against curvlinops and hessian-eigenthings."""
+"""Ten eigenvalues of three matrices, against curvlinops with ARPACK and hessian-eigenthings."""
 
 from __future__ import annotations
 
@@ -9,84 +9,85 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
-from curvlinops import HessianLinearOperator
+from curvlinops import EFLinearOperator, GGNLinearOperator, HessianLinearOperator
 from scipy.sparse.linalg import eigsh
 from torch import Tensor, nn
 
-from benchmarks.eigenvalues import CLASSES, LOSS, MATRICES, SAMPLES, networks
 from benchmarks.timing import paired, report
-from flatlab.derivatives.hessian_products import trainable
+from benchmarks.trained import LOSS, Trained, trained
 from flatlab.derivatives.krylov import AGAIN, Eigenpairs, extreme_eigenvalues
 from flatlab.derivatives.lanczos import RESIDUAL
+from flatlab.metrics.spectrum import product_of
 
 COUNT = 10
-OPERATORS = {HessianLinearOperator: "HessianOperator"}
-"""Of hessian-eigenthings, by that of curvlinops."""
+MATRICES = {
+    "H": ("hessian", HessianLinearOperator),
+    "GN": ("gauss-newton", GGNLinearOperator),
+    "Fisher": ("empirical-fisher", EFLinearOperator),
+}
+"""How they are called here, in flatlab, and by curvlinops."""
 
 
-def ours(product: Any, model: nn.Module, x: Tensor, y: Tensor, start: Tensor) -> Eigenpairs:
-    targets = nn.functional.one_hot(y, CLASSES).to(x)
-    matrix = product(model, [(x, targets)], LOSS)
-    return extreme_eigenvalues(matrix, start, COUNT, residual=RESIDUAL)
+def ours(matrix: str, network: Trained, start: Tensor) -> Eigenpairs:
+    product = product_of(matrix, network.model, network.batches, LOSS)
+    return extreme_eigenvalues(product, start, COUNT, residual=RESIDUAL)
 
 
-def arpack(operator: Any, model: nn.Module, x: Tensor, y: Tensor, start: Tensor) -> np.ndarray:
-    parts = model, nn.CrossEntropyLoss(), [*model.parameters()], [(x, y)]
-    linear = operator(*parts, check_deterministic=False)
-    given = {"k": COUNT, "which": "LA", "tol": RESIDUAL, "v0": start.numpy()}
-    found = eigsh(linear.to_scipy(), return_eigenvectors=False, **given)
-    return np.asarray(found)[::-1]
+def arpack(operator: Any, network: Trained, start: Tensor, count: int = COUNT) -> np.ndarray:
+    """The largest eigenvalues, descending."""
+    parts = network.model, nn.CrossEntropyLoss(), [*network.model.parameters()]
+    linear = operator(*parts, [(network.x, network.y)], check_deterministic=False)
+    given = {"k": count, "which": "LA", "tol": RESIDUAL, "v0": start.numpy()}
+    values = eigsh(linear.to_scipy(), return_eigenvectors=False, **given)
+    return np.asarray(values)[::-1]
 
 
-def eigenthings(
-    operator: Any, model: nn.Module, x: Tensor, y: Tensor, start: Tensor, steps: int
-) -> Callable[[], np.ndarray]:
-    """Lanczos of hessian-eigenthings, which is given the number of `steps`: as few as will do."""
-    from hessian_eigenthings import operators
-    from hessian_eigenthings.algorithms.lanczos import lanczos
-    from hessian_eigenthings.loss_fns.standard import supervised_loss
+def eigenthings(matrix: str, network: Trained, steps: int) -> Callable[[], np.ndarray]:
+    """Lanczos of hessian-eigenthings, which is given its number of steps: as few as will do.
 
-    kind = getattr(operators, OPERATORS[operator])
-    loss = supervised_loss(nn.functional.cross_entropy)
-    linear = kind(model, [(x, y)], loss)
-    while True:
-        found = lanczos(linear, k=COUNT, max_iter=steps, which="LA", seed=0, reorthogonalize=True)
-        if bool((found.residuals <= RESIDUAL * found.eigenvalues.abs()).all()):
+    steps: of which it is known that they will do for us, from another start.
+    """
+    import hessian_eigenthings as peer
+
+    data = network.model, [(network.x, network.y)]
+    loss = nn.functional.cross_entropy
+    linear: Any
+    if matrix == "hessian":
+        linear = peer.HessianOperator(*data, peer.supervised_loss(loss))
+    elif matrix == "gauss-newton":
+        of_output = peer.supervised_loss_of_output(loss)
+        linear = peer.GGNOperator(*data, peer.supervised_forward, of_output)
+    else:
+        linear = peer.EmpiricalFisherOperator(*data, peer.supervised_per_sample_loss(loss))
+    given = {"k": COUNT, "which": "LA", "seed": 0, "reorthogonalize": True}
+    for count in range(max(steps - 10, 2 * COUNT), 2 * steps, 2):
+        pairs = peer.lanczos(linear, max_iter=count, **given)
+        if bool((pairs.residuals <= RESIDUAL * pairs.eigenvalues.abs()).all()):
             break
-        steps += 4
-
-    def again() -> np.ndarray:
-        best = lanczos(linear, k=COUNT, max_iter=steps, which="LA", seed=0, reorthogonalize=True)
-        return best.eigenvalues.numpy()
-
-    return again
+    else:
+        raise RuntimeError(f"hessian-eigenthings: {matrix}: not converged in {2 * steps} products")
+    return lambda: peer.lanczos(linear, max_iter=count, **given).eigenvalues.numpy()
 
 
 def spectrum() -> None:
     """All to the same relative residual, after a few steps of training, in float32."""
-    y = torch.arange(SAMPLES) % CLASSES
     others = importlib.util.find_spec("hessian_eigenthings") is not None
-    for name, (model, x) in networks().items():
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-        for _ in range(20):
-            optimizer.zero_grad()
-            nn.functional.cross_entropy(model(x), y).backward()
-            optimizer.step()
-        given = model.eval(), x, y, torch.randn(sum(p.numel() for p in trainable(model)))
-        for matrix, (product, operator) in MATRICES.items():
-            found = ours(product, *given)
-            sides: dict[str, Any] = {"curvlinops with ARPACK": partial(arpack, operator, *given)}
+    for name, network in trained().items():
+        start = network.start()
+        for matrix, (key, operator) in MATRICES.items():
+            pairs = ours(key, network, start)
+            sides: dict[str, Any] = {
+                "curvlinops with ARPACK": partial(arpack, operator, network, start)
+            }
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # torch warns of itself
-                if others and matrix == "H":
-                    sides["hessian-eigenthings"] = eigenthings(
-                        operator, *given, found.products - AGAIN
-                    )
+                if others:
+                    steps = pairs.products - AGAIN
+                    sides["hessian-eigenthings"] = eigenthings(key, network, steps)
                 for side in sides.values():
-                    assert np.allclose(side(), found.values, rtol=1e-3), (name, matrix)
-                times = paired(partial(ours, product, *given), *sides.values(), slow=True)
+                    assert np.allclose(side(), pairs.values, rtol=1e-3), (name, matrix)
+                times = paired(partial(ours, key, network, start), *sides.values(), slow=True)
             for other, seconds in zip(sides, times[1:], strict=True):
-                report(f"{name}, 10 eigenvalues of {matrix}", times[0], seconds, other)
+                report(f"{name}, {COUNT} eigenvalues of {matrix}", times[0], seconds, other)
     if not others:
-        print("hessian-eigenthings is not installed: it is not compared with")
+        print("hessian-eigenthings is not installed (pip install -e .[bench]): not compared with")

@@ -37,3 +37,15 @@ if LARGE:
             experiment="|".join(LARGE),
 
     ruleorder: train_large > train
+
+
+if OF_FUNCTIONS:
+
+    use rule train as train_one with:
+        # A function of a study trains one run; what it returns is all there is.
+        output:
+            weights=HERE.models("{experiment}", "{pack}")["weights"],
+        wildcard_constraints:
+            experiment="|".join(OF_FUNCTIONS),
+
+    ruleorder: train_one > train

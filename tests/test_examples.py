@@ -14,7 +14,8 @@ MODULES = [
         for family in (
             *("adaptive", "capacity", "diagonal", "flatness", "geometry"),
             *("hessian", "jacobian", "linear", "sharpness"),
-            *("representations", "feature_robustness", "spectrum", "_tracker", "_landscape"),
+            *("representations", "feature_robustness", "representativeness"),
+            *("spectrum", "_tracker", "_landscape"),
         )
     ),
 ]

@@ -59,6 +59,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     help_ = "families of quantities, or all; geometry by default, adaptive with --timm"
     add("--family", nargs="+", metavar="NAME", help=help_)
     add("--loss", default="half-mse", help=f"loss of Hessians ({known_keys('losses')}) {DEFAULT}")
+    help_ = (
+        "of --loss cross-entropy, one number for each class, or a file with them (.npy, or text): "
+        "the mean over samples is weighted"
+    )
+    add("--class-weights", nargs="+", metavar="NUMBER|FILE", help=help_)
     add("--dtype", help="float64 or float32; that of the weights by default")
     help_ = f"options of families and of the loss: {'; '.join(_options())}"
     add("--options", nargs="+", type=option_of, default=[], metavar="KEY=VALUE", help=help_)

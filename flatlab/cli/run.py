@@ -45,7 +45,8 @@ def run(options: argparse.Namespace) -> int:
     packs = _chosen(options.pack, experiment.packs, experiment.key)
     families = _chosen(options.family, experiment.families, experiment.key)
     # Imported here because torch takes seconds, but before jobs set its number of threads.
-    train, data = (importlib.import_module(f"flatlab.{name}") for name in ("train", "data"))
+    names = ("train", "data", "derivatives.errors")
+    train, data, derivatives = (importlib.import_module(f"flatlab.{name}") for name in names)
     try:
         for name in experiment.data_sets:
             _prepare(chosen, experiment.scale, name)
@@ -54,12 +55,12 @@ def run(options: argparse.Namespace) -> int:
         _train(chosen, experiment, packs, options.force)
         for pack, family in itertools.product(packs, families):
             outputs = {"metrics": str(experiment.metrics(pack, family))}
-            names = {"experiment": experiment.key, "family": family, "pack": pack}
+            named = {"experiment": experiment.key, "family": family, "pack": pack}
             planned = experiment.measuring(pack, family)
-            job = _job(chosen, "measure", outputs, planned, experiment.scale, **names)
+            job = _job(chosen, "measure", outputs, planned, experiment.scale, **named)
             job.params["kind"] = experiment.kind
             _carry_out(bodies.measure, [job], options.force)
-    except (train.TrainError, train.Interrupted, data.DataError) as error:
+    except (train.TrainError, train.Interrupted, data.DataError, derivatives.MeasureError) as error:
         raise StoreError(str(error)) from error
     print("\n".join(str(experiment.metrics(p, f)) for p in packs for f in families))
     return 0
@@ -86,7 +87,7 @@ def _train(chosen: Plan, experiment: Experiment, packs: Iterable[str], force: bo
         if planned := experiment.training(pack):
             outputs, names = experiment.weights(pack), {"experiment": experiment.key, "pack": pack}
             job = _job(chosen, "train", outputs, planned, experiment.scale, **names)
-            groups[job.input.data, job.params.code].append(job)
+            groups[job.input.get("data", pack), job.params.code].append(job)
     for group in groups.values():
         _carry_out(bodies.train, group, force)
 

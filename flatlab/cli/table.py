@@ -15,8 +15,11 @@ from typing import get_args
 from flatlab import plan, store
 from flatlab.cli.measure import DEFAULT, count_of, known_keys, option_of
 from flatlab.experiments.grids.sections import Scaling
+from flatlab.plan.run_records import read_records
 
 GROUP = "Measure networks"
+MODULES = ("execution.own_networks", "derivatives.errors", "data._dataset")
+"""What is imported when the command runs: torch takes seconds."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,9 +34,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--runs", type=Path, metavar="FILE", help=help_)
     help_ = "columns of --runs that are outcomes, besides those that are called like one"
     add("--outcomes", nargs="+", default=[], metavar="NAME", help=help_)
-    help_ = f"a .npz with x_train and y_train, a folder of images by class, or {known_keys('data')}"
-    add("--data", required=True, metavar="FILE|FOLDER|NAME", help=help_)
-    help_ = f"scaling of images; arrays in a .npz are as your networks see them {DEFAULT}"
+    help_ = (
+        "a file .npz, .npy, .csv or .safetensors with x_train and y_train, a folder of images, a "
+        f"function that returns arrays or loaders, or a data set ({known_keys('data')})"
+    )
+    add("--data", required=True, metavar="FILE|FOLDER|NAME|MODULE:FUNCTION", help=help_)
+    help_ = f"scaling of images; arrays are as your networks see them {DEFAULT}"
     add("--scaling", choices=get_args(Scaling), default="unit", help=help_)
     add("--family", nargs="+", default=["geometry"], metavar="NAME", help="families, or all")
     add(
@@ -54,11 +60,10 @@ def run(options: argparse.Namespace) -> int:
     if not options.out.name.endswith(".zarr.zip"):
         raise store.StoreError(f"{options.out}: a table is a .zarr.zip file")
     from flatlab.jobs.resume_state import ResumeState
-    from flatlab.tables.run_records import read_records
 
     files = files_of(options.weights)
     records = read_records(files, options.runs, options.outcomes)
-    own = importlib.import_module("flatlab.execution.own_networks")  # torch takes seconds
+    own, errors, data = (importlib.import_module(f"flatlab.{name}") for name in MODULES)
     how = own.Measurement(
         families=tuple(options.family),
         samples=None if options.samples == "all" else options.samples,
@@ -72,12 +77,12 @@ def run(options: argparse.Namespace) -> int:
     unfinished = ResumeState(f"{options.out}.unfinished", identity)
     try:
         table = own.table_of(records, how, key, unfinished)
-    except (own.MeasureError, own.DataError) as error:
+    except (errors.MeasureError, data.DataError) as error:
         raise store.StoreError(str(error)) from None
     store.save_dataset(options.out, table)
     shutil.rmtree(unfinished.folder, ignore_errors=True)
     print(f"{options.out}: {table.attrs['extent']}")
-    outcomes = ", ".join(records.outcomes[0]) or "none given"
+    outcomes = ", ".join(table.attrs["outcomes"]) or "none given"
     print(f"hyper-parameters: {', '.join(table.attrs['hyperparameters']) or 'none'}")
     print(f"outcomes: {outcomes}; measured: {len(table.data_vars)} quantities")
     return 0

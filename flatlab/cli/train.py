@@ -6,10 +6,12 @@ row or the function's module has changed. `flatlab table` measures the files.
 """
 
 import argparse
+import csv
 import importlib
 from pathlib import Path
 
 from flatlab import store
+from flatlab.plan.run_records import records_of
 from flatlab.plan.schema import PlanError
 
 GROUP = "Measure networks"
@@ -24,21 +26,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    try:
+        rows = records_of(options.grid)
+    except (OSError, ValueError, csv.Error) as error:
+        raise PlanError(f"{options.grid} cannot be read as CSV: {error}") from None
+    for place, row in enumerate(rows):
+        if lacking := [key for key, value in row.items() if value is None]:
+            raise PlanError(f"{options.grid}: {lacking[0]} of row {place + 1} is missing")
+        if row in rows[:place]:
+            raise PlanError(f"{options.grid}: row {place + 1} is there twice")
+    own = importlib.import_module("flatlab.execution.own_training")  # torch takes seconds
     import pandas as pd
 
     try:
-        rows = pd.read_csv(options.grid, skipinitialspace=True).astype(object).to_dict("records")
-    except (OSError, ValueError) as error:
-        raise PlanError(f"{options.grid} cannot be read as CSV: {error}") from None
-    named = [{str(key): value for key, value in row.items()} for row in rows]
-    for place, row in enumerate(named):
-        if lacking := [key for key, value in row.items() if pd.isna(value)]:
-            raise PlanError(f"{options.grid}: {lacking[0]} of row {place + 1} is missing")
-        if row in named[:place]:
-            raise PlanError(f"{options.grid}: row {place + 1} is there twice")
-    own = importlib.import_module("flatlab.execution.own_training")  # torch takes seconds
-    try:
-        records = own.train_runs(options.train, named, options.out)
+        records = own.train_runs(options.train, rows, options.out)
     except own.MeasureError as error:
         raise store.StoreError(str(error)) from None
     content = pd.DataFrame(records).to_csv(index=False).encode()

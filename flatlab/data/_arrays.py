@@ -1,4 +1,4 @@
-"""Samples in files of arrays, and images of any size, without parts for training and testing."""
+"""Samples in files of arrays, perhaps for training and testing, and images of any size."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,8 +11,9 @@ from flatlab.data._dataset import DataError
 from flatlab.data._folders import as_folder, decode, folders, images
 
 ENDINGS = (".npz", ".npy", ".csv", ".safetensors")
-INPUTS = ("inputs", "x", "X", "images", "data")
-TARGETS = ("targets", "labels", "y", "Y", "target", "label")
+INPUTS = ("inputs", "x", "images", "data")
+TARGETS = ("targets", "labels", "y", "target", "label")
+PARTS = ("train", "test")
 
 Samples = tuple[np.ndarray, np.ndarray | None]
 """Inputs (samples, ...) and their targets, if there are any."""
@@ -23,23 +24,23 @@ def is_arrays(place: str | Path) -> bool:
     return Path(place).suffix.lower() in ENDINGS
 
 
-def arrays(path: Path) -> Samples:
-    """The inputs and targets in a file; `DataError` says what it lacks.
+def arrays(path: Path, part: str = "train") -> Samples:
+    """The inputs and targets of one part of a file; `DataError` says what it lacks."""
+    there = parts(path)
+    if part not in there:
+        raise DataError(f"{path} has no samples of {part}; name them x_{part} and y_{part}")
+    return there[part]
 
-    .npz, .safetensors: arrays named inputs, x, images or data, and targets, labels or y.
+
+def parts(path: Path) -> dict[str, Samples]:
+    """The samples in a file, `train` and perhaps `test`; `DataError` says what it lacks.
+
+    .npz, .safetensors: arrays named inputs, x, images or data, and targets, labels or y; those of a
+        part are x_train, train_inputs, y_test, ... Capitals do not matter.
     .npy: inputs alone.  .csv: numbers under names; the column target, label or y is the target.
     """
     try:
-        if path.suffix == ".npy":
-            return np.load(path, allow_pickle=False), None
-        if path.suffix == ".csv":
-            return _columns(path)
-        if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as file:
-                return _named({name: file[name] for name in file.files}, path)
-        from safetensors.numpy import load_file
-
-        return _named(load_file(path), path)
+        return parts_of(_content(path), str(path))
     except FileNotFoundError:
         raise DataError(f"{path} does not exist") from None
     except DataError:
@@ -49,30 +50,65 @@ def arrays(path: Path) -> Samples:
         raise DataError(f"{path} cannot be read as {path.suffix}: {reason}") from None
 
 
-def _named(found: Mapping[str, np.ndarray], path: Path) -> Samples:
-    names = ", ".join(found) or "nothing"
-    inputs = next((found[name] for name in INPUTS if name in found), None)
-    if inputs is None:
-        raise DataError(f"{path} has {names}; it needs inputs, under the name inputs or x")
-    targets = next((found[name] for name in TARGETS if name in found), None)
-    if targets is not None and len(targets) != len(inputs):
-        raise DataError(f"{path} has {len(inputs)} inputs and {len(targets)} targets")
-    return inputs, targets
+def parts_of(named: Mapping[str, np.ndarray], where: str) -> dict[str, Samples]:
+    """The parts among named arrays, as `parts` has them.
+
+    named: arrays as in a file .npz.
+    where: they lie, for messages.
+    """
+    lower = {name.lower(): array for name, array in named.items()}
+    there: dict[str, Samples] = {}
+    for part in PARTS:
+        inputs = _of_part(lower, INPUTS, part)
+        if inputs is None:
+            continue
+        targets = _of_part(lower, TARGETS, part)
+        if targets is not None and len(targets) != len(inputs):
+            raise DataError(f"{where} has {len(inputs)} inputs and {len(targets)} targets")
+        there[part] = inputs, targets
+    if PARTS[0] not in there:
+        names = ", ".join(named) or "nothing"
+        raise DataError(
+            f"{where} has {names}; it needs inputs, under the name inputs, x or x_train"
+        )
+    return there
 
 
-def _columns(path: Path) -> Samples:
+def _of_part(
+    named: Mapping[str, np.ndarray], names: tuple[str, ...], part: str
+) -> np.ndarray | None:
+    of_part = [form for name in names for form in (f"{part}_{name}", f"{name}_{part}")]
+    plain = names if part == PARTS[0] else ()
+    return next((named[name] for name in (*of_part, *plain) if name in named), None)
+
+
+def _content(path: Path) -> dict[str, np.ndarray]:
+    """The arrays in a file by name."""
+    if path.suffix == ".npy":
+        return {INPUTS[0]: np.load(path, allow_pickle=False)}
+    if path.suffix == ".csv":
+        return _columns(path)
+    if path.suffix == ".npz":
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    from safetensors.numpy import load_file
+
+    return dict(load_file(path))
+
+
+def _columns(path: Path) -> dict[str, np.ndarray]:
     with path.open() as file:
         names = [name.strip().strip('"') for name in file.readline().split(",")]
     table = np.loadtxt(path, delimiter=",", skiprows=1, ndmin=2)
-    wanted = [name for name in names if name in TARGETS]
+    wanted = [name for name in names if name.lower() in TARGETS]
     if len(wanted) > 1:
         raise DataError(f"{path} has several columns of targets: {', '.join(wanted)}")
-    inputs = table[:, [name not in TARGETS for name in names]]
+    inputs = table[:, [name not in wanted for name in names]]
     if not wanted:
-        return inputs, None
+        return {INPUTS[0]: inputs}
     targets = table[:, names.index(wanted[0])]
     whole = bool((targets == targets.round()).all())
-    return inputs, targets.astype(np.int64) if whole else targets
+    return {INPUTS[0]: inputs, TARGETS[0]: targets.astype(np.int64) if whole else targets}
 
 
 def pictures(place: Path, size: int | None) -> Samples:

@@ -40,11 +40,13 @@ class Verdict:
         second backward passes, which are wrong or missing; None where these are right.
     operations: names of the nodes in the network's graph.
     notes: what a report should say, by derivative.
+    complete: whether all has been checked that was asked for.
     """
 
     step: float | None = None
     operations: set[str] = field(default_factory=set)
     notes: dict[str, str] = field(default_factory=dict)
+    complete: bool = False
 
 
 @dataclass
@@ -76,8 +78,8 @@ class Comparisons:
 
     def _gradient(self) -> None:
         """The gradient of <f, r>, r random: by autograd, and by differences of <f, r>."""
-        shape, direction = self.y.shape, self.theta.direction(0)
-        r = torch.randn(shape, generator=torch.Generator().manual_seed(1)).to(self.y)
+        shape, direction = self._f().shape, self.theta.direction(0)
+        r = torch.randn(shape, generator=torch.Generator().manual_seed(1)).to(self.theta.tensors[0])
 
         def value() -> Tensor:
             return (self._f() * r).sum()

@@ -2,9 +2,9 @@
 
 Lanczos' method with full reorthogonalization, from one start. Its space is compressed to the wanted
 Ritz vectors where it would take too much memory (thick restart: Wu and Simon, 2000). A space from
-one start holds one vector of each eigenvalue, however many A has; so, when the wanted pairs have
-converged, a second random start is followed for some products, and the search goes on if it brings
-anything new. The density is that of Gauss quadratures from random starts (stochastic Lanczos
+one start holds one vector of each eigenvalue, however many A has; so, when several wanted pairs
+have converged, a second random start is followed for some products, and the search goes on if it
+brings anything new. The density is that of Gauss quadratures from random starts (stochastic Lanczos
 quadrature: Ubaru, Chen and Saad, 2017).
 """
 
@@ -167,7 +167,7 @@ def extreme_eigenvalues(
     wanted, size = largest + smallest, len(start)
     held = max(BYTES // (size * start.element_size()), 2 * wanted + SPARE)
     space, generator = Space(product, start), torch.Generator().manual_seed(seed)
-    until, before = wanted, None
+    until, before = AGAIN if wanted == 1 else wanted, None
     while True:
         if not space.pending.shape[0] and not _start_again(space, generator):
             return _chosen(space, largest, smallest, residual)  # it is the space of all vectors
@@ -187,6 +187,8 @@ def extreme_eigenvalues(
         until = space.products + 1 + space.size // 50
         if pairs is None:
             continue
+        if wanted == 1:  # one vector of it is enough
+            return _chosen(space, largest, smallest, residual)
         if before is not None and np.allclose(pairs, before, rtol=residual, atol=0):
             return _chosen(space, largest, smallest, residual)
         before, until = pairs, space.products + AGAIN

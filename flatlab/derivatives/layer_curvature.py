@@ -24,7 +24,7 @@ from flatlab.derivatives.hooks import Use, recorded, rows_of_jacobian
 from flatlab.derivatives.lanczos import largest_eigenvalue
 from flatlab.derivatives.piecewise import piecewise_linear
 from flatlab.derivatives.probe import Findings, run
-from flatlab.losses._base import Loss
+from flatlab.losses._base import Loss, NoClosedForm
 
 BYTES = 2**27
 """Of graphs and second derivatives held at a time."""
@@ -102,7 +102,7 @@ def samples_at_a_time(findings: Findings, modules: Mapping[str, Any], inputs: Te
 def _hessian(use: Use, outputs: Tensor, targets: Tensor | None, loss: Loss, twice: bool) -> Tensor:
     """H^z of one layer: (samples, d, d)."""
     if piecewise_linear(outputs, use.out):
-        curved = output_curvature(outputs, loss)
+        curved = output_curvature(outputs, loss, targets)
         if get_gradient_edge(outputs).node is use.out.node:
             return curved
         (gamma,) = rows_of_jacobian(outputs, [use.out])
@@ -124,14 +124,23 @@ def _hessian(use: Use, outputs: Tensor, targets: Tensor | None, loss: Loss, twic
 
 
 @torch.no_grad()
-def output_curvature(outputs: Tensor, loss: Loss) -> Tensor:
+def output_curvature(outputs: Tensor, loss: Loss, targets: Tensor | None = None) -> Tensor:
     """d^2 l / df^2 of each sample: (samples, N) -> (samples, N, N), in float64.
+
+    targets: (samples, ...), for a loss whose second derivative depends on them.
 
     In float32 a probability close to 1 would leave no digits of p (1 - p).
     """
     outputs = outputs.detach().double()
     unit = torch.eye(outputs.shape[1]).to(outputs).expand(len(outputs), -1, -1)
-    return loss.hessian_product(outputs[:, None], unit)
+    try:
+        return loss.hessian_product(outputs[:, None], unit)
+    except NoClosedForm:
+        if targets is None:
+            raise
+    count = outputs.shape[1]
+    rows, wanted = (part.repeat_interleave(count, 0) for part in (outputs, targets.double()))
+    return loss.curved(rows, unit.flatten(0, 1), wanted).view_as(unit)
 
 
 def largest_of_blocks(x: Tensor, curvature: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ class Source:
     """Of one forward pass.
 
     leaf: the tensor that derivatives arrive at, (samples, ...).
-    values: its numbers: those of the inputs, or of the embedding.
+    values: its numbers: those of the inputs, or of the embedding; 0 for masks and padding.
     name: of the embedding; "" for real inputs.
     """
 
@@ -56,8 +56,13 @@ def reading(model: nn.Module, inputs: Tensor) -> Iterator[Source]:
     tensor of zeros is added, which changes no number; the embedding keeps its own derivatives.
     """
     source = Source()
+    seen = getattr(model, "flatlab_seen", None)  # of a network that takes masks
+
+    def unmasked(values: Tensor) -> Tensor:
+        return values if seen is None else seen(inputs.detach(), values.detach())
+
     if inputs.is_floating_point():
-        source.set(inputs, inputs)
+        source.set(inputs, unmasked(inputs))
         yield source
         return
 
@@ -66,7 +71,7 @@ def reading(model: nn.Module, inputs: Tensor) -> Iterator[Source]:
             if source.known:
                 return None
             leaf = torch.zeros_like(output, requires_grad=True)
-            source.set(leaf, output, name)
+            source.set(leaf, unmasked(output), name)
             return output + leaf
 
         return hook

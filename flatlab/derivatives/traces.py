@@ -24,7 +24,7 @@ from flatlab.derivatives.piecewise import piecewise_linear
 from flatlab.derivatives.probe import Findings, probe, run
 from flatlab.derivatives.random_directions import HELD, drawn, samples_of_directions
 from flatlab.derivatives.random_traces import TraceParts, Vector, random_trace, signs, unit
-from flatlab.losses._base import Loss
+from flatlab.losses._base import Loss, NoClosedForm
 
 FEW = 1000
 """Parameters up to which one product for each of them is cheaper than it is worth estimating."""
@@ -100,7 +100,8 @@ def hessian_traces(
     budget: bytes for vectors and derivatives; None: the same on every machine.
     """
     with sdpa_kernel(SDPBackend.MATH):  # fused attention has no second derivative
-        if how != "random" and piecewise_linear(run(model, inputs[:2].clone())):
+        linear = how != "random" and piecewise_linear(run(model, inputs[:2].clone()))
+        if linear and _has_closed_form(loss, targets, findings.outputs):
             return _gauss_newton(model, inputs, loss, findings.layers, size, accuracy, seed)
         theta = trainable(model)
         count = sum(parameter.numel() for parameter in theta)
@@ -137,6 +138,16 @@ def _of_layers(
     values = draws.mean(0) + (exact if traces.way == "hutch++" else 0.0)
     errors = draws.std(0) / len(draws) ** 0.5
     return Traces(values, errors, len(draws), traces.way, traces.products)
+
+
+def _has_closed_form(loss: Loss, targets: Tensor, outputs: int) -> bool:
+    """Whether the second derivative of the loss in the outputs follows from these alone."""
+    zero = torch.zeros(1, outputs).to(targets.device, torch.float64)
+    try:
+        loss.hessian_product(zero, zero)
+    except NoClosedForm:
+        return False
+    return True
 
 
 def _gauss_newton(

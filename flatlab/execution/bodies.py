@@ -22,6 +22,10 @@ def prepare(job: RunningJob) -> None:
 
 def train(*jobs: RunningJob) -> None:
     """Train the networks of packs with the same data and code, side by side where that pays."""
+    if "function" in jobs[0].params.settings:  # of a study, which trains one run after the other
+        for job in jobs:
+            imported("execution", "loop").train(job)
+        return
     with quick_imports():
         from flatlab.train.run import train_packs
 

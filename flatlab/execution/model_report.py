@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import xarray as xr
 from safetensors import safe_open
@@ -50,9 +51,25 @@ def report(options: Namespace) -> xr.Dataset:
         output=int(options.output) if (options.output or "").isdigit() else options.output,
         parameters=options.parameters,
         ignore_index=options.ignore_index,
+        class_weights=_class_weights(options.class_weights),
         initial=load_state(options.initial) if options.initial else None,
         **dict(options.options),
     ).assign_attrs(about)
+
+
+def _class_weights(given: Sequence[str] | None) -> np.ndarray | None:
+    """Numbers, or those in a file."""
+    if not given:
+        return None
+    try:
+        if len(given) > 1 or not Path(given[0]).exists():
+            return np.array([float(each) for each in given])
+        if given[0].endswith(".npy"):
+            return np.load(given[0], allow_pickle=False)
+        text = Path(given[0]).read_text().replace(",", " ")
+        return np.array([float(each) for each in text.split()])
+    except (ValueError, OSError) as error:
+        raise MeasureError(f"--class-weights {given[0]}: {error}") from None
 
 
 def _is_plain(options: Namespace) -> bool:
@@ -65,7 +82,8 @@ def _is_plain(options: Namespace) -> bool:
 def _from_arrays(options: Namespace) -> Found:
     """Samples as they lie in a file; bytes are divided by 255."""
     place = Path(options.data)
-    arrays_of = arrays(place) if is_arrays(place) else pictures(place, options.resize)
+    readable = is_arrays(place)
+    arrays_of = arrays(place, options.split) if readable else pictures(place, options.resize)
     inputs, targets = (None if part is None else torch.from_numpy(part) for part in arrays_of)
     assert inputs is not None
     inputs = inputs / 255 if inputs.dtype == torch.uint8 else inputs

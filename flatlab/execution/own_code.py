@@ -1,46 +1,67 @@
 """Functions of the user's own code, `module:function`: models often lie in the working folder."""
 
+import contextlib
 import importlib
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from flatlab.derivatives.errors import MeasureError
+from flatlab.plan.studies import module_of_study, studies
 
 
-def function_of(name: str, where: str) -> Callable[..., Any]:
+@contextlib.contextmanager
+def _importing(study: str) -> Iterator[None]:
+    """Look for modules in the folder of a study first, or in the working folder."""
+    sys.path.insert(0, str(studies()[study]) if study else os.getcwd())  # as `python -m` does
+    try:
+        yield
+    finally:
+        sys.path.pop(0)
+
+
+def function_of(name: str, where: str, study: str = "") -> Callable[..., Any]:
     """The function that `module:function` names, looked for in the working folder first.
 
     name: as given.
     where: what gave it, for the message of the `MeasureError` if it cannot be had.
+    study: the key of the one whose module it is, which is looked for in its folder.
     """
     module, colon, function = name.partition(":")
     if not (module and colon and function):
         raise MeasureError(f"{where} {name}: it is written module:function, such as mine:build")
-    sys.path.insert(0, os.getcwd())  # as `python -m` does
+    module = module_of_study(module, study) if study else module
     try:
-        found = getattr(importlib.import_module(module), function)
+        with _importing(study):
+            found = getattr(importlib.import_module(module), function)
     except Exception as error:  # whatever the user's code raises
         raise MeasureError(f"{where} {name}: {in_user_code(error)}") from None
-    finally:
-        sys.path.pop(0)
     if not callable(found):
         raise MeasureError(f"{where} {name}: {function} is {type(found).__name__}, no function")
     result: Callable[..., Any] = found
     return result
 
 
-def called(function: Callable[..., Any], where: str, name: str, **arguments: Any) -> Any:
-    """What a function of the user's returns; `MeasureError` with its place if it fails."""
-    sys.path.insert(0, os.getcwd())  # it may import more when it runs
+def called(
+    function: Callable[..., Any],
+    where: str,
+    name: str,
+    study: str = "",
+    arguments: Mapping[str, Any] = MappingProxyType({}),
+) -> Any:
+    """What a function of the user's returns; `MeasureError` with its place if it fails.
+
+    where, name, study: as for `function_of`.
+    arguments: of the function, by name.
+    """
     try:
-        return function(**arguments)
+        with _importing(study):  # it may import more when it runs
+            return function(**arguments)
     except Exception as error:  # whatever the user's code raises
         raise MeasureError(f"{where} {name}: {in_user_code(error)}") from None
-    finally:
-        sys.path.pop(0)
 
 
 def in_user_code(error: Exception) -> str:

@@ -2,7 +2,7 @@
 
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,22 +12,20 @@ import torch
 import xarray as xr
 from torch import nn
 
-from flatlab.data._dataset import DataError, load
-from flatlab.data._npz import load_npz
-from flatlab.data._tensors import Split, prepare
+from flatlab.data._tensors import Split
 from flatlab.derivatives.errors import MeasureError, is_device_failure
 from flatlab.execution.own_code import called, function_of
+from flatlab.execution.own_samples import splits_of
+from flatlab.jobs.job import RunningJob
 from flatlab.jobs.progress import Progress
 from flatlab.jobs.resume_state import ResumeState
-from flatlab.losses._base import loss_of
+from flatlab.losses._base import Loss, loss_of
 from flatlab.metrics._measure import measure
 from flatlab.networks._files import load_state
-from flatlab.plan.registry import keys_of
+from flatlab.plan.run_records import RunRecords
+from flatlab.plan.schema import OWN
+from flatlab.plan.studies import studies
 from flatlab.tables.own_networks import Row, gather
-from flatlab.tables.run_records import RunRecords
-
-SPLITS = "accuracy"
-"""The family that compares training with test samples."""
 
 
 @dataclass(frozen=True)
@@ -35,21 +33,23 @@ class Measurement:
     """How networks from elsewhere are measured.
 
     model: `module:function`, which builds a network from those hyper-parameters that it takes.
-    data: a .npz file, a folder of images by class, or a data set's key.
-    families: of quantities, or ["all"].
+    data: a file of arrays, a folder of images, a data set's key, or `module:function`.
+    families: of quantities, or ("all",).
     loss: of their training; None: cross-entropy for classes, half-mse for numbers.
     samples: how many training samples the families are measured on; None: all.
     seed: that draws the samples, and the numbers of families that draw some.
-    scaling: of images; arrays in a .npz are taken as they are.
+    scaling: of images as published; arrays are taken as they are.
     batch_size: samples at a time; None: what fits.
     dtype: of the arithmetic; None: that of the weights.
     device: "cpu" or "cuda".
     options: of families and of the loss.
+    performance: whether losses and errors on whole training and test sets are measured.
+    study: the key of the one whose modules are named; "": they are in the working folder.
     """
 
     model: str
     data: str
-    families: tuple[str, ...] = ("geometry",)
+    families: Sequence[str] = ("geometry",)
     loss: str | None = None
     samples: int | None = 100
     seed: int = 0
@@ -58,6 +58,8 @@ class Measurement:
     dtype: str | None = None
     device: str = "cpu"
     options: tuple[tuple[str, Any], ...] = ()
+    performance: bool = True
+    study: str = ""
 
 
 def table_of(
@@ -74,49 +76,102 @@ def table_of(
     is told at once. A network that a family refuses is in the table without values, and `failure`
     says why. Raises `MeasureError` or `DataError`.
     """
-    if how.device == "cuda" and not torch.cuda.is_available():
-        raise MeasureError("--device cuda: torch sees no GPU; leave it out to measure on the CPU")
-    splits = _splits(how)
-    build = function_of(how.model, "--model")
-    for place, file in enumerate(records.files):
-        _network(build, how.model, file, records.hyperparameters[place])
+    measurer = Measurer(how)
+    pairs = [*zip(records.files, records.hyperparameters, strict=True)]
+    for file, hyperparameters in pairs:
+        measurer.network(file, hyperparameters)
     rows: list[Row] = []
-    bar = Progress(len(records.files), "networks", lambda: f"{_failed(rows)} failed")
-    for place, file in enumerate(records.files):
+    bar = Progress(len(pairs), "networks", lambda: f"{_failed(rows)} failed")
+    for place, (file, hyperparameters) in enumerate(pairs):
         name = f"{place}-{file.stem}"
         if left := unfinished.load(name):
             rows.append(Row(*left))
         else:
-            network = _network(build, how.model, file, records.hyperparameters[place])
-            rows.append(_measured(network, file, splits, how))
+            rows.append(measurer.row(file, hyperparameters))
             unfinished.save(name, *rows[-1])
         bar.advance(lambda: len(rows))
     bar.close(len(rows))
-    return gather(rows, records, _about(how, key, splits, rows))
+    about = {
+        **{"experiment": key, "name": key, "scale": "own", "title": f"Networks of {how.model}"},
+        **{"data": Path(how.data).name, "model": how.model, "sample_seed": how.seed},
+        **{"families": list(how.families), "trained": "elsewhere", "evidence": OWN},
+    }
+    return gather([*enumerate(rows)], records, about)
+
+
+def measured(job: RunningJob) -> xr.Dataset:
+    """A metric file of the workflow: some families on one network of a study."""
+    settings = dict(job.params.settings)
+    hyperparameters = settings.pop("hyperparameters")
+    settings.pop("content", None)  # of a folder, for Snakemake alone
+    data = settings.pop("data")
+    folder = studies()[settings["study"]]
+    if "data" in job.input.keys():  # noqa: SIM118 - Snakemake's lists of names are no mappings
+        data = job.input.data
+    elif ":" not in data:
+        data = str(folder / data)
+    samples = None if settings["samples"] == "all" else settings["samples"]
+    changed = {"data": data, "samples": samples, "device": job.device}
+    options = tuple(settings.pop("options").items())
+    how = Measurement(**{**settings, **changed, "options": options})
+    return Measurer(how).row(Path(job.input.weights), hyperparameters).dataset
 
 
 def _failed(rows: list[Row]) -> int:
     return sum(bool(row.about["failure"]) for row in rows)
 
 
-def _splits(how: Measurement) -> dict[str, Split]:
-    """The training samples, and the test samples where there are some."""
-    path = Path(how.data)
-    if path.suffix == ".npz":
-        return load_npz(path)
-    if path.exists():
-        raw = load("image-folder", how.data)
-    elif how.data in keys_of("data"):
-        raw = load(how.data)
-    else:
-        known = ", ".join(keys_of("data"))
-        raise DataError(f"--data {how.data}: no .npz file and no folder; known data: {known}")
-    splits = prepare(raw, {"classes": "all", "scaling": how.scaling}, None, torch.float32)
-    return {"train": splits.train, "test": splits.test}
+class Measurer:
+    """Measures networks one after the other on the same samples.
+
+    Raises `MeasureError` or `DataError` for samples or a function that cannot be had.
+    """
+
+    def __init__(self, how: Measurement) -> None:
+        if how.device == "cuda" and not torch.cuda.is_available():
+            raise MeasureError("device is cuda: torch sees no GPU; measure on the CPU")
+        self.how = how
+        self.splits = splits_of(how.data, how.scaling, how.study)
+        self.build = function_of(how.model, "--model", how.study)
+
+    def network(self, file: Path, hyperparameters: Mapping[str, Any]) -> nn.Module:
+        """The network of a file, in evaluation mode; `MeasureError` if they do not fit."""
+        how = self.how
+        given = taken_by(self.build, how.model, file, hyperparameters)
+        network = called(self.build, "--model", how.model, how.study, given)
+        if not isinstance(network, nn.Module):
+            what = type(network).__name__
+            raise MeasureError(f"--model {how.model} returned {what}, not a torch Module")
+        try:
+            network.load_state_dict(load_state(file))
+        except RuntimeError as error:
+            reason = " ".join(str(error).split())[:300]
+            raise MeasureError(f"{file} does not fit {how.model}: {reason}") from None
+        return network.eval()
+
+    def row(self, file: Path, hyperparameters: Mapping[str, Any]) -> Row:
+        """The quantities of a network, and what is known of it."""
+        network = self.network(file, hyperparameters)
+        about: dict[str, Any] = {"failure": "", "coordinates": {}, "described": {}}
+        about["parameters"] = sum(p.numel() for p in network.parameters())
+        train = self.splits["train"]
+        about["samples"] = min(self.how.samples or len(train), len(train))
+        try:
+            values = _report(network.to(self.how.device), self.splits, self.how, about)
+        except (MeasureError, RuntimeError, ValueError, MemoryError) as error:
+            if is_device_failure(error):  # so would all networks that follow
+                raise
+            about |= {"described": {}, "coordinates": {}}
+            about["failure"] = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+            print(f"{file}: {about['failure']}", file=sys.stderr)
+            return Row({}, about)
+        return Row(values, about)
 
 
-def _network(build: Any, model: str, file: Path, hyperparameters: Mapping[str, Any]) -> nn.Module:
-    """The network of a file, in evaluation mode."""
+def taken_by(
+    build: Callable[..., Any], model: str, file: Path, hyperparameters: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Those hyper-parameters that a function takes; `MeasureError` if it needs others."""
     taken = inspect.signature(build).parameters.values()
     names = {parameter.name for parameter in taken}
     if not any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in taken):
@@ -133,44 +188,20 @@ def _network(build: Any, model: str, file: Path, hyperparameters: Mapping[str, A
             f"--model {model} needs {lacking[0]}, which is no hyper-parameter of "
             f"{file.name}; give it a default, or a column in --runs"
         )
-    network = called(build, "--model", model, **hyperparameters)
-    if not isinstance(network, nn.Module):
-        raise MeasureError(f"--model {model} returned {type(network).__name__}, not a torch Module")
-    try:
-        network.load_state_dict(load_state(file))
-    except RuntimeError as error:
-        reason = " ".join(str(error).split())[:300]
-        raise MeasureError(f"{file} does not fit {model}: {reason}") from None
-    return network.eval()
-
-
-def _measured(network: nn.Module, file: Path, splits: Mapping[str, Split], how: Measurement) -> Row:
-    """The quantities of a network, and what is known of it."""
-    about: dict[str, Any] = {"failure": "", "coordinates": {}, "described": {}}
-    about["parameters"] = sum(p.numel() for p in network.parameters())
-    try:
-        values = _report(network.to(how.device), splits, how, about)
-    except (MeasureError, RuntimeError, ValueError, MemoryError) as error:
-        if is_device_failure(error):  # so would all networks that follow
-            raise
-        about["failure"] = f"{type(error).__name__}: {error}".splitlines()[0][:300]
-        print(f"{file}: {about['failure']}", file=sys.stderr)
-        return Row({}, about)
-    return Row(values, about)
+    return dict(hyperparameters)
 
 
 def _report(
     network: nn.Module, splits: Mapping[str, Split], how: Measurement, about: dict[str, Any]
 ) -> dict[str, np.ndarray]:
-    train = splits["train"]
-    count = len(train) if how.samples is None else min(how.samples, len(train))
-    chosen = train.subset(count, how.seed)
+    chosen = splits["train"].subset(about["samples"], how.seed)
     weight = next(network.parameters())
-    loss = _loss(how, train)
+    targets = chosen.targets if chosen.labels is None else chosen.labels
+    loss = about["loss"] = how.loss or ("half-mse" if chosen.labels is None else "cross-entropy")
     report = measure(
         network,
-        chosen.inputs.to(how.device, weight.dtype),
-        (chosen.targets if chosen.labels is None else chosen.labels).to(how.device),
+        _typed(chosen.inputs, weight),
+        targets.to(how.device) if targets.numel() else None,
         families=list(how.families),
         loss=loss,
         batch_size=how.batch_size,
@@ -183,63 +214,56 @@ def _report(
     about["described"] = {str(n): {**report[n].attrs, "dims": [*report[n].dims]} for n in kept}
     dims = {str(dim) for name in kept for dim in report[name].dims}
     about["coordinates"] = {dim: report[dim].values.tolist() for dim in dims}
-    return _performance(network, splits, loss, how, about) | values
+    if not how.performance or not targets.numel():
+        return values
+    return (
+        _performance(network, splits, loss_of({**dict(how.options), "loss": loss}), about) | values
+    )
 
 
-def _loss(how: Measurement, train: Split) -> str:
-    return how.loss or ("half-mse" if train.labels is None else "cross-entropy")
+def _typed(inputs: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """Inputs where a network is; real numbers in its precision, tokens as they are."""
+    return inputs.to(weight.device, weight.dtype if inputs.is_floating_point() else inputs.dtype)
 
 
 def _performance(
-    network: nn.Module,
-    splits: Mapping[str, Split],
-    loss: str,
-    how: Measurement,
-    about: dict[str, Any],
+    network: nn.Module, splits: Mapping[str, Split], loss: Loss, about: dict[str, Any]
 ) -> dict[str, np.ndarray]:
     """Losses and errors on whole training and test sets."""
-    weight = next(network.parameters())
-    whole = {name: split.to(how.device, weight.dtype) for name, split in splits.items()}
-    described, values = about["described"], {}
-    for name, split in whole.items():
-        outputs = split.outputs(network)
-        function = loss_of({**dict(how.options), "loss": loss})
-        values[f"{name}_loss"] = float(function.values(outputs, split.targets.to(outputs)).mean())
-        described[f"{name}_loss"] = {"long_name": f"mean {loss} of all {name} samples", "units": ""}
-        if split.labels is not None:
-            accuracy = 100 * float((outputs.argmax(1) == split.labels).double().mean())
-            values |= {f"{name}_accuracy": accuracy, f"{name}_error": 100 - accuracy}
-            for kind in ("accuracy", "error"):
-                long_name = f"{kind} on all {name} samples"
-                described[f"{name}_{kind}"] = {"long_name": long_name, "units": "%"}
-    if "test" in whole and whole["train"].labels is not None:
-        values["error_gap"] = values["test_error"] - values["train_error"]
-        described["error_gap"] = {"long_name": "test error - training error", "units": "%"}
-    if "test" in whole:
-        values["loss_gap"] = values["test_loss"] - values["train_loss"]
-        described["loss_gap"] = {"long_name": "test loss - training loss", "units": ""}
+    described: dict[str, Any] = about["described"]
+    values: dict[str, float] = {}
+    for name, split in splits.items():
+        evaluated = _on_split(network, split, loss)
+        values |= {f"{name}_{kind}": value for kind, value in evaluated.items()}
+        for kind in evaluated:
+            words = f"mean {about['loss']} of" if kind == "loss" else f"{kind} on"
+            units = "" if kind == "loss" else "%"
+            long_name = f"{words} all {name} samples"
+            described[f"{name}_{kind}"] = {"long_name": long_name, "units": units}
+    for kind, units in (("error", "%"), ("loss", "")):
+        if f"test_{kind}" in values and f"train_{kind}" in values:
+            values[f"{kind}_gap"] = values[f"test_{kind}"] - values[f"train_{kind}"]
+            long_name = f"test {kind} - training {kind}"
+            described[f"{kind}_gap"] = {"long_name": long_name, "units": units}
     for each in described.values():
         each.setdefault("dims", [])
     return {name: np.array(value) for name, value in values.items()}
 
 
-def _about(
-    how: Measurement, key: str, splits: Mapping[str, Split], rows: list[Row]
-) -> dict[str, Any]:
-    data = Path(how.data).name
-    train = splits["train"]
-    count = len(train) if how.samples is None else min(how.samples, len(train))
-    return {
-        "experiment": key,
-        "name": key,
-        "scale": "own",
-        "title": f"Networks of {how.model}",
-        "data": data,
-        "model": how.model,
-        "loss": _loss(how, train),
-        "families": list(how.families),
-        "samples": count,
-        "sample_seed": how.seed,
-        "extent": f"{len(rows)} networks of {how.model} on {count} samples of {data}, "
-        f"trained elsewhere",
-    }
+def _on_split(network: nn.Module, split: Split, loss: Loss) -> dict[str, float]:
+    """The loss of a network on all samples of a split; of classes also accuracy and error in %."""
+    weight = next(network.parameters())
+    labels, targets = split.labels, split.targets.to(weight.device)
+    typed = Split(_typed(split.inputs, weight), labels, targets)
+    outputs = typed.outputs(network)
+    if labels is not None:  # a class without samples has an output, too
+        labels = labels.to(weight.device)
+        targets = nn.functional.one_hot(labels, max(outputs.shape[1], targets.shape[1]))
+    if targets.shape != outputs.shape:
+        shapes = f"{(*targets.shape,)} and outputs {(*outputs.shape,)}"
+        raise MeasureError(f"targets {shapes} do not go together")
+    values = {"loss": float(loss.values(outputs, targets.to(outputs)).mean())}
+    if labels is not None:
+        accuracy = 100 * float((outputs.argmax(1) == labels).double().mean())
+        values |= {"accuracy": accuracy, "error": 100 - accuracy}
+    return values

@@ -3,16 +3,16 @@
 import hashlib
 import inspect
 import json
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+import numpy as np
+import torch
 from torch import Tensor
 
+from flatlab import store
 from flatlab.derivatives.errors import MeasureError
 from flatlab.execution.own_code import called, function_of
 from flatlab.jobs.progress import Progress
@@ -41,7 +41,8 @@ def train_runs(name: str, rows: Sequence[Mapping[str, Any]], folder: Path) -> li
         identity = hashlib.sha256(text.encode()).hexdigest()
         outcomes = _known(path, identity)
         if outcomes is None:
-            outcomes = _trained(function, name, row, path, identity)
+            arrays, outcomes = trained_run(function, name, row)
+            store.save_weights(path, arrays, {"identity": identity, "outcomes": outcomes})
             trained += 1
         records.append({"file": path.name, **row, **outcomes})
         bar.advance(lambda: len(records))
@@ -57,24 +58,37 @@ def _name(row: Mapping[str, Any]) -> str:
 def _known(path: Path, identity: str) -> dict[str, Any] | None:
     """The outcomes of a run that is there; None if it must be trained."""
     try:
-        with safe_open(path, "pt") as file:
-            about = file.metadata() or {}
-    except (OSError, SafetensorError):
+        _, about = store.load_weights(path)
+    except store.StoreError:
         return None
-    return dict(json.loads(about["outcomes"])) if about.get("identity") == identity else None
+    return dict(about["outcomes"]) if about.get("identity") == identity else None
 
 
-def _trained(
-    function: Callable[..., Any], name: str, row: Mapping[str, Any], path: Path, identity: str
-) -> dict[str, Any]:
-    result = called(function, "--train", name, **row)
+def trained_run(
+    function: Callable[..., Any], name: str, arguments: Mapping[str, Any], study: str = ""
+) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+    """The state dictionary of a run as arrays, and its outcomes; `MeasureError` for anything else.
+
+    function, name: that trains it, and how it is written.
+    arguments: its hyper-parameters and seed.
+    study: the key of the one whose module it is.
+    """
+    result = called(function, "--train", name, study, arguments)
     state, outcomes = result if isinstance(result, tuple) and len(result) == 2 else (result, {})
-    if not isinstance(state, Mapping) or not all(isinstance(v, Tensor) for v in state.values()):
+    tensors = isinstance(state, Mapping) and all(isinstance(v, Tensor) for v in state.values())
+    if not (tensors and state):
         what = type(state).__name__
         raise MeasureError(f"--train {name} returned {what}; it must return model.state_dict()")
-    numbers = {str(key): float(value) for key, value in dict(outcomes).items()}
-    tensors = {key: value.detach().cpu().contiguous().clone() for key, value in state.items()}
-    part = path.with_name(f"{path.name}.part")
-    save_file(tensors, part, {"identity": identity, "outcomes": json.dumps(numbers)})
-    os.replace(part, path)
-    return numbers
+    try:
+        numbers = {str(key): float(value) for key, value in dict(outcomes).items()}
+    except (TypeError, ValueError):
+        raise MeasureError(
+            f"--train {name} returned outcomes {outcomes!r}; they must be numbers by name"
+        ) from None
+    return {str(key): _array(value) for key, value in state.items()}, numbers
+
+
+def _array(tensor: Tensor) -> np.ndarray:
+    """Its numbers; those of bfloat16, which numpy lacks, in float32."""
+    tensor = tensor.detach().cpu()
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy().copy()

@@ -14,6 +14,10 @@ ROUNDING = 1e-9
 """Of eigenvalues of second derivatives, relative to one plus the largest."""
 
 
+class NoClosedForm(NotImplementedError):
+    """A loss has no closed form of what is asked for; the message says what and why."""
+
+
 class Loss(ABC):
     """A loss l(f, y) of outputs f and targets y, with its derivatives written out.
 
@@ -23,6 +27,10 @@ class Loss(ABC):
     summed: ClassVar[bool] = False
     signs: ClassVar[bool] = False
     """Whether targets are +-1, so that a mixture of two targets is none."""
+    weighted: ClassVar[bool] = False
+    """Whether classes have weights."""
+    classes: int = 0
+    """Outputs for each position, where samples have positions; otherwise 0."""
 
     @abstractmethod
     def values(self, outputs: Tensor, targets: Tensor) -> Tensor:
@@ -74,6 +82,10 @@ class Loss(ABC):
         F, y: (samples, outputs).  e: (samples). Raises `NotImplementedError` without such a c.
         """
         raise NotImplementedError
+
+    def like(self, other: "Loss") -> "Loss":
+        """Another loss, of the same samples: with what this one knows of them."""
+        return other
 
     @abstractmethod
     def reference(self, outputs: Tensor, targets: Tensor) -> Tensor:

@@ -7,23 +7,35 @@ import torch
 from torch import Tensor, nn
 
 from flatlab.losses._base import Loss as Base
+from flatlab.losses._base import NoClosedForm
 from flatlab.plan.registry import keys_of
 
 
 class Loss(Base):
     """The mean over the samples of a function of one sample, or the sum.
 
-    function: outputs (samples, N) and targets (samples, ...) -> a number.
+    function: outputs (samples, ...) and targets (samples, ...) -> a number.
     integers: whether targets are classes.
     summed: whether the function adds samples up, in place of a mean.
+    shape: of the outputs of one sample, as the function takes them.
+    counts: of a function that is a mean over positions: how many of a sample's targets count, from
+        targets, in units of the mean over all samples; None: samples count the same.
+    classes: outputs for each position, where samples have positions.
 
-    It has derivatives by autograd alone; what needs a closed form raises `NotImplementedError`.
+    It has derivatives by autograd alone; what needs a closed form raises `NoClosedForm`.
     """
 
     def __init__(
-        self, function: Callable[[Tensor, Tensor], Tensor], integers: bool, summed: bool
+        self,
+        function: Callable[[Tensor, Tensor], Tensor],
+        integers: bool,
+        summed: bool,
+        shape: Callable[[Tensor], Tensor],
+        counts: Callable[[Tensor], Tensor] | None = None,
+        classes: int = 0,
     ) -> None:
-        self.function, self.integers = function, integers
+        self.classes = classes
+        self.function, self.integers, self.shape, self.counts = function, integers, shape, counts
         self.in_float64 = function
         if isinstance(function, nn.Module):  # it may hold weights of classes
             self.in_float64 = copy.deepcopy(function).double()
@@ -33,9 +45,10 @@ class Loss(Base):
         targets = targets.long() if self.integers else targets
         double = outputs.dtype == torch.float64
         function = self.in_float64 if double else self.function
-        pairs = zip(outputs.split(1), targets.split(1), strict=True)
+        pairs = zip(self.shape(outputs).split(1), targets.split(1), strict=True)
         try:
-            return torch.stack([function(f, y).reshape(()) for f, y in pairs])
+            values = torch.stack([function(f, y).reshape(()) for f, y in pairs])
+            return values if self.counts is None else values * self.counts(targets).to(values)
         except RuntimeError as error:
             if not double:
                 raise
@@ -46,10 +59,10 @@ class Loss(Base):
             ) from error
 
     def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        raise NotImplementedError(self._lacking("its derivative in the outputs"))
+        raise NoClosedForm(self._lacking("its derivative in the outputs"))
 
     def hessian_product(self, outputs: Tensor, directions: Tensor) -> Tensor:
-        raise NotImplementedError(self._lacking("its second derivative in the outputs"))
+        raise NoClosedForm(self._lacking("its second derivative in the outputs"))
 
     def curved(self, outputs: Tensor, directions: Tensor, targets: Tensor) -> Tensor:
         with torch.enable_grad():
@@ -66,7 +79,7 @@ class Loss(Base):
         return product.detach()
 
     def reference(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        return self.function(outputs, targets.long() if self.integers else targets)
+        return self.of_batch(self.values(outputs, targets))
 
     def _lacking(self, what: str) -> str:
         known = ", ".join(keys_of("losses"))

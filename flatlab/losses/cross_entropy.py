@@ -24,10 +24,10 @@ class Loss(Base):
         self.label_smoothing = label_smoothing
 
     def values(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        return -(self._smoothed(targets) * outputs.log_softmax(-1)).sum(-1)
+        return -(self.smoothed(targets) * outputs.log_softmax(-1)).sum(-1)
 
     def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        return outputs.softmax(-1).sub_(self._smoothed(targets)).div_(outputs.shape[-2])
+        return outputs.softmax(-1).sub_(self.smoothed(targets)).div_(outputs.shape[-2])
 
     def hessian_product(self, outputs: Tensor, directions: Tensor) -> Tensor:
         """With diag(p) - p p^T, p = softmax(f)."""
@@ -53,17 +53,18 @@ class Loss(Base):
 
     def least(self, targets: Tensor) -> Tensor:
         """The entropy of the smoothed targets."""
-        return torch.special.entr(self._smoothed(targets)).sum(-1)
+        return torch.special.entr(self.smoothed(targets)).sum(-1)
 
     def within(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """softmax(f) and the smoothed targets; c = 1/2 by Pinsker's inequality."""
         excess = self.values(outputs, targets) - self.least(targets)
-        return outputs.softmax(-1), self._smoothed(targets), (2 * excess.clamp(min=0)).sqrt()
+        return outputs.softmax(-1), self.smoothed(targets), (2 * excess.clamp(min=0)).sqrt()
 
     def reference(self, outputs: Tensor, targets: Tensor) -> Tensor:
         return cross_entropy(outputs, targets, label_smoothing=self.label_smoothing)
 
-    def _smoothed(self, targets: Tensor) -> Tensor:
+    def smoothed(self, targets: Tensor) -> Tensor:
+        """(1 - a) y + a / N."""
         if not self.label_smoothing:
             return targets
         return targets.lerp(torch.full_like(targets, 1 / targets.shape[-1]), self.label_smoothing)

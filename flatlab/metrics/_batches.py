@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from flatlab.derivatives.errors import MeasureError
-from flatlab.metrics._adapted import Structure
+from flatlab.metrics._adapted import ATTENTION, Structure
 
 TARGETS = ("labels", "label", "targets", "target", "y")
 """Keys and attributes of a batch under which targets lie."""
@@ -18,16 +18,20 @@ BATCH = 256
 """Samples that are read from a dataset at a time."""
 
 
-def collected(inputs: Any, targets: Any, limit: int | None) -> tuple[Structure, Any]:
+def collected(
+    inputs: Any, targets: Any, limit: int | None, ignore_index: int = -100
+) -> tuple[Structure, Any]:
     """The inputs of all samples, a tensor or several, and their targets.
 
     inputs: a tensor or an array (samples, ...); a list of one for each sample; a tuple of several,
         or a dictionary of them; a dataset; or a loader, any iterable of batches.
     targets: of the samples; None where batches bring them, or there are none.
     limit: samples to take, the first ones; None: all.
+    ignore_index: the class of positions that are added to sequences of unequal length.
 
     A batch is a tensor; a tuple or list whose last part are the targets; or a dictionary or an
-    object with `labels` or `targets`. Raises `MeasureError` where that is not so.
+    object with `labels` or `targets`. Batches of sequences with an `attention_mask` are padded
+    to the longest. Raises `MeasureError` where that is not so.
     """
     if limit is not None and limit < 1:
         raise MeasureError(f"samples={limit} is not a positive number")
@@ -46,9 +50,9 @@ def collected(inputs: Any, targets: Any, limit: int | None) -> tuple[Structure, 
     else:
         if targets is not None:
             raise MeasureError("batches bring their targets; leave the argument targets out")
-        return _gathered(_batches(inputs), limit)
+        return _gathered(_batches(inputs), limit, ignore_index)
     _check_lengths(inputs)
-    return _first(inputs, limit), targets if targets is None else _cut(targets, limit)
+    return of_samples(inputs, slice(limit)), targets if targets is None else _cut(targets, limit)
 
 
 def _is_number_like(part: Any) -> bool:
@@ -63,7 +67,9 @@ def _batches(inputs: Any) -> Iterator[Any]:
     return iter(inputs)
 
 
-def _gathered(batches: Iterator[Any], limit: int | None) -> tuple[Structure, Any]:
+def _gathered(
+    batches: Iterator[Any], limit: int | None, ignore_index: int
+) -> tuple[Structure, Any]:
     """All batches one after the other, until there are as many samples as wanted."""
     parts: list[tuple[Structure, Any]] = []
     count = 0
@@ -74,14 +80,41 @@ def _gathered(batches: Iterator[Any], limit: int | None) -> tuple[Structure, Any
             break
     if not parts:
         raise MeasureError("there are no samples: nothing came from the loader")
-    structures, targets = zip(*parts, strict=True)
+    structures, targets = zip(*_of_one_length(parts, ignore_index), strict=True)
     lacking = sum(part is None for part in targets)
     if lacking not in (0, len(parts)):
         raise MeasureError("some batches have targets and others have none")
     joined = _joined(structures)
     _check_lengths(joined)
     whole = None if lacking else torch.cat([tensor_of(part, "targets") for part in targets])
-    return _first(joined, limit), whole if whole is None else whole[:limit]
+    return of_samples(joined, slice(limit)), whole if whole is None else whole[:limit]
+
+
+def _of_one_length(
+    parts: list[tuple[Structure, Any]], ignore_index: int
+) -> list[tuple[Structure, Any]]:
+    """Batches of sequences, padded to the longest; others as they are."""
+    masks = [inputs.get(ATTENTION) if isinstance(inputs, dict) else None for inputs, _ in parts]
+    if any(mask is None or mask.ndim != 2 for mask in masks):
+        return parts
+    lengths = [mask.shape[1] for mask in masks if mask is not None]
+    longest = max(lengths)
+
+    def padded(part: Tensor, length: int, value: int) -> Tensor:
+        if part.ndim < 2 or part.shape[1] != length:
+            return part
+        shape = (len(part), longest - length, *part.shape[2:])
+        return torch.cat([part, part.new_full(shape, value)], 1)
+
+    result: list[tuple[Structure, Any]] = []
+    for (inputs, targets), length in zip(parts, lengths, strict=True):
+        assert isinstance(inputs, dict)
+        longer = {name: padded(part, length, 0) for name, part in inputs.items()}
+        if targets is not None:
+            targets = tensor_of(targets, "targets")
+            targets = padded(targets, length, 0 if targets.is_floating_point() else ignore_index)
+        result.append((longer, targets))
+    return result
 
 
 def _of_batch(batch: Any) -> tuple[Structure, Any]:
@@ -131,12 +164,13 @@ def _some(inputs: Structure) -> Tensor:
     return next(iter(inputs.values() if isinstance(inputs, dict) else inputs))
 
 
-def _first(inputs: Structure, limit: int | None) -> Structure:
+def of_samples(inputs: Structure, which: slice | Tensor) -> Structure:
+    """The inputs of some samples.  which: a slice, or whether each is one of them."""
     if isinstance(inputs, Tensor):
-        return inputs[:limit]
+        return inputs[which]
     if isinstance(inputs, dict):
-        return {key: part[:limit] for key, part in inputs.items()}
-    return tuple(part[:limit] for part in inputs)
+        return {key: part[which] for key, part in inputs.items()}
+    return tuple(part[which] for part in inputs)
 
 
 def _cut(targets: Any, limit: int | None) -> Any:

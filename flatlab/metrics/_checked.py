@@ -6,10 +6,12 @@ from dataclasses import replace
 
 from torch import Tensor, nn
 
+from flatlab.derivatives.comparisons import Verdict
 from flatlab.derivatives.derivative_check import check_derivatives
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.recomposed import recomposed
 from flatlab.losses import _function
+from flatlab.losses._base import NoClosedForm
 from flatlab.metrics._quantity import Measured, Samples, Settings
 from flatlab.plan.registry import imported
 
@@ -17,13 +19,21 @@ NOTES = ("derivatives", "derivatives_not_checked")
 """What a check says: see `check_derivatives`."""
 
 
-def measured(name: str, model: nn.Module, samples: Samples, settings: Settings) -> Measured:
+def measured(
+    name: str,
+    model: nn.Module,
+    samples: Samples,
+    settings: Settings,
+    verdicts: dict[str, Verdict] | None = None,
+) -> Measured:
     """A family on one sample set, with what the check of its derivatives says among its notes.
 
     name: the family's key; its `CHECKS` says which derivatives it takes.
     model: the network.
     samples: the sample set.
     settings: how the family measures.
+    verdicts: of complete checks of this network with other weights, by family, which are taken and
+        kept here; None: it is checked.
 
     Raises `MeasureError` where the network or its derivatives are refused.
     """
@@ -37,7 +47,11 @@ def measured(name: str, model: nn.Module, samples: Samples, settings: Settings) 
             return None
 
     mode = getattr(options, "batch_norm", None)
-    verdict = check_derivatives(model, samples.inputs, targets, loss, family.CHECKS, mode)
+    verdicts = {} if verdicts is None else verdicts
+    verdict = verdicts.get(name)
+    if verdict is None:
+        verdict = check_derivatives(model, samples.inputs, targets, loss, family.CHECKS, mode)
+        verdicts |= {name: verdict} if verdict.complete else {}
     given = samples.targets
     if given is not None and given.ndim == 2 and given.shape[1] > 1 and (why := loss.unfit(given)):
         raise MeasureError(why)
@@ -46,7 +60,7 @@ def measured(name: str, model: nn.Module, samples: Samples, settings: Settings) 
             how = replace(settings, step=verdict.step)
             result: Measured = family.measure(model, samples, how)
     except NotImplementedError as error:
-        if isinstance(loss, _function.Loss):  # it has no closed form
+        if isinstance(loss, _function.Loss) or isinstance(error, NoClosedForm):
             raise MeasureError(f"{name}: {error}") from None
         raise
     return replace(result, notes=result.notes | verdict.notes)

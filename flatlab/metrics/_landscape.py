@@ -18,6 +18,7 @@ from flatlab.metrics import _directions
 from flatlab.metrics._checked import measured
 from flatlab.metrics._directions import Moved, State
 from flatlab.metrics._loss_values import UNITS, Evaluated, evaluated
+from flatlab.metrics._losses import Weights
 from flatlab.metrics._quantity import settings_of
 from flatlab.store import as_strings
 from flatlab.version import __version__
@@ -38,6 +39,7 @@ def landscape(
     points: int = 41,
     batch_norm: Literal["eval", "train"] = "eval",
     loss: str | Callable[[Tensor, Tensor], Tensor] = "half-mse",
+    class_weights: Weights | None = None,
     seed: int = 0,
     samples: int | None = None,
     batch_size: int | None = None,
@@ -48,7 +50,7 @@ def landscape(
     """The loss of a network along a line, or on a plane.
 
     model: the network, at the origin; it is left as it was.
-    inputs, targets, loss, samples, batch_size, dtype: those of `flatlab.measure`.
+    inputs, targets, loss, class_weights, samples, batch_size, dtype: those of `flatlab.measure`.
     along: `random`, normalized by filters: 1 is a direction as long as the network, filter by
         filter; `eigenvectors` of the largest eigenvalues of the Hessian, of length 1; or one or two
         other networks: on a line they are at 0 and 1; on a plane through three, the first axis
@@ -79,7 +81,8 @@ def landscape(
     axes = len(networks) if networks else dimensions
     _check(along, axes, points, batch_norm)
     low, high = span or ((-0.5, 1.5) if networks else (-1.0, 1.0))
-    given = {"samples": samples, "batch_size": batch_size, "dtype": dtype}
+    given: dict[str, Any] = {"samples": samples, "batch_size": batch_size, "dtype": dtype}
+    given["class_weights"] = class_weights
     ready = _ready(model, inputs, targets, loss, options, batch_norm, given)
     with preserving_state(model), preserving_state(ready.model):
         others = [
@@ -123,6 +126,7 @@ def barriers(
     points: int = 25,
     batch_norm: Literal["eval", "train"] = "eval",
     loss: str | Callable[[Tensor, Tensor], Tensor] = "half-mse",
+    class_weights: Weights | None = None,
     samples: int | None = None,
     batch_size: int | None = None,
     dtype: str | torch.dtype | None = None,
@@ -156,6 +160,7 @@ def barriers(
             points=points,
             batch_norm=batch_norm,
             loss=loss,
+            class_weights=class_weights,
             samples=samples,
             batch_size=batch_size,
             dtype=dtype,

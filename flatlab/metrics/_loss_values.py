@@ -1,19 +1,18 @@
 """The loss and the accuracy of a network on some samples, as users have both."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from flatlab.derivatives.errors import MeasureError
-from flatlab.losses._base import Loss, loss_of
-from flatlab.metrics._prepared import loss_for, prepared
+from flatlab.losses._base import Loss
+from flatlab.metrics._losses import Weights, loss_for, options_known, with_options
+from flatlab.metrics._prepared import prepared
 from flatlab.metrics._quantity import Samples
-from flatlab.plan.options import checked, options_of
-from flatlab.plan.registry import check_known
-from flatlab.plan.schema import PlanError, plain, refuse_unknown
+from flatlab.plan.schema import PlanError, refuse_unknown
 
 BATCH = 1000
 """Samples at a time, unless a batch size is given."""
@@ -45,15 +44,18 @@ class Evaluated:
         """
         model, count = model or self.model, len(self.samples.inputs)
         total, right = 0.0, 0
-        parts = (self.samples.inputs, self.targets, self.samples.labels)
+        of_positions = self.samples.position_labels
+        classes = self.samples.labels if of_positions is None else of_positions
+        parts = (self.samples.inputs, self.targets, classes)
         for x, y, labels in zip(*(self._split(part) for part in parts), strict=True):
             outputs = model(x.clone())
             total += float(self.loss.values(outputs, y).double().sum()) * self.loss.share(1, count)
-            right += 0 if labels is None else int((outputs.argmax(1) == labels).sum())
-        values = {"loss": total}
-        if self.samples.labels is not None and outputs.shape[1] > 1:
-            values["accuracy"] = right / count
-        return values
+            if labels is None or outputs.shape[1] == 1:
+                continue
+            right += int((outputs.unflatten(1, (*labels.shape[1:], -1)).argmax(-1) == labels).sum())
+        if classes is None or outputs.shape[1] == 1:
+            return {"loss": total}
+        return {"loss": total, "accuracy": right / int((classes >= 0).sum())}
 
     def _split(self, part: Tensor | None) -> Any:
         if part is None:
@@ -68,6 +70,7 @@ def evaluated(
     loss: str | Callable[[Tensor, Tensor], Tensor],
     *,
     options: Mapping[str, Any],
+    class_weights: Weights | None = None,
     samples: int | None = None,
     output: str | int | None = None,
     batch_size: int | None = None,
@@ -78,17 +81,11 @@ def evaluated(
 
     Raises `MeasureError` where they do not fit each other.
     """
-    named: Any = loss
-    if isinstance(loss, str):
-        try:
-            check_known("losses", loss, "loss")
-            kind = options_of("losses", loss)
-            refuse_unknown(options, set(kind.__struct_fields__), f"options of {loss}")
-            named = loss_of({**plain(checked(options, kind)), "loss": loss})
-        except PlanError as error:
-            raise MeasureError(str(error)) from None
-    elif not callable(loss):
-        raise MeasureError(f"loss is {loss!r}: neither a function nor the name of one")
+    try:
+        refuse_unknown(options, options_known(loss), f"options of {loss}")
+        given = with_options(loss, options)
+    except PlanError as error:
+        raise MeasureError(str(error)) from None
     ready = prepared(
         model,
         inputs,
@@ -99,9 +96,9 @@ def evaluated(
         ignore_index=ignore_index,
         tokens=True,
     )
-    chosen, sample_set = loss_for(named, ready)
+    chosen, sample_set = loss_for(given, ready, class_weights)
     with torch.no_grad():
         outputs = ready.model(sample_set.inputs[:2].clone()).shape[1]
     y = sample_set.targets_for(outputs, chosen)
-    kept = Samples(sample_set.inputs, sample_set.targets, ready.samples.labels)
+    kept = replace(sample_set, labels=ready.samples.labels)
     return Evaluated(ready.model, kept, chosen, y, batch_size or BATCH)

@@ -10,9 +10,10 @@ from torch import Tensor, nn
 from flatlab.derivatives.errors import MeasureError, is_device_failure
 from flatlab.derivatives.isolation import preserving_state
 from flatlab.derivatives.memory import available
-from flatlab.losses._base import Loss, loss_of
+from flatlab.losses._base import Loss
 from flatlab.metrics._checked import measured
-from flatlab.metrics._prepared import Prepared, loss_for, only, prepared
+from flatlab.metrics._losses import Weights, loss_for, options_known, with_options
+from flatlab.metrics._prepared import Prepared, only, prepared
 from flatlab.metrics._quantity import Measured, Quantity, attributes, quantities_of, settings_of
 from flatlab.plan.options import checked, options_of
 from flatlab.plan.registry import check_known, imported, keys_of, measures_samples
@@ -21,6 +22,8 @@ from flatlab.store import as_strings
 from flatlab.version import __version__
 
 ALL = "all"
+CHECKED = "checked derivatives"
+"""Their place among what families start from."""
 MIXED = (
     "{}: derivatives with respect to inputs need real numbers, and some inputs are integers; "
     "measure the part of the network behind them"
@@ -34,6 +37,7 @@ def measure(
     *,
     families: Sequence[str] = ("geometry",),
     loss: str | Callable[[Tensor, Tensor], Tensor] = "half-mse",
+    class_weights: Weights | None = None,
     samples: int | None = None,
     output: str | int | None = None,
     parameters: str | Sequence[str] | None = None,
@@ -52,8 +56,9 @@ def measure(
     model: maps (batch, ...) to (batch, N), each sample on its own: in evaluation mode where it
         has batch norm or dropout. It is left exactly as it was. Outputs may also be (batch,),
         (batch, positions, classes) or (batch, classes, height, width): f is then the vector of all
-        of them, and the loss the mean over positions.
-    inputs: (n, ...), numbers; for `geometry`, `sharpness` and `hessian` also tokens. Or a
+        of them that count, and the loss the mean over these positions of all samples together.
+    inputs: (n, ...), numbers; for `geometry`, `jacobian`, `flatness`, and families that need no
+        derivatives with respect to them, such as `hessian`, also tokens. Or a
         tuple or dictionary of several inputs, a dataset, or a loader: any iterable of batches, that
         are tuples with targets last, or dictionaries or objects with `labels` or `targets`.
     targets: (n,) classes or (n, N) values, for the families that need them. Classes are integers
@@ -64,6 +69,8 @@ def measure(
         in common with a quantity of other units has the family's name in front.
     loss: a file of flatlab/losses, for quantities of a loss; or a function of outputs and targets
         that is a mean or a sum over samples, for quantities that need no closed form of it.
+    class_weights: one for each class, of loss="cross-entropy": a mean over samples or positions
+        that is weighted by them, and divided by the sum of the weights, as in torch.
     samples: how many to take, the first ones; None: all.
     output: the key, attribute or place of the output that is meant, of a network that returns
         several; None: the only one, or `logits`.
@@ -75,12 +82,14 @@ def measure(
     seed: of families that draw at random.
     progress: show a bar.
     initial: the network before training, or its state dictionary, for distances from it.
-    ignore_index: the class of samples that are left out; the attribute `samples_ignored` says how
-        many there are.
+    ignore_index: the class of samples, or of single positions, that are left out; the attributes
+        `samples_ignored` and `positions_ignored` say how many there are. An input `attention_mask`
+        (samples, positions) that is 0 leaves a position out, too.
     memory: bytes that derivatives may take; None: a quarter of what is free. Whatever does not fit
         is computed in blocks.
     starts: a dictionary, empty at first, in which families keep what they can start from when the
-        same samples are measured again: eigenvectors, with warm_start=True.
+        same network is measured on the same samples with other weights: eigenvectors, with
+        warm_start=True, and that its derivatives have been checked.
     options: those of the families and of the loss, for example costly=["operator-norm"] of
         `geometry`, rho=0.01 of `adaptive`, label_smoothing=0.1 of the loss "cross-entropy". The
         class `Options` in the file of a family or loss lists them, and so does
@@ -122,7 +131,9 @@ def measure(
     weight = next(ready.model.parameters())
     how["budget"] = memory or available(weight.device) // 4
     with only(ready.model, parameters):
-        report = _report(ready, names, loss, options, how, starts)
+        report = _report(ready, names, loss, class_weights, options, how, starts)
+    if ready.samples.kept is not None:
+        report = report.assign_attrs(positions_ignored=int((~ready.samples.kept).sum()))
     return report.assign_attrs(samples_ignored=ready.ignored) if ready.ignored else report
 
 
@@ -138,6 +149,7 @@ def _report(
     ready: Prepared,
     families: Sequence[str],
     loss: str | Callable[[Tensor, Tensor], Tensor],
+    class_weights: Weights | None,
     options: Mapping[str, Any],
     how: Mapping[str, Any],
     starts: dict[str, dict[str, Any]],
@@ -146,9 +158,9 @@ def _report(
     if every := families == [ALL]:
         families = [name for name in keys_of("metrics") if measures_samples(name)]
         families.sort(key=lambda name: getattr(imported("metrics", name), "ESTIMATES", False))
-    chosen, named_loss = _checked(families, loss, options)
+    chosen, given = _checked(families, loss, options)
     model = ready.model
-    chosen_loss, samples = loss_for(loss if named_loss is None else named_loss, ready)  # type: ignore[arg-type]
+    chosen_loss, samples = loss_for(given, ready, class_weights)
     precision = next(p.dtype for p in model.parameters() if p.is_floating_point())
     report, left_out = xr.Dataset(), {}
     for name in families:
@@ -158,8 +170,10 @@ def _report(
         try:
             if ready.mixed and getattr(imported("metrics", name), "TOKENS", False) is not True:
                 raise MeasureError(MIXED.format(name))
+            if not samples.inputs.is_floating_point() and not _takes_tokens(name, model):
+                raise MeasureError(f"{name} takes no tokens: its inputs are real numbers")
             with preserving_state(model):
-                result = measured(name, model, samples, settings)
+                result = measured(name, model, samples, settings, starts.setdefault(CHECKED, {}))
         except MeasureError as error:
             if not every or is_device_failure(error):
                 raise
@@ -201,8 +215,8 @@ def _checked(
     families: Sequence[str],
     loss: str | Callable[[Tensor, Tensor], Tensor],
     options: Mapping[str, Any],
-) -> tuple[dict[str, dict[str, Any]], Loss | None]:
-    """The options of each family, and the loss, if it has a name.
+) -> tuple[dict[str, dict[str, Any]], Loss | Callable[[Tensor, Tensor], Tensor]]:
+    """The options of each family, and the loss.
 
     Raises `MeasureError` for what none of them knows.
     """
@@ -211,19 +225,12 @@ def _checked(
             check_known("metrics", name, "families")
             if not measures_samples(name):
                 raise MeasureError(f"{name} compares training with test samples; see the workflow")
-        if isinstance(loss, str):
-            check_known("losses", loss, "loss")
-        elif not callable(loss):
-            names = ", ".join(keys_of("losses"))
-            raise MeasureError(f"loss is {loss!r}: neither a function nor one of {names}")
         kinds = {name: options_of("metrics", name) for name in families}
-        of_loss = [options_of("losses", loss)] if isinstance(loss, str) else []
+        known = {key for kind in kinds.values() for key in kind.__struct_fields__}
+        known |= options_known(loss)
         named = [*families, *([loss] if isinstance(loss, str) else [])]
-        known = {key for kind in (*kinds.values(), *of_loss) for key in kind.__struct_fields__}
         refuse_unknown(options, known, f"options of {', '.join(named)}")
         chosen = {name: plain(checked(options, kind)) for name, kind in kinds.items()}
-        if not isinstance(loss, str):
-            return chosen, None
-        return chosen, loss_of({**plain(checked(options, of_loss[0])), "loss": loss})
+        return chosen, with_options(loss, options)
     except PlanError as error:
         raise MeasureError(str(error)) from None

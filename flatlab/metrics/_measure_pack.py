@@ -11,7 +11,7 @@ import xarray as xr
 from torch import nn
 from tqdm import tqdm
 
-from flatlab.data._tensors import Splits, prepare
+from flatlab.data._tensors import Split, Splits, prepare
 from flatlab.derivatives.isolation import preserving_state
 from flatlab.losses._base import loss_of
 from flatlab.metrics._checked import measured, notes_of_many
@@ -164,12 +164,18 @@ class Measurement:
         family = imported("metrics", name)
         sets: list[Measured | None] = []
         for key, chosen in self.settings["samples"].items():
-            split = self.splits.train if chosen["split"] == "train" else self.splits.test
+            training = chosen["split"] == "train"
+            split = self.splits.train if training else self.splits.test
             draw, wrong = (chosen["size"], chosen["seed"]), chosen["only"] == "misclassified"
             subset = split.misclassified(self.model, *draw) if wrong else split.subset(*draw)
-            samples = Samples(subset.inputs, subset.targets, subset.labels)
-            of_set = replace(how, memory=how.memory.setdefault(key, {}))
-            sets.append(measured(name, self.model, samples, of_set) if len(subset) else None)
+            of_set = replace(
+                how,
+                memory=how.memory.setdefault(key, {}),
+                split=_samples(split),
+                held_out=_samples(self.splits.test) if training else None,
+            )
+            result = measured(name, self.model, _samples(subset), of_set) if len(subset) else None
+            sets.append(result)
         some = next(filter(None, sets), Measured({}))
         values = {
             name: np.stack(
@@ -181,6 +187,10 @@ class Measurement:
         notes = {key: text for part in sets if part for key, text in part.notes.items()}
         coordinates = some.coordinates | {"samples": list(self.settings["samples"])}
         return Measured(values, coordinates, notes)
+
+
+def _samples(split: Split) -> Samples:
+    return Samples(split.inputs, split.targets, split.labels)
 
 
 def _run_coordinates(about: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """Networks and samples as users have them, made ready for the families."""
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -12,10 +12,8 @@ from torch import Tensor, nn
 
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.isolation import preserving_state
-from flatlab.losses import _function, _positions
-from flatlab.losses._base import Loss
-from flatlab.metrics._adapted import Layout, adapted
-from flatlab.metrics._batches import collected
+from flatlab.metrics._adapted import ATTENTION, Layout, Outputs, Structure, adapted, outputs_of
+from flatlab.metrics._batches import collected, of_samples, tensor_of
 from flatlab.metrics._quantity import Samples
 from flatlab.metrics._samples import samples_of
 from flatlab.plan.schema import closest
@@ -27,14 +25,18 @@ class Prepared:
 
     model: maps (samples, ...) to (samples, N).
     samples: the sample set.
-    classes: outputs for each position, where samples have positions; otherwise 0.
+    outputs: what the network returns by itself.
+    given: the targets of these samples as they were given; None: there are none.
+    ignore_index: the class of positions that do not count.
     ignored: samples that were left out.
     mixed: whether inputs are numbers and integers side by side, so that |x| means nothing.
     """
 
     model: nn.Module
     samples: Samples
-    classes: int
+    outputs: Outputs
+    given: Tensor | None
+    ignore_index: int
     ignored: int
     mixed: bool
 
@@ -56,23 +58,108 @@ def prepared(
     dtype: of the arithmetic.
     limit: samples to take.
     output: which output is meant.
-    ignore_index: the class of samples that are left out.
+    ignore_index: the class of samples, or positions, that are left out.
     tokens: whether inputs may be integers.
     """
     model = network_of(model, dtype)
     weight = next(p for p in model.parameters() if p.is_floating_point())
-    parts, targets = collected(inputs, targets, limit)
+    parts, targets = collected(inputs, targets, limit, ignore_index)
     layout = None
-    if not isinstance(parts, Tensor):
-        typed = _typed(parts, weight)
-        layout = Layout.of(typed)
-        parts = layout.packed(typed)
-    mixed = layout is not None and layout.mixed
-    x = samples_of(parts, None, weight, tokens, ignore_index).inputs
+    if isinstance(parts, Tensor):
+        x = parts
+    else:
+        parts = _typed(parts, weight)
+        layout = Layout.of(parts)
+        x = layout.packed(parts)
+    x = samples_of(x, None, weight, tokens, ignore_index).inputs
     with preserving_state(model):
-        model, classes = adapted(model, x, layout, output)
-    samples = samples_of(x, targets, weight, tokens, ignore_index, classes)
-    return Prepared(model, samples, classes, len(x) - len(samples.inputs), mixed)
+        outputs = outputs_of(model, x, layout, output)
+    samples = samples_of(x, targets, weight, tokens, ignore_index, outputs.classes)
+    mixed = layout is not None and layout.mixed
+    if not outputs.classes:
+        ignored = len(x) - len(samples.inputs)
+        network = adapted(model, layout, outputs)
+        given = samples.targets if samples.labels is None else samples.labels
+        return Prepared(network, samples, outputs, given, ignore_index, ignored, mixed)
+    given = None if targets is None else tensor_of(targets, "targets").to(x.device)
+    typed = x if isinstance(parts, Tensor) else parts
+    samples, layout, given, ignored = _at_positions(
+        samples, outputs, typed, layout, given, ignore_index
+    )
+    network = adapted(model, layout, outputs)
+    return Prepared(network, samples, outputs, given, ignore_index, ignored, mixed)
+
+
+def _at_positions(
+    samples: Samples,
+    outputs: Outputs,
+    parts: Structure,
+    layout: Layout | None,
+    given: Tensor | None,
+    ignore_index: int,
+) -> tuple[Samples, Layout | None, Tensor | None, int]:
+    """Samples of positions that count, their layout and targets, and how many samples have none.
+
+    parts: the inputs.  given: targets as they were given.
+    """
+    attended = parts.get(ATTENTION) if isinstance(parts, dict) else None
+    kept = _kept(samples, outputs, attended)
+    some = kept.any(1)
+    if not bool(some.any()):
+        raise MeasureError("no position of any sample counts: all are masked or ignored")
+    if not bool(kept.all()):
+        parts, kept = of_samples(parts, some), kept[some]
+        layout = Layout.of(parts, kept.shape[1])
+        x = layout.packed(parts, kept)
+        samples = _masked(samples, x, some, kept, layout, attended)
+        if given is not None:
+            given = given[some]
+            if not given.is_floating_point():
+                given = given.long().masked_fill(~kept.view_as(given), ignore_index)
+    if given is not None and not given.is_floating_point():
+        labels = given.long().flatten(1)
+        labels = labels.masked_fill(labels == ignore_index, -1)
+        samples = replace(samples, position_labels=labels)
+    return samples, layout, given, int((~some).sum())
+
+
+def _kept(samples: Samples, outputs: Outputs, attended: Tensor | None) -> Tensor:
+    """Positions that are neither padding nor without a target: (samples, positions)."""
+    positions = torch.Size(outputs.shape).numel() // outputs.classes
+    kept = torch.ones(len(samples.inputs), positions, dtype=torch.bool)
+    kept = kept.to(samples.inputs.device)
+    if samples.targets is not None:
+        if samples.targets.shape[1] != positions * outputs.classes:
+            return kept  # a family says so, if it needs them
+        kept = ~samples.targets.unflatten(1, (positions, outputs.classes)).isnan().any(2)
+    if attended is not None and not bool(attended.bool().all()):
+        if attended.shape != kept.shape:
+            raise MeasureError(
+                f"{ATTENTION} is {tuple(attended.shape)}, for outputs at {positions} positions of "
+                "each sample"
+            )
+        kept = kept & attended.bool()
+    return kept
+
+
+def _masked(
+    samples: Samples,
+    inputs: Tensor,
+    some: Tensor,
+    kept: Tensor,
+    layout: Layout,
+    attended: Tensor | None,
+) -> Samples:
+    """The samples of which some position counts, with masks among their inputs.
+
+    inputs, kept: of these samples.  some: which they are.
+    """
+    targets = samples.targets
+    if targets is not None and targets.shape[1] % kept.shape[1] == 0:
+        by_position = targets[some].unflatten(1, (kept.shape[1], -1))
+        targets = by_position.masked_fill(~kept[..., None], torch.nan).flatten(1)
+    padded = attended is not None and not bool(attended.bool().all())
+    return Samples(inputs, targets, kept=kept, masks=layout.masks, padded=padded)
 
 
 def _typed(
@@ -86,43 +173,6 @@ def _typed(
     if isinstance(parts, dict):
         return {name: typed(part) for name, part in parts.items()}
     return tuple(map(typed, parts))
-
-
-def loss_for(
-    loss: Loss | Callable[[Tensor, Tensor], Tensor], ready: Prepared
-) -> tuple[Loss, Samples]:
-    """The loss of the outputs of a network, and the samples with the targets that it takes.
-
-    loss: one of this project's; or a function of outputs and targets, which must be the mean of its
-        values on single samples, or their sum.
-    ready: the network and its samples.
-    """
-    samples = ready.samples
-    if isinstance(loss, Loss):
-        return (_positions.Loss(loss, ready.classes) if ready.classes else loss), samples
-    targets = samples.targets if samples.labels is None else samples.labels
-    if targets is None:
-        raise MeasureError("a loss that is a function needs targets")
-    few = slice(0, 4)
-    with preserving_state(ready.model), torch.no_grad():
-        outputs, some = ready.model(samples.inputs[few].clone()), targets[few]
-        try:
-            whole = loss(outputs, some)
-            each = [loss(f, y) for f, y in zip(outputs.split(1), some.split(1), strict=True)]
-        except Exception as error:  # whatever the user's function raises
-            raise MeasureError(f"the loss raises {type(error).__name__}: {error}") from error
-    if not all(isinstance(part, Tensor) and part.numel() == 1 for part in (whole, *each)):
-        raise MeasureError("the loss must return one number for a batch of outputs and targets")
-    total = sum(float(part) for part in each)
-    sums = {False: total / len(each), True: total}
-    for summed, value in sums.items():
-        if abs(float(whole) - value) <= 1e-4 * max(abs(value), 1e-6):
-            function = _function.Loss(loss, not targets.is_floating_point(), summed)
-            return function, Samples(samples.inputs, targets, None)
-    raise MeasureError(
-        "the loss of a batch is neither the mean nor the sum of those of its samples: "
-        f"{float(whole):.6g} for {sums[False]:.6g} or {total:.6g}"
-    )
 
 
 @contextmanager

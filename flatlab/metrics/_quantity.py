@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.norms import Norms
-from flatlab.losses import _function, _positions
+from flatlab.losses import _function
 from flatlab.losses._base import Loss, loss_of
 from flatlab.plan.registry import imported
 
@@ -58,13 +58,28 @@ class Samples:
     """A sample set.
 
     inputs: (samples, ...).
-    targets: (samples, N), or None.
+    targets: (samples, N), or None; NaN at positions that do not count.
     labels: classes, (samples,), or None.
+    position_labels: classes of positions, (samples, positions), -1 where there is none, or None.
+    kept: the positions that count, (samples, positions), whose outputs the network returns, and 0
+        elsewhere; None: all.
+    masks: numbers of each sample, the last ones, that are masks and no inputs.
+    padded: whether some positions are padding, which the network does not see.
     """
 
     inputs: Tensor
     targets: Tensor | None = None
     labels: Tensor | None = None
+    position_labels: Tensor | None = None
+    kept: Tensor | None = None
+    masks: int = 0
+    padded: bool = False
+
+    @property
+    def numbers(self) -> Tensor:
+        """Inputs that are no masks, (samples, M)."""
+        flat = self.inputs.flatten(1)
+        return flat[:, : flat.shape[1] - self.masks]
 
     def targets_for(self, outputs: int, loss: Loss | None = None) -> Tensor:
         """Targets (samples, outputs): as given, or one-hot vectors of the labels.
@@ -110,6 +125,8 @@ class Settings:
     norms: likewise from one sample set to the next, for the same weights.
     step: of differences that stand in for second backward passes where these are wrong, as
         `check_derivatives` has found; None: they are right.
+    split: all samples of the split that those measured are drawn from, in an experiment.
+    held_out: test samples, in an experiment, where those measured are training samples.
     """
 
     options: Any
@@ -122,15 +139,14 @@ class Settings:
     norms: Norms = field(default_factory=dict)
     budget: int | None = None
     step: float | None = None
+    split: Samples | None = None
+    held_out: Samples | None = None
 
     def loss_named(self, name: str | None) -> Loss:
         """The loss that an option names, for the outputs of this network; None: `loss`."""
         if not name:
             return self.loss
-        loss = loss_of({"loss": name})
-        if isinstance(self.loss, _positions.Loss):
-            return _positions.Loss(loss, self.loss.classes)
-        return loss
+        return self.loss.like(loss_of({"loss": name}))
 
 
 @dataclass

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
@@ -26,7 +27,7 @@ def samples_of(
     targets: classes (samples,), or values (samples, N).
     weight: a parameter of the network.
     tokens: whether inputs may be integers.
-    ignore_index: the class of samples that are left out.
+    ignore_index: the class of samples, or of positions, that are left out.
     classes: outputs for each position, where samples have positions; targets are classes (samples,
         ...) then, or values of every output of every position.
 
@@ -42,7 +43,7 @@ def samples_of(
     if targets.is_complex() or not bool(targets.isfinite().all()):
         raise MeasureError("targets are not all finite real numbers")
     if classes:
-        return Samples(inputs, _of_positions(targets, classes, ignore_index).to(weight))
+        return Samples(inputs, _of_positions(targets, classes, ignore_index, weight))
     if targets.is_floating_point():
         return Samples(inputs, targets.to(weight))
     labels = targets.long()
@@ -67,21 +68,29 @@ def _with_labels(inputs: Tensor, labels: Tensor, ignore_index: int) -> Samples:
     return Samples(inputs, None, labels)
 
 
-def _of_positions(targets: Tensor, classes: int, ignore_index: int) -> Tensor:
-    """Targets (samples, positions * classes), the classes of a position side by side."""
+def _of_positions(targets: Tensor, classes: int, ignore_index: int, weight: Tensor) -> Tensor:
+    """Targets (samples, positions * classes), the classes of a position side by side.
+
+    They are NaN where the label is `ignore_index`.
+    """
+    if targets.ndim < 2:
+        raise MeasureError(
+            "targets are (samples,), and the network has outputs at several positions of each "
+            "sample; pass a class for each position"
+        )
     if targets.is_floating_point():
         maps = targets.ndim > 3 and targets.shape[1] == classes
-        return (targets.movedim(1, -1) if maps else targets).flatten(1)
+        return (targets.movedim(1, -1) if maps else targets).flatten(1).to(weight)
     labels = targets.long().flatten(1)
-    if bool((labels == ignore_index).any()):
-        raise MeasureError(
-            "labels of single positions are ignored; measure samples in which every position has "
-            "a class"
-        )
-    if int(labels.min()) < 0 or int(labels.max()) >= classes:
-        worst = int(labels.min()) if int(labels.min()) < 0 else int(labels.max())
+    ignored = labels == ignore_index
+    if bool(ignored.all()):
+        raise MeasureError(f"all labels are {ignore_index}, the class that is left out")
+    known = labels[~ignored]
+    if int(known.min()) < 0 or int(known.max()) >= classes:
+        worst = int(known.min()) if int(known.min()) < 0 else int(known.max())
         raise MeasureError(f"label {worst}: there are {classes} outputs for each position")
-    return one_hot(labels, classes).flatten(1)
+    wanted = one_hot(labels.masked_fill(ignored, 0), classes).to(weight)
+    return wanted.masked_fill(ignored[..., None], torch.nan).flatten(1)
 
 
 def _inputs(inputs: Any, weight: Tensor, tokens: bool) -> Tensor:

@@ -20,20 +20,26 @@ from flatlab.metrics._measure import measure
 from flatlab.plan.options import options_of
 from flatlab.store import save_dataset
 
+CHEAP = {"largest": 1, "residual": 1e-2}
+"""Options of `spectrum` where no families are named."""
+SAMPLES = 64
+"""That are measured then."""
+
 
 class Tracker:
     """Measures a network every so many steps of its training, always on the same samples.
 
     A run with a tracker and one without end with the same weights, byte for byte: mode, gradients,
     buffers and random streams are left as they were. Iterations start from the eigenvectors of the
-    measurement before.
+    measurement before; derivatives are checked at the first measurement.
 
     model: the network, in training; it is measured in evaluation mode.
     inputs, targets: those of `flatlab.measure`; a loader is read once, here.
     every: steps from one measurement to the next.
-    families: files of flatlab/metrics.
+    families: files of flatlab/metrics; None: what is cheap, `CHEAP` of `spectrum`: the largest
+        eigenvalue of the Hessian with a residual of 1 %, on 64 samples unless `samples` is given.
     path: of a `.zarr.zip` that holds all rows so far after each measurement; None: none.
-    samples: how many to take, the first ones; None: all.
+    samples: how many to take, the first ones; None: all, or 64 where no families are named.
     options: further arguments of `flatlab.measure`, and options of the families.
 
     Raises `MeasureError` for what cannot be measured.
@@ -59,7 +65,7 @@ class Tracker:
         targets: Any = None,
         *,
         every: int = 100,
-        families: str | Sequence[str] = ("hessian",),
+        families: str | Sequence[str] | None = None,
         path: str | Path | None = None,
         samples: int | None = None,
         **options: Any,
@@ -67,6 +73,9 @@ class Tracker:
         if every < 1:
             raise MeasureError(f"every={every} is not a positive number of steps")
         self.model, self.every, self.path = model, every, None if path is None else Path(path)
+        if families is None:
+            families, options = "spectrum", CHEAP | options
+            samples = SAMPLES if samples is None else samples
         with undisturbed(model):
             inputs, targets = collected(inputs, targets, samples)
         self.inputs, self.targets = _copied(inputs), _copied(targets)
@@ -99,7 +108,7 @@ class Tracker:
         """The loss of the samples and, where there are classes, the accuracy."""
         loss = self.options.get("loss", "half-mse")
         kind = options_of("losses", loss).__struct_fields__ if isinstance(loss, str) else ()
-        shared = ("output", "batch_size", "dtype", "ignore_index")
+        shared = ("output", "batch_size", "dtype", "ignore_index", "class_weights")
         given = {key: self.options[key] for key in shared if key in self.options}
         own = {key: self.options[key] for key in kind if key in self.options}
         ready = evaluated(self.model, self.inputs, self.targets, loss, options=own, **given)

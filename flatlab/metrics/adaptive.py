@@ -161,6 +161,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     with torch.no_grad():
         outputs = torch.cat([f(x.clone()) for x in inputs.split(size)])
     targets = outputs if chosen.own_targets else samples.targets_for(outputs.shape[1])
+    targets = torch.where(targets.isnan(), outputs, targets)  # positions that do not count
     changes = loss_changes(
         network, inputs, targets, chosen.rho, chosen.draws, seed, size, progress=settings.progress
     )
@@ -170,8 +171,10 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
         fixed = {name: p.double() for name, p in fixed.items()}
         fixed |= {name: b.double() for name, b in network.named_buffers() if b.is_floating_point()}
         inputs = inputs.double()
-    values |= _of_norms(f, inputs, chosen, seed, size, settings.step)
-    values |= {} if chosen.own_targets else _of_fit(outputs, targets)
+    values |= _of_norms(f, inputs, chosen, seed, size, settings.step, samples.masks)
+    values |= (
+        {} if chosen.own_targets else _of_fit(outputs, targets, settings.loss.classes, samples.kept)
+    )
     values["samples_measured"] = np.float64(len(inputs))
     values["finite"] = np.float64(all(np.isfinite(value).all() for value in values.values()))
     values["dropped"] = np.float64(_dropped(values, chosen.drop_above))
@@ -225,18 +228,19 @@ def _of_traces(
 
 
 def _of_norms(
-    f: Any, inputs: Tensor, chosen: Options, seed: int, size: int, step: float | None
+    f: Any, inputs: Tensor, chosen: Options, seed: int, size: int, step: float | None, masks: int
 ) -> dict[str, Any]:
-    chunks = inputs.split(size)
+    """masks: numbers of each sample, the last ones, that are no inputs."""
+    maps = [_of_inputs(f, x, masks) for x in inputs.split(size)]
     results: list[Norms] = [
-        largest_singular_values(Jacobian(f, x, step), chosen.tolerance, chosen.iterations, seed)
-        for x in chunks
+        largest_singular_values(Jacobian(g, x, step), chosen.tolerance, chosen.iterations, seed)
+        for g, x in maps
     ]
     norms, residuals, iterations, converged = (
         torch.cat([getattr(part, name) for part in results]).cpu().numpy()
         for name in ("values", "residuals", "iterations", "converged")
     )
-    squares = inputs.flatten(1).double().square().sum(1).cpu().numpy()
+    squares = torch.cat([x.flatten(1).double().square().sum(1) for _, x in maps]).cpu().numpy()
     result = {
         **_with_error("normalized_mls", squares * norms**2),
         **_with_error("mls", norms),
@@ -247,16 +251,27 @@ def _of_norms(
     }
     if chosen.ascent_steps:
         slopes = [
-            secant_slopes(f, x, chosen.ascent_start, chosen.ascent_lr, chosen.ascent_steps, seed)
-            for x in chunks
+            secant_slopes(g, x, chosen.ascent_start, chosen.ascent_lr, chosen.ascent_steps, seed)
+            for g, x in maps
         ]
         slope = torch.cat(slopes).cpu().numpy()
         result |= {**_with_error("normalized_slope", squares * slope**2), "slope_per_sample": slope}
     return result
 
 
-def _of_fit(outputs: Tensor, targets: Tensor) -> dict[str, Any]:
-    correct = outputs.argmax(1) == targets.argmax(1)
+def _of_inputs(f: Any, x: Tensor, masks: int) -> tuple[Any, Tensor]:
+    """f as a function of inputs alone, and the inputs.  x: with masks behind them."""
+    if not masks:
+        return f, x
+    free, fixed = x.split([x.shape[1] - masks, masks], 1)
+    return lambda inputs: f(torch.cat([inputs, fixed], 1)), free
+
+
+def _of_fit(outputs: Tensor, targets: Tensor, classes: int, kept: Tensor | None) -> dict[str, Any]:
+    """classes, kept: of positions, where samples have some."""
+    parts = [each.unflatten(1, (-1, classes)) if classes else each for each in (outputs, targets)]
+    correct = parts[0].argmax(-1) == parts[1].argmax(-1)
+    correct = correct if kept is None else correct[kept]
     accuracy = 100 * correct.double().mean().item()
     return {
         "sample_loss": LOSS.values(outputs.double(), targets.double()).mean().item(),

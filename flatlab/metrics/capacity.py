@@ -78,7 +78,11 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     outputs, features, shapes = _forward(model, samples.inputs, findings, size)
     left_out = []
     weights = Weights(model, shapes, options.capacity_norm == "operator", settings.norms)
-    values = {"output_norm": torch.linalg.vector_norm(outputs), "feature_frobenius": features}
+    values = {"output_norm": torch.linalg.vector_norm(outputs)}
+    if samples.padded:
+        left_out.append("feature_frobenius: inputs of layers are those of padding, too")
+    else:
+        values["feature_frobenius"] = features
     values |= weights.norms()
     if settings.initial is not None:
         values |= weights.distances(settings.initial)
@@ -99,7 +103,9 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
         values["fisher_rao"] = len(shapes) * fisher_rao(outputs, targets, settings.loss)
     if "margin" in wanted:
         classes = _classes(samples, outputs, "margin")
-        values |= over_margin(values, float(margins(outputs, classes).quantile(PERCENTILE)))
+        rows = outputs.unflatten(1, (*classes.shape[1:], -1))[classes >= 0]
+        of_rows = margins(rows, classes[classes >= 0])
+        values |= over_margin(values, float(of_rows.quantile(PERCENTILE)))
     finite = findings.finite and bool(outputs.isfinite().all())
     if "pac-bayes" in wanted:
         classes = _classes(samples, outputs, "pac-bayes")
@@ -144,7 +150,9 @@ def margins(outputs: Tensor, classes: Tensor) -> Tensor:
 
 
 def _classes(samples: Samples, outputs: Tensor, what: str) -> Tensor:
-    """The classes of the samples; `MeasureError` where there are none, or they do not fit."""
+    """The classes of samples or positions; `MeasureError` where there are none, or do not fit."""
+    if samples.position_labels is not None:
+        return samples.position_labels
     if samples.labels is None or outputs.shape[1] < 2:
         lacking = "there are no classes" if samples.labels is None else "there is one output"
         raise MeasureError(
@@ -172,7 +180,7 @@ def _pac_bayes(
     options: Options = settings.options
     draws, seed = options.pac_bayes_draws, settings.seed
     tolerance = noise_tolerance(model, batches, draws, seed, settings.progress)
-    count = sum(len(classes) for _, classes in batches)
+    count = sum(int((classes >= 0).sum()) for _, classes in batches)
     return {
         "pac_bayes": squared_norm / (4 * tolerance.sigma**2)
         + math.log(count / tolerance.sigma)

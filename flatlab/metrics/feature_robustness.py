@@ -11,7 +11,7 @@ average is over O and -O: that removes the odd orders, and with them the first, 
 at a minimum in w. The remainder is the difference of the two, of order delta^4.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -20,12 +20,10 @@ from msgspec import Meta
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.evaluation_mode import check_mode
-from flatlab.derivatives.layer_curvature import ineligible_layers
-from flatlab.derivatives.probe import probe, run
-from flatlab.losses._base import Loss
+from flatlab.derivatives.probe import probe
 from flatlab.metrics import flatness
+from flatlab.metrics._perturbed_losses import PerturbedLosses, deltas_of, eligible_layers
 from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
 from flatlab.plan.schema import Key, Strict, means
 
@@ -91,79 +89,43 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     loss = settings.loss_named(options.relative_flatness_loss)
     check_mode(model)
     findings = probe(model, samples.inputs)
-    ineligible = ineligible_layers(model, samples.inputs, findings)
-    chosen = [name for name in findings.layers if name not in ineligible]
-    if not chosen:
-        raise MeasureError(
-            "feature robustness needs a linear layer that is called as a module and sees one "
-            "vector per sample"
-        )
+    places, left_out = eligible_layers(model, samples.inputs, findings, "feature robustness")
     targets = samples.targets_for(findings.outputs, loss).double()
     how = flatness.Options(relative_flatness_loss=options.relative_flatness_loss)
     exact = flatness.measure(model, samples, replace(settings, options=how))
-    table = _Losses(model, samples.inputs, targets, loss, settings.batch_size or len(targets))
+    size = settings.batch_size or len(targets)
+    losses = PerturbedLosses(model, samples.inputs, targets, loss, size)
     shape = len(findings.layers), len(options.robustness_deltas)
     values = {name: np.full(shape, np.nan) for name in QUANTITIES}
-    places = [(place, name) for place, name in enumerate(findings.layers) if name in chosen]
     for place, name in tqdm(places, unit="layer", disable=not settings.progress, leave=False):
         layer: Any = findings.modules[name]
-        deltas = _deltas(options, len(targets), layer.in_features)
+        deltas = deltas_of(options.robustness_deltas, len(targets), layer.in_features)
         seeds = [(settings.seed, place, draw) for draw in range(options.robustness_draws)]
-        drawn = np.stack([table.changes(layer, deltas, seed) for seed in seeds])
+        drawn = np.stack([_changes(losses, layer, deltas, seed) for seed in seeds])
         found, error = drawn.mean(0), drawn.std(0, ddof=1) / len(drawn) ** 0.5
         leading = deltas**2 / (2 * layer.in_features) * exact.values["kappa_trace"][place]
         for column, row in enumerate((found, error, leading, found - leading, deltas)):
             values[[*QUANTITIES][column]][place] = row
     indices = [str(index) for index in range(shape[1])]
-    notes = {"robustness_left_out": [f"{name}: {reason}" for name, reason in ineligible.items()]}
+    notes = {"robustness_left_out": left_out}
     if not findings.finite:
         values = {name: np.full(shape, np.nan) for name in values}
     return Measured(values, {"layer": findings.layers, "delta_index": indices}, notes)
 
 
-def _deltas(options: Options, samples: int, features: int) -> np.ndarray:
-    paper = samples ** (-1 / (4 + features))
-    return np.array([paper if each == "paper" else each for each in options.robustness_deltas])
+@torch.no_grad()
+def _changes(
+    losses: PerturbedLosses, layer: nn.Linear, deltas: np.ndarray, seed: tuple[int, int, int]
+) -> np.ndarray:
+    """E_F averaged over delta O and -delta O, for one orthogonal O: (deltas,)."""
+    turned = _turned(layer.weight.detach(), seed)
 
+    def at(factor: float) -> float:
+        values = losses.changed(layer, lambda phi, _: factor * (phi @ turned.T))
+        return float(losses.loss.of_batch(values))
 
-@dataclass(frozen=True)
-class _Losses:
-    """The loss of a network as a function of changes of what one of its layers returns.
-
-    inputs: (samples, ...).  targets: (samples, N).  size: samples at a time.
-    """
-
-    model: nn.Module
-    inputs: Tensor
-    targets: Tensor
-    loss: Loss
-    size: int
-
-    @torch.no_grad()
-    def changes(
-        self, layer: nn.Linear, deltas: np.ndarray, seed: tuple[int, int, int]
-    ) -> np.ndarray:
-        """E_F averaged over delta O and -delta O, for one orthogonal O: (deltas,)."""
-        turned = _turned(layer.weight.detach(), seed)
-        at_w, *moved = (
-            self._with(layer, turned, factor)
-            for factor in (0.0, *(sign * delta for delta in deltas for sign in (1, -1)))
-        )
-        pairs = np.array(moved).reshape(-1, 2)
-        return pairs.mean(1) - at_w
-
-    def _with(self, layer: nn.Linear, change: Tensor, factor: float) -> float:
-        """The loss with the weight w + factor x change in one layer."""
-
-        def add(module: nn.Module, given: tuple[Tensor, ...], output: Tensor) -> Tensor:
-            return output + factor * (given[0] @ change.T)
-
-        handle = layer.register_forward_hook(add)
-        try:
-            parts = [run(self.model, x.clone()).double() for x in self.inputs.split(self.size)]
-        finally:
-            handle.remove()
-        return float(self.loss.of_batch(self.loss.values(torch.cat(parts), self.targets)))
+    moved = [at(sign * delta) for delta in deltas for sign in (1, -1)]
+    return np.array(moved).reshape(-1, 2).mean(1) - at(0.0)
 
 
 def _turned(weight: Tensor, seed: tuple[int, int, int]) -> Tensor:

@@ -22,11 +22,10 @@ from torch import Tensor, nn
 from flatlab.derivatives.engine import derivatives
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.probe import Findings
-from flatlab.losses import _positions
 from flatlab.losses._base import Loss
 from flatlab.metrics._accuracy import accuracy_of
 from flatlab.metrics._geometry.estimates import estimated
-from flatlab.metrics._geometry.table import ERRORS, QUANTITIES
+from flatlab.metrics._geometry.table import ERRORS, OF_ALL_OUTPUTS, OF_INPUTS_OF_LAYERS, QUANTITIES
 from flatlab.metrics._geometry.values import BOUNDS, NORMS, Values, wanted_of
 from flatlab.metrics._quantity import Measured, Samples, Settings
 from flatlab.plan.schema import Key, Strict, closest, means
@@ -103,8 +102,10 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
         )
         values, findings = {**estimates.values, **estimates.errors}, estimates.findings
         finite, notes = estimates.finite, estimates.notes
-    if findings.embedding and isinstance(loss, _positions.Loss) and "sharpness" in values:
-        values |= _per_token(values, findings.outputs // loss.classes)
+    if findings.embedding and loss.classes and "sharpness" in values:
+        values |= _per_token(values, samples, findings.outputs // loss.classes)
+    left_out = _without_positions(samples)
+    values = {name: value for name, value in values.items() if name not in left_out}
     values = _chosen(values, options.quantities)
     values["finite"] = torch.tensor(float(finite), dtype=torch.float64)
     if not finite:
@@ -121,6 +122,9 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
         notes["derivatives_with_respect_to"] = (
             f"the output of the embedding {findings.embedding!r}; a sample is a sequence"
         )
+    if reasons := dict.fromkeys(left_out.values()):
+        known = notes.get("quantities_left_out")
+        notes["quantities_left_out"] = "; ".join([*([known] if known else []), *reasons])
     if not findings.layers:
         notes["quantities_left_out"] = f"those of layers: {NO_LAYERS}"
         return Measured(values, {}, notes)
@@ -128,8 +132,20 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     return Measured(values, coordinates, notes)
 
 
-def _per_token(values: dict[str, Tensor], tokens: int) -> dict[str, Tensor]:
-    """Sharpness over the number of tokens, with its error if it has one."""
+def _without_positions(samples: Samples) -> dict[str, str]:
+    """Quantities that positions which do not count leave without a meaning, with the reason."""
+    left_out: dict[str, str] = {}
+    if samples.kept is not None:
+        left_out |= dict.fromkeys(OF_ALL_OUTPUTS, "samples have different numbers of positions")
+    if samples.padded:
+        left_out |= dict.fromkeys(OF_INPUTS_OF_LAYERS, "inputs of layers are those of padding, too")
+    return left_out
+
+
+def _per_token(values: dict[str, Tensor], samples: Samples, tokens: float) -> dict[str, Tensor]:
+    """Sharpness over the mean number of tokens that count, with its error if it has one."""
+    if samples.kept is not None:
+        tokens = float(samples.kept.sum(1).double().mean())
     pairs = {"sharpness": "sharpness_per_token", "sharpness_error": "sharpness_per_token_error"}
     return {new: values[old] / tokens for old, new in pairs.items() if old in values}
 
@@ -166,7 +182,9 @@ def _exact(
         progress=settings.progress,
     )
     with torch.no_grad():
-        values = Values(exact, options, loss, settings.norms).by_name()
+        kept = samples.kept
+        ranks = None if kept is None else kept.sum(1) * (exact.outputs.shape[1] // kept.shape[1])
+        values = Values(exact, options, loss, settings.norms, ranks).by_name()
         singular = (layer.singular for layer in exact.layers)
         parts = exact.outputs, exact.sharpness, exact.singular, *singular
         finite = exact.findings.finite and all(bool(part.isfinite().all()) for part in parts)

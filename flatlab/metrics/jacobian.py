@@ -31,7 +31,6 @@ from flatlab.derivatives.layer_norms import norms_of_layers
 from flatlab.derivatives.norms import spectral_norm
 from flatlab.derivatives.probe import Findings, run
 from flatlab.derivatives.singular_values import singular_values
-from flatlab.losses import _positions
 from flatlab.metrics._accuracy import RESIDUAL, accuracy_of
 from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
 from flatlab.plan.schema import Strict, means
@@ -91,6 +90,7 @@ ERRORS = {
 
 
 CHECKS = ("gradient",)
+TOKENS = "embedded"
 
 
 class Options(Strict, frozen=True):
@@ -117,22 +117,31 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     >>> report["jacobian_norm"].item(), round(report["output_norm"].item() ** 2, 6)
     (2.0, 89.0)
     """
+    several = settings.loss.classes or not samples.inputs.is_floating_point()
+    if settings.options.pairs and several:
+        raise MeasureError(
+            "the pair bound is of single predictions and of distances between inputs, and these "
+            "samples have several positions, or tokens; set pairs=0"
+        )
     norms = _norms(model, samples.inputs, settings, settings.batch_size)
     names = norms.findings.layers
-    features = _features(model, samples.inputs, norms.findings.modules)
-    largest = [spectral_norm(features[name]) for name in names]
     values = {
         "jacobian_norm": norms.plain.max(),
         "softmax_jacobian_norm": norms.softmaxed.max(),
         "softmax_jacobian_norm_per_sample": norms.softmaxed,
         "output_norm": torch.linalg.vector_norm(norms.outputs.double()),
-        "feature_norm": torch.tensor(largest, dtype=torch.float64),
     }
+    notes = {}
+    if samples.padded:
+        notes["jacobian_left_out"] = "feature_norm: inputs of layers are those of padding, too"
+    else:
+        features = _features(model, samples.inputs, norms.findings.modules)
+        largest = [spectral_norm(features[name]) for name in names]
+        values["feature_norm"] = torch.tensor(largest, dtype=torch.float64)
     if norms.residual is not None:
         values["norm_residual"] = norms.residual
     if settings.options.pairs:
         values |= _pair_bound(model, samples, settings, norms.outputs)
-    notes = {}
     if norms.findings.embedding:
         notes["derivatives_with_respect_to"] = (
             f"the output of the embedding {norms.findings.embedding!r}; a sample is a sequence"
@@ -163,7 +172,7 @@ def _norms(
 ) -> JacobianNorms:
     """Exact, or by an iteration.  inputs: (samples, ...).  size: samples at a time."""
     budget = settings.budget
-    classes = settings.loss.classes if isinstance(settings.loss, _positions.Loss) else 0
+    classes = settings.loss.classes
     wanted, findings = accuracy_of(settings.options.accuracy, model, inputs, budget)
     if wanted is None or findings is None:
         return _exact_norms(model, inputs, settings, size, classes)
@@ -213,8 +222,6 @@ def _pair_bound(
 ) -> dict[str, Tensor]:
     """Over all pairs of samples with different targets; zero pairs have a bound of -inf."""
     options: Options = settings.options
-    if not samples.inputs.is_floating_point():
-        raise MeasureError("the pair bound needs distances of inputs, not of tokens; set pairs=0")
     outputs = outputs.double()
     targets = samples.targets_for(outputs.shape[1]).double()
     try:
@@ -222,7 +229,7 @@ def _pair_bound(
     except NotImplementedError:
         name = type(settings.loss).__module__.rpartition(".")[2].replace("_", "-")
         raise MeasureError(f"the pair bound has no form for the loss {name}; set pairs=0") from None
-    x = samples.inputs.flatten(1).double()
+    x = samples.numbers.double()
     first, second = torch.triu_indices(len(x), len(x), 1, device=x.device)
     apart = torch.pdist(wanted) > 0
     first, second = first[apart], second[apart]

@@ -58,6 +58,8 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     >>> report["margin"].values.tolist(), report["classification_error"].item()
     ([5.0, 4.0], 0.0)
     """
+    if settings.loss.weighted:
+        raise MeasureError("linear has no closed form with class weights; leave class_weights out")
     layer = only_layer(model)
     if not isinstance(layer, nn.Linear) or type(layer).forward is not nn.Linear.forward:
         raise MeasureError(

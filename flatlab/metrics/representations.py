@@ -23,7 +23,7 @@ from flatlab.metrics._quantity import Measured, Samples, Settings
 from flatlab.metrics._representations.bounds import Bounds, readout_of, reason_against
 from flatlab.metrics._representations.classes import Classes, collapse, linear_shares
 from flatlab.metrics._representations.local import Local, estimated_compression, exact_compression
-from flatlab.metrics._representations.table import COLLAPSE, COVARIANCES, OF_CLASSES, QUANTITIES
+from flatlab.metrics._representations.table import COLLAPSE, COVARIANCES, QUANTITIES
 from flatlab.plan.schema import Strict, means
 
 __all__ = ["QUANTITIES", "Options", "measure"]
@@ -48,8 +48,11 @@ class Options(Strict, frozen=True):
         means("k, the largest in the log volume; auto: the smallest of outputs, M_l and inputs"),
     ] = "auto"
     collapse_samples: Annotated[
-        Literal["all"] | Annotated[int, Meta(ge=2)],
-        means("of those given, the first that many, for the global geometry"),
+        Literal["all", "split"] | Annotated[int, Meta(ge=2)],
+        means(
+            "of the global geometry and linear shares: all of those given; the first that many of "
+            "them; or split: in an experiment, the whole split that they are drawn from"
+        ),
     ] = "all"
 
 
@@ -71,6 +74,11 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     >>> report["linear_share"].values.tolist()  # 0 / 0: each class has one sample
     [nan, nan]
     """
+    if samples.kept is not None:
+        raise MeasureError(
+            "representations are those of all positions of a sample, and some do not count; "
+            "measure them without targets and attention mask"
+        )
     check_mode(model)
     findings = probe(model, samples.inputs)
     if not findings.layers:
@@ -156,24 +164,35 @@ class _Measurement:
         of_layers = bounds.of_layers(local.squares, local.errors)
         return of_layers | bounds.of_head(local.squares[:, -1])
 
+    def _classes(self) -> Classes:
+        """The samples of the global geometry with their classes."""
+        wanted, samples = self.options.collapse_samples, self.samples
+        if wanted == "split":
+            if self.settings.split is None:
+                raise MeasureError(
+                    "collapse_samples='split' is for experiments; pass the whole training set"
+                )
+            samples = self.settings.split
+        inputs, labels = samples.inputs, samples.labels
+        assert labels is not None
+        if isinstance(wanted, int):
+            if wanted > len(inputs):
+                raise MeasureError(f"collapse_samples={wanted}: there are {len(inputs)} samples")
+            inputs, labels = inputs[:wanted], labels[:wanted]
+        return Classes.of(inputs, labels)
+
     def _of_classes(self, collapse_too: bool, shares_too: bool) -> dict[str, Tensor]:
         """Of the samples that are wanted for it, and of half of them."""
-        inputs, labels = self.samples.inputs, self.samples.labels
-        assert labels is not None
-        count = self.options.collapse_samples
-        if count != "all":
-            if count > len(inputs):
-                raise MeasureError(f"collapse_samples={count}: there are {len(inputs)} samples")
-            inputs, labels = inputs[:count], labels[:count]
-        classes = Classes.of(inputs, labels)
+        classes = self._classes()
+        inputs = classes.inputs
         numbers = self.findings.numbers * inputs.element_size()
         size = self.settings.batch_size or max(1, BYTES // numbers)
         values: dict[str, Tensor] = {}
         alone = "there is one class, and collapse compares the means of several"
         if collapse_too and self._can("collapse", alone if len(classes.labels) < 2 else ""):
-            whole = collapse(self.maps, classes, self.readout.head, size)
-            half = collapse(self.maps, classes.half(), self.readout.head, size)
-            values |= whole | {f"{name}_half": half[name] for name in OF_CLASSES}
+            seen = self.settings.memory  # what is known of x itself
+            found = collapse(self.maps, classes, self.readout.head, size, seen)
+            values |= {name: value for name, value in found.items() if name in COLLAPSE}
             values["collapse_samples_measured"] = torch.tensor(float(len(inputs)))
         elif collapse_too:  # as other sample sets of the network have them
             sizes = {"layer": len(self.maps.modules), "covariance": len(COVARIANCES)}

@@ -137,7 +137,8 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     loss = settings.loss_named(options.sharpness_loss)
     targets = samples.targets_for(outputs, loss)
     names, cells = cells_of(options.sharpness_radii)
-    measured = [cell for cell in cells if cell.scale != "normalized" or outputs > 1]
+    normalizable = (settings.loss.classes or outputs) > 1
+    measured = [cell for cell in cells if cell.scale != "normalized" or normalizable]
     shape = (len(names), 1 + max(cell.place[1] for cell in cells))
     radius, value, variance = np.full((3, *shape), np.nan)
     histories = np.full((*shape, 1 + options.sharpness_steps), np.nan)
@@ -148,7 +149,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
             sums[cell.place] = 0.0
     generator = torch.Generator(samples.inputs.device).manual_seed(settings.seed)
     size = options.sharpness_batch or len(targets)
-    inputs = laid_out(model, samples.inputs)
+    inputs, logits = laid_out(model, samples.inputs), _logits(settings.loss.classes)
     batches = list(zip(inputs.split(size), targets.split(size), strict=True))
     what = f"{len(measured)} sharpnesses on {len(targets)} samples"
     with Forecast(what, len(batches) * _evaluations(measured, options), settings.progress) as bar:
@@ -156,10 +157,10 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
             batch = BatchLoss(model, x, y, loss, settings.batch_size, bar.tick)
             share = len(x) / len(targets)
             seed = int(torch.randint(2**62, (), generator=generator, device=generator.device))
-            for place, changes in _averages(batch, measured, options, seed):
+            for place, changes in _averages(batch, measured, options, seed, logits):
                 value[place] += share * changes.mean()
                 variance[place] += share**2 * changes.var(ddof=1) / len(changes)
-            for place, history in _ascents(batch, measured, options, seed):
+            for place, history in _ascents(batch, measured, options, seed, logits):
                 histories[place] += share * history
     worst, half = histories[..., -1], histories[..., histories.shape[-1] // 2]
     with np.errstate(invalid="ignore"):  # a worst case may be 0
@@ -196,7 +197,11 @@ def cells_of(radii: str | Mapping[str, Sequence[float]]) -> tuple[list[str], lis
 
 
 def _averages(
-    batch: BatchLoss, cells: Sequence[Cell], options: Options, seed: int
+    batch: BatchLoss,
+    cells: Sequence[Cell],
+    options: Options,
+    seed: int,
+    logits: Mapping[str, Transform],
 ) -> Iterator[tuple[tuple[int, int], np.ndarray]]:
     """The changes of the loss, (draws,), in each average case.
 
@@ -220,23 +225,27 @@ def _averages(
             for (standard, radius), cells_of_draw in together.items():
                 # w in place of |w|: the distribution is the same, and the draws follow the signs
                 change = radius * noise if standard else radius * batch.weights * noise
-                losses = batch.values(change, [_logits(cell) for cell in cells_of_draw])
+                losses = batch.values(change, [logits[cell.scale] for cell in cells_of_draw])
                 for cell, value in zip(cells_of_draw, losses, strict=True):
                     changes.setdefault(cell.place, []).append(value)
         for cell in (cell for cells_of_draw in together.values() for cell in cells_of_draw):
-            of_draws = torch.stack(changes[cell.place]) - before(_logits(cell))
+            of_draws = torch.stack(changes[cell.place]) - before(logits[cell.scale])
             yield cell.place, of_draws.cpu().numpy()
 
 
 def _ascents(
-    batch: BatchLoss, cells: Sequence[Cell], options: Options, seed: int
+    batch: BatchLoss,
+    cells: Sequence[Cell],
+    options: Options,
+    seed: int,
+    logits: Mapping[str, Transform],
 ) -> Iterator[tuple[tuple[int, int], np.ndarray]]:
     """The largest increase of the loss after each step, (1 + steps,), in each worst case."""
     generator, zero = torch.Generator(batch.weights.device), torch.zeros_like(batch.weights)
     origins = cache(lambda transform: once(batch.evaluate(zero, transform)))
     random, steepest = options.sharpness_start == "random", options.sharpness_ascent == "steepest"
     for cell in (cell for cell in cells if cell.case == "worst"):
-        transform = _logits(cell)
+        transform = logits[cell.scale]
         origin = origins(transform)
         scale = torch.ones_like(zero) if cell.scale == "standard" else batch.weights.abs()
         field = Neighbourhood(cell.norm, cell.radius, scale, steepest)
@@ -250,9 +259,18 @@ def _ascents(
         yield cell.place, np.array(history) - origin[0]
 
 
-def _logits(cell: Cell) -> Transform:
-    """What is done to the outputs before the loss."""
-    return normalized if cell.scale == "normalized" else as_they_are
+def _logits(classes: int) -> dict[str, Transform]:
+    """What is done to the outputs before the loss, for each scale.
+
+    classes: outputs for each position, where samples have positions, which are normalized alone.
+    """
+
+    def by_position(outputs: Tensor) -> Tensor:
+        rows = outputs.reshape(-1, classes)
+        return normalized(rows).view_as(outputs)
+
+    of_normalized = by_position if classes else normalized
+    return {"standard": as_they_are, "adaptive": as_they_are, "normalized": of_normalized}
 
 
 def as_they_are(outputs: Tensor) -> Tensor:

@@ -31,6 +31,7 @@ from flatlab.derivatives.hessian_products import (
     hessian_product,
     trainable,
 )
+from flatlab.derivatives.second_pass import with_second_pass
 from flatlab.losses import _positions, cross_entropy, half_mse, logistic
 from flatlab.losses._base import Loss
 from flatlab.metrics._prepared import only
@@ -130,7 +131,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
             with only(model, patterns):
                 for matrix in options.matrices:
                     place = f"spectrum {block} {matrix}"
-                    product = PRODUCTS[matrix](model, batches, settings.loss, settings.step)
+                    product = product_of(matrix, model, batches, settings.loss, settings.step)
                     for name, value in _of_matrix(product, trainable(model), settings, place):
                         results.setdefault(name, []).append(value)
     values = {name: _stacked(rows, len(blocks)) for name, rows in results.items()}
@@ -145,6 +146,18 @@ PRODUCTS: dict[str, Callable[[nn.Module, Batches, Loss, float | None], Product]]
     "fisher": gauss_newton_product,
     "empirical-fisher": empirical_fisher_product,
 }
+
+
+def product_of(
+    matrix: str, model: nn.Module, batches: Batches, loss: Loss, step: float | None = None
+) -> Product:
+    """v -> A v, A one of `PRODUCTS`, whose function takes the other arguments."""
+
+    def make() -> Product:
+        return PRODUCTS[matrix](model, batches, loss, step)
+
+    # differences need no second backward pass
+    return make() if step is not None else with_second_pass(make, linear=matrix != "hessian")
 
 
 def _is_likelihood(loss: Loss) -> bool:

@@ -161,10 +161,14 @@ class Experiment(Strict, frozen=True, kw_only=True):
 
 
 class Source:
-    """The content of an experiment's file at one scale, and the place of each key in it."""
+    """The content of an experiment's file at one scale, and the place of each key in it.
+
+    folder: the project's, or the study's.
+    """
 
     def __init__(self, path: Path, scale: str) -> None:
         self.key, self.scale = path.stem, scale
+        self.folder = path.parent.parent
         self.name = f"{path.parent.name}/{path.name}"
         self.content = dict(_parsed(path.read_bytes(), self.name))
         if "scales" not in self.content:

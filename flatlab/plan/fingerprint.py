@@ -17,12 +17,13 @@ its fingerprint has their content, too.
 import ast
 import functools
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import resolve_name
 from pathlib import Path
 from typing import Any
 
 from flatlab.plan.registry import PACKAGE, file_of, syntax
+from flatlab.plan.studies import module_of_study, studies
 
 # Planning, storage, the code around a job, the command line and the version number do not change
 # the results of a job; the format of stored files has its own version.
@@ -118,8 +119,16 @@ def _imported(module: str) -> tuple[str, ...]:
                 yield origin
                 yield from (f"{origin}.{alias.name}" for alias in node.names)
 
-    ours = (name for name in names() if name.split(".")[0] == "flatlab")
+    ours = (name for name in map(_named_by(module), names()) if name.split(".")[0] == "flatlab")
     return tuple(name for name in ours if _file(name).is_file())
+
+
+def _named_by(module: str) -> Callable[[str], str]:
+    """The name in flatlab of what a module imports; modules of a study may name others plainly."""
+    study = module.split(".")[2] if module.startswith("flatlab.papers.") else ""
+    if study not in studies():
+        return lambda name: name
+    return lambda name: name if f"{name}.".startswith("flatlab.") else module_of_study(name, study)
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:

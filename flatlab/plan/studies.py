@@ -103,6 +103,11 @@ def _refuse_shadows(chosen: dict[str, Path], where: str) -> None:
             owners[name] = key
 
 
+def module_of_study(module: str, study: str) -> str:
+    """The module of flatlab that a module in a study's folder is."""
+    return f"flatlab.papers.{study}.{module}"
+
+
 def places(folder: str) -> list[Path]:
     """Where the studies keep what the package has in a folder: "networks", "papers/<study>"."""
     first, _, rest = folder.partition("/")

@@ -147,6 +147,8 @@ def in_words(table: xr.Dataset, named: Sequence[str] = ()) -> list[str]:
     named: these hyper-parameters alone, where the others are the same for all runs.
     """
     keys = named or hyperparameters(table)
+    if not keys:  # of networks from elsewhere of which nothing more is known
+        return ["all"] * table.sizes["run"]
     names = [WORDS.get(key, key) for key in keys]
     rows = zip(*(table[key].values for key in keys), strict=True)
     return [", ".join(f"{n} {_short(v)}" for n, v in zip(names, row, strict=True)) for row in rows]

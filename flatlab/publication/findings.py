@@ -16,7 +16,10 @@ from flatlab.stats.verdict import LEVEL
 TEMPLATE = Path("report/findings.md")
 PAGE = Path("FINDINGS.md")
 MINUS = "\N{MINUS SIGN}"
-LOOK_UPS = ("table", "verdict", "evidence", "cell", "cells", "estimate", "sides", "over")
+LOOK_UPS = (
+    *("table", "verdict", "evidence", "cell", "cells", "estimate", "sides", "over"),
+    *("median", "published"),
+)
 
 
 def render() -> str:

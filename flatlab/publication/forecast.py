@@ -2,10 +2,12 @@
 
 Each job leaves its run time in the record beside its output. From these records, training and
 measuring are predicted in proportion to their work, or, if their work is unknown, from jobs at the
-same scale.
+same scale. What no job of a network is known of is taken from that network, if possible of the same
+architecture, whose jobs are the most alike in size: time is in proportion to work only nearby.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from math import log
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -170,19 +172,32 @@ def forecast(
         left = [job for job in group if not job.file.is_file()]
         wanted = (group[0].recorded_as, chosen.config.device)
         known = {net: t for (k, net, device), t in times.items() if (k, device) == wanted and t[1]}
-        alike = {net: t for net, t in known.items() if _architecture(net) == _architecture(network)}
-        peers = {network: known[network]} if network in known else alike or known
         hours, basis = None, ""
-        if peers:
-            seconds, work, jobs = (sum(numbers) for numbers in zip(*peers.values(), strict=True))
+        if known:
+            peer = network if network in known else _most_alike(known, network, group)
+            seconds, work, jobs = known[peer]
             hours = sum(seconds / work * job.work + JOB_S for job in left) / 3600
-            others = _architecture(network) if peers is alike else "other"
-            others = f"{len(peers)} {others} networks" if len(peers) > 1 else next(iter(peers))
-            basis = f"{jobs} jobs" if network in peers else f"roughly, {jobs} jobs of {others}"
+            basis = f"{jobs} jobs" if peer == network else f"roughly, {jobs} jobs of {peer}"
             if any(job.stops for job in left):
                 basis += "; less where networks stop once they have learnt"
         forecasts.append(Forecast(kind, network, len(left), len(group) - len(left), hours, basis))
     return forecasts
+
+
+def _most_alike(
+    known: Mapping[str, tuple[float, ...]], network: str, group: Sequence[TimedJob]
+) -> str:
+    """The network whose jobs stand in for those of another one.
+
+    known: seconds, work and number of jobs, by network.  group: the jobs of the other one.
+    """
+    mean = sum(job.work for job in group) / len(group)
+
+    def unlike(name: str) -> tuple[bool, float]:
+        _, work, jobs = known[name]
+        return _architecture(name) != _architecture(network), abs(log(work / jobs / mean))
+
+    return min(known, key=unlike)
 
 
 def _architecture(network: str) -> str:

@@ -38,6 +38,12 @@ def table(scale: str, experiment: str) -> PublishedNetworks:
     return PublishedNetworks(path, Networks.of(experiment, store.load_dataset(path)))
 
 
+def published(scale: str, *targets: str) -> bool:
+    """Whether figures are published: "beyond_fig9". What is not yet, a text can leave out."""
+    parts = [target.partition("_") for target in targets]
+    return all(plan.published_at(scale).verdicts(p, f).is_file() for p, _, f in parts)
+
+
 def verdict(scale: str, claim: str) -> str:
     """The verdict on a claim, "chen2026_figH7/c6"."""
     return _claim(scale, claim)["verdict"]
@@ -114,6 +120,11 @@ def over(
     """How much the mean of a quantity over some networks exceeds that over others."""
     more, less = (networks.values(name, at) for networks in (larger, smaller))
     return interval(difference(name, more, less))
+
+
+def median(values: np.ndarray) -> float:
+    """The median of a column of `PublishedNetworks`, or of what is made of several."""
+    return float(np.nanmedian(values))
 
 
 def _claim(scale: str, claim: str) -> ClaimRecord:

@@ -11,13 +11,13 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from flatlab.plan.run_records import setting_of
 from flatlab.plan.schema import PlanError, closest
 from flatlab.stats.estimate import limits
 from flatlab.stats.ranks import Pairs, Ranks, pairs_of, simultaneous
 from flatlab.tables.columns import Column
 from flatlab.tables.eligibility import FEWEST_FOR_CORRELATION, FEWEST_RANKED, NotEligible
 from flatlab.tables.networks import Networks
-from flatlab.tables.run_records import setting_of
 from flatlab.tables.selection import hyperparameters, one_per_run
 
 ALL, WITHIN = "all networks", "within settings"

@@ -64,19 +64,24 @@ def test_another_network_is_a_rough_basis_and_another_device_is_none(chosen: pla
     assert found.basis == "roughly, 1 jobs of mlp (width 64)"
 
 
-def test_networks_of_the_same_architecture_are_a_better_basis(chosen: plan.Plan) -> None:
-    other = ("train", "lenet5 (kernel 3)", "cpu"), (8.0, 2.0, 1)
-    narrow = ("train", "vgg (widths 4-8)", "cpu"), (6.0, 3.0, 2)
-    wide = ("train", "vgg (widths 64)", "cpu"), (10.0, 1.0, 1)
-    bases = {}
-    for times in ([other, narrow], [other, narrow, wide]):
+def test_jobs_of_the_same_size_and_architecture_are_a_better_basis(chosen: plan.Plan) -> None:
+    tasks = tasks_of(chosen, "train", VGG)
+    work = sum(task.work for task in tasks)
+    mean = work / len(tasks)
+    other = ("train", "lenet5 (kernel 3)", "cpu"), (8 * mean, mean, 1)
+    narrow = ("train", "vgg (widths 4-8)", "cpu"), (0.2 * mean, 0.02 * mean, 2)
+    wide = ("train", "vgg (widths 64)", "cpu"), (6 * mean, 3 * mean, 1)
+    bases = []
+    for times in ([other], [other, narrow], [other, narrow, wide]):
         found = forecast.forecast(chosen, dict(times))
-        bases[len(times)] = next(each for each in found if each.network == VGG)
-    assert bases[2].basis == "roughly, 2 jobs of vgg (widths 4-8)"
-    assert bases[3].basis == "roughly, 3 jobs of 2 vgg networks"
-    work = sum(task.work for task in tasks_of(chosen, "train", VGG))
-    seconds = [(bases[n].hours or 0) * 3600 - forecast.JOB_S * bases[n].jobs for n in (2, 3)]
-    assert seconds == pytest.approx([2 * work, 4 * work])
+        bases.append(next(each for each in found if each.network == VGG))
+    assert [each.basis.removeprefix("roughly, ") for each in bases] == [
+        "1 jobs of lenet5 (kernel 3)",
+        "2 jobs of vgg (widths 4-8)",
+        "1 jobs of vgg (widths 64)",
+    ]
+    seconds = [(each.hours or 0) * 3600 - forecast.JOB_S * each.jobs for each in bases]
+    assert seconds == pytest.approx([8 * work, 10 * work, 2 * work])
 
 
 def test_training_that_stops_early_is_said_to_take_less(chosen: plan.Plan) -> None:

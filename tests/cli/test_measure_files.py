@@ -29,6 +29,9 @@ class Net(nn.Module):
         hidden = self.first(x).tanh()
         return {"logits": self.last(hidden), "hidden": hidden}
 
+def segment():
+    return nn.Conv2d(2, 3, 1)
+
 def images():
     return nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
                          nn.Linear(4, 3))
@@ -190,3 +193,50 @@ def test_a_pickled_model_is_refused(network, capsys):
     command = ["measure", "whole.pt", "--model", "own_networks:Net", "--data", "x.npy"]
     assert main(command) == 1
     assert "could run code" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("given", ["numbers", "weights.npy", "weights.txt"])
+def test_class_weights_are_numbers_or_a_file(given, network):
+    np.savez("data.npz", x=X, y=LABELS)
+    weights = ["1", "2", "0.5"]
+    np.save("weights.npy", np.array(weights, float))
+    Path("weights.txt").write_text("1, 2, 0.5\n")
+    options = ["--data", "data.npz", "--family", "hessian", "--loss", "cross-entropy", "--dtype"]
+    named = weights if given == "numbers" else [given]
+    ours = report(*options, "float64", "--class-weights", *named)
+    theirs = flatlab.measure(
+        network,
+        X,
+        LABELS,
+        families="hessian",
+        loss="cross-entropy",
+        class_weights=[1, 2, 0.5],
+        dtype="float64",
+    )
+    value = float(theirs["hessian_lambda_max"])
+    assert float(ours["hessian_lambda_max"]) == pytest.approx(value, rel=1e-6)
+
+
+def test_class_weights_that_are_none_are_one_sentence(network, capsys):
+    np.savez("data.npz", x=X, y=LABELS)
+    command = ["measure", "w.safetensors", "--model", "own_networks:Net", "--data", "data.npz"]
+    command += ["--loss", "cross-entropy", "--family", "hessian"]
+    assert main([*command, "--class-weights", "many"]) != 0
+    assert "--class-weights many" in capsys.readouterr().err
+
+
+def test_void_pixels_in_a_file_do_not_count(place):
+    import own_networks
+
+    torch.manual_seed(0)
+    model = own_networks.segment()
+    save_file(model.state_dict(), "w.safetensors")
+    x = GENERATOR.normal(size=(4, 2, 3, 3)).astype(np.float32)
+    y = GENERATOR.integers(0, 3, (4, 3, 3))
+    y[:2, 0] = 255
+    np.savez("data.npz", x=x, y=y)
+    how = ["--data", "data.npz", "--ignore-index", "255", "--dtype", "float64"]
+    ours = report(*how, "--family", "geometry", model="own_networks:segment")
+    theirs = flatlab.measure(model, x, y, ignore_index=255, dtype="float64")
+    assert float(ours["sharpness"]) == pytest.approx(float(theirs["sharpness"]), rel=1e-9)
+    assert ours.attrs["positions_ignored"] == 6

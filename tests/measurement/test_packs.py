@@ -1,6 +1,7 @@
 """Many networks at once, at several checkpoints, on several sets of samples."""
 
 import numpy as np
+import pytest
 import torch
 import xarray as xr
 
@@ -122,3 +123,34 @@ def test_representations_and_feature_robustness_of_a_pack(stripes):
     assert close(here[["feature_robustness"]], alone[["feature_robustness"]], rel=1e-12)
     spoilt_one = found.isel(run=0, checkpoint=1)
     assert all(spoilt_one[name].isnull().all() for name in ("feature_mls", "collapse_norms"))
+
+
+def test_collapse_is_of_the_whole_split_and_representativeness_of_held_out_data(stripes):
+    """Where it says so; the test samples are what training samples are compared with."""
+    samples = {"train": of_split("train", 10), "test": of_split("test", 8)}
+    network = {**small("mlp"), "initialization": "framework"}
+    models = networks(network, (4, 4), 3)
+    options = {
+        "representations": {"collapse_samples": "split"},
+        "representativeness": {"robustness_deltas": [0.1], "representativeness_draws": 3},
+    }
+    families = "representations+representativeness"
+    settings = asked(families, network, samples=samples, options=options)
+    found = measure_pack([(weights_of(models), about([0, 7]))], stripes, settings)
+    splits = prepare(stripes, settings["data"], None, torch.float64)
+    for number, model in enumerate(models):
+        here = found.isel(run=number // 2, checkpoint=number % 2)
+        for name, split in (("train", splits.train), ("test", splits.test)):
+            parts = {"families": "representations", "representations": ["collapse", "linear-share"]}
+            alone = flatlab.measure(model.eval(), split.inputs, split.labels, **parts)
+            assert close(here.sel(samples=name)[[*alone.data_vars]], alone, rel=1e-9), name
+            subset = split.subset(samples[name]["size"], 0)
+            of_subset = flatlab.measure(
+                model, subset.inputs, families="representations", representations=["local"]
+            )
+            name_of = ["feature_sensitivity"]
+            assert close(here.sel(samples=name)[name_of], of_subset[name_of], rel=1e-12)
+        risk = (model(splits.test.inputs).detach() - splits.test.targets).square().sum(1).mean() / 2
+        rest = risk.item() - here.nearby_loss.sel(samples="train")
+        assert here.representativeness.sel(samples="train").values == pytest.approx(rest.values)
+        assert here.representativeness.sel(samples="test").isnull().all()

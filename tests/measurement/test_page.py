@@ -17,6 +17,7 @@ from flatlab.metrics import (
     jacobian,
     linear,
     representations,
+    representativeness,
     sharpness,
     spectrum,
 )
@@ -70,7 +71,7 @@ FAMILIES = {
     for family in (
         *(geometry, accuracy, hessian, jacobian, adaptive),
         *(linear, diagonal, flatness, capacity, sharpness),
-        *(representations, feature_robustness, spectrum),
+        *(representations, feature_robustness, representativeness, spectrum),
     )
 }
 
@@ -96,14 +97,22 @@ def test_the_page_names_every_setting_and_nothing_that_does_not_exist():
     underscored = set(re.findall(r"`([a-z]+(?:_[a-z0-9]+)+)`", text))
     settings = {"singular_values", "batch_size", "batch_norm", "test_set", "test_sets"}
     settings |= {"output_change"}
-    for family in (flatness, capacity, representations, feature_robustness):
+    for family in (
+        *(flatness, capacity, representations),
+        *(feature_robustness, representativeness),
+    ):
         settings |= {*family.Options.__struct_fields__}
     functions = {"approximated_bound", "loss_nearby"}
     assert all(callable(getattr(features, name)) for name in functions)
-    notes = {"layers_left_out", "parameters_by_generic_gradient", "parameters_unused"}
+    notes = {
+        "class_weights",
+        "layers_left_out",
+        "parameters_by_generic_gradient",
+        "parameters_unused",
+    }
     notes |= {"derivatives_not_checked", "ignore_index"}
     notes |= {"parameters_frozen", "named_modules", "quantities_left_out"}
-    notes |= {"representations_left_out", "representations_directions"}
+    notes |= {"representations_left_out", "representations_directions", "held_out"}
     assert underscored <= quantities | functions | settings | notes
 
 
@@ -128,4 +137,6 @@ def test_every_block_of_the_page_on_networks_runs(monkeypatch, capsys):
     names: dict[str, object] = {}
     for block in blocks:
         exec(compile(block, "docs/networks.md", "exec"), names)
-    assert capsys.readouterr().out == "4\n"
+    ignored, masked = capsys.readouterr().out.splitlines()
+    assert ignored == "4"  # samples
+    assert masked.startswith("6 ")  # positions

@@ -55,10 +55,10 @@ def run(tracker_of=None, accumulate=False):
 
 
 @pytest.mark.parametrize("accumulate", [False, True])
-@pytest.mark.parametrize("families", [["hessian"], ["spectrum", "geometry"]])
+@pytest.mark.parametrize("families", [["hessian"], ["spectrum", "geometry"], None])
 def test_a_run_with_a_tracker_and_one_without_end_byte_for_byte_the_same(families, accumulate):
     def tracker_of(model):
-        options = {"largest": 2, "density_probes": 2} if "spectrum" in families else {}
+        options = {"largest": 2, "density_probes": 2} if families and "spectrum" in families else {}
         loader = DataLoader(TensorDataset(*data()), 16, shuffle=True)
         return flatlab.Tracker(
             model, loader, every=3, families=families, loss="cross-entropy", **options
@@ -134,3 +134,46 @@ def test_samples_are_fixed_and_errors_leave_the_run_alone():
         wrong(0)
     assert model.training
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_without_families_the_largest_eigenvalue_of_few_samples_is_measured():
+    x, y = data()
+    x, y = torch.cat([x, x]), torch.cat([y, y])
+    model = network().double().eval()
+    tracker = flatlab.Tracker(model, x, y, every=1, loss="cross-entropy")
+    exact = flatlab.measure(
+        model, x[:64], y[:64], families="hessian", loss="cross-entropy"
+    ).hessian_lambda_max
+    for step in range(3):
+        tracker(step)
+    found = tracker.table.largest_eigenvalue.isel(block=0, matrix=0, rank=0).values
+    assert found == pytest.approx([float(exact)] * 3, rel=1e-2)
+    assert len(tracker.inputs) == 64
+    assert len(flatlab.Tracker(model, x, y, samples=100).inputs) == 100
+    tight = flatlab.Tracker(model, x, y, loss="cross-entropy", residual=1e-8)
+    tight(0)
+    assert tight.table.largest_eigenvalue.item() == pytest.approx(float(exact), rel=1e-6)
+
+
+def test_derivatives_are_checked_once(monkeypatch):
+    from flatlab.metrics import _checked
+
+    x, y = data()
+    checks, check = [], _checked.check_derivatives
+    monkeypatch.setattr(
+        _checked, "check_derivatives", lambda *given: checks.append(1) or check(*given)
+    )
+    model = network().double()
+    tracker = flatlab.Tracker(model, x, y, every=1, loss="cross-entropy")
+    with torch.no_grad():
+        weight = model[0].weight.clone()
+        model[0].weight.fill_(torch.nan)
+    tracker(0)  # nothing can be checked there
+    with torch.no_grad():
+        model[0].weight.copy_(weight)
+    for step in (1, 2, 3):
+        tracker(step)
+    assert len(checks) == 2
+    assert (
+        tracker.table.largest_eigenvalue.isnull().values.flatten().tolist() == [True] + [False] * 3
+    )

@@ -20,6 +20,7 @@ OPTIONS = {
     "sharpness": {"sharpness_radii": {"worst-adaptive-l2": [0.01], "average-standard-linf": [0.1]}},
     "representations": {},
     "feature-robustness": {"robustness_draws": 3},
+    "representativeness": {"representativeness_draws": 3, "representativeness_folds": 3},
     "linear": {},
     "spectrum": {"largest": 3, "smallest": 2, "density_probes": 2, "density_steps": 9},
 }

@@ -207,7 +207,10 @@ registry = types.ModuleType("flatlab.plan.registry")  # it needs compiled librar
 registry.PACKAGE = pathlib.Path(sys.argv[2])
 registry.file_of = lambda module: None
 registry.syntax = lambda path: ast.parse(path.read_bytes())
-sys.modules["flatlab.plan.registry"] = registry
+studies = types.ModuleType("flatlab.plan.studies")
+studies.studies = dict
+studies.module_of_study = lambda module, study: module
+sys.modules.update({module.__name__: module for module in (registry, studies)})
 fingerprint = runpy.run_path(sys.argv[1])["fingerprint"]
 print(json.dumps({root: fingerprint(root) for root in sys.argv[3:]}))
 """

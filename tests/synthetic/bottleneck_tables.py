@@ -47,6 +47,10 @@ PER_LAYER = {
     "representation_violations": Made(0.0),
     "representation_bound_infinite": Made((300, 300, 300, 0)),
 }
+PER_LAYER_AND_DELTA = {
+    "representativeness": Made(0.4, seed=1),
+    "representativeness_by_folds": Made(0.4, seed=1, noise=0.1),
+}
 OF_NETWORK = {
     "root_sharpness": Made(seed=1, noise=0.01),
     "g": Made(seed=1, noise=0.01),
@@ -74,7 +78,7 @@ def table(
     units, loss, lr, seed = zip(*rows, strict=True)
     squared = {"cross-entropy": "", "half-mse": "squared-"}
     settings = [f"units{u}-{squared[of]}lr{rate}" for u, of, rate, _ in rows]
-    made = {**PER_LAYER, **OF_NETWORK, **(changes or {})}
+    made = {**PER_LAYER, **OF_NETWORK, **PER_LAYER_AND_DELTA, **(changes or {})}
     generator = np.random.default_rng(0)
     traits = generator.normal(size=(2, len(rows)))
     variables: dict[str, Any] = {}
@@ -87,9 +91,12 @@ def table(
         through = np.stack([start, np.full(len(rows), np.nan), first, np.ones(len(rows))], axis=1)
         through[:, 1] = np.sqrt(start * first)
         values = np.exp(base)[:, None] * through
-        if name in PER_LAYER:
+        if name in PER_LAYER or name in PER_LAYER_AND_DELTA:
             values = values[:, :, None] * np.broadcast_to(how.level, len(LAYERS))
             variables[name] = (("run", "checkpoint", "layer"), values)
+            if name in PER_LAYER_AND_DELTA:
+                dims = ("run", "checkpoint", "layer", "delta_index")
+                variables[name] = (dims, values[..., None])
         else:
             variables[name] = (("run", "checkpoint"), values * how.level)
     for name in (each for each in made if each.startswith("penultimate")):
@@ -108,6 +115,6 @@ def table(
         "hyperparameters": ["loss", "lr"],
     }
     coordinates: dict[str, Any] = {name: ("run", values) for name, values in of_runs.items()}
-    return every.assign_coords(coordinates | {"checkpoint": STEPS, "layer": LAYERS}).assign_attrs(
-        about
-    )
+    return every.assign_coords(
+        coordinates | {"checkpoint": STEPS, "layer": LAYERS, "delta_index": ["0"]}
+    ).assign_attrs(about)

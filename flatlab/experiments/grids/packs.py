@@ -83,7 +83,7 @@ def packs_of(source: Source) -> dict[str, Pack]:
     packs: dict[str, Pack] = {}
     checkpoints, _ = section(source.parts("checkpoints"), Checkpoints)
     place = source.place("checkpoints", "seeds")
-    dense_seeds = [] if checkpoints.seeds == "all" else _seed_blocks(checkpoints.seeds, place)
+    dense_seeds = [] if checkpoints.seeds == "all" else seed_blocks(checkpoints.seeds, place)
     for where, entry in settings(source):
         for pack in _packs_of_setting(source, where, entry, checkpoints, dense_seeds):
             if pack.key in packs:
@@ -142,7 +142,7 @@ def _packs_of_setting(
     if isinstance(checkpoints.dense, Dense) and checkpoints.dense.every and training.epochs:
         raise PlanError(f"{place}.every: training.epochs go with log_spaced or a list of steps")
     place = f"{where}.seeds" if "seeds" in entry else source.place("seeds")
-    for block in _seed_blocks(entry.get("seeds", source.value("seeds")), place):
+    for block in seed_blocks(entry.get("seeds", source.value("seeds")), place):
         last = f"-{block[-1]}" if len(block) > 1 else ""
         densely = not dense_seeds or block in dense_seeds
         yield Pack(
@@ -191,7 +191,7 @@ def _joined(options: Mapping[Any, Strict]) -> dict[str, Any]:
     return {key: value for each in options.values() for key, value in plain(each).items()}
 
 
-def _seed_blocks(blocks: object, where: str) -> list[tuple[int, ...]]:
+def seed_blocks(blocks: object, where: str) -> list[tuple[int, ...]]:
     """[0-4, 5-19] -> [(0, ..., 4), (5, ..., 19)]; a block of one seed is a number."""
     if not isinstance(blocks, list) or not blocks:
         raise PlanError(f"{where}: expected blocks such as [0-4, 5-19], found {blocks!r}")

@@ -37,7 +37,7 @@ def noise_tolerance(
 
     By bisection on [0, 2]. The network is never written to.
 
-    batches: inputs and classes.
+    batches: inputs, and classes (samples,), or (samples, positions) with -1 where there is none.
     draws: of the noise, over which accuracies are averaged; every step has the same draws, times
         its deviation, in every precision.
     seed: of the noise.
@@ -47,11 +47,11 @@ def noise_tolerance(
     device = next(iter(theta.values())).device
 
     def accuracy(parameters: dict[str, Tensor]) -> float:
-        right = (
-            functional_call(model, parameters, (x.clone(),)).argmax(1).eq(y).sum()
-            for x, y in batches
-        )
-        return float(sum(right, torch.zeros((), device=device)) / count)
+        right = torch.zeros((), device=device)
+        for x, y in batches:
+            outputs = functional_call(model, parameters, (x.clone(),))
+            right += outputs.unflatten(1, (*y.shape[1:], -1)).argmax(-1).eq(y).sum()
+        return float(right / count)
 
     def accuracy_with(deviation: float, draw: int) -> float:
         generator = torch.Generator(device).manual_seed(1_000_003 * seed + draw)
@@ -61,7 +61,7 @@ def noise_tolerance(
             moved[name] = noise.to(p).mul_(deviation).add_(p)
         return accuracy(moved)
 
-    count = sum(len(classes) for _, classes in batches)
+    count = sum(int((classes >= 0).sum()) for _, classes in batches)
     without_noise = accuracy(theta)
     low, high = 0.0, LARGEST
     for _ in trange(STEPS, desc="pac-bayes", disable=not progress, leave=False):

@@ -190,3 +190,13 @@ ERRORS["norm_residual"] = Quantity(
     "",
 )
 """What is beside the quantities where they are estimated, or of sequences."""
+
+OF_ALL_OUTPUTS = ("network_log_volume", "log_volume_bound", "network_log_volume_bound")
+"""Quantities that are of N outputs of every sample, N the same for all."""
+OF_INPUTS_OF_LAYERS = (
+    *("relative_flatness", "weighted_mls", "bound_b", "bound_c", "bound_d", "bound_by_norm"),
+    *("nmls_bound", "nmls_bound_layerwise", "nmls_bound_with_bias", "layer_bound"),
+    *("corrected_bound", "violations", "reciprocal_input_norm", "stability_trick_ratio"),
+    *("linear_stability_ratio", "samples_zero_input"),
+)
+"""Quantities in which the size of the inputs of layers is, at all positions of a sample."""

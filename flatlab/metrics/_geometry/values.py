@@ -12,6 +12,7 @@ from flatlab.derivatives.forward_pass import EVERYTHING, Wanted
 from flatlab.derivatives.norms import Norms, authors_norm, known, operator_norm, spectral_norm
 from flatlab.derivatives.per_sample import Derivatives, Layer
 from flatlab.losses._base import Loss
+from flatlab.metrics._geometry.volumes import log_mean, log_volumes, participation
 
 NORMS = ("kernel", "operator", "frobenius")
 BOUNDS = ("b", "c", "d", "nmls", "nmls-layerwise")
@@ -45,9 +46,19 @@ def wanted_of(quantities: str | Sequence[str]) -> Wanted:
 class Values:
     """All quantities by name. Tensors are (samples, layers), in float64, unless said otherwise."""
 
-    def __init__(self, exact: Derivatives, options: Any, loss: Loss, norms: Norms) -> None:
-        """options: of the family.  loss: whose Hessian relative flatness uses.  norms: known."""
-        self.known = norms
+    def __init__(
+        self,
+        exact: Derivatives,
+        options: Any,
+        loss: Loss,
+        norms: Norms,
+        ranks: Tensor | None = None,
+    ) -> None:
+        """options: of the family.  loss: whose Hessian relative flatness uses.  norms: known.
+
+        ranks: outputs of each sample that count, (samples,); None: all.
+        """
+        self.known, self.ranks = norms, ranks
         self.exact, self.layers, self.costly, self.loss = exact, exact.layers, options.costly, loss
         self.largest = options.singular_values
         self.wanted = wanted_of(options.quantities)
@@ -121,14 +132,14 @@ class Values:
         """Volumes and dimensions of the whole network."""
         singular = self.exact.singular
         eps = torch.finfo(self.exact.outputs.dtype).eps
-        volume, full = log_volumes(singular, self.largest, eps)
-        of_three, full_of_three = log_volumes(singular, 3, eps)
+        volume, full = log_volumes(singular, self.largest, eps, self.ranks)
+        of_three, full_of_three = log_volumes(singular, 3, eps, self.ranks)
         dimension = participation(singular)
         return {
             "log_volume": volume[full].mean(),
             "log_volume_per_sample": volume,
             "log_volume_of_three": of_three[full_of_three].mean(),
-            "log_mean_volume": _log_mean(log_volumes(singular, "all", eps)[0]),
+            "log_mean_volume": log_mean(log_volumes(singular, "all", eps, self.ranks)[0]),
             "local_dimension": dimension[~dimension.isnan()].mean(),
             "local_dimension_per_sample": dimension,
             "samples_rank_deficient": (~full).sum(),
@@ -165,7 +176,7 @@ class Values:
         logs = outputs * (2 * self.norm.log() - self.x2.log())  # of (||W_l|| / ||x^l||)^2N
         scale = outputs / 2 * (samples * self.sharpness / outputs).log() - math.log(samples)
         return {
-            "network_log_volume": torch.logsumexp(_log_mean(torch.stack(of_layers)), 0),
+            "network_log_volume": torch.logsumexp(log_mean(torch.stack(of_layers)), 0),
             "log_volume_bound": _plus(torch.logsumexp(logs[:, 0], 0) / 2, scale),
             "network_log_volume_bound": _plus(torch.logsumexp(logs.flatten(), 0) / 2, scale),
         }
@@ -273,25 +284,3 @@ def _times(factor: Tensor, root: Tensor) -> Tensor:
 def _plus(log_factor: Tensor, log_root: Tensor) -> Tensor:
     """The same for logarithms."""
     return torch.where(log_factor == torch.inf, torch.inf, log_factor + log_root)
-
-
-def log_volumes(singular: Tensor, largest: str | int, eps: float) -> tuple[Tensor, Tensor]:
-    """Sum of ln sigma_k of each sample, and whether its Jacobian has full rank.
-
-    singular: (samples, N), descending.  largest: how many, or "all" N. Without full rank
-    (sigma_k <= 10 eps sigma_1) the volume is zero and its logarithm minus infinity.
-    """
-    chosen = singular if largest == "all" else singular[:, : int(largest)]
-    full = ~(chosen[:, -1] <= 10 * eps * singular[:, 0])  # or NaN
-    return torch.where(full, chosen.log().sum(1), -torch.inf), full
-
-
-def participation(singular: Tensor) -> Tensor:
-    """(sum sigma^2)^2 / sum sigma^4 of each sample; NaN if J = 0."""
-    share = (singular / singular[:, :1]).square()
-    return share.sum(1).square() / share.square().sum(1)
-
-
-def _log_mean(logs: Tensor) -> Tensor:
-    """ln of the mean over the last dimension of exp(logs)."""
-    return torch.logsumexp(logs, -1) - math.log(logs.shape[-1])

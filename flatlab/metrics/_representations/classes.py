@@ -6,6 +6,7 @@ covariance within a class, Sigma_B the covariance of the class means, mu_G the m
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -43,11 +44,16 @@ class Classes:
     def counts(self) -> Tensor:
         return self.numbers.bincount(minlength=len(self.labels)).double()
 
-    def half(self) -> "Classes":
-        """The first half of the samples of each class; of an odd number, one more."""
+    @property
+    def of_half(self) -> Tensor:
+        """Whether a sample is in the first half of its class, the larger one: (samples,)."""
         unit = nn.functional.one_hot(self.numbers, len(self.labels))
         place = (unit.cumsum(0) * unit).sum(1)  # 1 for the first of its class
-        kept = 2 * place <= self.counts[self.numbers] + 1
+        return 2 * place <= self.counts[self.numbers] + 1
+
+    def half(self) -> "Classes":
+        """The first half of the samples of each class."""
+        kept = self.of_half
         return Classes(self.inputs[kept], self.numbers[kept], self.labels)
 
     def means(self, rows: Tensor) -> Tensor:
@@ -57,33 +63,49 @@ class Classes:
 
 
 def collapse(
-    maps: FeatureMaps, classes: Classes, head: nn.Linear | None, size: int
+    maps: FeatureMaps, classes: Classes, head: nn.Linear | None, size: int, memory: dict[str, Any]
 ) -> dict[str, Tensor]:
     """All quantities of global geometry by name: (layers,), or (layers, 3), or ().
 
+    Those that end in `_half` are of the first half of each class.
     maps: the layers are read one after the other where their inputs together are many.
     head: the last layer, where the outputs are what it returns.
     size: samples at a time.
+    memory: of the same samples; keeps the geometry of x itself, which does not depend on weights.
     """
     eps = torch.finfo(classes.inputs.dtype).eps
     with torch.no_grad():
         numbers = sum(each.shape[1] for each in maps(classes.inputs[:1]))
     together = 8 * numbers * len(classes.inputs) <= TOGETHER
     names = list(maps.modules)
-    of_layers = []
+    sets = ("", classes, slice(None)), ("_half", classes.half(), classes.of_half)
+    of_layers: list[dict[str, Tensor]] = []
     for some in [names] if together else [[name] for name in names]:
         part = FeatureMaps(maps.model, {name: maps.modules[name] for name in some})
         with torch.no_grad():
             rows = [part(x) for x in classes.inputs.split(size)]
         *features, outputs = (torch.cat(each).double() for each in zip(*rows, strict=True))
-        of_layers += [_of_layer(x, outputs, classes, eps) for x in features]
-    values = {name: torch.stack([each[name] for each in of_layers]) for name in of_layers[0]}
-    values["collapse_duality"] = _duality(head, features[-1], classes)
-    return values
+        for name, x in zip(some, features, strict=True):
+            known: dict[str, Any] = memory if name in maps.unchanged else {}
+            values: dict[str, Tensor] = {}
+            for end, chosen, which in sets:
+                if f"geometry{end}" not in known:
+                    known[f"geometry{end}"] = _geometry(x[which], chosen, eps)
+                geometry, nearest = known[f"geometry{end}"]
+                geometry = _with_nearest(geometry, nearest, outputs[which], chosen)
+                values |= {f"{name}{end}": value for name, value in geometry.items()}
+            of_layers.append(values)
+    table = {name: torch.stack([each[name] for each in of_layers]) for name in of_layers[0]}
+    for end, chosen, which in sets:
+        table[f"collapse_duality{end}"] = _duality(head, features[-1][which], chosen)
+    return table
 
 
-def _of_layer(x: Tensor, outputs: Tensor, classes: Classes, eps: float) -> dict[str, Tensor]:
-    """x: the input of a layer, (samples, M_l)."""
+def _geometry(x: Tensor, classes: Classes, eps: float) -> tuple[dict[str, Tensor], Tensor]:
+    """What does not depend on the outputs, and the label of the nearest class mean: (samples,).
+
+    x: the input of a layer, (samples, M_l).
+    """
     count = len(classes.labels)
     means = classes.means(x)
     middle = means.mean(0)
@@ -104,31 +126,61 @@ def _of_layer(x: Tensor, outputs: Tensor, classes: Classes, eps: float) -> dict[
     spread = norms.std(correction=0) / norms.mean()
     angles = (cosines + 1 / (count - 1)).abs().mean()
     scores = centred.square().sum(1) - 2 * (x - middle) @ centred.T
-    nearest = classes.labels[scores.argmin(1)]
-    agree = (nearest == outputs.argmax(1)).double().mean()
-    comparable = bool(classes.labels.max() < outputs.shape[1]) and outputs.shape[1] > 1
-    between = torch.full_like(shares[:count], 1 / count)
-    alike = torch.full_like(shares, 1 / len(x))
-    dimensions = [
-        _participation(x - x.mean(0), alike, floor),
-        _participation(inner, shares, floor),
-        _participation(centred, between, floor),
-    ]
-    return {
+    values = {
         "collapse_within": torch.where(deficient, nothing, within),
         "collapse_norms": torch.where(apart, spread, nothing),
         "collapse_angles": torch.where(apart, angles, nothing),
-        "collapse_nearest": 1 - agree if comparable else nothing,
-        "representation_dimension": torch.stack(dimensions),
+        "representation_dimension": _dimensions(x, inner, centred, classes, floor),
         "collapse_means_rank": kept.sum().double(),
         "collapse_deficient": deficient.double(),
     }
+    return values, classes.labels[scores.argmin(1)]
 
 
-def _participation(rows: Tensor, shares: Tensor, floor: Tensor) -> Tensor:
-    """(Tr C)^2 / Tr C^2 of C, the sum of shares times the outer products of rows."""
-    scaled = rows * shares.sqrt()[:, None]
-    gram = scaled @ scaled.T if len(scaled) <= scaled.shape[1] else scaled.T @ scaled
+def _with_nearest(
+    values: dict[str, Tensor], nearest: Tensor, outputs: Tensor, classes: Classes
+) -> dict[str, Tensor]:
+    """And how often the nearest class mean and the outputs (samples, N) disagree."""
+    comparable = bool(classes.labels.max() < outputs.shape[1]) and outputs.shape[1] > 1
+    disagree = (nearest != outputs.argmax(1)).double().mean()
+    return values | {
+        "collapse_nearest": disagree if comparable else torch.full_like(disagree, torch.nan)
+    }
+
+
+def _dimensions(
+    x: Tensor, inner: Tensor, centred: Tensor, classes: Classes, floor: Tensor
+) -> Tensor:
+    """Participation ratios of the covariance of x, within classes and of their means: (3,).
+
+    x, inner: and less the mean of its class, (samples, M_l).
+    centred: class means less their mean, (classes, M_l).
+    """
+    samples, shares = len(x), 1 / (len(centred) * classes.counts)
+    if samples <= x.shape[1]:
+        whole = _gram((x - x.mean(0)) / samples**0.5)
+        within = _gram(inner * shares.sqrt()[classes.numbers][:, None])
+    else:  # both from the products of each class
+        weights = classes.counts / samples
+        off = centred - weights @ centred
+        whole = (weights[:, None] * off).T @ off
+        within = torch.zeros_like(whole)
+        for number, share in enumerate(shares):
+            rows = inner[classes.numbers == number]
+            product = rows.T @ rows
+            within += share * product
+            whole += product / samples
+    of_means = _gram(centred / len(centred) ** 0.5)
+    return torch.stack([_participation(each, floor) for each in (whole, within, of_means)])
+
+
+def _gram(rows: Tensor) -> Tensor:
+    """The inner products of rows, or those of columns where these are fewer."""
+    return rows @ rows.T if len(rows) <= rows.shape[1] else rows.T @ rows
+
+
+def _participation(gram: Tensor, floor: Tensor) -> Tensor:
+    """(Tr C)^2 / Tr C^2 of a covariance C with these nonzero eigenvalues."""
     trace = gram.trace()
     return torch.where(trace > floor, trace.square() / gram.square().sum(), torch.nan)
 

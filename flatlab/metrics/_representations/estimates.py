@@ -19,7 +19,7 @@ from flatlab.derivatives.golub_kahan import Jacobian, largest_singular_values, s
 from flatlab.derivatives.probe import Findings
 from flatlab.metrics._representations.bounds import inverse
 
-BLOCK = 30
+BLOCK = 20
 """Directions that are drawn together, and the fewest."""
 MOST = 100
 """The most blocks."""

@@ -5,6 +5,7 @@ per layer without a label is theirs. Networks are those that interpolate.
 """
 
 import re
+from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
@@ -48,6 +49,16 @@ class BottleneckNetworks(Networks):
         earlier = below.any(axis=1) & (first < values.shape[1] - 1)
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(earlier, values[:, -1] / values[rows, first], np.nan)
+
+    def medians(self, what: str, values: Array) -> Iterator[dict[str, object]]:
+        """The median of a quantity (networks) for each width and loss, for the evidence."""
+        names = zip(self.data["units"].values, self.data["loss"].values, strict=True)
+        labels = np.array([f"{units} units, {loss}" for units, loss in names])
+        for label in dict.fromkeys(labels):
+            chosen = values[(labels == label) & np.isfinite(values)]
+            if len(chosen):
+                value = float(np.median(chosen))
+                yield {"quantity": f"median {what}; {label}", "value": value, "n": len(chosen)}
 
     def since_the_start(self, name: str) -> Array:
         """A column at the last checkpoint over that at the first: (networks)."""

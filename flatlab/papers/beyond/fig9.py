@@ -34,6 +34,9 @@ GROUPS = {
     "sharpness and collapse": [
         (SHARPNESS, f"collapse_within{layer}", name) for layer, name in LAYERS.items()
     ],
+    "representativeness by folds and held out": [
+        ("representativeness_by_folds[-1, 0]", "representativeness[-1, 0]", "penultimate")
+    ],
 }
 """Pairs of quantities, each with the representation that it is about."""
 ESTIMANDS: dict[str, Literal["pooled", "within"]] = {ALL: "pooled", SEEDS: "within"}
@@ -150,7 +153,7 @@ def _lines(ax: Any, shares: pd.DataFrame) -> None:
             x, y, color=color, ls="--" if squared else "-", marker="o", ms=2.5, lw=1, label=label
         )
     ax.axhline(0, color="0.6", lw=0.7, zorder=0.5)
-    ax.set_xticks(range(len(layers)), layers)
+    ax.set_xticks(range(len(layers)), [layer.replace("input of ", "") for layer in layers])
     ax.set(ylim=(LOWEST - 0.05, 1.05), ylabel="linear share of the spread within a class")
     ax.grid(axis="y", lw=0.3, color="0.85")
     ax.set_title("what the linear map at the class mean explains", loc="left")

@@ -68,6 +68,8 @@ def test_more_samples_than_given_for_collapse():
     model, inputs, labels = small("mlp-relu")
     with pytest.raises(MeasureError, match="collapse_samples=10: there are 9"):
         measured(model, inputs, labels, collapse_samples=10)
+    with pytest.raises(MeasureError, match="is for experiments"):
+        measured(model, inputs, labels, collapse_samples="split")
     found = measured(model, inputs, labels, collapse_samples=6)
     part = measured(model, inputs[:6], labels[:6])
     for name in (n for n in found if n.startswith(("collapse", "linear", "representation_dim"))):

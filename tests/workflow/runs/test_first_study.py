@@ -11,23 +11,26 @@ from pathlib import Path
 
 import pytest
 
+from flatlab import store
 from tests.workflow.lab import LEAKING, ROOT
 
 pytestmark = pytest.mark.workflow
 PAGE = ROOT / "docs/studies.md"
-COMMANDS = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCKS = re.compile(r"(?:`([\w./-]+)`:\n\n)?^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+"""Files of the page behind their names, and commands."""
 
 
 def carry_out(folder: Path, line: str) -> str:
     """What a command prints; it must succeed."""
     program, _, rest = line.partition(" ")
-    command = f"{sys.executable} -m flatlab {rest}" if program == "flatlab" else line
-    ours = {k: v for k, v in os.environ.items() if not k.startswith(LEAKING)}
+    ours = {"flatlab": f"{sys.executable} -m flatlab", "python": sys.executable}
+    command = f"{ours[program]} {rest}" if program in ours else line
+    others = {k: v for k, v in os.environ.items() if not k.startswith(LEAKING)}
     done = subprocess.run(
         command,
         shell=True,
         cwd=folder,
-        env={**ours, "PYTHONPATH": str(ROOT)},
+        env={**others, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -38,9 +41,11 @@ def carry_out(folder: Path, line: str) -> str:
 
 
 def test_every_command_of_the_page_is_carried_out(tmp_path):
-    folder, printed = tmp_path, []
-    for block in COMMANDS.findall(PAGE.read_text()):
-        for line in block.splitlines():
+    folder, printed, tables = tmp_path, [], []
+    for name, language, block in BLOCKS.findall(PAGE.read_text()):
+        if name:
+            (folder / name).write_text(block)
+        for line in block.splitlines() if language == "sh" else []:
             if line.startswith("cd "):
                 folder = folder / line.removeprefix("cd ")
             else:
@@ -50,6 +55,22 @@ def test_every_command_of_the_page_is_carried_out(tmp_path):
     drawn = re.findall(r"^(?:local)?rule (\w+):", builds[1], re.MULTILINE)
     assert sorted({*drawn} - {"score", "study", "verify"}) == ["draw"]
     assert drawn.count("draw") == 1
+    for kind, rules in (("files", {"measure"}), ("loop", {"train_one", "measure"})):
+        (text,) = (
+            text
+            for line, text in printed
+            if line.endswith(f"mystudy-{kind}.zarr.zip") and "build" in line
+        )
+        started = re.findall(r"^(?:local)?rule (\w+):", text, re.MULTILINE)
+        assert {*started} == rules | {"table"}
+        assert started.count("measure") == 4
+        own = store.load_dataset(folder / f"results/demo/tables/mystudy-{kind}.zarr.zip")
+        assert own["my_test_error"].notnull().all()
+        assert own.sizes["run"] == 4
+        tables.append(own)
+    for name in ("sharpness", "hessian_lambda_max", "my_test_error"):
+        ours, theirs = (table[name].values for table in tables)
+        assert ours == pytest.approx(theirs, rel=1e-4)  # the script has as many threads as it likes
     for figure in ("fig1", "fig2"):
         for ending in ("png", "pdf", "svg", "csv"):
             assert (folder / f"results/demo/figures/mystudy/{figure}.{ending}").is_file()

@@ -13,6 +13,7 @@ from tests.workflow.lab import LEAKING, ROOT
 
 pytestmark = [pytest.mark.workflow, pytest.mark.long]
 SOURCES = ("flatlab", "rules", "scripts", "experiments", "envs", "report", "profiles")
+UV = Path(sys.executable).with_name("uv")
 FILES = ("Snakefile", "config.yaml", "pyproject.toml", "setup.py", "README.md", "LICENSE")
 
 
@@ -40,9 +41,11 @@ def test_a_study_is_built_by_an_installed_wheel(tmp_path):
     (wheel,) = tmp_path.glob("flatlab-*.whl")
     call(sys.executable, "-m", "venv", tmp_path / "clean", cwd=tmp_path)
     python = tmp_path / "clean/bin/python"
+    install = [python, "-m", "pip", "install"]
+    if UV.is_file():  # the same, in half a minute where the packages are in its cache
+        install = [UV, "pip", "install", "--python", python]
     cannot = "nothing can be installed here"
-    command = (python, "-m", "pip", "install", f"{wheel}[workflow]")
-    call(*command, cwd=tmp_path, may_fail=cannot)
+    call(*install, f"{wheel}[workflow]", cwd=tmp_path, may_fail=cannot)
     flatlab = tmp_path / "clean/bin/flatlab"
     call(flatlab, "new", "my-study", cwd=tmp_path)
     study = tmp_path / "my-study"

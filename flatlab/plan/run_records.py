@@ -1,5 +1,6 @@
 """What is known of networks that were trained elsewhere: a record of each in a CSV or JSON."""
 
+import csv
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -35,6 +36,12 @@ class RunRecords:
     hyperparameters: tuple[dict[str, Any], ...]
     outcomes: tuple[dict[str, float], ...]
     seeds: tuple[int, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """What each network is called: the stem of its file, or all of it where two have one."""
+        stems = [file.stem for file in self.files]
+        return stems if len({*stems}) == len(stems) else [str(file) for file in self.files]
 
     @property
     def settings(self) -> list[str]:
@@ -94,21 +101,44 @@ def _rows(path: Path) -> list[dict[str, Any]]:
                 content = [{FILE[0]: name, **row} for name, row in content.items()]
             rows = [dict(row) for row in content]
         else:
-            import pandas as pd
-
-            frame = pd.read_csv(path, skipinitialspace=True)
-            rows = [
-                {str(k): None if pd.isna(v) else v for k, v in row.items()}
-                for row in frame.astype(object).to_dict("records")
-            ]
+            rows = records_of(path)
     except FileNotFoundError:
         raise PlanError(f"{path} does not exist") from None
-    except (ValueError, TypeError, OSError) as error:
+    except (ValueError, TypeError, OSError, csv.Error) as error:
         kind = "JSON records" if path.suffix == ".json" else "CSV with a header"
         raise PlanError(f"{path} cannot be read as {kind}: {str(error).splitlines()[0]}") from None
     if not rows:
         raise PlanError(f"{path} has no records")
     return rows
+
+
+def records_of(path: Path) -> list[dict[str, Any]]:
+    """The rows of a CSV by the names in its header: numbers, truths or words; None for nothing.
+
+    Raises `ValueError` for a row that is longer or shorter than the header.
+    """
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        header, *rows = [row for row in csv.reader(file, skipinitialspace=True) if row] or [[]]
+    if not header or len({*header}) < len(header):
+        raise ValueError("its header must name each column once")
+    for number, row in enumerate(rows):
+        if len(row) != len(header):
+            raise ValueError(f"row {number + 1} has {len(row)} of {len(header)} columns")
+    return [dict(zip(header, map(_value, row), strict=True)) for row in rows]
+
+
+def _value(text: str) -> Any:
+    text = text.strip()
+    if text in ("", "NA", "NaN", "nan"):
+        return None
+    if text in ("True", "False"):
+        return text == "True"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
 
 
 def _row_of(file: Path, rows: list[dict[str, Any]], key: str, table: Path) -> dict[str, Any]:
