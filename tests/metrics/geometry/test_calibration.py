@@ -43,9 +43,6 @@ def test_of_100_seeds_99_lie_within_four_standard_errors(name):
     within = of_100_seeds(name, "all")
     missing = {"sharpness_per_sample"} & ({*ESTIMATED} - within.keys())  # if no rule covers all
     assert within.keys() | missing == {*ESTIMATED}
-    # Its singular values have no standard error, and in 2 of 100 seeds the iteration took the
-    # second of vgg's last layer, 4 % smaller, for the largest: to be mended in the iteration.
-    assert within.pop("linear_stability_ratio") >= 98
     assert min(within.values()) >= 99, {k: n for k, n in within.items() if n < SEEDS}
 
 
