@@ -112,14 +112,18 @@ def test_the_frames_have_the_numbers_of_the_reports():
 
 def test_nothing_of_a_picture_lies_over_another_part_or_outside_of_it():
     """Long names of reports, blocks and layers, in legends and titles."""
+    import matplotlib as mpl
     from matplotlib.figure import Figure
+
+    from flatlab.plotting.render import STYLE
 
     long = {f"{what}-{'name' * 6}": spectrum(n + 1) for n, what in enumerate(("first", "second"))}
     blocks = {n: report.assign_coords(block=["layer" * 8]) for n, report in long.items()}
     frame = spectra.spectrum_frame(blocks)
-    fig = Figure(figsize=(4.8, 2.7), layout="constrained")
-    spectra.draw_spectrum(fig, frame, "A headline")
-    fig.draw_without_rendering()
+    with mpl.rc_context(STYLE):
+        fig = Figure(figsize=(4.8, 2.7), layout="constrained")
+        spectra.draw_spectrum(fig, frame, "A headline")
+        fig.draw_without_rendering()
     whole, legend = fig.bbox, fig.legends[0].get_window_extent()
     assert legend.x0 >= whole.x0
     assert legend.x1 <= whole.x1
