@@ -41,6 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--data", required=True, metavar="FILE|FOLDER|NAME|MODULE:FUNCTION", help=help_)
     help_ = f"scaling of images; arrays are as your networks see them {DEFAULT}"
     add("--scaling", choices=get_args(Scaling), default="unit", help=help_)
+    help_ = "pixels of the shorter side to which images of --data FOLDER are resized and cut"
+    add("--resize", type=int, metavar="PIXELS", help=help_)
     add("--family", nargs="+", default=["geometry"], metavar="NAME", help="families, or all")
     add(
         "--loss",
@@ -69,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
         samples=None if options.samples == "all" else options.samples,
         options=tuple(options.options),
         **{name: getattr(options, name) for name in ("model", "data", "loss", "seed", "scaling")},
-        **{name: getattr(options, name) for name in ("batch_size", "dtype", "device")},
+        **{name: getattr(options, name) for name in ("batch_size", "dtype", "device", "resize")},
     )
     key = options.out.name.removesuffix(".zarr.zip")
     identity = {"how": str(how), "files": [(str(f), f.stat().st_mtime_ns) for f in files]}

@@ -135,7 +135,7 @@ def pictures(place: Path, size: int | None) -> Samples:
         if parts[-1].shape != parts[0].shape:
             raise DataError(
                 f"{file} has {parts[-1].shape[1:]} pixels, others have {parts[0].shape[1:]}; "
-                "resize them, with --resize in `flatlab measure`"
+                "resize them (--resize)"
             )
     labels = np.array([number for number, _ in files]) if by_class else None
     return np.stack(parts), labels

@@ -39,6 +39,7 @@ class Measurement:
     samples: how many training samples the families are measured on; None: all.
     seed: that draws the samples, and the numbers of families that draw some.
     scaling: of images as published; arrays are taken as they are.
+    resize: pixels to which images of a folder are resized and cut; None: as they are.
     batch_size: samples at a time; None: what fits.
     dtype: of the arithmetic; None: that of the weights.
     device: "cpu" or "cuda".
@@ -54,6 +55,7 @@ class Measurement:
     samples: int | None = 100
     seed: int = 0
     scaling: str = "unit"
+    resize: int | None = None
     batch_size: int | None = None
     dtype: str | None = None
     device: str = "cpu"
@@ -131,7 +133,7 @@ class Measurer:
         if how.device == "cuda" and not torch.cuda.is_available():
             raise MeasureError("device is cuda: torch sees no GPU; measure on the CPU")
         self.how = how
-        self.splits = splits_of(how.data, how.scaling, how.study)
+        self.splits = splits_of(how.data, how.scaling, how.study, how.resize)
         self.build = function_of(how.model, "--model", how.study)
 
     def network(self, file: Path, hyperparameters: Mapping[str, Any]) -> nn.Module:

@@ -22,13 +22,17 @@ TABLE = ".zarr.zip"
 FORMS = "arrays by name, (x, y), (x, y, x_test, y_test), or one or two loaders"
 
 
-def splits_of(data: str, scaling: str, study: str = "") -> dict[str, Split]:
+def splits_of(
+    data: str, scaling: str, study: str = "", resize: int | None = None
+) -> dict[str, Split]:
     """The training samples, and the test samples where there are some.
 
     data: a file of arrays, a folder of images, a data set's key or its file in the workflow, or
         `module:function`, which returns arrays by name, two or four arrays, or loaders.
     scaling: of images as published; arrays are as networks see them, bytes divided by 255.
     study: the key of the one whose module it is.
+    resize: pixels to which the shorter side of images in a folder is resized, the middle cut out;
+        None: as they are. Of resized images all are training samples, and bytes are divided by 255.
 
     Targets of a split without any are (samples, 0). Raises `DataError` or `MeasureError`.
     """
@@ -39,8 +43,8 @@ def splits_of(data: str, scaling: str, study: str = "") -> dict[str, Split]:
         return _of_classes(prepare(load_dataset(path), *_how(scaling)))
     if ":" in data and not path.exists():
         return _from_function(data, study)
-    if path.is_dir() and not folders(path):
-        return _from_arrays({"train": pictures(path, None)}, data)
+    if path.is_dir() and (resize or not folders(path)):
+        return _from_arrays({"train": pictures(path, resize)}, data)
     if path.exists():
         return _of_classes(prepare(load("image-folder", data), *_how(scaling)))
     if data in keys_of("data"):

@@ -107,6 +107,35 @@ def test_bytes_are_divided_by_255(here):
     assert ours["sharpness"].values == pytest.approx(numbers["sharpness"].values)
 
 
+def test_images_of_a_folder_are_resized(here):
+    from PIL import Image, ImageOps
+
+    generator = np.random.default_rng(2)
+    pixels, labels = [], []
+    for number in range(12):
+        label, side = number % 3, 4 + number % 2
+        folder = Path("pictures", str(label))
+        folder.mkdir(parents=True, exist_ok=True)
+        image = Image.fromarray(generator.integers(0, 256, (side, side + 2, 3), dtype=np.uint8))
+        image.save(folder / f"{number:02}.png")
+        cut = ImageOps.fit(image, (3, 3), Image.Resampling.BILINEAR)
+        pixels.append(np.asarray(cut).transpose(2, 0, 1))
+        labels.append(label)
+    order = np.argsort(labels, kind="stable")
+    np.savez("cut.npz", x=np.stack(pixels)[order], y=np.array(labels)[order])
+    Path("wide.py").write_text(FORMS.replace("nn.Linear(6, 4)", "nn.Linear(27, 4)"))
+    wide = nn.Sequential(nn.Flatten(), nn.Linear(27, 4), nn.Tanh(), nn.Linear(4, 3))
+    torch.save(wide.state_dict(), "wide.bin")
+    command = ["table", "wide.bin", "--model", "wide:build", "--samples", "9"]
+    tables = []
+    for name, more in {"pictures": ["--resize", "3"], "cut.npz": []}.items():
+        assert main([*command, "--data", name, *more, "--out", "t.zarr.zip"]) == 0
+        tables.append(store.load_dataset("t.zarr.zip"))
+    sys.modules.pop("wide", None)
+    assert not tables[0]["diverged"].any()
+    np.testing.assert_array_equal(tables[0]["sharpness"], tables[1]["sharpness"])
+
+
 def test_a_class_without_samples_has_an_output_too(here):
     with np.load("data.npz") as file:
         x, y = file["x_train"], file["y_train"]

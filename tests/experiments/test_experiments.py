@@ -93,7 +93,7 @@ def test_a_scale_may_have_other_settings(grid: dict, tmp_path: Path) -> None:
         ({"settings": FACTORS, "exclude": {"lr": 0.1}}, ["exclude: expected a list"]),
         ({"settings": ["lr 0.1"]}, ["settings[0]: expected keys and values, found 'lr 0.1'"]),
         ({"kind": "grids"}, ["kind: unknown 'grids'; did you mean 'grid'"]),
-        ({"kind": None}, ["kind is missing; known: grid, simulation, zoo"]),
+        ({"kind": None}, ["kind is missing; known: files, grid, loop, simulation, zoo"]),
         ({"title": None}, ["title is missing"]),
     ],
 )

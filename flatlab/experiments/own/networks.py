@@ -56,6 +56,9 @@ class Declared(Strict, frozen=True, kw_only=True):
     scaling: Annotated[Scaling, means("of images as published; arrays are taken as they are")] = (
         "unit"
     )
+    resize: Annotated[
+        Count | None, means("pixels to which images of a folder are resized and cut")
+    ] = None
 
 
 class Network(Strict, frozen=True, kw_only=True):
@@ -172,6 +175,7 @@ class Networks(Experiment, frozen=True, kw_only=True):
             "hyperparameters": network.hyperparameters,
             "data": data,
             "scaling": self.file.scaling,
+            "resize": self.file.resize,
             "families": families,
             **{key: getattr(chosen, key) for key in ("loss", "samples", "seed", "batch_size")},
             "dtype": chosen.precision,

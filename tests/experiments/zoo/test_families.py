@@ -142,7 +142,7 @@ def test_tokens_have_the_sharpness_of_their_one_hot_vectors():
     values = [report["sharpness_at_radius"].values for report in reports]
     np.testing.assert_allclose(*values, rtol=1e-4, atol=1e-7)
     with pytest.raises(flatlab.MeasureError, match=r"inputs are torch\.int64"):
-        flatlab.measure(one, tokens, labels, families=["sharpness", "jacobian"], **SHARPNESS)
+        flatlab.measure(one, tokens, labels, families=["sharpness", "representations"], **SHARPNESS)
 
 
 def test_tokens_of_samples_that_are_mixed_are_refused():
