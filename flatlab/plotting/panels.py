@@ -71,7 +71,7 @@ def legend(
     how: dict[str, Any] = {"color": "0.35", "lw": 0, "ms": 3}
     lines += [Line2D([], [], marker=m, label=n, **how) for n, m in (markers or {}).items()]
     if lines:
-        longest = max(len(line.get_label()) for line in lines) + 6
+        longest = max(len(str(line.get_label())) for line in lines) + 6
         columns = int(LETTERS_PER_INCH * fig.get_figwidth() // longest)
         where = {"loc": "outside upper left", "ncols": max(1, min(columns, len(lines)))}
         fig.legend(handles=lines, title=title or None, alignment="left", **where)
