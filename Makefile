@@ -4,6 +4,7 @@
 # make test-all  these and the long ones: random kills, further variants, and a real Slurm where one can be started
 # make lint   formatting, types, import rules, workflow lint
 # make bench  what is fast, as ratios measured in one run
+# make peers  what other libraries do, tried; installs those of envs/bench.in, with which `make bench` then compares as well
 # make gpu    on a machine with a GPU: the tests that need one, and its benchmark; ten minutes (FAKE=1: without one)
 # make site   the site, build/site/index.html, from docs/ and published results
 # make lock   resolve envs/*.in again
@@ -20,9 +21,10 @@ ifeq ($(origin PYTHON), undefined)
 PYTHON := $(ENV)/bin/python
 READY := $(ENV)/ready
 CLUSTER := $(ENV)/cluster
+PEERS := $(ENV)/bench
 endif
 
-.PHONY: all papers test test-all cluster faults lint bench gpu site lock format
+.PHONY: all papers test test-all cluster faults lint bench peers gpu site lock format
 all: $(READY)
 	@$(PYTHON) -m snakemake --logger flatlab
 	@$(PYTHON) -m flatlab summary
@@ -59,6 +61,9 @@ format: $(READY)
 bench: $(READY)
 	@$(PYTHON) -m benchmarks
 
+peers: $(PEERS)
+	@$(PYTHON) -m benchmarks.peers
+
 # Tests that hang leave time to the benchmark, and all of it ends within ten minutes.
 gpu: $(READY)
 	@start=$$(date +%s); left() { echo $$(($$1 + start - $$(date +%s))); }; failed=0; \
@@ -72,7 +77,7 @@ site: $(READY)
 	@echo "Open build/site/index.html"
 
 lock: $(READY)
-	@cd envs && for name in uv requirements cluster; do \
+	@cd envs && for name in uv requirements cluster bench; do \
 		../$(ENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 			--no-annotate --no-header --no-emit-index-url $$name.in -o $$name.txt; done
 
@@ -88,4 +93,8 @@ $(ENV)/ready: envs/requirements.txt envs/uv.txt
 
 $(ENV)/cluster: $(ENV)/ready envs/cluster.txt
 	VIRTUAL_ENV=$(ENV) $(ENV)/bin/uv pip install --quiet --require-hashes --compile-bytecode -r envs/cluster.txt
+	@touch $@
+
+$(ENV)/bench: $(ENV)/ready envs/bench.txt
+	VIRTUAL_ENV=$(ENV) $(ENV)/bin/uv pip install --quiet --require-hashes --compile-bytecode -r envs/bench.txt
 	@touch $@

@@ -90,4 +90,4 @@ def spectrum() -> None:
             for other, seconds in zip(sides, times[1:], strict=True):
                 report(f"{name}, {COUNT} eigenvalues of {matrix}", times[0], seconds, other)
     if not others:
-        print("hessian-eigenthings is not installed (pip install -e .[bench]): not compared with")
+        print("hessian-eigenthings is not installed (make peers installs it): not compared with")

@@ -126,7 +126,9 @@ def load_dataset(path: str | Path) -> xr.Dataset:
         dataset = xr.open_zarr(store, consolidated=False, chunks=None).load()
     _check_version(path, dataset.attrs.pop("store_version", None))
     dataset = under_present_names(dataset)
-    return dataset[sorted(map(str, dataset.data_vars))]  # archives list them in no fixed order
+    in_order = dataset[sorted(map(str, dataset.data_vars))]  # archives list them in no fixed order
+    rest = sorted({*map(str, dataset.coords)} - {*map(str, in_order.coords)})
+    return in_order.assign_coords({name: dataset[name] for name in rest})  # on axes of their own
 
 
 def under_present_names(dataset: xr.Dataset) -> xr.Dataset:

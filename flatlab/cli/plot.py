@@ -8,6 +8,7 @@ flatlab plot REPORT REPORT layers weight_norm sharpness_per_layer
 flatlab plot REPORT REPORT spectrum
 flatlab plot REPORT density
 flatlab plot REPORT landscape
+flatlab plot REPORT barriers
 flatlab plot RUN run loss hessian_lambda_max
 """
 
@@ -22,7 +23,7 @@ from flatlab.plan.schema import PlanError, closest
 from flatlab.plan.templates import Intervals, Lines, Matrix, Points
 
 GROUP = "Look at results"
-OF_REPORTS = ("spectrum", "density", "landscape", "run")
+OF_REPORTS = ("spectrum", "density", "landscape", "barriers", "run")
 """Pictures of reports that need no quantities; `run` takes some."""
 KINDS = ("pairs", "sweep", "forest", "matrix", "layers", *OF_REPORTS)
 CAPTIONS = {
@@ -68,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
     elif kind in OF_REPORTS:
         from flatlab.plotting.spectra import pictures
 
-        contents = pictures(kind, tables, names)
+        contents = pictures(kind, tables, names, title=options.title)
     else:
         contents = _drawn(tables, kind, names, options)
     stem = options.out or Path(f"{'-'.join(tables)}-{kind}")

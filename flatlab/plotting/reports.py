@@ -1,6 +1,6 @@
 """Reports of `flatlab measure`, without a declaration: quantities by layer, a line per report."""
 
-import io
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +9,8 @@ import pandas as pd
 from flatlab.plan.labels import labels_of
 from flatlab.plan.schema import PlanError, closest
 from flatlab.plotting.labels import title_of
-from flatlab.plotting.render import FORMATS, STYLE
+from flatlab.plotting.panels import colored, legend, panels
+from flatlab.plotting.render import FORMATS, STYLE, picture
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -36,32 +37,33 @@ def by_layer(
     units = {name: first[name].attrs.get("units", "") for name in names if name in first}
     words = {"labels": labels_of(names), "units": units}
     with mpl.rc_context(STYLE):  # type: ignore[arg-type]
-        size = (7.1, 1.0 + 2.2 * -(-len(names) // 3))
-        fig: Any = Figure(figsize=size, layout="constrained")
         across = min(3, len(names))
-        axes = fig.subplots(-(-len(names) // across), across, squeeze=False)
-        for ax, name in zip(axes.flat, names, strict=False):
-            for report, rows in frame[frame["quantity"] == name].groupby("report", sort=False):
-                ax.plot(rows["layer"], rows["value"], marker="o", ms=3, lw=0.9, label=report)
-            ax.set_title(title_of(words, name), loc="left")
-            if (frame.loc[frame["quantity"] == name, "value"] > 0).all():
-                ax.set_yscale("log")
-            ax.tick_params(axis="x", rotation=30)
-        for ax in axes.flat[len(names) :]:
-            ax.set_axis_off()
-        axes[0, 0].legend()
-        fig.suptitle(title or first.attrs.get("title", ""), fontsize=8, x=0.01, ha="left")
-        return {"csv": frame.to_csv(index=False).encode(), **_pictures(fig)}
+        size = (4.0 if across == 1 else 7.1, 1.2 + 2.2 * -(-len(names) // 3))
+        fig: Any = Figure(figsize=size, layout="constrained")
+        for ax, rows in panels(fig, frame, ["quantity"]):
+            name = rows["quantity"].iloc[0]
+            ax.set_title(textwrap.fill(title_of(words, name), 32), loc="left")
+            _draw(ax, rows, frame)
+        legend(fig, frame, title or first.attrs.get("title", ""))
+        drawn = {extension: picture(fig, extension) for extension in FORMATS}
+    return {"csv": frame.to_csv(index=False).encode(), **drawn}
 
 
-def _pictures(fig: Any) -> dict[str, bytes]:
-    """The picture files, without a date, so that equal figures have equal bytes."""
-    dates = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
-    found = {}
-    for extension in FORMATS:
-        fig.savefig(buffer := io.BytesIO(), format=extension, metadata=dates.get(extension))
-        found[extension] = buffer.getvalue()
-    return found
+def _draw(ax: Any, rows: pd.DataFrame, frame: pd.DataFrame) -> None:
+    """One quantity by layer."""
+    layers = list(dict.fromkeys(rows["layer"]))
+    for look, part in colored(rows, frame):
+        at = [layers.index(layer) for layer in part["layer"]]
+        ax.plot(at, part["value"], "o-", color=look, ms=3, lw=0.9)
+    low, high = rows["value"].min(), rows["value"].max()
+    if low > 0 and high > 5 * low:
+        ax.set_yscale("log")
+    crowded = len(layers) * max(map(len, layers)) > 30
+    turned = {"rotation": 90 if len(layers) > 12 else 40, "ha": "right", "va": "center"}
+    ax.set_xticks(range(len(layers)), layers, rotation_mode="anchor", **turned if crowded else {})
+    ax.set_xlabel("layer")
+    if len(layers) > 24:
+        ax.tick_params(axis="x", labelsize=4)
 
 
 def _frame(reports: Mapping[str, "xr.Dataset"], names: Sequence[str]) -> pd.DataFrame:

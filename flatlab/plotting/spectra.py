@@ -1,4 +1,4 @@
-"""Pictures of reports: spectra, densities, landscapes, and curves of a tracker.
+"""Pictures of reports: spectra, densities, landscapes, barriers, and curves of a tracker.
 
 Each kind has two pure functions, as figures do: a frame selects what is shown, one row per point,
 and becomes the CSV; a drawing sees nothing but that frame. `pictures` makes the files of one kind.
@@ -7,7 +7,7 @@ Several reports are drawn beside each other, by the names that they are given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,17 +15,19 @@ import pandas as pd
 import xarray as xr
 
 from flatlab.plan.schema import PlanError, closest
-from flatlab.plotting.looks import COLORS
+from flatlab.plotting.barriers import barriers_frame, draw_barriers
+from flatlab.plotting.labels import WITHOUT_UNITS
+from flatlab.plotting.panels import ACROSS, Reports, colored, in_signs, legend, panels, with_units
 from flatlab.plotting.render import FORMATS, STYLE, picture
 
-Reports = Mapping[str, xr.Dataset]
-"""Reports by name."""
-ACROSS = 3
-"""Panels side by side, at most."""
+PLANES_ACROSS = 2
+"""Planes side by side, at most: each has a bar of colours."""
+ENDS = {"largest": "o", "smallest": "v"}
+"""Markers of eigenvalues by the end of the spectrum."""
 
 
 def spectrum_frame(reports: Reports) -> pd.DataFrame:
-    """Eigenvalues with residuals: report, block, matrix, end, rank, value, residual."""
+    """Eigenvalues with residuals: report, block, matrix, end, rank, value, residual, units."""
     rows = []
     for name, report in reports.items():
         for end, dim in (("largest", "rank"), ("smallest", "rank_from_below")):
@@ -34,47 +36,55 @@ def spectrum_frame(reports: Reports) -> pd.DataFrame:
             both = report[[f"{end}_eigenvalue", f"{end}_residual"]].to_dataframe().reset_index()
             named = {dim: "rank", f"{end}_eigenvalue": "value", f"{end}_residual": "residual"}
             both = both.rename(columns=named)
-            rows.append(both.assign(report=name, end=end, rank=both["rank"].astype(int)))
-    columns = ["report", "block", "matrix", "end", "rank", "value", "residual"]
+            units = report[f"{end}_eigenvalue"].attrs.get("units", "")
+            about = {"report": name, "end": end, "units": units}
+            rows.append(both.assign(**about, rank=both["rank"].astype(int)))
+    columns = ["report", "block", "matrix", "end", "rank", "value", "residual", "units"]
     return pd.concat(rows)[columns].dropna(subset="value").reset_index(drop=True)
 
 
-def draw_spectrum(fig: Any, frame: pd.DataFrame) -> None:
+def draw_spectrum(fig: Any, frame: pd.DataFrame, title: str = "") -> None:
     """A panel per matrix and block: eigenvalues by rank, with bars as long as their residuals."""
-    for ax, rows in _panels(fig, frame, ["matrix", "block"]):
-        for look, (_, part) in _colored(rows, frame):
+    for ax, rows in panels(fig, frame, ["matrix", "block"]):
+        for look, part in colored(rows, frame):
             for end, points in part.groupby("end", sort=False):
-                marker = {"largest": "o", "smallest": "v"}[str(end)]
+                marker = ENDS[str(end)]
                 bars = {"yerr": points["residual"], "elinewidth": 0.8, "lw": 0, "ms": 3}
                 ax.errorbar(points["rank"], points["value"], fmt=marker, color=look, **bars)
         if (rows["value"] > 0).all() and rows["value"].max() > 20 * rows["value"].min():
             ax.set_yscale("log")
-        ax.set(xlabel="rank from its end of the spectrum", ylabel="eigenvalue")
-    _legend(fig, frame)
+        label = with_units("eigenvalue", rows["units"].iloc[0])
+        ax.set(xlabel="rank from its end of the spectrum", ylabel=label)
+    ends = list(dict.fromkeys(frame["end"]))
+    legend(fig, frame, title, {end: ENDS[end] for end in ends} if len(ends) > 1 else None)
 
 
 def density_frame(reports: Reports) -> pd.DataFrame:
-    """Spectral densities: report, block, matrix, eigenvalue, density, error, width."""
+    """Spectral densities: report, block, matrix, eigenvalue, density, error, width, units."""
     rows = []
     for name, report in reports.items():
         names = ["density_at", "spectral_density", "spectral_density_error", "density_width"]
-        rows.append(report[names].to_dataframe().reset_index().assign(report=name))
+        units = report["density_at"].attrs.get("units", "")
+        rows.append(report[names].to_dataframe().reset_index().assign(report=name, units=units))
     named = dict(zip(names, ["eigenvalue", "density", "error", "width"], strict=True))
-    columns = ["report", "block", "matrix", *named.values()]
+    columns = ["report", "block", "matrix", *named.values(), "units"]
     return pd.concat(rows).rename(columns=named)[columns].reset_index(drop=True)
 
 
-def draw_density(fig: Any, frame: pd.DataFrame) -> None:
+def draw_density(fig: Any, frame: pd.DataFrame, title: str = "") -> None:
     """A panel per matrix and block: the density on a logarithmic axis, with its standard error."""
-    for ax, rows in _panels(fig, frame, ["matrix", "block"]):
+    for ax, rows in panels(fig, frame, ["matrix", "block"]):
         least = 1e-6 * rows["density"].max()
-        for look, (_, part) in _colored(rows, frame):
+        for look, part in colored(rows, frame):
             ax.plot(part["eigenvalue"], part["density"].clip(lower=least), color=look, lw=0.9)
             low, high = (part["density"] + sign * part["error"] for sign in (-1, 1))
             band = {"color": look, "alpha": 0.25, "lw": 0}
             ax.fill_between(part["eigenvalue"], low.clip(lower=least), high.clip(least), **band)
-        ax.set(yscale="log", xlabel="eigenvalue", ylabel="density", ylim=(least, None))
-    _legend(fig, frame)
+        units = rows["units"].iloc[0]
+        per = f"1/({units})" if units else ""
+        ax.set(yscale="log", ylim=(least, None), ylabel=with_units("density", per))
+        ax.set_xlabel(with_units("eigenvalue", units))
+    legend(fig, frame, title)
 
 
 def landscape_frame(reports: Reports) -> pd.DataFrame:
@@ -94,22 +104,24 @@ def landscape_frame(reports: Reports) -> pd.DataFrame:
     return frame[["report", *(column for column in frame if column != "report")]]
 
 
-def draw_landscape(fig: Any, frame: pd.DataFrame) -> None:
+def draw_landscape(fig: Any, frame: pd.DataFrame, title: str = "") -> None:
     """Lines in one panel; a panel of contours for each plane, with its networks as points."""
     from matplotlib.colors import LogNorm
 
     if "second" not in frame:
         ax = fig.subplots()
-        for look, (_, part) in _colored(frame, frame):
+        for look, part in colored(frame, frame):
             line, networks = part[part["network"].isna()], part[part["network"].notna()]
             ax.plot(line["first"], line["loss"], color=look, lw=1)
             at = line.set_index("first")["loss"]
             nearest = [at.iloc[abs(at.index - place).argmin()] for place in networks["first"]]
             ax.plot(networks["first"], nearest, "o", color=look, ms=3.5)
         ax.set(xlabel="place on the line", ylabel="loss")
-        _legend(fig, frame)
+        legend(fig, frame, title)
         return
-    for ax, part in _panels(fig, frame, ["report"]):
+    if title:
+        fig.suptitle(title, x=0.01, ha="left")
+    for ax, part in panels(fig, frame, ["report"], PLANES_ACROSS):
         plane, networks = part[part["network"].isna()], part[part["network"].notna()]
         grid = plane.pivot_table(index="second", columns="first", values="loss", dropna=False)
         low, high = np.nanmin(grid.values), np.nanmax(grid.values)
@@ -119,8 +131,14 @@ def draw_landscape(fig: Any, frame: pd.DataFrame) -> None:
         drawn = ax.contourf(grid.columns, grid.index, grid.values, levels, cmap="viridis", **scale)
         ax.contour(drawn, colors="white", linewidths=0.3, alpha=0.6)
         ax.plot(networks["first"], networks["second"], "o", color="white", mec="0.15", ms=4)
+        for n, (x, y) in enumerate(zip(networks["first"], networks["second"], strict=True)):
+            if len(networks) > 1:
+                beside = {"textcoords": "offset points", "color": "white"}
+                ax.annotate(str(n), (x, y), (4, 3), **beside)
         ax.set(xlabel="first direction", ylabel="second direction")
-        bar = fig.colorbar(drawn, ax=ax, shrink=0.85, format="%.2g")
+        ax.set_box_aspect(1)
+        ax.locator_params(nbins=5)
+        bar = fig.colorbar(drawn, ax=ax, shrink=0.8, format="%.3g", ticks=levels[::3])
         bar.set_label("loss")
 
 
@@ -140,25 +158,27 @@ def run_frame(reports: Reports) -> pd.DataFrame:
 
 
 def _is_about(quantity: Any) -> bool:
-    """Whether a quantity says how another was measured."""
-    return str(quantity).endswith(("_residual", "_products", "_converged"))
+    """Whether a quantity says how others were measured."""
+    name = str(quantity)
+    counts = name.startswith("samples_") or name in ("finite", "layers_left_out")
+    return counts or name.endswith(("_residual", "_products", "_converged"))
 
 
-def draw_run(fig: Any, frame: pd.DataFrame) -> None:
+def draw_run(fig: Any, frame: pd.DataFrame, title: str = "") -> None:
     """A panel per quantity: its value along training."""
-    for ax, rows in _panels(fig, frame, ["quantity"]):
-        for look, (_, part) in _colored(rows, frame):
+    for ax, rows in panels(fig, frame, ["quantity"]):
+        for look, part in colored(rows, frame):
             ax.plot(part["step"], part["value"], "o-", color=look, lw=0.8, ms=2.5)
         units = rows["units"].iloc[0]
-        ax.set(xlabel="step", ylabel="" if units == "1" else units)
-    _legend(fig, frame)
+        ax.set(xlabel="step", ylabel="" if units in WITHOUT_UNITS else in_signs(units))
+    legend(fig, frame, title)
 
 
 class Kind(NamedTuple):
     """A kind of picture.  needs: a variable and a dimension that a report must have."""
 
     frame: Callable[[Reports], pd.DataFrame]
-    draw: Callable[[Any, pd.DataFrame], None]
+    draw: Callable[[Any, pd.DataFrame, str], None]
     needs: tuple[str, str]
 
 
@@ -166,6 +186,7 @@ KINDS = {
     "spectrum": Kind(spectrum_frame, draw_spectrum, ("", "rank")),
     "density": Kind(density_frame, draw_density, ("spectral_density", "point")),
     "landscape": Kind(landscape_frame, draw_landscape, ("loss", "first")),
+    "barriers": Kind(barriers_frame, draw_barriers, ("barrier", "other")),
     "run": Kind(run_frame, draw_run, ("", "step")),
 }
 
@@ -183,6 +204,7 @@ def pictures(
     reports: Reports,
     quantities: Sequence[str] = (),
     size_inches: tuple[float, float] | None = None,
+    title: str = "",
 ) -> dict[str, bytes]:
     """The files of a picture by extension: pdf, svg, png, and csv of what is drawn.
 
@@ -190,6 +212,7 @@ def pictures(
     reports: by name; several are drawn beside each other.
     quantities: of a run, those that are drawn; all if empty.
     size_inches: width and height; None: as many panels need.
+    title: the headline; "": none.
 
     Raises `PlanError` where a report has no such picture.
     """
@@ -209,7 +232,7 @@ def pictures(
         frame = _only(frame, quantities)
     with mpl.rc_context(STYLE):  # type: ignore[arg-type]
         fig: Any = Figure(figsize=size_inches or _size(kind, frame), layout="constrained")
-        KINDS[kind].draw(fig, frame)
+        KINDS[kind].draw(fig, frame, title)
         fig.get_layout_engine().execute(fig)
         fig.set_layout_engine()  # laid out once, the same in every format
         drawn = {extension: picture(fig, extension) for extension in FORMATS}
@@ -228,42 +251,10 @@ def _only(frame: pd.DataFrame, quantities: Sequence[str]) -> pd.DataFrame:
 
 def _size(kind: str, frame: pd.DataFrame) -> tuple[float, float]:
     """Width and height of the figure, in inches."""
-    by = {"run": ["quantity"], "landscape": ["report"] if "second" in frame else []}
+    planes = kind == "landscape" and "second" in frame
+    by = {"run": ["quantity"], "landscape": ["report"] if planes else [], "barriers": ["report"]}
     columns = by.get(kind, ["matrix", "block"])
     count = len(frame[columns].drop_duplicates()) if columns else 1
-    across = min(count, ACROSS)
-    return max(4.0, 2.4 * across), 0.5 + 2.2 * -(-count // across) + 0.5 * (count == 1)
-
-
-def _panels(fig: Any, frame: pd.DataFrame, by: list[str]) -> list[tuple[Any, pd.DataFrame]]:
-    """A panel for each combination of some columns, titled by those that vary."""
-    parts = list(frame.groupby(by, sort=False))
-    columns = min(len(parts), ACROSS)
-    axes = fig.subplots(-(-len(parts) // columns), columns, squeeze=False).ravel()
-    for ax in axes[len(parts) :]:
-        ax.remove()
-    varying = [n for n, column in enumerate(by) if len(frame[column].unique()) > 1 or len(by) == 1]
-    for ax, (key, _) in zip(axes, parts, strict=False):
-        ax.set_title(", ".join(str(key[n]).replace("_", " ") for n in varying), loc="left")
-        ax.grid(alpha=0.5, lw=0.4)
-    return [(ax, rows) for ax, (_, rows) in zip(axes, parts, strict=False)]
-
-
-def _colored(rows: pd.DataFrame, frame: pd.DataFrame) -> list[tuple[str, tuple[str, pd.DataFrame]]]:
-    """The rows of each report with its colour, the same in all panels."""
-    names = list(dict.fromkeys(frame["report"]))
-    return [
-        (COLORS[names.index(name) % len(COLORS)], (str(name), part))
-        for name, part in rows.groupby("report", sort=False)
-    ]
-
-
-def _legend(fig: Any, frame: pd.DataFrame) -> None:
-    """The names of the reports above the panels, where there are several."""
-    from matplotlib.lines import Line2D
-
-    names = list(dict.fromkeys(frame["report"]))
-    if len(names) > 1:
-        colors = [COLORS[n % len(COLORS)] for n in range(len(names))]
-        lines = [Line2D([], [], color=c, label=n) for c, n in zip(colors, names, strict=True)]
-        fig.legend(handles=lines, loc="outside upper left", ncols=min(len(names), 5))
+    across = min(count, PLANES_ACROSS if planes else ACROSS)
+    width = {"barriers": 2.8}.get(kind, 3.5 if planes else 2.4)
+    return max(4.0, width * across), 0.5 + 2.2 * -(-count // across) + 0.5 * (count == 1)

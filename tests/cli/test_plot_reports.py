@@ -28,6 +28,22 @@ def test_reports_are_drawn_beside_each_other(tmp_path, monkeypatch, capsys):
     assert "before has no picture density; those it has: spectrum" in capsys.readouterr().err
 
 
+def test_landscapes_and_barriers_are_drawn_from_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    x, classes = torch.randn(20, 4), torch.arange(20) % 3
+    networks = [torch.nn.Linear(4, 3) for _ in range(3)]
+    how = {"loss": "cross-entropy", "points": 5}
+    plane = flatlab.landscape(networks[0], x, classes, along=networks[1:], **how)
+    save_dataset("plane.zarr.zip", plane)
+    save_dataset("pairs-of.zarr.zip", flatlab.barriers(networks, x, classes, **how))
+    for name, kind in (("plane", "landscape"), ("pairs-of", "barriers")):
+        assert main(["plot", f"{name}.zarr.zip", kind, "--title", "Three networks"]) == 0
+        endings = {path.suffix for path in tmp_path.glob(f"{name}-{kind}.*")}
+        assert endings == {".csv", ".pdf", ".png", ".svg"}
+    drawn = (tmp_path / "plane-landscape.csv").read_text()
+    assert drawn == spectra.landscape_frame({"plane": plane}).to_csv(index=False)
+
+
 @pytest.mark.parametrize("names", [[], ["loss"]])
 def test_a_run_is_drawn(names, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

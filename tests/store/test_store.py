@@ -245,3 +245,11 @@ def test_older_files_are_read_under_the_present_names_of_quantities(tmp_path: Pa
     }
     store.save_dataset(tmp_path / "a.zarr.zip", back)
     assert store.load_dataset(tmp_path / "a.zarr.zip").identical(back)
+
+
+def test_coordinates_on_axes_of_their_own_survive(tmp_path):
+    """Such as the places of networks on a line, which no variable of a landscape shares."""
+    places = {"network_first": ("network", [0.0, 1.0]), "first": [0.0, 0.5, 1.0]}
+    line = xr.Dataset({"loss": ("first", [1.0, 2.0, 1.0])}, places)
+    store.save_dataset(tmp_path / "line.zarr.zip", line)
+    xr.testing.assert_identical(store.load_dataset(tmp_path / "line.zarr.zip"), line)
