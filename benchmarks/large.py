@@ -28,7 +28,7 @@ from torch import nn
 
 import flatlab
 
-RESULTS = Path("large.jsonl")
+RESULTS = Path("build/large.jsonl")
 """One line for each row that was measured, written when it ends; the last one of a row counts."""
 SAMPLES, LENGTH, VOCABULARY = 8, 64, 5000
 SUMS = {"families": "geometry", "accuracy": 0.03, "costly": ()}
@@ -159,6 +159,7 @@ def process(what: str) -> dict[str, Any] | str:
         error = done.stderr.strip().splitlines()
         return error[-1] if error else f"ended with status {done.returncode}"
     line = done.stdout.splitlines()[-1]
+    RESULTS.parent.mkdir(exist_ok=True)
     with RESULTS.open("a") as file:
         file.write(line + "\n")
     return json.loads(line)
