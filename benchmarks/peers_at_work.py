@@ -86,7 +86,7 @@ def by_curvlinops(data: Data, what: str, matrix: str) -> list[float]:
 
     model, x, y = data
     kind = {"hessian": curvlinops.HessianLinearOperator, "ggn": curvlinops.GGNLinearOperator}
-    parameters = {name: p for name, p in model.named_parameters()}
+    parameters = [*model.parameters()]
     linear = kind[matrix](model, nn.CrossEntropyLoss(), parameters, [(x, y)])
     if what == "trace":
         return [float(curvlinops.hutchpp_trace(linear, 99))]
@@ -104,7 +104,9 @@ def by_eigenthings(data: Data, what: str, matrix: str) -> list[float]:
         linear = peer.GGNOperator(model, [(x, y)], peer.supervised_forward, of_output)
     if what == "trace":
         return [float(peer.trace(linear, num_matvecs=99, seed=0).estimate)]
-    return [float(peer.lanczos(linear, k=1, which="LA", tol=1e-4, seed=0).eigenvalues[0])]
+    return [
+        float(peer.lanczos(linear, k=1, max_iter=100, which="LA", tol=1e-4, seed=0).eigenvalues[0])
+    ]
 
 
 SUMS = {"quantities": ["sharpness", "g"]}
