@@ -142,12 +142,28 @@ def _tried(
         try:
             outputs = ready.outputs.natural(flat)
             whole = loss(outputs, some)
+            others = loss(ready.outputs.natural(_otherwise(flat, ready, few)), some)
             values = [loss(f, y) for f, y in zip(outputs.split(1), some.split(1), strict=True)]
         except Exception as error:  # whatever the user's function raises
             raise MeasureError(f"the loss raises {type(error).__name__}: {error}") from error
     if not all(isinstance(part, Tensor) and part.numel() == 1 for part in (whole, *values)):
         raise MeasureError("the loss must return one number for a batch of outputs and targets")
+    if not torch.allclose(whole, others, rtol=1e-5):
+        raise MeasureError(
+            "the loss depends on outputs at positions with ignored labels, which do not count; "
+            "where it shifts labels itself, shift them before, and take a loss that does not"
+        )
     return float(whole), [float(value) for value in values]
+
+
+def _otherwise(flat: Tensor, ready: Prepared, few: Tensor) -> Tensor:
+    """Outputs (samples, N) with other numbers at positions that do not count, where they are 0."""
+    kept = ready.samples.kept
+    if kept is None:
+        return flat
+    by_position = flat.unflatten(1, (kept.shape[1], -1))
+    others = torch.arange(by_position[0].numel()).view_as(by_position[0]).to(flat).cos()
+    return torch.where(kept[few][..., None], by_position, others).flatten(1)
 
 
 def _counts(ready: Prepared, mean: Tensor) -> Callable[[Tensor], Tensor]:
