@@ -83,7 +83,7 @@ def test_all_families_are_those_of_a_cpu(name, gpu):
     assert_close(measured(name, gpu, **NOT_DRAWN), expected)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", NETWORKS_AT_ONCE)
 def test_all_families_repeat_bit_for_bit(name, dtype, gpu):
     """Those that draw too; and with every flag of speed set outside."""

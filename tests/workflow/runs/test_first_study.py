@@ -40,6 +40,7 @@ def carry_out(folder: Path, line: str) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_every_command_of_the_page_is_carried_out(tmp_path):
     folder, printed, tables = tmp_path, [], []
     for name, language, block in BLOCKS.findall(PAGE.read_text()):
