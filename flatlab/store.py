@@ -126,9 +126,8 @@ def load_dataset(path: str | Path) -> xr.Dataset:
         dataset = xr.open_zarr(store, consolidated=False, chunks=None).load()
     _check_version(path, dataset.attrs.pop("store_version", None))
     dataset = under_present_names(dataset)
-    in_order = dataset[sorted(map(str, dataset.data_vars))]  # archives list them in no fixed order
-    rest = sorted({*map(str, dataset.coords)} - {*map(str, in_order.coords)})
-    return in_order.assign_coords({name: dataset[name] for name in rest})  # on axes of their own
+    names = sorted(map(str, dataset.data_vars))  # archives list them in no fixed order
+    return dataset[names].assign_coords(dataset.coords)  # some are on axes of their own
 
 
 def under_present_names(dataset: xr.Dataset) -> xr.Dataset:
@@ -215,8 +214,7 @@ class TrainedPack(NamedTuple):
 
     def state(self, run: str, step: int | None = None) -> dict[str, np.ndarray]:
         """The state dictionary of a run.  step: one of `steps`; None: the last one of all runs."""
-        slots = self._slots(run)
-        slot = slots[self.about["iterations"][-1] if step is None else step]
+        slot = self._slots(run)[self.about["iterations"][-1] if step is None else step]
         row = self.runs.index(run)
         return {name: array[row, slot, ...] for name, array in self.arrays.items()}
 
