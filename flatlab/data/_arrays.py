@@ -14,6 +14,7 @@ ENDINGS = (".npz", ".npy", ".csv", ".safetensors")
 INPUTS = ("inputs", "x", "images", "data")
 TARGETS = ("targets", "labels", "y", "target", "label")
 PARTS = ("train", "test")
+RESIZED = "--resize is of images in a folder or an archive; other samples are taken as they are"
 
 Samples = tuple[np.ndarray, np.ndarray | None]
 """Inputs (samples, ...) and their targets, if there are any."""

@@ -13,7 +13,7 @@ from safetensors import safe_open
 from torch import Tensor, nn
 
 from flatlab import store
-from flatlab.data._arrays import arrays, is_arrays, pictures
+from flatlab.data._arrays import RESIZED, arrays, is_arrays, pictures
 from flatlab.data._dataset import DataError, load
 from flatlab.data._folders import folders, images
 from flatlab.data._images import Images
@@ -82,7 +82,8 @@ def _is_plain(options: Namespace) -> bool:
 def _from_arrays(options: Namespace) -> Found:
     """Samples as they lie in a file; bytes are divided by 255."""
     place = Path(options.data)
-    readable = is_arrays(place)
+    if (readable := is_arrays(place)) and options.resize:
+        raise DataError(f"--data {place}: {RESIZED}")
     arrays_of = arrays(place, options.split) if readable else pictures(place, options.resize)
     inputs, targets = (None if part is None else torch.from_numpy(part) for part in arrays_of)
     assert inputs is not None

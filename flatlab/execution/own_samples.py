@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from flatlab.data._arrays import Samples, is_arrays, parts, parts_of, pictures
+from flatlab.data._arrays import RESIZED, Samples, is_arrays, parts, parts_of, pictures
 from flatlab.data._dataset import DataError, load
 from flatlab.data._folders import folders
 from flatlab.data._tensors import Split, Splits, prepare
@@ -37,13 +37,15 @@ def splits_of(
     Targets of a split without any are (samples, 0). Raises `DataError` or `MeasureError`.
     """
     path = Path(data)
+    if resize and (is_arrays(path) or data.endswith(TABLE) or not path.exists()):
+        raise DataError(f"--data {data}: {RESIZED}")
     if is_arrays(path):
         return _from_arrays(parts(path), data)
     if data.endswith(TABLE):
         return _of_classes(prepare(load_dataset(path), *_how(scaling)))
     if ":" in data and not path.exists():
         return _from_function(data, study)
-    if path.is_dir() and (resize or not folders(path)):
+    if resize or (path.is_dir() and not folders(path)):
         return _from_arrays({"train": pictures(path, resize)}, data)
     if path.exists():
         return _of_classes(prepare(load("image-folder", data), *_how(scaling)))

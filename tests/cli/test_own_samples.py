@@ -136,6 +136,22 @@ def test_images_of_a_folder_are_resized(here):
     np.testing.assert_array_equal(tables[0]["sharpness"], tables[1]["sharpness"])
 
 
+def test_other_samples_are_not_resized_and_damaged_weights_are_told_in_a_sentence(here, capsys):
+    command = ["--model", "forms:build", "--data", "data.npz"]
+    for given in (
+        ["table", "0.pt", "--resize", "4", "--out", "t.zarr.zip"],
+        ["measure", "0.pt", "--resize", "4"],
+    ):
+        assert main([*given, *command]) == 1
+        assert "--resize is of images" in capsys.readouterr().err
+    for content in (b"junk", b"", b"PK\x03\x04", Path("0.pt").read_bytes()[:700]):
+        Path("damaged.pt").write_bytes(content)
+        assert main(["table", "damaged.pt", *command, "--out", "t.zarr.zip"]) == 1
+        message = capsys.readouterr().err.strip()
+        assert "damaged.pt" in message
+        assert "\n" not in message
+
+
 def test_a_class_without_samples_has_an_output_too(here):
     with np.load("data.npz") as file:
         x, y = file["x_train"], file["y_train"]
