@@ -29,6 +29,7 @@ MISSING = {"snakemake", "matplotlib", "seaborn", "sphinx", "hypothesis", "timm",
 MISSING |= {"pooch", "requests", "joblib", "jinja2", "pytest"}
 
 
+@pytest.mark.long
 def test_all_is_run_without_a_gpu_and_with_no_more_than_training_needs():
     before = {path: path.stat().st_mtime_ns for path in gpu.RESULTS.parent.rglob("*.md")}
     command = [sys.executable, "-c", WITHOUT.format(missing=MISSING)]

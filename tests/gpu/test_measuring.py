@@ -132,7 +132,9 @@ def state(device):
     return found
 
 
-@pytest.mark.parametrize("flags", [contextlib.nullcontext, quick])
+@pytest.mark.parametrize(
+    "flags", [quick, pytest.param(contextlib.nullcontext, marks=pytest.mark.long)]
+)
 def test_flags_and_generators_are_as_before(flags, gpu):
     with flags():
         before = state(gpu)

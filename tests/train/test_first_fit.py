@@ -47,7 +47,7 @@ def errors_of(pack, raw, steps):
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("network", ["mlp", "resnet"])
+@pytest.mark.parametrize("network", ["mlp", pytest.param("resnet", marks=pytest.mark.long)])
 def test_they_are_those_at_the_end_of_the_first_epoch_that_suffices(mode, network):
     pack, raw = given(network, mode=mode, precision="float32"), images((8, 8))
     steps = [*range(EPOCH, TOTAL, EPOCH), TOTAL]

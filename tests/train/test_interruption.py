@@ -35,7 +35,7 @@ class TestResume:
         ("mlp", {"momentum": 0.9, "schedule": "step", "milestones": [0.5]}),
         ("resnet", {"momentum": 0.9, "iterations": 60}),
         ("mlp", {"optimizer": "rmsprop", "alpha": 0.9, "momentum": 0.5, "lr": 0.001}),
-        ("resnet", {"iterations": 60, **RANDOM}),
+        pytest.param("resnet", {"iterations": 60, **RANDOM}, marks=pytest.mark.long),
         ("mlp", {"stop": {**STOP, "epoch_loss": 0.15}, "lr": 0.1}),
         ("mlp", {"lr": 3.0}),  # one of the networks diverges, at another step than the other
         ("mlp", {"stop": {"every": 7, "loss": 0.2, "mean_of": 2, "accuracy": None}, "lr": 0.1}),

@@ -58,6 +58,7 @@ def test_a_full_disk(fresh, small_disk, completed):
     assert goes_on(fresh, completed)
 
 
+@pytest.mark.long
 def test_a_file_where_a_folder_should_be_and_a_folder_that_may_not_be_written(fresh, completed):
     """One after the other. The data then get the date of a machine that is an hour ahead."""
     for path in ("results", "results/demo/models"):

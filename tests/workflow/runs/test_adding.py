@@ -76,6 +76,7 @@ def test_nothing_else_in_the_package_names_what_was_added():
     assert all(path.startswith((*rooms, "flatlab/papers/doe2027/")) for path in paths)
 
 
+@pytest.mark.long
 def test_the_examples_pass_the_checks_of_the_project(fresh):
     modules = [path for path in carry_out(fresh.folder) if path.endswith(".py")]
     shutil.copy(ROOT / "pyproject.toml", fresh.folder)

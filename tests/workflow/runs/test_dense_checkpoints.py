@@ -39,6 +39,7 @@ def test_dense_checkpoints_are_measured_and_stand_in_the_table(fresh):
     fresh.has_nothing_to_do(fresh.TABLE)
 
 
+@pytest.mark.long
 def test_dense_checkpoints_beyond_the_budget_go_when_they_are_measured(fresh):
     fresh.rewrite_grid(partial(_record_the_first_seed, seeds=[0]))
     fresh.append("flatlab/experiments/grid.py", "BUDGET_BYTES = 1")

@@ -24,6 +24,7 @@ def _add_grid(lab):
     (lab / "experiments/tuned-grid.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
 
 
+@pytest.mark.long
 def test_it_trains_the_networks_that_it_starts_from_and_follows_their_changes(lab, tmp_path):
     _add_grid(lab)
     lab.runs_exactly(

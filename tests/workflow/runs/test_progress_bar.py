@@ -47,6 +47,7 @@ def test_a_terminal_shows_a_bar_and_the_log_file_every_job(watched: Lab) -> None
     assert "Nothing to be done" in on_a_terminal(watched, "--logger", "flatlab")
 
 
+@pytest.mark.long
 def test_elsewhere_and_in_dry_runs_snakemake_prints_what_it_always_does(watched: Lab) -> None:
     assert watched.snakemake(*DRAWN_AGAIN).jobs == ["all", "draw figH8"]
     dry = on_a_terminal(watched, *DRAWN_AGAIN, "--dry-run")

@@ -34,6 +34,7 @@ def with_simulation(fresh):
     return fresh
 
 
+@pytest.mark.long
 def test_a_figure_of_a_simulation_needs_its_table_and_no_network(with_simulation):
     lab = with_simulation
     lab.plans_exactly(*JOBS[:2], targets=(TABLE,))

@@ -46,6 +46,7 @@ def _shorten(grid):
     grid["measure"]["families"] = ["accuracy+geometry"]
 
 
+@pytest.mark.long
 def test_a_data_set_stands_in_for_another(fresh):
     """Images by class, in the data folder, in the place of those that the grid names."""
     generator = np.random.default_rng(0)

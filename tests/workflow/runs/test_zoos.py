@@ -79,6 +79,7 @@ def with_members(with_zoo):
     return with_zoo
 
 
+@pytest.mark.long
 def test_a_killed_job_goes_on_and_a_network_that_fails_is_recorded(with_files):
     lab, own = with_files, ("--config", "data_folder=own")
     process = lab.start("--cores", "1", TARGET, *own)
