@@ -191,3 +191,17 @@ def test_the_hessian_of_a_network_that_fits_is_gauss_newton():
     hessian, gauss_newton, fisher = found.largest_eigenvalue.values[0]
     assert hessian == pytest.approx(gauss_newton, rel=1e-8)
     assert np.abs(fisher).max() < 1e-20  # all gradients of samples are 0
+
+
+def test_a_cheap_second_pass_that_is_wrong_is_not_used(monkeypatch):
+    model, x, labels = small("lenet")
+    right = measured(model, x, labels, largest=2)
+    made = spectrum.with_second_pass
+
+    def doubled(make, linear):
+        product = made(make, linear)
+        return lambda vector: 2 * product(vector)
+
+    monkeypatch.setattr(spectrum, "with_second_pass", doubled)
+    ours = measured(model, x, labels, largest=2)
+    assert ours.largest_eigenvalue.values == pytest.approx(right.largest_eigenvalue.values)
