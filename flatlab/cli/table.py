@@ -10,16 +10,16 @@ import glob
 import importlib
 import shutil
 from pathlib import Path
-from typing import get_args
 
 from flatlab import plan, store
-from flatlab.cli.measure import DEFAULT, count_of, known_keys, option_of
-from flatlab.experiments.grids.sections import Scaling
+from flatlab.cli._measuring import DEFAULT, add_measuring, data_help, read_measuring
 from flatlab.plan.run_records import read_records
 
 GROUP = "Measure networks"
 MODULES = ("execution.own_networks", "derivatives.errors", "data._dataset")
 """What is imported when the command runs: torch takes seconds."""
+SAME = ("model", "data", "loss", "scaling", "resize", "device")
+"""Fields of `Measurement` that are options of this name; so are those that it passes on."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,27 +34,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--runs", type=Path, metavar="FILE", help=help_)
     help_ = "columns of --runs that are outcomes, besides those that are called like one"
     add("--outcomes", nargs="+", default=[], metavar="NAME", help=help_)
-    help_ = (
-        "a file .npz, .npy, .csv or .safetensors with x_train and y_train, a folder of images, a "
-        f"function that returns arrays or loaders, or a data set ({known_keys('data')})"
-    )
-    add("--data", required=True, metavar="FILE|FOLDER|NAME|MODULE:FUNCTION", help=help_)
-    help_ = f"scaling of images; arrays are as your networks see them {DEFAULT}"
-    add("--scaling", choices=get_args(Scaling), default="unit", help=help_)
-    help_ = "pixels of the shorter side to which images of --data FOLDER are resized and cut"
-    add("--resize", type=int, metavar="PIXELS", help=help_)
+    add("--data", required=True, metavar="FILE|FOLDER|NAME|MODULE:FUNCTION", help=data_help())
     add("--family", nargs="+", default=["geometry"], metavar="NAME", help="families, or all")
     add(
         "--loss",
         help="of the training; cross-entropy by default, half-mse where targets are numbers",
     )
-    help_ = f"training samples that the families are measured on, or `all` {DEFAULT}"
-    add("--samples", type=count_of, default=100, help=help_)
     add("--seed", type=int, default=0, help=f"of samples and random numbers {DEFAULT}")
-    add("--batch-size", type=int, help="samples at a time; what fits in memory by default")
-    add("--dtype", help="float64 or float32; that of the weights by default")
-    add("--options", nargs="+", type=option_of, default=[], metavar="KEY=VALUE", help="of families")
-    add("--device", choices=["cpu", "cuda"], default="cpu", help=f"where to compute {DEFAULT}")
+    add_measuring(parser)
     add("--out", type=Path, required=True, metavar="FILE.zarr.zip", help="file for the table")
 
 
@@ -63,6 +50,7 @@ def run(options: argparse.Namespace) -> int:
         raise store.StoreError(f"{options.out}: a table is a .zarr.zip file")
     from flatlab.jobs.resume_state import ResumeState
 
+    read_measuring(options)
     files = files_of(options.weights)
     records = read_records(files, options.runs, options.outcomes)
     own, errors, data = (importlib.import_module(f"flatlab.{name}") for name in MODULES)
@@ -70,8 +58,7 @@ def run(options: argparse.Namespace) -> int:
         families=tuple(options.family),
         samples=None if options.samples == "all" else options.samples,
         options=tuple(options.options),
-        **{name: getattr(options, name) for name in ("model", "data", "loss", "seed", "scaling")},
-        **{name: getattr(options, name) for name in ("batch_size", "dtype", "device", "resize")},
+        **{name: getattr(options, name) for name in (*SAME, *own.PASSED_ON)},
     )
     key = options.out.name.removesuffix(".zarr.zip")
     identity = {"how": str(how), "files": [(str(f), f.stat().st_mtime_ns) for f in files]}

@@ -11,13 +11,14 @@ from flatlab.data._dataset import DataError
 from flatlab.data._folders import as_folder, decode, folders, images
 
 ENDINGS = (".npz", ".npy", ".csv", ".safetensors")
-INPUTS = ("inputs", "x", "images", "data")
 TARGETS = ("targets", "labels", "y", "target", "label")
 PARTS = ("train", "test")
 RESIZED = "--resize is of images in a folder or an archive; other samples are taken as they are"
 
-Samples = tuple[np.ndarray, np.ndarray | None]
-"""Inputs (samples, ...) and their targets, if there are any."""
+Inputs = np.ndarray | dict[str, np.ndarray]
+"""(samples, ...), or several under the names of the network's arguments."""
+Samples = tuple[Inputs, np.ndarray | None]
+"""Inputs and their targets, if there are any."""
 
 
 def is_arrays(place: str | Path) -> bool:
@@ -25,19 +26,12 @@ def is_arrays(place: str | Path) -> bool:
     return Path(place).suffix.lower() in ENDINGS
 
 
-def arrays(path: Path, part: str = "train") -> Samples:
-    """The inputs and targets of one part of a file; `DataError` says what it lacks."""
-    there = parts(path)
-    if part not in there:
-        raise DataError(f"{path} has no samples of {part}; name them x_{part} and y_{part}")
-    return there[part]
-
-
 def parts(path: Path) -> dict[str, Samples]:
     """The samples in a file, `train` and perhaps `test`; `DataError` says what it lacks.
 
-    .npz, .safetensors: arrays named inputs, x, images or data, and targets, labels or y; those of a
-        part are x_train, train_inputs, y_test, ... Capitals do not matter.
+    .npz, .safetensors: an array of inputs under any name, or several under the names of the
+        network's arguments; and one named targets, labels or y. Those of a part are x_train,
+        train_x, y_test, ...
     .npy: inputs alone.  .csv: numbers under names; the column target, label or y is the target.
     """
     try:
@@ -57,36 +51,50 @@ def parts_of(named: Mapping[str, np.ndarray], where: str) -> dict[str, Samples]:
     named: arrays as in a file .npz.
     where: they lie, for messages.
     """
-    lower = {name.lower(): array for name, array in named.items()}
     there: dict[str, Samples] = {}
     for part in PARTS:
-        inputs = _of_part(lower, INPUTS, part)
-        if inputs is None:
-            continue
-        targets = _of_part(lower, TARGETS, part)
-        if targets is not None and len(targets) != len(inputs):
-            raise DataError(f"{where} has {len(inputs)} inputs and {len(targets)} targets")
-        there[part] = inputs, targets
+        bases = {name: _base(name, part) for name in named}
+        ordered = sorted(named, key=lambda name: bases[name] != name)  # x before x_train
+        of_part = {bases[name]: named[name] for name in ordered if bases[name]}
+        inputs = {name: array for name, array in of_part.items() if name.lower() not in TARGETS}
+        targets = [array for name, array in of_part.items() if name not in inputs]
+        if len(targets) > 1:
+            raise DataError(f"{where} has several arrays of targets for {part}; keep one")
+        if inputs:
+            _check_lengths(inputs, targets, where)
+            alone = next(iter(inputs.values())) if len(inputs) == 1 else inputs
+            there[part] = alone, targets[0] if targets else None
     if PARTS[0] not in there:
         names = ", ".join(named) or "nothing"
         raise DataError(
-            f"{where} has {names}; it needs inputs, under the name inputs, x or x_train"
+            f"{where} has {names}; it needs inputs, called x or x_train, or like the arguments of "
+            "the network where it has several"
         )
     return there
 
 
-def _of_part(
-    named: Mapping[str, np.ndarray], names: tuple[str, ...], part: str
-) -> np.ndarray | None:
-    of_part = [form for name in names for form in (f"{part}_{name}", f"{name}_{part}")]
-    plain = names if part == PARTS[0] else ()
-    return next((named[name] for name in (*of_part, *plain) if name in named), None)
+def _base(name: str, part: str) -> str:
+    """The name of an array without that of its part; "" where it is one of another part."""
+    for each in PARTS:
+        for base in (name[len(each) + 1 :], name[: -len(each) - 1]):
+            if base and name.lower() in (f"{each}_{base}".lower(), f"{base}_{each}".lower()):
+                return base if each == part else ""
+    return name if part == PARTS[0] else ""
+
+
+def _check_lengths(inputs: dict[str, np.ndarray], targets: list[np.ndarray], where: str) -> None:
+    arrays = inputs if len(inputs) > 1 else {"inputs": next(iter(inputs.values()))}
+    arrays = arrays | ({"targets": targets[0]} if targets else {})
+    counts = {name: len(array) if array.ndim else 0 for name, array in arrays.items()}
+    if len({*counts.values()}) > 1:
+        there = " and ".join(f"{count} {name}" for name, count in counts.items())
+        raise DataError(f"{where} has {there}")
 
 
 def _content(path: Path) -> dict[str, np.ndarray]:
     """The arrays in a file by name."""
     if path.suffix == ".npy":
-        return {INPUTS[0]: np.load(path, allow_pickle=False)}
+        return {"inputs": np.load(path, allow_pickle=False)}
     if path.suffix == ".csv":
         return _columns(path)
     if path.suffix == ".npz":
@@ -106,10 +114,10 @@ def _columns(path: Path) -> dict[str, np.ndarray]:
         raise DataError(f"{path} has several columns of targets: {', '.join(wanted)}")
     inputs = table[:, [name not in wanted for name in names]]
     if not wanted:
-        return {INPUTS[0]: inputs}
+        return {"inputs": inputs}
     targets = table[:, names.index(wanted[0])]
     whole = bool((targets == targets.round()).all())
-    return {INPUTS[0]: inputs, TARGETS[0]: targets.astype(np.int64) if whole else targets}
+    return {"inputs": inputs, TARGETS[0]: targets.astype(np.int64) if whole else targets}
 
 
 def pictures(place: Path, size: int | None) -> Samples:

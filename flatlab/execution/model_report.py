@@ -6,28 +6,26 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import xarray as xr
 from safetensors import safe_open
 from torch import Tensor, nn
 
 from flatlab import store
-from flatlab.data._arrays import RESIZED, arrays, is_arrays, pictures
-from flatlab.data._dataset import DataError, load
-from flatlab.data._folders import folders, images
+from flatlab.data._dataset import DataError
 from flatlab.data._images import Images
-from flatlab.data._tensors import prepare
 from flatlab.derivatives.errors import MeasureError
 from flatlab.execution.own_code import called, function_of
+from flatlab.execution.own_samples import Part, parts_of_data
+from flatlab.metrics._adapted import Structure
 from flatlab.metrics._measure import measure
 from flatlab.networks import _timm as timm
 from flatlab.networks._build import build
 from flatlab.networks._files import load_state
 from flatlab.plan.options import options_of
-from flatlab.plan.registry import check_known, keys_of
+from flatlab.plan.registry import check_known
 
-Found = tuple[nn.Module, Tensor, Tensor | None, dict[str, Any]]
+Found = tuple[nn.Module, Structure, Tensor | None, dict[str, Any]]
 """A network, its inputs, its targets, and the attributes that the report has about them."""
 
 
@@ -38,8 +36,7 @@ def report(options: Namespace) -> xr.Dataset:
     """
     if options.device == "cuda" and not torch.cuda.is_available():
         raise MeasureError("--device cuda: torch sees no GPU; leave it out to measure on the CPU")
-    of = _from_timm if options.timm else _from_arrays if _is_plain(options) else _from_file
-    network, inputs, targets, about = of(options)
+    network, inputs, targets, about = (_from_timm if options.timm else _from_data)(options)
     return measure(
         network.to(options.device),
         inputs,
@@ -48,89 +45,46 @@ def report(options: Namespace) -> xr.Dataset:
         **{key: getattr(options, key) for key in ("loss", "batch_size", "dtype", "seed")},
         progress=sys.stderr.isatty(),
         memory=int(1e9 * options.memory) if options.memory else None,
-        output=int(options.output) if (options.output or "").isdigit() else options.output,
-        parameters=options.parameters,
-        ignore_index=options.ignore_index,
-        class_weights=_class_weights(options.class_weights),
+        **{key: getattr(options, key) for key in ("output", "parameters", "ignore_index")},
+        class_weights=options.class_weights,
         initial=load_state(options.initial) if options.initial else None,
         **dict(options.options),
     ).assign_attrs(about)
 
 
-def _class_weights(given: Sequence[str] | None) -> np.ndarray | None:
-    """Numbers, or those in a file."""
-    if not given:
-        return None
-    try:
-        if len(given) > 1 or not Path(given[0]).exists():
-            return np.array([float(each) for each in given])
-        if given[0].endswith(".npy"):
-            return np.load(given[0], allow_pickle=False)
-        text = Path(given[0]).read_text().replace(",", " ")
-        return np.array([float(each) for each in text.split()])
-    except (ValueError, OSError) as error:
-        raise MeasureError(f"--class-weights {given[0]}: {error}") from None
-
-
-def _is_plain(options: Namespace) -> bool:
-    """Whether data are a file of arrays, or images that must be resized or have no classes."""
-    place = Path(options.data)
-    alone = place.is_dir() and not folders(place) and bool(images(place))
-    return is_arrays(place) or options.resize is not None or alone
-
-
-def _from_arrays(options: Namespace) -> Found:
-    """Samples as they lie in a file; bytes are divided by 255."""
-    place = Path(options.data)
-    if (readable := is_arrays(place)) and options.resize:
-        raise DataError(f"--data {place}: {RESIZED}")
-    arrays_of = arrays(place, options.split) if readable else pictures(place, options.resize)
-    inputs, targets = (None if part is None else torch.from_numpy(part) for part in arrays_of)
-    assert inputs is not None
-    inputs = inputs / 255 if inputs.dtype == torch.uint8 else inputs
-    whole = len(inputs)
-    count = whole if options.samples == "all" else min(options.samples, whole)
-    generator = torch.Generator().manual_seed(options.sample_seed)
-    order = torch.randperm(whole, generator=generator)[:count]
-    outputs = options.outputs
-    if outputs is None and targets is not None:
-        labels = targets.ndim == 1 and not targets.is_floating_point()
-        outputs = int(targets.max()) + 1 if labels else targets[0].numel()
-    network, place_of = _loaded(options, tuple(inputs.shape[1:]), outputs or 1)
+def _from_data(options: Namespace) -> Found:
+    """A network, and some of the samples that `--data` names."""
+    parts = parts_of_data(options.data, options.scaling, resize=options.resize)
+    if options.split not in parts:
+        raise DataError(f"--data {options.data} has no samples of {options.split}")
+    part = parts[options.split]
+    count = len(part) if options.samples == "all" else min(options.samples, len(part))
+    chosen = part.subset(count, options.sample_seed)
+    network, place = _loaded(options, chosen.inputs, options.outputs or _outputs(parts))
+    data = Path(options.data).name
     about = {
-        "title": f"{options.model} on {count} samples of {place.name}",
+        "title": f"{options.model} on {count} {options.split} samples of {data}",
         "weights": options.weights.name,
-        "data": place.name,
-        "sample_seed": options.sample_seed,
-        **place_of,
-    }
-    return network, inputs[order], None if targets is None else targets[order], about
-
-
-def _from_file(options: Namespace) -> Found:
-    raw = _data(options.data)
-    settings = {"classes": "all", "scaling": options.scaling}
-    splits = prepare(raw, settings, options.outputs, torch.float32)
-    split = getattr(splits, options.split)
-    count = len(split) if options.samples == "all" else min(options.samples, len(split))
-    chosen = split.subset(count, options.sample_seed)
-    network, place = _loaded(options, tuple(chosen.inputs.shape[1:]), splits.outputs)
-    about = {
-        "title": f"{options.model} on {count} {options.split} samples of {raw.attrs['title']}",
-        "weights": options.weights.name,
-        "data": raw.attrs["title"],
+        "data": data,
         **{key: getattr(options, key) for key in ("split", "sample_seed", "scaling")},
         **place,
     }
-    targets = chosen.targets if chosen.labels is None else chosen.labels
-    return network, chosen.inputs, targets, about
+    return network, chosen.inputs, chosen.targets, about
+
+
+def _outputs(parts: Mapping[str, Part]) -> int:
+    """The number of classes, or of numbers in a target; 1 where there are no targets."""
+    known = [part.targets for part in parts.values() if part.targets is not None]
+    if known and known[0].ndim > 1:
+        return known[0][0].numel()
+    return 1 + max((int(targets.max()) for targets in known), default=0)
 
 
 def _loaded(
-    options: Namespace, shape: tuple[int, ...], outputs: int
+    options: Namespace, inputs: Structure, outputs: int
 ) -> tuple[nn.Module, dict[str, Any]]:
     """The network with the weights of its file, and which one of a pack it is."""
-    network = _network(options.model, shape, outputs, dict(options.network))
+    network = _network(options.model, inputs, outputs, dict(options.network))
     state, place = _state(options.weights, options.run, options.checkpoint)
     try:
         network.load_state_dict(state)
@@ -159,25 +113,16 @@ def _from_timm(options: Namespace) -> Found:
     return network, inputs, labels, about
 
 
-def _data(name: str) -> xr.Dataset:
-    if Path(name).exists():
-        return load("image-folder", name)
-    if name not in keys_of("data"):
-        known = ", ".join(keys_of("data"))
-        raise DataError(f"{name!r} is neither a folder nor an archive; known data: {known}")
-    return load(name)
-
-
-def _network(
-    name: str, shape: tuple[int, ...], outputs: int, options: Mapping[str, Any]
-) -> nn.Module:
+def _network(name: str, inputs: Structure, outputs: int, options: Mapping[str, Any]) -> nn.Module:
     """An untrained network: an architecture of this project, or what `module:function` returns."""
     if ":" not in name:
         check_known("networks", name, "--model")
+        if not isinstance(inputs, Tensor):
+            raise MeasureError(f"--model {name} takes one input, and --data has {len(inputs)}")
         if "activation" in options_of("networks", name).__struct_fields__:
             options = {"activation": "relu", **options}
         try:
-            return build({"name": name, "options": options}, shape, outputs)
+            return build({"name": name, "options": options}, tuple(inputs.shape[1:]), outputs)
         except ValueError as error:
             raise MeasureError(f"--model {name}: {error}") from None
     if options:

@@ -12,20 +12,30 @@ import torch
 import xarray as xr
 from torch import nn
 
-from flatlab.data._tensors import Split
+from flatlab.data._dataset import DataError
+from flatlab.data._tensors import EVALUATED
 from flatlab.derivatives.errors import MeasureError, is_device_failure
+from flatlab.derivatives.memory import BUDGET
 from flatlab.execution.own_code import called, function_of
-from flatlab.execution.own_samples import splits_of
+from flatlab.execution.own_samples import Part, parts_of_data
 from flatlab.jobs.job import RunningJob
 from flatlab.jobs.progress import Progress
 from flatlab.jobs.resume_state import ResumeState
 from flatlab.losses._base import Loss, loss_of
+from flatlab.metrics._losses import loss_for
 from flatlab.metrics._measure import measure
+from flatlab.metrics._prepared import prepared
 from flatlab.networks._files import load_state
 from flatlab.plan.run_records import RunRecords
 from flatlab.plan.schema import OWN
 from flatlab.plan.studies import studies
 from flatlab.tables.own_networks import Row, gather
+
+PASSED_ON = (
+    *("output", "parameters", "ignore_index", "class_weights"),
+    *("batch_size", "dtype", "memory", "seed"),
+)
+"""Fields of `Measurement` that are arguments of `measure`."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +50,14 @@ class Measurement:
     seed: that draws the samples, and the numbers of families that draw some.
     scaling: of images as published; arrays are taken as they are.
     resize: pixels to which images of a folder are resized and cut; None: as they are.
+    output: which output is meant, of a network that returns several; None: `logits`, or the only
+        one.
+    parameters: names or patterns of those that are theta; None: all.
+    ignore_index: the class of samples, or positions, that do not count.
+    class_weights: of the cross-entropy, one for each class; None: none.
     batch_size: samples at a time; None: what fits.
     dtype: of the arithmetic; None: that of the weights.
+    memory: bytes that derivatives may take; None: a quarter of what is free.
     device: "cpu" or "cuda".
     options: of families and of the loss.
     performance: whether losses and errors on whole training and test sets are measured.
@@ -56,8 +72,13 @@ class Measurement:
     seed: int = 0
     scaling: str = "unit"
     resize: int | None = None
+    output: str | int | None = None
+    parameters: Sequence[str] | None = None
+    ignore_index: int = -100
+    class_weights: Sequence[float] | None = None
     batch_size: int | None = None
     dtype: str | None = None
+    memory: int | None = None
     device: str = "cpu"
     options: tuple[tuple[str, Any], ...] = ()
     performance: bool = True
@@ -113,7 +134,7 @@ def measured(job: RunningJob) -> xr.Dataset:
     elif ":" not in data:
         data = str(folder / data)
     samples = None if settings["samples"] == "all" else settings["samples"]
-    changed = {"data": data, "samples": samples, "device": job.device}
+    changed = {"data": data, "samples": samples, "device": job.device, "memory": BUDGET}
     options = tuple(settings.pop("options").items())
     how = Measurement(**{**settings, **changed, "options": options})
     return Measurer(how).row(Path(job.input.weights), hyperparameters).dataset
@@ -133,7 +154,9 @@ class Measurer:
         if how.device == "cuda" and not torch.cuda.is_available():
             raise MeasureError("device is cuda: torch sees no GPU; measure on the CPU")
         self.how = how
-        self.splits = splits_of(how.data, how.scaling, how.study, how.resize)
+        self.parts = parts_of_data(how.data, how.scaling, how.study, how.resize)
+        for name, part in self.parts.items():
+            _check_classes(part, how, name)
         self.build = function_of(how.model, "--model", how.study)
 
     def network(self, file: Path, hyperparameters: Mapping[str, Any]) -> nn.Module:
@@ -156,10 +179,10 @@ class Measurer:
         network = self.network(file, hyperparameters)
         about: dict[str, Any] = {"failure": "", "coordinates": {}, "described": {}}
         about["parameters"] = sum(p.numel() for p in network.parameters())
-        train = self.splits["train"]
+        train = self.parts["train"]
         about["samples"] = min(self.how.samples or len(train), len(train))
         try:
-            values = _report(network.to(self.how.device), self.splits, self.how, about)
+            values = _report(network.to(self.how.device), self.parts, self.how, about)
         except (MeasureError, RuntimeError, ValueError, MemoryError) as error:
             if is_device_failure(error):  # so would all networks that follow
                 raise
@@ -193,22 +216,30 @@ def taken_by(
     return dict(hyperparameters)
 
 
+def _check_classes(part: Part, how: Measurement, name: str) -> None:
+    if part.targets is None or part.targets.is_floating_point():
+        return
+    classes = part.targets[part.targets != how.ignore_index]
+    if classes.numel() and int(classes.min()) < 0:
+        raise DataError(
+            f"{how.data}: {name} has the target {int(classes.min())}; they must be classes from 0 "
+            f"on, or {how.ignore_index}, which does not count"
+        )
+
+
 def _report(
-    network: nn.Module, splits: Mapping[str, Split], how: Measurement, about: dict[str, Any]
+    network: nn.Module, parts: Mapping[str, Part], how: Measurement, about: dict[str, Any]
 ) -> dict[str, np.ndarray]:
-    chosen = splits["train"].subset(about["samples"], how.seed)
-    weight = next(network.parameters())
-    targets = chosen.targets if chosen.labels is None else chosen.labels
-    loss = about["loss"] = how.loss or ("half-mse" if chosen.labels is None else "cross-entropy")
+    chosen = parts["train"].subset(about["samples"], how.seed)
+    classes = chosen.targets is not None and not chosen.targets.is_floating_point()
+    loss = about["loss"] = how.loss or ("cross-entropy" if classes else "half-mse")
     report = measure(
         network,
-        _typed(chosen.inputs, weight),
-        targets.to(how.device) if targets.numel() else None,
+        chosen.inputs,
+        chosen.targets,
         families=list(how.families),
         loss=loss,
-        batch_size=how.batch_size,
-        dtype=how.dtype,
-        seed=how.seed,
+        **{name: getattr(how, name) for name in PASSED_ON},
         **dict(how.options),
     )
     kept = [name for name in report.data_vars if "sample" not in report[name].dims]
@@ -216,26 +247,22 @@ def _report(
     about["described"] = {str(n): {**report[n].attrs, "dims": [*report[n].dims]} for n in kept}
     dims = {str(dim) for name in kept for dim in report[name].dims}
     about["coordinates"] = {dim: report[dim].values.tolist() for dim in dims}
-    if not how.performance or not targets.numel():
+    if not how.performance or chosen.targets is None:
         return values
-    return (
-        _performance(network, splits, loss_of({**dict(how.options), "loss": loss}), about) | values
-    )
-
-
-def _typed(inputs: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """Inputs where a network is; real numbers in its precision, tokens as they are."""
-    return inputs.to(weight.device, weight.dtype if inputs.is_floating_point() else inputs.dtype)
+    return _performance(network, parts, how, about) | values
 
 
 def _performance(
-    network: nn.Module, splits: Mapping[str, Split], loss: Loss, about: dict[str, Any]
+    network: nn.Module, parts: Mapping[str, Part], how: Measurement, about: dict[str, Any]
 ) -> dict[str, np.ndarray]:
     """Losses and errors on whole training and test sets."""
     described: dict[str, Any] = about["described"]
+    loss = loss_of({**dict(how.options), "loss": about["loss"]})
     values: dict[str, float] = {}
-    for name, split in splits.items():
-        evaluated = _on_split(network, split, loss)
+    for name, part in parts.items():
+        if part.targets is None:
+            continue
+        evaluated = _on_part(network, part, loss, how)
         values |= {f"{name}_{kind}": value for kind, value in evaluated.items()}
         for kind in evaluated:
             words = f"mean {about['loss']} of" if kind == "loss" else f"{kind} on"
@@ -252,20 +279,28 @@ def _performance(
     return {name: np.array(value) for name, value in values.items()}
 
 
-def _on_split(network: nn.Module, split: Split, loss: Loss) -> dict[str, float]:
-    """The loss of a network on all samples of a split; of classes also accuracy and error in %."""
-    weight = next(network.parameters())
-    labels, targets = split.labels, split.targets.to(weight.device)
-    typed = Split(_typed(split.inputs, weight), labels, targets)
-    outputs = typed.outputs(network)
-    if labels is not None:  # a class without samples has an output, too
-        labels = labels.to(weight.device)
-        targets = nn.functional.one_hot(labels, max(outputs.shape[1], targets.shape[1]))
-    if targets.shape != outputs.shape:
-        shapes = f"{(*targets.shape,)} and outputs {(*outputs.shape,)}"
-        raise MeasureError(f"targets {shapes} do not go together")
-    values = {"loss": float(loss.values(outputs, targets.to(outputs)).mean())}
-    if labels is not None:
-        accuracy = 100 * float((outputs.argmax(1) == labels).double().mean())
-        values |= {"accuracy": accuracy, "error": 100 - accuracy}
+@torch.no_grad()
+def _on_part(network: nn.Module, part: Part, loss: Loss, how: Measurement) -> dict[str, float]:
+    """The loss of a network on all samples; of classes also accuracy and error in %.
+
+    Of sequences and maps they are those of positions.
+    """
+    chosen = {name: getattr(how, name) for name in ("dtype", "output", "ignore_index")}
+    ready = prepared(network, part.inputs, part.targets, limit=None, tokens=True, **chosen)
+    loss, samples = loss_for(loss, ready, how.class_weights)
+    labels = samples.labels if samples.position_labels is None else samples.position_labels
+    targets = samples.targets_for(torch.Size(ready.outputs.shape).numel(), loss)
+    total, right, counted = 0.0, 0, 0
+    size = EVALUATED[samples.inputs.device.type]
+    for rows in torch.arange(len(samples.inputs)).split(size):
+        outputs = ready.model(samples.inputs[rows].clone())
+        total += float(loss.values(outputs, targets[rows].to(outputs)).sum())
+        if labels is not None:
+            scores = outputs.unflatten(1, (-1, ready.outputs.classes or outputs.shape[1]))
+            wanted = labels[rows].view(len(rows), -1)
+            right += int((scores.argmax(2) == wanted).sum())
+            counted += int((wanted >= 0).sum())
+    values = {"loss": total / (1 if loss.summed else len(samples.inputs))}
+    if counted:
+        values |= {"accuracy": 100 * right / counted, "error": 100 - 100 * right / counted}
     return values

@@ -1,19 +1,22 @@
 """Samples for networks that were trained elsewhere: from files, folders and functions."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+import xarray as xr
+from torch import Tensor
 
-from flatlab.data._arrays import RESIZED, Samples, is_arrays, parts, parts_of, pictures
+from flatlab.data._arrays import RESIZED, Inputs, Samples, is_arrays, parts, parts_of, pictures
 from flatlab.data._dataset import DataError, load
 from flatlab.data._folders import folders
-from flatlab.data._tensors import Split, Splits, prepare
+from flatlab.data._tensors import Split, prepare
 from flatlab.execution.own_code import called, function_of
-from flatlab.metrics._batches import collected
+from flatlab.metrics._adapted import Structure
+from flatlab.metrics._batches import collected, of_samples
 from flatlab.plan.registry import keys_of
 from flatlab.store import load_dataset
 
@@ -22,9 +25,37 @@ TABLE = ".zarr.zip"
 FORMS = "arrays by name, (x, y), (x, y, x_test, y_test), or one or two loaders"
 
 
-def splits_of(
+@dataclass(frozen=True)
+class Part:
+    """Samples for training, or for testing, as networks see them.
+
+    inputs: (samples, ...), or several by place or by name.
+    targets: classes (samples,) or, by position, (samples, ...), or real numbers (samples, ...);
+        None: there are none.
+    """
+
+    inputs: Structure
+    targets: Tensor | None
+
+    @classmethod
+    def of(cls, split: Split) -> "Part":
+        """Those of a data set."""
+        return cls(split.inputs, split.targets if split.labels is None else split.labels)
+
+    def __len__(self) -> int:
+        several = self.inputs.values() if isinstance(self.inputs, dict) else self.inputs
+        return len(self.inputs if isinstance(self.inputs, Tensor) else next(iter(several)))
+
+    def subset(self, size: int, seed: int) -> "Part":
+        """A fixed random subset of `size` distinct samples."""
+        order = torch.from_numpy(np.random.default_rng(seed).permutation(len(self))[:size])
+        targets = None if self.targets is None else self.targets[order]
+        return Part(of_samples(self.inputs, order), targets)
+
+
+def parts_of_data(
     data: str, scaling: str, study: str = "", resize: int | None = None
-) -> dict[str, Split]:
+) -> dict[str, Part]:
     """The training samples, and the test samples where there are some.
 
     data: a file of arrays, a folder of images, a data set's key or its file in the workflow, or
@@ -34,7 +65,7 @@ def splits_of(
     resize: pixels to which the shorter side of images in a folder is resized, the middle cut out;
         None: as they are. Of resized images all are training samples, and bytes are divided by 255.
 
-    Targets of a split without any are (samples, 0). Raises `DataError` or `MeasureError`.
+    Raises `DataError` or `MeasureError`.
     """
     path = Path(data)
     if resize and (is_arrays(path) or data.endswith(TABLE) or not path.exists()):
@@ -42,28 +73,25 @@ def splits_of(
     if is_arrays(path):
         return _from_arrays(parts(path), data)
     if data.endswith(TABLE):
-        return _of_classes(prepare(load_dataset(path), *_how(scaling)))
+        return _prepared(load_dataset(path), scaling)
     if ":" in data and not path.exists():
         return _from_function(data, study)
     if resize or (path.is_dir() and not folders(path)):
         return _from_arrays({"train": pictures(path, resize)}, data)
     if path.exists():
-        return _of_classes(prepare(load("image-folder", data), *_how(scaling)))
+        return _prepared(load("image-folder", data), scaling)
     if data in keys_of("data"):
-        return _of_classes(prepare(load(data), *_how(scaling)))
+        return _prepared(load(data), scaling)
     known = ", ".join(keys_of("data"))
     raise DataError(f"--data {data}: no file, folder or module:function; known data: {known}")
 
 
-def _how(scaling: str) -> tuple[dict[str, str], None, torch.dtype]:
-    return {"classes": "all", "scaling": scaling}, None, torch.float32
+def _prepared(raw: xr.Dataset, scaling: str) -> dict[str, Part]:
+    splits = prepare(raw, {"classes": "all", "scaling": scaling}, None, torch.float32)
+    return {"train": Part.of(splits.train), "test": Part.of(splits.test)}
 
 
-def _of_classes(splits: Splits) -> dict[str, Split]:
-    return {"train": splits.train, "test": splits.test}
-
-
-def _from_function(name: str, study: str) -> dict[str, Split]:
+def _from_function(name: str, study: str) -> dict[str, Part]:
     result = called(function_of(name, "--data", study), "--data", name, study)
     if isinstance(result, Mapping):
         arrays = {str(key): np.asarray(value) for key, value in result.items()}
@@ -75,46 +103,47 @@ def _from_function(name: str, study: str) -> dict[str, Split]:
         return _from_arrays(parts_of(arrays, name), name)
     if len(several) > 2 or not all(hasattr(part, "__iter__") or _indexed(part) for part in several):
         raise DataError(f"--data {name} returned {type(result).__name__}; it must return {FORMS}")
-    there: dict[str, Samples] = {}
+    there: dict[str, Part] = {}
     for part, loader in zip(("train", "test"), several, strict=False):
         inputs, targets = collected(loader, None, None)
-        if not isinstance(inputs, Tensor):
-            raise DataError(f"--data {name}: a network of a table has one input, not several")
-        there[part] = inputs.numpy(), None if targets is None else np.asarray(targets)
-    return _from_arrays(there, name)
+        y = None if targets is None else np.asarray(targets)
+        there[part] = Part(as_inputs(inputs), _targets(y, f"{name}: {part}"))
+    return there
 
 
 def _indexed(part: Any) -> bool:
     return hasattr(part, "__getitem__") and hasattr(part, "__len__")
 
 
-def _from_arrays(there: Mapping[str, Samples], where: str) -> dict[str, Split]:
-    typed = {part: (x, _targets(y, f"{where}: {part}")) for part, (x, y) in there.items()}
-    labels = [y for _, y in typed.values() if y is not None and y.ndim == 1 and len(y)]
-    width = 1 + max((int(y.max()) for y in labels), default=0)
-    return {part: _split(x, y, width) for part, (x, y) in typed.items()}
+def _from_arrays(there: Mapping[str, Samples], where: str) -> dict[str, Part]:
+    return {
+        part: Part(as_inputs(x), _targets(y, f"{where}: {part}")) for part, (x, y) in there.items()
+    }
 
 
-def _targets(y: np.ndarray | None, where: str) -> np.ndarray | None:
-    """Classes (samples,) of whole numbers, or real numbers (samples, outputs)."""
+def as_inputs(inputs: Inputs | Structure) -> Structure:
+    """Inputs as networks see them: bytes, but for those of masks, are divided by 255."""
+    if isinstance(inputs, dict):
+        return {name: _numbers(part, name) for name, part in inputs.items()}
+    if isinstance(inputs, tuple):
+        return tuple(_numbers(part) for part in inputs)
+    return _numbers(inputs)
+
+
+def _numbers(part: np.ndarray | Tensor, name: str = "inputs") -> Tensor:
+    if isinstance(part, np.ndarray):
+        if part.dtype.kind not in "fiub":
+            raise DataError(f"{name} are {part.dtype}; they must be numbers")
+        part = torch.from_numpy(np.ascontiguousarray(part))
+    return part / 255 if part.dtype == torch.uint8 and "mask" not in name else part
+
+
+def _targets(y: np.ndarray | None, where: str) -> Tensor | None:
+    """Real numbers, or classes, as `flatlab.measure` takes them."""
     if y is None:
         return None
-    if y.dtype.kind == "f" and y.ndim in (1, 2):
-        return y.reshape(len(y), -1)
-    if y.ndim == 1 and y.dtype.kind in "iub" and (y.size == 0 or y.min() >= 0):
-        return y.astype(np.int64)
-    form = "classes from 0 on (samples,) or real numbers (samples, outputs)"
-    raise DataError(f"{where}: targets are {y.dtype} {y.shape}; they must be {form}")
-
-
-def _split(x: np.ndarray, y: np.ndarray | None, width: int) -> Split:
-    if x.dtype.kind not in "fiub":
-        raise DataError(f"inputs are {x.dtype}; they must be numbers")
-    inputs = torch.from_numpy(np.ascontiguousarray(x))
-    inputs = inputs / 255 if inputs.dtype == torch.uint8 else inputs
-    if y is None:
-        return Split(inputs, None, torch.empty(len(inputs), 0))
-    targets = torch.from_numpy(np.ascontiguousarray(y))
-    if y.ndim == 2:
-        return Split(inputs, None, targets)
-    return Split(inputs, targets, nn.functional.one_hot(targets, width))
+    if y.dtype.kind not in "fiub":
+        raise DataError(f"{where}: targets are {y.dtype}; they must be classes or numbers")
+    if y.dtype.kind == "f":
+        return torch.from_numpy(np.ascontiguousarray(y.reshape(len(y), -1) if y.ndim == 1 else y))
+    return torch.from_numpy(y.astype(np.int64))

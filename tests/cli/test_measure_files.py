@@ -86,7 +86,7 @@ def test_samples_in_a_file_are_measured_as_in_a_program(kind, network):
 def test_a_file_without_targets_has_the_quantities_that_need_none(network):
     np.save("x.npy", X)
     ours = report("--data", "x.npy", "--samples", "5")
-    assert ours.attrs["title"].endswith("5 samples of x.npy")
+    assert ours.attrs["title"].endswith("5 train samples of x.npy")
     assert float(ours["sharpness"]) > 0
 
 
@@ -159,17 +159,19 @@ def test_images_of_different_sizes_are_resized_as_asked(pictures, capsys):
         "cross-entropy",
         model="own_networks:images",
     )
-    assert ours.attrs["title"].endswith("8 samples of by-class")
+    assert ours.attrs["title"].endswith("8 train samples of by-class")
     assert bool(ours["hessian_converged"])
 
 
 BAD = {
-    "no inputs": (lambda: np.savez("bad.npz", a=X), "bad.npz", "it needs inputs"),
+    "no inputs": (lambda: np.savez("bad.npz", y=X), "bad.npz", "it needs inputs"),
     "lengths": (
         lambda: np.savez("bad.npz", x=X, y=LABELS[:3]),
         "bad.npz",
         "12 inputs and 3 targets",
     ),
+    "names": (lambda: np.savez("bad.npz", x=X, z=X), "bad.npz", "unexpected keyword argument"),
+    "targets": (lambda: np.savez("bad.npz", x=X, y=X, label=X), "bad.npz", "several arrays"),
     "objects": (lambda: np.save("bad.npy", np.array([{}])), "bad.npy", "cannot be read"),
     "words": (lambda: Path("bad.csv").write_text("a,b\n1,x\n"), "bad.csv", "cannot be read"),
     "not there": (lambda: None, "missing.npz", "does not exist"),

@@ -170,7 +170,7 @@ def test_a_class_without_samples_has_an_output_too(here):
 @pytest.mark.parametrize(
     ("arrays", "sentence"),
     [
-        ({"z": [1.0]}, "it needs inputs, under the name inputs, x or x_train"),
+        ({"y": [1.0]}, "it needs inputs, called x or x_train"),
         ({"x_test": np.zeros((2, 6)), "y_test": [0, 1]}, "it needs inputs"),
         ({"x": np.zeros((2, 6)), "y": [0]}, "has 2 inputs and 1 targets"),
         ({"x": np.zeros((2, 6)), "y": [0, -1]}, "they must be classes"),

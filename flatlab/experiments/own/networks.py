@@ -20,6 +20,11 @@ from flatlab.plan.schema import REDUCED, PlanError, Strict, closest, convert, me
 from flatlab.plan.studies import studies
 
 Value = bool | int | float | str
+SAME = (
+    *("loss", "samples", "seed", "batch_size"),
+    *("output", "parameters", "ignore_index", "class_weights"),
+)
+"""Fields of `Measure` that the job is given as they are."""
 
 
 class Measure(Strict, frozen=True, kw_only=True):
@@ -35,6 +40,17 @@ class Measure(Strict, frozen=True, kw_only=True):
         Literal["all"] | Count, means("training samples that the families are measured on")
     ] = 100
     seed: Annotated[int, means("of the samples and of families that draw", ge=0)] = 0
+    output: Annotated[
+        str | int | None,
+        means("the output that is meant, by its key or place; `logits`, or the only one, else"),
+    ] = None
+    parameters: Annotated[
+        list[str] | None, means("parameters or modules, or patterns, that are theta; all else")
+    ] = None
+    ignore_index: Annotated[int, means("the class of samples, or positions, left out")] = -100
+    class_weights: Annotated[
+        list[float] | None, means("of the cross-entropy, one for each class")
+    ] = None
     batch_size: Annotated[Count | None, means("samples at a time; what fits by default")] = None
     precision: Annotated[
         Precision | None, means("of the arithmetic; that of the weights by default")
@@ -177,7 +193,7 @@ class Networks(Experiment, frozen=True, kw_only=True):
             "scaling": self.file.scaling,
             "resize": self.file.resize,
             "families": families,
-            **{key: getattr(chosen, key) for key in ("loss", "samples", "seed", "batch_size")},
+            **{key: getattr(chosen, key) for key in SAME},
             "dtype": chosen.precision,
             "options": self._options([*families, chosen.loss]),
             "performance": family == self.families[0],
