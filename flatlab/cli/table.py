@@ -16,7 +16,10 @@ from flatlab.cli._measuring import DEFAULT, add_measuring, data_help, read_measu
 from flatlab.plan.run_records import read_records
 
 GROUP = "Measure networks"
-MODULES = ("execution.own_networks", "derivatives.errors", "data._dataset")
+MODULES = (
+    *("execution.own_networks", "execution.own_measurement"),
+    *("derivatives.errors", "data._dataset"),
+)
 """What is imported when the command runs: torch takes seconds."""
 SAME = ("model", "data", "loss", "scaling", "resize", "device")
 """Fields of `Measurement` that are options of this name; so are those that it passes on."""
@@ -53,12 +56,14 @@ def run(options: argparse.Namespace) -> int:
     read_measuring(options)
     files = files_of(options.weights)
     records = read_records(files, options.runs, options.outcomes)
-    own, errors, data = (importlib.import_module(f"flatlab.{name}") for name in MODULES)
-    how = own.Measurement(
+    own, measurement, errors, data = (
+        importlib.import_module(f"flatlab.{name}") for name in MODULES
+    )
+    how = measurement.Measurement(
         families=tuple(options.family),
         samples=None if options.samples == "all" else options.samples,
         options=tuple(options.options),
-        **{name: getattr(options, name) for name in (*SAME, *own.PASSED_ON)},
+        **{name: getattr(options, name) for name in (*SAME, *measurement.PASSED_ON)},
     )
     key = options.out.name.removesuffix(".zarr.zip")
     identity = {"how": str(how), "files": [(str(f), f.stat().st_mtime_ns) for f in files]}
