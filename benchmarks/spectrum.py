@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from benchmarks.timing import paired, report
 from benchmarks.trained import LOSS, Trained, trained
-from flatlab.derivatives.krylov import AGAIN, Eigenpairs, extreme_eigenvalues
+from flatlab.derivatives.krylov import AGAIN, Eigenpairs
 from flatlab.derivatives.lanczos import RESIDUAL
-from flatlab.metrics.spectrum import product_of
+from flatlab.derivatives.matrices import matrix_of
 
 COUNT = 10
 MATRICES = {
@@ -29,8 +29,8 @@ MATRICES = {
 
 
 def ours(matrix: str, network: Trained, start: Tensor) -> Eigenpairs:
-    product = product_of(matrix, network.model, network.batches, LOSS)
-    return extreme_eigenvalues(product, start, COUNT, residual=RESIDUAL)
+    chosen = matrix_of(matrix, network.model, network.batches, LOSS)
+    return chosen.eigenvalues(start, COUNT, residual=RESIDUAL)
 
 
 def arpack(operator: Any, network: Trained, start: Tensor, count: int = COUNT) -> np.ndarray:

@@ -102,7 +102,7 @@ class Space:
         self.projection = np.block([[self.projection, row[:, None]], [row[None], np.zeros((1, 1))]])
         image = self.product(vector)
         self.products += 1
-        rest, along, length = self._orthogonal(image)
+        rest, along, length = self._orthogonal(image, row)
         if not np.isfinite(length):
             return False
         self.projection[size, size] = along[size]
@@ -132,17 +132,34 @@ class Space:
         self.pending = torch.cat([self.pending, vector[None]])
         self.coupling = np.vstack([self.coupling, row[None]])
 
-    def _orthogonal(self, image: Tensor) -> tuple[Tensor, np.ndarray, float]:
-        """What is orthogonal to basis and pending vectors, the coordinates in both, its length."""
+    def _orthogonal(
+        self, image: Tensor, known: np.ndarray | None = None
+    ) -> tuple[Tensor, np.ndarray, float]:
+        """What is orthogonal to basis and pending vectors, the coordinates in both, its length.
+
+        known: of the image of the last vector of the basis, its coordinates in those before.
+        """
         size, rest = self.size, image.clone()
         along = np.zeros(size + len(self.pending))
-        for _ in range(2):  # the second pass removes what rounding has left
+        if known is not None:
+            along[: size - 1] = known
+            for place in np.flatnonzero(known):
+                rest.sub_(self.basis[place], alpha=float(known[place]))
+            part = self.basis[size - 1] @ rest
+            rest -= part * self.basis[size - 1]
+            along[size - 1] = float(part)
+        length = float(torch.linalg.vector_norm(rest))
+        for _ in range(2):
+            before = length
             for place, rows in ((0, self.basis[:size]), (size, self.pending)):
                 if len(rows):
                     parts = rows @ rest
                     rest -= rows.mT @ parts
                     along[place : place + len(rows)] += parts.double().cpu().numpy()
-        return rest, along, float(torch.linalg.vector_norm(rest))
+            length = float(torch.linalg.vector_norm(rest))
+            if length > 0.7 * before:  # else a second pass removes what rounding has left
+                break
+        return rest, along, length
 
 
 def extreme_eigenvalues(
@@ -154,6 +171,7 @@ def extreme_eigenvalues(
     residual: float = 1e-4,
     most: int = 1000,
     seed: int = 0,
+    repeated: bool = True,
 ) -> Eigenpairs:
     """Eigenvalues at both ends, each as often as it occurs.
 
@@ -163,6 +181,7 @@ def extreme_eigenvalues(
     residual: of each pair, relative as `FLOOR` says, where the iteration stops.
     most: products, at most.
     seed: of the further random starts.
+    repeated: follow further starts; without, an eigenvalue may come less often than it occurs.
     """
     wanted, size = largest + smallest, len(start)
     held = max(BYTES // (size * start.element_size()), 2 * wanted + SPARE)
@@ -187,7 +206,7 @@ def extreme_eigenvalues(
         until = space.products + 1 + space.size // 50
         if pairs is None:
             continue
-        if wanted == 1:  # one vector of it is enough
+        if wanted == 1 or not repeated:  # one vector of it is enough
             return _chosen(space, largest, smallest, residual)
         if before is not None and np.allclose(pairs, before, rtol=residual, atol=0):
             return _chosen(space, largest, smallest, residual)
@@ -199,10 +218,11 @@ def _ritz_values(space: Space, largest: int, smallest: int, residual: float) -> 
     """The wanted Ritz values; None while one of them has not converged."""
     values, _, residuals = space.ritz()
     place = _ends(len(values), largest, smallest)
-    return values[place] if _small(values, residuals, residual)[place].all() else None
+    return values[place] if small(values, residuals, residual)[place].all() else None
 
 
-def _small(values: np.ndarray, residuals: np.ndarray, residual: float) -> np.ndarray:
+def small(values: np.ndarray, residuals: np.ndarray, residual: float) -> np.ndarray:
+    """Whether each residual is small enough, relative as `FLOOR` says."""
     modulus = np.abs(values)
     return residuals <= residual * np.maximum(modulus, FLOOR * modulus.max())
 
@@ -223,9 +243,9 @@ def _with_spare(largest: int, smallest: int, size: int) -> tuple[int, int]:
 def _chosen(space: Space, largest: int, smallest: int, residual: float) -> Eigenpairs:
     values, coordinates, residuals = space.ritz()
     place = _ends(len(values), largest, smallest)
-    small = _small(values, residuals, residual)[place]
+    converged = small(values, residuals, residual)[place]
     vectors = space.vectors(coordinates[:, place])
-    return Eigenpairs(values[place], residuals[place], small, vectors, space.products)
+    return Eigenpairs(values[place], residuals[place], converged, vectors, space.products)
 
 
 def _start_again(space: Space, generator: torch.Generator) -> bool:

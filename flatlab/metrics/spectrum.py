@@ -10,7 +10,7 @@ Eigenvalues come with their residuals, each as often as it occurs. The density i
 Lanczos quadrature: the mean over random starts, with its standard error.
 """
 
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -23,15 +23,8 @@ from tqdm import tqdm
 from flatlab.derivatives import krylov
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.evaluation_mode import batch_norm, check_mode
-from flatlab.derivatives.hessian_products import (
-    Batches,
-    Product,
-    empirical_fisher_product,
-    gauss_newton_product,
-    hessian_product,
-    trainable,
-)
-from flatlab.derivatives.second_pass import with_second_pass
+from flatlab.derivatives.hessian_products import Batches, Product, trainable
+from flatlab.derivatives.matrices import Matrix, matrix_of
 from flatlab.losses import _positions, cross_entropy, half_mse, logistic
 from flatlab.losses._base import Loss
 from flatlab.metrics._prepared import only
@@ -88,6 +81,9 @@ class Options(Strict, frozen=True):
         float, means("where the search stops, relative to an eigenvalue", gt=0, lt=1)
     ] = 1e-4
     most_products: Annotated[int, means("for the eigenvalues of a matrix, at most", ge=1)] = 1000
+    repeated: Annotated[
+        bool, means("search on, so that an eigenvalue comes as often as it occurs")
+    ] = True
     density_probes: Annotated[int, means("random starts for the density; 0: none", ge=0)] = 0
     density_steps: Annotated[int, means("products from each of these starts", ge=2)] = 60
     density_points: Annotated[int, means("where the density is taken", ge=2)] = 500
@@ -131,44 +127,16 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
             with only(model, patterns):
                 for matrix in options.matrices:
                     place = f"spectrum {block} {matrix}"
-                    product = product_of(matrix, model, batches, settings.loss, settings.step)
-                    for name, value in _of_matrix(product, trainable(model), settings, place):
+                    alone = options.batch_norm == "eval"
+                    chosen = matrix_of(
+                        matrix, model, batches, settings.loss, settings.step, alone=alone
+                    )
+                    for name, value in _of_matrix(chosen, trainable(model), settings, place):
                         results.setdefault(name, []).append(value)
     values = {name: _stacked(rows, len(blocks)) for name, rows in results.items()}
     if options.eigenvectors:
         _in_all_parameters(values, model, blocks)
     return Measured(values, _coordinates(list(blocks), options))
-
-
-PRODUCTS: dict[str, Callable[[nn.Module, Batches, Loss, float | None], Product]] = {
-    "hessian": hessian_product,
-    "gauss-newton": gauss_newton_product,
-    "fisher": gauss_newton_product,
-    "empirical-fisher": empirical_fisher_product,
-}
-
-
-def product_of(
-    matrix: str, model: nn.Module, batches: Batches, loss: Loss, step: float | None = None
-) -> Product:
-    """v -> A v, A one of `PRODUCTS`, whose function takes the other arguments.
-
-    By the cheap second pass, where a product of the first batch with it is that of torch's own.
-    """
-
-    def make(chosen: Batches) -> Product:
-        return PRODUCTS[matrix](model, chosen, loss, step)
-
-    if step is not None:  # differences need no second backward pass
-        return make(batches)
-    linear, first = matrix != "hessian", batches[:1]
-    like = torch.cat([parameter.detach().flatten() for parameter in trainable(model)])
-    vector = torch.randn(len(like), generator=torch.Generator().manual_seed(0)).to(like)
-    expected = make(first)(vector)
-    off = torch.linalg.vector_norm(with_second_pass(lambda: make(first), linear)(vector) - expected)
-    if not off <= torch.finfo(like.dtype).eps ** 0.5 * torch.linalg.vector_norm(expected):
-        return make(batches)
-    return with_second_pass(lambda: make(batches), linear)
 
 
 def _is_likelihood(loss: Loss) -> bool:
@@ -199,7 +167,7 @@ def _batches(model: nn.Module, samples: Samples, settings: Settings) -> Batches:
 
 
 def _of_matrix(
-    product: Product, theta: list[nn.Parameter], settings: Settings, place: str
+    matrix: Matrix, theta: list[nn.Parameter], settings: Settings, place: str
 ) -> list[tuple[str, Any]]:
     """The values of one matrix, by quantity.
 
@@ -218,22 +186,23 @@ def _of_matrix(
         start += before / torch.linalg.vector_norm(before)
     values: list[tuple[str, Any]] = []
     with tqdm(desc=place, unit="product", disable=not settings.progress, leave=False) as bar:
+        matrix = replace(matrix, product=counted(matrix.product, bar))
         if options.largest or options.smallest:
             largest = min(options.largest, count)
-            pairs = krylov.extreme_eigenvalues(
-                counted(product, bar),
+            pairs = matrix.eigenvalues(
                 start,
                 largest,
                 min(options.smallest, count - largest),
                 residual=options.residual,
                 most=options.most_products,
                 seed=settings.seed + 1,
+                repeated=options.repeated,
             )
             if pairs.vectors.isfinite().all():
                 settings.memory[place] = pairs.vectors.sum(0)
             values += _of_pairs(pairs, largest, options)
         if options.density_probes:
-            values += _of_density(counted(product, bar), like, settings)
+            values += _of_density(matrix.product, like, settings)
     return values
 
 

@@ -1,0 +1,108 @@
+"""Matrices of second derivatives by name: products with them, in the cheapest way that is right."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from flatlab.derivatives.hessian_products import (
+    Batches,
+    Product,
+    empirical_fisher_product,
+    gauss_newton_product,
+    hessian_product,
+    trainable,
+)
+from flatlab.derivatives.krylov import Eigenpairs, extreme_eigenvalues
+from flatlab.derivatives.sample_gradients import (
+    are_few,
+    gradient_rows,
+    largest_of_rows,
+    product_of_rows,
+)
+from flatlab.derivatives.second_pass import with_second_pass
+from flatlab.losses._base import Loss
+
+PRODUCTS: dict[str, Callable[[nn.Module, Batches, Loss, float | None], Product]] = {
+    "hessian": hessian_product,
+    "gauss-newton": gauss_newton_product,
+    "fisher": gauss_newton_product,
+    "empirical-fisher": empirical_fisher_product,
+}
+TRIED = 16
+"""Samples whose products by two ways are compared."""
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A symmetric matrix A.
+
+    product: v -> A v.
+    rows: R with A = R^T R, where they are few; else None.
+    """
+
+    product: Product
+    rows: Tensor | None = None
+
+    def eigenvalues(
+        self, start: Tensor, largest: int, smallest: int = 0, residual: float = 1e-4, **how: Any
+    ) -> Eigenpairs:
+        """Those of `extreme_eigenvalues`, with its arguments; from R R^T where that does."""
+        pairs = None
+        if self.rows is not None and not smallest:
+            pairs = largest_of_rows(self.rows, largest, residual)
+        if pairs is not None:
+            return pairs
+        return extreme_eigenvalues(
+            self.product, start, largest, smallest, residual=residual, **how
+        )
+
+
+def matrix_of(
+    name: str,
+    model: nn.Module,
+    batches: Batches,
+    loss: Loss,
+    step: float | None = None,
+    alone: bool = True,
+) -> Matrix:
+    """One of `PRODUCTS`, whose function takes the other arguments.
+
+    alone: the network maps each sample on its own.
+
+    By few rows, or by the cheap second pass, where products of some samples are torch's own.
+    """
+
+    def make(chosen: Batches) -> Product:
+        return PRODUCTS[name](model, chosen, loss, step)
+
+    if step is not None:  # differences need no second backward pass
+        return Matrix(make(batches))
+    some = [(inputs[:TRIED], targets[:TRIED]) for inputs, targets in batches[:1]]
+    like = torch.cat([parameter.detach().flatten() for parameter in trainable(model)])
+    vector = torch.randn(len(like), generator=torch.Generator().manual_seed(0)).to(like)
+    expected = make(some)(vector)
+
+    def right(product: Product) -> bool:
+        off = torch.linalg.vector_norm(product(vector) - expected)
+        return bool(off <= torch.finfo(like.dtype).eps ** 0.5 * torch.linalg.vector_norm(expected))
+
+    def cheap(chosen: Batches) -> Product:
+        images = [(_by_pixel(inputs), targets) for inputs, targets in chosen]
+        return with_second_pass(lambda: make(images), name != "hessian")
+
+    if alone and are_few(name, model, batches, loss):
+        tried = gradient_rows(name, model, some, loss)
+        if tried is not None and right(product_of_rows(tried)):
+            rows = gradient_rows(name, model, batches, loss)
+            if rows is not None:
+                return Matrix(product_of_rows(rows), rows)
+    return Matrix(cheap(batches) if right(cheap(some)) else make(batches))
+
+
+def _by_pixel(inputs: Tensor) -> Tensor:
+    """With the channels of a pixel side by side, where CPU convolutions of few are faster."""
+    images = inputs.ndim == 4 and inputs.device.type == "cpu"
+    return inputs.contiguous(memory_format=torch.channels_last) if images else inputs
