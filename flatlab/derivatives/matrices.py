@@ -90,8 +90,8 @@ def matrix_of(
         return bool(off <= torch.finfo(like.dtype).eps ** 0.5 * torch.linalg.vector_norm(expected))
 
     def cheap(chosen: Batches) -> Product:
-        images = [(_by_pixel(inputs), targets) for inputs, targets in chosen]
-        return with_second_pass(lambda: make(images), name != "hessian")
+        ordered = [(_by_pixel(model, inputs), targets) for inputs, targets in chosen]
+        return with_second_pass(lambda: make(ordered), name != "hessian")
 
     if alone and are_few(name, model, batches, loss):
         tried = gradient_rows(name, model, some, loss)
@@ -102,7 +102,10 @@ def matrix_of(
     return Matrix(cheap(batches) if right(cheap(some)) else make(batches))
 
 
-def _by_pixel(inputs: Tensor) -> Tensor:
-    """With the channels of a pixel side by side, where CPU convolutions of few are faster."""
-    images = inputs.ndim == 4 and inputs.device.type == "cpu"
-    return inputs.contiguous(memory_format=torch.channels_last) if images else inputs
+def _by_pixel(model: nn.Module, inputs: Tensor) -> Tensor:
+    """With the channels of a pixel side by side, where that makes convolutions faster."""
+    if inputs.ndim != 4 or inputs.device.type != "cpu":
+        return inputs
+    if any(isinstance(module, nn.MaxPool2d) for module in model.modules()):
+        return inputs  # its derivatives lose the order, which is slower than to do without
+    return inputs.contiguous(memory_format=torch.channels_last)
