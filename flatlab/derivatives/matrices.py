@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.hessian_products import (
     Batches,
     Product,
@@ -55,9 +56,7 @@ class Matrix:
             pairs = largest_of_rows(self.rows, largest, residual)
         if pairs is not None:
             return pairs
-        return extreme_eigenvalues(
-            self.product, start, largest, smallest, residual=residual, **how
-        )
+        return extreme_eigenvalues(self.product, start, largest, smallest, residual=residual, **how)
 
 
 def matrix_of(
@@ -85,27 +84,39 @@ def matrix_of(
     vector = torch.randn(len(like), generator=torch.Generator().manual_seed(0)).to(like)
     expected = make(some)(vector)
 
-    def right(product: Product) -> bool:
-        off = torch.linalg.vector_norm(product(vector) - expected)
-        return bool(off <= torch.finfo(like.dtype).eps ** 0.5 * torch.linalg.vector_norm(expected))
+    def right(make_product: Callable[[Batches], Product | None]) -> bool:
+        try:
+            product = make_product(some)
+            off = vector.new_tensor(torch.inf) if product is None else product(vector) - expected
+        except (MeasureError, RuntimeError):  # what follows does not take this order of numbers
+            return False
+        allowed = torch.finfo(like.dtype).eps ** 0.5 * torch.linalg.vector_norm(expected)
+        return bool(torch.linalg.vector_norm(off) <= allowed)
+
+    def by_rows(chosen: Batches) -> Product | None:
+        rows = gradient_rows(name, model, chosen, loss)
+        return None if rows is None else product_of_rows(rows)
 
     def cheap(chosen: Batches) -> Product:
-        ordered = [(_by_pixel(model, inputs), targets) for inputs, targets in chosen]
-        return with_second_pass(lambda: make(ordered), name != "hessian")
+        return with_second_pass(lambda: make(chosen), name != "hessian")
 
-    if alone and are_few(name, model, batches, loss):
-        tried = gradient_rows(name, model, some, loss)
-        if tried is not None and right(product_of_rows(tried)):
-            rows = gradient_rows(name, model, batches, loss)
-            if rows is not None:
-                return Matrix(product_of_rows(rows), rows)
-    return Matrix(cheap(batches) if right(cheap(some)) else make(batches))
+    def by_pixel(chosen: Batches) -> Product:
+        return cheap([(_by_pixel(inputs), targets) for inputs, targets in chosen])
+
+    if alone and are_few(name, model, batches, loss) and right(by_rows):
+        rows = gradient_rows(name, model, batches, loss)
+        if rows is not None:
+            return Matrix(product_of_rows(rows), rows)
+    ways = [by_pixel, cheap] if _faster_by_pixel(model, batches[0][0]) else [cheap]
+    return Matrix(next((way for way in ways if right(way)), make)(batches))
 
 
-def _by_pixel(model: nn.Module, inputs: Tensor) -> Tensor:
-    """With the channels of a pixel side by side, where that makes convolutions faster."""
-    if inputs.ndim != 4 or inputs.device.type != "cpu":
-        return inputs
-    if any(isinstance(module, nn.MaxPool2d) for module in model.modules()):
-        return inputs  # its derivatives lose the order, which is slower than to do without
+def _faster_by_pixel(model: nn.Module, inputs: Tensor) -> bool:
+    """The derivatives of max pooling lose this order, which is slower than to do without."""
+    images = inputs.ndim == 4 and inputs.device.type == "cpu"
+    return images and not any(isinstance(module, nn.MaxPool2d) for module in model.modules())
+
+
+def _by_pixel(inputs: Tensor) -> Tensor:
+    """With the channels of a pixel side by side, for which CPU convolutions are faster."""
     return inputs.contiguous(memory_format=torch.channels_last)

@@ -20,11 +20,12 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from tqdm import tqdm
 
-from flatlab.derivatives import krylov
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.evaluation_mode import batch_norm, check_mode
 from flatlab.derivatives.hessian_products import Batches, Product, trainable
+from flatlab.derivatives.krylov import Eigenpairs, random_start
 from flatlab.derivatives.matrices import Matrix, matrix_of
+from flatlab.derivatives.quadrature import density, quadrature
 from flatlab.losses import _positions, cross_entropy, half_mse, logistic
 from flatlab.losses._base import Loss
 from flatlab.metrics._prepared import only
@@ -179,7 +180,7 @@ def _of_matrix(
     generator = torch.Generator().manual_seed(settings.seed)
     count = sum(parameter.numel() for parameter in theta)
     like = theta[0].detach().new_empty(1).expand(count)
-    start = krylov.random_start(like, generator)
+    start = random_start(like, generator)
     before = settings.memory.get(place) if options.warm_start else None
     if before is not None:  # half of it stays random, so that nothing new is missed
         start = start / torch.linalg.vector_norm(start)
@@ -206,9 +207,7 @@ def _of_matrix(
     return values
 
 
-def _of_pairs(
-    pairs: krylov.Eigenpairs, largest: int, options: Options
-) -> list[tuple[str, np.ndarray]]:
+def _of_pairs(pairs: Eigenpairs, largest: int, options: Options) -> list[tuple[str, np.ndarray]]:
     """Those of a block that has fewer parameters than were asked for are NaN."""
     values = [("eigenvalue_products", np.array(float(pairs.products)))]
     parts = {"eigenvalue": pairs.values, "residual": pairs.residuals, "converged": pairs.converged}
@@ -230,11 +229,11 @@ def _of_density(
 ) -> list[tuple[str, np.ndarray | float]]:
     options: Options = settings.options
     probes = options.density_probes
-    found = krylov.quadrature(product, like, probes, options.density_steps, settings.seed)
+    found = quadrature(product, like, probes, options.density_steps, settings.seed)
     low, high = found.nodes.min(), found.nodes.max()
     width = options.density_width * (high - low or abs(high) or 1.0)
     at = np.linspace(low - 5 * width, high + 5 * width, options.density_points)
-    mean, error = krylov.density(found, at, width)
+    mean, error = density(found, at, width)
     traces = like.numel() * (found.nodes * found.weights).sum(1)
     return [
         ("density_at", at),

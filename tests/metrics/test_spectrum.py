@@ -7,8 +7,8 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import flatlab
-from flatlab.losses import loss_of
 from flatlab.derivatives import matrices
+from flatlab.losses import loss_of
 from tests.networks.small_networks import LOSSES, small
 
 # torch warns of itself when it first differentiates forward, which torch.func does
