@@ -221,7 +221,7 @@ def _of_matrix(
         if options.largest or options.smallest:
             largest = min(options.largest, count)
             pairs = krylov.extreme_eigenvalues(
-                counted(product, bar),
+                counted(product, bar.update),
                 start,
                 largest,
                 min(options.smallest, count - largest),
@@ -233,7 +233,7 @@ def _of_matrix(
                 settings.memory[place] = pairs.vectors.sum(0)
             values += _of_pairs(pairs, largest, options)
         if options.density_probes:
-            values += _of_density(counted(product, bar), like, settings)
+            values += _of_density(counted(product, bar.update), like, settings)
     return values
 
 

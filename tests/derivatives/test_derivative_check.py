@@ -10,6 +10,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 import flatlab
+from flatlab.derivatives import derivative_check
 from flatlab.derivatives.derivative_check import check_derivatives
 from flatlab.derivatives.differences import Point, compared
 from flatlab.losses import loss_of
@@ -140,6 +141,23 @@ def test_a_wrong_gradient_is_refused_by_every_family_that_takes_one(family):
     assert "gradients" in message
 
 
+def test_the_derivatives_of_a_large_network_are_compared_on_one_sample(monkeypatch):
+    monkeypatch.setattr(derivative_check, "LARGE", 10)
+    sizes = []
+
+    def counted(x):
+        sizes.append(len(x))
+        return x.sin()
+
+    measured(network(counted, torch.float32), *samples(dtype=torch.float32), "hessian")
+    assert 1 in sizes
+    assert sizes[0] > 1  # whether samples are mixed needs more
+    refused = refusal(
+        flatlab.MeasureError, measured, network(WrongOnce.apply), *samples(), "hessian"
+    )
+    assert "layer '1' (Activation)" in refused
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("function", [OnceDifferentiable.apply, WrongTwice.apply])
 def test_second_derivatives_that_are_wrong_or_missing_are_differences_of_gradients(function, dtype):
@@ -255,7 +273,32 @@ def test_a_derivative_of_a_side_of_a_kink_is_neither_right_nor_wrong(claimed):
     result = compared(torch.full((1,), claimed, dtype=torch.float64), quotient)
     assert result.agrees == (claimed == 1.0)
     assert result.agrees or result.step is None
-    assert compared(torch.full((1,), 4.0, dtype=torch.float64), quotient).step is not None
+
+
+class AtKinks(nn.Module):
+    """A residual block whose branch begins at 0, as torchvision's do: zeros reach the ReLU."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(30, 30), nn.Linear(30, 30)
+        nn.init.zeros_(self.last.weight)
+        nn.init.zeros_(self.last.bias)
+
+    def forward(self, x):
+        x = x.relu()
+        return (x + self.last(self.first(x).relu())).relu()
+
+
+@pytest.mark.parametrize("outputs", [1, 3, 40])
+def test_many_kinks_whose_jumps_cancel_are_not_called_wrong(outputs):
+    kinds = ("gradient", "hessian", "gauss-newton", "inputs")
+    loss = loss_of({"loss": "half-mse" if outputs == 1 else "cross-entropy"})
+    for seed in range(40):
+        torch.manual_seed(seed)
+        model = nn.Sequential(nn.Linear(20, 30), AtKinks(), AtKinks(), nn.Linear(30, outputs))
+        x, y = torch.randn(1 + seed % 3, 20), torch.eye(outputs)[[0] * (1 + seed % 3)]
+        verdict = check_derivatives(model, x, lambda outputs, y=y: y, loss, kinds)
+        assert "kinks" in verdict.notes["derivatives_not_checked"]
 
 
 def test_a_wrong_derivative_of_a_smooth_function_is_settled():
