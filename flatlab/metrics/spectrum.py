@@ -36,7 +36,7 @@ from flatlab.losses import _positions, cross_entropy, half_mse, logistic
 from flatlab.losses._base import Loss
 from flatlab.metrics._prepared import only
 from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
-from flatlab.metrics.hessian import BATCH, UNITS, counted
+from flatlab.metrics.hessian import UNITS, batches_of, counted
 from flatlab.plan.schema import Strict, means
 
 TOKENS = True
@@ -126,7 +126,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     results: dict[str, list[np.ndarray]] = {}
     # Fused attention has no second derivative.
     with batch_norm(model, options.batch_norm), sdpa_kernel(SDPBackend.MATH):
-        batches = _batches(model, samples, settings)
+        batches = batches_of(model, samples, settings)
         for block, patterns in blocks.items():
             with only(model, patterns):
                 for matrix in options.matrices:
@@ -186,16 +186,6 @@ def _blocks(model: nn.Module, options: Options) -> dict[str, str | list[str] | N
                 names.setdefault(name.rpartition(".")[0] or name, []).append(name)
         return dict(names)
     return {name: (None if name == NETWORK else name) for name in options.blocks}
-
-
-def _batches(model: nn.Module, samples: Samples, settings: Settings) -> Batches:
-    size = settings.batch_size or BATCH
-    if settings.options.batch_norm == "train":
-        size = len(samples.inputs)
-    with torch.no_grad():
-        outputs = model(samples.inputs[:2]).shape[1]
-    targets = samples.targets_for(outputs, settings.loss)
-    return list(zip(samples.inputs.split(size), targets.split(size), strict=True))
 
 
 def _of_matrix(

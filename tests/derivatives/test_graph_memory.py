@@ -8,7 +8,7 @@ from torch import nn
 
 import flatlab
 from flatlab.derivatives.memory import held_while
-from flatlab.metrics import hessian, sharpness
+from flatlab.metrics import hessian, sharpness, spectrum
 
 
 @pytest.fixture
@@ -25,23 +25,26 @@ def test_what_autograd_keeps_is_counted_once(network):
     assert held_while(lambda: None) == 0
 
 
-def test_curvature_takes_as_many_samples_as_fit(network, monkeypatch):
+@pytest.mark.parametrize("family", ["hessian", "spectrum"])
+def test_curvature_takes_as_many_samples_as_fit(network, monkeypatch, family):
     x, y = torch.randn(40, 20, dtype=torch.float64), torch.arange(40) % 3
-    how = {"families": "hessian", "loss": "cross-entropy"}
+    how = {"families": family, "loss": "cross-entropy"}
     parts, batches_of = [], hessian.batches_of
 
     def noted(*given):
         parts.append([len(inputs) for inputs, _ in batches_of(*given)])
         return batches_of(*given)
 
-    monkeypatch.setattr(hessian, "batches_of", noted)
+    for module in (hessian, spectrum):
+        monkeypatch.setattr(module, "batches_of", noted)
     whole = flatlab.measure(network, x, y, **how)
     blocks = flatlab.measure(network, x, y, memory=100_000, **how)
     assert parts[0] == [40]
     assert sum(parts[1]) == 40
     assert len(parts[1]) > 2
-    for name in ("hessian_lambda_max", "gauss_newton_lambda_max"):
-        assert float(blocks[name]) == pytest.approx(float(whole[name]), rel=1e-9)
+    values = {"hessian": ["hessian_lambda_max", "gauss_newton_lambda_max"]}
+    for name in values.get(family, ["largest_eigenvalue"]):
+        assert blocks[name].values == pytest.approx(whole[name].values, rel=1e-7)
     flatlab.measure(network, x, y, memory=100_000, batch_size=25, **how)
     assert parts[2] == [25, 15]
 
