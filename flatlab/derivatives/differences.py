@@ -74,13 +74,14 @@ def compared(
     nearest, settled = torch.inf, None
     for step in steps:
         difference = quotient(step)
+        kink = difference.uneven > EVEN * float(difference.value.norm())
         if derivative is not None:
             distance, same = _distance(difference.value, derivative, difference.rounding)
             if same:
                 return Comparison(True, step, distance)
-            if difference.uneven > EVEN * float(difference.value.norm()):
-                nearest = min(nearest, distance)
-                continue
+            nearest = min(nearest, distance) if kink else nearest
+        if kink:
+            continue
         for other_step, other in tried:
             rounding = max(difference.rounding, other.rounding)
             distance, same = _distance(difference.value, other.value, rounding)
