@@ -110,7 +110,7 @@ class Bench:
 
     def timed(self, engine: Engine, *others: Callable[[], Any]) -> tuple[float, ...]:
         """Microseconds per step of a network, and seconds of others, timed alternately."""
-        count = self.size.steps or max(training.most for training in engine.trainings)
+        count = max(training.longest_chunk for training in engine.trainings)
         ours = functools.partial(engine.steps, count)
         engine.steps(10)  # records the graphs
         seconds, *rest = paired(ours, *others, slow=True, repeats=self.size.repeats)
