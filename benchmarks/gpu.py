@@ -39,7 +39,8 @@ from flatlab.networks import build
 from flatlab.train.determinism import deterministic_arithmetic
 from flatlab.train.evaluation import evaluate
 
-RESULTS = Path(__file__).parent / "results"
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
 NO_GPU = "torch finds no GPU on this machine; `make gpu FAKE=1` runs everything through on the CPU"
 ENVIRONMENT = {
     "CUDA_DEVICE_MAX_CONNECTIONS": "32",  # one for each of 32 streams
@@ -244,7 +245,7 @@ def run(report: Report, parts: dict[str, Part], budget_s: float) -> None:
         try:
             said = part()
         except Exception as error:
-            report.failed[name] = traceback.format_exc(limit=-6)
+            report.failed[name] = traceback.format_exc(limit=-6).replace(f"{ROOT}{os.sep}", "")
             said = f"FAILED: {type(error).__name__}: {str(error)[:200]}"
         report.left.remove(name)
         if torch.cuda.is_initialized():
