@@ -127,8 +127,8 @@ class Space:
         along = np.zeros(size + len(self.pending))
         if known is not None:
             along[: size - 1] = known
-            for place in np.flatnonzero(known):
-                rest.sub_(self.basis[place], alpha=float(known[place]))
+            for row in np.flatnonzero(known):
+                rest.sub_(self.basis[row], alpha=float(known[row]))
             part = self.basis[size - 1] @ rest
             rest -= part * self.basis[size - 1]
             along[size - 1] = float(part)

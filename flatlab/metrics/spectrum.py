@@ -18,11 +18,11 @@ import torch
 from msgspec import field
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from tqdm import tqdm
 
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.evaluation_mode import batch_norm, check_mode
-from flatlab.derivatives.hessian_products import Batches, Product, trainable
+from flatlab.derivatives.forecast import Forecast
+from flatlab.derivatives.hessian_products import Product, trainable
 from flatlab.derivatives.krylov import Eigenpairs, random_start
 from flatlab.derivatives.matrices import Matrix, matrix_of
 from flatlab.derivatives.quadrature import density, quadrature
@@ -30,7 +30,7 @@ from flatlab.losses import _positions, cross_entropy, half_mse, logistic
 from flatlab.losses._base import Loss
 from flatlab.metrics._prepared import only
 from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
-from flatlab.metrics.hessian import BATCH, UNITS, counted
+from flatlab.metrics.hessian import TYPICAL, UNITS, batches_of, counted
 from flatlab.plan.schema import Strict, means
 
 TOKENS = True
@@ -123,7 +123,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     results: dict[str, list[np.ndarray]] = {}
     # Fused attention has no second derivative.
     with batch_norm(model, options.batch_norm), sdpa_kernel(SDPBackend.MATH):
-        batches = _batches(model, samples, settings)
+        batches = batches_of(model, samples, settings)
         for block, patterns in blocks.items():
             with only(model, patterns):
                 for matrix in options.matrices:
@@ -157,16 +157,6 @@ def _blocks(model: nn.Module, options: Options) -> dict[str, str | list[str] | N
     return {name: (None if name == NETWORK else name) for name in options.blocks}
 
 
-def _batches(model: nn.Module, samples: Samples, settings: Settings) -> Batches:
-    size = settings.batch_size or BATCH
-    if settings.options.batch_norm == "train":
-        size = len(samples.inputs)
-    with torch.no_grad():
-        outputs = model(samples.inputs[:2]).shape[1]
-    targets = samples.targets_for(outputs, settings.loss)
-    return list(zip(samples.inputs.split(size), targets.split(size), strict=True))
-
-
 def _of_matrix(
     matrix: Matrix, theta: list[nn.Parameter], settings: Settings, place: str
 ) -> list[tuple[str, Any]]:
@@ -186,11 +176,12 @@ def _of_matrix(
         start = start / torch.linalg.vector_norm(start)
         start += before / torch.linalg.vector_norm(before)
     values: list[tuple[str, Any]] = []
-    with tqdm(desc=place, unit="product", disable=not settings.progress, leave=False) as bar:
-        matrix = replace(matrix, product=counted(matrix.product, bar))
-        if options.largest or options.smallest:
-            largest = min(options.largest, count)
-            pairs = matrix.eigenvalues(
+    wanted = options.largest + options.smallest
+    if wanted:
+        largest, what = min(options.largest, count), f"{wanted} eigenvalues ({place})"
+        with Forecast(what, TYPICAL + 2 * wanted, settings.progress) as forecast:
+            ticking = replace(matrix, product=counted(matrix.product, forecast.tick))
+            pairs = ticking.eigenvalues(
                 start,
                 largest,
                 min(options.smallest, count - largest),
@@ -199,11 +190,13 @@ def _of_matrix(
                 seed=settings.seed + 1,
                 repeated=options.repeated,
             )
-            if pairs.vectors.isfinite().all():
-                settings.memory[place] = pairs.vectors.sum(0)
-            values += _of_pairs(pairs, largest, options)
-        if options.density_probes:
-            values += _of_density(matrix.product, like, settings)
+        if pairs.vectors.isfinite().all():
+            settings.memory[place] = pairs.vectors.sum(0)
+        values += _of_pairs(pairs, largest, options)
+    if options.density_probes:
+        steps = options.density_probes * min(options.density_steps, count)
+        with Forecast(f"density ({place})", steps, settings.progress) as forecast:
+            values += _of_density(counted(matrix.product, forecast.tick), like, settings)
     return values
 
 
