@@ -98,7 +98,7 @@ def _weights(matrix: str, outputs: Tensor, targets: Tensor, loss: Loss) -> Tenso
     values, vectors = torch.linalg.eigh(torch.stack(columns, 2).double())
     if not bool((values >= -ROUNDING * (1 + values.max())).all()):
         return None
-    rounding = outputs.shape[1] * torch.finfo(outputs.dtype).eps * values.max()
+    rounding = 8 * outputs.shape[1] * torch.finfo(outputs.dtype).eps * values.max()
     needed = (values > rounding).any(0)
     return (vectors * values.clamp(min=0).sqrt()[:, None])[..., needed].to(outputs)
 
