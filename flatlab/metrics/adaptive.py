@@ -173,9 +173,8 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
         fixed |= {name: b.double() for name, b in network.named_buffers() if b.is_floating_point()}
         inputs = inputs.double()
     values |= _of_norms(f, inputs, settings, size, samples.masks)
-    values |= (
-        {} if chosen.own_targets else _of_fit(outputs, targets, settings.loss.classes, samples.kept)
-    )
+    if not chosen.own_targets:
+        values |= _of_fit(outputs, targets, settings.loss.classes, samples.kept)
     values["samples_measured"] = np.float64(len(inputs))
     values["finite"] = np.float64(all(np.isfinite(value).all() for value in values.values()))
     values["dropped"] = np.float64(_dropped(values, chosen.drop_above))
@@ -215,7 +214,7 @@ def _of_traces(network: nn.Module, inputs: Tensor, settings: Settings, size: int
     exact = chosen.trace == "exact"
     steps = len(inputs) if exact else chosen.probes * -(-len(inputs) // size)
     with Forecast(f"{chosen.trace} traces", steps, settings.progress) as forecast:
-        plain, adaptive = (
+        traces = (
             exact_gauss_newton(network, inputs, forecast.tick)
             if exact
             else random_gauss_newton(
@@ -223,7 +222,7 @@ def _of_traces(network: nn.Module, inputs: Tensor, settings: Settings, size: int
             )
         )
     result: dict[str, Any] = {}
-    for name, part in (("sharpness", plain), ("elementwise_adaptive_trace", adaptive)):
+    for name, part in zip(("sharpness", "elementwise_adaptive_trace"), traces, strict=True):
         of_probes = part.mean(0).cpu().numpy()
         result |= {name: of_probes.mean(), f"{name}_error": 0.0 if exact else _error(of_probes)}
     return result
@@ -233,12 +232,11 @@ def _of_norms(f: Any, inputs: Tensor, settings: Settings, size: int, masks: int)
     """masks: numbers of each sample, the last ones, that are no inputs."""
     chosen: Options = settings.options
     maps = [_of_inputs(f, x, masks) for x in inputs.split(size)]
-    with Forecast("norms", len(maps) * chosen.iterations, settings.progress) as forecast:
+    tolerance, most = chosen.tolerance, chosen.iterations
+    with Forecast("norms", len(maps) * most, settings.progress) as forecast:
         how: dict[str, Any] = {"seed": settings.seed, "tick": forecast.tick}
         results: list[Norms] = [
-            largest_singular_values(
-                Jacobian(g, x, settings.step), chosen.tolerance, chosen.iterations, **how
-            )
+            largest_singular_values(Jacobian(g, x, settings.step), tolerance, most, **how)
             for g, x in maps
         ]
     norms, residuals, iterations, converged = (
