@@ -132,8 +132,9 @@ def _of_function(loss: Function, ready: Prepared) -> tuple[Loss, Samples]:
                 ready.outputs.classes,
                 _restored(ready),
             )
-            here = {"packed": targets} if several else {"targets": targets}
-            return function, replace(samples, **here)
+            if several:
+                return function, replace(samples, packed=targets)
+            return function, replace(samples, targets=targets)
     raise MeasureError(
         "the loss of a batch is neither the mean nor the sum of those of its samples: "
         f"{total:.6g} for {mean:.6g} or {together:.6g}; class weights are class_weights= of "

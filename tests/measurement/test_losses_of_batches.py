@@ -163,11 +163,11 @@ def test_a_language_model_with_weights_of_sequences():
 
 
 def test_masks_are_targets_and_large_integers_survive(net, parts):
-    x, y, w = parts
+    x, y, _ = parts
     mask, identity = y != 1, 2**53 - torch.arange(12)
 
     def masked(f, batch):
-        assert batch["mask"].dtype == torch.bool and batch["identity"].dtype == torch.long
+        assert (batch["mask"].dtype, batch["identity"].dtype) == (torch.bool, torch.long)
         assert set(batch["identity"].tolist()) <= set(identity.tolist())
         return (batch["mask"] * F.cross_entropy(f, batch["labels"], reduction="none")).mean()
 
