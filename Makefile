@@ -79,7 +79,7 @@ site: $(READY)
 lock: $(READY)
 	@cd envs && for name in uv requirements cluster bench; do \
 		../$(ENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-			--no-annotate --no-header --no-emit-index-url $$name.in -o $$name.txt; done
+			--no-annotate --no-header $$name.in -o $$name.txt; done
 
 $(ENV)/ready: envs/requirements.txt envs/uv.txt
 	@$(BASE) -c 'import sys; sys.exit(not (3, 11, 4) <= sys.version_info < (3, 14))' || \

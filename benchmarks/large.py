@@ -38,9 +38,9 @@ HESSIAN = {"loss": "cross-entropy", "families": "hessian"}
 TRACE = {"loss": "cross-entropy", "families": "flatness", "flatness": ["traces"], "accuracy": 0.03}
 ROWS: dict[str, tuple[str, dict[str, Any], int, float]] = {
     "EfficientNet-Lite0, geometry": ("efficientnet-lite0", SUMS, 240, 3.0),
-    "EfficientNet-Lite0, hessian": ("efficientnet-lite0", HESSIAN, 90, 3.0),
+    "EfficientNet-Lite0, hessian": ("efficientnet-lite0", HESSIAN, 90, 4.0),
     "ResNet-18, geometry": ("resnet18", SUMS, 240, 3.0),
-    "ResNet-18, lambda_max": ("resnet18", CURVATURE, 90, 3.0),
+    "ResNet-18, lambda_max": ("resnet18", CURVATURE, 90, 4.0),
     "ResNet-50, S G MLS": ("resnet50", SUMS | {"quantities": MLS}, 720, 6.0),
     "ViT-B/16, S G MLS": ("vit_base_patch16_224", SUMS | {"quantities": MLS}, 720, 6.0),
     "GPT, S": ("gpt", SUMS | {"quantities": MLS[:2]}, 80, 6.0),

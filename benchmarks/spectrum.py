@@ -17,7 +17,7 @@ from benchmarks.timing import paired, report
 from benchmarks.trained import LOSS, Trained, trained
 from flatlab.derivatives.krylov import AGAIN, Eigenpairs, extreme_eigenvalues
 from flatlab.derivatives.lanczos import RESIDUAL
-from flatlab.metrics.spectrum import product_of
+from flatlab.derivatives.matrices import product_of
 
 COUNT = 10
 MATRICES = {

@@ -153,7 +153,7 @@ class Comparisons:
 
     def _inputs(self) -> None:
         """J v of each sample, J = df/dx: by a second backward pass, and by differences."""
-        point = Point([self.x])
+        point = Point([self.x], self.theta.tick)
         (v,) = point.direction(5)
         quotient = point.quotient(lambda: self._f().detach(), [v])
         try:

@@ -17,6 +17,7 @@ from flatlab.derivatives.comparisons import Comparisons, Kind, Verdict
 from flatlab.derivatives.differences import Point, double_copy
 from flatlab.derivatives.errors import MIXES, MeasureError
 from flatlab.derivatives.evaluation_mode import batch_norm, check_mode, is_finite
+from flatlab.derivatives.forecast import Forecast
 from flatlab.derivatives.graph import graph_of
 from flatlab.derivatives.probe import NOT_CONNECTED, RANDOM, far_apart, run, vectors
 from flatlab.derivatives.recomposed import recomposed
@@ -25,6 +26,10 @@ from flatlab.losses._base import Loss
 
 SAMPLES = 4
 """On which it is checked."""
+LARGE = 2_000_000
+"""Parameters beyond which differences are taken on one sample: they cost as much as products do."""
+PASSES = 3
+"""Evaluations for each kind of derivative where the first step agrees."""
 
 
 def check_derivatives(
@@ -34,6 +39,7 @@ def check_derivatives(
     loss: Loss,
     kinds: Sequence[Kind],
     mode: str | None = None,
+    progress: bool = False,
 ) -> Verdict:
     """Compare the derivatives of a network with differences, on its first samples.
 
@@ -43,6 +49,7 @@ def check_derivatives(
     loss: of a sample.
     kinds: of derivatives.
     mode: of batch norm, `train` or `eval`; None: as the network is, which must not mix samples.
+    progress: show a bar.
 
     Nothing is checked where weights or outputs are not finite. Raises `MeasureError` where the
     network is no function or its gradients are wrong, and names the module that is the culprit.
@@ -57,6 +64,9 @@ def check_derivatives(
         outputs = _outputs(model, x, verdict, mode)
     if outputs is None or {*kinds} == {"function"}:
         return verdict
+    count = sum(parameter.numel() for parameter in model.parameters())
+    few = 1 if count > LARGE and mode != "train" else SAMPLES
+    x, outputs = x[:few], outputs[:few]
     x = x.double() if x.is_floating_point() else x
     if (y := targets(outputs.shape[1])) is None:
         y, loss = torch.zeros_like(outputs), half_mse.Loss()
@@ -68,13 +78,19 @@ def check_derivatives(
         verdict.notes["derivatives_not_checked"] = str(error)
         return verdict
     try:
-        loss.values(outputs.double(), y[:SAMPLES].double())
+        loss.values(outputs.double(), y[:few].double())
     except NotImplementedError as error:  # a function of the user's
         verdict.notes["derivatives_not_checked"] = str(error)
         return verdict
-    theta = Point([p for p in copied.parameters() if p.requires_grad])
-    check = Comparisons(copied, theta, x, y[:SAMPLES].double(), loss, verdict, model, (inputs, y))
-    with batch_norm(copied, mode), sdpa_kernel(SDPBackend.MATH), recomposed(verdict.operations):
+    theta = [p for p in copied.parameters() if p.requires_grad]
+    with (
+        batch_norm(copied, mode),
+        sdpa_kernel(SDPBackend.MATH),
+        recomposed(verdict.operations),
+        Forecast("check of derivatives", PASSES * len(kinds), progress) as forecast,
+    ):
+        point = Point(theta, forecast.tick)
+        check = Comparisons(copied, point, x, y[:few].double(), loss, verdict, model, (inputs, y))
         for kind in kinds:
             check.of(kind)
     verdict.complete = True

@@ -2,8 +2,8 @@
 
 They check what autograd returns, and stand in for second derivatives where it has none. A network
 with kinks has no difference quotient that is right at every step: of several steps those count
-that agree with each other. At a kink itself the quotients on its two sides differ at every step,
-and a derivative between them is no wrong one.
+that agree with each other, and whose two sides do. At a kink itself the quotients on its two sides
+differ at every step, and say nothing of a derivative.
 """
 
 import copy
@@ -22,8 +22,8 @@ VALUE_STEPS = (1e-5, 1e-6, 1e-7)
 """Of values, whose differences have larger rounding errors relative to their derivative."""
 CLOSE = 1e-5
 """Two derivatives agree if they differ by at most this share of the larger one, or by rounding."""
-AT_KINK = 1.5
-"""A derivative is that of a side of a kink if it is at most this times half the jump away."""
+EVEN = 1e-4
+"""Where the two sides of a quotient differ by more than this share of it, there is a kink."""
 ROUNDING = 100 * torch.finfo(torch.float64).eps
 """Of what is differenced, relative to its largest norm."""
 
@@ -39,7 +39,7 @@ class Difference:
 
     value: Tensor
     rounding: float
-    uneven: float = 0.0
+    uneven: float
 
 
 Quotient = Callable[[float], Difference]
@@ -74,13 +74,14 @@ def compared(
     nearest, settled = torch.inf, None
     for step in steps:
         difference = quotient(step)
+        kink = difference.uneven > EVEN * float(difference.value.norm())
         if derivative is not None:
             distance, same = _distance(difference.value, derivative, difference.rounding)
             if same:
                 return Comparison(True, step, distance)
-            if float((difference.value - derivative).norm()) <= AT_KINK * difference.uneven:
-                nearest = min(nearest, distance)
-                continue
+            nearest = min(nearest, distance) if kink else nearest
+        if kink:
+            continue
         for other_step, other in tried:
             rounding = max(difference.rounding, other.rounding)
             distance, same = _distance(difference.value, other.value, rounding)
@@ -102,10 +103,11 @@ class Point:
     """Tensors that can be moved along a line: parameters of a network, or an input.
 
     tensors: leaves in float64, which are written to and restored.
+    tick: called after each evaluation of a function of them.
     """
 
-    def __init__(self, tensors: Sequence[Tensor]) -> None:
-        self.tensors = list(tensors)
+    def __init__(self, tensors: Sequence[Tensor], tick: Callable[[], None] = lambda: None) -> None:
+        self.tensors, self.tick = list(tensors), tick
         self.norm = float(flat(self.tensors).detach().norm()) or 1.0
 
     def direction(self, seed: int) -> list[Tensor]:
@@ -133,16 +135,20 @@ class Point:
         """The derivative along a unit vector of what a function of these tensors returns."""
 
         middle = of().detach()
+        self.tick()
 
         def at(step: float) -> Difference:
             length = step * self.norm
             with self.moved(direction, length):
                 above = of().detach()
+            self.tick()
             with self.moved(direction, -length):
                 below = of().detach()
+            self.tick()
             rounding = ROUNDING * float(above.norm()) / length
             uneven = float((above - middle + below - middle).norm()) / (2 * length)
-            return Difference((above - below) / (2 * length), rounding, max(uneven - rounding, 0.0))
+            uneven = max(uneven - rounding, 0.0)
+            return Difference((above - below) / (2 * length), rounding, uneven)
 
         return at
 

@@ -11,10 +11,10 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
-from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from flatlab.derivatives.errors import MeasureError
+from flatlab.derivatives.memory import held_while
 
 Function = Callable[[Tensor], Tensor]
 GRAPH_BYTES = {"cpu": 2**30, "cuda": 2**34}
@@ -256,14 +256,6 @@ def samples_at_a_time(function: Function, inputs: Tensor, budget: int | None = N
     """
     if not inputs.is_floating_point():  # of tokens there is no such Jacobian
         return 1
-    held: dict[int, int] = {}
-
-    def pack(tensor: Tensor) -> Any:
-        storage = tensor.untyped_storage()
-        held[storage.data_ptr()] = storage.nbytes()
-        return tensor
-
-    with saved_tensors_hooks(pack, lambda kept: kept):
-        Jacobian(function, inputs[:1])
+    held = held_while(lambda: Jacobian(function, inputs[:1]))
     budget = budget or GRAPH_BYTES[inputs.device.type]
-    return min(max(budget // max(sum(held.values()), 1), 1), len(inputs))
+    return min(max(budget // max(held, 1), 1), len(inputs))

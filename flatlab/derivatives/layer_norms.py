@@ -12,6 +12,7 @@ from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.golub_kahan import KEPT, largest_singular_values
 from flatlab.derivatives.hooks import pulled_back, recorded
 from flatlab.derivatives.probe import Findings, run
+from flatlab.derivatives.second_pass import SecondPass
 from flatlab.derivatives.source import reading
 
 CLOSE = 1e-3
@@ -116,7 +117,8 @@ def _of_batch(
         recorded(modules) as uses,
         reading(model, x) as source,
     ):
-        outputs = run(model, x)
+        with SecondPass(linear=True):
+            outputs = run(model, x)
         paths = [[get_gradient_edge(source.leaf)]]
         if findings.direct and layers[:1] == findings.layers[:1]:
             paths = []

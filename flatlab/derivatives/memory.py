@@ -1,8 +1,12 @@
 """How many samples, or outputs of one, are differentiated at a time."""
 
+from collections.abc import Callable
+from typing import Any
+
 import psutil
 import torch
 from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
 
 from flatlab.derivatives.probe import Findings
 
@@ -58,3 +62,17 @@ def available(device: torch.device) -> int:
         return psutil.virtual_memory().available
     kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return torch.cuda.mem_get_info(device)[0] + kept
+
+
+def held_while(build: Callable[[], Any]) -> int:
+    """Bytes of the tensors that autograd keeps while a function builds a graph."""
+    held: dict[int, int] = {}
+
+    def pack(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        held[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with saved_tensors_hooks(pack, lambda kept: kept):
+        build()
+    return sum(held.values())

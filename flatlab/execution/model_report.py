@@ -44,9 +44,8 @@ def report(options: Namespace) -> xr.Dataset:
         families=options.family or ["adaptive" if options.timm else "geometry"],
         **{key: getattr(options, key) for key in ("loss", "batch_size", "dtype", "seed")},
         progress=sys.stderr.isatty(),
-        memory=int(1e9 * options.memory) if options.memory else None,
-        **{key: getattr(options, key) for key in ("output", "parameters", "ignore_index")},
-        class_weights=options.class_weights,
+        **{key: getattr(options, key) for key in ("memory", "output", "parameters")},
+        **{key: getattr(options, key) for key in ("ignore_index", "class_weights")},
         initial=load_state(options.initial) if options.initial else None,
         **dict(options.options),
     ).assign_attrs(about)

@@ -107,7 +107,7 @@ def _from_function(name: str, study: str) -> dict[str, Part]:
     for part, loader in zip(("train", "test"), several, strict=False):
         inputs, targets = collected(loader, None, None)
         y = None if targets is None else np.asarray(targets)
-        there[part] = Part(as_inputs(inputs), _targets(y, f"{name}: {part}"))
+        there[part] = Part(_as_inputs(inputs), _targets(y, f"{name}: {part}"))
     return there
 
 
@@ -117,11 +117,11 @@ def _indexed(part: Any) -> bool:
 
 def _from_arrays(there: Mapping[str, Samples], where: str) -> dict[str, Part]:
     return {
-        part: Part(as_inputs(x), _targets(y, f"{where}: {part}")) for part, (x, y) in there.items()
+        part: Part(_as_inputs(x), _targets(y, f"{where}: {part}")) for part, (x, y) in there.items()
     }
 
 
-def as_inputs(inputs: Inputs | Structure) -> Structure:
+def _as_inputs(inputs: Inputs | Structure) -> Structure:
     """Inputs as networks see them: bytes, but for those of masks, are divided by 255."""
     if isinstance(inputs, dict):
         return {name: _numbers(part, name) for name, part in inputs.items()}

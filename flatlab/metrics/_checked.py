@@ -50,7 +50,9 @@ def measured(
     verdicts = {} if verdicts is None else verdicts
     verdict = verdicts.get(name)
     if verdict is None:
-        verdict = check_derivatives(model, samples.inputs, targets, loss, family.CHECKS, mode)
+        verdict = check_derivatives(
+            model, samples.inputs, targets, loss, family.CHECKS, mode, settings.progress
+        )
         verdicts |= {name: verdict} if verdict.complete else {}
     given = samples.targets
     if given is not None and given.ndim == 2 and given.shape[1] > 1 and (why := loss.unfit(given)):

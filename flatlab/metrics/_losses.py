@@ -125,7 +125,7 @@ def _of_function(loss: Function, ready: Prepared) -> tuple[Loss, Samples]:
             function = _function.Loss(
                 loss, integers, summed, ready.outputs.natural, counted, ready.outputs.classes
             )
-            return function, replace(samples, targets=targets, labels=None)
+            return function, replace(samples, targets=targets)
     raise MeasureError(
         "the loss of a batch is neither the mean nor the sum of those of its samples: "
         f"{total:.6g} for {mean:.6g} or {together:.6g}; class weights are class_weights= of "

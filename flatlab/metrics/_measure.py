@@ -117,6 +117,8 @@ def measure(
     names = [families] if isinstance(families, str) else list(families)
     if batch_size is not None and batch_size < 1:
         raise MeasureError(f"batch_size={batch_size} is not a positive number")
+    if memory is not None and memory < 1:
+        raise MeasureError(f"memory={memory} is not a positive number of bytes")
     known = [name for name in names if name in keys_of("metrics")]
     ready = prepared(
         model,

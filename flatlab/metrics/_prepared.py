@@ -1,6 +1,7 @@
 """Networks and samples as users have them, made ready for the families."""
 
 import copy
+import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -69,6 +70,7 @@ def prepared(
         x = parts
     else:
         parts = _typed(parts, weight)
+        _check_names(model, parts)
         layout = Layout.of(parts)
         x = layout.packed(parts)
     x = samples_of(x, None, weight, tokens, ignore_index).inputs
@@ -160,6 +162,19 @@ def _masked(
         targets = by_position.masked_fill(~kept[..., None], torch.nan).flatten(1)
     padded = attended is not None and not bool(attended.bool().all())
     return Samples(inputs, targets, kept=kept, masks=layout.masks, padded=padded)
+
+
+def _check_names(model: nn.Module, parts: tuple[Tensor, ...] | dict[str, Tensor]) -> None:
+    """Refuse inputs under names that are no arguments of the network."""
+    taken = inspect.signature(model.forward).parameters
+    kinds = {parameter.kind for parameter in taken.values()}
+    if not isinstance(parts, dict) or inspect.Parameter.VAR_KEYWORD in kinds:
+        return
+    if unknown := [name for name in parts if name not in taken]:
+        raise MeasureError(
+            f"inputs are called {', '.join(parts)}, and the network takes no argument "
+            f"{unknown[0]!r}, but {', '.join(taken)}: several inputs have the names of arguments"
+        )
 
 
 def _typed(

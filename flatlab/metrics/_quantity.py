@@ -88,7 +88,7 @@ class Samples:
         """
         if isinstance(loss, _function.Loss) and self.targets is not None:
             return self.targets
-        if self.targets is not None:
+        if self.targets is not None and (self.labels is None or self.targets.ndim > 1):
             targets = self.targets
         elif self.labels is None:
             raise MeasureError("the sharpness of a loss needs targets: classes, or output values")

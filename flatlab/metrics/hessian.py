@@ -9,21 +9,24 @@ Along training, the eigenvector of the checkpoint before is a better start: it s
 added to the random one, so that an eigenvalue which has overtaken the largest is found as surely.
 """
 
-from typing import Annotated, Literal
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from tqdm import tqdm
 
 from flatlab.derivatives.evaluation_mode import batch_norm, check_mode
+from flatlab.derivatives.forecast import Forecast
 from flatlab.derivatives.hessian_products import (
+    Batches,
     Product,
     gauss_newton_product,
     hessian_product,
     trainable,
 )
 from flatlab.derivatives.lanczos import largest_eigenvalue
+from flatlab.derivatives.memory import held_while
 from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
 from flatlab.plan.schema import Strict, means
 
@@ -32,6 +35,8 @@ CHECKS = ("gradient", "hessian", "gauss-newton")
 PRODUCTS = {"hessian": hessian_product, "gauss-newton": gauss_newton_product}
 BATCH = 1000
 """Samples at a time, unless a batch size is given."""
+TYPICAL = 20
+"""Products that an eigenvalue takes, for the forecast."""
 
 UNITS = "loss/parameter^2"
 QUANTITIES = {
@@ -90,24 +95,19 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     generator = torch.Generator().manual_seed(settings.seed)
     count = sum(parameter.numel() for parameter in theta)
     start = torch.randn(count, generator=generator, dtype=torch.float64).to(theta[0])
-    size = settings.batch_size or BATCH
-    if options.batch_norm == "train":
-        size = len(samples.inputs)
     before = settings.memory if options.warm_start else {}
     values: dict[str, float] = {}
     # Fused attention has no second derivative.
     with batch_norm(model, options.batch_norm), sdpa_kernel(SDPBackend.MATH):
-        with torch.no_grad():
-            outputs = model(samples.inputs[:2]).shape[1]
-        targets = samples.targets_for(outputs, settings.loss)
-        batches = list(zip(samples.inputs.split(size), targets.split(size), strict=True))
+        batches = batches_of(model, samples, settings)
         for name in PRODUCTS if options.curvature == "all" else options.curvature:
             first = start
             if name in before:
                 first = start / torch.linalg.vector_norm(start) + before[name]
             product = PRODUCTS[name](model, batches, settings.loss, settings.step)
-            with tqdm(desc=name, unit="product", disable=not settings.progress, leave=False) as bar:
-                largest = largest_eigenvalue(counted(product, bar), first)
+            what = f"largest eigenvalue of the {name} matrix, in some {TYPICAL} products,"
+            with Forecast(what, TYPICAL, settings.progress) as forecast:
+                largest = largest_eigenvalue(counted(product, forecast.tick), first)
             if largest.vector.isfinite().all():
                 before[name] = largest.vector
             head = name.replace("-", "_")
@@ -117,14 +117,37 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
                 f"{head}_products": largest.products,
                 f"{head}_converged": float(largest.converged),
             }
+            del product  # and its graph, before the next is built
     return Measured(values)
 
 
-def counted(product: Product, bar: tqdm) -> Product:
-    """The same product, which a progress bar counts."""
+def batches_of(model: nn.Module, samples: Samples, settings: Settings) -> Batches:
+    """All samples with their targets, in parts.
+
+    They have the batch size that is set; or as many samples as have graphs that fit the budget, of
+    which at most `BATCH`; without a budget `BATCH`. With the statistics of all samples in batch
+    norm there is one part.
+    """
+    inputs = samples.inputs
+    with torch.no_grad():
+        outputs = model(inputs[:2]).shape[1]
+    targets = samples.targets_for(outputs, settings.loss)
+    size = settings.batch_size or BATCH
+    if settings.options.batch_norm == "train":
+        size = len(inputs)
+    elif settings.budget and not settings.batch_size and settings.step is None:
+        one = [(inputs[:1], targets[:1])]
+        held = held_while(lambda: hessian_product(model, one, settings.loss))
+        size = min(size, max(settings.budget // max(held, 1), 1))
+    return list(zip(inputs.split(size), targets.split(size), strict=True))
+
+
+def counted(product: Product, tick: Callable[[], Any]) -> Product:
+    """The same product, after which a progress bar counts it.  tick: called then."""
 
     def apply(vector: Tensor) -> Tensor:
-        bar.update()
-        return product(vector)
+        image = product(vector)
+        tick()
+        return image
 
     return apply

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from flatlab.derivatives.auto_pgd import Neighbourhood, ascend, once
 from flatlab.derivatives.batch_loss import BatchLoss, Transform, laid_out
 from flatlab.derivatives.forecast import Forecast
+from flatlab.derivatives.memory import held_while
 from flatlab.derivatives.probe import check, run
 from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
 from flatlab.plan.schema import Key, Strict, means
@@ -151,10 +152,14 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     size = options.sharpness_batch or len(targets)
     inputs, logits = laid_out(model, samples.inputs), _logits(settings.loss.classes)
     batches = list(zip(inputs.split(size), targets.split(size), strict=True))
+    at_a_time = settings.batch_size
+    if settings.budget and not at_a_time:
+        held = held_while(lambda: run(model, inputs[:1].clone()))
+        at_a_time = max(settings.budget // max(held, 1), 1)
     what = f"{len(measured)} sharpnesses on {len(targets)} samples"
     with Forecast(what, len(batches) * _evaluations(measured, options), settings.progress) as bar:
         for x, y in batches:
-            batch = BatchLoss(model, x, y, loss, settings.batch_size, bar.tick)
+            batch = BatchLoss(model, x, y, loss, at_a_time, bar.tick)
             share = len(x) / len(targets)
             seed = int(torch.randint(2**62, (), generator=generator, device=generator.device))
             for place, changes in _averages(batch, measured, options, seed, logits):

@@ -10,7 +10,6 @@ Eigenvalues come with their residuals, each as often as it occurs. The density i
 Lanczos quadrature: the mean over random starts, with its standard error.
 """
 
-from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -18,25 +17,18 @@ import torch
 from msgspec import field
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from tqdm import tqdm
 
 from flatlab.derivatives import krylov
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.evaluation_mode import batch_norm, check_mode
-from flatlab.derivatives.hessian_products import (
-    Batches,
-    Product,
-    empirical_fisher_product,
-    gauss_newton_product,
-    hessian_product,
-    trainable,
-)
-from flatlab.derivatives.second_pass import with_second_pass
+from flatlab.derivatives.forecast import Forecast
+from flatlab.derivatives.hessian_products import Product, trainable
+from flatlab.derivatives.matrices import product_of
 from flatlab.losses import _positions, cross_entropy, half_mse, logistic
 from flatlab.losses._base import Loss
 from flatlab.metrics._prepared import only
 from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
-from flatlab.metrics.hessian import BATCH, UNITS, counted
+from flatlab.metrics.hessian import TYPICAL, UNITS, batches_of, counted
 from flatlab.plan.schema import Strict, means
 
 TOKENS = True
@@ -126,7 +118,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     results: dict[str, list[np.ndarray]] = {}
     # Fused attention has no second derivative.
     with batch_norm(model, options.batch_norm), sdpa_kernel(SDPBackend.MATH):
-        batches = _batches(model, samples, settings)
+        batches = batches_of(model, samples, settings)
         for block, patterns in blocks.items():
             with only(model, patterns):
                 for matrix in options.matrices:
@@ -138,37 +130,6 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     if options.eigenvectors:
         _in_all_parameters(values, model, blocks)
     return Measured(values, _coordinates(list(blocks), options))
-
-
-PRODUCTS: dict[str, Callable[[nn.Module, Batches, Loss, float | None], Product]] = {
-    "hessian": hessian_product,
-    "gauss-newton": gauss_newton_product,
-    "fisher": gauss_newton_product,
-    "empirical-fisher": empirical_fisher_product,
-}
-
-
-def product_of(
-    matrix: str, model: nn.Module, batches: Batches, loss: Loss, step: float | None = None
-) -> Product:
-    """v -> A v, A one of `PRODUCTS`, whose function takes the other arguments.
-
-    By the cheap second pass, where a product of the first batch with it is that of torch's own.
-    """
-
-    def make(chosen: Batches) -> Product:
-        return PRODUCTS[matrix](model, chosen, loss, step)
-
-    if step is not None:  # differences need no second backward pass
-        return make(batches)
-    linear, first = matrix != "hessian", batches[:1]
-    like = torch.cat([parameter.detach().flatten() for parameter in trainable(model)])
-    vector = torch.randn(len(like), generator=torch.Generator().manual_seed(0)).to(like)
-    expected = make(first)(vector)
-    off = torch.linalg.vector_norm(with_second_pass(lambda: make(first), linear)(vector) - expected)
-    if not off <= torch.finfo(like.dtype).eps ** 0.5 * torch.linalg.vector_norm(expected):
-        return make(batches)
-    return with_second_pass(lambda: make(batches), linear)
 
 
 def _is_likelihood(loss: Loss) -> bool:
@@ -186,16 +147,6 @@ def _blocks(model: nn.Module, options: Options) -> dict[str, str | list[str] | N
                 names.setdefault(name.rpartition(".")[0] or name, []).append(name)
         return dict(names)
     return {name: (None if name == NETWORK else name) for name in options.blocks}
-
-
-def _batches(model: nn.Module, samples: Samples, settings: Settings) -> Batches:
-    size = settings.batch_size or BATCH
-    if settings.options.batch_norm == "train":
-        size = len(samples.inputs)
-    with torch.no_grad():
-        outputs = model(samples.inputs[:2]).shape[1]
-    targets = samples.targets_for(outputs, settings.loss)
-    return list(zip(samples.inputs.split(size), targets.split(size), strict=True))
 
 
 def _of_matrix(
@@ -217,11 +168,12 @@ def _of_matrix(
         start = start / torch.linalg.vector_norm(start)
         start += before / torch.linalg.vector_norm(before)
     values: list[tuple[str, Any]] = []
-    with tqdm(desc=place, unit="product", disable=not settings.progress, leave=False) as bar:
-        if options.largest or options.smallest:
-            largest = min(options.largest, count)
+    wanted = options.largest + options.smallest
+    if wanted:
+        largest, what = min(options.largest, count), f"{wanted} eigenvalues ({place})"
+        with Forecast(what, TYPICAL + 2 * wanted, settings.progress) as forecast:
             pairs = krylov.extreme_eigenvalues(
-                counted(product, bar),
+                counted(product, forecast.tick),
                 start,
                 largest,
                 min(options.smallest, count - largest),
@@ -229,11 +181,13 @@ def _of_matrix(
                 most=options.most_products,
                 seed=settings.seed + 1,
             )
-            if pairs.vectors.isfinite().all():
-                settings.memory[place] = pairs.vectors.sum(0)
-            values += _of_pairs(pairs, largest, options)
-        if options.density_probes:
-            values += _of_density(counted(product, bar), like, settings)
+        if pairs.vectors.isfinite().all():
+            settings.memory[place] = pairs.vectors.sum(0)
+        values += _of_pairs(pairs, largest, options)
+    if options.density_probes:
+        steps = options.density_probes * min(options.density_steps, count)
+        with Forecast(f"density ({place})", steps, settings.progress) as forecast:
+            values += _of_density(counted(product, forecast.tick), like, settings)
     return values
 
 

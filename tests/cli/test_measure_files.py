@@ -170,7 +170,7 @@ BAD = {
         "bad.npz",
         "12 inputs and 3 targets",
     ),
-    "names": (lambda: np.savez("bad.npz", x=X, z=X), "bad.npz", "unexpected keyword argument"),
+    "names": (lambda: np.savez("bad.npz", x=X, z=X), "bad.npz", "takes no argument 'z', but x"),
     "targets": (lambda: np.savez("bad.npz", x=X, y=X, label=X), "bad.npz", "several arrays"),
     "objects": (lambda: np.save("bad.npy", np.array([{}])), "bad.npy", "cannot be read"),
     "words": (lambda: Path("bad.csv").write_text("a,b\n1,x\n"), "bad.csv", "cannot be read"),
@@ -187,6 +187,25 @@ def test_files_that_hold_something_else_are_one_sentence(kind, network, capsys):
     assert error.startswith("flatlab: ")
     assert reason in error
     assert len(error.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", ["measure", "table"])
+def test_memory_is_given_in_gb(command, network, monkeypatch):
+    from flatlab.execution import model_report, own_networks
+
+    np.savez("data.npz", x=X, y=LABELS)
+    given = []
+
+    def noted(*samples, memory, **how):
+        given.append(memory)
+        return flatlab.measure(*samples, memory=memory, **how)
+
+    for module in (model_report, own_networks):
+        monkeypatch.setattr(module, "measure", noted)
+    arguments = ["--model", "own_networks:Net", "--data", "data.npz", "--memory", "0.5"]
+    out = ["--out", "t.zarr.zip"]
+    assert main([command, "w.safetensors", *arguments, *out]) == 0
+    assert given == [500_000_000]
 
 
 def test_a_pickled_model_is_refused(network, capsys):

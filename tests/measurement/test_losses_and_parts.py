@@ -9,6 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import flatlab
+from flatlab.plan.registry import keys_of, measures_samples
 from tests.networks.users import FAMILIES, LABELS, Plain, X, hessian_of, measured, same, seeded
 from tests.refusals import refusal
 
@@ -134,14 +135,32 @@ def test_what_wraps_a_network_is_measured_without_it(family, wrap):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_scripted_network_is_measured_or_refused_in_a_sentence(family):
-    scripted = torch.jit.trace(seeded(Plain), X)
+@pytest.mark.parametrize("family", [k for k in keys_of("metrics") if measures_samples(k)])
+@pytest.mark.parametrize("wrap", [torch.jit.script, lambda model: torch.jit.trace(model, X)])
+def test_a_scripted_network_is_measured_or_refused_in_a_sentence(family, wrap):
+    model = nn.Sequential(nn.Linear(X.shape[1], 8), nn.ReLU(), nn.Linear(8, 3)).to(X)
     try:
-        report = measured(family, scripted, X, LABELS)
+        report = measured(family, wrap(model), X, LABELS)
     except flatlab.MeasureError as error:
         assert "\n" not in str(error)  # noqa: PT017
     else:
-        plain = measured(family, seeded(Plain), X, LABELS)
+        plain = measured(family, model, X, LABELS)
         for name in {*report.data_vars} & {"sharpness", "hessian_lambda_max", "mls"}:
             assert float(report[name]) == pytest.approx(float(plain[name]), rel=1e-6)
+
+
+def plain_samples():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)).eval()
+    return model, torch.randn(12, 6), torch.arange(12) % 3
+
+
+def test_families_of_other_losses_are_the_same_beside_a_function():
+    model, x, y = plain_samples()
+    for family in ("adaptive", "sharpness"):
+        function = flatlab.measure(model, x, y, families=family, loss=F.cross_entropy)
+        named = flatlab.measure(model, x, y, families=family, loss="cross-entropy")
+        for name in named.data_vars:
+            np.testing.assert_array_equal(function[name], named[name], err_msg=name)
+    known = flatlab.measure(model, x, y, families="representations", loss=F.cross_entropy)
+    assert any(str(name).startswith("collapse") for name in known.data_vars)

@@ -8,6 +8,7 @@ from torch import nn
 
 import flatlab
 from flatlab import MeasureError
+from tests.refusals import refusal
 
 
 class Custom(nn.Module):
@@ -167,3 +168,9 @@ def test_an_idle_head_changes_nothing():
     expected, found = flatlab.measure(plain, x), flatlab.measure(with_head, x)
     for name in ("sharpness", "mls", "log_volume", "input_invariant_mls"):
         assert found[name].values == pytest.approx(expected[name].values, rel=1e-6), name
+
+
+@pytest.mark.parametrize("name", ["batch_size", "memory", "samples"])
+def test_sizes_below_one_are_refused(name):
+    message = refusal(MeasureError, flatlab.measure, sequence()(), torch.randn(3, 4), **{name: 0})
+    assert f"{name}=0 is not a positive number" in message

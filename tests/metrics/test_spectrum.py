@@ -7,8 +7,8 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import flatlab
+from flatlab.derivatives import matrices
 from flatlab.losses import loss_of
-from flatlab.metrics import spectrum
 from tests.networks.small_networks import LOSSES, small
 
 # torch warns of itself when it first differentiates forward, which torch.func does
@@ -169,7 +169,7 @@ def test_differences_stand_in_for_second_derivatives_of_the_empirical_fisher():
         for step in (None, 1e-5)
     )
     assert (near - exact).norm() < 1e-6 * exact.norm()
-    assert spectrum.PRODUCTS["empirical-fisher"] is empirical_fisher_product
+    assert matrices.PRODUCTS["empirical-fisher"] is empirical_fisher_product
 
 
 def test_eigenvalues_do_not_change_where_units_are_permuted():
@@ -196,12 +196,12 @@ def test_the_hessian_of_a_network_that_fits_is_gauss_newton():
 def test_a_cheap_second_pass_that_is_wrong_is_not_used(monkeypatch):
     model, x, labels = small("lenet")
     right = measured(model, x, labels, largest=2)
-    made = spectrum.with_second_pass
+    made = matrices.with_second_pass
 
     def doubled(make, linear):
         product = made(make, linear)
         return lambda vector: 2 * product(vector)
 
-    monkeypatch.setattr(spectrum, "with_second_pass", doubled)
+    monkeypatch.setattr(matrices, "with_second_pass", doubled)
     ours = measured(model, x, labels, largest=2)
     assert ours.largest_eigenvalue.values == pytest.approx(right.largest_eigenvalue.values)
