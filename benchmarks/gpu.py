@@ -12,6 +12,7 @@ import faulthandler
 import functools
 import gc
 import os
+import re
 import signal
 import sys
 import time
@@ -38,7 +39,8 @@ from flatlab.networks import build
 from flatlab.train.determinism import deterministic_arithmetic
 from flatlab.train.evaluation import evaluate
 
-RESULTS = Path(__file__).parent / "results"
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
 NO_GPU = "torch finds no GPU on this machine; `make gpu FAKE=1` runs everything through on the CPU"
 ENVIRONMENT = {
     "CUDA_DEVICE_MAX_CONNECTIONS": "32",  # one for each of 32 streams
@@ -47,7 +49,7 @@ ENVIRONMENT = {
 GIB = 2**30
 PROFILE = "profile of "
 KEPT_S = 80.0
-"""What the profiles take."""
+"""What the profiles take; at most a third of the time that there is."""
 
 Part = Callable[[], str]
 
@@ -109,7 +111,7 @@ class Bench:
 
     def timed(self, engine: Engine, *others: Callable[[], Any]) -> tuple[float, ...]:
         """Microseconds per step of a network, and seconds of others, timed alternately."""
-        count = self.size.steps or max(training.most for training in engine.trainings)
+        count = max(training.longest_chunk for training in engine.trainings)
         ours = functools.partial(engine.steps, count)
         engine.steps(10)  # records the graphs
         seconds, *rest = paired(ours, *others, slow=True, repeats=self.size.repeats)
@@ -236,14 +238,14 @@ def run(report: Report, parts: dict[str, Part], budget_s: float) -> None:
     report.left = list(parts)
     report.write()
     for name, part in parts.items():
-        kept = 0.0 if name.startswith(PROFILE) else KEPT_S
+        kept = 0.0 if name.startswith(PROFILE) else min(KEPT_S, budget_s / 3)
         if time.monotonic() - start >= budget_s - kept:
             print(f"{name}: not run, there is no time left", flush=True)
             continue
         try:
             said = part()
         except Exception as error:
-            report.failed[name] = traceback.format_exc(limit=-6)
+            report.failed[name] = traceback.format_exc(limit=-6).replace(f"{ROOT}{os.sep}", "")
             said = f"FAILED: {type(error).__name__}: {str(error)[:200]}"
         report.left.remove(name)
         if torch.cuda.is_initialized():
@@ -259,6 +261,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__)
     parser.add_argument("--check", action="store_true", help="only say whether there is a GPU")
     parser.add_argument("--fake", action="store_true", help="tiny sizes on the CPU, no files")
+    parser.add_argument("--parts", default="", help="only those with this regular expression")
     parser.add_argument("--budget", type=float, default=480, help="seconds; then no part begins")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the report")
     given = parser.parse_args(arguments)
@@ -282,7 +285,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             stack.enter_context(fake_gpu())
         bench = Bench(report, *(("cpu", FAKE) if given.fake else ("cuda", Size())))
-        run(report, bench.parts(), given.budget)
+        chosen = {n: part for n, part in bench.parts().items() if re.search(given.parts, n)}
+        run(report, chosen, given.budget)
     print(report.text() if given.fake else f"The report is {report.path}.md")
     return 1 if report.failed else 0
 

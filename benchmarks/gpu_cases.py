@@ -50,13 +50,11 @@ GEOMETRY = {"float32": 10e3, "float64": 150e3}
 
 @dataclass(frozen=True)
 class Size:
-    """samples: of the training set.  steps: in one timing; None: as many as the engine takes
-    between looks for diverged networks.  eager: steps of the baseline.  square, copied: numbers in
-    a row, and in all, of what is multiplied and copied.  measured: samples of `geometry`.
+    """samples: of the training set.  eager: steps of the baseline.  square, copied: numbers in a
+    row, and in all, of what is multiplied and copied.  measured: samples of `geometry`.
     """
 
     samples: int = 10_000
-    steps: int | None = None
     eager: int = 50
     repeats: int = 3
     square: int = 8192
@@ -65,7 +63,7 @@ class Size:
     small: bool = False
 
 
-FAKE = Size(60, 10, 2, 1, 64, 2**12, 2, small=True)
+FAKE = Size(60, 2, 1, 64, 2**12, 2, small=True)
 SMALL: dict[str, dict[str, Any]] = {
     "mlp": {"width": 8},
     "lenet5": {"kernel": 3, "padding": 1},

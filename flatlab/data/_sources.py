@@ -4,6 +4,7 @@ A missing file is requested from the mirrors listed in the environment variable 
 from the addresses where it is published.
 """
 
+import hashlib
 import os
 import re
 import sys
@@ -12,9 +13,6 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
-
-import pooch
-from requests import RequestException
 
 from flatlab.data._dataset import DataError
 
@@ -39,7 +37,8 @@ class Published(NamedTuple):
 def check(path: Path, md5: str) -> Path:
     """Return the path of a file if its checksum is right; raise `DataError` otherwise."""
     try:
-        right = pooch.file_hash(str(path), alg="md5") == md5
+        with path.open("rb") as file:
+            right = hashlib.file_digest(file, "md5").hexdigest() == md5
     except OSError as error:
         raise DataError(f"{path} cannot be read ({error.strerror}); make it readable") from None
     if not right:
@@ -75,6 +74,9 @@ def obtain(title: str, files: Sequence[Published], places: Sequence[Path]) -> li
 
 def _download(file: Published, sources: Sequence[str], folder: Path) -> list[str]:
     """Download a file from the first source that has it; return why all of them failed, if so."""
+    import pooch  # imported here: machines that have the files need not have these packages
+    from requests import RequestException
+
     fetch = pooch.HTTPDownloader(
         progressbar=sys.stderr.isatty(),
         chunk_size=2**18,

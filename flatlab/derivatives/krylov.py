@@ -1,14 +1,12 @@
-"""Several eigenvalues of a symmetric map A at both ends of its spectrum, and its spectral density.
+"""Several eigenvalues of a symmetric map A at both ends of its spectrum.
 
 Lanczos' method with full reorthogonalization, from one start. Its space is compressed to the wanted
 Ritz vectors where it would take too much memory (thick restart: Wu and Simon, 2000). A space from
 one start holds one vector of each eigenvalue, however many A has; so, when several wanted pairs
 have converged, a second random start is followed for some products, and the search goes on if it
-brings anything new. The density is that of Gauss quadratures from random starts (stochastic Lanczos
-quadrature: Ubaru, Chen and Saad, 2017).
+brings anything new.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,20 +42,6 @@ class Eigenpairs:
     residuals: np.ndarray
     converged: np.ndarray
     vectors: Tensor
-    products: int
-
-
-@dataclass(frozen=True)
-class Quadrature:
-    """Gauss quadratures of spectral densities, from random starts.
-
-    nodes: (probes, steps); where a space was exhausted, what is left has weight 0.
-    weights: (probes, steps), of sum one.
-    products: how many were computed.
-    """
-
-    nodes: np.ndarray
-    weights: np.ndarray
     products: int
 
 
@@ -102,7 +86,7 @@ class Space:
         self.projection = np.block([[self.projection, row[:, None]], [row[None], np.zeros((1, 1))]])
         image = self.product(vector)
         self.products += 1
-        rest, along, length = self._orthogonal(image)
+        rest, along, length = self._orthogonal(image, row)
         if not np.isfinite(length):
             return False
         self.projection[size, size] = along[size]
@@ -132,17 +116,34 @@ class Space:
         self.pending = torch.cat([self.pending, vector[None]])
         self.coupling = np.vstack([self.coupling, row[None]])
 
-    def _orthogonal(self, image: Tensor) -> tuple[Tensor, np.ndarray, float]:
-        """What is orthogonal to basis and pending vectors, the coordinates in both, its length."""
+    def _orthogonal(
+        self, image: Tensor, known: np.ndarray | None = None
+    ) -> tuple[Tensor, np.ndarray, float]:
+        """What is orthogonal to basis and pending vectors, the coordinates in both, its length.
+
+        known: of the image of the last vector of the basis, its coordinates in those before.
+        """
         size, rest = self.size, image.clone()
         along = np.zeros(size + len(self.pending))
-        for _ in range(2):  # the second pass removes what rounding has left
+        if known is not None:
+            along[: size - 1] = known
+            for row in np.flatnonzero(known):
+                rest.sub_(self.basis[row], alpha=float(known[row]))
+            part = self.basis[size - 1] @ rest
+            rest -= part * self.basis[size - 1]
+            along[size - 1] = float(part)
+        length = float(torch.linalg.vector_norm(rest))
+        for _ in range(2):
+            before = length
             for place, rows in ((0, self.basis[:size]), (size, self.pending)):
                 if len(rows):
                     parts = rows @ rest
                     rest -= rows.mT @ parts
                     along[place : place + len(rows)] += parts.double().cpu().numpy()
-        return rest, along, float(torch.linalg.vector_norm(rest))
+            length = float(torch.linalg.vector_norm(rest))
+            if length > 0.7 * before:  # else a second pass removes what rounding has left
+                break
+        return rest, along, length
 
 
 def extreme_eigenvalues(
@@ -154,6 +155,7 @@ def extreme_eigenvalues(
     residual: float = 1e-4,
     most: int = 1000,
     seed: int = 0,
+    repeated: bool = True,
 ) -> Eigenpairs:
     """Eigenvalues at both ends, each as often as it occurs.
 
@@ -163,6 +165,7 @@ def extreme_eigenvalues(
     residual: of each pair, relative as `FLOOR` says, where the iteration stops.
     most: products, at most.
     seed: of the further random starts.
+    repeated: follow further starts; without, an eigenvalue may come less often than it occurs.
     """
     wanted, size = largest + smallest, len(start)
     held = max(BYTES // (size * start.element_size()), 2 * wanted + SPARE)
@@ -187,7 +190,7 @@ def extreme_eigenvalues(
         until = space.products + 1 + space.size // 50
         if pairs is None:
             continue
-        if wanted == 1:  # one vector of it is enough
+        if wanted == 1 or not repeated:  # one vector of it is enough
             return _chosen(space, largest, smallest, residual)
         if before is not None and np.allclose(pairs, before, rtol=residual, atol=0):
             return _chosen(space, largest, smallest, residual)
@@ -199,10 +202,11 @@ def _ritz_values(space: Space, largest: int, smallest: int, residual: float) -> 
     """The wanted Ritz values; None while one of them has not converged."""
     values, _, residuals = space.ritz()
     place = _ends(len(values), largest, smallest)
-    return values[place] if _small(values, residuals, residual)[place].all() else None
+    return values[place] if small(values, residuals, residual)[place].all() else None
 
 
-def _small(values: np.ndarray, residuals: np.ndarray, residual: float) -> np.ndarray:
+def small(values: np.ndarray, residuals: np.ndarray, residual: float) -> np.ndarray:
+    """Whether each residual is small enough, relative as `FLOOR` says."""
     modulus = np.abs(values)
     return residuals <= residual * np.maximum(modulus, FLOOR * modulus.max())
 
@@ -223,9 +227,9 @@ def _with_spare(largest: int, smallest: int, size: int) -> tuple[int, int]:
 def _chosen(space: Space, largest: int, smallest: int, residual: float) -> Eigenpairs:
     values, coordinates, residuals = space.ritz()
     place = _ends(len(values), largest, smallest)
-    small = _small(values, residuals, residual)[place]
+    converged = small(values, residuals, residual)[place]
     vectors = space.vectors(coordinates[:, place])
-    return Eigenpairs(values[place], residuals[place], small, vectors, space.products)
+    return Eigenpairs(values[place], residuals[place], converged, vectors, space.products)
 
 
 def _start_again(space: Space, generator: torch.Generator) -> bool:
@@ -235,55 +239,3 @@ def _start_again(space: Space, generator: torch.Generator) -> bool:
 def random_start(like: Tensor, generator: torch.Generator) -> Tensor:
     """(n), normal, in the precision and on the device of a tensor (..., n)."""
     return torch.randn(like.shape[-1], generator=generator, dtype=torch.float64).to(like)
-
-
-def quadrature(
-    product: Product, like: Tensor, probes: int, steps: int, seed: int = 0
-) -> Quadrature:
-    """Gauss quadratures of the spectral density of a symmetric map A, from random signs.
-
-    product: v -> A v.
-    like: (n), whose precision and device are taken.
-    probes: random starts v; the mean of f(A) over them, v^T f(A) v / n, estimates its trace / n.
-    steps: of each, at most; a quadrature is exact for polynomials up to degree 2 steps - 1.
-    seed: of the signs.
-
-    A start with a product that is not finite has nodes NaN.
-    """
-    generator = torch.Generator().manual_seed(seed)
-    steps = min(steps, len(like))
-    nodes, weights, products = np.zeros((probes, steps)), np.zeros((probes, steps)), 0
-    for probe in range(probes):
-        signs = 2.0 * torch.randint(2, like.shape, generator=generator) - 1
-        space = Space(product, signs.to(like))
-        while space.size < steps and len(space.pending):
-            if not space.expand():
-                nodes[probe] = np.nan
-                break
-        products += space.products
-        if np.isnan(nodes[probe]).any():
-            continue
-        values, coordinates, _ = space.ritz()
-        nodes[probe] = values[-1]
-        nodes[probe, : len(values)] = values
-        weights[probe, : len(values)] = coordinates[0] ** 2
-    return Quadrature(nodes, weights, products)
-
-
-def density(
-    found: Quadrature, at: Sequence[float] | np.ndarray, width: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """A spectral density, smoothed by a Gaussian, and its standard error over the probes.
-
-    found: quadratures.
-    at: where, (points).
-    width: the standard deviation of the Gaussian.
-
-    The error is NaN for a single probe.
-    """
-    distances = (np.asarray(at)[:, None, None] - found.nodes) / width
-    kernels = np.exp(-0.5 * distances**2) / (width * np.sqrt(2 * np.pi))
-    each = (kernels * found.weights).sum(-1)  # (points, probes)
-    probes = each.shape[1]
-    error = each.std(1, ddof=1) / probes**0.5 if probes > 1 else np.full(len(each), np.nan)
-    return each.mean(1), error

@@ -10,6 +10,7 @@ Eigenvalues come with their residuals, each as often as it occurs. The density i
 Lanczos quadrature: the mean over random starts, with its standard error.
 """
 
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -18,12 +19,13 @@ from msgspec import field
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from flatlab.derivatives import krylov
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.evaluation_mode import batch_norm, check_mode
 from flatlab.derivatives.forecast import Forecast
 from flatlab.derivatives.hessian_products import Product, trainable
-from flatlab.derivatives.matrices import product_of
+from flatlab.derivatives.krylov import Eigenpairs, random_start
+from flatlab.derivatives.matrices import Matrix, matrix_of
+from flatlab.derivatives.quadrature import density, quadrature
 from flatlab.losses import _positions, cross_entropy, half_mse, logistic
 from flatlab.losses._base import Loss
 from flatlab.metrics._prepared import only
@@ -80,6 +82,9 @@ class Options(Strict, frozen=True):
         float, means("where the search stops, relative to an eigenvalue", gt=0, lt=1)
     ] = 1e-4
     most_products: Annotated[int, means("for the eigenvalues of a matrix, at most", ge=1)] = 1000
+    repeated: Annotated[
+        bool, means("search on, so that an eigenvalue comes as often as it occurs")
+    ] = True
     density_probes: Annotated[int, means("random starts for the density; 0: none", ge=0)] = 0
     density_steps: Annotated[int, means("products from each of these starts", ge=2)] = 60
     density_points: Annotated[int, means("where the density is taken", ge=2)] = 500
@@ -123,8 +128,11 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
             with only(model, patterns):
                 for matrix in options.matrices:
                     place = f"spectrum {block} {matrix}"
-                    product = product_of(matrix, model, batches, settings.loss, settings.step)
-                    for name, value in _of_matrix(product, trainable(model), settings, place):
+                    alone = options.batch_norm == "eval"
+                    chosen = matrix_of(
+                        matrix, model, batches, settings.loss, settings.step, alone=alone
+                    )
+                    for name, value in _of_matrix(chosen, trainable(model), settings, place):
                         results.setdefault(name, []).append(value)
     values = {name: _stacked(rows, len(blocks)) for name, rows in results.items()}
     if options.eigenvectors:
@@ -150,7 +158,7 @@ def _blocks(model: nn.Module, options: Options) -> dict[str, str | list[str] | N
 
 
 def _of_matrix(
-    product: Product, theta: list[nn.Parameter], settings: Settings, place: str
+    matrix: Matrix, theta: list[nn.Parameter], settings: Settings, place: str
 ) -> list[tuple[str, Any]]:
     """The values of one matrix, by quantity.
 
@@ -162,7 +170,7 @@ def _of_matrix(
     generator = torch.Generator().manual_seed(settings.seed)
     count = sum(parameter.numel() for parameter in theta)
     like = theta[0].detach().new_empty(1).expand(count)
-    start = krylov.random_start(like, generator)
+    start = random_start(like, generator)
     before = settings.memory.get(place) if options.warm_start else None
     if before is not None:  # half of it stays random, so that nothing new is missed
         start = start / torch.linalg.vector_norm(start)
@@ -172,14 +180,15 @@ def _of_matrix(
     if wanted:
         largest, what = min(options.largest, count), f"{wanted} eigenvalues ({place})"
         with Forecast(what, TYPICAL + 2 * wanted, settings.progress) as forecast:
-            pairs = krylov.extreme_eigenvalues(
-                counted(product, forecast.tick),
+            ticking = replace(matrix, product=counted(matrix.product, forecast.tick))
+            pairs = ticking.eigenvalues(
                 start,
                 largest,
                 min(options.smallest, count - largest),
                 residual=options.residual,
                 most=options.most_products,
                 seed=settings.seed + 1,
+                repeated=options.repeated,
             )
         if pairs.vectors.isfinite().all():
             settings.memory[place] = pairs.vectors.sum(0)
@@ -187,13 +196,11 @@ def _of_matrix(
     if options.density_probes:
         steps = options.density_probes * min(options.density_steps, count)
         with Forecast(f"density ({place})", steps, settings.progress) as forecast:
-            values += _of_density(counted(product, forecast.tick), like, settings)
+            values += _of_density(counted(matrix.product, forecast.tick), like, settings)
     return values
 
 
-def _of_pairs(
-    pairs: krylov.Eigenpairs, largest: int, options: Options
-) -> list[tuple[str, np.ndarray]]:
+def _of_pairs(pairs: Eigenpairs, largest: int, options: Options) -> list[tuple[str, np.ndarray]]:
     """Those of a block that has fewer parameters than were asked for are NaN."""
     values = [("eigenvalue_products", np.array(float(pairs.products)))]
     parts = {"eigenvalue": pairs.values, "residual": pairs.residuals, "converged": pairs.converged}
@@ -215,11 +222,11 @@ def _of_density(
 ) -> list[tuple[str, np.ndarray | float]]:
     options: Options = settings.options
     probes = options.density_probes
-    found = krylov.quadrature(product, like, probes, options.density_steps, settings.seed)
+    found = quadrature(product, like, probes, options.density_steps, settings.seed)
     low, high = found.nodes.min(), found.nodes.max()
     width = options.density_width * (high - low or abs(high) or 1.0)
     at = np.linspace(low - 5 * width, high + 5 * width, options.density_points)
-    mean, error = krylov.density(found, at, width)
+    mean, error = density(found, at, width)
     traces = like.numel() * (found.nodes * found.weights).sum(1)
     return [
         ("density_at", at),

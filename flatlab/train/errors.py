@@ -37,4 +37,6 @@ def explained_memory_errors(packs: Sequence[Mapping[str, Any]], device: str) -> 
     finally:
         if device == "cuda":
             gc.collect()  # an error's traceback keeps what it passed through
+            clear_workspaces: Any = torch._C._cuda_clearCublasWorkspaces  # one for each stream
+            clear_workspaces()
             torch.cuda.empty_cache()

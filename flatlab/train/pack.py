@@ -77,6 +77,7 @@ class PackTraining:
         )
         self.longest_chunk = chunk_steps(len(seeds), len(split), self.training, split.device.type)
         self._loaded: dict[str, np.ndarray] = {"order": np.empty((0, len(seeds), 0), np.int64)}
+        self._upcoming: dict[str, np.ndarray] = {}  # the chunk after the one that is loaded
         self._start = self.iteration
 
     @property
@@ -100,16 +101,20 @@ class PackTraining:
                 continue
             while self.iteration < event and self.active:
                 if not len(self._loaded["order"]):
-                    self._load(self._next_chunk(min(self.longest_chunk, event - self.iteration)))
+                    self._load(self._upcoming or self._next_chunk(event))
                 self.networks.step()
                 self.iteration += 1
+                last = self.iteration - self._start == len(self._loaded["order"])
+                if last and self.iteration < event:  # draw it while a GPU computes
+                    self._upcoming = self._next_chunk(event)
                 yield
-                if self.iteration - self._start == len(self._loaded["order"]):
+                if last:
                     self._find_diverged()
             yield from self._handle(event)
 
-    def _next_chunk(self, count: int) -> dict[str, np.ndarray]:
-        """The chunk of the next steps."""
+    def _next_chunk(self, event: int) -> dict[str, np.ndarray]:
+        """The chunk of the next steps, at most to an event."""
+        count = min(self.longest_chunk, event - self.iteration)
         steps, seeds = range(self.iteration, self.iteration + count), self.settings["seeds"]
         drawn = [*itertools.islice(self.random, count)]
         return {
@@ -166,6 +171,8 @@ class PackTraining:
 
     def _load(self, chunk: dict[str, np.ndarray]) -> None:
         self._loaded, self._start = chunk, self.iteration
+        if chunk is self._upcoming:
+            self._upcoming = {}
         if len(chunk["order"]):
             self.networks.load({name: torch.from_numpy(array) for name, array in chunk.items()})
 

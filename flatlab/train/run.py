@@ -83,7 +83,9 @@ def train_packs(
                 splits[key] = prepare(raw, *data_settings, device).train
             trainings.append(_pack_training(splits[key], start, pack, resume_state, timer))
         _train(trainings, device, timer)
-        return [training.results() for training in trainings]
+        results = [training.results() for training in trainings]
+        del trainings, splits  # what is not in use any more is given back to a GPU
+        return results
 
 
 def _pack_training(

@@ -42,7 +42,7 @@ class Stack:
         self.ascents = ascent_rules(training)
         optimizer = imported("train/optimizers", training["optimizer"])
         recorded = recordable(split.device)
-        sums = self.ascents or training["minibatches"] == "full" or recorded  # of whole gradients
+        sums = self.ascents or training["minibatches"] == "full"  # of whole gradients
         products = (
             not sums and hasattr(optimizer, "takes_products") and optimizer.takes_products(training)
         )

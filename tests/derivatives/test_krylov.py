@@ -1,4 +1,4 @@
-"""Eigenvalues at both ends and quadratures, of matrices with a known spectrum."""
+"""Eigenvalues at both ends, of matrices with a known spectrum."""
 
 import numpy as np
 import pytest
@@ -72,8 +72,6 @@ def test_products_that_are_not_finite_are_no_eigenvalues():
     found = krylov.extreme_eigenvalues(lambda v: v * torch.nan, start, 2)
     assert np.isnan(found.values).all()
     assert not found.converged.any()
-    quadrature = krylov.quadrature(lambda v: v * torch.nan, start, 2, 3)
-    assert np.isnan(quadrature.nodes).all()
 
 
 def test_a_start_near_the_eigenvectors_saves_products():
@@ -85,26 +83,28 @@ def test_a_start_near_the_eigenvectors_saves_products():
     assert again.products < first.products
 
 
-def test_quadratures_are_exact_for_polynomials_and_their_mean_is_the_trace():
-    values = torch.linspace(-1, 2, SIZE, dtype=torch.float64)
-    a = matrix(values)
-    found = krylov.quadrature(lambda v: a @ v, values, 5, 4, seed=2)
-    generator = torch.Generator().manual_seed(2)
-    for nodes, weights in zip(found.nodes, found.weights, strict=True):
-        signs = 2.0 * torch.randint(2, (SIZE,), generator=generator) - 1
-        power = signs.double() / SIZE**0.5
-        for degree in range(8):  # up to 2 * 4 - 1
-            moment = float(signs.double() @ power) / SIZE**0.5
-            assert (weights * nodes**degree).sum() == pytest.approx(moment, abs=1e-10)
-            power = a @ power
-    assert found.products == 20
+def test_without_the_search_distinct_eigenvalues_come_for_fewer_products():
+    distinct = np.linspace(-1, 1, SIZE) ** 3
+    found = solved(distinct, 6, 3, repeated=False)
+    assert found.values == pytest.approx(np.r_[distinct[::-1][:6], distinct[:3]], abs=1e-9)
+    assert found.products <= solved(distinct, 6, 3).products - krylov.AGAIN
+    found = solved(SPECTRA["repeated"], 2, repeated=False)
+    assert found.values == pytest.approx([5, 4])
 
 
-def test_the_quadrature_of_an_exhausted_space_is_the_spectrum_itself():
-    values = torch.tensor([1.0, 1, 4, 4, 4], dtype=torch.float64)
-    found = krylov.quadrature(lambda v: values * v, values, 3, 5)
-    assert found.products == 6  # two eigenvalues, two products each
-    mean, error = krylov.density(found, [1.0, 2.5, 4.0], 0.1)
-    peak = 1 / (0.1 * (2 * np.pi) ** 0.5)
-    assert mean == pytest.approx([0.4 * peak, 0, 0.6 * peak], abs=1e-9)
-    assert error == pytest.approx(0, abs=1e-9)
+@pytest.mark.parametrize("precision", [torch.float32, torch.float64])
+def test_a_space_stays_orthonormal_and_its_projection_is_that_of_the_map(precision):
+    a = matrix(np.r_[1e3, np.linspace(0, 1, SIZE - 1)]).to(precision)
+    generator = torch.Generator().manual_seed(3)
+    space = krylov.Space(lambda v: a @ v, krylov.random_start(a[0], generator))
+    eps = torch.finfo(precision).eps
+    for step in range(60):
+        space.expand()
+        if step == 40:
+            values, coordinates, _ = space.ritz()
+            space.compress(values[-20:], coordinates[:, -20:])
+            space.follow(krylov.random_start(a[0], generator))
+    basis = torch.cat([space.basis[: space.size], space.pending])
+    assert (basis @ basis.mT - torch.eye(len(basis))).abs().max() < 50 * eps
+    projected = (basis @ a @ basis.mT)[: space.size, : space.size].double().numpy()
+    assert space.projection == pytest.approx(projected, abs=1e3 * 50 * eps)

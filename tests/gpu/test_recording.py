@@ -1,5 +1,6 @@
 """Steps are recorded and launched in order, without waiting; the fake would see it if not."""
 
+import contextlib
 import gc
 import weakref
 from functools import partial
@@ -10,7 +11,7 @@ import torch
 from flatlab.data._tensors import prepare
 from flatlab.networks import build
 from flatlab.plan import keys_of
-from flatlab.train import cuda_graphs, pack, stack, stack_group, train_packs
+from flatlab.train import cuda_graphs, pack, run, stack, stack_group, train_packs
 from tests.gpu.fake import NotRecordable, Race, fake_gpu
 from tests.train.packs import DATA, images, settings
 
@@ -29,6 +30,26 @@ def group_of(given, seeds=(0, 3)):
     rules = keys_of("train/layers")
     make = partial(stack.Stack, split=split, training=given["training"], rules=rules, transforms={})
     return stack_group.StackGroup(models, make), models
+
+
+def test_networks_are_gone_when_their_memory_is_given_back(monkeypatch):
+    made, alive = [], []
+
+    class Followed(pack.PackTraining):
+        def __init__(self, *given):
+            super().__init__(*given)
+            made.append(weakref.ref(self.networks))
+
+    @contextlib.contextmanager
+    def given_back(packs, device):
+        yield
+        gc.collect()
+        alive.extend(each() for each in made)
+
+    monkeypatch.setattr(run, "PackTraining", Followed)
+    monkeypatch.setattr(run, "explained_memory_errors", given_back)
+    train_packs(images((8, 8)), [settings("mlp", iterations=3)])
+    assert alive == [None]
 
 
 def chunk(steps, runs=2, batch=4):

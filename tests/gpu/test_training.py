@@ -207,7 +207,8 @@ sys.exit(main(sys.argv[1:]))
 
 def test_a_command_that_is_stopped_goes_on_where_it_was(real, tmp_path):
     run = ["run", "mlp-grid", "lr0.1-b20-s0-4", "--scale", "demo", "--device", "cuda"]
-    here = {**os.environ, "PYTHONPATH": os.getcwd()}
+    paths = [os.getcwd(), *filter(None, [os.environ.get("PYTHONPATH")])]
+    here = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
     def results(name, *before):
         folder = tmp_path / name

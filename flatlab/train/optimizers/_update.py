@@ -41,9 +41,10 @@ def descend(parameters: list[Tensor], directions: list[Tensor], rate: float | Te
 class ProductSteps:
     """Descent along gradients of which some are products, in fewer passes over the memory.
 
-    A product is computed and subtracted for one run after the other, while it is in the cache:
-    those of all runs together leave it. The kernel for one run must give the bits of the one for
-    all of them, which is tried before the first step; else they are computed together.
+    On a GPU one kernel computes and subtracts a product. On a CPU that is done for one run after
+    the other, while the product is in the cache: those of all runs together leave it. The kernel
+    for one run must give the bits of the one for all of them, which is tried before the first step;
+    else they are computed together.
     """
 
     def __init__(self) -> None:
@@ -51,11 +52,16 @@ class ProductSteps:
         self.buffers: dict[torch.Size, Tensor] = {}
 
     def descend(self, parameters: list[Tensor], gradients: list[Any], rate: float | Tensor) -> None:
-        """parameters -= rate * gradients.  rate: as for `Stacked.step`, a number with products."""
+        """parameters -= rate * gradients.
+
+        rate: as for `Stacked.step`; a tensor where steps are recorded.
+        """
         whole: list[tuple[Tensor, Tensor]] = []
         for number, (parameter, gradient) in enumerate(zip(parameters, gradients, strict=True)):
             if not isinstance(gradient, Product):
                 whole.append((parameter, gradient))
+            elif isinstance(rate, Tensor):
+                parameter.baddbmm_(gradient.left * -rate, gradient.right)
             elif self._same_bits(number, gradient):
                 buffer = self._buffer(parameter)
                 for weight, left, right in zip(parameter, *gradient, strict=True):
