@@ -3,108 +3,30 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import time
 
 import pytest
 
-from tests.workflow.lab import ROOT, Lab
+from tests.workflow import small_study
+from tests.workflow.lab import Lab
 
 pytestmark = [pytest.mark.workflow, pytest.mark.long]
 
 PATIENCE_S = 120
-MINE = """
-import pathlib
-import time
-
-import torch
-from torch import nn
-
-
-def noted(what):
-    \"\"\"Note a call; the one that the file `hold` names waits to be killed.\"\"\"
-    with pathlib.Path("notes").open("a") as file:
-        file.write(f"{what}\\n")
-    count = pathlib.Path("notes").read_text().split().count(what)
-    while pathlib.Path("hold").exists() and pathlib.Path("hold").read_text() == f"{what} {count}":
-        time.sleep(0.01)
-
-
-def build():
-    noted("measure")
-    return nn.Linear(6, 3)
-
-
-def data():
-    x = torch.randn(20, 6, generator=torch.Generator().manual_seed(0))
-    return x, x[:, :3].argmax(1)
-
-
-def train(lr, seed):
-    noted("train")
-    torch.manual_seed(seed)
-    model, (x, y) = nn.Linear(6, 3), data()
-    for _ in range(3):
-        loss = nn.functional.cross_entropy(model(x), y)
-        with torch.no_grad():
-            for p, g in zip(model.parameters(), torch.autograd.grad(loss, [*model.parameters()])):
-                p -= lr * g
-    return model.state_dict(), {"my_score": lr + seed}
-"""
-FIGURES = """
-from flatlab.plan import Paper
-
-PAPER = Paper(title="Mine", citation="mine", cited="Mine")
-FIGURES = {}
-"""
-SHARED = """
-title: Mine
-model: mine:build
-data: mine:data
-measure: {families: [geometry], samples: 8}
-scales: {demo: {}, short: {}, paper: {}}
-"""
-LOOP = f"kind: loop\ntrain: mine:train\nsettings: {{lr: [0.1, 0.5]}}\nseeds: [0-1]\n{SHARED}"
-FILES = f"kind: files\nfiles: checkpoints/*.safetensors\n{SHARED}"
-RUNS = ("lr0.1-s0", "lr0.1-s1", "lr0.5-s0", "lr0.5-s1")
-
-
-def build(study: Lab, key: str):
-    """Start `flatlab build` of an experiment's table."""
-    target = f"results/demo/tables/{key}.zarr.zip"
-    arguments = ("build", target, "--cores", "1")
-    return study.start(*arguments, program="flatlab", PYTHONPATH=str(ROOT))
+RUNS = 4
 
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory) -> Lab:
-    """A study with a loop, and with its runs as files from elsewhere, after a build of both."""
-    study = Lab(tmp_path_factory.mktemp("undisturbed") / "mine")
-    (study / "experiments").mkdir(parents=True)
-    (study / "checkpoints").mkdir()
-    shutil.copy(ROOT / "flatlab/template/Snakefile", study / "Snakefile")
-    shutil.copytree(ROOT / "profiles/default", study / "profiles/default")
-    (study / "mine.py").write_text(MINE)
-    (study / "figures.py").write_text(FIGURES)
-    (study / "config.yaml").write_text("studies: [.]\npapers: [mine]\n")
-    (study / "experiments/mine-loop.yaml").write_text(LOOP)
-    study.finish(build(study, "mine-loop"))
-    for run in RUNS:
-        shutil.copy(
-            study / f"results/demo/models/mine-loop/{run}.safetensors", study / "checkpoints"
-        )
-    (study / "experiments/mine-files.yaml").write_text(FILES)
-    study.finish(build(study, "mine-files"))
-    return study
+    """The study after a build of both tables."""
+    return small_study.built(tmp_path_factory.mktemp("undisturbed") / "mine", "[0-1]")
 
 
 @pytest.fixture
 def study(undisturbed, tmp_path):
     """The same before anything was built."""
-    unbuilt = shutil.ignore_patterns("results", ".snakemake", "logs", "notes", "__pycache__")
-    shutil.copytree(undisturbed.folder, tmp_path / "mine", ignore=unbuilt)
-    study = Lab(tmp_path / "mine")
+    study = small_study.unbuilt(undisturbed, tmp_path / "mine")
     yield study
     study.stop()
 
@@ -114,8 +36,9 @@ def study(undisturbed, tmp_path):
     [("mine-loop", "train 3"), ("mine-loop", "measure 2"), ("mine-files", "measure 3")],
 )
 def test_a_killed_build_goes_on_to_the_same_bytes(undisturbed, study, key, call):
+    arguments = (small_study.table(key), "--cores", "1")
     (study / "hold").write_text(call)
-    run = build(study, key)
+    run = small_study.start(study, *arguments)
     what, count = call.split()
     deadline = time.monotonic() + PATIENCE_S
     while not held(study, what, int(count)):
@@ -132,16 +55,17 @@ def test_a_killed_build_goes_on_to_the_same_bytes(undisturbed, study, key, call)
     assert 0 < len(made) < len(wanted)
     # What a file system leaves of a file whose end it had not written yet.
     (study / half).write_bytes((undisturbed / half).read_bytes()[:-40])
-    assert "Directory cannot be locked" in study.finish(build(study, key), succeeds=False).output
-    study.finish(study.start("build", "--unlock", program="flatlab", PYTHONPATH=str(ROOT)))
-    again = study.finish(build(study, key))
+    refused = study.finish(small_study.start(study, *arguments), succeeds=False)
+    assert "Directory cannot be locked" in refused.output
+    study.finish(small_study.start(study, "--unlock"))
+    again = study.finish(small_study.start(study, *arguments))
     assert len(again.jobs) == len(wanted) - len(made)
     for path, date in made.items():
         assert (study / path).stat().st_mtime_ns == date, path
     expected = {path: content for path, content in undisturbed.results().items() if key in path}
     assert study.results() == expected
-    assert notes(study, "train") == (len(RUNS) + (what == "train")) * (key == "mine-loop")
-    assert notes(study, "measure") == len(RUNS) + (what == "measure")
+    assert notes(study, "train") == (RUNS + (what == "train")) * (key == "mine-loop")
+    assert notes(study, "measure") == RUNS + (what == "measure")
 
 
 def notes(study: Lab, what: str) -> int:
