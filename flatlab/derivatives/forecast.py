@@ -2,10 +2,13 @@
 
 import time
 import warnings
+from collections.abc import Iterable, Iterator, Sized
 from types import TracebackType
+from typing import TypeVar
 
 from tqdm import tqdm
 
+Item = TypeVar("Item")
 MINUTE = 60.0
 
 
@@ -49,6 +52,21 @@ class Forecast:
             self.said = True
             if left > MINUTE:
                 warnings.warn(f"{self.what} will take about {duration(left)}", stacklevel=3)
+
+
+def ticked(
+    items: Iterable[Item], what: str, progress: bool, count: int | None = None
+) -> Iterator[Item]:
+    """The items, with a step of a `Forecast` after each.
+
+    items: with a length, or as many as `count` says.
+    what, progress: as for `Forecast`.
+    """
+    total = len(items) if isinstance(items, Sized) else count or 0
+    with Forecast(what, total, progress) as forecast:
+        for item in items:
+            yield item
+            forecast.tick()
 
 
 def duration(seconds: float) -> str:

@@ -104,6 +104,7 @@ def largest_singular_values(
     start: Tensor | None = None,
     in_the_mean: bool = False,
     by_residual: bool = False,
+    tick: Callable[[], None] = lambda: None,
 ) -> Norms:
     """||J||_2 by Golub-Kahan bidiagonalization with full reorthogonalization.
 
@@ -114,6 +115,7 @@ def largest_singular_values(
     in_the_mean: stop when the mean over the samples changes by less than the tolerance.
     by_residual: the residual itself must be within the tolerance, not the error that follows, and
         the value must have settled to the square of the tolerance for two iterations.
+    tick: called after each iteration.
 
     With r the relative residual and g the relative distance to the second Ritz value, the error is
     at most about min(r, r^2/g). Because early Ritz values may miss larger ones, the value must also
@@ -150,6 +152,7 @@ def largest_singular_values(
             errors = residuals
             settled = (values - earlier).abs() <= max(tolerance**2, SETTLED) * values
         converged = (errors <= tolerance) & (settled | (residuals == 0))
+        tick()
         if bool((converged | ~values.isfinite()).all()):
             break
         if in_the_mean and bool((values - before).mean() <= tolerance * values.mean()):
@@ -214,7 +217,13 @@ def _left(diagonal: Tensor, below: Tensor) -> Tensor:
 
 
 def secant_slopes(
-    f: Function, x: Tensor, start: float = 0.1, lr: float = 0.1, steps: int = 30, seed: int = 0
+    f: Function,
+    x: Tensor,
+    start: float = 0.1,
+    lr: float = 0.1,
+    steps: int = 30,
+    seed: int = 0,
+    tick: Callable[[], None] = lambda: None,
 ) -> Tensor:
     """The largest ||f(x + d) - f(x)|| / ||d|| found by ascent over d, for each sample: (samples,).
 
@@ -224,6 +233,7 @@ def secant_slopes(
     lr: learning rate of Adam.
     steps: of Adam.
     seed: of the start.
+    tick: called after each step.
 
     This slope of a secant exceeds ||J||_2 if f is steeper elsewhere, and is smaller if d is long
     and f bends. Source: chen2026 Eq. 58; the defaults are those of the authors' code.
@@ -240,6 +250,7 @@ def secant_slopes(
         best = torch.maximum(best, slopes.detach().double())
         (delta.grad,) = torch.autograd.grad(-slopes.sum(), delta)
         optimizer.step()
+        tick()
     with torch.no_grad():
         return torch.maximum(best, _slopes(f(x + delta) - at_x, delta).double())
 

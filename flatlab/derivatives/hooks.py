@@ -1,7 +1,7 @@
 """Records the input and output of each layer, and where derivatives with respect to them arrive."""
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -141,6 +141,7 @@ def generic_squares(
     inputs: Tensor,
     names: list[str],
     modules: Mapping[str, nn.Module] | None = None,
+    tick: Callable[[], None] = lambda: None,
 ) -> dict[str, Tensor]:
     """By name: the sums of (df_k/dtheta_j)^2, plain and weighted by theta_j^2, (2, samples).
 
@@ -151,6 +152,7 @@ def generic_squares(
     inputs: (samples, ...).
     names: of the parameters.
     modules: layers that are given copies of their inputs, as where they are recorded.
+    tick: called after each sample.
     """
     if not names:
         return {}
@@ -172,4 +174,5 @@ def generic_squares(
                     squares = row.square().sum(0) / 4
                     result[name][0, number] += squares.sum()
                     result[name][1, number] += (squares * parameter.detach().square()).sum()
+            tick()
     return result

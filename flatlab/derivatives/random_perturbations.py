@@ -3,11 +3,13 @@
 Frozen parameters and buffers are not perturbed. The network itself is never written to.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
-from tqdm import tqdm
 
+from flatlab.derivatives.forecast import Forecast
 from flatlab.derivatives.hooks import generic_squares
 from flatlab.losses import half_mse
 
@@ -47,14 +49,19 @@ def loss_changes(
     generator = torch.Generator(inputs.device).manual_seed(seed)
 
     def losses(parameters: dict[str, Tensor]) -> Tensor:
-        pairs = ((functional_call(model, parameters, (x.clone(),)), y) for x, y in chunks)
-        return torch.cat([LOSS.values(f.double(), y.double()) for f, y in pairs])
+        values = []
+        for x, y in chunks:
+            outputs = functional_call(model, parameters, (x.clone(),))
+            values.append(LOSS.values(outputs.double(), y.double()))
+            forecast.tick()
+        return torch.cat(values)
 
     moved = {name: torch.empty_like(p) for name, p in theta.items()}  # the only copy of weights
     changes = []
-    with torch.no_grad():
+    evaluations = (1 + 2 * draws) * len(chunks)
+    with torch.no_grad(), Forecast(f"{draws} weight changes", evaluations, progress) as forecast:
         unperturbed = losses(theta)
-        for _ in tqdm(range(draws), unit="draw", disable=not progress, leave=False):
+        for _ in range(draws):
             for name, p in theta.items():
                 moved[name].normal_(0, rho, generator=generator).add_(1).mul_(p)
             above = losses(moved)
@@ -64,21 +71,32 @@ def loss_changes(
     return torch.stack(changes, 1)
 
 
-def exact_gauss_newton(model: nn.Module, inputs: Tensor) -> tuple[Tensor, Tensor]:
+def exact_gauss_newton(
+    model: nn.Module, inputs: Tensor, tick: Callable[[], None] = lambda: None
+) -> tuple[Tensor, Tensor]:
     """||df/dtheta||_F^2 and sum theta_j^2 ||df/dtheta_j||^2: (samples, 1) each.
+
+    tick: called after each sample.
 
     One backward pass for each sample and output.
     """
     names = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
-    squares = generic_squares(model, inputs, names).values()
+    squares = generic_squares(model, inputs, names, tick=tick).values()
     plain, adaptive = (torch.stack(parts).double().sum(0) for parts in zip(*squares, strict=True))
     return plain[:, None], adaptive[:, None]
 
 
 def random_gauss_newton(
-    model: nn.Module, inputs: Tensor, probes: int, seed: int = 0, size: int | None = None
+    model: nn.Module,
+    inputs: Tensor,
+    probes: int,
+    seed: int = 0,
+    size: int | None = None,
+    tick: Callable[[], None] = lambda: None,
 ) -> tuple[Tensor, Tensor]:
     """Unbiased estimates of both sums, averaged over the samples: (1, probes) each.
+
+    tick: called after each backward pass.
 
     With random signs s, one for each sample and output, the expected square of the derivative of
     <s, f> is the sum: one backward pass for all samples and outputs of a chunk.
@@ -97,5 +115,6 @@ def random_gauss_newton(
                 sums[0, number] += gradient.square().sum(dtype=torch.float64)
                 weighted = (gradient * parameter.detach()).square()
                 sums[1, number] += weighted.sum(dtype=torch.float64)
+            tick()
     plain, adaptive = sums / len(inputs)
     return plain[None], adaptive[None]

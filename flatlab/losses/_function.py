@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,20 +22,22 @@ class Loss(Base):
     counts: of a function that is a mean over positions: how many of a sample's targets count, from
         targets, in units of the mean over all samples; None: samples count the same.
     classes: outputs for each position, where samples have positions.
+    restored: targets as the function takes them, from those of one tensor (samples, ...).
 
     It has derivatives by autograd alone; what needs a closed form raises `NoClosedForm`.
     """
 
     def __init__(
         self,
-        function: Callable[[Tensor, Tensor], Tensor],
+        function: Callable[[Tensor, Any], Tensor],
         integers: bool,
         summed: bool,
         shape: Callable[[Tensor], Tensor],
         counts: Callable[[Tensor], Tensor] | None = None,
         classes: int = 0,
+        restored: Callable[[Tensor], Any] = lambda targets: targets,
     ) -> None:
-        self.classes = classes
+        self.classes, self.restored = classes, restored
         self.function, self.integers, self.shape, self.counts = function, integers, shape, counts
         self.in_float64 = function
         if isinstance(function, nn.Module):  # it may hold weights of classes
@@ -47,7 +50,7 @@ class Loss(Base):
         function = self.in_float64 if double else self.function
         pairs = zip(self.shape(outputs).split(1), targets.split(1), strict=True)
         try:
-            values = torch.stack([function(f, y).reshape(()) for f, y in pairs])
+            values = torch.stack([function(f, self.restored(y)).reshape(()) for f, y in pairs])
             return values if self.counts is None else values * self.counts(targets).to(values)
         except RuntimeError as error:
             if not double:

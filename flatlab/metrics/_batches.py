@@ -1,6 +1,6 @@
 """Inputs and targets of all samples, from whatever yields them in batches."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -14,20 +14,27 @@ from flatlab.metrics._adapted import ATTENTION, Structure
 
 TARGETS = ("labels", "label", "targets", "target", "y")
 """Keys and attributes of a batch under which targets lie."""
+_ARRAYS = (Tensor, np.ndarray)
 BATCH = 256
 """Samples that are read from a dataset at a time."""
 
 
 def collected(
-    inputs: Any, targets: Any, limit: int | None, ignore_index: int = -100
+    inputs: Any,
+    targets: Any,
+    limit: int | None,
+    ignore_index: int = -100,
+    taken: Container[str] | None = None,
 ) -> tuple[Structure, Any]:
     """The inputs of all samples, a tensor or several, and their targets.
 
     inputs: a tensor or an array (samples, ...); a list of one for each sample; a tuple of several,
         or a dictionary of them; a dataset; or a loader, any iterable of batches.
-    targets: of the samples; None where batches bring them, or there are none.
+    targets: of the samples; a tuple of several, or a dictionary of them; None where batches bring
+        them, or there are none.
     limit: samples to take, the first ones; None: all.
     ignore_index: the class of positions that are added to sequences of unequal length.
+    taken: names of inputs; all that has another name belongs to the targets. None: any name.
 
     A batch is a tensor; a tuple or list whose last part are the targets; or a dictionary or an
     object with `labels` or `targets`. Batches of sequences with an `attention_mask` are padded
@@ -44,15 +51,15 @@ def collected(
     elif isinstance(inputs, tuple):
         inputs = tuple(tensor_of(part, "inputs") for part in inputs)
     elif isinstance(inputs, Mapping):
-        inputs, targets = _from_mapping(inputs, targets)
+        inputs, targets = _from_mapping(inputs, targets, taken)
     elif isinstance(inputs, list) and all(map(_is_number_like, inputs)):
         inputs = tensor_of([np.asarray(part) for part in inputs], "inputs")
     else:
         if targets is not None:
             raise MeasureError("batches bring their targets; leave the argument targets out")
-        return _gathered(_batches(inputs), limit, ignore_index)
+        return _gathered(_batches(inputs), limit, ignore_index, taken)
     _check_lengths(inputs)
-    return of_samples(inputs, slice(limit)), targets if targets is None else _cut(targets, limit)
+    return of_samples(inputs, slice(limit)), _cut(in_parts(targets), limit)
 
 
 def _is_number_like(part: Any) -> bool:
@@ -68,13 +75,13 @@ def _batches(inputs: Any) -> Iterator[Any]:
 
 
 def _gathered(
-    batches: Iterator[Any], limit: int | None, ignore_index: int
+    batches: Iterator[Any], limit: int | None, ignore_index: int, taken: Container[str] | None
 ) -> tuple[Structure, Any]:
     """All batches one after the other, until there are as many samples as wanted."""
     parts: list[tuple[Structure, Any]] = []
     count = 0
     for batch in batches:
-        parts.append(_of_batch(batch))
+        parts.append(_of_batch(batch, taken))
         count += len(_some(parts[-1][0]))
         if limit is not None and count >= limit:
             break
@@ -86,8 +93,8 @@ def _gathered(
         raise MeasureError("some batches have targets and others have none")
     joined = _joined(structures)
     _check_lengths(joined)
-    whole = None if lacking else torch.cat([tensor_of(part, "targets") for part in targets])
-    return of_samples(joined, slice(limit)), whole if whole is None else whole[:limit]
+    whole = None if lacking else _joined([_of_parts(part) for part in targets])
+    return of_samples(joined, slice(limit)), whole if whole is None else _cut(whole, limit)
 
 
 def _of_one_length(
@@ -111,31 +118,49 @@ def _of_one_length(
         assert isinstance(inputs, dict)
         longer = {name: padded(part, length, 0) for name, part in inputs.items()}
         if targets is not None:
-            targets = tensor_of(targets, "targets")
-            targets = padded(targets, length, 0 if targets.is_floating_point() else ignore_index)
+            targets = _of_parts(targets)
+            values = (part for part in tensors(targets))
+            longer_parts = [
+                padded(part, length, 0 if part.is_floating_point() else ignore_index)
+                for part in values
+            ]
+            targets = like(targets, longer_parts)
         result.append((longer, targets))
     return result
 
 
-def _of_batch(batch: Any) -> tuple[Structure, Any]:
+def _of_batch(batch: Any, taken: Container[str] | None) -> tuple[Structure, Any]:
     if isinstance(batch, Tensor | np.ndarray):
         return tensor_of(batch, "inputs"), None
     if isinstance(batch, Mapping):
-        return _from_mapping(batch, None)
+        return _from_mapping(batch, None, taken)
     if isinstance(batch, Sequence) and not isinstance(batch, str) and batch:
         *inputs, targets = batch if len(batch) > 1 else (*batch, None)
+        if isinstance(targets, list) and all(isinstance(each, Tensor) for each in targets):
+            targets = tuple(targets)  # as the loaders of torch collate tuples
+        targets = in_parts(targets)
         if len(inputs) == 1 and isinstance(inputs[0], Mapping):
-            return _from_mapping(inputs[0], targets)
+            return _from_mapping(inputs[0], targets, taken)
         tensors = tuple(tensor_of(part, "inputs") for part in inputs)
         return tensors[0] if len(tensors) == 1 else tensors, targets
     if hasattr(batch, "__dict__") and vars(batch):
-        return _from_mapping(vars(batch), None)
+        return _from_mapping(vars(batch), None, taken)
     raise MeasureError(f"a batch is {type(batch).__name__}: neither tensors nor a dictionary")
 
 
-def _from_mapping(batch: Mapping[str, Any], targets: Any) -> tuple[dict[str, Tensor], Any]:
-    """Inputs by name, and the targets among them unless these are given."""
-    if targets is None:
+def _from_mapping(
+    batch: Mapping[str, Any], targets: Any, taken: Container[str] | None
+) -> tuple[dict[str, Tensor], Any]:
+    """Inputs by name, and the targets among them unless these are given.
+
+    taken: as for `collected`.
+    """
+    others = [name for name in batch if taken is not None and name not in taken]
+    if targets is None and {*others} - {*TARGETS}:
+        name = next((name for name in TARGETS if name in batch), None)
+        parts = {key: value for key, value in batch.items() if key in others or key == name}
+        targets, batch = in_parts(parts), {k: v for k, v in batch.items() if k not in parts}
+    elif targets is None:
         name = next((name for name in TARGETS if name in batch), None)
         if name is not None:
             targets = batch[name]
@@ -144,6 +169,34 @@ def _from_mapping(batch: Mapping[str, Any], targets: Any) -> tuple[dict[str, Ten
     if not tensors:
         raise MeasureError("a batch has no inputs")
     return tensors, targets
+
+
+def in_parts(targets: Any) -> Any:
+    """Several targets as tensors, in a tuple or a dictionary; others as they are."""
+    if isinstance(targets, Mapping):
+        return {str(key): tensor_of(part, f"target {key!r}") for key, part in targets.items()}
+    if not isinstance(targets, tuple):
+        return targets
+    if all(isinstance(each, _ARRAYS) and each.ndim for each in targets):
+        return tuple(tensor_of(part, "targets") for part in targets)
+    return list(targets)  # one for each sample
+
+
+def _of_parts(targets: Any) -> Structure:
+    return targets if isinstance(targets, dict | tuple) else tensor_of(targets, "targets")
+
+
+def tensors(parts: Structure) -> list[Tensor]:
+    if isinstance(parts, Tensor):
+        return [parts]
+    return [*parts.values()] if isinstance(parts, dict) else [*parts]
+
+
+def like(parts: Structure, tensors: list[Tensor]) -> Structure:
+    """Other tensors in a structure of the same kind."""
+    if isinstance(parts, Tensor):
+        return tensors[0]
+    return dict(zip(parts, tensors, strict=True)) if isinstance(parts, dict) else tuple(tensors)
 
 
 def _joined(structures: Sequence[Structure]) -> Structure:
@@ -159,9 +212,7 @@ def _joined(structures: Sequence[Structure]) -> Structure:
 
 
 def _some(inputs: Structure) -> Tensor:
-    if isinstance(inputs, Tensor):
-        return inputs
-    return next(iter(inputs.values() if isinstance(inputs, dict) else inputs))
+    return tensors(inputs)[0]
 
 
 def of_samples(inputs: Structure, which: slice | Tensor) -> Structure:
@@ -174,22 +225,19 @@ def of_samples(inputs: Structure, which: slice | Tensor) -> Structure:
 
 
 def _cut(targets: Any, limit: int | None) -> Any:
-    return (
-        targets
-        if limit is None
-        else list(islice(targets, limit))
-        if not isinstance(targets, Tensor | np.ndarray)
-        else targets[:limit]
-    )
+    if isinstance(targets, dict | tuple) and all(isinstance(t, Tensor) for t in tensors(targets)):
+        _check_lengths(targets, "targets")
+        return of_samples(targets, slice(limit))
+    if limit is None or targets is None:
+        return targets
+    return targets[:limit] if isinstance(targets, _ARRAYS) else list(islice(targets, limit))
 
 
-def _check_lengths(inputs: Structure) -> None:
-    if isinstance(inputs, Tensor):
-        return
-    parts = inputs.values() if isinstance(inputs, dict) else inputs
+def _check_lengths(inputs: Structure, what: str = "inputs") -> None:
+    parts = tensors(inputs)
     if len({len(part) if part.ndim else -1 for part in parts}) > 1:
         shapes = ", ".join(str(tuple(part.shape)) for part in parts)
-        raise MeasureError(f"inputs have different numbers of samples: {shapes}")
+        raise MeasureError(f"{what} have different numbers of samples: {shapes}")
 
 
 def tensor_of(values: Any, what: str) -> Tensor:

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.evaluation_mode import batch_norm as in_mode
 from flatlab.derivatives.evaluation_mode import check_mode
+from flatlab.derivatives.forecast import ticked
 from flatlab.derivatives.isolation import preserving_state
 from flatlab.metrics import _directions
 from flatlab.metrics._checked import measured
@@ -150,7 +150,7 @@ def barriers(
     count = len(networks)
     height, place = np.zeros((count, count)), np.full((count, count), np.nan)
     pairs = list(itertools.combinations(range(count), 2))
-    for a, b in tqdm(pairs, desc="barriers", unit="pair", disable=not progress, leave=False):
+    for a, b in ticked(pairs, "barriers", progress):
         line = landscape(
             networks[a],
             inputs,
@@ -164,6 +164,7 @@ def barriers(
             samples=samples,
             batch_size=batch_size,
             dtype=dtype,
+            progress=progress,
             **options,
         )
         share, values = line["first"].values, line["loss"].values
@@ -259,7 +260,7 @@ def _on_grid(
     moved, shape = Moved(ready.model, directions), tuple(map(len, axes))
     values: dict[str, list[float]] = {}
     grid = list(itertools.product(*axes))
-    for point in tqdm(grid, desc="landscape", unit="point", disable=not progress, leave=False):
+    for point in ticked(grid, "landscape", progress):
         network = moved.at(point)
         with in_mode(network, mode):
             for name, value in ready.values(network).items():

@@ -95,6 +95,7 @@ def evaluated(
         output=output,
         ignore_index=ignore_index,
         tokens=True,
+        loss_takes_parts=not isinstance(loss, str),
     )
     chosen, sample_set = loss_for(given, ready, class_weights)
     with torch.no_grad():

@@ -19,7 +19,7 @@ from flatlab.plan.options import checked, options_of
 from flatlab.plan.registry import check_known, keys_of
 from flatlab.plan.schema import plain
 
-Function = Callable[[Tensor, Tensor], Tensor]
+Function = Callable[[Tensor, Any], Tensor]
 Weights = Sequence[float] | np.ndarray | Tensor
 
 
@@ -123,7 +123,13 @@ def _of_function(loss: Function, ready: Prepared) -> tuple[Loss, Samples]:
     for value, summed, counted in kinds.values():
         if abs(total - value) <= 1e-4 * max(abs(value), 1e-6):
             function = _function.Loss(
-                loss, integers, summed, ready.outputs.natural, counted, ready.outputs.classes
+                loss,
+                integers,
+                summed,
+                ready.outputs.natural,
+                counted,
+                ready.outputs.classes,
+                _restored(ready),
             )
             return function, replace(samples, targets=targets)
     raise MeasureError(
@@ -137,13 +143,19 @@ def _tried(
     loss: Function, ready: Prepared, targets: Tensor, few: Tensor
 ) -> tuple[float, list[float]]:
     """The value of a function on a few samples together, and on each alone."""
+    restored = _restored(ready)
+
+    def loss_of_packed(outputs: Tensor, packed: Tensor) -> Tensor:
+        return loss(outputs, restored(packed))
+
     with preserving_state(ready.model), torch.no_grad():
         flat, some = ready.model(ready.samples.inputs[few].clone()), targets[few]
         try:
             outputs = ready.outputs.natural(flat)
-            whole = loss(outputs, some)
-            others = loss(ready.outputs.natural(_otherwise(flat, ready, few)), some)
-            values = [loss(f, y) for f, y in zip(outputs.split(1), some.split(1), strict=True)]
+            whole = loss_of_packed(outputs, some)
+            others = loss_of_packed(ready.outputs.natural(_otherwise(flat, ready, few)), some)
+            pairs = zip(outputs.split(1), some.split(1), strict=True)
+            values = [loss_of_packed(f, y) for f, y in pairs]
         except Exception as error:  # whatever the user's function raises
             raise MeasureError(f"the loss raises {type(error).__name__}: {error}") from error
     if not all(isinstance(part, Tensor) and part.numel() == 1 for part in (whole, *values)):
@@ -154,6 +166,19 @@ def _tried(
             "where it shifts labels itself, shift them before, and take a loss that does not"
         )
     return float(whole), [float(value) for value in values]
+
+
+def _restored(ready: Prepared) -> Callable[[Tensor], Any]:
+    """Several targets as they were given, from those side by side; one target as it is."""
+    layout = ready.parts
+    if layout is None:
+        return lambda targets: targets
+
+    def restored(packed: Tensor) -> Any:
+        by_place, by_name = layout.unpacked(packed)
+        return by_name or by_place
+
+    return restored
 
 
 def _otherwise(flat: Tensor, ready: Prepared, few: Tensor) -> Tensor:

@@ -129,6 +129,7 @@ def measure(
         output=output,
         ignore_index=ignore_index,
         tokens=all(_takes_tokens(name, model) for name in known),
+        loss_takes_parts=not isinstance(loss, str),
     )
     weight = next(ready.model.parameters())
     how["budget"] = memory or available(weight.device) // 4

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.isolation import preserving_state
 from flatlab.metrics._adapted import ATTENTION, Layout, Outputs, Structure, adapted, outputs_of
-from flatlab.metrics._batches import collected, of_samples, tensor_of
+from flatlab.metrics._batches import collected, like, of_samples, tensor_of, tensors
 from flatlab.metrics._quantity import Samples
 from flatlab.metrics._samples import samples_of
 from flatlab.plan.schema import closest
@@ -27,7 +27,9 @@ class Prepared:
     model: maps (samples, ...) to (samples, N).
     samples: the sample set.
     outputs: what the network returns by itself.
-    given: the targets of these samples as they were given; None: there are none.
+    given: the targets of these samples as they were given, several of them side by side; None:
+        there are none.
+    parts: how several targets lie side by side; None: there is one.
     ignore_index: the class of positions that do not count.
     ignored: samples that were left out.
     mixed: whether inputs are numbers and integers side by side, so that |x| means nothing.
@@ -37,6 +39,7 @@ class Prepared:
     samples: Samples
     outputs: Outputs
     given: Tensor | None
+    parts: Layout | None
     ignore_index: int
     ignored: int
     mixed: bool
@@ -52,6 +55,7 @@ def prepared(
     output: str | int | None,
     ignore_index: int,
     tokens: bool,
+    loss_takes_parts: bool = False,
 ) -> Prepared:
     """A network and its samples.
 
@@ -61,11 +65,18 @@ def prepared(
     output: which output is meant.
     ignore_index: the class of samples, or positions, that are left out.
     tokens: whether inputs may be integers.
+    loss_takes_parts: whether all that is in a batch, and no argument of the network, is for the
+        loss, a function.
     """
     model = network_of(model, dtype)
     weight = next(p for p in model.parameters() if p.is_floating_point())
-    parts, targets = collected(inputs, targets, limit, ignore_index)
-    layout = None
+    taken = _arguments(model) if loss_takes_parts else None
+    parts, targets = collected(inputs, targets, limit, ignore_index, taken)
+    layout, of_targets = None, None
+    if isinstance(targets, tuple) and not loss_takes_parts:
+        targets = list(targets)  # one for each sample
+    if isinstance(targets, dict | tuple):
+        of_targets, targets = _side_by_side(targets, weight, loss_takes_parts)
     if isinstance(parts, Tensor):
         x = parts
     else:
@@ -82,14 +93,36 @@ def prepared(
         ignored = len(x) - len(samples.inputs)
         network = adapted(model, layout, outputs)
         given = samples.targets if samples.labels is None else samples.labels
-        return Prepared(network, samples, outputs, given, ignore_index, ignored, mixed)
+        return Prepared(network, samples, outputs, given, of_targets, ignore_index, ignored, mixed)
     given = None if targets is None else tensor_of(targets, "targets").to(x.device)
     typed = x if isinstance(parts, Tensor) else parts
     samples, layout, given, ignored = _at_positions(
         samples, outputs, typed, layout, given, ignore_index
     )
     network = adapted(model, layout, outputs)
-    return Prepared(network, samples, outputs, given, ignore_index, ignored, mixed)
+    return Prepared(network, samples, outputs, given, of_targets, ignore_index, ignored, mixed)
+
+
+def _side_by_side(targets: Structure, weight: Tensor, taken: bool) -> tuple[Layout, Tensor]:
+    """Several targets in one tensor of real numbers, which holds their integers exactly.
+
+    taken: whether the loss takes several.
+    """
+    layout = Layout.of(targets)
+    if not taken:
+        names = f" ({', '.join(layout.names)})" if layout.names else ""
+        raise MeasureError(
+            f"there are {len(layout.shapes)} targets{names}: a loss by name takes one; a loss that "
+            "is a function of outputs and targets takes all of them"
+        )
+    most = 2 / torch.finfo(weight.dtype).eps
+    for part in tensors(targets):
+        if not part.is_floating_point() and len(part) and float(part.abs().max()) > most:
+            raise MeasureError(
+                f"a target has integers beyond {most:.0f}, which {weight.dtype} does not hold; "
+                "pass dtype='float64'"
+            )
+    return layout, layout.packed(like(targets, [part.double() for part in tensors(targets)]))
 
 
 def _at_positions(
@@ -166,15 +199,21 @@ def _masked(
 
 def _check_names(model: nn.Module, parts: tuple[Tensor, ...] | dict[str, Tensor]) -> None:
     """Refuse inputs under names that are no arguments of the network."""
-    taken = inspect.signature(model.forward).parameters
-    kinds = {parameter.kind for parameter in taken.values()}
-    if not isinstance(parts, dict) or inspect.Parameter.VAR_KEYWORD in kinds:
+    taken = _arguments(model)
+    if not isinstance(parts, dict) or taken is None:
         return
     if unknown := [name for name in parts if name not in taken]:
         raise MeasureError(
             f"inputs are called {', '.join(parts)}, and the network takes no argument "
             f"{unknown[0]!r}, but {', '.join(taken)}: several inputs have the names of arguments"
         )
+
+
+def _arguments(model: nn.Module) -> list[str] | None:
+    """The names of the arguments of a network; None: it takes any."""
+    taken = inspect.signature(model.forward).parameters
+    kinds = {parameter.kind for parameter in taken.values()}
+    return None if inspect.Parameter.VAR_KEYWORD in kinds else [*taken]
 
 
 def _typed(

@@ -15,6 +15,7 @@ from msgspec import Meta
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from flatlab.derivatives.forecast import Forecast
 from flatlab.derivatives.golub_kahan import (
     Jacobian,
     Norms,
@@ -166,23 +167,20 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
         network, inputs, targets, chosen.rho, chosen.draws, seed, size, progress=settings.progress
     )
     values = _of_sharpness(2 / chosen.rho**2 * changes)
-    values |= _of_traces(network, inputs, chosen, seed, size)
+    values |= _of_traces(network, inputs, settings, size)
     if settings.step is not None:  # differences of outputs have half of the digits
         fixed = {name: p.double() for name, p in fixed.items()}
         fixed |= {name: b.double() for name, b in network.named_buffers() if b.is_floating_point()}
         inputs = inputs.double()
-    values |= _of_norms(f, inputs, chosen, seed, size, settings.step, samples.masks)
-    values |= (
-        {} if chosen.own_targets else _of_fit(outputs, targets, settings.loss.classes, samples.kept)
-    )
+    values |= _of_norms(f, inputs, settings, size, samples.masks)
+    if not chosen.own_targets:
+        values |= _of_fit(outputs, targets, settings.loss.classes, samples.kept)
     values["samples_measured"] = np.float64(len(inputs))
     values["finite"] = np.float64(all(np.isfinite(value).all() for value in values.values()))
     values["dropped"] = np.float64(_dropped(values, chosen.drop_above))
+    keys = ("outputs", "own_targets", "rho", "draws", "trace")
     notes = {
-        **{
-            f"adaptive_{key}": getattr(chosen, key)
-            for key in ("outputs", "own_targets", "rho", "draws", "trace")
-        },
+        **{f"adaptive_{key}": getattr(chosen, key) for key in keys},
         "samples_at_a_time": size,
         "residual_term": "in adaptive_sharpness, not in elementwise_adaptive_trace",
     }
@@ -209,33 +207,38 @@ def _of_sharpness(changes: Tensor) -> dict[str, Any]:
     }
 
 
-def _of_traces(
-    network: nn.Module, inputs: Tensor, chosen: Options, seed: int, size: int
-) -> dict[str, Any]:
+def _of_traces(network: nn.Module, inputs: Tensor, settings: Settings, size: int) -> dict[str, Any]:
+    chosen: Options = settings.options
     if chosen.trace == "none":
         return {}
     exact = chosen.trace == "exact"
-    plain, adaptive = (
-        exact_gauss_newton(network, inputs)
-        if exact
-        else random_gauss_newton(network, inputs, chosen.probes, seed, size)
-    )
+    steps = len(inputs) if exact else chosen.probes * -(-len(inputs) // size)
+    with Forecast(f"{chosen.trace} traces", steps, settings.progress) as forecast:
+        traces = (
+            exact_gauss_newton(network, inputs, forecast.tick)
+            if exact
+            else random_gauss_newton(
+                network, inputs, chosen.probes, settings.seed, size, forecast.tick
+            )
+        )
     result: dict[str, Any] = {}
-    for name, part in (("sharpness", plain), ("elementwise_adaptive_trace", adaptive)):
+    for name, part in zip(("sharpness", "elementwise_adaptive_trace"), traces, strict=True):
         of_probes = part.mean(0).cpu().numpy()
         result |= {name: of_probes.mean(), f"{name}_error": 0.0 if exact else _error(of_probes)}
     return result
 
 
-def _of_norms(
-    f: Any, inputs: Tensor, chosen: Options, seed: int, size: int, step: float | None, masks: int
-) -> dict[str, Any]:
+def _of_norms(f: Any, inputs: Tensor, settings: Settings, size: int, masks: int) -> dict[str, Any]:
     """masks: numbers of each sample, the last ones, that are no inputs."""
+    chosen: Options = settings.options
     maps = [_of_inputs(f, x, masks) for x in inputs.split(size)]
-    results: list[Norms] = [
-        largest_singular_values(Jacobian(g, x, step), chosen.tolerance, chosen.iterations, seed)
-        for g, x in maps
-    ]
+    tolerance, most = chosen.tolerance, chosen.iterations
+    with Forecast("norms", len(maps) * most, settings.progress) as forecast:
+        how: dict[str, Any] = {"seed": settings.seed, "tick": forecast.tick}
+        results: list[Norms] = [
+            largest_singular_values(Jacobian(g, x, settings.step), tolerance, most, **how)
+            for g, x in maps
+        ]
     norms, residuals, iterations, converged = (
         torch.cat([getattr(part, name) for part in results]).cpu().numpy()
         for name in ("values", "residuals", "iterations", "converged")
@@ -250,10 +253,10 @@ def _of_norms(
         "not_converged": np.float64((~converged).sum()),
     }
     if chosen.ascent_steps:
-        slopes = [
-            secant_slopes(g, x, chosen.ascent_start, chosen.ascent_lr, chosen.ascent_steps, seed)
-            for g, x in maps
-        ]
+        start, lr, steps = chosen.ascent_start, chosen.ascent_lr, chosen.ascent_steps
+        with Forecast("slopes", len(maps) * steps, settings.progress) as forecast:
+            how["tick"] = forecast.tick
+            slopes = [secant_slopes(g, x, start, lr, steps, **how) for g, x in maps]
         slope = torch.cat(slopes).cpu().numpy()
         result |= {**_with_error("normalized_slope", squares * slope**2), "slope_per_sample": slope}
     return result

@@ -18,9 +18,9 @@ import numpy as np
 import torch
 from msgspec import Meta
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from flatlab.derivatives.evaluation_mode import check_mode
+from flatlab.derivatives.forecast import ticked
 from flatlab.derivatives.probe import probe
 from flatlab.metrics import flatness
 from flatlab.metrics._perturbed_losses import PerturbedLosses, deltas_of, eligible_layers
@@ -97,11 +97,12 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     losses = PerturbedLosses(model, samples.inputs, targets, loss, size)
     shape = len(findings.layers), len(options.robustness_deltas)
     values = {name: np.full(shape, np.nan) for name in QUANTITIES}
-    for place, name in tqdm(places, unit="layer", disable=not settings.progress, leave=False):
+    for place, name in places:
         layer: Any = findings.modules[name]
         deltas = deltas_of(options.robustness_deltas, len(targets), layer.in_features)
         seeds = [(settings.seed, place, draw) for draw in range(options.robustness_draws)]
-        drawn = np.stack([_changes(losses, layer, deltas, seed) for seed in seeds])
+        draws = ticked(seeds, f"feature robustness of {name}", settings.progress)
+        drawn = np.stack([_changes(losses, layer, deltas, seed) for seed in draws])
         found, error = drawn.mean(0), drawn.std(0, ddof=1) / len(drawn) ** 0.5
         leading = deltas**2 / (2 * layer.in_features) * exact.values["kappa_trace"][place]
         for column, row in enumerate((found, error, leading, found - leading, deltas)):

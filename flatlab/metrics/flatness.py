@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.evaluation_mode import check_mode
+from flatlab.derivatives.forecast import ticked
 from flatlab.derivatives.layer_curvature import (
     ineligible_layers,
     largest_of_blocks,
@@ -244,9 +245,11 @@ def _exact(
     forms = {name: _forms(modules[name], features[name]) for name in features}
     sums = {name: inputs.new_zeros(2, dtype=torch.float64) for name in features}
     diagonals: dict[str, list[Tensor]] = {name: [] for name in features}
-    for of_layers in layer_curvatures(
+    chunks = layer_curvatures(
         model, inputs, targets, loss, modules, size, twice=settings.step is None
-    ):
+    )
+    count = -(-len(inputs) // size)
+    for of_layers in ticked(chunks, "curvatures of layers", settings.progress, count):
         for name, (x, hessian) in of_layers.items():
             hessian = hessian.detach().double()
             diagonals[name].append(hessian.diagonal(dim1=1, dim2=2).clone())

@@ -18,9 +18,9 @@ import numpy as np
 import torch
 from msgspec import Meta
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from flatlab.derivatives.evaluation_mode import check_mode
+from flatlab.derivatives.forecast import ticked
 from flatlab.derivatives.probe import probe
 from flatlab.metrics._perturbed_losses import PerturbedLosses, deltas_of, eligible_layers
 from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
@@ -118,11 +118,12 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     parts = np.array_split(np.random.default_rng(settings.seed).permutation(count), folds)
     shape = len(findings.layers), len(options.robustness_deltas)
     values = {name: np.full(shape, np.nan) for name in QUANTITIES}
-    for place, name in tqdm(places, unit="layer", disable=not settings.progress, leave=False):
+    for place, name in places:
         layer: Any = findings.modules[name]
         deltas = deltas_of(options.robustness_deltas, count, layer.in_features)
         seeds = [(settings.seed, place, draw) for draw in range(options.representativeness_draws)]
-        drawn = np.stack([_nearby(losses, layer, deltas, seed) for seed in seeds])
+        draws = ticked(seeds, f"representativeness of {name}", settings.progress)
+        drawn = np.stack([_nearby(losses, layer, deltas, seed) for seed in draws])
         by_folds, spread = _by_folds(plain, drawn.mean(0), parts)
         nearby = drawn.mean((0, 2))
         rows = (

@@ -6,7 +6,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
-from tqdm import trange
+
+from flatlab.derivatives.forecast import Forecast
 
 DROP, TOLERANCE, LARGEST, STEPS = 0.1, 0.01, 2.0, 15
 """Of the accuracy, how far from it the search may end, where it begins, and its most steps."""
@@ -51,6 +52,7 @@ def noise_tolerance(
         for x, y in batches:
             outputs = functional_call(model, parameters, (x.clone(),))
             right += outputs.unflatten(1, (*y.shape[1:], -1)).argmax(-1).eq(y).sum()
+            forecast.tick()
         return float(right / count)
 
     def accuracy_with(deviation: float, draw: int) -> float:
@@ -62,13 +64,14 @@ def noise_tolerance(
         return accuracy(moved)
 
     count = sum(int((classes >= 0).sum()) for _, classes in batches)
-    without_noise = accuracy(theta)
     low, high = 0.0, LARGEST
-    for _ in trange(STEPS, desc="pac-bayes", disable=not progress, leave=False):
-        sigma = (low + high) / 2
-        mean = sum(accuracy_with(sigma, draw) for draw in range(draws)) / draws
-        drop = without_noise - mean
-        if abs(drop - DROP) < TOLERANCE:
-            return NoiseTolerance(sigma, drop, True)
-        low, high = (low, sigma) if drop > DROP else (sigma, high)
+    with Forecast("noise tolerance", (1 + STEPS * draws) * len(batches), progress) as forecast:
+        without_noise = accuracy(theta)
+        for _ in range(STEPS):
+            sigma = (low + high) / 2
+            mean = sum(accuracy_with(sigma, draw) for draw in range(draws)) / draws
+            drop = without_noise - mean
+            if abs(drop - DROP) < TOLERANCE:
+                return NoiseTolerance(sigma, drop, True)
+            low, high = (low, sigma) if drop > DROP else (sigma, high)
     return NoiseTolerance(sigma, drop, False)

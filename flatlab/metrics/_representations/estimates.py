@@ -8,13 +8,14 @@ own, so that errors of samples are independent; ratios are corrected by the jack
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from flatlab.derivatives.feature_maps import FeatureMaps
+from flatlab.derivatives.forecast import Forecast
 from flatlab.derivatives.golub_kahan import Jacobian, largest_singular_values, samples_at_a_time
 from flatlab.derivatives.probe import Findings
 from flatlab.metrics._representations.bounds import inverse
@@ -27,6 +28,8 @@ BYTES = 2**26
 """Of derivatives held at a time."""
 STEPS = 50
 """The most products with A^l for its largest singular value."""
+TYPICAL = 5
+"""Of these products, for the forecast."""
 
 
 @dataclass(frozen=True)
@@ -70,14 +73,16 @@ def estimates(
     """
     numbers = BLOCK * findings.numbers * inputs.element_size()
     size = size or max(1, BYTES // numbers)
-    blocks = [_block(maps, inputs, head, seed, 0, size)]
-    values, errors = torch.stack([blocks[0].squares, blocks[0].dimensions], 1)
-    own = [name in maps.unchanged for name in maps.modules]  # where both are known
-    relative = (errors / values).masked_fill(torch.tensor(own, device=inputs.device), 0.0)
-    worst = relative.nan_to_num(0.0).max().item()
-    wanted = min(MOST, max(1, math.ceil((worst / accuracy) ** 2)))
-    for number in tqdm(range(1, wanted), unit="block", disable=not progress, leave=False):
-        blocks.append(_block(maps, inputs, head, seed, number, size))
+    with Forecast("random directions", len(inputs), progress) as forecast:
+        blocks = [_block(maps, inputs, head, seed, 0, size, forecast)]
+        values, errors = torch.stack([blocks[0].squares, blocks[0].dimensions], 1)
+        own = [name in maps.unchanged for name in maps.modules]  # where both are known
+        relative = (errors / values).masked_fill(torch.tensor(own, device=inputs.device), 0.0)
+        worst = relative.nan_to_num(0.0).max().item()
+        wanted = min(MOST, max(1, math.ceil((worst / accuracy) ** 2)))
+        forecast.extend((wanted - 1) * len(inputs))
+        further = range(1, wanted)
+        blocks += [_block(maps, inputs, head, seed, n, size, forecast) for n in further]
     return Estimates(
         squares=_mean([block.squares for block in blocks]),
         dimensions=_mean([block.dimensions for block in blocks]),
@@ -96,7 +101,13 @@ def _mean(parts: Sequence[Tensor]) -> Tensor:
 
 
 def _block(
-    maps: FeatureMaps, inputs: Tensor, head: nn.Linear | None, seed: int, number: int, size: int
+    maps: FeatureMaps,
+    inputs: Tensor,
+    head: nn.Linear | None,
+    seed: int,
+    number: int,
+    size: int,
+    forecast: Forecast,
 ) -> Estimates:
     grams, seen, starts = [], [], []
     for first in range(0, len(inputs), size):
@@ -113,6 +124,7 @@ def _block(
             starts.append([(longest[:, k] @ each)[:, 0] for k, each in enumerate(rows)])
         if head is not None:
             seen.append((change.double() @ inverse(head).T).square().sum(2).T)
+        forecast.tick(len(x))
     gram = torch.cat(grams)  # (samples, layers, BLOCK, BLOCK)
     diagonal = gram.diagonal(dim1=2, dim2=3)
     squares = torch.stack([diagonal.mean((0, 2)), _error(diagonal.mean(0))])
@@ -215,12 +227,17 @@ class Largest:
 
 
 def largest(
-    maps: FeatureMaps, inputs: Tensor, starts: Sequence[Tensor], accuracy: float
+    maps: FeatureMaps,
+    inputs: Tensor,
+    starts: Sequence[Tensor],
+    accuracy: float,
+    progress: bool = False,
 ) -> Largest:
     """||A^l||_2, until its mean over the samples changes by less than the accuracy.
 
     starts: of the iterations, (samples, M_l) of each layer.
     accuracy: relative to the mean.
+    progress: show a bar.
     """
     columns = []
     for (name, module), start in zip(maps.modules.items(), starts, strict=True):
@@ -230,7 +247,8 @@ def largest(
             continue
         zero = (start == 0).all(1, keepdim=True) | ~start.isfinite().all(1, keepdim=True)
         start = torch.where(zero, 1.0, start).to(inputs)
-        columns.append(_of_layer(_function(maps, name, module), inputs, start, accuracy))
+        features = _function(maps, name, module)
+        columns.append(_of_layer(features, inputs, start, accuracy, f"norms at {name}", progress))
     return Largest(*torch.stack(columns, 2))
 
 
@@ -244,12 +262,20 @@ def _function(maps: FeatureMaps, name: str, module: nn.Module) -> Callable[[Tens
 
 
 def _of_layer(
-    features: Callable[[Tensor], Tensor], inputs: Tensor, starts: Tensor, accuracy: float
+    features: Callable[[Tensor], Tensor],
+    inputs: Tensor,
+    starts: Tensor,
+    accuracy: float,
+    what: str,
+    progress: bool,
 ) -> Tensor:
     """The fields of `Largest`: (2, samples)."""
     size = samples_at_a_time(features, inputs)
-    parts = [
-        largest_singular_values(Jacobian(features, x), accuracy, STEPS, start=u, in_the_mean=True)
-        for x, u in zip(inputs.split(size), starts.split(size), strict=True)
-    ]
+    chunks = list(zip(inputs.split(size), starts.split(size), strict=True))
+    with Forecast(what, TYPICAL * len(chunks), progress) as forecast:
+        how: dict[str, Any] = {"in_the_mean": True, "tick": forecast.tick}
+        parts = [
+            largest_singular_values(Jacobian(features, x), accuracy, STEPS, start=u, **how)
+            for x, u in chunks
+        ]
     return torch.cat([torch.stack([p.values, p.residuals]) for p in parts], 1)

@@ -96,7 +96,7 @@ def estimated_compression(
         "feature_samples_zero_jacobian": found.zero.double().sum(0),
         "head_share": found.share[0],
         "head_share_error": found.share[1],
-        **_of_largest(largest(maps, inputs, found.starts, accuracy), inputs, lengths),
+        **_of_largest(largest(maps, inputs, found.starts, accuracy, progress), inputs, lengths),
     }
     return Local(found.per_sample[0], found.per_sample[1], values, found.directions)
 

@@ -4,18 +4,16 @@ Where the first layer is linear and alone reads x, every A^l = B W_1 has the row
 orthonormal columns Q that span it, A^l Q has the same singular values, and fewer columns.
 """
 
-import time
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import psutil
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.feature_maps import FeatureMaps
+from flatlab.derivatives.forecast import Forecast
 from flatlab.derivatives.probe import Findings
 from flatlab.derivatives.singular_values import CONDITION, exact_values, singular_values
 
@@ -23,8 +21,6 @@ BYTES = 2**27
 """Of derivatives that are propagated at a time."""
 SMALL = 64
 """The width up to which the Gram matrices of many samples at once are faster than one by one."""
-LONG = 60.0
-"""Seconds; what is forecast to take longer says so."""
 REMEDY = "representations_accuracy=0.03 estimates the same"
 
 
@@ -62,11 +58,10 @@ def spectra(
     progress: show a bar.
     """
     parts: list[Tensor] = []
-    started = time.perf_counter()
     basis = _basis(inputs, findings)
     each = len(basis) * findings.numbers * inputs.element_size()
     size = size or max(1, min(len(inputs), BYTES // each))
-    with tqdm(total=len(inputs), unit="sample", disable=not progress, leave=False) as bar:
+    with Forecast(f"spectra of all layers ({REMEDY})", len(inputs), progress) as forecast:
         for chunk in inputs.split(size):
             jacobians = _jacobians(maps, chunk, findings, basis)
             of_layers = [
@@ -76,9 +71,7 @@ def spectra(
                 for name, count in zip(maps.modules, counts, strict=True)
             ]
             parts.append(torch.stack(of_layers, 2))  # (4, samples, layers)
-            bar.update(len(chunk))
-            if len(parts) == 1:
-                _announce((time.perf_counter() - started) * (len(inputs) / len(chunk) - 1))
+            forecast.tick(len(chunk))
     return Spectra(*torch.cat(parts, 1))
 
 
@@ -118,14 +111,6 @@ def _refuse_what_does_not_fit(needed: int, device: torch.device) -> None:
         raise MeasureError(
             f"the derivatives of all layers of one sample need {2 * needed / 1e9:.1f} GB, there "
             f"are {psutil.virtual_memory().available / 1e9:.1f}; {REMEDY}"
-        )
-
-
-def _announce(seconds: float) -> None:
-    if seconds > LONG:
-        warnings.warn(
-            f"exact quantities of representations take {seconds / 60:.0f} minutes more; {REMEDY}",
-            stacklevel=2,
         )
 
 

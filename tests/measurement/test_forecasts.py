@@ -1,0 +1,90 @@
+"""Every family counts what takes long: a bar moves, and a sentence says how long it will be."""
+
+import re
+import warnings
+from pathlib import Path
+
+import pytest
+
+import flatlab
+from flatlab.derivatives import forecast
+from flatlab.derivatives.forecast import Forecast
+from flatlab.plan.registry import keys_of, measures_samples
+from tests.networks.small_networks import small
+
+FORWARD_PASSES = {"prediction", "diagonal", "linear"}
+"""Families that evaluate a network once, or have closed forms."""
+OPTIONS = {
+    "flatness": {"flatness": ["exact", "maximal"]},
+    "capacity": {"capacity": ["pac-bayes"]},
+    "feature-robustness": {"robustness_draws": 3},
+    "representativeness": {"representativeness_draws": 3},
+    "representations": {"representations": ["local"]},
+    "estimates": {"representations": ["local"], "representations_accuracy": 0.05},
+}
+FAMILIES = [k for k in keys_of("metrics") if measures_samples(k) and k not in FORWARD_PASSES]
+ROOT = Path(flatlab.__file__).parent
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """What was counted while a network was measured, with the steps that were done and expected."""
+    steps, close = {}, Forecast.__exit__
+
+    def leave(self, *error):
+        steps.setdefault(self.what, []).append((self.done, self.total))
+        close(self, *error)
+
+    monkeypatch.setattr(Forecast, "__exit__", leave)
+    return steps
+
+
+def measured(family, **options):
+    model, inputs, labels = small("mlp-tanh")
+    name = "representations" if family == "estimates" else family
+    how = {**OPTIONS.get(family, {}), **options}
+    return flatlab.measure(model, inputs, labels, families=name, loss="cross-entropy", **how)
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, "estimates"])
+def test_every_family_counts_its_work(family, counted):
+    measured(family)
+    counted.pop("check of derivatives", None)
+    assert counted, f"{family} shows no bar; give its longest loop a Forecast"
+    for what, spans in counted.items():
+        assert all(done > 0 and total > 0 for done, total in spans), what
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"trace": "exact"}, "exact traces"),
+        ({"trace": "random"}, "random traces"),
+        ({"iterations": 4}, "norms"),
+        ({"ascent_steps": 3}, "slopes"),
+        ({"draws": 4}, "4 weight changes"),
+    ],
+)
+def test_every_part_of_adaptive_is_counted(options, what, counted):
+    measured("adaptive", **options)
+    [(done, total)] = counted[what]
+    assert 0 < done <= total
+    assert done == total or what == "norms"  # which may converge before
+
+
+def test_a_slow_family_says_how_long_it_takes(monkeypatch):
+    now = iter(range(10**6))
+    monkeypatch.setattr(forecast.time, "monotonic", lambda: 30.0 * next(now))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        measured("adaptive")
+    said = [str(warning.message) for warning in caught]
+    for what in ("50 weight changes", "random traces", "slopes"):
+        assert any(re.fullmatch(f"{what} will take about .*", sentence) for sentence in said), what
+
+
+def test_there_is_one_kind_of_bar_where_derivatives_are_computed():
+    """`tqdm` itself counts only the checkpoints of packs, the data, and simulations."""
+    rooms = [*ROOT.glob("derivatives/**/*.py"), *ROOT.glob("metrics/**/*.py")]
+    own = {path.relative_to(ROOT).as_posix() for path in rooms if "tqdm" in path.read_text()}
+    assert own == {"derivatives/forecast.py", "metrics/_measure_pack.py"}
