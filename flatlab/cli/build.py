@@ -1,7 +1,7 @@
 """Build the figures of the study, or of the project, in this folder: what `snakemake` does there.
 
 Everything behind `build` is given to Snakemake: targets, -n, --config scale=paper,
---profile profiles/slurm, ...
+--workflow-profile profiles/slurm, ...
 """
 
 import argparse

@@ -13,6 +13,7 @@ from flatlab import store
 from flatlab.cli import _text as text
 
 GROUP = "Look at results"
+INTERVALS = "intervals hold for all measures of a block at once; under ten networks there is none"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +45,8 @@ def run(options: argparse.Namespace) -> int:
             (measure, f"{tau:+.2f}", "none" if isnan(low) else f"{low:+.2f} to {high:+.2f}")
             for measure, tau, low, high in zip(*columns, strict=True)
         ]
-        print(text.table("<>>", ("measure", "tau", "95 % of all measures"), *cells))
+        print(text.table("<>>", ("measure", "tau", "95 % interval"), *cells))
+    print(f"\n{INTERVALS}")
     for reason in frame.attrs["not_eligible"]:
         print(f"\nleft out: {reason}")
     if options.out:

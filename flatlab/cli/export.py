@@ -1,4 +1,7 @@
-"""Write a table as CSV: a row per network, checkpoint and sample set, a column per number."""
+"""Write a table as CSV: a row per network, checkpoint and sample set, a column per number.
+
+What is true or false is written as TRUE and FALSE, which R and pandas both read as such.
+"""
 
 import argparse
 from pathlib import Path
@@ -15,10 +18,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    import numpy as np
+
     from flatlab.tables.tidy import tidy
 
     path = options.csv or Path(f"{str(options.table).removesuffix('.zarr.zip')}.csv")
     frame = tidy(store.load_dataset(options.table))
+    flags = frame.select_dtypes("bool").columns
+    frame[flags] = np.where(frame[flags], "TRUE", "FALSE")
     store.replace(path, frame.to_csv(index=False).encode())
     print(f"{path}: {len(frame)} rows, {len(frame.columns)} columns")
     return 0

@@ -10,7 +10,12 @@ FIGURES = {
         "KEY-grid",
         pairs=(("root_sharpness", "mls"), ("root_sharpness", "test_accuracy")),
         title="sharpness, sensitivity and test accuracy",
-        caption=(captions.AT_THE_END, captions.TRAINING_SAMPLES),
+        caption=(
+            captions.AT_THE_END,
+            "Sharpness and sensitivity (MLS) are means over 50 training samples. "
+            "Correlations: over all networks with 95 % interval; within settings "
+            "or adjusted for the training loss.",
+        ),
     ),
     "fig2": Lines(
         "KEY-grid",

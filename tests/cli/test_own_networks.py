@@ -6,6 +6,7 @@ import importlib.util
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 FILES = re.compile(r"`([\w.]+\.py)`:\n\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMANDS = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PROGRAMS = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+R_PROGRAMS = re.compile(r"^```r\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +74,18 @@ def test_the_programs_of_the_page_on_results_run(here, capsys):
         for line in block.splitlines():
             assert main(shlex.split(line)[1:]) == 0
     assert len(capsys.readouterr().out.splitlines()) > 2
+    assert pd.read_csv("table.csv")["diverged"].dtype == bool
+
+
+@pytest.mark.skipif(not shutil.which("Rscript"), reason="no R: apt-get install r-base-core")
+def test_the_lines_of_the_page_on_results_run_in_r(here):
+    (program,) = R_PROGRAMS.findall((DOCS / "results.md").read_text())
+    assert main(["export", "table.zarr.zip", "--csv", "table.csv"]) == 0
+    program += "stopifnot(is.logical(table$diverged), nrow(table) == 20)\n"
+    Path("mine.R").write_text(program)
+    done = subprocess.run(["Rscript", "mine.R"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "log(sharpness)" in done.stdout
 
 
 def test_a_row_has_what_a_report_of_that_network_has(here):

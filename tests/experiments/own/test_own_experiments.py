@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-import yaml
 
 from flatlab import plan, store
 from flatlab.cli import main
 from flatlab.plan.studies import use_studies
 from flatlab.tables.networks import Networks
+from tests.experiments.own.studies import declare, forget, planned, table_of
 
 MINE = """
 import pathlib
@@ -69,24 +67,6 @@ FIGURES = {
     "fig1": Points("mine-loop", pairs=(("mls", "my_score"),), title="mine", caption="Mine."),
 }
 """
-CACHED = ("fingerprint", "_content", "closure", "_imports")
-
-
-def forget() -> None:
-    """Files are read anew, as in a new process."""
-    for name in [n for n in sys.modules if "papers.mine" in n or n in ("mine", "helpers")]:
-        del sys.modules[name]
-    for cached in CACHED:
-        getattr(importlib.import_module("flatlab.plan.fingerprint"), cached).cache_clear()
-    registry = importlib.import_module("flatlab.plan.registry")
-    registry.syntax.cache_clear()
-    registry.assignments.cache_clear()
-
-
-def declare(name: str, content: dict) -> None:
-    scales = {"scales": {"demo": {}, "short": {}, "paper": {}}}
-    Path("experiments", f"{name}.yaml").write_text(yaml.safe_dump({**content, **scales}))
-    forget()
 
 
 @pytest.fixture
@@ -105,21 +85,8 @@ def study(tmp_path, monkeypatch):
     forget()
 
 
-def planned() -> plan.Plan:
-    return plan.Plan({"studies": ["."], "papers": ["mine"]}, Path("nowhere"))
-
-
 def calls() -> list[str]:
     return Path("calls").read_text().splitlines() if Path("calls").exists() else []
-
-
-def table_of(key: str):
-    """The table of an experiment whose metric files are there."""
-    chosen = planned()
-    experiment = chosen.experiment(key)
-    parts = [store.load_dataset(path) for path in experiment.metric_files]
-    settings = experiment.tabulating(chosen.as_published(key)).settings
-    return importlib.import_module(f"flatlab.execution.{experiment.kind}").tabulate(parts, settings)
 
 
 def checkpoints() -> None:

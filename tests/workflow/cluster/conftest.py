@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -40,13 +41,22 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture
-def submit(fresh: Any, slurm: Any) -> Iterator[Callable[..., Any]]:
-    """Start the workflow of a laboratory without results on Slurm; its jobs end with the test."""
+def submit_from(slurm: Any) -> Iterator[Callable[..., Any]]:
+    """Start the workflow of a laboratory on Slurm; its jobs end with the test."""
+    labs = []
 
-    def start(*arguments: str, **environment: str) -> Any:
-        return fresh.start(*ON_SLURM, *QUICKLY, *arguments, **environment)
+    def start(lab: Any, *arguments: str, **options: str) -> Any:
+        labs.append(lab)
+        return lab.start(*arguments, *ON_SLURM, *QUICKLY, **options)
 
     yield start
-    fresh.stop()
+    for lab in labs:
+        lab.stop()
     slurm("scancel", "--user=root")
     slurm.until(lambda: not slurm("squeue", "-h"), "jobs do not end", 60)
+
+
+@pytest.fixture
+def submit(fresh: Any, submit_from: Callable[..., Any]) -> Callable[..., Any]:
+    """Start the workflow of a laboratory without results on Slurm."""
+    return partial(submit_from, fresh)

@@ -6,6 +6,9 @@ import re
 
 import pytest
 
+from tests.workflow import small_study
+from tests.workflow.lab import ROOT
+
 pytestmark = [pytest.mark.workflow, pytest.mark.cluster]
 
 
@@ -28,3 +31,21 @@ def test_a_grid_on_slurm_gives_the_bytes_of_a_local_run(fresh, slurm, submit, co
     assert sorted(logs) == sorted(number for number, *_ in ours)
     fresh.has_nothing_to_do()
     fresh.has_nothing_to_do("--workflow-profile", "profiles/slurm")
+
+
+def test_a_study_on_slurm_gives_the_bytes_of_a_local_run(slurm, submit_from, tmp_path):
+    """Runs of a loop of its own, and networks in files: a job and a GPU for each."""
+    here = small_study.built(tmp_path / "here/mine", "[0]")
+    there = small_study.unbuilt(here, tmp_path / "there/mine")
+    tables = map(small_study.table, small_study.KEYS)
+    run = there.finish(
+        submit_from(there, "build", *tables, program="flatlab", PYTHONPATH=str(ROOT))
+    )
+    assert there.results() == here.results()
+    rules = [job.split()[0] for job in run.jobs]
+    assert rules == 4 * ["measure"] + 2 * ["table"] + 2 * ["train_one"]
+    submitted = slurm("squeue", "-h", "-t", "all", "-o", "%i %P %T %Z").splitlines()
+    ours = [line.split() for line in submitted if line.endswith(str(there.folder))]
+    assert [(partition, state) for _, partition, state, _ in ours] == 6 * [("gpu", "COMPLETED")]
+    for number, *_ in ours:
+        assert re.search(r"TresPerJob=gres:gpu:1\b", slurm("scontrol", "show", "job", number))
