@@ -10,6 +10,8 @@ from tqdm import tqdm
 
 Item = TypeVar("Item")
 MINUTE = 60.0
+START = 10.0
+"""Seconds that a first step may take beyond others, for what is loaded then."""
 
 
 class Forecast:
@@ -24,6 +26,7 @@ class Forecast:
         self.what, self.start, self.said = what, time.monotonic(), False
         self.bar = tqdm(total=total, desc=what, disable=not progress, leave=False)
         self.total, self.done = total, 0
+        self.first: tuple[float, int] | None = None  # when the first step was done, of how many
 
     def __enter__(self) -> "Forecast":
         return self
@@ -46,8 +49,15 @@ class Forecast:
         """Some steps are done."""
         self.done += steps
         self.bar.update(steps)
-        spent = time.monotonic() - self.start
-        left = spent / self.done * max(self.total - self.done, 0)
+        now = time.monotonic()
+        spent, counted = now - self.start, self.done
+        if self.first is None:
+            self.first = now, self.done
+            if spent < START:
+                return
+        elif self.done > self.first[1]:
+            spent, counted = now - self.first[0], self.done - self.first[1]
+        left = spent / counted * max(self.total - self.done, 0)
         if not self.said and (spent > 1 or left > 10 * MINUTE):
             self.said = True
             if left > MINUTE:

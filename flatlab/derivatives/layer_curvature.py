@@ -11,7 +11,7 @@ Source: petzka2021 Def. 3 and 13, in the form of docs/measures.md.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -71,6 +71,7 @@ def layer_curvatures(
     modules: Mapping[str, nn.Module],
     size: int,
     twice: bool = True,
+    tick: Callable[[], None] = lambda: None,
 ) -> Iterator[dict[str, tuple[Tensor, Tensor]]]:
     """For a few samples at a time: x (samples, m) and H^z (samples, d, d) of each layer.
 
@@ -82,13 +83,18 @@ def layer_curvatures(
     loss: of a sample.
     size: samples at a time.
     twice: whether a second backward pass is right; if not, `MeasureError` where one is needed.
+    tick: called after each layer.
     """
     for start in range(0, len(inputs), size):
         here = slice(start, start + size)
         with sdpa_kernel(SDPBackend.MATH), recorded(modules) as uses:
             outputs = run(model, inputs[here].clone())
         here_targets = None if targets is None else targets[here]
-        yield {use.name: (use.x, _hessian(use, outputs, here_targets, loss, twice)) for use in uses}
+        of_layers = {}
+        for use in uses:
+            of_layers[use.name] = use.x, _hessian(use, outputs, here_targets, loss, twice)
+            tick()
+        yield of_layers
 
 
 def samples_at_a_time(findings: Findings, modules: Mapping[str, Any], inputs: Tensor) -> int:
@@ -143,15 +149,20 @@ def output_curvature(outputs: Tensor, loss: Loss, targets: Tensor | None = None)
     return loss.curved(rows, unit.flatten(0, 1), wanted).view_as(unit)
 
 
-def largest_of_blocks(x: Tensor, curvature: Tensor) -> Tensor:
+def largest_of_blocks(
+    x: Tensor, curvature: Tensor, tick: Callable[[], None] = lambda: None
+) -> Tensor:
     """The largest eigenvalue of sum_i c_is x_i x_i^T for each s: (d,).
 
-    x: (samples, m).  curvature: c, (samples, d), of any sign.
+    x: (samples, m).  curvature: c, (samples, d), of any sign.  tick: called after each s.
     """
     samples, features = x.shape
     if samples < features and (curvature < 0).any():  # in the space that the x span
         x = torch.linalg.qr(x.T, mode="r").R.T
-    largest = x.new_tensor([_largest(x, c) for c in curvature.T])
+    largest = x.new_zeros(curvature.shape[1])
+    for s, c in enumerate(curvature.T):
+        largest[s] = _largest(x, c)
+        tick()
     spanned = (curvature != 0).sum(0)
     return torch.where(spanned < features, largest.clamp(min=0), largest)
 

@@ -25,6 +25,7 @@ def collected(
     limit: int | None,
     ignore_index: int = -100,
     taken: Container[str] | None = None,
+    several: bool = False,
 ) -> tuple[Structure, Any]:
     """The inputs of all samples, a tensor or several, and their targets.
 
@@ -35,6 +36,8 @@ def collected(
     limit: samples to take, the first ones; None: all.
     ignore_index: the class of positions that are added to sequences of unequal length.
     taken: names of inputs; all that has another name belongs to the targets. None: any name.
+    several: whether each sample may have several targets; a tuple of as many tensors as there are
+        samples is otherwise one target for each.
 
     A batch is a tensor; a tuple or list whose last part are the targets; or a dictionary or an
     object with `labels` or `targets`. Batches of sequences with an `attention_mask` are padded
@@ -57,9 +60,10 @@ def collected(
     else:
         if targets is not None:
             raise MeasureError("batches bring their targets; leave the argument targets out")
-        return _gathered(_batches(inputs), limit, ignore_index, taken)
+        return _gathered(_batches(inputs), limit, ignore_index, taken, several)
     _check_lengths(inputs)
-    return of_samples(inputs, slice(limit)), _cut(in_parts(targets), limit)
+    targets = in_parts(targets, len(_some(inputs)), several)
+    return of_samples(inputs, slice(limit)), _cut(targets, limit)
 
 
 def _is_number_like(part: Any) -> bool:
@@ -75,25 +79,32 @@ def _batches(inputs: Any) -> Iterator[Any]:
 
 
 def _gathered(
-    batches: Iterator[Any], limit: int | None, ignore_index: int, taken: Container[str] | None
+    batches: Iterator[Any],
+    limit: int | None,
+    ignore_index: int,
+    taken: Container[str] | None,
+    several: bool,
 ) -> tuple[Structure, Any]:
     """All batches one after the other, until there are as many samples as wanted."""
     parts: list[tuple[Structure, Any]] = []
     count = 0
     for batch in batches:
-        parts.append(_of_batch(batch, taken))
+        of_batch, targets = _of_batch(batch, taken)
+        if isinstance(targets, list):
+            targets = tuple(targets)  # as the loaders of torch collate tuples
+        parts.append((of_batch, in_parts(targets, len(_some(of_batch)), several)))
         count += len(_some(parts[-1][0]))
         if limit is not None and count >= limit:
             break
     if not parts:
         raise MeasureError("there are no samples: nothing came from the loader")
-    structures, targets = zip(*_of_one_length(parts, ignore_index), strict=True)
-    lacking = sum(part is None for part in targets)
+    structures, of_batches = zip(*_of_one_length(parts, ignore_index), strict=True)
+    lacking = sum(part is None for part in of_batches)
     if lacking not in (0, len(parts)):
         raise MeasureError("some batches have targets and others have none")
     joined = _joined(structures)
     _check_lengths(joined)
-    whole = None if lacking else _joined([_of_parts(part) for part in targets])
+    whole = None if lacking else _joined([_of_parts(part) for part in of_batches])
     return of_samples(joined, slice(limit)), whole if whole is None else _cut(whole, limit)
 
 
@@ -136,9 +147,6 @@ def _of_batch(batch: Any, taken: Container[str] | None) -> tuple[Structure, Any]
         return _from_mapping(batch, None, taken)
     if isinstance(batch, Sequence) and not isinstance(batch, str) and batch:
         *inputs, targets = batch if len(batch) > 1 else (*batch, None)
-        if isinstance(targets, list) and all(isinstance(each, Tensor) for each in targets):
-            targets = tuple(targets)  # as the loaders of torch collate tuples
-        targets = in_parts(targets)
         if len(inputs) == 1 and isinstance(inputs[0], Mapping):
             return _from_mapping(inputs[0], targets, taken)
         tensors = tuple(tensor_of(part, "inputs") for part in inputs)
@@ -159,7 +167,7 @@ def _from_mapping(
     if targets is None and {*others} - {*TARGETS}:
         name = next((name for name in TARGETS if name in batch), None)
         parts = {key: value for key, value in batch.items() if key in others or key == name}
-        targets, batch = in_parts(parts), {k: v for k, v in batch.items() if k not in parts}
+        targets, batch = parts, {k: v for k, v in batch.items() if k not in parts}
     elif targets is None:
         name = next((name for name in TARGETS if name in batch), None)
         if name is not None:
@@ -171,15 +179,23 @@ def _from_mapping(
     return tensors, targets
 
 
-def in_parts(targets: Any) -> Any:
-    """Several targets as tensors, in a tuple or a dictionary; others as they are."""
+def in_parts(targets: Any, count: int, several: bool) -> Any:
+    """Several targets as tensors, in a tuple or a dictionary; others as they are.
+
+    count: samples.
+    several: as for `collected`.
+    """
     if isinstance(targets, Mapping):
         return {str(key): tensor_of(part, f"target {key!r}") for key, part in targets.items()}
     if not isinstance(targets, tuple):
         return targets
-    if all(isinstance(each, _ARRAYS) and each.ndim for each in targets):
-        return tuple(tensor_of(part, "targets") for part in targets)
-    return list(targets)  # one for each sample
+    arrays = all(isinstance(each, _ARRAYS) and each.ndim for each in targets)
+    if not targets or not arrays:
+        return list(targets)
+    of_all = several and all(len(each) == count for each in targets)
+    if len(targets) == count and not of_all:
+        return list(targets)  # one for each sample
+    return tuple(tensor_of(part, "targets") for part in targets)
 
 
 def _of_parts(targets: Any) -> Structure:

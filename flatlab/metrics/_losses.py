@@ -101,12 +101,13 @@ def _of_function(loss: Function, ready: Prepared) -> tuple[Loss, Samples]:
     if targets is None:
         raise MeasureError("a loss that is a function needs targets")
     integers = not targets.is_floating_point()
-    if samples.kept is not None and not integers:
+    several = ready.parts is not None
+    if samples.kept is not None and not integers and not several:
         raise MeasureError(
             "a loss that is a function takes masks as classes that are ignored, and targets are "
             "values; name a loss"
         )
-    counts = None if samples.kept is None else samples.kept.sum(1).double()
+    counts = None if samples.kept is None or several else samples.kept.sum(1).double()
     few = torch.arange(min(4, len(targets)), device=targets.device)
     if counts is not None:  # samples that differ in it come first
         few = (counts - counts.mean()).abs().argsort(descending=True)[:4]
@@ -131,6 +132,8 @@ def _of_function(loss: Function, ready: Prepared) -> tuple[Loss, Samples]:
                 ready.outputs.classes,
                 _restored(ready),
             )
+            if several:
+                return function, replace(samples, packed=targets)
             return function, replace(samples, targets=targets)
     raise MeasureError(
         "the loss of a batch is neither the mean nor the sum of those of its samples: "

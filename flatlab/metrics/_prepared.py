@@ -70,11 +70,9 @@ def prepared(
     """
     model = network_of(model, dtype)
     weight = next(p for p in model.parameters() if p.is_floating_point())
-    taken = _arguments(model) if loss_takes_parts else None
-    parts, targets = collected(inputs, targets, limit, ignore_index, taken)
+    taken = arguments_of(model) if loss_takes_parts else None
+    parts, targets = collected(inputs, targets, limit, ignore_index, taken, loss_takes_parts)
     layout, of_targets = None, None
-    if isinstance(targets, tuple) and not loss_takes_parts:
-        targets = list(targets)  # one for each sample
     if isinstance(targets, dict | tuple):
         of_targets, targets = _side_by_side(targets, weight, loss_takes_parts)
     if isinstance(parts, Tensor):
@@ -87,14 +85,18 @@ def prepared(
     x = samples_of(x, None, weight, tokens, ignore_index).inputs
     with preserving_state(model):
         outputs = outputs_of(model, x, layout, output)
-    samples = samples_of(x, targets, weight, tokens, ignore_index, outputs.classes)
+    samples = samples_of(
+        x, targets, weight, tokens, ignore_index, outputs.classes, of_targets is not None
+    )
     mixed = layout is not None and layout.mixed
     if not outputs.classes:
         ignored = len(x) - len(samples.inputs)
         network = adapted(model, layout, outputs)
         given = samples.targets if samples.labels is None else samples.labels
+        given = given if samples.packed is None else samples.packed
         return Prepared(network, samples, outputs, given, of_targets, ignore_index, ignored, mixed)
     given = None if targets is None else tensor_of(targets, "targets").to(x.device)
+    given = given if samples.packed is None else samples.packed
     typed = x if isinstance(parts, Tensor) else parts
     samples, layout, given, ignored = _at_positions(
         samples, outputs, typed, layout, given, ignore_index
@@ -115,12 +117,16 @@ def _side_by_side(targets: Structure, weight: Tensor, taken: bool) -> tuple[Layo
             f"there are {len(layout.shapes)} targets{names}: a loss by name takes one; a loss that "
             "is a function of outputs and targets takes all of them"
         )
-    most = 2 / torch.finfo(weight.dtype).eps
+    most = int(2 / torch.finfo(weight.dtype).eps)
     for part in tensors(targets):
-        if not part.is_floating_point() and len(part) and float(part.abs().max()) > most:
+        if part.is_complex():
+            raise MeasureError("targets are not all finite real numbers")
+        if part.is_floating_point() or not part.numel():
+            continue
+        if max(int(part.long().max()), -int(part.long().min())) > most:
+            remedy = "" if weight.dtype == torch.float64 else "; pass dtype='float64'"
             raise MeasureError(
-                f"a target has integers beyond {most:.0f}, which {weight.dtype} does not hold; "
-                "pass dtype='float64'"
+                f"a target has integers beyond {most}, which {weight.dtype} does not hold{remedy}"
             )
     return layout, layout.packed(like(targets, [part.double() for part in tensors(targets)]))
 
@@ -199,7 +205,7 @@ def _masked(
 
 def _check_names(model: nn.Module, parts: tuple[Tensor, ...] | dict[str, Tensor]) -> None:
     """Refuse inputs under names that are no arguments of the network."""
-    taken = _arguments(model)
+    taken = arguments_of(model)
     if not isinstance(parts, dict) or taken is None:
         return
     if unknown := [name for name in parts if name not in taken]:
@@ -209,7 +215,7 @@ def _check_names(model: nn.Module, parts: tuple[Tensor, ...] | dict[str, Tensor]
         )
 
 
-def _arguments(model: nn.Module) -> list[str] | None:
+def arguments_of(model: nn.Module) -> list[str] | None:
     """The names of the arguments of a network; None: it takes any."""
     taken = inspect.signature(model.forward).parameters
     kinds = {parameter.kind for parameter in taken.values()}

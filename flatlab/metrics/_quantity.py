@@ -65,6 +65,8 @@ class Samples:
         elsewhere; None: all.
     masks: numbers of each sample, the last ones, that are masks and no inputs.
     padded: whether some positions are padding, which the network does not see.
+    packed: several targets side by side, (samples, numbers), in place of targets and labels; a loss
+        that is a function takes them, and nothing else knows what they mean.
     """
 
     inputs: Tensor
@@ -74,6 +76,7 @@ class Samples:
     kept: Tensor | None = None
     masks: int = 0
     padded: bool = False
+    packed: Tensor | None = None
 
     @property
     def numbers(self) -> Tensor:
@@ -86,8 +89,14 @@ class Samples:
 
         Raises `MeasureError` where there are none, or they do not fit the outputs or the loss.
         """
-        if isinstance(loss, _function.Loss) and self.targets is not None:
-            return self.targets
+        given = self.targets if self.packed is None else self.packed
+        if isinstance(loss, _function.Loss) and given is not None:
+            return given
+        if self.packed is not None:
+            raise MeasureError(
+                "there are several targets, which only the loss that is a function takes; this "
+                "quantity needs one: classes, or output values"
+            )
         if self.targets is not None and (self.labels is None or self.targets.ndim > 1):
             targets = self.targets
         elif self.labels is None:

@@ -20,6 +20,7 @@ def samples_of(
     tokens: bool,
     ignore_index: int,
     classes: int = 0,
+    packed: bool = False,
 ) -> Samples:
     """The sample set of a measurement, in the precision and on the device of a network.
 
@@ -30,6 +31,7 @@ def samples_of(
     ignore_index: the class of samples, or of positions, that are left out.
     classes: outputs for each position, where samples have positions; targets are classes (samples,
         ...) then, or values of every output of every position.
+    packed: whether several targets lie side by side.
 
     Raises `MeasureError` for what no family takes.
     """
@@ -42,6 +44,8 @@ def samples_of(
         raise MeasureError(f"there are {len(inputs)} inputs and {count} targets")
     if targets.is_complex() or not bool(targets.isfinite().all()):
         raise MeasureError("targets are not all finite real numbers")
+    if packed:
+        return Samples(inputs, packed=targets.to(weight))
     if classes:
         return Samples(inputs, _of_positions(targets, classes, ignore_index, weight))
     if targets.is_floating_point():

@@ -17,6 +17,7 @@ from flatlab.derivatives.isolation import preserving_state
 from flatlab.metrics._batches import collected
 from flatlab.metrics._loss_values import UNITS, evaluated
 from flatlab.metrics._measure import measure
+from flatlab.metrics._prepared import arguments_of, network_of
 from flatlab.plan.options import options_of
 from flatlab.store import save_dataset
 
@@ -77,7 +78,10 @@ class Tracker:
             families, options = "spectrum", CHEAP | options
             samples = SAMPLES if samples is None else samples
         with undisturbed(model):
-            inputs, targets = collected(inputs, targets, samples)
+            several = not isinstance(options.get("loss", ""), str)
+            taken = arguments_of(network_of(model, None)) if several else None
+            how: Any = {"taken": taken, "several": several}
+            inputs, targets = collected(inputs, targets, samples, **how)
         self.inputs, self.targets = _copied(inputs), _copied(targets)
         names = [families] if isinstance(families, str) else list(families)
         warm = {"warm_start": True} if {*names} & {"hessian", "spectrum"} else {}

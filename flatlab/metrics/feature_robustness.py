@@ -12,6 +12,8 @@ at a minimum in w. The remainder is the difference of the two, of order delta^4.
 """
 
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -97,12 +99,13 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     losses = PerturbedLosses(model, samples.inputs, targets, loss, size)
     shape = len(findings.layers), len(options.robustness_deltas)
     values = {name: np.full(shape, np.nan) for name in QUANTITIES}
-    for place, name in places:
+    draws = range(options.robustness_draws)
+    seeds = [(settings.seed, place, draw) for place, _ in places for draw in draws]
+    by_layer = groupby(ticked(seeds, "feature robustness", settings.progress), itemgetter(1))
+    for (place, name), (_, of_layer) in zip(places, by_layer, strict=True):
         layer: Any = findings.modules[name]
         deltas = deltas_of(options.robustness_deltas, len(targets), layer.in_features)
-        seeds = [(settings.seed, place, draw) for draw in range(options.robustness_draws)]
-        draws = ticked(seeds, f"feature robustness of {name}", settings.progress)
-        drawn = np.stack([_changes(losses, layer, deltas, seed) for seed in draws])
+        drawn = np.stack([_changes(losses, layer, deltas, seed) for seed in of_layer])
         found, error = drawn.mean(0), drawn.std(0, ddof=1) / len(drawn) ** 0.5
         leading = deltas**2 / (2 * layer.in_features) * exact.values["kappa_trace"][place]
         for column, row in enumerate((found, error, leading, found - leading, deltas)):

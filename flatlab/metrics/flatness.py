@@ -13,7 +13,7 @@ the variance that it prints, it does not). A feature that is constant on the sam
 deviation: its contribution moves into the bias, and its column is left out. Large means sharp.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.evaluation_mode import check_mode
-from flatlab.derivatives.forecast import ticked
+from flatlab.derivatives.forecast import Forecast
 from flatlab.derivatives.layer_curvature import (
     ineligible_layers,
     largest_of_blocks,
@@ -158,7 +158,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     }
     if chosen and {"exact", "maximal"} & {*options.flatness}:
         targets = None
-        if samples.targets is not None or samples.labels is not None:
+        if any(y is not None for y in (samples.targets, samples.labels, samples.packed)):
             targets = samples.targets_for(findings.outputs, loss)
         of_layers |= _exact(model, samples.inputs, targets, settings, loss, findings, features)
     values: dict[str, Any] = {
@@ -245,29 +245,31 @@ def _exact(
     forms = {name: _forms(modules[name], features[name]) for name in features}
     sums = {name: inputs.new_zeros(2, dtype=torch.float64) for name in features}
     diagonals: dict[str, list[Tensor]] = {name: [] for name in features}
-    chunks = layer_curvatures(
-        model, inputs, targets, loss, modules, size, twice=settings.step is None
-    )
-    count = -(-len(inputs) // size)
-    for of_layers in ticked(chunks, "curvatures of layers", settings.progress, count):
-        for name, (x, hessian) in of_layers.items():
-            hessian = hessian.detach().double()
-            diagonals[name].append(hessian.diagonal(dim1=1, dim2=2).clone())
-            for number, (weight, scale) in enumerate(forms[name]):
-                squares = (x.double() * scale).square().sum(1)
-                curved = (hessian * (weight @ weight.T)).sum((1, 2))
-                sums[name][number] += (squares * curved).sum()
+    steps = len(features) * -(-len(inputs) // size)
+    with Forecast("curvatures of layers", steps, settings.progress) as forecast:
+        how: dict[str, Any] = {"twice": settings.step is None, "tick": forecast.tick}
+        for of_layers in layer_curvatures(model, inputs, targets, loss, modules, size, **how):
+            for name, (x, hessian) in of_layers.items():
+                hessian = hessian.detach().double()
+                diagonals[name].append(hessian.diagonal(dim1=1, dim2=2).clone())
+                for number, (weight, scale) in enumerate(forms[name]):
+                    squares = (x.double() * scale).square().sum(1)
+                    curved = (hessian * (weight @ weight.T)).sum((1, 2))
+                    sums[name][number] += (squares * curved).sum()
     share = loss.share(1, len(inputs))
+    curvatures = {name: share * torch.cat(parts) for name, parts in diagonals.items()}
     result: dict[str, dict[str, float]] = {}
     for number, head in enumerate(("", "normalized_")):
         if "exact" in wanted:
             totals = {name: float(share * sums[name][number]) for name in features}
             result[f"{head}kappa_trace"] = totals
         if "maximal" in wanted:
-            result[f"{head}kappa_max"] = {
-                name: _maximal(*forms[name][number], features[name], share * torch.cat(of_layer))
-                for name, of_layer in diagonals.items()
-            }
+            rows = sum(len(of_layers[number][0]) for of_layers in forms.values())
+            with Forecast("eigenvalues of rows", rows, settings.progress) as forecast:
+                result[f"{head}kappa_max"] = {
+                    name: _maximal(*forms[name][number], features[name], curved, forecast.tick)
+                    for name, curved in curvatures.items()
+                }
     return result
 
 
@@ -278,9 +280,11 @@ def _forms(layer: Any, features: Tensor) -> list[tuple[Tensor, Tensor]]:
     return [(weight, torch.ones_like(deviation)), (weight * deviation, inverse)]
 
 
-def _maximal(weight: Tensor, scale: Tensor, features: Tensor, curvature: Tensor) -> float:
+def _maximal(
+    weight: Tensor, scale: Tensor, features: Tensor, curvature: Tensor, tick: Callable[[], None]
+) -> float:
     """sum_s |w_s|^2 lambda_max(H_ss); NaN where something is not finite."""
     x = features.double() * scale
     if not (x.isfinite().all() and curvature.isfinite().all()):
         return torch.nan
-    return float(weight.square().sum(1) @ largest_of_blocks(x, curvature))
+    return float(weight.square().sum(1) @ largest_of_blocks(x, curvature, tick))

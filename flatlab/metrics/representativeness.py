@@ -12,6 +12,8 @@ network stays the same: it was fitted to all folds. E_Rep + E_F is then the gap 
 those of xi, not of O, each with its opposite.
 """
 
+from itertools import groupby
+from operator import itemgetter
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -118,12 +120,13 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     parts = np.array_split(np.random.default_rng(settings.seed).permutation(count), folds)
     shape = len(findings.layers), len(options.robustness_deltas)
     values = {name: np.full(shape, np.nan) for name in QUANTITIES}
-    for place, name in places:
+    draws = range(options.representativeness_draws)
+    seeds = [(settings.seed, place, draw) for place, _ in places for draw in draws]
+    by_layer = groupby(ticked(seeds, "representativeness", settings.progress), itemgetter(1))
+    for (place, name), (_, of_layer) in zip(places, by_layer, strict=True):
         layer: Any = findings.modules[name]
         deltas = deltas_of(options.robustness_deltas, count, layer.in_features)
-        seeds = [(settings.seed, place, draw) for draw in range(options.representativeness_draws)]
-        draws = ticked(seeds, f"representativeness of {name}", settings.progress)
-        drawn = np.stack([_nearby(losses, layer, deltas, seed) for seed in draws])
+        drawn = np.stack([_nearby(losses, layer, deltas, seed) for seed in of_layer])
         by_folds, spread = _by_folds(plain, drawn.mean(0), parts)
         nearby = drawn.mean((0, 2))
         rows = (

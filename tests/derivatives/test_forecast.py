@@ -22,5 +22,27 @@ def test_more_than_a_minute_is_forecast_once_in_a_sentence(step, said, monkeypat
     )
 
 
+@pytest.mark.parametrize(
+    ("first", "others", "total", "expected"),
+    [
+        (5.0, 0.01, 100, []),  # something was loaded
+        (30.0, 30.0, 9, ["pieces will take about 4 minutes"]),  # before the second
+        (2.0, 2.0, 100, ["pieces will take about 3 minutes"]),
+        (0.1, 0.1, 10**5, ["pieces will take about 2.8 hours"]),
+        (5.0, 5.0, 13, []),
+    ],
+)
+def test_a_slow_first_step_alone_is_no_forecast(first, others, total, expected, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(forecast.time, "monotonic", lambda: now[0])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with Forecast("pieces", total, False) as steps:
+            for number in range(min(total, 300)):
+                now[0] += others if number else first
+                steps.tick()
+    assert [str(warning.message) for warning in caught] == expected
+
+
 def test_durations_are_in_words():
     assert [duration(s) for s in (61, 150, 10_000)] == ["61 s", "2 minutes", "2.8 hours"]

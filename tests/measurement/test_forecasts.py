@@ -72,6 +72,53 @@ def test_every_part_of_adaptive_is_counted(options, what, counted):
     assert done == total or what == "norms"  # which may converge before
 
 
+@pytest.mark.parametrize(
+    ("family", "steps"),
+    [
+        ("feature-robustness", {"feature robustness": 9, "curvatures of layers": 3}),
+        ("representativeness", {"representativeness": 9}),
+        ("flatness", {"curvatures of layers": 3}),
+        ("estimates", {"random directions": None, "norms of layers": None}),
+        ("capacity", {"noise tolerance": None}),
+    ],
+)
+def test_one_bar_counts_all_layers(family, steps, counted):
+    """Of three layers: a bar for each would forecast none that is short."""
+    measured(family)
+    for what, expected in steps.items():
+        [(done, total)] = counted[what]
+        if expected is not None:
+            assert done == total == expected
+
+
+def test_the_largest_eigenvalue_of_every_row_is_counted(counted):
+    measured("flatness")
+    model, *_ = small("mlp-tanh")
+    rows = sum(len(p) for name, p in model.named_parameters() if name.endswith("weight"))
+    assert counted["eigenvalues of rows"] == [(rows, rows)] * 2  # as it is and normalized
+
+
+@pytest.mark.parametrize(
+    ("family", "what"),
+    [("feature-robustness", "feature robustness"), ("representativeness", "representativeness")],
+)
+def test_short_layers_that_together_take_long_are_forecast(family, what, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(forecast.time, "monotonic", lambda: now[0])
+    model, inputs, labels = small("mlp-tanh")
+
+    def later(*_):
+        now[0] += 1.0  # a layer takes 33 s, or 30
+
+    model.register_forward_pre_hook(later)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        how = OPTIONS[family]
+        flatlab.measure(model, inputs, labels, families=family, loss="cross-entropy", **how)
+    said = [str(warning.message) for warning in caught]
+    assert any(re.fullmatch(f"{what} will take about .*", sentence) for sentence in said)
+
+
 def test_a_slow_family_says_how_long_it_takes(monkeypatch):
     now = iter(range(10**6))
     monkeypatch.setattr(forecast.time, "monotonic", lambda: 30.0 * next(now))

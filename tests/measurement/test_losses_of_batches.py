@@ -7,6 +7,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 import flatlab
+from flatlab.plan.registry import keys_of, measures_samples
 from tests.refusals import refusal
 
 FAMILIES = ["hessian", "spectrum"]
@@ -159,6 +160,158 @@ def test_a_language_model_with_weights_of_sequences():
         model, tokens[:, :-1], {"labels": tokens[:, 1:], "sample_weight": weight}, **how
     )
     assert float(once["hessian_lambda_max"]) == value > 0
+
+
+def test_masks_are_targets_and_large_integers_survive(net, parts):
+    x, y, _ = parts
+    mask, identity = y != 1, 2**53 - torch.arange(12)
+
+    def masked(f, batch):
+        assert (batch["mask"].dtype, batch["identity"].dtype) == (torch.bool, torch.long)
+        assert set(batch["identity"].tolist()) <= set(identity.tolist())
+        return (batch["mask"] * F.cross_entropy(f, batch["labels"], reduction="none")).mean()
+
+    given = {"labels": y, "mask": mask, "identity": identity}
+    expected = true_eigenvalues(net, x, y, mask.double())
+    assert measured(net, x, given, masked) == pytest.approx(expected, rel=1e-8)
+    for extreme in (2**53 + 1, -(2**63)):
+        given["identity"] = torch.full((12,), extreme)
+        words = refusal(flatlab.MeasureError, measured, net, x, given, masked)
+        assert "integers beyond 9007199254740992" in words
+
+
+@pytest.mark.parametrize("many", [True, False])
+def test_a_row_for_each_sample_is_one_target(net, parts, many):
+    """As before there were several: for a loss by name, from rows, loaders of rows, and few."""
+    x, y, _ = parts
+    rows = F.one_hot(y, 3).double()
+    loss = "half-mse" if many else lambda f, t: (f - t).square().sum(1).mean() / 2
+    expected = measured(net, x, rows, "half-mse")
+    of_five = measured(net, x[:5], rows[:5], "half-mse")
+    for kind in (tuple, list):
+        assert measured(net, x, kind(rows), loss) == pytest.approx(expected, rel=1e-8)
+        assert measured(net, x, kind(rows), loss, samples=5) == pytest.approx(of_five, rel=1e-8)
+        batches = [(a, kind(b)) for a, b in zip(x.split(5), rows.split(5), strict=True)]
+        assert measured(net, batches, None, loss) == pytest.approx(expected, rel=1e-8)
+
+
+def test_a_batch_of_as_many_samples_as_targets_has_several(net, parts):
+    x, y, w = parts
+    batches = list(zip(x.split(2), zip(y.split(2), w.split(2), strict=True), strict=True))
+    found = measured(net, batches, None, by_place)
+    assert found == pytest.approx(true_eigenvalues(net, x, y, w), rel=1e-8)
+
+
+NO_MEANING = {
+    "adaptive": "there are several targets",
+    "capacity": "capacity: a loss that is a function has no closed form",
+    "diagonal": "diagonal is for diagonal linear networks",
+    "geometry": "geometry: a loss that is a function has no closed form",
+    "linear": "linear is for classifiers that are one linear layer",
+    "sharpness": "there are several targets",
+}
+"""Families that have no meaning for such a loss by default, or for this network, in a sentence."""
+
+
+@pytest.mark.parametrize("family", [k for k in keys_of("metrics") if measures_samples(k)])
+def test_no_family_takes_several_targets_for_outputs(net, parts, family):
+    """Here there are as many numbers of targets as outputs."""
+    x, y, w = parts
+    given = {"labels": y, "weight": torch.stack([w, 2 * w], 1)}
+    baked = torch.cat([y[:, None].double(), given["weight"]], 1)
+
+    def loss(f, batch):
+        values = F.cross_entropy(f, batch["labels"], reduction="none")
+        return (batch["weight"][:, 1] * values).mean()
+
+    def of_columns(f, columns):
+        return loss(f, {"labels": columns[:, 0].long(), "weight": columns[:, 1:]})
+
+    if family in NO_MEANING:
+        words = refusal(
+            flatlab.MeasureError, flatlab.measure, net, x, given, families=family, loss=loss
+        )
+        assert NO_MEANING[family] in words
+        return
+    report = flatlab.measure(net, x, given, families=family, loss=loss)
+    same = flatlab.measure(net, x, baked, families=family, loss=of_columns)
+    assert report.equals(same)
+
+
+def test_sharpness_and_adaptive_have_a_meaning_by_their_options(net, parts):
+    x, y, w = parts
+    given = {"labels": y, "weight": w}
+    how = {"sharpness_loss": None, "sharpness_steps": 2, "sharpness_draws": 2}
+    radii = {"worst-standard-linf": [0.001]}
+    found = flatlab.measure(
+        net, x, given, families="sharpness", loss=weighted, sharpness_radii=radii, **how
+    )
+    slopes = torch.autograd.grad(weighted(net(x), given), [*net.parameters()])
+    steepest = 0.001 * sum(float(slope.abs().sum()) for slope in slopes)  # and the curvature
+    assert found["sharpness_at_radius"].item() == pytest.approx(steepest, rel=0.05)
+    found = flatlab.measure(net, x, given, families="adaptive", loss=weighted, own_targets=True)
+    without = flatlab.measure(net, x, y, families="adaptive", own_targets=True)
+    assert found.equals(without)
+
+
+def test_closed_forms_of_one_layer_do_not_read_several_targets(parts):
+    x, y, w = parts
+    layer = nn.Linear(4, 3, bias=False).double()
+    words = refusal(
+        flatlab.MeasureError,
+        flatlab.measure,
+        layer,
+        x,
+        {"labels": y, "weight": w},
+        families="linear",
+        loss=weighted,
+    )
+    assert words == "the sharpness of a classifier needs targets: classes"
+
+
+def test_a_tracker_takes_batches_with_more_than_labels(net, parts):
+    x, y, w = parts
+    batches = [
+        {"x": x[:5], "labels": y[:5], "weight": w[:5]},
+        {"x": x[5:], "labels": y[5:], "weight": w[5:]},
+    ]
+    tracker = flatlab.Tracker(
+        net, batches, every=1, families="spectrum", loss=weighted, largest=5, residual=1e-10
+    )
+    tracker(0)
+    found = tracker.table["largest_eigenvalue"].values.ravel()
+    assert found == pytest.approx(true_eigenvalues(net, x, y, w), rel=1e-8)
+    assert tracker.table["loss"].item() == pytest.approx(
+        float(weighted(net(x).detach(), {"labels": y, "weight": w})), rel=1e-12
+    )
+
+
+def test_padding_of_sequences_counts_for_nothing():
+    torch.manual_seed(0)
+
+    class Language(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding, self.head = nn.Embedding(7, 4), nn.Linear(4, 7)
+
+        def forward(self, input_ids, attention_mask=None):
+            return self.head(torch.tanh(self.embedding(input_ids)))
+
+    def loss(f, given):
+        values = F.cross_entropy(f.movedim(-1, 1), given["labels"], reduction="none").sum(1)
+        return (given["sample_weight"] * values).mean()
+
+    model, tokens = Language().double(), torch.randint(7, (6, 5))
+    mask = torch.ones(6, 5, dtype=torch.long)
+    mask[:3, 3:] = 0
+    given = {"labels": tokens.flip(1).masked_fill(mask == 0, -100)}
+    given["sample_weight"] = torch.rand(6, dtype=torch.float64)
+    batch = {"input_ids": tokens, "attention_mask": mask, **given}
+    found = flatlab.measure(model, batch, families="hessian", loss=loss)
+    without = flatlab.measure(model, tokens, given, families="hessian", loss=loss)
+    assert found.attrs["positions_ignored"] == 6
+    for name in ("hessian_lambda_max", "gauss_newton_lambda_max"):
+        assert found[name].item() == pytest.approx(without[name].item(), rel=1e-6)
 
 
 @pytest.mark.parametrize(

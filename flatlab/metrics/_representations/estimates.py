@@ -8,7 +8,7 @@ own, so that errors of samples are independent; ratios are corrected by the jack
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import numpy as np
 import torch
@@ -240,15 +240,17 @@ def largest(
     progress: show a bar.
     """
     columns = []
-    for (name, module), start in zip(maps.modules.items(), starts, strict=True):
-        if name in maps.unchanged:
-            one = torch.ones(len(inputs), dtype=torch.float64, device=inputs.device)
-            columns.append(torch.stack([one, one * 0]))
-            continue
-        zero = (start == 0).all(1, keepdim=True) | ~start.isfinite().all(1, keepdim=True)
-        start = torch.where(zero, 1.0, start).to(inputs)
-        features = _function(maps, name, module)
-        columns.append(_of_layer(features, inputs, start, accuracy, f"norms at {name}", progress))
+    others = len(maps.modules) - len({*maps.modules} & {*maps.unchanged})
+    with Forecast("norms of layers", TYPICAL * len(inputs) * others, progress) as forecast:
+        for (name, module), start in zip(maps.modules.items(), starts, strict=True):
+            if name in maps.unchanged:
+                one = torch.ones(len(inputs), dtype=torch.float64, device=inputs.device)
+                columns.append(torch.stack([one, one * 0]))
+                continue
+            zero = (start == 0).all(1, keepdim=True) | ~start.isfinite().all(1, keepdim=True)
+            start = torch.where(zero, 1.0, start).to(inputs)
+            features = _function(maps, name, module)
+            columns.append(_of_layer(features, inputs, start, accuracy, forecast))
     return Largest(*torch.stack(columns, 2))
 
 
@@ -266,16 +268,16 @@ def _of_layer(
     inputs: Tensor,
     starts: Tensor,
     accuracy: float,
-    what: str,
-    progress: bool,
+    forecast: Forecast,
 ) -> Tensor:
     """The fields of `Largest`: (2, samples)."""
     size = samples_at_a_time(features, inputs)
-    chunks = list(zip(inputs.split(size), starts.split(size), strict=True))
-    with Forecast(what, TYPICAL * len(chunks), progress) as forecast:
-        how: dict[str, Any] = {"in_the_mean": True, "tick": forecast.tick}
-        parts = [
-            largest_singular_values(Jacobian(features, x), accuracy, STEPS, start=u, **how)
-            for x, u in chunks
-        ]
+    parts = []
+    for x, u in zip(inputs.split(size), starts.split(size), strict=True):
+        tick = partial(forecast.tick, len(x))
+        parts.append(
+            largest_singular_values(
+                Jacobian(features, x), accuracy, STEPS, start=u, in_the_mean=True, tick=tick
+            )
+        )
     return torch.cat([torch.stack([p.values, p.residuals]) for p in parts], 1)
