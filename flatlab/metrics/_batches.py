@@ -203,6 +203,7 @@ def _of_parts(targets: Any) -> Structure:
 
 
 def tensors(parts: Structure) -> list[Tensor]:
+    """All tensors of a structure, in order."""
     if isinstance(parts, Tensor):
         return [parts]
     return [*parts.values()] if isinstance(parts, dict) else [*parts]

@@ -13,35 +13,15 @@ from torch import nn
 import flatlab
 from flatlab import store
 from flatlab.cli import main
+from tests.networks.sources import SEVERAL_INPUTS
 
-SOURCE = """
-from torch import nn
-
-class Tagger(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.embedding, self.head = nn.Embedding(11, 6), nn.Linear(6, 4)
-
-    def forward(self, input_ids, attention_mask):
-        hidden = self.embedding(input_ids) * attention_mask[..., None]
-        return {"hidden": hidden, "logits": self.head(hidden.cumsum(1).tanh())}
-
-class Two(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.image, self.text = nn.Linear(5, 4), nn.Linear(3, 4)
-        self.head = nn.Linear(4, 3)
-
-    def forward(self, image, text):
-        return self.head((self.image(image) + self.text(text)).tanh())
-"""
 GENERATOR = np.random.default_rng(0)
 
 
 @pytest.fixture
 def two(tmp_path, monkeypatch):
     """A network of each kind, in files."""
-    (tmp_path / "mine.py").write_text(SOURCE)
+    (tmp_path / "mine.py").write_text(SEVERAL_INPUTS)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     import mine

@@ -7,65 +7,26 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 import flatlab
-from flatlab.plan.registry import keys_of, measures_samples
+from tests.measurement.batches import (
+    Language,
+    by_place,
+    measured,
+    network,
+    samples,
+    true_eigenvalues,
+    weighted,
+)
 from tests.refusals import refusal
-
-FAMILIES = ["hessian", "spectrum"]
-
-
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.first, self.last = nn.Linear(4, 5), nn.Linear(5, 3)
-
-    def forward(self, x):
-        return self.last(torch.tanh(self.first(x)))
 
 
 @pytest.fixture
 def net():
-    torch.manual_seed(0)
-    return Net().double()
+    return network()
 
 
 @pytest.fixture
 def parts():
-    torch.manual_seed(1)
-    weights = torch.rand(12, dtype=torch.float64) + 0.1
-    return torch.randn(12, 4, dtype=torch.float64), torch.arange(12) % 3, weights
-
-
-def weighted(f, batch):
-    assert not batch["labels"].is_floating_point()
-    values = F.cross_entropy(f, batch["labels"], reduction="none")
-    return (batch["weight"].to(f) * values).mean()
-
-
-def by_place(f, batch):
-    return weighted(f, {"labels": batch[0], "weight": batch[1]})
-
-
-def measured(model, inputs, targets=None, loss=weighted, **more):
-    report = flatlab.measure(
-        model, inputs, targets, families=FAMILIES, loss=loss, largest=5, residual=1e-10, **more
-    )
-    return report["largest_eigenvalue"].values.ravel()
-
-
-def true_eigenvalues(net, x, y, w):
-    """Of the whole Hessian, by plain autograd."""
-    named = dict(net.named_parameters())
-    shapes = [p.shape for p in named.values()]
-
-    def loss(theta):
-        sizes = [shape.numel() for shape in shapes]
-        values = [p.view(s) for p, s in zip(theta.split(sizes), shapes, strict=True)]
-        f = torch.func.functional_call(net, dict(zip(named, values, strict=True)), (x,))
-        return (w * F.cross_entropy(f, y, reduction="none")).mean()
-
-    theta = torch.cat([p.detach().flatten() for p in named.values()])
-    hessian = torch.autograd.functional.hessian(loss, theta).detach()
-    return torch.linalg.eigvalsh(hessian).flip(0)[:5].numpy()
+    return samples()
 
 
 def test_targets_by_name_and_by_place_have_the_eigenvalues_of_the_whole_hessian(net, parts):
@@ -134,14 +95,6 @@ def test_float32_networks_and_modules_with_constants(net, parts):
 def test_a_language_model_with_weights_of_sequences():
     torch.manual_seed(0)
 
-    class Language(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.embedding, self.head = nn.Embedding(7, 4), nn.Linear(4, 7)
-
-        def forward(self, input_ids, attention_mask=None):
-            return {"logits": self.head(torch.tanh(self.embedding(input_ids)))}
-
     model, tokens = Language().double(), torch.randint(7, (6, 5))
     weight = torch.rand(6, dtype=torch.float64)
     batch = {"input_ids": tokens[:, :-1], "labels": tokens[:, 1:], "sample_weight": weight}
@@ -202,100 +155,8 @@ def test_a_batch_of_as_many_samples_as_targets_has_several(net, parts):
     assert found == pytest.approx(true_eigenvalues(net, x, y, w), rel=1e-8)
 
 
-NO_MEANING = {
-    "adaptive": "there are several targets",
-    "capacity": "capacity: a loss that is a function has no closed form",
-    "diagonal": "diagonal is for diagonal linear networks",
-    "geometry": "geometry: a loss that is a function has no closed form",
-    "linear": "linear is for classifiers that are one linear layer",
-    "sharpness": "there are several targets",
-}
-"""Families that have no meaning for such a loss by default, or for this network, in a sentence."""
-
-
-@pytest.mark.parametrize("family", [k for k in keys_of("metrics") if measures_samples(k)])
-def test_no_family_takes_several_targets_for_outputs(net, parts, family):
-    """Here there are as many numbers of targets as outputs."""
-    x, y, w = parts
-    given = {"labels": y, "weight": torch.stack([w, 2 * w], 1)}
-    baked = torch.cat([y[:, None].double(), given["weight"]], 1)
-
-    def loss(f, batch):
-        values = F.cross_entropy(f, batch["labels"], reduction="none")
-        return (batch["weight"][:, 1] * values).mean()
-
-    def of_columns(f, columns):
-        return loss(f, {"labels": columns[:, 0].long(), "weight": columns[:, 1:]})
-
-    if family in NO_MEANING:
-        words = refusal(
-            flatlab.MeasureError, flatlab.measure, net, x, given, families=family, loss=loss
-        )
-        assert NO_MEANING[family] in words
-        return
-    report = flatlab.measure(net, x, given, families=family, loss=loss)
-    same = flatlab.measure(net, x, baked, families=family, loss=of_columns)
-    assert report.equals(same)
-
-
-def test_sharpness_and_adaptive_have_a_meaning_by_their_options(net, parts):
-    x, y, w = parts
-    given = {"labels": y, "weight": w}
-    how = {"sharpness_loss": None, "sharpness_steps": 2, "sharpness_draws": 2}
-    radii = {"worst-standard-linf": [0.001]}
-    found = flatlab.measure(
-        net, x, given, families="sharpness", loss=weighted, sharpness_radii=radii, **how
-    )
-    slopes = torch.autograd.grad(weighted(net(x), given), [*net.parameters()])
-    steepest = 0.001 * sum(float(slope.abs().sum()) for slope in slopes)  # and the curvature
-    assert found["sharpness_at_radius"].item() == pytest.approx(steepest, rel=0.05)
-    found = flatlab.measure(net, x, given, families="adaptive", loss=weighted, own_targets=True)
-    without = flatlab.measure(net, x, y, families="adaptive", own_targets=True)
-    assert found.equals(without)
-
-
-def test_closed_forms_of_one_layer_do_not_read_several_targets(parts):
-    x, y, w = parts
-    layer = nn.Linear(4, 3, bias=False).double()
-    words = refusal(
-        flatlab.MeasureError,
-        flatlab.measure,
-        layer,
-        x,
-        {"labels": y, "weight": w},
-        families="linear",
-        loss=weighted,
-    )
-    assert words == "the sharpness of a classifier needs targets: classes"
-
-
-def test_a_tracker_takes_batches_with_more_than_labels(net, parts):
-    x, y, w = parts
-    batches = [
-        {"x": x[:5], "labels": y[:5], "weight": w[:5]},
-        {"x": x[5:], "labels": y[5:], "weight": w[5:]},
-    ]
-    tracker = flatlab.Tracker(
-        net, batches, every=1, families="spectrum", loss=weighted, largest=5, residual=1e-10
-    )
-    tracker(0)
-    found = tracker.table["largest_eigenvalue"].values.ravel()
-    assert found == pytest.approx(true_eigenvalues(net, x, y, w), rel=1e-8)
-    assert tracker.table["loss"].item() == pytest.approx(
-        float(weighted(net(x).detach(), {"labels": y, "weight": w})), rel=1e-12
-    )
-
-
 def test_padding_of_sequences_counts_for_nothing():
     torch.manual_seed(0)
-
-    class Language(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.embedding, self.head = nn.Embedding(7, 4), nn.Linear(4, 7)
-
-        def forward(self, input_ids, attention_mask=None):
-            return self.head(torch.tanh(self.embedding(input_ids)))
 
     def loss(f, given):
         values = F.cross_entropy(f.movedim(-1, 1), given["labels"], reduction="none").sum(1)

@@ -15,31 +15,9 @@ from flatlab import plan, store
 from flatlab.cli import main
 from flatlab.plan.studies import use_studies
 from tests.experiments.own.studies import declare, forget, planned, table_of
+from tests.networks.sources import SEVERAL_INPUTS
 
-MINE = """
-import torch
-from torch import nn
-
-
-class Tagger(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.embedding, self.head = nn.Embedding(11, 6), nn.Linear(6, 4)
-
-    def forward(self, input_ids, attention_mask):
-        hidden = self.embedding(input_ids) * attention_mask[..., None]
-        return {"hidden": hidden, "logits": self.head(hidden.cumsum(1).tanh())}
-
-
-class Two(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.image, self.text = nn.Linear(5, width), nn.Linear(3, width)
-        self.head = nn.Linear(width, 3)
-
-    def forward(self, image, text):
-        return self.head((self.image(image) + self.text(text)).tanh())
-
+MINE = f"""{SEVERAL_INPUTS}
 
 def tagger():
     return Tagger()
