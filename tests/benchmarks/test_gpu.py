@@ -81,6 +81,16 @@ def test_a_part_that_fails_is_reported_and_the_others_go_on(monkeypatch, capsys)
     assert gpu.main(["--fake"]) == 0
 
 
+def test_parts_are_chosen_by_name(capsys):
+    assert gpu.main(["--fake", "--parts", "limits"]) == 0
+    said = capsys.readouterr().out
+    assert "limits of the machine: " in said
+    assert "perceptrons, float32: " not in said
+    with pytest.raises(SystemExit):
+        gpu.main(["--fake", "--parts", "limit of"])
+    assert "no part has 'limit of' in its name; they are: limits" in capsys.readouterr().err
+
+
 def test_the_report_is_written_after_each_part(tmp_path):
     report = Report(MACHINE, tmp_path / "new" / "nvidia-h200")
     written = report.path.with_suffix(".md")
