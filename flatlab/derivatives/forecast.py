@@ -1,8 +1,9 @@
 """A progress bar that says first how long it takes, if that is more than a minute."""
 
+import threading
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TypeVar
 
@@ -12,24 +13,38 @@ Item = TypeVar("Item")
 MINUTE = 60.0
 START = 10.0
 """Seconds that a first step may take beyond others, for what is loaded then."""
+CLOCK = 1.0
+"""Seconds after which a bar is drawn again: its clock moves also where a single step is long."""
+UNCOUNTED = "{desc} [{elapsed}]"
+"""What a bar of one step shows."""
 
 
 class Forecast:
     """Counts the steps of a long computation.
 
     what: is done, in the words of the sentence, for example "30 random directions of 8 samples".
-    total: steps, of about equal length.
+    total: steps, of about equal length; of a single one only the time is shown.
     progress: show a bar.
     """
 
     def __init__(self, what: str, total: int, progress: bool) -> None:
         self.what, self.start, self.said = what, time.monotonic(), False
-        self.bar = tqdm(total=total, desc=what, disable=not progress, leave=False)
+        style = UNCOUNTED if total == 1 else None
+        self.bar = tqdm(total=total, desc=what, disable=not progress, leave=False, bar_format=style)
         self.total, self.done = total, 0
+        self.clock: threading.Thread | None = None
+        self.closed = threading.Event()
         self.first: tuple[float, int] | None = None  # when the first step was done, of how many
 
     def __enter__(self) -> "Forecast":
+        if not self.bar.disable:
+            self.clock = threading.Thread(target=self._run_clock, daemon=True)
+            self.clock.start()
         return self
+
+    def _run_clock(self) -> None:
+        while not self.closed.wait(CLOCK):
+            self.bar.refresh()
 
     def __exit__(
         self,
@@ -37,6 +52,9 @@ class Forecast:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self.closed.set()
+        if self.clock:
+            self.clock.join()
         self.bar.close()
 
     def extend(self, steps: int) -> None:
@@ -64,16 +82,9 @@ class Forecast:
                 warnings.warn(f"{self.what} will take about {duration(left)}", stacklevel=3)
 
 
-def ticked(
-    items: Iterable[Item], what: str, progress: bool, count: int | None = None
-) -> Iterator[Item]:
-    """The items, with a step of a `Forecast` after each.
-
-    items: with a length, or as many as `count` says.
-    what, progress: as for `Forecast`.
-    """
-    total = len(items) if isinstance(items, Sized) else count or 0
-    with Forecast(what, total, progress) as forecast:
+def ticked(items: Sequence[Item], what: str, progress: bool) -> Iterator[Item]:
+    """The items, with a step of a `Forecast` after each.  what, progress: as for `Forecast`."""
+    with Forecast(what, len(items), progress) as forecast:
         for item in items:
             yield item
             forecast.tick()

@@ -1,7 +1,7 @@
 """Records the input and output of each layer, and where derivatives with respect to them arrive."""
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -145,14 +145,13 @@ def generic_squares(
 ) -> dict[str, Tensor]:
     """By name: the sums of (df_k/dtheta_j)^2, plain and weighted by theta_j^2, (2, samples).
 
-    The sums are over the outputs k, as many at a time as fit `GENERIC_BYTES`, and the numbers j of
-    a parameter.
+    The sums are over the outputs k, `outputs_at_a_time`, and the numbers j of a parameter.
 
     model: the network.
     inputs: (samples, ...).
     names: of the parameters.
     modules: layers that are given copies of their inputs, as where they are recorded.
-    tick: called after each sample.
+    tick: called after each block of outputs of a sample.
     """
     if not names:
         return {}
@@ -160,7 +159,7 @@ def generic_squares(
     parameters = [named[name] for name in names]
     edges = [get_gradient_edge(parameter) for parameter in parameters]
     result = {name: named[name].detach().new_zeros(2, len(inputs)) for name in names}
-    step = max(1, GENERIC_BYTES // sum(p.numel() * p.element_size() for p in parameters))
+    step = outputs_at_a_time(parameters)
     with torch.enable_grad():
         for number, sample in enumerate(inputs.split(1)):
             # Twice: torch's gradients of a batch of one, whose memory layout is ambiguous, can be
@@ -174,5 +173,10 @@ def generic_squares(
                     squares = row.square().sum(0) / 4
                     result[name][0, number] += squares.sum()
                     result[name][1, number] += (squares * parameter.detach().square()).sum()
-            tick()
+                tick()
     return result
+
+
+def outputs_at_a_time(parameters: Iterable[Tensor]) -> int:
+    """Whose gradients with respect to these parameters fit `GENERIC_BYTES`; at least one."""
+    return max(1, GENERIC_BYTES // sum(p.numel() * p.element_size() for p in parameters))

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from flatlab.derivatives.forecast import Forecast
-from flatlab.derivatives.hooks import generic_squares
+from flatlab.derivatives.hooks import generic_squares, outputs_at_a_time
 from flatlab.losses import half_mse
 
 LOSS = half_mse.Loss()
@@ -76,7 +76,7 @@ def exact_gauss_newton(
 ) -> tuple[Tensor, Tensor]:
     """||df/dtheta||_F^2 and sum theta_j^2 ||df/dtheta_j||^2: (samples, 1) each.
 
-    tick: called after each sample.
+    tick: called `steps_of_exact` times.
 
     One backward pass for each sample and output.
     """
@@ -84,6 +84,12 @@ def exact_gauss_newton(
     squares = generic_squares(model, inputs, names, tick=tick).values()
     plain, adaptive = (torch.stack(parts).double().sum(0) for parts in zip(*squares, strict=True))
     return plain[:, None], adaptive[:, None]
+
+
+def steps_of_exact(model: nn.Module, samples: int, outputs: int) -> int:
+    """Blocks of outputs of all samples, from which `exact_gauss_newton` sums."""
+    block = outputs_at_a_time(p for p in model.parameters() if p.requires_grad)
+    return samples * -(-outputs // block)
 
 
 def random_gauss_newton(

@@ -130,10 +130,9 @@ def _of_one_length(
         longer = {name: padded(part, length, 0) for name, part in inputs.items()}
         if targets is not None:
             targets = _of_parts(targets)
-            values = (part for part in tensors(targets))
             longer_parts = [
                 padded(part, length, 0 if part.is_floating_point() else ignore_index)
-                for part in values
+                for part in tensors(targets)
             ]
             targets = like(targets, longer_parts)
         result.append((longer, targets))

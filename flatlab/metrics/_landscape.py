@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.evaluation_mode import batch_norm as in_mode
 from flatlab.derivatives.evaluation_mode import check_mode
-from flatlab.derivatives.forecast import ticked
+from flatlab.derivatives.forecast import Forecast, ticked
 from flatlab.derivatives.isolation import preserving_state
 from flatlab.metrics import _directions
 from flatlab.metrics._checked import measured
@@ -96,7 +96,7 @@ def landscape(
             directions = (
                 _random(ready.model, axes, seed)
                 if along == "random"
-                else _eigenvectors(ready, axes, batch_norm)
+                else _eigenvectors(ready, axes, batch_norm, progress)
             )
         at = np.linspace(low, high, points)
         values = _on_grid(ready, directions, [at] * axes, batch_norm, progress)
@@ -219,10 +219,10 @@ def _random(model: nn.Module, axes: int, seed: int) -> list[State]:
     return [_directions.random_direction(model, generator) for _ in range(axes)]
 
 
-def _eigenvectors(ready: Evaluated, axes: int, mode: str) -> list[State]:
+def _eigenvectors(ready: Evaluated, axes: int, mode: str, progress: bool) -> list[State]:
     """Of the Hessian of the loss of these samples; signs are those of the largest entries."""
     options = {"largest": axes, "eigenvectors": True, "batch_norm": mode}
-    settings = settings_of("spectrum", options, ready.loss)
+    settings = settings_of("spectrum", options, ready.loss, progress=progress)
     found = measured("spectrum", ready.model, ready.samples, settings)
     vectors = torch.from_numpy(found.values["largest_eigenvector"][0, 0])
     if not vectors.isfinite().all():
@@ -260,9 +260,10 @@ def _on_grid(
     moved, shape = Moved(ready.model, directions), tuple(map(len, axes))
     values: dict[str, list[float]] = {}
     grid = list(itertools.product(*axes))
-    for point in ticked(grid, "landscape", progress):
-        network = moved.at(point)
-        with in_mode(network, mode):
-            for name, value in ready.values(network).items():
-                values.setdefault(name, []).append(value)
+    with Forecast("landscape", len(grid) * ready.batches, progress) as forecast:
+        for point in grid:
+            network = moved.at(point)
+            with in_mode(network, mode):
+                for name, value in ready.values(network, forecast.tick).items():
+                    values.setdefault(name, []).append(value)
     return {name: np.array(parts).reshape(shape) for name, parts in values.items()}

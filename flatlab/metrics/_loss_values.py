@@ -37,10 +37,13 @@ class Evaluated:
     size: int
 
     @torch.no_grad()
-    def values(self, model: nn.Module | None = None) -> dict[str, float]:
+    def values(
+        self, model: nn.Module | None = None, tick: Callable[[], None] = lambda: None
+    ) -> dict[str, float]:
         """The loss, and the accuracy where there are classes.
 
         model: the same network with other weights; None: as it is.
+        tick: called after each of `batches`.
         """
         model, count = model or self.model, len(self.samples.inputs)
         total, right = 0.0, 0
@@ -49,6 +52,7 @@ class Evaluated:
         parts = (self.samples.inputs, self.targets, classes)
         for x, y, labels in zip(*(self._split(part) for part in parts), strict=True):
             outputs = model(x.clone())
+            tick()
             total += float(self.loss.values(outputs, y).double().sum()) * self.loss.share(1, count)
             if labels is None or outputs.shape[1] == 1:
                 continue
@@ -57,9 +61,14 @@ class Evaluated:
             return {"loss": total}
         return {"loss": total, "accuracy": right / int((classes >= 0).sum())}
 
+    @property
+    def batches(self) -> int:
+        """How many evaluations the samples take."""
+        return -(-len(self.samples.inputs) // self.size)
+
     def _split(self, part: Tensor | None) -> Any:
         if part is None:
-            return [None] * -(-len(self.samples.inputs) // self.size)
+            return [None] * self.batches
         return part.split(self.size)
 
 

@@ -8,6 +8,7 @@ import xarray as xr
 from torch import Tensor, nn
 
 from flatlab.derivatives.errors import MeasureError, is_device_failure
+from flatlab.derivatives.forecast import Forecast
 from flatlab.derivatives.isolation import preserving_state
 from flatlab.derivatives.memory import available
 from flatlab.losses._base import Loss
@@ -175,7 +176,7 @@ def _report(
                 raise MeasureError(MIXED.format(name))
             if not samples.inputs.is_floating_point() and not _takes_tokens(name, model):
                 raise MeasureError(f"{name} takes no tokens: its inputs are real numbers")
-            with preserving_state(model):
+            with preserving_state(model), Forecast(f"measuring {name}", 1, settings.progress):
                 result = measured(name, model, samples, settings, starts.setdefault(CHECKED, {}))
         except MeasureError as error:
             if not every or is_device_failure(error):

@@ -29,6 +29,7 @@ from flatlab.derivatives.random_perturbations import (
     exact_gauss_newton,
     loss_changes,
     random_gauss_newton,
+    steps_of_exact,
 )
 from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings, chen2026
 from flatlab.plan.schema import Strict, means
@@ -167,7 +168,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
         network, inputs, targets, chosen.rho, chosen.draws, seed, size, progress=settings.progress
     )
     values = _of_sharpness(2 / chosen.rho**2 * changes)
-    values |= _of_traces(network, inputs, settings, size)
+    values |= _of_traces(network, inputs, settings, size, outputs.shape[1])
     if settings.step is not None:  # differences of outputs have half of the digits
         fixed = {name: p.double() for name, p in fixed.items()}
         fixed |= {name: b.double() for name, b in network.named_buffers() if b.is_floating_point()}
@@ -207,12 +208,15 @@ def _of_sharpness(changes: Tensor) -> dict[str, Any]:
     }
 
 
-def _of_traces(network: nn.Module, inputs: Tensor, settings: Settings, size: int) -> dict[str, Any]:
+def _of_traces(
+    network: nn.Module, inputs: Tensor, settings: Settings, size: int, outputs: int
+) -> dict[str, Any]:
     chosen: Options = settings.options
     if chosen.trace == "none":
         return {}
     exact = chosen.trace == "exact"
-    steps = len(inputs) if exact else chosen.probes * -(-len(inputs) // size)
+    count = len(inputs)
+    steps = steps_of_exact(network, count, outputs) if exact else chosen.probes * -(-count // size)
     with Forecast(f"{chosen.trace} traces", steps, settings.progress) as forecast:
         traces = (
             exact_gauss_newton(network, inputs, forecast.tick)

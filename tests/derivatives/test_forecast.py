@@ -1,5 +1,6 @@
 """What takes more than a minute says so first."""
 
+import time
 import warnings
 
 import pytest
@@ -42,6 +43,26 @@ def test_a_slow_first_step_alone_is_no_forecast(first, others, total, expected, 
                 now[0] += others if number else first
                 steps.tick()
     assert [str(warning.message) for warning in caught] == expected
+
+
+def test_the_clock_of_a_bar_moves_during_a_single_long_step(monkeypatch, capsys):
+    monkeypatch.setattr(forecast, "CLOCK", 0.01)
+    with Forecast("one step", 1, progress=True) as alone:
+        drawn = [len(capsys.readouterr().err)]
+        for _ in range(500):
+            time.sleep(0.01)
+            drawn.append(len(capsys.readouterr().err))
+            if sum(map(bool, drawn)) > 2:
+                break
+        alone.tick()
+    assert sum(map(bool, drawn)) > 2
+    assert alone.clock is not None
+    assert not alone.clock.is_alive()
+
+
+def test_a_bar_that_is_not_shown_has_no_clock():
+    with Forecast("one step", 1, progress=False) as alone:
+        assert alone.clock is None
 
 
 def test_durations_are_in_words():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import flatlab
-from flatlab.derivatives import forecast
+from flatlab.derivatives import forecast, hooks
 from flatlab.derivatives.forecast import Forecast
 from flatlab.plan.registry import keys_of, measures_samples
 from tests.networks.small_networks import small
@@ -49,6 +49,8 @@ def measured(family, **options):
 @pytest.mark.parametrize("family", [*FAMILIES, "estimates"])
 def test_every_family_counts_its_work(family, counted):
     measured(family)
+    of_family = "representations" if family == "estimates" else family
+    assert counted.pop(f"measuring {of_family}") == [(0, 1)]  # the time from beginning to end
     counted.pop("check of derivatives", None)
     assert counted, f"{family} shows no bar; give its longest loop a Forecast"
     for what, spans in counted.items():
@@ -70,6 +72,23 @@ def test_every_part_of_adaptive_is_counted(options, what, counted):
     [(done, total)] = counted[what]
     assert 0 < done <= total
     assert done == total or what == "norms"  # which may converge before
+
+
+def test_exact_traces_and_spectra_are_counted_in_parts_of_a_sample(counted, monkeypatch):
+    monkeypatch.setattr(hooks, "GENERIC_BYTES", 1)  # one output at a time
+    measured("adaptive", trace="exact")
+    measured("representations")
+    model, inputs, _ = small("mlp-tanh")
+    outputs, layers = model(inputs[:1]).shape[1], 3
+    assert counted["exact traces"] == [(len(inputs) * outputs,) * 2]
+    [spectra] = [key for key in counted if key.startswith("spectra")]
+    assert counted[spectra] == [(len(inputs) * layers,) * 2]
+
+
+def test_landscapes_are_counted_in_batches(counted):
+    model, inputs, labels = small("mlp-tanh")
+    flatlab.landscape(model, inputs, labels, points=3, batch_size=2)
+    assert counted["landscape"] == [(3 * -(-len(inputs) // 2),) * 2]
 
 
 @pytest.mark.parametrize(

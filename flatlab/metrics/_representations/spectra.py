@@ -61,17 +61,18 @@ def spectra(
     basis = _basis(inputs, findings)
     each = len(basis) * findings.numbers * inputs.element_size()
     size = size or max(1, min(len(inputs), BYTES // each))
-    with Forecast(f"spectra of all layers ({REMEDY})", len(inputs), progress) as forecast:
+    steps = len(inputs) * len(maps.modules)
+    with Forecast(f"spectra of all layers ({REMEDY})", steps, progress) as forecast:
         for chunk in inputs.split(size):
             jacobians = _jacobians(maps, chunk, findings, basis)
-            of_layers = [
-                _identity(chunk, count)
-                if name in maps.unchanged
-                else _of_layer(next(jacobians), count)
-                for name, count in zip(maps.modules, counts, strict=True)
-            ]
+            of_layers = []
+            for name, count in zip(maps.modules, counts, strict=True):
+                same = name in maps.unchanged
+                of_layers.append(
+                    _identity(chunk, count) if same else _of_layer(next(jacobians), count)
+                )
+                forecast.tick(len(chunk))
             parts.append(torch.stack(of_layers, 2))  # (4, samples, layers)
-            forecast.tick(len(chunk))
     return Spectra(*torch.cat(parts, 1))
 
 
