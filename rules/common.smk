@@ -101,23 +101,22 @@ def metrics_of_experiment(wildcards):
 
 @in_a_sentence
 def figure_of(wildcards):
-    target = f"{wildcards.paper}_{wildcards.figure}"
-    known = {figure.target: figure for figure in plan.figures()}
-    if target not in known:
-        raise plan.PlanError(
-            f"unknown figure {target!r}; {plan.closest(target, known)}"
-        )
-    return known[target]
+    return PLAN.figure(f"{wildcards.paper}_{wildcards.figure}", wildcards.scale)
 
 
-def tables_of_figure(wildcards, place=plan.built_at):
+def published_figure(wildcards):
+    """Of the experiments that it was published with."""
+    return plan.as_judged(figure_of(wildcards), plan.published_at(wildcards.scale))
+
+
+def tables_of_figure(wildcards):
     keys = figure_of(wildcards).experiments
-    return [place(wildcards.scale).table(key) for key in keys]
+    return [plan.built_at(wildcards.scale).table(key) for key in keys]
 
 
-def correlations_of_figure(wildcards, place=plan.built_at):
+def correlations_of_figure(wildcards):
     keys = figure_of(wildcards).correlated
-    return [place(wildcards.scale).correlations(key) for key in keys]
+    return [plan.built_at(wildcards.scale).correlations(key) for key in keys]
 
 
 def verdicts_of_figure(figure, place=plan.built_at(PLAN.config.scale)):
@@ -138,8 +137,14 @@ def files_of_all(wildcards):
 
 def published_tables(wildcards):
     """The published tables of a figure. `local`: they are no rule's output."""
-    paths = tables_of_figure(wildcards, plan.published_at)
-    return [local(str(path)) for path in paths]
+    place = plan.published_at(wildcards.scale)
+    keys = published_figure(wildcards).experiments
+    return [local(str(place.table(key))) for key in keys]
+
+
+def redrawn_correlations(wildcards):
+    keys = published_figure(wildcards).correlated
+    return [plan.redrawn_at(wildcards.scale).correlations(key) for key in keys]
 
 
 @in_a_sentence

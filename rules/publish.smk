@@ -17,9 +17,7 @@ use rule correlate as recorrelate with:
 use rule draw as redraw with:
     input:
         tables=published_tables,
-        correlations=lambda wildcards: correlations_of_figure(
-            wildcards, plan.redrawn_at
-        ),
+        correlations=redrawn_correlations,
     output:
         pdf=REDRAWN.figure("{paper}", "{figure}", "pdf"),
         svg=REDRAWN.figure("{paper}", "{figure}", "svg"),
@@ -27,6 +25,9 @@ use rule draw as redraw with:
         csv=REDRAWN.figure("{paper}", "{figure}", "csv"),
     log:
         "logs/{scale}/redraw/{paper}/{figure}.log",
+    params:
+        settings=lambda wildcards: published_figure(wildcards).settings,
+        code=lambda wildcards: published_figure(wildcards).code,
 
 
 use rule verify as reverify with:
@@ -36,6 +37,9 @@ use rule verify as reverify with:
         REDRAWN.verdicts("{paper}", "{figure}"),
     log:
         "logs/{scale}/reverify/{paper}/{figure}.log",
+    params:
+        tables=lambda wildcards: published_figure(wildcards).experiments,
+        code=lambda wildcards: plan.claims_code(wildcards.paper),
 
 
 rule published:

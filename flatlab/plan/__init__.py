@@ -36,7 +36,7 @@ from flatlab.plan.paths import (
     redrawn_at,
 )
 from flatlab.plan.plan import Plan, load_config
-from flatlab.plan.published import outdated, published_figures, published_scales
+from flatlab.plan.published import as_judged, outdated, published_figures, published_scales
 from flatlab.plan.registry import OWN_IMAGES, check_known, experiment_keys, keys_of, module_of
 from flatlab.plan.schema import SCALES, Config, PlanError, closest, convert, describe
 from flatlab.plan.templates import Intervals, Lines, Matrix, Own, Panel, Points, Table
@@ -63,6 +63,7 @@ __all__ = [
     "PlannedJob",
     "Points",
     "Table",
+    "as_judged",
     "built_at",
     "check_known",
     "check_records",

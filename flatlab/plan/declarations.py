@@ -79,6 +79,11 @@ class Declaration(Shown, frozen=True, kw_only=True):
         return self.selected_by in ("frames.training", "frames.along", "matrix", "table")
 
     @property
+    def by_experiment(self) -> bool:
+        """Whether each experiment has panels of its own, and can be shown without the others."""
+        return False
+
+    @property
     def correlated(self) -> tuple[str, ...]:
         """The experiments whose correlation matrices it reads."""
         return ()

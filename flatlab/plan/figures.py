@@ -8,10 +8,12 @@ import functools
 import importlib.util
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Mapping
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
+
+from msgspec.structs import replace
 
 from flatlab.plan.declarations import Declaration, Paper
 from flatlab.plan.fingerprint import fingerprint
@@ -53,6 +55,22 @@ class Figure(Strict, frozen=True, kw_only=True):
     def correlated(self) -> list[str]:
         """The experiments whose correlation matrices it reads."""
         return list(self.declared.correlated)
+
+    def of_those(self, known: Container[str]) -> "Figure":
+        """It without the panels of other experiments, and a sentence in the caption that says so.
+
+        known: keys of experiments. The whole figure where it is not drawn experiment by experiment,
+        or shows none of these.
+        """
+        kept = tuple(key for key in self.experiments if key in known)
+        lacking = [key for key in self.experiments if key not in known]
+        if not (self.declared.by_experiment and kept and lacking):
+            return self
+        caption = self.declared.caption
+        said = f"Not measured, and therefore not shown: {', '.join(lacking)}."
+        sentences = (*([caption] if isinstance(caption, str) else caption), said)
+        declared = replace(self.declared, experiments=kept, caption=sentences)
+        return replace(self, declared=declared)
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -36,7 +36,8 @@ class Plan:
     config: the checked configuration.
     folder: the folder of the experiments.
     experiments: all of them by key, at the configured scale.
-    papers: every figure that can be built, by paper.
+    papers: every figure that can be built, by paper; of the experiments with packs where each has
+        panels of its own.
     figures: those of the configured papers.
     """
 
@@ -49,7 +50,8 @@ class Plan:
         self._as_published = {key: self._load(key, "paper") for key in keys}
         computable = {key for key, experiment in self.experiments.items() if experiment.packs}
         self.papers: dict[str, list[Figure]] = {}
-        for figure in figures():
+        for whole in figures():
+            figure = whole.of_those(computable)
             if computable.issuperset(figure.experiments):
                 self.papers.setdefault(figure.paper, []).append(figure)
         chosen = self.papers if self.config.papers == "all" else self.config.papers
@@ -57,6 +59,20 @@ class Plan:
         self._name = name
         if not self.papers:
             self.check_figures()
+
+    def figure(self, target: str, scale: str) -> Figure:
+        """A figure by the name of its target, of the experiments that it can be drawn from.
+
+        scale: with packs of all experiments unless it is the configured one.
+
+        Raises `PlanError` for an unknown target.
+        """
+        known = {figure.target: figure for figure in figures()}
+        if target not in known:
+            raise PlanError(f"unknown figure {target!r}; {closest(target, known)}")
+        if scale == self.config.scale:
+            known |= {each.target: each for of_paper in self.papers.values() for each in of_paper}
+        return known[target]
 
     def check_figures(self) -> None:
         """Raise `PlanError` if the configured papers have no figure that can be built."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from flatlab.plan.experiments import Experiment
 from flatlab.plan.figures import Figure, figures
-from flatlab.plan.paths import PROOFS, PUBLISHED, published_at
+from flatlab.plan.paths import PROOFS, PUBLISHED, Place, published_at
 from flatlab.plan.registry import experiment_keys
 from flatlab.plan.schema import SCALES
 
@@ -19,6 +19,14 @@ def published_scales() -> list[str]:
 def published_figures(scale: str) -> list[Figure]:
     """The figures of this version whose verdicts and tables are published at a scale."""
     return [figure for figure in _with_verdicts(scale) if not _lacks(figure, scale)]
+
+
+def as_judged(figure: Figure, place: Place) -> Figure:
+    """A figure of the experiments by which its claims were judged there; whole if they were not."""
+    path = place.verdicts(figure.paper, figure.key)
+    if not (figure.declared.by_experiment and path.is_file()):
+        return figure
+    return figure.of_those(json.loads(path.read_text())["tables"])
 
 
 def outdated(
@@ -51,7 +59,9 @@ def outdated(
 
 
 def _with_verdicts(scale: str) -> list[Figure]:
-    return [f for f in figures() if published_at(scale).verdicts(f.paper, f.key).is_file()]
+    place = published_at(scale)
+    judged = (f for f in figures() if place.verdicts(f.paper, f.key).is_file())
+    return [as_judged(figure, place) for figure in judged]
 
 
 def _lacks(figure: Figure, scale: str) -> bool:

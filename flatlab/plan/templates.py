@@ -177,6 +177,10 @@ class Points(Declaration, frozen=True, kw_only=True):
         return "frames.pairs" if self.pairs else "frames.sharpness" if self.rows else ""
 
     @property
+    def by_experiment(self) -> bool:
+        return bool(self.pairs or self.rows)
+
+    @property
     def columns_shown(self) -> tuple[str, ...]:
         looks = filter(None, (*self.groups, self.size, self.shade))
         return (*itertools.chain(*self.pairs), *self.columns, *looks)

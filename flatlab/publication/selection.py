@@ -47,10 +47,11 @@ def built_figures(scale: str) -> tuple[list[plan.Figure], list[plan.Figure]]:
 
     The latter are of networks that the scale leaves out; they have the head of a CSV alone.
     """
-    folder = plan.built_at(scale).folder
+    place = plan.built_at(scale)
+    folder = place.folder
     showing: list[plan.Figure] = []
     empty: list[plan.Figure] = []
-    for figure in plan.figures():
+    for figure in (plan.as_judged(each, place) for each in plan.figures()):
         files = [folder / name for name in files_of(figure)]
         if all(file.is_file() for file in files):
             with files[-1].open() as csv:

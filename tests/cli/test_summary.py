@@ -90,17 +90,20 @@ def test_a_summary_of_what_is_not_there_is_a_sentence(
 def test_a_figure_without_measured_packs_is_refused_with_the_experiments_that_have_none(
     project: Path, capsys: pytest.CaptureFixture
 ) -> None:
-    """Of the two grids of this figure, one has a measured pack."""
+    """Of the three grids of beyond_fig2, one has a measured pack."""
     (project / "config.yaml").write_text("packs: measured\n")
-    family = project / "results/demo/metrics/recipes-grid/accuracy+sharpness"
-    store.replace(family / "mixup-sam0.05-s10-16.zarr.zip", b"")
+    store.replace(
+        project / "results/demo/metrics/mlp-grid/accuracy+geometry" / "lr0.05-b20-s0-4.zarr.zip",
+        b"",
+    )
     reason = "needs packs of these experiments, of which none is measured"
     for name, lacking in (
-        ("andriushchenko2023_fig5", "recipes-vit-grid"),
+        ("beyond_fig2", "vgg-grid, lenet-grid"),
         ("petzka2021_fig3", "locally-constant-labels"),
         ("petzka2021", "locally-constant-labels, representativeness, minima-grid"),
     ):
         assert main(["summary", name]) == 1
         assert capsys.readouterr().err.startswith(f"flatlab: {name} {reason}: {lacking}")
-    assert main(["summary", "andriushchenko2023_table3"]) == 1
-    assert "andriushchenko2023_table3 is not built" in capsys.readouterr().err
+    for name in ("chen2026_figH8", "chen2026_fig4"):  # the latter has panels of each grid
+        assert main(["summary", name]) == 1
+        assert f"{name} is not built" in capsys.readouterr().err

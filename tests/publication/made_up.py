@@ -33,6 +33,13 @@ ZOO = {
 
 
 @dataclass(frozen=True)
+class Whole:
+    """A declaration whose experiments share their panels."""
+
+    by_experiment: bool = False
+
+
+@dataclass(frozen=True)
 class Figure:
     """What publishing needs to know of a figure."""
 
@@ -40,6 +47,7 @@ class Figure:
     experiments: list[str]
     correlated: list[str] = field(default_factory=list)
     title: str = "made-up"
+    declared: Whole = Whole()  # noqa: RUF009 - it cannot change
     code: str = "drawing"
     settings: dict[str, str] = field(default_factory=lambda: {"title": "made-up"})
 
