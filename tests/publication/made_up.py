@@ -47,7 +47,7 @@ class Figure:
     experiments: list[str]
     correlated: list[str] = field(default_factory=list)
     title: str = "made-up"
-    declared: Whole = Whole()  # noqa: RUF009 - it cannot change
+    declared: Whole = Whole()
     code: str = "drawing"
     settings: dict[str, str] = field(default_factory=lambda: {"title": "made-up"})
 

@@ -18,8 +18,8 @@ from flatlab.derivatives.probe import Findings
 from flatlab.derivatives.singular_values import CONDITION, exact_values, singular_values
 
 BYTES = 2**29
-"""Of derivatives that are propagated at a time. Blocks of a quarter of it take 1.3 times as long on a
-CPU: their memory, asked for anew each time, comes in small pages."""
+"""Of derivatives that are propagated at a time. Blocks of a quarter of it take 1.3 times as long on
+a CPU: their memory, asked for anew each time, comes in small pages."""
 SMALL = 64
 """The width up to which the Gram matrices of many samples at once are faster than one by one."""
 REMEDY = "representations_accuracy=0.03 estimates the same"
