@@ -94,7 +94,8 @@ class Plan:
         shown = [each for each in figures() if name in (each.paper, each.target)]
         if not shown:
             return why_not(name)
-        if any(each in self.papers.get(each.paper, ()) for each in shown):
+        buildable = {each.target for of_paper in self.papers.values() for each in of_paper}
+        if any(each.target in buildable for each in shown):
             return ""
         keys = dict.fromkeys(key for each in shown for key in each.experiments)
         lacking = ", ".join(key for key in keys if not self.experiments[key].packs)
