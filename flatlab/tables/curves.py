@@ -65,7 +65,7 @@ class Curves:
         runs = counted.sel(run=np.isin(counted["run"].values, self.table["run"].values[self.rows]))
         if not runs.sizes["run"]:
             why = shortfall(self.table) or "it has no such setting"
-            raise NotEligible(f"{self} has no networks: {why}")
+            raise NotEligible(f"{self} has no networks measured through training: {why}")
         return runs
 
     def values(self, name: str, samples: str = "train") -> Array:
