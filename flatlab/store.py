@@ -141,8 +141,11 @@ def under_present_names(dataset: xr.Dataset) -> xr.Dataset:
 
 
 def hash_of(path: str | Path) -> str:
-    """The hash that a `.zarr.zip` carries, without checking it; "" if there is none."""
-    with contextlib.suppress(OSError), open(path, "rb") as file:
+    """The hash that a `.zarr.zip` or `.safetensors` carries, without checking it; "" if none."""
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError), open(path, "rb") as file:
+        if Path(path).suffix == ".safetensors":
+            length = min(int.from_bytes(file.read(8), "little"), os.stat(path).st_size)
+            return str(_description(file.read(length))["sha256"])
         file.seek(-_COMMENT, os.SEEK_END)
         if (mark := file.read()).startswith(_MARK):
             return mark.removeprefix(_MARK).decode(errors="replace")
@@ -161,6 +164,12 @@ def save_weights(
     replace(path, save(tensors, {"flatlab": json.dumps(description, sort_keys=True)}))
 
 
+def _description(header: bytes) -> dict[str, Any]:
+    """What the header of a `.safetensors` says of its tensors together."""
+    description: dict[str, Any] = json.loads(json.loads(header)["__metadata__"]["flatlab"])
+    return description
+
+
 def load_weights(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Read arrays and their description; raise `StoreError` if they do not match their hash."""
     from safetensors import SafetensorError
@@ -169,8 +178,7 @@ def load_weights(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any
     content = _bytes(path)
     try:
         tensors = load(content)
-        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-        description = json.loads(header["__metadata__"]["flatlab"])
+        description = _description(content[8 : 8 + int.from_bytes(content[:8], "little")])
     except KeyError:
         raise StoreError(f"{path} holds weights that flatlab did not write") from None
     except (SafetensorError, ValueError) as error:

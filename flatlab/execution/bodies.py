@@ -50,9 +50,10 @@ def measure(job: RunningJob) -> None:
 
 def table(job: RunningJob) -> None:
     """Join the metric files of an experiment into one table."""
-    from flatlab.execution.data_origin import check_data
+    from flatlab.execution.metric_origin import check_data, check_weights
 
     check_data(job.input, job.params.settings["about"])
+    check_weights(job.input)
     parts = [load_dataset(path) for path in job.input]
     job.save(imported("execution", job.params.kind).tabulate(parts, job.params.settings))
 

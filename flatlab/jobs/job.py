@@ -26,6 +26,10 @@ from flatlab.plan.studies import studies
 from flatlab.store import hash_of, replace, save_dataset, save_json, save_weights
 
 
+HASHED = (".zarr.zip", ".safetensors")
+"""Inputs of which a record has the hash."""
+
+
 class RunningJob:
     """One job: its named inputs, outputs, params and wildcards, and the device that it uses."""
 
@@ -107,7 +111,7 @@ def running(about: Any) -> Iterator[RunningJob]:
         keep_freed_memory()
         _touch_if_in_future(about.input)
         # Before they are read: what changes meanwhile does not count as used.
-        inputs = {path: hash_of(path) for path in about.input if path.endswith(".zarr.zip")}
+        inputs = {path: hash_of(path) for path in about.input if path.endswith(HASHED)}
         this = RunningJob(about, guards)
         if this.device == "cuda" and getattr(about.resources, "gpu", 0):
             take_gpu()

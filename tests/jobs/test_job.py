@@ -62,17 +62,21 @@ def test_a_job_collects_no_garbage_but_what_follows_does(tmp_path: Path) -> None
     assert gc.isenabled()
 
 
-def test_a_record_has_the_hashes_of_tables_as_they_were_when_the_job_began(tmp_path: Path) -> None:
+def test_a_record_has_the_hashes_of_what_was_read_as_it_was_when_the_job_began(
+    tmp_path: Path,
+) -> None:
     table, other, gone = (str(tmp_path / name) for name in ("a.zarr.zip", "b.json", "c.zarr.zip"))
+    weights = str(tmp_path / "w.safetensors")
+    store.save_weights(weights, {"w": np.ones(2)})
     store.save_dataset(table, xr.Dataset({"x": ("run", np.arange(4.0))}))
     store.save_json(other, {})
     about, before = fake_snakemake(tmp_path), store.hash_of(table)
-    about.input += [table, other, gone]
+    about.input += [table, other, gone, weights]
     with run_job(about) as job:
         store.save_dataset(table, xr.Dataset({"x": 1.0}))
         job.save({})
     record = store.load_json(tmp_path / "out" / "a.json.provenance.json")
-    assert record["inputs"] == {table: before, gone: ""}
+    assert record["inputs"] == {table: before, gone: "", weights: store.hash_of(weights)}
     assert store.hash_of(table) not in ("", before)
 
 

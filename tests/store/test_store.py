@@ -198,6 +198,23 @@ def test_the_hash_that_a_file_carries_is_read_alone(tmp_path: Path) -> None:
     assert store.hash_of(path) == ""
 
 
+def test_the_hash_of_weights_is_that_of_their_numbers(tmp_path: Path) -> None:
+    """Whatever is said of them beside."""
+    one, same, other = (tmp_path / f"{name}.safetensors" for name in "abc")
+    store.save_weights(one, {"w": np.arange(3.0)}, {"runs": ["a"]})
+    store.save_weights(same, {"w": np.arange(3.0)}, {"runs": ["b"]})
+    store.save_weights(other, {"w": np.arange(4.0)}, {"runs": ["a"]})
+    assert store.hash_of(one) == store.hash_of(same) not in ("", store.hash_of(other))
+
+
+@pytest.mark.parametrize("content", [b"", b"short", b"\xff" * 30, b"\2\0\0\0\0\0\0\0{}"])
+def test_foreign_weights_carry_no_hash(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(content)
+    assert store.hash_of(path) == ""
+    assert store.hash_of(tmp_path / "gone.safetensors") == ""
+
+
 def pack() -> store.TrainedPack:
     """Two runs at steps 0 and 6; the first fitted the training set at step 4, the other never."""
     weight = np.arange(2 * 3 * 2.0).reshape(2, 3, 2)
