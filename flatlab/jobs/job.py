@@ -25,7 +25,6 @@ from flatlab.plan.paths import record_of
 from flatlab.plan.studies import studies
 from flatlab.store import hash_of, replace, save_dataset, save_json, save_weights
 
-
 HASHED = (".zarr.zip", ".safetensors")
 """Inputs of which a record has the hash."""
 
