@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,7 @@ import pandas as pd
 from flatlab import plan, store
 from flatlab.stats.correlation import KINDS, Correlations
 from flatlab.stats.estimate import Array, Estimate
+from flatlab.stats.ranks import Ranks, pairs_of
 from flatlab.tables import selection
 from flatlab.tables.columns import UnknownColumn
 from flatlab.tables.eligibility import NotEligible
@@ -132,6 +133,12 @@ class PublishedNetworks:
         pairs = [(x, name) for name in (y, minus) if name]
         rho, *others = correlations.rhos(*pairs, kind=kind)
         return interval(rho - others[0] if others else rho)
+
+    def tau(self, x: str, y: str, kind: Literal["pooled", "within"] = "pooled") -> Interval:
+        """Kendall's tau over all pairs of networks, or over those of the seeds of each setting."""
+        settings = self._labels("setting")
+        pairs = pairs_of(settings) if kind == "within" else None
+        return interval(Ranks({n: self.values(n) for n in (x, y)}, settings, pairs).tau(x, y))
 
     def values(self, name: str, at: Time = "end", samples: str = "train") -> Array:
         """A column: (networks)."""

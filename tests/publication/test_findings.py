@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import xarray as xr
+from scipy.stats import kendalltau
 
 from flatlab.publication import findings, look_ups
 from flatlab.publication.networks import Interval, PublishedNetworks
@@ -108,6 +109,14 @@ def test_correlations_are_those_of_the_networks_that_did_not_diverge(networks):
     assert pooled.value == pytest.approx(np.corrcoef(x, y)[0, 1])
     assert within.value == pytest.approx(np.corrcoef(*deviations)[0, 1])
     assert pooled.low <= pooled.value <= pooled.high
+
+
+def test_rank_correlations_are_over_all_pairs_or_those_of_a_setting(networks):
+    x, y = (made_up()[name].values[:6, -1, 0] for name in ("mls", "sharpness"))
+    inside = [kendalltau(x[part], y[part]).statistic for part in (slice(3), slice(3, 6))]
+    expected = kendalltau(x, y).statistic * 15 / 16, np.mean(inside) * 6 / 7  # and a pair of zero
+    for kind, tau in zip(("pooled", "within"), expected, strict=True):
+        assert networks.tau("mls", "sharpness", kind).value == pytest.approx(tau)
 
 
 def test_quantities_at_the_end_at_an_iteration_and_through_training(networks):
