@@ -3,7 +3,7 @@
 They check what autograd returns, and stand in for second derivatives where it has none. A network
 with kinks has no difference quotient that is right at every step: of several steps those count
 that agree with each other, and whose two sides do. At a kink itself the quotients on its two sides
-differ at every step, and say nothing of a derivative.
+differ at every step, and say nothing of a derivative that lies between them, or not far from it.
 """
 
 import copy
@@ -24,6 +24,9 @@ CLOSE = 1e-5
 """Two derivatives agree if they differ by at most this share of the larger one, or by rounding."""
 EVEN = 1e-4
 """Where the two sides of a quotient differ by more than this share of it, there is a kink."""
+BEYOND = 10
+"""A derivative is wrong if it is off by more than so many times the unevenness of a quotient: less
+may be small kinks, of which autograd takes one side each, so that they add up differently."""
 ROUNDING = 100 * torch.finfo(torch.float64).eps
 """Of what is differenced, relative to its largest norm."""
 
@@ -79,6 +82,8 @@ def compared(
             distance, same = _distance(difference.value, derivative, difference.rounding)
             if same:
                 return Comparison(True, step, distance)
+            off = float((difference.value - derivative).norm())
+            kink |= off <= BEYOND * difference.uneven
             nearest = min(nearest, distance) if kink else nearest
         if kink:
             continue

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from flatlab.derivatives.derivative_check import check_derivatives
-from flatlab.derivatives.differences import Point, compared
+from flatlab.derivatives.differences import STEPS, VALUE_STEPS, Point, compared
 from flatlab.losses import loss_of
 
 
@@ -45,6 +45,18 @@ def test_many_kinks_whose_jumps_cancel_are_not_called_wrong(outputs):
         x, y = torch.randn(1 + seed % 3, 20), torch.eye(outputs)[[0] * (1 + seed % 3)]
         verdict = check_derivatives(model, x, lambda outputs, y=y: y, loss, kinds)
         assert "kinks" in verdict.notes["derivatives_not_checked"]
+
+
+@pytest.mark.parametrize("claimed", [1.0, 1 + 7e-5, 1 + 1e-3])
+def test_small_kinks_of_both_kinds_are_not_called_wrong(claimed):
+    """Autograd says 1, the sides are 1 + 3e-5 and 1 + 4e-5: closer to each other than to it."""
+    x = torch.zeros(1, dtype=torch.float64)
+    one = torch.ones_like(x)
+    quotient = Point([x]).quotient(lambda: x + 4e-5 * x.relu() - 3e-5 * (-x).relu(), [one])
+    for steps in (STEPS, VALUE_STEPS):
+        result = compared(claimed * one, quotient, steps)
+        assert not result.agrees
+        assert (result.step is not None) == (claimed == 1 + 1e-3)
 
 
 def test_differences_at_a_kink_stand_in_for_no_derivative():
