@@ -39,16 +39,18 @@ def about(table: xr.Dataset, brief: bool = False) -> str:
 def shown(figure: Mapping[str, Any], table: xr.Dataset) -> xr.Dataset:
     """The networks of a table that a figure is about.
 
-    Those of the settings in its `where`; of a figure through training, those that were measured
-    through training.
+    Those of the settings in its `where`, and of its `seeds`; of a figure through training, those
+    that were measured through training.
     """
     from flatlab.plotting.labels import of_architecture
-    from flatlab.tables.selection import of_settings, with_trajectories
+    from flatlab.tables.selection import of_seeds, of_settings, with_trajectories
 
-    where = figure.get("where", {})
-    if not where and not figure["through_training"]:
+    where, seeds = figure.get("where", {}), figure.get("seeds", ())
+    if not where and not seeds and not figure["through_training"]:
         return table
     chosen = of_settings(with_trajectories(table) if figure["through_training"] else table, where)
+    if seeds:
+        chosen = of_seeds(chosen, seeds)
     if "not_converged" in table.attrs:
         slow = int((chosen["ended"].values == "finished").sum())
         chosen = chosen.assign_attrs(not_converged=slow)

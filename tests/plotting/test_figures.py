@@ -190,6 +190,7 @@ def test_a_caption_counts_the_networks_that_are_shown() -> None:
         {
             "run": [f"r{n}" for n in range(12)],
             "checkpoint": [0, 9],
+            "seed": ("run", np.arange(12) // 2),
             "architecture": ("run", ["mlp", "vgg"] * 6),
             "ended": ("run", ["stopped"] * 8 + ["finished", "stopped", "finished", "stopped"]),
             "diverged": ("run", np.isin(np.arange(12), [3, 8, 10])),
@@ -216,6 +217,9 @@ def test_a_caption_counts_the_networks_that_are_shown() -> None:
         f"9 narrow perceptron and VGG {data}; {left_out}; 2 left out (did not converge); {of_both}"
     )
     assert words(plan.Matrix("mlp-grid", quantities=NAMES, **about)) == whole
+    of_two_seeds = plan.Matrix("mlp-grid", quantities=NAMES, seeds=(0, 4), **about)
+    three = f"3 narrow perceptron and VGG {data}; 1 left out (did not converge); {of_both}"
+    assert words(of_two_seeds) == three
     curves = plan.Lines("mlp-grid", quantities=("mls",), **about)
     assert words(curves) == f"5 narrow perceptron and VGG {data}; {left_out}; {of_both}"
     where = {"architecture": "mlp"}
