@@ -58,7 +58,7 @@ def test_it_is_there_with_the_results_and_not_before(page, monkeypatch):
     section = page[page.index(TITLE) :].split("\n## ")[0]
     assert "These are 120 perceptrons on 10,000 images" in section
     rows = [line for line in section.splitlines() if line.startswith("| ")]
-    assert len(rows) == 1 + 8 + 1 + 15 + 1 + 6
+    assert len(rows) == 1 + 8 + 1 + 15 + 1 + 6 + 1 + 6
     assert "| 4, cross-entropy | 15 | 15 |" in section
     assert "| 128, cross-entropy | 15 | 15 |" in section
     judged = re.findall(r"\| (holds|fails|undecided) \|", section)
