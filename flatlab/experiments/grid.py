@@ -93,6 +93,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
             title=source.content["title"],
             packs=packs,
             families=measure.families,
+            optional=measure.optional,
             measure_section=measure,
             options={family: plain(chosen) for (_, family), chosen in options.items()},
             sources=sources_of(packs.values(), source, find),

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import yaml
+from msgspec import field
 from msgspec.structs import replace
 
 from flatlab.plan.paths import built_at
@@ -43,8 +44,9 @@ class Experiment(Strict, frozen=True, kw_only=True):
     """An experiment at one scale; it yields one table.
 
     packs: the units of computation, by key; one job trains one.  families: the measures of each
-    pack; those joined by + are computed by one job.  left_out: the number of networks that its file
-    declares and that are not measured.
+    pack; those joined by + are computed by one job.  optional: those that a measured pack may lack,
+    since its weights are gone.  left_out: the number of networks that its file declares and that
+    are not measured.  lacking: the metric files that measured packs lack.
     """
 
     key: str
@@ -52,7 +54,9 @@ class Experiment(Strict, frozen=True, kw_only=True):
     title: str
     packs: dict[str, Any]
     families: list[str]
+    optional: list[str] = field(default_factory=list)
     left_out: int = 0
+    lacking: frozenset[Path] = frozenset()
 
     kind: ClassVar[str]
     sections: ClassVar[dict[str, type[Strict]]]
@@ -133,21 +137,23 @@ class Experiment(Strict, frozen=True, kw_only=True):
     @property
     def metric_files(self) -> list[Path]:
         """All metric files, pack by pack."""
-        return [self.metrics(pack, family) for pack in self.packs for family in self.families]
+        files = (self.metrics(pack, family) for pack in self.packs for family in self.families)
+        return [path for path in files if path not in self.lacking]
 
     def size(self, pack: str) -> int:
         """The number of networks of a pack."""
         return 0
 
     def measured(self) -> "Experiment":
-        """The same with only those packs whose metric files all exist."""
-        packs = {
-            key: pack
-            for key, pack in self.packs.items()
-            if all(self.metrics(key, family).is_file() for family in self.families)
+        """The same with only those packs whose metric files all exist, but for optional ones."""
+        missing = {
+            key: {family for family in self.families if not self.metrics(key, family).is_file()}
+            for key in self.packs
         }
-        lacking = sum(self.size(key) for key in self.packs if key not in packs)
-        return replace(self, packs=packs, left_out=lacking)
+        packs = {k: pack for k, pack in self.packs.items() if missing[k] <= {*self.optional}}
+        left_out = sum(self.size(key) for key in self.packs if key not in packs)
+        lacking = frozenset(self.metrics(key, family) for key in packs for family in missing[key])
+        return replace(self, packs=packs, left_out=left_out, lacking=lacking)
 
     def code(self) -> dict[str, list[str]]:
         """The fingerprints of its code: of the training and of each family."""

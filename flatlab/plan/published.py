@@ -48,8 +48,12 @@ def outdated(
         known = [key for key in published if key in experiment_keys()]
         if gone := [key for key in published if key not in known]:
             yield f"{folder} has tables of experiments that no longer exist: {', '.join(gone)}"
-        now = {key: _code(experiment_of(key, scale), experiment_of) for key in known}
-        if changed := [key for key in known if _differs(now[key], made[key]["code"], proofs)]:
+        changed = [
+            key
+            for key in known
+            if _differs(experiment_of(key, scale), experiment_of, made[key]["code"], proofs)
+        ]
+        if changed:
             yield (
                 f"{folder} was made with other code, so that this version may compute other "
                 f"numbers: {', '.join(changed)}"
@@ -80,15 +84,21 @@ def _code(
 
 
 def _differs(
-    now: Mapping[str, list[str]],
+    experiment: Experiment,
+    experiment_of: Callable[[str, str], Experiment],
     recorded: Mapping[str, list[str]],
     proofs: Sequence[Mapping[str, Any]],
 ) -> bool:
-    """Whether the code of a stage has changed since; a stage without a record has."""
-    return any(
-        name not in recorded
-        or not all(_equal_to(code, name, proofs) & {*now[name]} for code in recorded[name])
-        for name in now
+    """Whether the code of a stage has changed since.
+
+    A stage without a record has, unless it is an optional family, which no network has then.
+    """
+    now = _code(experiment, experiment_of)
+    unknown = now.keys() - recorded - {*experiment.optional}
+    return bool(unknown) or not all(
+        _equal_to(code, name, proofs) & {*now[name]}
+        for name in now.keys() & recorded
+        for code in recorded[name]
     )
 
 

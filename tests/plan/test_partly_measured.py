@@ -54,6 +54,26 @@ def test_what_is_published_of_a_part_stays_of_that_part(partly: plan.Plan) -> No
     assert plan.as_judged(whole, place) == partly.figure("chen2026_fig4", "demo")
 
 
+def test_a_measured_pack_may_lack_an_optional_family(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its figures are drawn; of the other family only the files that exist go into the table."""
+    monkeypatch.chdir(tmp_path)
+    whole = plan.Plan({}, ROOT / "experiments").experiment("mlp-grid", "paper")
+    assert whole.optional == ["representations"]
+    first, second, third = list(whole.packs)[:3]
+    some = [(first, "accuracy"), (first, "geometry"), (second, "accuracy"), (third, "accuracy")]
+    some += [(second, "geometry"), (second, "representations"), (third, "representations")]
+    for pack, family in some:
+        store.replace(whole.metrics(pack, family), b"")
+    config = {"packs": "measured", "scale": "paper"}
+    partly = plan.Plan(config, ROOT / "experiments").experiment("mlp-grid")
+    assert list(partly.packs) == [first, second]
+    assert partly.left_out == len(whole.runs) - len(partly.runs) > 0
+    assert {*partly.metric_files} == {whole.metrics(*each) for each in some if each[0] != third}
+    assert len(whole.metric_files) == 3 * len(whole.packs)  # all are made where none is there
+
+
 def test_an_unknown_figure_is_a_sentence(partly: plan.Plan) -> None:
     with pytest.raises(plan.PlanError, match="unknown figure 'chen2026_fig44'; did you mean"):
         partly.figure("chen2026_fig44", "demo")

@@ -67,6 +67,21 @@ def test_finished_packs_are_kept_with_their_records_and_restored(grid, capsys):
     assert list(measured.packs) == [PACK, OTHER]
 
 
+def test_what_a_pack_may_lack_is_kept_where_it_is_there(grid, capsys):
+    at_paper = plan.Plan({}, Path("experiments")).experiment("mlp-grid", "paper")
+    first, second = list(at_paper.packs)[:2]
+    measure(at_paper, first, 1.0)
+    measure(at_paper, second, 2.0)
+    at_paper.metrics(second, "representations").unlink()
+    made = files("results/paper/metrics/mlp-grid")
+    assert main(["keep", "mlp-grid", "--scale", "paper"]) == 0
+    assert "2 packs kept" in capsys.readouterr().out
+    assert decompressed(files("results/published/paper/metrics/mlp-grid")) == made
+    at_paper.metrics(second, "geometry").unlink()
+    assert main(["keep", "mlp-grid", second, "--scale", "paper"]) == 1
+    assert "geometry" in capsys.readouterr().err
+
+
 def test_named_packs_are_kept_alone(grid):
     assert main(["keep", "mlp-grid", OTHER]) == 0
     [family] = grid.families

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from flatlab import plan, publication, store
 from flatlab.publication import forecast
@@ -64,6 +65,19 @@ def test_records_of_other_stages_count_as_other_code_and_those_of_none_do_not(pu
     rewrite_record(lambda made: made["mlp-grid"]["code"].update(train=[]))
     [line] = plan.outdated(chosen().experiment)
     assert line.endswith(": representativeness, small-zoo")
+
+
+def test_an_optional_family_of_no_published_network_is_no_other_code(published):
+    *_, last = chosen().experiments["lenet-grid"].families
+    rewrite_record(lambda made: made["lenet-grid"]["code"].pop(last))
+    [line] = plan.outdated(chosen().experiment)
+    assert line.endswith(": lenet-grid")
+
+    def with_optional(key, scale):
+        experiment = chosen().experiment(key, scale)
+        return replace(experiment, optional=[last]) if key == "lenet-grid" else experiment
+
+    assert not list(plan.outdated(with_optional))
 
 
 def test_an_experiment_that_is_gone_is_a_sentence_until_its_table_is_removed(published):

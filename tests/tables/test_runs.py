@@ -163,6 +163,20 @@ def test_the_correlations_are_those_of_the_table_with_their_intervals() -> None:
     assert (here["low"].item(), here["high"].item()) == pytest.approx(rho.interval())
 
 
+@pytest.mark.parametrize("lacks", range(len(PACKS)))
+def test_what_a_family_measures_is_missing_for_a_pack_that_lacks_it(lacks: int) -> None:
+    """Whichever pack it is; everything else is that of the whole table."""
+    whole, files = collect(parts(), SETTINGS), parts()
+    left_out = files.pop(2 * lacks)
+    table = collect(files, SETTINGS)
+    runs = [run for run in RUNS if run not in left_out.run.values]
+    for name in whole.data_vars:
+        xr.testing.assert_identical(whole[name].sel(run=runs), table[name].sel(run=runs))
+    for name in left_out.data_vars:
+        assert np.isnan(table[name].sel(run=left_out.run.values)).all()
+    assert (table["train_loss"] == whole["train_loss"]).all()
+
+
 def test_a_family_without_a_run_of_the_other_is_an_error() -> None:
     files = parts()
     files[1] = files[1].isel(run=[0, 1])

@@ -201,6 +201,10 @@ class Measure(Strict, frozen=True, kw_only=True):
     families: Annotated[
         list[str], means("files of flatlab/metrics; those joined by + are measured by one job")
     ]
+    optional: Annotated[
+        list[str],
+        means("families that packs may lack with `packs: measured`: their weights are gone"),
+    ] = field(default_factory=list)
     samples: Annotated[dict[Key, Samples], means("named sample sets", min_length=1)]
     test_sets: Annotated[
         dict[Key, Corrupted], means("further test sets by name, for the family accuracy")
@@ -222,6 +226,9 @@ class Measure(Strict, frozen=True, kw_only=True):
     ] = False
 
     def contradiction(self) -> tuple[str, str] | None:
+        for family in self.optional:
+            if family not in self.families[1:]:
+                return "optional", f"{family} is none of the families after the first"
         if self.test_sets and "accuracy" not in joined(self.families):
             return "test_sets", "needs the family accuracy"
         for name, chosen in self.test_sets.items():
