@@ -75,8 +75,9 @@ def jobs_of(
         for pack in experiment.packs:
             stages = {"train": (experiment.training(pack), experiment.weights(pack)["weights"])}
             for family in experiment.families if key in shown else []:
-                file = str(experiment.metrics(pack, family))
-                stages[family] = (experiment.measuring(pack, family), file)
+                file = experiment.metrics(pack, family)
+                if file not in experiment.lacking:
+                    stages[family] = (experiment.measuring(pack, family), str(file))
             for name, (stage, file) in stages.items():
                 if stage:
                     about = stage.kind, stage.network, stage.work
@@ -162,14 +163,15 @@ def forecast(
 ) -> list[Forecast]:
     """What experiments will take, for each kind of job and each network.
 
-    experiments: as for `jobs_of`.
+    experiments: as for `jobs_of`. Of measured packs nothing is left, their training included.
     """
     groups: dict[tuple[str, str], list[TimedJob]] = {}
     for job in jobs_of(chosen, chosen.config.scale, experiments):
         groups.setdefault((job.kind, job.network), []).append(job)
     forecasts = []
     for (kind, network), group in groups.items():
-        left = [job for job in group if not job.file.is_file()]
+        lacking = [job for job in group if not job.file.is_file()]
+        left = lacking if chosen.config.packs == "all" else []
         wanted = (group[0].recorded_as, chosen.config.device)
         known = {net: t for (k, net, device), t in times.items() if (k, device) == wanted and t[1]}
         hours, basis = None, ""
@@ -180,7 +182,9 @@ def forecast(
             basis = f"{jobs} jobs" if peer == network else f"roughly, {jobs} jobs of {peer}"
             if any(job.stops for job in left):
                 basis += "; less where networks stop once they have learnt"
-        forecasts.append(Forecast(kind, network, len(left), len(group) - len(left), hours, basis))
+        forecasts.append(
+            Forecast(kind, network, len(left), len(group) - len(lacking), hours, basis)
+        )
     return forecasts
 
 

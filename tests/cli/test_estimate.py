@@ -175,6 +175,21 @@ def test_what_nobody_has_timed_is_said(chosen: plan.Plan, capsys: pytest.Capture
     assert "Approximate size of the weights of each grid:" in text
 
 
+def test_of_measured_packs_nothing_is_left_whatever_they_lack(project: Path) -> None:
+    """Neither their training, whose weights are gone, nor a family that they may lack."""
+    whole = plan.Plan({"scale": "paper"}, Path("experiments")).experiment("mlp-grid")
+    first, second, *_ = whole.packs
+    files = [whole.metrics(pack, name) for pack in (first, second) for name in whole.families]
+    for path in files[:-1]:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    measured = plan.Plan({"scale": "paper", "packs": "measured"}, Path("experiments"))
+    found = forecast.forecast(measured, {}, ["mlp-grid"])
+    counted = {each.kind: (each.jobs, each.done) for each in found}
+    done = {"train": 0, "accuracy": 2, "geometry": 2, "representations": 1}
+    assert counted == {kind: (0, count) for kind, count in done.items()}
+
+
 def test_figures_papers_and_experiments_are_estimated_by_name(
     chosen: plan.Plan, capsys: pytest.CaptureFixture
 ) -> None:

@@ -228,7 +228,8 @@ class Measure(Strict, frozen=True, kw_only=True):
     def contradiction(self) -> tuple[str, str] | None:
         for family in self.optional:
             if family not in self.families[1:]:
-                return "optional", f"{family} is none of the families after the first"
+                words = closest(family, self.families[1:])
+                return "optional", f"{family!r} is none of the families after the first; {words}"
         if self.test_sets and "accuracy" not in joined(self.families):
             return "test_sets", "needs the family accuracy"
         for name, chosen in self.test_sets.items():
