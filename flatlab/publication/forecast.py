@@ -75,9 +75,8 @@ def jobs_of(
         for pack in experiment.packs:
             stages = {"train": (experiment.training(pack), experiment.weights(pack)["weights"])}
             for family in experiment.families if key in shown else []:
-                file = experiment.metrics(pack, family)
-                if file not in experiment.lacking:
-                    stages[family] = (experiment.measuring(pack, family), str(file))
+                if (path := experiment.metrics(pack, family)) not in experiment.lacking:
+                    stages[family] = (experiment.measuring(pack, family), str(path))
             for name, (stage, file) in stages.items():
                 if stage:
                     about = stage.kind, stage.network, stage.work
