@@ -97,7 +97,7 @@ def _drawn(
             raise PlanError(f"{key} is not {what}; of reports draw layers, of zoos their figures")
     declared = _declaration(tables, kind, names, options)
     title = textwrap.shorten(", ".join(tables), 60)
-    where = {"paper": "", "key": kind, "cited": options.title or title}
+    where = {"paper": "", "key": kind, "cited": options.title or title, "publication": False}
     correlations = {key: correlate(tables[key]) for key in declared.correlated}
     try:
         return make({**where, **declared.resolved()}, tables, correlations)

@@ -14,6 +14,7 @@ class Paper(Strict, frozen=True, kw_only=True):
     """A publication: `PAPER` of its figures.py.
 
     cited: how it is cited in the title of a figure: Chen et al. (2026).
+    publication: whether its experiments are those of a publication; of a study they are its own.
     targets: all its data figures and tables in order, declared or not; empty if all are declared.
     needs: what is missing for targets that cannot be built yet.
     """
@@ -21,6 +22,7 @@ class Paper(Strict, frozen=True, kw_only=True):
     title: str
     citation: str
     cited: str
+    publication: bool = False
     targets: tuple[str, ...] = ()
     needs: dict[str, str] = {}
 

@@ -30,11 +30,13 @@ class Figure(Strict, frozen=True, kw_only=True):
     """One data figure or table of a paper: a target, and its declaration in figures.py.
 
     cited: "Chen et al. (2026), Figure H8".
+    publication: whether its paper is one; a study of one's own is not.
     """
 
     paper: str
     key: str
     cited: str
+    publication: bool
     declared: Declaration
 
     @property
@@ -78,7 +80,8 @@ class Figure(Strict, frozen=True, kw_only=True):
         content = self.declared.resolved()
         module = f"flatlab.papers.{self.paper}.{self.declared.module or self.key}"
         modules = {name: content[name] or module for name in ("selected_by", "drawn_by")}
-        return {"paper": self.paper, "key": self.key, "cited": self.cited, **content, **modules}
+        about = {key: getattr(self, key) for key in ("paper", "key", "cited", "publication")}
+        return {**about, **content, **modules}
 
     @property
     def code(self) -> str:
@@ -229,8 +232,13 @@ def _figure(
         what = "draws it" if not declared.DRAWN_BY else "selects what it shows"
         raise PlanError(f"{where}{_place(paper_key, path)}/{module}.py, which {what}, is missing")
     number = key.replace("fig", "Figure ").replace("table", "Table ")
-    cited = f"{paper.cited}, {number}"
-    return Figure(paper=paper_key, key=key, cited=cited, declared=declared)
+    return Figure(
+        paper=paper_key,
+        key=key,
+        cited=f"{paper.cited}, {number}",
+        publication=paper.publication,
+        declared=declared,
+    )
 
 
 def _checked(record: Any, where: str) -> Any:

@@ -11,13 +11,15 @@ if TYPE_CHECKING:
 
 def caption(figure: Mapping[str, Any], tables: Mapping[str, xr.Dataset]) -> str:
     """What a figure shows, and the networks of each of its tables that it shows."""
-    held = [about(shown(figure, table), brief=len(tables) > 2) for table in tables.values()]
+    published, brief = figure["publication"], len(tables) > 2
+    held = [about(shown(figure, table), published, brief) for table in tables.values()]
     return " ".join([figure["caption"], *held])
 
 
-def about(table: xr.Dataset, brief: bool = False) -> str:
+def about(table: xr.Dataset, publication: bool = True, brief: bool = False) -> str:
     """What a table holds, so that no stand-in can pass for the paper's.
 
+    publication: whether the experiment in full is a paper's.
     brief: without the accuracy of the networks of a zoo.
     """
     from flatlab.plotting.labels import extent_of, networks_of
@@ -28,11 +30,9 @@ def about(table: xr.Dataset, brief: bool = False) -> str:
     what = extent_of({**a, "extent": counted})
     if brief:
         what = "; ".join(part for part in what.split("; ") if "accuracy" not in part)
-    theirs = networks_of(a["stands_in_for"]) or "experiment"
-    instead = {
-        "stand-in": f"; they stand in for the paper's {theirs}",
-        "reduced": f"; reduced from the paper's {theirs}",
-    }
+    full = networks_of(a["stands_in_for"])
+    full = f"the paper's {full or 'experiment'}" if publication else full or "the full experiment"
+    instead = {"stand-in": f"; they stand in for {full}", "reduced": f"; reduced from {full}"}
     return f"{what[0].upper()}{what[1:]}{instead.get(a['evidence'], '')}."
 
 

@@ -125,6 +125,7 @@ def test_settings_are_the_whole_declaration_as_plain_data(papers):
             "paper": "someone2030",
             "key": "fig2",
             "cited": "S. (2030), Figure 2",
+            "publication": False,
             "selected_by": "flatlab.plotting.frames.training",
             "drawn_by": "flatlab.plotting.lines",
             "through_training": True,

@@ -24,7 +24,7 @@ NAMES = ["mls", "nmls", "root_sharpness"]
 SETTINGS = plan.Matrix(
     "mlp-grid", quantities=NAMES, title="a title", caption="A caption."
 ).resolved()
-SETTINGS |= {"cited": "Chen et al. (2026), Figure H8"}
+SETTINGS |= {"cited": "Chen et al. (2026), Figure H8", "publication": True}
 ABOUT = {
     "scale": "demo",
     "experiment": "mlp-grid",
@@ -202,8 +202,9 @@ def test_a_caption_counts_the_networks_that_are_shown() -> None:
         },
     )
 
-    def words(declared: plan.Matrix | plan.Lines) -> str:
+    def words(declared: plan.Matrix | plan.Lines, publication: bool = True) -> str:
         figure = {**declared.resolved(), "paper": "a2030", "key": "fig1", "cited": "A"}
+        figure["publication"] = publication
         return plotting.caption(figure, {"mlp-grid": runs}).removeprefix("A caption. ")
 
     about: dict[str, Any] = {"title": "a title", "caption": "A caption."}
@@ -225,7 +226,13 @@ def test_a_caption_counts_the_networks_that_are_shown() -> None:
     where = {"architecture": "mlp"}
     sweep = {"quantities": ("mls",), "along": {"lr": ("rate", "linear")}, "line": "seed"}
     mlps = f"4 narrow perceptron {data}; 2 left out (did not converge); {of_mlps}"
-    assert words(plan.Lines("mlp-grid", where=where, **sweep, **about)) == mlps
+    lines = plan.Lines("mlp-grid", where=where, **sweep, **about)
+    assert words(lines) == mlps
+    of_a_study = words(lines, publication=False)
+    assert of_a_study.endswith("they stand in for perceptron on CIFAR-10.")
+    runs = runs.assign_attrs(evidence="reduced", stands_in_for="")
+    assert words(lines).endswith("; reduced from the paper's experiment.")
+    assert words(lines, publication=False).endswith("; reduced from the full experiment.")
 
 
 def test_title_and_caption_name_every_table_scale_and_data_set_once(

@@ -22,6 +22,7 @@ from flatlab.tables.ranks import groups_of, rank_correlations
 
 DEFINITIONS = ["worst-adaptive-linf", "average-standard-l2"]
 KEY, RUNS = "recipes-grid", 40
+OF_A_PAPER = {"paper": "a2030", "key": "fig1", "cited": "A", "publication": True}
 ABOUT: dict[str, Any] = {"title": "a title", "caption": "A caption."}
 SHARED: dict[str, Any] = {
     "parts": {"corrupted_error": {"of": "test_set_error", "test_set": "corrupted"}},
@@ -86,7 +87,7 @@ DIMS = ("definition", "radius_index")
 
 
 def settings(declared: plan.Points | plan.Intervals, **changes: Any) -> dict[str, Any]:
-    return {**declared.resolved(), **changes, "paper": "a2030", "key": "fig1", "cited": "A"}
+    return {**declared.resolved(), **changes, **OF_A_PAPER}
 
 
 def drawn(template: Any, frame: pd.DataFrame, figure: dict[str, Any]) -> Figure:

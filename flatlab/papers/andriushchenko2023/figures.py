@@ -11,6 +11,7 @@ PAPER = Paper(
     title="A Modern Look at the Relationship between Sharpness and Generalization",
     citation="Andriushchenko, Croce, Müller, Hein and Flammarion, ICML 2023",
     cited="Andriushchenko et al. (2023)",
+    publication=True,
     targets=(*(f"fig{n}" for n in range(1, 16)), "table1", "table2", "table3", "table4"),
 )
 

@@ -8,6 +8,7 @@ PAPER = Paper(
     title="A simple connection from loss flatness to compressed representations in neural networks",
     citation="Chen, Recanatesi and Shea-Brown, 2024; the preprint of chen2026",
     cited="Chen et al. (2024)",
+    publication=True,
 )
 
 COMPRESSION = ("root_sharpness", "log_volume", "g", "local_dimension")

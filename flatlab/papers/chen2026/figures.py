@@ -9,6 +9,7 @@ PAPER = Paper(
     title="A simple connection from loss flatness to compressed neural representations",
     citation="Chen, Recanatesi and Shea-Brown, 2026",
     cited="Chen et al. (2026)",
+    publication=True,
 )
 
 CENTRAL: dict[str, Any] = {"lr": 0.1, "batch_size": 20}

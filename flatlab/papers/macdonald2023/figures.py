@@ -10,6 +10,7 @@ PAPER = Paper(
     title="On progressive sharpening, flat minima and generalisation",
     citation="MacDonald, Valmadre and Lucey, 2023",
     cited="MacDonald et al. (2023)",
+    publication=True,
     targets=(*(f"fig{number}" for number in range(1, 33)), "table1", "table2"),
 )
 

@@ -9,6 +9,7 @@ PAPER = Paper(
     title="Relative Flatness and Generalization",
     citation="Petzka, Kamp, Adilova, Sminchisescu and Boley, NeurIPS 2021",
     cited="Petzka et al. (2021)",
+    publication=True,
     targets=("fig3", "fig4", "fig5", "fig6", "fig7", "fig8"),
 )
 
