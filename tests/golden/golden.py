@@ -45,8 +45,9 @@ def _compute(folder: str, scale: str, target: str) -> None:
     from flatlab import claims, plotting, store
     from flatlab.tables.correlations import correlate
 
-    figure = next(each for each in plan.figures() if each.target == target)
     place = plan.published_at(scale)
+    figure = next(each for each in plan.figures() if each.target == target)
+    figure = plan.as_judged(figure, place)
     tables = {key: store.load_dataset(place.table(key)) for key in figure.experiments}
     correlations = {key: correlate(tables[key]) for key in figure.correlated}
     settings = plotting.completed(figure.settings, tables)
