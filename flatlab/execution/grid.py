@@ -11,7 +11,7 @@ from flatlab.store import TrainedPack, load_dataset
 
 
 def measure(job: RunningJob) -> xr.Dataset:
-    """Measure a family of quantities on every checkpoint of a pack."""
+    """Measure a family of quantities on the checkpoints of a pack."""
     with quick_imports():
         from flatlab.data._dataset import folder_of
 
@@ -19,7 +19,8 @@ def measure(job: RunningJob) -> xr.Dataset:
             from flatlab.metrics._measure_transformed import measure_transformed as measure_pack
         else:
             from flatlab.metrics._measure_pack import measure_pack
-    weights = [TrainedPack.load(path) for path in (job.input.weights, job.input.dense)]
+    files = job.input.weights, job.input.get("dense")  # of families at the end alone there is none
+    weights = [TrainedPack.load(path) for path in files if path]
     raw = load_dataset(job.input.data)
     folder = folder_of(job.config.get("data_folder"))
     return measure_pack(weights, raw, job.params.settings, job.device, folder)

@@ -167,9 +167,15 @@ class Grid(Experiment, frozen=True, kw_only=True):
         )
 
     def measuring(self, pack: str, family: str) -> PlannedJob:
-        """The job that measures a family on every checkpoint of a pack."""
+        """The job that measures a family on every checkpoint of a pack, or on the last alone."""
         chosen: Pack = self.pack(pack)
         trained = self.weights(pack)
+        weights = {"weights": trained["weights"], "dense": trained["dense"]}
+        checkpoints = 1 + chosen.dense_checkpoints
+        # Without dense checkpoints the file of them is empty, and stays an input.
+        if family in self.measure_section.at_the_end and checkpoints > 1:
+            del weights["dense"]
+            checkpoints = 1
         samples = sum(each.size for each in self.measure_section.samples.values())
         loss = chosen.training.loss
         of_loss = options_of("losses", loss).__struct_fields__
@@ -201,17 +207,13 @@ class Grid(Experiment, frozen=True, kw_only=True):
                 settings["transformations"] = {**plain(again), "outputs": first}
                 roots.append("flatlab.metrics._measure_transformed")
         return PlannedJob(
-            inputs={
-                "weights": trained["weights"],
-                "dense": trained["dense"],
-                "data": self.data_file(chosen),
-            },
+            inputs={**weights, "data": self.data_file(chosen)},
             settings=settings,
             code=fingerprint(*roots),
             gpu=True,
             kind=family,
             network=chosen.network.label,
-            work=float(chosen.bytes * samples * (1 + chosen.dense_checkpoints)),
+            work=float(chosen.bytes * samples * checkpoints),
         )
 
     def check_table(self) -> None:

@@ -46,11 +46,17 @@ def collect(parts: Iterable[xr.Dataset], settings: Mapping[str, Any]) -> xr.Data
 
 
 def _merged(families: list[xr.Dataset]) -> xr.Dataset:
-    """The files of one pack; a quantity that several families have is that of the first."""
+    """The files of one pack; a quantity that several families have is that of the first.
+
+    Families that are measured at the end alone have missing values at the other checkpoints.
+    """
     known: set[str] = set()
+    checkpoints = max(([*map(int, part["checkpoint"].values)] for part in families), key=len)
     parts = []
     for part in families:
         names = {str(name) for name in part.data_vars}
+        if {*map(int, part["checkpoint"].values)} < {*checkpoints}:
+            part = part.reindex(checkpoint=checkpoints)
         parts.append(part.drop_vars(names & known))
         known |= names
     return xr.merge(parts, join="exact", compat="equals")

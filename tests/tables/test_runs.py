@@ -115,6 +115,25 @@ def test_the_order_of_the_files_does_not_matter() -> None:
     xr.testing.assert_identical(collect(parts(), SETTINGS), collect(parts()[::-1], SETTINGS))
 
 
+def test_a_family_that_is_measured_at_the_end_alone_is_missing_before() -> None:
+    whole, files = collect(parts(3), SETTINGS), parts(3)
+    for number in (0, 2):  # geometry, of the first two packs
+        files[number] = files[number].isel(checkpoint=[-1])
+    for order in (files, files[::-1]):
+        table = collect(order, SETTINGS)
+        missing = table["mls"].isnull().values[..., 0]
+        assert missing.tolist() == [[True, True, False]] * 6 + [[False] * 3]
+        xr.testing.assert_identical(table["train_loss"], whole["train_loss"])
+        xr.testing.assert_identical(table.isel(checkpoint=[-1]), whole.isel(checkpoint=[-1]))
+
+
+def test_files_of_different_checkpoints_are_not_joined() -> None:
+    files = parts(3)
+    files[0] = files[0].assign_coords(checkpoint=[1, 2, 4])
+    with pytest.raises(ValueError, match="checkpoint"):
+        collect(files, SETTINGS)
+
+
 @pytest.mark.parametrize("accuracy", [98.9, np.nan])
 def test_a_run_below_the_accuracy_is_flagged_and_kept(accuracy: float) -> None:
     files = parts()

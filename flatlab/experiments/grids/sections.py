@@ -205,6 +205,10 @@ class Measure(Strict, frozen=True, kw_only=True):
         list[str],
         means("families that packs may lack with `packs: measured`: their weights are gone"),
     ] = field(default_factory=list)
+    at_the_end: Annotated[
+        list[str],
+        means("families that are measured on the final weights alone, not on dense checkpoints"),
+    ] = field(default_factory=list)
     samples: Annotated[dict[Key, Samples], means("named sample sets", min_length=1)]
     test_sets: Annotated[
         dict[Key, Corrupted], means("further test sets by name, for the family accuracy")
@@ -230,6 +234,10 @@ class Measure(Strict, frozen=True, kw_only=True):
             if family not in self.families[1:]:
                 words = closest(family, self.families[1:])
                 return "optional", f"{family!r} is none of the families after the first; {words}"
+        for family in self.at_the_end:
+            if family not in self.families[1:]:
+                words = closest(family, self.families[1:])
+                return "at_the_end", f"{family!r} is none of the families after the first; {words}"
         if self.test_sets and "accuracy" not in joined(self.families):
             return "test_sets", "needs the family accuracy"
         for name, chosen in self.test_sets.items():
