@@ -170,12 +170,10 @@ class Grid(Experiment, frozen=True, kw_only=True):
         """The job that measures a family on every checkpoint of a pack, or on the last alone."""
         chosen: Pack = self.pack(pack)
         trained = self.weights(pack)
-        weights = {"weights": trained["weights"], "dense": trained["dense"]}
-        checkpoints = 1 + chosen.dense_checkpoints
-        # Without dense checkpoints the file of them is empty, and stays an input.
+        weights, checkpoints = ["weights", "dense"], 1 + chosen.dense_checkpoints
+        # Where there are no dense checkpoints their file is empty, and stays an input.
         if family in self.measure_section.at_the_end and checkpoints > 1:
-            del weights["dense"]
-            checkpoints = 1
+            weights, checkpoints = ["weights"], 1
         samples = sum(each.size for each in self.measure_section.samples.values())
         loss = chosen.training.loss
         of_loss = options_of("losses", loss).__struct_fields__
@@ -207,7 +205,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
                 settings["transformations"] = {**plain(again), "outputs": first}
                 roots.append("flatlab.metrics._measure_transformed")
         return PlannedJob(
-            inputs={**weights, "data": self.data_file(chosen)},
+            inputs={**{name: trained[name] for name in weights}, "data": self.data_file(chosen)},
             settings=settings,
             code=fingerprint(*roots),
             gpu=True,

@@ -55,7 +55,8 @@ def _merged(families: list[xr.Dataset]) -> xr.Dataset:
     parts = []
     for part in families:
         names = {str(name) for name in part.data_vars}
-        if {*map(int, part["checkpoint"].values)} < {*checkpoints}:
+        steps = {*map(int, part["checkpoint"].values)}
+        if checkpoints[-1] in steps < {*checkpoints}:
             part = part.reindex(checkpoint=checkpoints)
         parts.append(part.drop_vars(names & known))
         known |= names

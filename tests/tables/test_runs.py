@@ -127,9 +127,10 @@ def test_a_family_that_is_measured_at_the_end_alone_is_missing_before() -> None:
         xr.testing.assert_identical(table.isel(checkpoint=[-1]), whole.isel(checkpoint=[-1]))
 
 
-def test_files_of_different_checkpoints_are_not_joined() -> None:
+@pytest.mark.parametrize("steps", [[1, 2, 4], [1, 2]])
+def test_a_file_that_lacks_the_end_is_not_joined(steps: list[int]) -> None:
     files = parts(3)
-    files[0] = files[0].assign_coords(checkpoint=[1, 2, 4])
+    files[0] = files[0].isel(checkpoint=range(len(steps))).assign_coords(checkpoint=steps)
     with pytest.raises(ValueError, match="checkpoint"):
         collect(files, SETTINGS)
 

@@ -207,7 +207,7 @@ class Measure(Strict, frozen=True, kw_only=True):
     ] = field(default_factory=list)
     at_the_end: Annotated[
         list[str],
-        means("families that are measured on the final weights alone, not on dense checkpoints"),
+        means("families measured on the final weights alone; dense checkpoints are not read"),
     ] = field(default_factory=list)
     samples: Annotated[dict[Key, Samples], means("named sample sets", min_length=1)]
     test_sets: Annotated[
@@ -230,14 +230,12 @@ class Measure(Strict, frozen=True, kw_only=True):
     ] = False
 
     def contradiction(self) -> tuple[str, str] | None:
-        for family in self.optional:
-            if family not in self.families[1:]:
-                words = closest(family, self.families[1:])
-                return "optional", f"{family!r} is none of the families after the first; {words}"
-        for family in self.at_the_end:
-            if family not in self.families[1:]:
-                words = closest(family, self.families[1:])
-                return "at_the_end", f"{family!r} is none of the families after the first; {words}"
+        others = self.families[1:]
+        for key in ("optional", "at_the_end"):
+            for family in getattr(self, key):
+                if family not in others:
+                    words = closest(family, others)
+                    return key, f"{family!r} is none of the families after the first; {words}"
         if self.test_sets and "accuracy" not in joined(self.families):
             return "test_sets", "needs the family accuracy"
         for name, chosen in self.test_sets.items():

@@ -13,32 +13,18 @@ from flatlab.data import load
 from flatlab.execution import grid as execution
 from flatlab.publication.checkout import Named
 from flatlab.train import train_packs
+from tests.experiments.grid.grids import GRID
 
-GRID = {
-    "kind": "grid",
-    "title": "Some networks",
-    "settings": [{"lr": 0.1}],
-    "seeds": ["0-1", 2],
-    "data": {
-        **{"set": "digits", "classes": "all", "scaling": "unit", "targets": "one-hot"},
-        "augmentation": "none",
-    },
-    "network": {
-        **{"name": "mlp", "width": 8, "depth": 2, "outputs": "classes", "activation": "relu"},
-        "initialization": "framework",
-    },
-    "training": {
-        **{"loss": "half-mse", "optimizer": "sgd", "schedule": "constant", "batch_size": 20},
-        **{"minibatches": "reshuffled", "iterations": 9, "precision": "float32"},
-        "mode": "default",
-    },
+SMALL = {
+    "data": {"set": "digits"},
+    "network": {"width": 8, "depth": 2},
+    "training": {"iterations": 9},
     "checkpoints": {"dense": [0, 4], "seeds": ["0-1"]},
     "measure": {
-        **{"families": ["accuracy", "geometry", "jacobian"], "at_the_end": ["jacobian"]},
+        "families": ["accuracy", "geometry", "jacobian"],
         "samples": {"train": {"split": "train", "size": 20, "seed": 0}},
-        **{"precision": "float64", "diverged_below": None},
+        "diverged_below": None,
     },
-    "scales": {"demo": {}, "short": {}, "paper": {}},
 }
 
 
@@ -48,8 +34,10 @@ def grids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[plan.Experime
     monkeypatch.chdir(tmp_path)
     found = []
     for key, at_the_end in (("some-grid", ["jacobian"]), ("other-grid", [])):
-        content = {**GRID, "measure": {**GRID["measure"], "at_the_end": at_the_end}}
-        Path(f"{key}.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+        measure = {**SMALL["measure"], "at_the_end": at_the_end}
+        scales = {**GRID["scales"], "demo": {**SMALL, "measure": measure}}
+        content = {**GRID, "settings": [{"lr": 0.1, "batch_size": 20}], "seeds": ["0-1", 2]}
+        Path(f"{key}.yaml").write_text(yaml.safe_dump({**content, "scales": scales}))
         found.append(plan.load_experiment(tmp_path, key, "demo", find=None))
     return found
 
@@ -67,7 +55,7 @@ def measured(grid: plan.Experiment, raw: xr.Dataset, pack: str, family: str) -> 
 
 def test_they_have_the_values_of_the_last_checkpoint(grids: list[plan.Experiment]) -> None:
     raw = load("digits")
-    ours, all_of_them = (measured(grid, raw, "lr0.1-s0-1", "jacobian") for grid in grids)
+    ours, all_of_them = (measured(grid, raw, "lr0.1-b20-s0-1", "jacobian") for grid in grids)
     assert all_of_them["checkpoint"].values.tolist() == [0, 4, 9]
     assert ours["checkpoint"].values.tolist() == [9]
     xr.testing.assert_identical(ours, all_of_them.sel(checkpoint=[9]))
@@ -85,7 +73,7 @@ def test_packs_without_dense_checkpoints_keep_their_jobs(grids: list[plan.Experi
         for family in grids[0].families:
             job, other = (grid.measuring(pack, family) for grid in grids)
             assert (job.settings, job.code) == (other.settings, other.code)
-            alone = (pack, family) == ("lr0.1-s0-1", "jacobian")
+            alone = (pack, family) == ("lr0.1-b20-s0-1", "jacobian")
             assert ("dense" in job.inputs) != alone
             assert "dense" in other.inputs
             assert (job.work < other.work) == alone
