@@ -3,6 +3,7 @@
 import argparse
 import ast
 import importlib.util
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,6 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         remedy = "install it; flatlab doctor says what else is missing"
         print(f"flatlab: the package {error.name} is missing; {remedy}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("\nflatlab: stopped; files that were finished are there", file=sys.stderr)
+        return 128 + signal.SIGINT
     except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
         sys.stderr.close()
         return 0

@@ -84,3 +84,12 @@ def test_without_shtab_completion_names_it(monkeypatch, capsys) -> None:
     monkeypatch.setitem(sys.modules, "shtab", None)
     assert main(["completion", "zsh"]) == 1
     assert capsys.readouterr().err.startswith("flatlab: the package shtab is missing; install it")
+
+
+def test_a_command_that_is_stopped_says_so_in_a_sentence(monkeypatch, capsys) -> None:
+    def stopped(options: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("flatlab.cli.figures.run", stopped)
+    assert main(["figures"]) == 130
+    assert capsys.readouterr().err.strip() == "flatlab: stopped; files that were finished are there"
