@@ -17,7 +17,7 @@ TEMPLATE = Path("report/findings.md")
 PAGE = Path("FINDINGS.md")
 MINUS = "\N{MINUS SIGN}"
 LOOK_UPS = (
-    *("table", "verdict", "evidence", "cell", "cells", "estimate", "sides", "over"),
+    *("table", "verdict", "claims", "evidence", "cell", "cells", "estimate", "sides", "over"),
     *("median", "published"),
 )
 

@@ -49,6 +49,11 @@ def verdict(scale: str, claim: str) -> str:
     return _claim(scale, claim)["verdict"]
 
 
+def claims(scale: str, *figures: str) -> list[ClaimRecord]:
+    """The published records of all claims about figures: "chen2026_figH7"."""
+    return [record for figure in figures for record in _claims(scale, figure).values()]
+
+
 def evidence(scale: str, claim: str, *words: str) -> Interval:
     """The number in the evidence of a claim that has this name, or all these words in its name."""
     entries = {entry["quantity"]: entry for entry in _claim(scale, claim)["evidence"]}
@@ -129,13 +134,20 @@ def median(values: np.ndarray) -> float:
 
 def _claim(scale: str, claim: str) -> ClaimRecord:
     """The published record of a claim."""
-    paper, _, figure = claim.partition("/")[0].partition("_")
+    figure = claim.partition("/")[0]
+    known = _claims(scale, figure)
+    if claim not in known:
+        what = f"{figure} at scale {scale} has no claim {claim!r}"
+        raise store.StoreError(f"{what}; {plan.closest(claim, known)}")
+    return known[claim]
+
+
+def _claims(scale: str, target: str) -> dict[str, ClaimRecord]:
+    """The published records of the claims about a figure, by their names."""
+    paper, _, figure = target.partition("_")
     path = plan.published_at(scale).verdicts(paper, figure)
     _check(path, figure, (p.stem for p in path.parent.glob("*.json")))
-    claims = {entry["id"]: entry for entry in _verdicts(path)["claims"]}
-    if claim not in claims:
-        raise store.StoreError(f"{path} has no claim {claim!r}; {plan.closest(claim, claims)}")
-    return claims[claim]
+    return {entry["id"]: entry for entry in _verdicts(path)["claims"]}
 
 
 def _check(path: Path, name: str, known: Iterable[str]) -> None:

@@ -176,6 +176,13 @@ def test_sides_of_zero_on_which_intervals_are(published_csv):
         look_ups.sides("short", "made_fig1", "measure", "gird")
 
 
+def test_claims_are_those_of_the_published_figures_in_their_order():
+    found = look_ups.claims("short", "chen2026_figI10", "chen2026_figH6")
+    assert [each["id"] for each in found[-2:]] == ["chen2026_figH6/c1", "chen2026_figH6/c2"]
+    assert {each["id"].partition("/")[0] for each in found[:-2]} == {"chen2026_figI10"}
+    assert all(each["verdict"] == look_ups.verdict("short", each["id"]) for each in found)
+
+
 @pytest.mark.parametrize(
     ("ask", "sentence"),
     [
