@@ -13,11 +13,14 @@ folders that were both made there are compared instead.
 
 import hashlib
 import json
+import os
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+# Sums have other last bits with other numbers of threads; jobs of the workflow have one.
+os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"))
 sys.path.insert(0, ".")
 from flatlab import plan
 
