@@ -172,14 +172,15 @@ def sign_error(x: Array, y: Array, pairs: Pairs) -> float:
     """How often the order of two networks by x is not that by y: in [0, 1], 1/2 by chance.
 
     x: a measure, y: an outcome, (networks) each. Pairs that tie in y are left out, those that tie
-    in x count half. Over the pairs of one environment (two values of one factor) it is the sign
-    error of Dziugaite et al. (2020), "In search of robust measures of generalization", Sec. 4, all
-    pairs with one weight; the largest over the environments says how robust a measure is.
+    in x count half; networks of which one is not finite are left out, as by `Ranks`. Over the
+    pairs of one environment (two values of one factor) it is the sign error of Dziugaite et al.
+    (2020), "In search of robust measures of generalization", Sec. 4, all pairs with one weight;
+    the largest over the environments says how robust a measure is.
     """
-    i, j = np.nonzero(np.triu(pairs))
-    by_x, by_y = _signs(x[i], x[j]), _signs(y[i], y[j])  # NaN where one is not known
+    known = np.isfinite(x) & np.isfinite(y)
+    i, j = np.nonzero(np.triu(pairs) & known[:, None] & known)
+    by_x, by_y = _signs(x[i], x[j]), _signs(y[i], y[j])
     agree = (by_x * by_y)[by_y != 0]
-    agree = agree[np.isfinite(agree)]
     return float((1 - agree).mean() / 2) if len(agree) else float("nan")
 
 

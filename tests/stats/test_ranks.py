@@ -153,6 +153,8 @@ def test_a_sign_error_is_the_share_of_pairs_in_the_wrong_order() -> None:
     assert sign_error(x, y, pairs) == pytest.approx(np.mean(wrong))
     assert sign_error(x, np.array([1.0, 1, 1, 1, 2]), pairs) != sign_error(x, y, pairs)
     assert np.isnan(sign_error(x, np.ones(5), pairs))
+    infinite = np.array([np.inf, 2, 3, 3, np.inf])
+    assert sign_error(infinite, y, pairs) == pytest.approx(np.mean([0, 0, 0.5]))
 
 
 def test_values_that_differ_by_rounding_tie() -> None:
