@@ -202,9 +202,8 @@ def _strata(settings: ArrayLike, fewest: int) -> Strata:
 
 
 def _signs(a: Array, b: Array) -> Array:
-    """The sign of a - b, 0 for ties, NaN where one is not known or both are infinite."""
-    with np.errstate(invalid="ignore"):
-        difference = a - b
+    """The sign of a - b, 0 for ties."""
+    difference = a - b
     tied = np.abs(difference) <= ROUNDING * np.maximum(np.abs(a), np.abs(b))
     return np.where(tied, 0.0, np.sign(difference))
 
