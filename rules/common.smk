@@ -33,9 +33,7 @@ def in_a_sentence(function):
 
 plan.set_job_environment(str(HOME))
 in_a_sentence(plan.check_records)()
-PLAN = in_a_sentence(plan.Plan)(
-    config, HOME / "experiments", "config.yaml (or --config)"
-)
+PLAN = in_a_sentence(plan.Plan)(config, "config.yaml (or --config)")
 for key, value in plain(PLAN.config).items():  # what config.yaml leaves out
     config.setdefault(key, value)
 HERE, REDRAWN = plan.built_at("{scale}"), plan.redrawn_at("{scale}")

@@ -22,7 +22,7 @@ from flatlab.jobs.imports import freeze
 from flatlab.jobs.lock import Guard
 from flatlab.jobs.memory import keep_freed_memory
 from flatlab.plan.paths import record_of
-from flatlab.plan.studies import studies
+from flatlab.plan.studies import user_studies
 from flatlab.store import hash_of, replace, save_dataset, save_json, save_weights
 
 HASHED = (".zarr.zip", ".safetensors")
@@ -156,7 +156,7 @@ def commit_of(folder: str | Path = ".") -> str:
 
 def _of_study() -> dict[str, Any]:
     """Of a study, whose own the commit is, which flatlab computes."""
-    if not studies():
+    if not user_studies():
         return {}
     from flatlab.jobs.origin import origin
 

@@ -242,12 +242,12 @@ def keys_of_kinds() -> dict[str, dict[str, list[tuple[str, str, str]]]]:
     }
 
 
-def load_experiment(folder: Path, key: str, scale: str, find: Find, where: str = "") -> Experiment:
+def load_experiment(key: str, scale: str, find: Find, where: str = "") -> Experiment:
     """Read and check the file of an experiment; raises `PlanError` with the file and the key.
 
     where: the place that names the experiment, for the message if the key is unknown.
     """
-    known = experiment_files(folder)
+    known = experiment_files()
     if key not in known:
         raise PlanError(f"{where}unknown experiment {key!r}; {closest(key, known)}")
     source = Source(known[key], scale)

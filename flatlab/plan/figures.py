@@ -1,4 +1,4 @@
-"""Papers and studies with their figures: `flatlab/papers/*/figures.py`, `<study>/figures.py`.
+"""Papers and other studies with their figures: `<study>/figures.py`.
 
 Every declaration is checked when it is loaded. A wrong value is a `PlanError` of one sentence that
 names the paper, the figure, the culprit and the closest match; other mistakes are Python's errors.
@@ -6,20 +6,19 @@ names the paper, the figure, the culprit and the closest match; other mistakes a
 
 import functools
 import importlib.util
-import os
 import re
 from collections.abc import Collection, Container, Mapping
 from pathlib import Path
-from types import MappingProxyType, ModuleType
+from types import ModuleType
 from typing import Any
 
 from msgspec.structs import replace
 
 from flatlab.plan.declarations import Declaration, Paper
 from flatlab.plan.fingerprint import fingerprint
-from flatlab.plan.registry import PACKAGE, experiment_keys, path_of
+from flatlab.plan.registry import experiment_keys, path_of
 from flatlab.plan.schema import PlanError, Strict, closest, convert
-from flatlab.plan.studies import VARIABLE, studies
+from flatlab.plan.studies import studies, user_studies
 from flatlab.plan.templates import TEMPLATES
 
 FIGURE_KEY = r"(fig|table)[A-Z]?[0-9]+"
@@ -95,14 +94,14 @@ Papers = dict[str, tuple[Paper, list[Figure]]]
 
 def papers() -> dict[str, Paper]:
     """All papers, by the names of their folders."""
-    return {name: paper for name, (paper, _) in _loaded(os.environ.get(VARIABLE, "")).items()}
+    return {name: paper for name, (paper, _) in _loaded(*studies().values()).items()}
 
 
 def figures() -> list[Figure]:
     """Every figure that a paper declares, in order."""
     return [
         figure
-        for _, declared in _loaded(os.environ.get(VARIABLE, "")).values()
+        for _, declared in _loaded(*studies().values()).values()
         for figure in declared
     ]
 
@@ -111,7 +110,7 @@ def targets() -> list[str]:
     """Every data figure and table of the papers, and the project's own figures, in order."""
     return [
         f"{name}_{key}"
-        for name, (paper, declared) in _loaded(os.environ.get(VARIABLE, "")).items()
+        for name, (paper, declared) in _loaded(*studies().values()).items()
         for key in paper.targets or [figure.key for figure in declared]
     ]
 
@@ -142,38 +141,35 @@ def claims_code(paper: str) -> str:
 
 
 @functools.cache
-def _loaded(_of_studies: str) -> Papers:
+def _loaded(*_of_studies: Path) -> Papers:
     if not (keys := experiment_keys()):
         raise PlanError(
             "this flatlab is installed apart from the project, without its experiments; in the "
             "project's folder use: python -m flatlab"
         )
-    return load(PACKAGE / "papers", keys, studies())
+    return load(studies(), keys)
 
 
-def load(
-    folder: Path, experiments: Collection[str], others: Mapping[str, Path] = MappingProxyType({})
-) -> Papers:
-    """Run and check the figures.py of each paper in `folder`, and of studies.
+def load(folders: Mapping[str, Path], experiments: Collection[str]) -> Papers:
+    """Run and check the figures.py of each study.
 
+    folders: by key.
     experiments: all known keys.
-    others: the folders of the studies, by key.
 
-    Studies come first, then the newest papers, and what has no year in its name last.
+    A user's studies come first, then the newest papers, and what has no year in its name last.
     """
 
     def age(name: str) -> tuple[bool, int, str]:
         year = re.search(r"\d{4}$", name)
-        return name not in studies(), -int(year[0]) if year else 0, name
+        return name not in user_studies(), -int(year[0]) if year else 0, name
 
-    files = {path.parent.name: path for path in folder.glob("*/figures.py")}
-    files |= {name: path / "figures.py" for name, path in others.items()}
+    files = {name: folder / "figures.py" for name, folder in folders.items()}
     return {name: _load(name, files[name], experiments) for name in sorted(files, key=age)}
 
 
 def _module(name: str, path: Path) -> ModuleType:
     """The figures.py of a paper, imported; that of a folder elsewhere is executed each time."""
-    if path.parent in (PACKAGE / "papers" / name, studies().get(name)):
+    if path.parent == studies().get(name):
         return importlib.import_module(f"flatlab.papers.{name}.figures")
     spec = importlib.util.spec_from_file_location(f"{name}.figures", path)
     assert spec is not None
@@ -200,7 +196,7 @@ def _load(paper_key: str, path: Path, experiments: Collection[str]) -> tuple[Pap
 
 def _place(paper_key: str, path: Path) -> str:
     """How messages call the folder of a paper or a study."""
-    return path.parent.name if paper_key in studies() else f"papers/{paper_key}"
+    return path.parent.name if paper_key in user_studies() else f"papers/{paper_key}"
 
 
 def _figure(

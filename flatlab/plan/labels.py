@@ -6,22 +6,22 @@ settings of the figures that show the quantity. So it holds for tables of any ag
 
 import ast
 import functools
-import os
 from collections.abc import Iterable
+from pathlib import Path
 
 from flatlab.plan.registry import PACKAGE, assignments
-from flatlab.plan.studies import VARIABLE, places
+from flatlab.plan.studies import places, studies
 
 
 def labels_of(columns: Iterable[str]) -> dict[str, str]:
     """The labels of columns, without those that are no quantity, or part of one, with a label."""
-    known = _labels(os.environ.get(VARIABLE, ""))
+    known = _labels(*studies().values())
     labels = {column: known.get(column.partition("[")[0]) for column in columns}
     return {column: label for column, label in labels.items() if label}
 
 
 @functools.cache
-def _labels(_of_studies: str) -> dict[str, str]:
+def _labels(*_of_studies: Path) -> dict[str, str]:
     """All labels by quantity: the keywords `label` in the families' dictionaries of quantities."""
     labels = {}
     folders = (PACKAGE / "metrics", *places("metrics"))

@@ -3,7 +3,6 @@
 import functools
 import os
 from collections.abc import Collection, Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -34,18 +33,16 @@ class Plan:
     """Everything that a configuration asks for.
 
     config: the checked configuration.
-    folder: the folder of the experiments.
     experiments: all of them by key, at the configured scale.
     papers: every figure that can be built, by paper; of the experiments with packs where each has
         panels of its own.
     figures: those of the configured papers.
     """
 
-    def __init__(self, config: Mapping[str, Any], folder: Path, name: str = "config.yaml") -> None:
+    def __init__(self, config: Mapping[str, Any], name: str = "config.yaml") -> None:
         self.config = load_config(config, name)
-        self.folder = folder
         # All files are read now, so that a mistake is reported before anything runs.
-        keys = experiment_keys(folder)
+        keys = experiment_keys()
         self.experiments = {key: self.experiment(key) for key in keys}
         self._as_published = {key: self._load(key, "paper") for key in keys}
         computable = {key for key, experiment in self.experiments.items() if experiment.packs}
@@ -126,7 +123,7 @@ class Plan:
             experiment = self._load(other, scale, where, needed_by)
             return experiment.with_stand_ins(self.config.stand_ins)
 
-        return load_experiment(self.folder, key, scale, find, where)
+        return load_experiment(key, scale, find, where)
 
     def as_published(self, key: str) -> Experiment:
         """One experiment at scale paper without stand-ins."""

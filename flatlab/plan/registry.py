@@ -7,22 +7,21 @@ Nothing is imported here: planning must not wait for torch or matplotlib.
 import ast
 import functools
 import importlib
-import os
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from flatlab.plan.schema import PlanError, closest
-from flatlab.plan.studies import PACKAGE, VARIABLE, file_of, places, studies, workflow_folder  # noqa: F401 - PACKAGE and file_of for others
+from flatlab.plan.studies import PACKAGE, file_of, places, studies  # noqa: F401 - for others
 
 
 def keys_of(folder: str) -> tuple[str, ...]:
     """The keys of one registry: data, networks, metrics, simulations, train/layers, ..."""
-    return _keys(folder, os.environ.get(VARIABLE, ""))
+    return _keys(folder, *studies().values())
 
 
 @functools.cache
-def _keys(folder: str, _of_studies: str) -> tuple[str, ...]:
+def _keys(folder: str, *_of_studies: Path) -> tuple[str, ...]:
     files = [
         file for place in (PACKAGE / folder, *places(folder)) for file in place.glob("[a-z]*.py")
     ]
@@ -68,16 +67,15 @@ def measures_samples(family: str) -> bool:
     return "measure" in {node.name for node in body if isinstance(node, ast.FunctionDef)}
 
 
-def experiment_keys(folder: Path | None = None) -> list[str]:
-    """All experiments: the files of a folder, by default the project's, and of the studies."""
-    return sorted(experiment_files(folder))
+def experiment_keys() -> list[str]:
+    """All experiments of the studies in use."""
+    return sorted(experiment_files())
 
 
-def experiment_files(folder: Path | None = None) -> dict[str, Path]:
-    """The files of these experiments, by key."""
-    ours = folder or workflow_folder() / "experiments"
-    folders = [ours, *(path / "experiments" for path in studies().values())]
-    return {path.stem: path for each in folders for path in sorted(each.glob("*.yaml"))}
+def experiment_files() -> dict[str, Path]:
+    """The files of all experiments, by key."""
+    folders = (path / "experiments" for path in studies().values())
+    return {path.stem: path for folder in folders for path in sorted(folder.glob("*.yaml"))}
 
 
 OWN_IMAGES = ("image-folder", "cifar10-jpeg")

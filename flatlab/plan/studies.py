@@ -1,13 +1,16 @@
-"""Studies: folders of one's own, each of which holds what the folders of the package hold.
+"""Studies: folders, each of which holds what belongs to one question.
 
 A study has `figures.py` (with `PAPER` and `FIGURES`) and perhaps `claims.py`, modules of its
 figures, `experiments/*.yaml`, and files in `data`, `networks`, `metrics`, `losses`, `simulations`
 and `train/...`. Its key is the name of its folder in lower case, letters and digits alone. Its
 files are modules of flatlab: `networks/mine.py` is `flatlab.networks.mine`, `claims.py` is
-`flatlab.papers.<key>.claims`, in every process of a workflow. The package's own always come first,
-and a study in which a file has the name of one of the package's, or of another study's, is refused.
+`flatlab.papers.<key>.claims`, in every process of a workflow. The studies that ship with the
+project, `papers/*`, are always in use; a configuration adds some of its own. The package's own
+files come first, and a study in which a file has the name of one of the package's, or of another
+study's, is refused.
 """
 
+import functools
 import importlib.util
 import os
 import re
@@ -44,14 +47,33 @@ def key_of(folder: Path) -> str:
     return re.sub("[^a-z0-9]", "", folder.name.lower())
 
 
-def studies() -> dict[str, Path]:
-    """The folders of the studies in use, by key."""
+PAPERS = workflow_folder() / "papers"
+"""The studies that ship with the project."""
+
+
+def shipped() -> dict[str, Path]:
+    """The folders of the project's papers, by key."""
+    return _shipped(PAPERS)
+
+
+@functools.cache
+def _shipped(folder: Path) -> dict[str, Path]:
+    return {key_of(path.parent): path.parent for path in sorted(folder.glob("*/figures.py"))}
+
+
+def user_studies() -> dict[str, Path]:
+    """The folders of the studies that a configuration adds, by key."""
     paths = filter(None, os.environ.get(VARIABLE, "").split(os.pathsep))
     return {key_of(Path(path)): Path(path) for path in paths}
 
 
+def studies() -> dict[str, Path]:
+    """The folders of all studies in use, by key; the papers first."""
+    return {**shipped(), **user_studies()}
+
+
 def use_studies(folders: Sequence[str], where: str) -> None:
-    """Make these folders the studies of this process and of those that it starts.
+    """Make these folders the user's studies of this process and of those that it starts.
 
     folders: absolute, or relative to the working folder.
     where: what names them, for the message of the `PlanError` if one of them cannot be used.
@@ -64,16 +86,11 @@ def use_studies(folders: Sequence[str], where: str) -> None:
             raise PlanError(f"{where}: {name} is no folder")
         if not (folder / "figures.py").is_file():
             raise PlanError(f"{where}: {name} has no figures.py, so that it shows nothing")
-        if not re.match("[a-z]", key) or key in RESERVED:
-            raise PlanError(
-                f"{where}: {folder.name} cannot name a study; call its folder otherwise"
-            )
-        if (PACKAGE / "papers" / key).is_dir():
-            raise PlanError(f"{where}: {key} is a paper of flatlab; call the study otherwise")
+        check_name(folder, where)
         if key in chosen:
             raise PlanError(f"{where}: two studies are called {key}: {chosen[key]} and {folder}")
         chosen[key] = folder
-    _refuse_shadows(chosen, where)
+    _refuse_shadows({**shipped(), **chosen}, where)
     os.environ[VARIABLE] = os.pathsep.join(map(str, chosen.values()))
 
 
@@ -82,7 +99,7 @@ def check_name(folder: Path, where: str) -> None:
     key = key_of(folder)
     if not re.match("[a-z]", key) or key in RESERVED:
         raise PlanError(f"{where}: {folder.name} cannot name a study; call its folder otherwise")
-    if (PACKAGE / "papers" / key).is_dir():
+    if key in shipped():
         raise PlanError(f"{where}: {key} is a paper of flatlab; call the study otherwise")
 
 
@@ -93,8 +110,7 @@ def _refuse_shadows(chosen: dict[str, Path], where: str) -> None:
         files += (folder / "experiments").glob("*.yaml")
         for path in files:
             name = path.relative_to(folder).as_posix()
-            root = workflow_folder() if path.suffix == ".yaml" else PACKAGE
-            if (root / name).exists():
+            if (PACKAGE / name).exists() or owners.get(name) in shipped():
                 raise PlanError(
                     f"{where}: {name} of {folder.name} has the name of one of flatlab's; rename it"
                 )
@@ -121,6 +137,8 @@ def file_of(module: str) -> Path | None:
     _, *parts = module.split(".")
     if not parts:
         return None
+    if parts == ["papers"]:
+        return PAPERS
     if parts[0] == "papers" and len(parts) > 1:
         roots, rest = places("/".join(parts[:2])), parts[2:]
     else:

@@ -35,7 +35,7 @@ def jobs_of(the_plan, key, scale):
 
 
 def codes():
-    the_plan = plan.Plan({}, ROOT / "experiments")
+    the_plan = plan.Plan({})
     found = {
         f"{key} {scale}": jobs_of(the_plan, key, scale)
         for key in plan.experiment_keys()
