@@ -11,14 +11,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from flatlab import plan
+from flatlab.core.registry import literal
+from flatlab.core.resume_state import ResumeState
 from flatlab.data._tensors import Split
-from flatlab.jobs.resume_state import ResumeState
+from flatlab.lab import plan
+from flatlab.lab.train.determinism import deterministic_arithmetic
+from flatlab.lab.train.initializations import draw
+from flatlab.lab.train.pack import PackTraining
 from flatlab.networks import build, options_of
-from flatlab.plan.registry import literal
-from flatlab.train.determinism import deterministic_arithmetic
-from flatlab.train.initializations import draw
-from flatlab.train.pack import PackTraining
 
 Settings = dict[str, Any]
 

@@ -14,8 +14,8 @@ HOME = Path(str(workflow.current_basedir)).resolve().parent
 if (HOME / "flatlab").is_dir():
     sys.path.insert(0, str(HOME))
 
-from flatlab import plan
-from flatlab.plan.schema import plain
+from flatlab.lab import plan
+from flatlab.core.schema import plain
 
 
 def in_a_sentence(function):

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import yaml
 
-from flatlab import __version__, plan
+from flatlab import __version__
 from flatlab.cli import _text as text
-from flatlab.plan.registry import assignments, imported, syntax
-from flatlab.plan.schema import Refusal
+from flatlab.core.registry import assignments, imported, syntax
+from flatlab.core.schema import Refusal
+from flatlab.lab import plan
 
 GROUPS = ("Look at results", "Measure networks", "Plan and run", "Publish")
 """The headings of `flatlab --help`, in order; others follow."""

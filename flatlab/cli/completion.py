@@ -8,8 +8,8 @@ import argparse
 import importlib
 from pathlib import Path
 
-from flatlab import plan
 from flatlab.cli._main import parser
+from flatlab.lab import plan
 
 GROUP = "Plan and run"
 

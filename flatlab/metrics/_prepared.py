@@ -11,13 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from flatlab.core.schema import closest
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.isolation import preserving_state
 from flatlab.metrics._adapted import ATTENTION, Layout, Outputs, Structure, adapted, outputs_of
 from flatlab.metrics._batches import collected, like, of_samples, tensor_of, tensors
 from flatlab.metrics._quantity import Samples
 from flatlab.metrics._samples import samples_of
-from flatlab.plan.schema import closest
 
 
 @dataclass(frozen=True)

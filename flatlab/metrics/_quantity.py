@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from flatlab.core.registry import imported
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.norms import Norms
 from flatlab.losses import _function
 from flatlab.losses._base import Loss, loss_of
-from flatlab.plan.registry import imported
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import pandas as pd
 import xarray as xr
 
-from flatlab.tables.networks import Networks
+from flatlab.lab.tables.networks import Networks
 
 GRID = "dln-grid"
 NETWORKS = 200

@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flatlab.claims.result_tables import ResultTables
+from flatlab.lab.claims.result_tables import ResultTables
+from flatlab.lab.tables.eligibility import FEWEST_FOR_RANKS
+from flatlab.lab.tables.networks import Networks
 from flatlab.papers.andriushchenko2023._sharpness import in_words, sharpness
 from flatlab.stats.estimate import Estimate, undefined
 from flatlab.stats.verdict import Verdict
-from flatlab.tables.eligibility import FEWEST_FOR_RANKS
-from flatlab.tables.networks import Networks
 
 RESNETS, VITS = "recipes-grid", "recipes-vit-grid"
 GROUPS = ("augmentation", "mixup_alpha")

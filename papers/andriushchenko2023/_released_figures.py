@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from flatlab.lab.figures import captions
+from flatlab.lab.plan import Intervals, Points
+from flatlab.lab.plan.declarations import Declaration
 from flatlab.papers.andriushchenko2023._printed import TABLE1, TABLE2
 from flatlab.papers.andriushchenko2023._released import (
     AVERAGE_NORMALIZED,
@@ -17,9 +20,6 @@ from flatlab.papers.andriushchenko2023._released import (
     VIT,
     VIT21K,
 )
-from flatlab.plan import Intervals, Points
-from flatlab.plan.declarations import Declaration
-from flatlab.plotting import captions
 
 ERRORS = "Errors on test sets against sharpness on training samples."
 RATE = "The colour is the learning rate of the fine-tuning, grey that of the network before it."

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from flatlab.lab.tables.eligibility import FEWEST_FOR_MEAN, NotEligible, require
+from flatlab.lab.tables.networks import Networks
 from flatlab.stats.estimate import Array
-from flatlab.tables.eligibility import FEWEST_FOR_MEAN, NotEligible, require
-from flatlab.tables.networks import Networks
 
 FLATTEST = 0.1
 """The share of the networks that are the flattest ones."""

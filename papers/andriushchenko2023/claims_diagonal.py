@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from flatlab.claims.registry import Claims
-from flatlab.claims.result_tables import ResultTables
+from flatlab.core.schema import OWN, REDUCED
+from flatlab.lab.claims.registry import Claims
+from flatlab.lab.claims.result_tables import ResultTables
+from flatlab.lab.tables.eligibility import FEWEST_FOR_RANKS, require
+from flatlab.lab.tables.networks import Networks
 from flatlab.papers.andriushchenko2023._networks import COLUMNS, GRID, not_fitted, that_fit
-from flatlab.plan.schema import OWN, REDUCED
 from flatlab.stats.estimate import Estimate
 from flatlab.stats.trends import median_below
 from flatlab.stats.verdict import Verdict, some
-from flatlab.tables.eligibility import FEWEST_FOR_RANKS, require
-from flatlab.tables.networks import Networks
 
 DIAGONAL = Claims("andriushchenko2023")
 

@@ -3,12 +3,12 @@
 import numpy as np
 import xarray as xr
 
-from flatlab.claims.registry import Claims
-from flatlab.claims.result_tables import ResultTables
+from flatlab.lab.claims.registry import Claims
+from flatlab.lab.claims.result_tables import ResultTables
+from flatlab.lab.tables.eligibility import NotEligible, require
 from flatlab.stats.estimate import Array, over_seeds
 from flatlab.stats.trends import mean
 from flatlab.stats.verdict import Verdict, every, theorem
-from flatlab.tables.eligibility import NotEligible, require
 
 LINEAR = Claims("andriushchenko2023")
 

@@ -12,23 +12,23 @@ from typing import Any
 
 import numpy as np
 
-from flatlab.claims.registry import Claims
-from flatlab.claims.result_tables import ResultTables
-from flatlab.papers.andriushchenko2023 import _recipes as select
-from flatlab.papers.andriushchenko2023._printed import TABLE3, TABLE4, Taus
-from flatlab.papers.andriushchenko2023._recipes import NORMALIZED, PLAIN, SHOWN, Kind, tau, that_fit
-from flatlab.papers.andriushchenko2023._sharpness import FLATTEST, complete, error, sharpness
-from flatlab.plan.schema import OWN, REDUCED
-from flatlab.stats.estimate import Estimate, over_seeds
-from flatlab.stats.trends import mean
-from flatlab.stats.verdict import Verdict, every, not_run, some
-from flatlab.tables.eligibility import (
+from flatlab.core.schema import OWN, REDUCED
+from flatlab.lab.claims.registry import Claims
+from flatlab.lab.claims.result_tables import ResultTables
+from flatlab.lab.tables.eligibility import (
     FEWEST_FOR_MEAN,
     FEWEST_FOR_RANKS,
     NotEligible,
     unless_missing,
 )
-from flatlab.tables.networks import Networks
+from flatlab.lab.tables.networks import Networks
+from flatlab.papers.andriushchenko2023 import _recipes as select
+from flatlab.papers.andriushchenko2023._printed import TABLE3, TABLE4, Taus
+from flatlab.papers.andriushchenko2023._recipes import NORMALIZED, PLAIN, SHOWN, Kind, tau, that_fit
+from flatlab.papers.andriushchenko2023._sharpness import FLATTEST, complete, error, sharpness
+from flatlab.stats.estimate import Estimate, over_seeds
+from flatlab.stats.trends import mean
+from flatlab.stats.verdict import Verdict, every, not_run, some
 
 RECIPES = Claims("andriushchenko2023")
 

@@ -11,19 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from flatlab.claims.claim import Predicate
-from flatlab.claims.registry import Claims
-from flatlab.claims.result_tables import ResultTables
+from flatlab.core.schema import OWN
+from flatlab.lab.claims.claim import Predicate
+from flatlab.lab.claims.registry import Claims
+from flatlab.lab.claims.result_tables import ResultTables
+from flatlab.lab.tables.eligibility import NotEligible, require
+from flatlab.lab.tables.networks import Networks
 from flatlab.papers.andriushchenko2023 import _released as zoos
 from flatlab.papers.andriushchenko2023 import _sharpness as columns
 from flatlab.papers.andriushchenko2023._printed import TABLE1, TABLE2, Taus
 from flatlab.papers.andriushchenko2023._sharpness import FLATTEST, error, sharpness
-from flatlab.plan.schema import OWN
 from flatlab.stats.estimate import Estimate, over_seeds
 from flatlab.stats.trends import mean
 from flatlab.stats.verdict import Verdict, every, some, theorem
-from flatlab.tables.eligibility import NotEligible, require
-from flatlab.tables.networks import Networks
 
 RELEASED = Claims("andriushchenko2023")
 released = partial(RELEASED, admits=(OWN,))

@@ -5,8 +5,8 @@ from typing import Any
 import pandas as pd
 import xarray as xr
 
-from flatlab.plotting.render import Settings, Tables
-from flatlab.tables.selection import through_training
+from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.tables.selection import through_training
 
 NEIGHBOURHOODS = ("ball", "adaptive-l2", "adaptive-linf")
 TRAINING = "training"

@@ -2,9 +2,9 @@
 
 import pandas as pd
 
+from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.tables.ranks import rank_correlations
 from flatlab.papers.andriushchenko2023._networks import GRID, fitted, not_fitted
-from flatlab.plotting.render import Settings, Tables
-from flatlab.tables.ranks import rank_correlations
 
 PANELS = {
     "norm": ("half_trace_balanced", "norm_1"),

@@ -11,11 +11,11 @@ from typing import ClassVar
 import numpy as np
 import xarray as xr
 
+from flatlab.lab.tables.networks import Networks
+from flatlab.lab.tables.selection import INTERPOLATES
 from flatlab.papers.beyond._joint import ALL, SEEDS
 from flatlab.stats.estimate import Array
 from flatlab.stats.ranks import Pairs, pairs_of
-from flatlab.tables.networks import Networks
-from flatlab.tables.selection import INTERPOLATES
 
 GRID = "bottleneck-grid"
 NARROW, WIDE = [4, 8, 10], [32, 128]

@@ -13,12 +13,12 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from flatlab.lab.tables.eligibility import unless_missing
+from flatlab.lab.tables.networks import Networks
+from flatlab.lab.tables.selection import UNCHANGED
 from flatlab.papers.beyond.measures import DEFINITIONS, MEASURES
 from flatlab.stats.estimate import Array
 from flatlab.stats.ranks import Pairs, Ranks, pairs_of
-from flatlab.tables.eligibility import unless_missing
-from flatlab.tables.networks import Networks
-from flatlab.tables.selection import UNCHANGED
 
 NETWORKS = {"joint-mlp-grid": "perceptrons", "joint-lenet-grid": "LeNets"}
 GRIDS = tuple(NETWORKS)

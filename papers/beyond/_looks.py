@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from flatlab.lab.figures.labels import label_of
+from flatlab.lab.figures.render import Settings
 from flatlab.papers.beyond._joint import PICTURED
 from flatlab.papers.beyond.measures import PAPERS
-from flatlab.plotting.labels import label_of
-from flatlab.plotting.render import Settings
 
 COLORS = {
     "chen": "#0173b2",

@@ -14,8 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from flatlab.claims.registry import Claims
-from flatlab.claims.result_tables import ResultTables
+from flatlab.lab.claims.registry import Claims
+from flatlab.lab.claims.result_tables import ResultTables
+from flatlab.lab.tables.eligibility import (
+    FEWEST_FOR_RANKS,
+    NotEligible,
+    require,
+    require_ranked,
+    too_few,
+    unless_missing,
+)
 from flatlab.papers.beyond import _joint as joint
 from flatlab.papers.beyond._bottleneck import BottleneckNetworks
 from flatlab.papers.beyond._invariance import CLAIMED
@@ -24,14 +32,6 @@ from flatlab.stats.estimate import Estimate
 from flatlab.stats.ranks import simultaneous
 from flatlab.stats.trends import median_below
 from flatlab.stats.verdict import Verdict, at_least, every, not_run
-from flatlab.tables.eligibility import (
-    FEWEST_FOR_RANKS,
-    NotEligible,
-    require,
-    require_ranked,
-    too_few,
-    unless_missing,
-)
 
 JOINT = Claims("beyond")
 

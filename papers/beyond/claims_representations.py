@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from flatlab.claims.registry import Claims
-from flatlab.claims.result_tables import ResultTables
+from flatlab.lab.claims.registry import Claims
+from flatlab.lab.claims.result_tables import ResultTables
+from flatlab.lab.tables.eligibility import FEWEST_FOR_RANKS, require
 from flatlab.papers.beyond import _bottleneck as bottleneck
 from flatlab.papers.beyond._bottleneck import NARROW, WIDE, BottleneckNetworks
 from flatlab.papers.beyond._joint import ALL, SEEDS
@@ -20,7 +21,6 @@ from flatlab.papers.beyond.claims_joint import BEFORE, S, tau
 from flatlab.stats.estimate import Array
 from flatlab.stats.trends import median_below
 from flatlab.stats.verdict import Verdict, every, theorem
-from flatlab.tables.eligibility import FEWEST_FOR_RANKS, require
 
 REPRESENTATIONS = Claims("beyond")
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from flatlab.plotting.frames.training import spread
-from flatlab.plotting.lines import draw_panels
-from flatlab.plotting.render import Settings, Tables
-from flatlab.tables.selection import through_training
+from flatlab.lab.figures.frames.training import spread
+from flatlab.lab.figures.lines import draw_panels
+from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.tables.selection import through_training
 
 
 def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:

@@ -2,12 +2,12 @@
 
 import pandas as pd
 
-from flatlab.plotting.axes import log_spaced
-from flatlab.plotting.labels import headings
-from flatlab.plotting.render import Settings, Tables
-from flatlab.plotting.style import KINDS
+from flatlab.lab.figures.axes import log_spaced
+from flatlab.lab.figures.labels import headings
+from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.figures.style import KINDS
+from flatlab.lab.tables.selection import columns_of, measured, through_training
 from flatlab.stats.correlation import Correlations
-from flatlab.tables.selection import columns_of, measured, through_training
 
 COLUMNS = ["experiment", "kind", "x", "y", "iteration", "rho", "low", "high", "runs"]
 

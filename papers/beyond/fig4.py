@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from flatlab.lab.figures.labels import label_of
+from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.figures.style import lettered
+from flatlab.lab.tables.eligibility import FEWEST_FOR_RANKS
 from flatlab.papers.beyond import _joint as joint
 from flatlab.papers.beyond._looks import COLORS, SMALL, legend_of_papers
-from flatlab.plotting.labels import label_of
-from flatlab.plotting.render import Settings, Tables
-from flatlab.plotting.style import lettered
 from flatlab.stats.ranks import simultaneous
-from flatlab.tables.eligibility import FEWEST_FOR_RANKS
 
 KINDS = (joint.ALL, joint.SEEDS)
 

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from flatlab.lab.figures.labels import label_of
+from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.figures.style import Look, lettered
+from flatlab.lab.tables.eligibility import FEWEST_FOR_RANKS
 from flatlab.papers.beyond import _joint as joint
 from flatlab.papers.beyond._looks import SMALL, colour_labels, legend_of_papers
-from flatlab.plotting.labels import label_of
-from flatlab.plotting.render import Settings, Tables
-from flatlab.plotting.style import Look, lettered
 from flatlab.stats.ranks import granulated, sign_error
-from flatlab.tables.eligibility import FEWEST_FOR_RANKS
 
 OUTCOMES = {"test_error": Look("#222222", "o", ""), "error_gap": Look("#d55e00", "D", "")}
 EARLY: dict[str, Any] = {"color": "#d55e00", "marker": "|", "ls": "", "ms": 4, "mew": 0.8}

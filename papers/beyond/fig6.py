@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.figures.style import lettered
 from flatlab.papers.beyond import _joint as joint
 from flatlab.papers.beyond._invariance import CLAIMED
 from flatlab.papers.beyond._looks import SMALL, colour_labels, legend_of_papers
-from flatlab.plotting.render import Settings, Tables
-from flatlab.plotting.style import lettered
 
 LONGER = "longer training"
 BOX = "#d55e00"

@@ -8,13 +8,13 @@ from typing import Any
 
 import pandas as pd
 
+from flatlab.lab.figures.frames import training
+from flatlab.lab.figures.frames.training import spread
+from flatlab.lab.figures.lines import draw_panels
+from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.figures.style import ORDERED, Look
+from flatlab.lab.tables.selection import of_settings
 from flatlab.papers.beyond._bottleneck import GRID, with_units
-from flatlab.plotting.frames import training
-from flatlab.plotting.frames.training import spread
-from flatlab.plotting.lines import draw_panels
-from flatlab.plotting.render import Settings, Tables
-from flatlab.plotting.style import ORDERED, Look
-from flatlab.tables.selection import of_settings
 
 COLUMNS = {
     "4 units": {"units": 4, "loss": "cross-entropy"},

@@ -3,11 +3,11 @@
 import numpy as np
 import pandas as pd
 
+from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.tables.selection import INTERPOLATES
 from flatlab.papers.beyond import _bottleneck as bottleneck
 from flatlab.papers.beyond._bottleneck import GRID, LOSSES, BottleneckNetworks
-from flatlab.plotting.render import Settings, Tables
 from flatlab.stats.estimate import Array
-from flatlab.tables.selection import INTERPOLATES
 
 COLUMNS = ["loss", "panel", "line", "units", "median", "low", "high", "networks"]
 QUARTILES = [0.25, 0.5, 0.75]

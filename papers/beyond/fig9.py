@@ -8,13 +8,13 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.figures.style import KINDS, ORDERED, Look, legend, letters
+from flatlab.lab.tables.eligibility import FEWEST_FOR_RANKS
 from flatlab.papers.beyond import _bottleneck as bottleneck
 from flatlab.papers.beyond._bottleneck import GRID, BottleneckNetworks
 from flatlab.papers.beyond._joint import ALL, SEEDS
-from flatlab.plotting.render import Settings, Tables
-from flatlab.plotting.style import KINDS, ORDERED, Look, legend, letters
 from flatlab.stats.ranks import Ranks
-from flatlab.tables.eligibility import FEWEST_FOR_RANKS
 
 LAYERS = {"[1]": "input of layer 2", "[2]": "input of layer 3", "[-1]": "penultimate"}
 """Whose input a representation is."""

@@ -3,9 +3,9 @@
 from itertools import chain
 from typing import Any
 
+from flatlab.lab.figures import captions
+from flatlab.lab.plan import Intervals, Lines, Own, Panel, Paper
 from flatlab.papers.beyond.measures import LABELS, MEASURES
-from flatlab.plan import Intervals, Lines, Own, Panel, Paper
-from flatlab.plotting import captions
 
 PAPER = Paper(
     title="Figures of our own, on the networks trained for the papers",

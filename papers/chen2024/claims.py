@@ -4,8 +4,8 @@ Sharpness in the claims is sqrt(S), G the mean of |J|_F^2, C and D the bounds of
 are those of chen2026; pair plots show the first four seeds of the five settings.
 """
 
-from flatlab.claims.registry import Claims
-from flatlab.claims.result_tables import ResultTables
+from flatlab.lab.claims.registry import Claims
+from flatlab.lab.claims.result_tables import ResultTables
 from flatlab.papers.chen2026 import _networks as chen
 from flatlab.papers.chen2026._networks import MLP, VGG, PairPlot, TrendFigure
 from flatlab.papers.chen2026.claims_networks import NETWORKS

@@ -1,8 +1,8 @@
 """The paper chen2024 and its figures."""
 
+from flatlab.lab.figures import captions
+from flatlab.lab.plan import Matrix, Paper
 from flatlab.papers.chen2026 import figures as chen2026
-from flatlab.plan import Matrix, Paper
-from flatlab.plotting import captions
 
 PAPER = Paper(
     title="A simple connection from loss flatness to compressed representations in neural networks",

@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-from flatlab.claims.registry import Claims
-from flatlab.claims.result_tables import ResultTables
+from flatlab.lab.claims.registry import Claims
+from flatlab.lab.claims.result_tables import ResultTables
+from flatlab.lab.tables.curves import Curves
+from flatlab.lab.tables.eligibility import estimates
+from flatlab.lab.tables.sweeps import differences_at_equal_epochs, monotonic
 from flatlab.stats.estimate import Estimate
 from flatlab.stats.verdict import Verdict, every
-from flatlab.tables.curves import Curves
-from flatlab.tables.eligibility import estimates
-from flatlab.tables.sweeps import differences_at_equal_epochs, monotonic
 
 Words = Sequence[str]
 

@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
-from flatlab.claims.registry import Claims
-from flatlab.claims.result_tables import ResultTables
+from flatlab.lab.claims.registry import Claims
+from flatlab.lab.claims.result_tables import ResultTables
+from flatlab.lab.tables.curves import Curves
+from flatlab.lab.tables.eligibility import unless_missing
+from flatlab.lab.tables.networks import Networks
 from flatlab.papers.chen2026 import _networks as chen
 from flatlab.papers.chen2026._networks import COMPRESSION, MLP, PairPlot, TrendFigure, pairs
 from flatlab.papers.chen2026.claims_trends import PERCEPTRON_RATES, VGG_RATES, flatter_but_worse
 from flatlab.stats.estimate import Array, Estimate
 from flatlab.stats.verdict import Verdict, every, not_run, some, theorem, violations
-from flatlab.tables.curves import Curves
-from flatlab.tables.eligibility import unless_missing
-from flatlab.tables.networks import Networks
 
 NETWORKS = Claims("chen2026")
 

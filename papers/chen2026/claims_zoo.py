@@ -8,12 +8,12 @@ from functools import partial
 
 import numpy as np
 
-from flatlab.claims.registry import Claims
-from flatlab.claims.result_tables import ResultTables
-from flatlab.plan.schema import OWN
+from flatlab.core.schema import OWN
+from flatlab.lab.claims.registry import Claims
+from flatlab.lab.claims.result_tables import ResultTables
+from flatlab.lab.tables.eligibility import require_measured
 from flatlab.stats.estimate import Estimate
 from flatlab.stats.verdict import Verdict, not_run
-from flatlab.tables.eligibility import require_measured
 
 PRETRAINED = Claims("chen2026")
 

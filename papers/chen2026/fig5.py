@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from flatlab.plotting.axes import plain_numbers
-from flatlab.plotting.labels import title_of
-from flatlab.plotting.render import Settings, Tables
-from flatlab.plotting.style import correlation, letters
+from flatlab.lab.figures.axes import plain_numbers
+from flatlab.lab.figures.labels import title_of
+from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.figures.style import correlation, letters
+from flatlab.lab.tables.zoo import kept
 from flatlab.stats.correlation import Correlations
-from flatlab.tables.zoo import kept
 
 PANELS = {"normalized": ("normalized_mls", "adaptive_sharpness"), "plain": ("mls", "sharpness")}
 """Abscissa and ordinate, by panel."""

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from flatlab.plan import Lines, Matrix, Own, Paper, Points
-from flatlab.plotting import captions
+from flatlab.lab.figures import captions
+from flatlab.lab.plan import Lines, Matrix, Own, Paper, Points
 
 PAPER = Paper(
     title="A simple connection from loss flatness to compressed neural representations",

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from flatlab.claims.result_tables import ResultTables
-from flatlab.plan.schema import EVIDENCE, OWN, REDUCED
+from flatlab.core.schema import EVIDENCE, OWN, REDUCED
+from flatlab.lab.claims.result_tables import ResultTables
+from flatlab.lab.tables.eligibility import estimates, require
+from flatlab.lab.tables.networks import Networks
+from flatlab.lab.tables.times import Time
 from flatlab.stats.estimate import Estimate
 from flatlab.stats.trends import difference
-from flatlab.tables.eligibility import estimates, require
-from flatlab.tables.networks import Networks
-from flatlab.tables.times import Time
 
 LOGIT_JACOBIAN, SOFTMAX_JACOBIAN = "jacobian_norm", "softmax_jacobian_norm"
 """At the end of training the paper's Jacobian is taken to be that of the logits."""

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from functools import partial
 from math import ceil
 
-from flatlab.claims.registry import Claims
-from flatlab.claims.result_tables import ResultTables
+from flatlab.lab.claims.registry import Claims
+from flatlab.lab.claims.result_tables import ResultTables
 from flatlab.papers.macdonald2023._networks import GAP, SHARPNESS, WEAK, admitted, networks
 from flatlab.papers.macdonald2023._networks import LOGIT_JACOBIAN as JACOBIAN
 from flatlab.stats.verdict import Verdict, at_least, every

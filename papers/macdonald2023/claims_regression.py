@@ -5,8 +5,9 @@ from typing import Any
 
 import xarray as xr
 
-from flatlab.claims.registry import Claims
-from flatlab.claims.result_tables import ResultTables
+from flatlab.lab.claims.registry import Claims
+from flatlab.lab.claims.result_tables import ResultTables
+from flatlab.lab.tables.eligibility import estimate, unless_missing
 from flatlab.papers.macdonald2023._frequencies import (
     ACTIVATIONS,
     FIRST_LAYER,
@@ -20,7 +21,6 @@ from flatlab.papers.macdonald2023._networks import SOFTMAX_JACOBIAN, Sweep
 from flatlab.stats.estimate import Estimate
 from flatlab.stats.trends import difference
 from flatlab.stats.verdict import Verdict, every, violations
-from flatlab.tables.eligibility import estimate, unless_missing
 
 REGRESSION = Claims("macdonald2023")
 

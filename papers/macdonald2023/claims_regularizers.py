@@ -9,8 +9,11 @@ from functools import partial
 
 import numpy as np
 
-from flatlab.claims.registry import Claims
-from flatlab.claims.result_tables import ResultTables
+from flatlab.lab.claims.registry import Claims
+from flatlab.lab.claims.result_tables import ResultTables
+from flatlab.lab.tables.eligibility import require
+from flatlab.lab.tables.networks import Networks
+from flatlab.lab.tables.selection import INTERPOLATES
 from flatlab.papers.macdonald2023._networks import (
     GAP,
     SHARPNESS,
@@ -23,9 +26,6 @@ from flatlab.papers.macdonald2023._networks import LOGIT_JACOBIAN as JACOBIAN
 from flatlab.stats.estimate import Estimate, over_seeds
 from flatlab.stats.trends import mean
 from flatlab.stats.verdict import Verdict, every, some
-from flatlab.tables.eligibility import require
-from flatlab.tables.networks import Networks
-from flatlab.tables.selection import INTERPOLATES
 
 REGULARIZERS = Claims("macdonald2023")
 

@@ -8,16 +8,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from flatlab.claims.registry import Claims
-from flatlab.claims.result_tables import ResultTables
+from flatlab.lab.claims.registry import Claims
+from flatlab.lab.claims.result_tables import ResultTables
+from flatlab.lab.tables.eligibility import estimate, unless_missing
+from flatlab.lab.tables.networks import Networks
+from flatlab.lab.tables.selection import END, first, until_stop
 from flatlab.papers.macdonald2023._networks import SHARPNESS, Sweep
 from flatlab.papers.macdonald2023._networks import SOFTMAX_JACOBIAN as JACOBIAN
 from flatlab.stats.estimate import Array, Estimate, fisher, over_seeds
 from flatlab.stats.trends import difference, mean, tau_in_order
 from flatlab.stats.verdict import Verdict, every, theorem, violations
-from flatlab.tables.eligibility import estimate, unless_missing
-from flatlab.tables.networks import Networks
-from flatlab.tables.selection import END, first, until_stop
 
 SMOOTHING = Claims("macdonald2023")
 

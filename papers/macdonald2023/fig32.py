@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
+from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.figures.style import letters
+from flatlab.lab.tables.networks import Networks
 from flatlab.papers.macdonald2023._frequencies import ACTIVATIONS, INITIALIZATIONS, JACOBIAN
-from flatlab.plotting.render import Settings, Tables
-from flatlab.plotting.style import letters
-from flatlab.tables.networks import Networks
 
 COLORS = {"high": "#d55e00", "low": "#0173b2"}
 COLUMNS = ["row", "activation", "frequency", "run", "x", "y"]

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from flatlab.plan import Lines, Own, Paper, Table
-from flatlab.plan.templates import Along
-from flatlab.plotting import captions
+from flatlab.lab.figures import captions
+from flatlab.lab.plan import Lines, Own, Paper, Table
+from flatlab.lab.plan.templates import Along
 
 PAPER = Paper(
     title="On progressive sharpening, flat minima and generalisation",

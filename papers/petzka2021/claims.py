@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from flatlab.claims.registry import Claims
-from flatlab.claims.result_tables import ResultTables
+from flatlab.lab.claims.registry import Claims
+from flatlab.lab.claims.result_tables import ResultTables
+from flatlab.lab.tables.eligibility import FEWEST_FOR_CORRELATION, NotEligible, require, too_few
 from flatlab.papers.petzka2021.claims_minima import MINIMA
 from flatlab.stats.correlation import Correlations
 from flatlab.stats.estimate import Array, Estimate, over_seeds, undefined
 from flatlab.stats.trends import contrast_of, mean, over_pairs, rise, tau_in_order
 from flatlab.stats.verdict import Verdict, every
-from flatlab.tables.eligibility import FEWEST_FOR_CORRELATION, NotEligible, require, too_few
 
 CLAIMS = Claims("petzka2021")
 

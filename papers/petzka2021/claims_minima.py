@@ -4,12 +4,12 @@ from functools import partial
 
 import xarray as xr
 
-from flatlab.claims.registry import Claims
-from flatlab.claims.result_tables import ResultTables
+from flatlab.lab.claims.registry import Claims
+from flatlab.lab.claims.result_tables import ResultTables
+from flatlab.lab.tables.columns import Column
 from flatlab.papers.petzka2021.measures import AFTER, GAP, GRID, MEASURES, RESCALED
 from flatlab.stats.estimate import Estimate
 from flatlab.stats.verdict import Verdict, every, theorem
-from flatlab.tables.columns import Column
 
 MINIMA = Claims("petzka2021")
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from flatlab.plotting.render import Settings, Tables
+from flatlab.lab.figures.render import Settings, Tables
 from flatlab.stats.trends import pearson
 
 PLAIN = ("squared", "none", "squared")

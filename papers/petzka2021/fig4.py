@@ -2,8 +2,8 @@
 
 import pandas as pd
 
+from flatlab.lab.figures.render import Settings, Tables
 from flatlab.papers.petzka2021.fig3 import summary
-from flatlab.plotting.render import Settings, Tables
 
 COLUMNS = ["variant", "quantity", "separation", "mean", "deviation", "samples"]
 

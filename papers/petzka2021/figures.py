@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from flatlab.plan import Lines, Panel, Paper, Points
-from flatlab.plotting import captions
+from flatlab.lab.figures import captions
+from flatlab.lab.plan import Lines, Panel, Paper, Points
 
 PAPER = Paper(
     title="Relative Flatness and Generalization",

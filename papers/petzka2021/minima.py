@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.tables.networks import Networks
 from flatlab.papers.petzka2021.measures import AFTER, GAP, GRID, MEASURES, RESCALED
-from flatlab.plotting.render import Settings, Tables
-from flatlab.tables.networks import Networks
 
 
 def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:

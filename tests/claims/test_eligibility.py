@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 from scipy.stats import pearsonr, t
 
-from flatlab.claims import verify
+from flatlab.lab.claims import verify
 from flatlab.papers.chen2026.claims import CLAIMS
 from flatlab.stats import Verdict
 from tests.synthetic.chen_correlations import PLOTS

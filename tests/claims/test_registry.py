@@ -2,7 +2,7 @@
 
 import pytest
 
-from flatlab.claims import REDUCED, Claims
+from flatlab.lab.claims import REDUCED, Claims
 from flatlab.stats import not_run
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from flatlab.claims import Claim, ResultTables, verify
+from flatlab.lab.claims import Claim, ResultTables, verify
 from flatlab.papers.chen2026.claims import CLAIMS
 from flatlab.stats import Verdict, at_least, every, not_run, some, theorem
 from tests.synthetic.claim_tables import (

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from flatlab import plan, store
-from flatlab.execution.metric_origin import check_data, check_weights
+from flatlab.core import store
+from flatlab.lab import plan
+from flatlab.lab.execution.metric_origin import check_data, check_weights
 
 GRID = {"network": "lenet5", "data": "cifar10"}
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
-from flatlab import plan
+from flatlab.lab import plan
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "experiments"

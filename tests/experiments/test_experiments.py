@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flatlab import plan
-from flatlab.plan import registry
-from flatlab.plan.options import options_of
+from flatlab.core.options import options_of
+from flatlab.lab import plan
+from flatlab.lab.plan import registry
 
 ROOT = Path(__file__).resolve().parents[2]
 EXPERIMENTS = ROOT / "experiments"
@@ -177,7 +177,7 @@ def test_planning_imports_no_library_that_computes() -> None:
     code = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from flatlab import plan\n"
+        "from flatlab.lab import plan\n"
         "for scale in plan.SCALES:\n"
         "    plan.Plan({'scale': scale}, Path('experiments'))\n"
         "print({'torch', 'numpy', 'xarray', 'pandas', 'matplotlib'} & {*sys.modules})\n"

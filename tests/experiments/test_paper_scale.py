@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import yaml
 
-from flatlab import plan
-from flatlab.plan.registry import literal
-from flatlab.train import train_packs
+from flatlab.core.registry import literal
+from flatlab.lab import plan
+from flatlab.lab.train import train_packs
 from tests.train.packs import images
 
 FOLDER = Path(__file__).resolve().parents[2] / "experiments"

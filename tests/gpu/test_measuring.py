@@ -187,7 +187,7 @@ import numpy as np
 import torch
 import flatlab
 from flatlab.networks import seeded
-from flatlab.train import train_packs
+from flatlab.lab.train import train_packs
 from tests.train import packs
 
 device = sys.argv[1]

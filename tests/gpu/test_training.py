@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from flatlab.train import Interrupted, cuda_graphs, train_packs
+from flatlab.lab.train import Interrupted, cuda_graphs, train_packs
 from tests.train.packs import RANDOM, images, interrupt_after, same, settings
 
 pytestmark = pytest.mark.gpu

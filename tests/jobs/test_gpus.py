@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from flatlab.jobs.gpus import visible_gpus
-from flatlab.jobs.job import running
-from flatlab.publication.checkout import Named
+from flatlab.lab.jobs.gpus import visible_gpus
+from flatlab.lab.jobs.job import running
+from flatlab.lab.publish.checkout import Named
 
 JOB = """
 import os, sys
-from flatlab.jobs.gpus import take_gpu
+from flatlab.lab.jobs.gpus import take_gpu
 take_gpu()
 print(os.environ["CUDA_VISIBLE_DEVICES"], flush=True)
 sys.stdin.readline()

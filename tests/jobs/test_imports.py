@@ -8,7 +8,7 @@ import pytest
 
 PROGRAM = """
 import gc, weakref
-from flatlab.jobs import quick_imports
+from flatlab.lab.jobs import quick_imports
 
 class Node:
     pass
@@ -54,8 +54,8 @@ def test_collection_goes_on_after_a_failed_import() -> None:
 def test_jobs_with_torch_end_quietly() -> None:
     """A frozen triton would report itself as leaked; afterwards it can be imported."""
     program = (
-        "import atexit, gc, sys\nfrom flatlab.jobs import quick_imports\n"
-        "from flatlab.jobs.imports import freeze\ngc.disable()\natexit.register(freeze)\n"
+        "import atexit, gc, sys\nfrom flatlab.lab.jobs import quick_imports\n"
+        "from flatlab.lab.jobs.imports import freeze\ngc.disable()\natexit.register(freeze)\n"
         "with quick_imports():\n    import torch\n"
         "assert sys.modules.get('triton', torch) is not None\n"
         "try:\n    import triton\nexcept ModuleNotFoundError as error:\n"
@@ -68,8 +68,8 @@ def test_jobs_with_torch_end_quietly() -> None:
 def test_freed_memory_is_used_again() -> None:
     """64 MB in pieces of 1 MB, freed and asked for again: by default some ten thousand pages."""
     program = (
-        "import resource, sys, numpy as np\nimport flatlab.jobs\n"
-        "sys.modules['flatlab.jobs.job'].keep_freed_memory()\n"
+        "import resource, sys, numpy as np\nimport flatlab.lab.jobs\n"
+        "sys.modules['flatlab.lab.jobs.job'].keep_freed_memory()\n"
         "pages = []\nfor _ in range(6):\n    several = [np.ones(2**17) for _ in range(64)]\n"
         "    del several\n    pages.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)\n"
         "print(pages[-1] - pages[1])\n"

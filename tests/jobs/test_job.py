@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from flatlab import store
-from flatlab.jobs.job import job as run_job
+from flatlab.core import store
+from flatlab.lab.jobs.job import job as run_job
 
 
 def fake_snakemake(folder: Path) -> SimpleNamespace:

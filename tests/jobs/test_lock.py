@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from flatlab import store
-from flatlab.jobs import lock as guards
-from flatlab.jobs.lock import Guard
+from flatlab.core import store
+from flatlab.lab.jobs import lock as guards
+from flatlab.lab.jobs.lock import Guard
 
 
 def lock(output: Path, **about: object) -> Path:

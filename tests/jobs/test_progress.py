@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flatlab.jobs.progress import Progress
+from flatlab.core.progress import Progress
 
 
 def lines_of(capsys: pytest.CaptureFixture) -> list[str]:

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 import xarray as xr
 
-from flatlab import plan
-from flatlab.claims import Claim, verify
+from flatlab.lab import plan
+from flatlab.lab.claims import Claim, verify
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURES: dict[str, set[str]] = {}
 for _figure in plan.figures():
     FIGURES.setdefault(_figure.paper, set()).add(_figure.key)
 WITH_CLAIMS = sorted(
-    paper for paper in FIGURES if (ROOT / "flatlab/papers" / paper / "claims.py").is_file()
+    paper for paper in FIGURES if (ROOT / "papers" / paper / "claims.py").is_file()
 )
 PUBLICATIONS = [paper for paper in WITH_CLAIMS if paper != "beyond"]
 """The statements of `beyond` are this project's own."""

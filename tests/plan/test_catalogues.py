@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import importlib
 
-from flatlab.plan.registry import PACKAGE
+from flatlab.core.registry import PACKAGE
 
-fingerprints = importlib.import_module("flatlab.plan.fingerprint")
+fingerprints = importlib.import_module("flatlab.lab.plan.fingerprint")
 
 CATALOGUE = '"""What there is."""\nfrom flatlab.far.last import thing\n__all__ = ["thing"]\n'
 
-ROOTS = {"flatlab.claims"}
+ROOTS = {"flatlab.lab.claims"}
 """Catalogues that may be imported from: they are roots of all jobs whose code does so."""
 
 

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from flatlab import plan
-from flatlab.plan.figures import load
-from flatlab.plan.registry import PACKAGE, experiment_keys
-from flatlab.plotting import captions
+from flatlab.core.registry import PACKAGE, experiment_keys
+from flatlab.lab import plan
+from flatlab.lab.figures import captions
+from flatlab.lab.plan.figures import load
 
 EXPERIMENTS = ("vgg-grid", "mlp-grid", "vision-zoo")
 HEAD = """
-from flatlab.plan import Intervals, Lines, Matrix, Own, Paper, Points, Table
-from flatlab.plotting import captions
+from flatlab.lab.plan import Intervals, Lines, Matrix, Own, Paper, Points, Table
+from flatlab.lab.figures import captions
 
 PAPER = Paper(
     title="A paper", citation="Somebody, 2030", cited="S. (2030)", targets=("fig1", "fig2", "figH8")
@@ -126,8 +126,8 @@ def test_settings_are_the_whole_declaration_as_plain_data(papers):
             "key": "fig2",
             "cited": "S. (2030), Figure 2",
             "publication": False,
-            "selected_by": "flatlab.plotting.frames.training",
-            "drawn_by": "flatlab.plotting.lines",
+            "selected_by": "flatlab.lab.figures.frames.training",
+            "drawn_by": "flatlab.lab.figures.lines",
             "through_training": True,
             "experiments": ["vgg-grid"],
             "correlated": [],
@@ -213,7 +213,7 @@ def test_every_caption_is_of_whole_sentences():
 
 def test_papers_are_loaded_without_what_computes_or_draws():
     code = (
-        "import sys; from flatlab import plan; assert plan.figures(); "
+        "import sys; from flatlab.lab import plan; assert plan.figures(); "
         "print(*{name.partition('.')[0] for name in sys.modules})"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -8,11 +8,11 @@ import shutil
 
 import pytest
 
-from flatlab import plan
-from flatlab.plan.registry import PACKAGE
+from flatlab.core.registry import PACKAGE
+from flatlab.lab import plan
 
 # The package has a function of the same name.
-fingerprints = importlib.import_module("flatlab.plan.fingerprint")
+fingerprints = importlib.import_module("flatlab.lab.plan.fingerprint")
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def package(tmp_path, monkeypatch):
 
 
 def drawn_by(*templates):
-    modules = {f"flatlab.plotting.{template}" for template in templates}
+    modules = {f"flatlab.lab.figures.{template}" for template in templates}
     return {f.target for f in plan.figures() if f.settings["drawn_by"] in modules}
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 # The package has a function of the same name.
-module = importlib.import_module("flatlab.plan.fingerprint")
+module = importlib.import_module("flatlab.lab.plan.fingerprint")
 
 ROOT = Path(__file__).resolve().parents[2]
 VERSIONS = ("3.11", "3.12", "3.13")
@@ -203,11 +203,11 @@ def only_a_docstring():
 
 ELSEWHERE = """
 import ast, json, pathlib, runpy, sys, types
-registry = types.ModuleType("flatlab.plan.registry")  # it needs compiled libraries
+registry = types.ModuleType("flatlab.core.registry")  # it needs compiled libraries
 registry.PACKAGE = pathlib.Path(sys.argv[2])
 registry.file_of = lambda module: None
 registry.syntax = lambda path: ast.parse(path.read_bytes())
-studies = types.ModuleType("flatlab.plan.studies")
+studies = types.ModuleType("flatlab.core.studies")
 studies.studies = dict
 studies.module_of_study = lambda module, study: module
 sys.modules.update({module.__name__: module for module in (registry, studies)})
@@ -243,7 +243,7 @@ def test_every_python_gives_the_same_fingerprints(package, version, tmp_path):
     files = [path.relative_to(tmp_path) for path in (tmp_path / "flatlab").rglob("*.py")]
     roots = sorted(".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in files)
     assert len(roots) > 20
-    arguments = [ROOT / "flatlab/plan/fingerprint.py", tmp_path / "flatlab", *roots]
+    arguments = [ROOT / "flatlab/lab/plan/fingerprint.py", tmp_path / "flatlab", *roots]
     run = subprocess.run(
         [python, "-I", "-W", "error", "-c", ELSEWHERE, *arguments],
         capture_output=True,

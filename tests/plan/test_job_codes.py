@@ -9,8 +9,8 @@ import json
 import sys
 from pathlib import Path
 
-from flatlab import plan
-from flatlab.plan.schema import plain
+from flatlab.core.schema import plain
+from flatlab.lab import plan
 
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = Path(__file__).with_suffix(".json")

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from flatlab import plan, store
+from flatlab.core import store
+from flatlab.lab import plan
 
 ROOT = Path(__file__).resolve().parents[2]
 SAID = "Not measured, and therefore not shown: vgg-grid, lenet-grid."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from flatlab import plan
+from flatlab.lab import plan
 
 ROOT = Path(__file__).resolve().parents[2]
 PLACE = plan.built_at("{scale}")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from flatlab import plan
-from flatlab.plan import keys_of, registry
+from flatlab.lab import plan
+from flatlab.lab.plan import keys_of, registry
 
 ROOT = Path(plan.__file__).resolve().parents[2]
 
@@ -16,7 +16,7 @@ ROOT = Path(plan.__file__).resolve().parents[2]
 @pytest.fixture
 def copy(tmp_path, monkeypatch):
     """The folder of a copy of the engine, in which keys are looked up."""
-    shutil.copytree(ROOT / "flatlab/train", tmp_path / "flatlab/train")
+    shutil.copytree(ROOT / "flatlab/lab/train", tmp_path / "flatlab/lab/train")
     monkeypatch.setattr(registry, "PACKAGE", tmp_path / "flatlab")
     registry._keys.cache_clear()
     yield tmp_path / "flatlab"

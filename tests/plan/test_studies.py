@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from flatlab import plan
 from flatlab.cli import main
-from flatlab.plan.fingerprint import fingerprint
-from flatlab.plan.registry import keys_of, path_of
-from flatlab.plan.studies import use_studies
+from flatlab.core.registry import keys_of, path_of
+from flatlab.core.studies import use_studies
+from flatlab.lab import plan
+from flatlab.lab.plan.fingerprint import fingerprint
 
 CONFIG = {"studies": ["."], "papers": ["minewell"]}
 
@@ -33,8 +33,8 @@ def study(tmp_path, monkeypatch):
     for name in [name for name in sys.modules if "minewell" in name]:
         del sys.modules[name]
     for cached in ("fingerprint", "_content", "closure", "_imports"):
-        getattr(sys.modules["flatlab.plan.fingerprint"], cached).cache_clear()
-    registry = sys.modules["flatlab.plan.registry"]
+        getattr(sys.modules["flatlab.lab.plan.fingerprint"], cached).cache_clear()
+    registry = sys.modules["flatlab.core.registry"]
     registry.syntax.cache_clear()
     registry.assignments.cache_clear()
 
@@ -58,7 +58,7 @@ def codes(study: Path) -> dict[str, str]:
     """The fingerprints of training, measuring and drawing, in a new process."""
 
     program = (
-        "import json; from pathlib import Path; from flatlab import plan\n"
+        "import json; from pathlib import Path; from flatlab.lab import plan\n"
         f"p = plan.Plan({CONFIG!r}, Path('nowhere'))\n"
         "e = p.experiments['minewell-grid']\n"
         "codes = {**{k: v[0] for k, v in e.code().items()}, 'fig1': p.figures[0].code,\n"
@@ -97,7 +97,7 @@ def test_an_edit_in_the_study_changes_exactly_what_uses_it(study):
 def test_the_papers_have_the_same_fingerprints_beside_a_study(study):
     alone = fingerprint("flatlab.networks.mlp", "flatlab.metrics.geometry")
     for cached in ("fingerprint", "_content", "closure", "_imports"):
-        getattr(sys.modules["flatlab.plan.fingerprint"], cached).cache_clear()
+        getattr(sys.modules["flatlab.lab.plan.fingerprint"], cached).cache_clear()
     planned(study)
     assert fingerprint("flatlab.networks.mlp", "flatlab.metrics.geometry") == alone
 

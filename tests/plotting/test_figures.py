@@ -14,10 +14,11 @@ import xarray as xr
 from matplotlib.figure import Figure
 from PIL import Image
 
-from flatlab import plan, plotting
-from flatlab.plotting import matrix, render, style
-from flatlab.plotting.quantities import FigureError
-from flatlab.tables.correlations import correlate
+from flatlab.lab import figures as plotting
+from flatlab.lab import plan
+from flatlab.lab.figures import matrix, render, style
+from flatlab.lab.figures.quantities import FigureError
+from flatlab.lab.tables.correlations import correlate
 
 mpl.use("Agg")
 NAMES = ["mls", "nmls", "root_sharpness"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flatlab.plotting.labels import extent_of, networks_of, of_architecture
+from flatlab.lab.figures.labels import extent_of, networks_of, of_architecture
 
 
 @pytest.mark.parametrize(

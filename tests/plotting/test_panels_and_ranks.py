@@ -12,13 +12,14 @@ from matplotlib.figure import Figure
 from PIL import Image
 from scipy.stats import kendalltau
 
-from flatlab import plan, plotting
-from flatlab.plotting import axes as scaled
-from flatlab.plotting import intervals
-from flatlab.plotting import points as template
-from flatlab.plotting.frames import ranks, sharpness
-from flatlab.plotting.quantities import FigureError, definition_in_words
-from flatlab.tables.ranks import groups_of, rank_correlations
+from flatlab.lab import figures as plotting
+from flatlab.lab import plan
+from flatlab.lab.figures import axes as scaled
+from flatlab.lab.figures import intervals
+from flatlab.lab.figures import points as template
+from flatlab.lab.figures.frames import ranks, sharpness
+from flatlab.lab.figures.quantities import FigureError, definition_in_words
+from flatlab.lab.tables.ranks import groups_of, rank_correlations
 
 DEFINITIONS = ["worst-adaptive-linf", "average-standard-l2"]
 KEY, RUNS = "recipes-grid", 40

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from flatlab.plan.schema import PlanError
-from flatlab.plotting import spectra
+from flatlab.core.schema import PlanError
+from flatlab.lab.figures import spectra
 
 
 def spectrum(factor=1.0):
@@ -115,7 +115,7 @@ def test_nothing_of_a_picture_lies_over_another_part_or_outside_of_it():
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    from flatlab.plotting.render import STYLE
+    from flatlab.lab.figures.render import STYLE
 
     long = {f"{what}-{'name' * 6}": spectrum(n + 1) for n, what in enumerate(("first", "second"))}
     blocks = {n: report.assign_coords(block=["layer" * 8]) for n, report in long.items()}

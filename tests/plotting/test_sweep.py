@@ -9,11 +9,11 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure
 
-from flatlab.plan import Lines
-from flatlab.plotting import lines
-from flatlab.plotting.frames import along, training
-from flatlab.plotting.quantities import FigureError
-from flatlab.plotting.style import ORDERED
+from flatlab.lab.figures import lines
+from flatlab.lab.figures.frames import along, training
+from flatlab.lab.figures.quantities import FigureError
+from flatlab.lab.figures.style import ORDERED
+from flatlab.lab.plan import Lines
 from flatlab.stats import over_seeds
 
 mpl.use("Agg")

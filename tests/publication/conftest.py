@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flatlab import publication
+from flatlab.lab import publish as publication
 from tests.publication.made_up import (
     EXPERIMENTS,
     FIGURES,
@@ -27,9 +27,9 @@ def template(tmp_path_factory):
     folder = tmp_path_factory.mktemp("publication") / "template"
     folder.mkdir()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("flatlab.plan.figures", lambda: FIGURES)
-        patch.setattr("flatlab.plan.published.figures", lambda: FIGURES)
-        patch.setattr("flatlab.plan.published.experiment_keys", lambda: list(EXPERIMENTS))
+        patch.setattr("flatlab.lab.plan.figures", lambda: FIGURES)
+        patch.setattr("flatlab.lab.plan.published.figures", lambda: FIGURES)
+        patch.setattr("flatlab.lab.plan.published.experiment_keys", lambda: list(EXPERIMENTS))
         patch.chdir(folder)
         Path("experiments").mkdir()
         for key in EXPERIMENTS[:3]:

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from flatlab import plan, store
+from flatlab.core import store
+from flatlab.lab import plan
 from tests.synthetic.verdicts import claim, verdicts, write_verdicts
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 import xarray as xr
 
-from flatlab import plan, store
 from flatlab.cli import main
-from flatlab.publication.publishing import publish_redrawn
+from flatlab.core import store
+from flatlab.lab import plan
+from flatlab.lab.publish.publishing import publish_redrawn
 from tests.publication.made_up import (
     FIGURES,
     PUBLISHED,

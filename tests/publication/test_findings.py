@@ -9,10 +9,10 @@ import pytest
 import xarray as xr
 from scipy.stats import kendalltau
 
-from flatlab.publication import findings, look_ups
-from flatlab.publication.networks import Interval, PublishedNetworks
-from flatlab.store import StoreError
-from flatlab.tables.networks import Networks
+from flatlab.core.store import StoreError
+from flatlab.lab.publish import findings, look_ups
+from flatlab.lab.publish.networks import Interval, PublishedNetworks
+from flatlab.lab.tables.networks import Networks
 
 ROOT = Path(__file__).resolve().parents[2]
 

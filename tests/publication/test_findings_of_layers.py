@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from flatlab.claims import ResultTables
+from flatlab.lab.claims import ResultTables
+from flatlab.lab.publish import findings, look_ups
+from flatlab.lab.publish.networks import Interval, PublishedNetworks
+from flatlab.lab.tables.networks import Networks
 from flatlab.papers.beyond import fig9
 from flatlab.papers.beyond._bottleneck import GRID
 from flatlab.papers.beyond.claims_representations import REPRESENTATIONS
-from flatlab.publication import findings, look_ups
-from flatlab.publication.networks import Interval, PublishedNetworks
-from flatlab.tables.networks import Networks
 from tests.synthetic.bottleneck_tables import table
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from flatlab import plan, store
 from flatlab.cli import main
-from flatlab.publication import publishing
+from flatlab.core import store
+from flatlab.lab import plan
+from flatlab.lab.publish import publishing
 
 ROOT = Path(__file__).resolve().parents[2]
 PACK, OTHER, THIRD = "lr0.1-b20-s0-4", "lr0.1-b20-s5-19", "lr0.05-b20-s0-4"

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from flatlab import cli, store
-from flatlab.plan import PROOFS, Plan, outdated
-from flatlab.publication import checkout, proof
-from flatlab.publication.equality import differences
-from flatlab.publication.proof_jobs import Cut, Planned, pieces
+from flatlab import cli
+from flatlab.core import store
+from flatlab.lab.plan import PROOFS, Plan, outdated
+from flatlab.lab.publish import checkout, proof
+from flatlab.lab.publish.equality import differences
+from flatlab.lab.publish.proof_jobs import Cut, Planned, pieces
 from tests.publication.made_up import PUBLISHED, ROOT, chosen
 
 

@@ -6,8 +6,8 @@ import json
 import shutil
 from pathlib import Path
 
-from flatlab import publication
 from flatlab.cli import main
+from flatlab.lab import publish as publication
 from tests.publication.made_up import (
     EXPERIMENTS,
     FIGURES,

@@ -7,8 +7,10 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from flatlab import plan, publication, store
-from flatlab.publication import forecast
+from flatlab.core import store
+from flatlab.lab import plan
+from flatlab.lab import publish as publication
+from flatlab.lab.publish import forecast
 from tests.publication.made_up import FIGURES, OTHERS, PUBLISHED, chosen, compute, write
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from flatlab import publication, store
 from flatlab.cli import main
-from flatlab.publication import publishing
+from flatlab.core import store
+from flatlab.lab import publish as publication
+from flatlab.lab.publish import publishing
 from tests.publication.made_up import (
     EXPERIMENTS,
     FIGURES,

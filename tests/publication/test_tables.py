@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from flatlab import plan, plotting, store
-from flatlab.publication import forecast
+from flatlab.core import store
+from flatlab.lab import figures as plotting
+from flatlab.lab import plan
+from flatlab.lab.publish import forecast
 
 PUBLISHED = Path(plan.__file__).parents[2] / "results" / "published"
 TABLES = sorted(

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from scipy.stats import false_discovery_control
 
-from flatlab.claims.records import ClaimRecord, FigureVerdicts
 from flatlab.cli.summary import _as_text
-from flatlab.scoreboard import page
-from flatlab.scoreboard.board import OUTCOMES, Board
+from flatlab.lab.claims.records import ClaimRecord, FigureVerdicts
+from flatlab.lab.scoreboard import page
+from flatlab.lab.scoreboard.board import OUTCOMES, Board
 from tests.synthetic import verdicts as synthetic
 from tests.synthetic.verdicts import claim, verdicts
 

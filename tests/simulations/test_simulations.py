@@ -7,10 +7,10 @@ import pytest
 import xarray as xr
 from msgspec.structs import replace
 
-from flatlab import plan
-from flatlab.plan import PlanError
-from flatlab.plan.options import options_of
-from flatlab.plan.schema import describe
+from flatlab.core.options import options_of
+from flatlab.core.schema import describe
+from flatlab.lab import plan
+from flatlab.lab.plan import PlanError
 from flatlab.simulations import locally_constant_labels, representativeness
 from flatlab.simulations._data import RANGE, Extractor, draw, rescaled
 from flatlab.simulations._ridge import LOSSES, ridge

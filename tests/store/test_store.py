@@ -14,7 +14,7 @@ import pytest
 import xarray as xr
 from safetensors.numpy import save
 
-from flatlab import store
+from flatlab.core import store
 
 
 def example() -> xr.Dataset:
@@ -46,7 +46,7 @@ def test_a_dataset_comes_back_as_it_was(tmp_path: Path) -> None:
 def test_equal_content_gives_equal_bytes_in_every_process(tmp_path: Path) -> None:
     """Also where the hashes of strings differ, which is what sets and dictionaries hang on."""
     code = (
-        "import importlib.util, sys; from flatlab import store;"
+        "import importlib.util, sys; from flatlab.core import store;"
         f"spec = importlib.util.spec_from_file_location('t', {str(Path(__file__))!r});"
         "t = importlib.util.module_from_spec(spec); spec.loader.exec_module(t);"
         "store.save_dataset(sys.argv[1], t.example());"
@@ -140,7 +140,7 @@ def test_a_missing_or_damaged_file_says_how_it_can_be_had(
 def test_a_file_of_another_format_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flatlab.store.STORE_VERSION", store.STORE_VERSION + 1)
+    monkeypatch.setattr("flatlab.core.store.STORE_VERSION", store.STORE_VERSION + 1)
     store.save_dataset(tmp_path / "a.zarr.zip", example())
     monkeypatch.undo()
     with pytest.raises(

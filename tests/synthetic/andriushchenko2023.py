@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from flatlab.claims import Claim
+from flatlab.lab.claims import Claim
 from flatlab.papers.andriushchenko2023._printed import TABLE3
 from flatlab.papers.andriushchenko2023._recipes import RESNETS, VITS
 from flatlab.papers.andriushchenko2023._released import (

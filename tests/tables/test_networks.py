@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from flatlab.tables.columns import Column, UnknownColumn, in_words
-from flatlab.tables.eligibility import NotEligible
-from flatlab.tables.networks import Networks
+from flatlab.lab.tables.columns import Column, UnknownColumn, in_words
+from flatlab.lab.tables.eligibility import NotEligible
+from flatlab.lab.tables.networks import Networks
 from tests.synthetic.tables import Columns, Rule, one, table
 
 SETTINGS = [{"lr": lr, "batch_size": size} for lr in (0.2, 0.1) for size in (8, 32)]

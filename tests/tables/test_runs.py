@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from flatlab import store
+from flatlab.core import store
+from flatlab.lab.tables.correlations import correlate
+from flatlab.lab.tables.eligibility import shortfall
+from flatlab.lab.tables.runs import collect
+from flatlab.lab.tables.selection import columns_of, end_of_training, hyperparameters
 from flatlab.stats import Correlations
-from flatlab.tables.correlations import correlate
-from flatlab.tables.eligibility import shortfall
-from flatlab.tables.runs import collect
-from flatlab.tables.selection import columns_of, end_of_training, hyperparameters
 
 PACKS = {"lr0.1-s0-2": (0.1, [0, 1, 2]), "lr0.2-s0-2": (0.2, [0, 1, 2]), "lr0.2-s3": (0.2, [3])}
 RUNS = [f"lr{lr}-s{seed}" for lr, seeds in PACKS.values() for seed in seeds]

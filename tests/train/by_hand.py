@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torchvision.transforms import RandAugment, functional
 
 from flatlab.data._tensors import prepare
+from flatlab.lab.train.initializations import draw
 from flatlab.networks import build
-from flatlab.train.initializations import draw
 from tests.train.packs import DATA, TRAINING, images, small
 
 SEED, SAMPLES, CLASSES, SIZE = 3, 22, 3, 8

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from flatlab.data import dataset
-from flatlab.train import Interrupted, train_packs
-from flatlab.train.pack import PackTraining
+from flatlab.lab.train import Interrupted, train_packs
+from flatlab.lab.train.pack import PackTraining
 
 DATA = {"set": "made-up", "classes": "all", "scaling": "standardized"}
 GIVEN = {"set": "made-up", "classes": "all", "scaling": "none", "targets": "given"}

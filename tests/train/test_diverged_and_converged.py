@@ -5,12 +5,12 @@ import pytest
 import torch
 
 from flatlab.data._tensors import prepare
+from flatlab.lab.train import initializations, stack_group, train_packs
+from flatlab.lab.train.minibatches import minibatches as minibatches_of
+from flatlab.lab.train.modes import MODES
+from flatlab.lab.train.pack import PackTraining
 from flatlab.losses import loss_of
 from flatlab.networks import build
-from flatlab.train import initializations, stack_group, train_packs
-from flatlab.train.minibatches import minibatches as minibatches_of
-from flatlab.train.modes import MODES
-from flatlab.train.pack import PackTraining
 from tests.train.packs import DATA, TRAINING, images, only, same, same_bytes, settings, small
 
 
@@ -101,7 +101,7 @@ class TestDivergence:
             for parameter in model.parameters() if seed in seeds else ():
                 parameter.data.mul_(1e6)
 
-        monkeypatch.setattr("flatlab.train.run.draw", draw)
+        monkeypatch.setattr("flatlab.lab.train.run.draw", draw)
 
     @staticmethod
     def watched(monkeypatch):

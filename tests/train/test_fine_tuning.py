@@ -8,10 +8,10 @@ import pytest
 import torch
 import yaml
 
-from flatlab import plan
+from flatlab.lab import plan
+from flatlab.lab.train import TrainError, train_packs
+from flatlab.lab.train.modes import MODES
 from flatlab.networks import build
-from flatlab.train import TrainError, train_packs
-from flatlab.train.modes import MODES
 from tests.train.packs import RANDOM, images, interrupted, only, same, settings
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -5,16 +5,16 @@ import pytest
 import torch
 import yaml
 
-from flatlab import plan
+from flatlab.core.resume_state import ResumeState
 from flatlab.data import load
 from flatlab.data._tensors import prepare
-from flatlab.jobs.resume_state import ResumeState
+from flatlab.lab import plan
+from flatlab.lab.tables.runs import collect
+from flatlab.lab.tables.selection import at_first_fit, end_of_training
+from flatlab.lab.train import TrainError, train_packs
+from flatlab.lab.train.modes import MODES
 from flatlab.metrics._measure_pack import measure_pack
 from flatlab.networks import build
-from flatlab.tables.runs import collect
-from flatlab.tables.selection import at_first_fit, end_of_training
-from flatlab.train import TrainError, train_packs
-from flatlab.train.modes import MODES
 from tests.train.packs import GIVEN, images, interrupted, only, same, same_bytes, settings
 
 EPOCH, TOTAL, ERROR = 5, 62, 30.0

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from flatlab import store
+from flatlab.core import store
 from flatlab.data import load
-from flatlab.train import Interrupted, train_packs
-from flatlab.train.initializations.high_frequency import Fit
-from flatlab.train.modes import MODES
-from flatlab.train.pack import PackTraining
+from flatlab.lab.train import Interrupted, train_packs
+from flatlab.lab.train.initializations.high_frequency import Fit
+from flatlab.lab.train.modes import MODES
+from flatlab.lab.train.pack import PackTraining
 from tests.train.packs import (
     GIVEN,
     RANDOM,

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from flatlab import store
-from flatlab.train import train_packs
+from flatlab.core import store
+from flatlab.lab.train import train_packs
 from tests.train.packs import RANDOM, images, settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,10 +24,10 @@ import os, signal, sys, threading, time, traceback
 import torch
 torch.set_num_threads(1)
 sys.path.insert(0, {root!r})
-from flatlab import store as files
-from flatlab.train import train_packs
-from flatlab.train.augmentations import rand_augment  # slow to import: before the lives begin
-from flatlab import store
+from flatlab.core import store as files
+from flatlab.lab.train import train_packs
+from flatlab.lab.train.augmentations import rand_augment  # slow to import: before the lives begin
+from flatlab.core import store
 from tests.train.packs import RANDOM, images, settings
 
 steps = int(os.environ["STEPS"])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from flatlab.train.minibatches import minibatches, steps_per_epoch
+from flatlab.lab.train.minibatches import minibatches, steps_per_epoch
 
 TRAINING = {"batch_size": 10, "minibatches": "reshuffled"}
 

@@ -11,9 +11,9 @@ from torchvision.transforms import RandAugment
 
 from flatlab.data import DataError, load
 from flatlab.data._tensors import prepare
-from flatlab.train import TrainError, train_packs
-from flatlab.train.minibatch_transforms import random_numbers, transforms_of
-from flatlab.train.modes import MODES
+from flatlab.lab.train import TrainError, train_packs
+from flatlab.lab.train.minibatch_transforms import random_numbers, transforms_of
+from flatlab.lab.train.modes import MODES
 from tests.train import by_hand
 from tests.train.by_hand import SEED
 from tests.train.packs import DATA, GIVEN, images, same, settings

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from flatlab.train.schedules import drawn_rates, learning_rates
+from flatlab.lab.train.schedules import drawn_rates, learning_rates
 
 RATES = {"low": 0.005, "high": 0.5}
 

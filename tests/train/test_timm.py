@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from flatlab.data._tensors import prepare
-from flatlab.train import TrainError, train_packs
+from flatlab.lab.train import TrainError, train_packs
 from tests.train.packs import DATA, images, interrupted, only, same, settings
 
 STEPS, SEEDS = 12, (0, 3)

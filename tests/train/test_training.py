@@ -7,9 +7,9 @@ from torch import nn
 
 from flatlab.data import DataError
 from flatlab.data._tensors import prepare
+from flatlab.lab.train import TrainError
+from flatlab.lab.train.initializations import draw
 from flatlab.networks import build, seeded
-from flatlab.train import TrainError
-from flatlab.train.initializations import draw
 from tests.refusals import refusal
 from tests.train import by_hand
 from tests.train.packs import TRAINING, only, same_bytes, settings
@@ -157,7 +157,7 @@ def test_a_layer_that_cannot_be_stacked_is_refused_by_name(layer, stripes, monke
     def seeded(network, inputs, outputs, seed):
         return nn.Sequential(nn.Flatten(), nn.Linear(16, 8), layer(), nn.Linear(8, outputs))
 
-    monkeypatch.setattr("flatlab.train.run.seeded", seeded)
+    monkeypatch.setattr("flatlab.lab.train.run.seeded", seeded)
     message = refusal(TrainError, train, stripes, iterations=2)
     assert f"2 ({type(layer()).__name__})" in message
     assert "training.mode to loop" in message
@@ -177,7 +177,7 @@ def test_denormal_numbers_are_zero_while_it_trains_and_what_they_were_afterwards
         inside.append(are_zero())
         return seeded(*arguments)
 
-    monkeypatch.setattr("flatlab.train.run.seeded", build_and_look)
+    monkeypatch.setattr("flatlab.lab.train.run.seeded", build_and_look)
     if not torch.set_flush_denormal(before):
         pytest.skip("this processor has no such mode")
     try:

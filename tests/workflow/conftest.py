@@ -83,10 +83,10 @@ def _make_sources(folder: Path) -> None:
             if path.name not in kept:
                 path.unlink()
     lab.rewrite_grid(_make_small)
-    for path in lab.folder.glob("flatlab/papers/*/figures.py"):
+    for path in lab.folder.glob("papers/*/figures.py"):
         lab.declare(path.parent.name)
     lab.declare("chen2026", "figH8")
-    _substitute(lab / "flatlab/plotting/render.py", r'"pdf.fonttype": 42', '"pdf.fonttype": 3')
+    _substitute(lab / "flatlab/lab/figures/render.py", r'"pdf.fonttype": 42', '"pdf.fonttype": 3')
     compileall.compile_dir(folder / "flatlab", quiet=1)  # once, not in each copy
 
 

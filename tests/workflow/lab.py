@@ -105,7 +105,7 @@ class Lab:
 
     def declare(self, paper: str, *figures: str) -> None:
         """Let a paper have these of its figures, and no others."""
-        path = f"flatlab/papers/{paper}/figures.py"
+        path = f"papers/{paper}/figures.py"
         chosen = f"FIGURES = {{key: FIGURES[key] for key in {figures}}}"
         (self / path).write_text(f"{(ROOT / path).read_text()}\n{chosen}\n")
         if "figH8" in figures:

@@ -6,7 +6,7 @@ from math import log, prod
 import torch
 from torch import Tensor, nn
 
-from flatlab.plan.options import Architecture
+from flatlab.core.options import Architecture
 
 MODE = "batched"
 SCALES = (0.01, 1.0)

@@ -21,7 +21,8 @@ import xarray as xr
 from msgspec import Meta
 from tqdm import tqdm
 
-from flatlab.plan.schema import Strict, means
+from flatlab.core.schema import Strict, means
+from flatlab.core.store import as_strings
 from flatlab.simulations._data import Extractor, draw, invertible, rescaled
 from flatlab.simulations._ridge import (
     LOSSES,
@@ -32,7 +33,6 @@ from flatlab.simulations._ridge import (
     relative_flatness,
     ridge,
 )
-from flatlab.store import as_strings
 
 
 class Options(Strict, frozen=True):

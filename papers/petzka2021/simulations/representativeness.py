@@ -20,7 +20,8 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from flatlab.plan.schema import Strict, means
+from flatlab.core.schema import Strict, means
+from flatlab.core.store import as_strings
 from flatlab.simulations._data import Extractor, draw
 from flatlab.simulations._ridge import (
     LOSSES,
@@ -31,7 +32,6 @@ from flatlab.simulations._ridge import (
     representativeness,
     ridge,
 )
-from flatlab.store import as_strings
 
 Indices = NDArray[np.intp]
 

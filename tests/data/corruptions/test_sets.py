@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from flatlab.core.schema import PlanError, convert, plain
 from flatlab.data import DataError, corruptions, load
 from flatlab.data._tensors import prepare
 from flatlab.data.corruptions import MADE, corrupted
-from flatlab.experiments.grids.sections import Corrupted, Measure
-from flatlab.plan.schema import PlanError, convert, plain
+from flatlab.lab.kinds.grids.sections import Corrupted, Measure
 from tests.train.packs import images
 
 CHOSEN = {"corruptions": "all", "severity": 3, "size": 30, "source": "made", "seed": 0}

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flatlab import plan
-from flatlab.experiments.grid import Grid
+from flatlab.lab import plan
+from flatlab.lab.kinds.grid import Grid
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -8,11 +8,12 @@ import pytest
 import xarray as xr
 import yaml
 
-from flatlab import plan, store
+from flatlab.core import store
 from flatlab.data import load
-from flatlab.execution import grid as execution
-from flatlab.publication.checkout import Named
-from flatlab.train import train_packs
+from flatlab.lab import plan
+from flatlab.lab.execution import grid as execution
+from flatlab.lab.publish.checkout import Named
+from flatlab.lab.train import train_packs
 from tests.experiments.grid.grids import GRID
 
 SMALL = {

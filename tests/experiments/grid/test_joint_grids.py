@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from flatlab import plan
+from flatlab.core.registry import imported, joined
 from flatlab.data import load
+from flatlab.lab import plan
 from flatlab.metrics._measure_pack import measure_pack
 from flatlab.networks import build
-from flatlab.plan.registry import imported, joined
 
 FOLDER = Path(__file__).resolve().parents[3] / "experiments"
 KEYS = ["joint-mlp-grid", "joint-lenet-grid"]

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from flatlab import plan
-from flatlab.experiments.grid import Grid
-from flatlab.experiments.grids.jobs import train_settings
+from flatlab.lab import plan
+from flatlab.lab.kinds.grid import Grid
+from flatlab.lab.kinds.grids.jobs import train_settings
 from tests.experiments.grid.grids import GRID, changed, load_grid, written
 
 

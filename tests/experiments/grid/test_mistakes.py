@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flatlab import plan
+from flatlab.lab import plan
 from tests.experiments.grid.grids import (
     DELETE,
     EXPERIMENTS,

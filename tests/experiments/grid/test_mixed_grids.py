@@ -10,14 +10,14 @@ import torch
 import xarray as xr
 import yaml
 
-from flatlab import plan
-from flatlab.experiments.grid import Grid
+from flatlab.core.schema import plain
+from flatlab.lab import plan
+from flatlab.lab.kinds.grid import Grid
+from flatlab.lab.tables.runs import collect
+from flatlab.lab.tables.selection import first, hyperparameters, until_stop
+from flatlab.lab.train import train_packs
 from flatlab.metrics._measure_pack import measure_pack
 from flatlab.networks import build
-from flatlab.plan.schema import plain
-from flatlab.tables.runs import collect
-from flatlab.tables.selection import first, hyperparameters, until_stop
-from flatlab.train import train_packs
 from tests.train.packs import images
 
 EXPERIMENTS = Path(__file__).resolve().parents[3] / "experiments"

@@ -9,17 +9,17 @@ import pytest
 import torch
 from torch import nn
 
+from flatlab.core.registry import imported
 from flatlab.data import DataError, load
 from flatlab.data._tensors import prepare
 from flatlab.derivatives.errors import MeasureError
+from flatlab.lab.tables.networks import Networks
+from flatlab.lab.tables.runs import collect
+from flatlab.lab.train import TrainError, train_packs
+from flatlab.lab.train.initializations import draw
 from flatlab.metrics._measure_pack import measure_pack
 from flatlab.networks import Gaussian, build
 from flatlab.papers.macdonald2023._frequencies import FIRST_LAYER, GAUSSIAN
-from flatlab.plan.registry import imported
-from flatlab.tables.networks import Networks
-from flatlab.tables.runs import collect
-from flatlab.train import TrainError, train_packs
-from flatlab.train.initializations import draw
 from tests.train.packs import DATA, GIVEN, images, settings, small
 
 NETWORK = small("mlp", "gaussian")
@@ -273,7 +273,7 @@ class TestMeasured:
 
 
 def test_a_layer_of_bumps_is_found_by_autograd_too(normal):
-    from flatlab.train.layers.gaussian import gaussian
+    from flatlab.lab.train.layers.gaussian import gaussian
 
     x = (0.1 * normal(4, 7)).requires_grad_()
     y, backward = gaussian(x.detach(), 0.05)

@@ -5,14 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flatlab import plan
+from flatlab.core.options import options_of
 from flatlab.data import load
-from flatlab.experiments.grids.jobs import train_roots, train_settings
-from flatlab.experiments.grids.settings import VARYING, sections
+from flatlab.lab import plan
+from flatlab.lab.kinds.grids.jobs import train_roots, train_settings
+from flatlab.lab.kinds.grids.settings import VARYING, sections
+from flatlab.lab.tables.runs import collect
+from flatlab.lab.train import train_packs
 from flatlab.metrics._measure_pack import measure_pack
-from flatlab.plan.options import options_of
-from flatlab.tables.runs import collect
-from flatlab.train import train_packs
 from tests.experiments.grid.grids import EXPERIMENTS, GRID, changed, load_grid, written
 
 
@@ -141,7 +141,7 @@ def test_several_regularizers_and_an_augmentation_go_together(tmp_path: Path) ->
     assert found[0]["data"]["options"]["crop_padding"] == 2
     roots = {*train_roots(next(iter(packs)))}
     named = ("regularizers.sam", "regularizers.mixup", "augmentations.crop_flip")
-    assert {f"flatlab.train.{name}" for name in named} <= roots
+    assert {f"flatlab.lab.train.{name}" for name in named} <= roots
 
 
 def test_a_width_sweep_is_a_grid(tmp_path: Path) -> None:

@@ -10,15 +10,15 @@ import torch
 import yaml
 
 import flatlab
-from flatlab import plan
 from flatlab.data import load
 from flatlab.data._tensors import prepare
+from flatlab.lab import plan
+from flatlab.lab.plan import PlanError
+from flatlab.lab.tables.runs import collect
+from flatlab.lab.train import train_packs
 from flatlab.metrics._measure_pack import measure_pack
 from flatlab.metrics.sharpness import SMALLEST_RADII
 from flatlab.networks import build
-from flatlab.plan import PlanError
-from flatlab.tables.runs import collect
-from flatlab.train import train_packs
 
 GRID = Path(__file__).resolve().parents[3] / "experiments" / "mlp-grid.yaml"
 

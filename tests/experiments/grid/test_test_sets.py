@@ -10,14 +10,14 @@ import torch
 import yaml
 from torch.nn import functional
 
-from flatlab import plan
 from flatlab.data import corruptions, load
 from flatlab.data._tensors import prepare
+from flatlab.lab import plan
+from flatlab.lab.plan.fingerprint import closure
+from flatlab.lab.tables.runs import collect
+from flatlab.lab.train import train_packs
 from flatlab.metrics._measure_pack import measure_pack
 from flatlab.networks import build
-from flatlab.plan.fingerprint import closure
-from flatlab.tables.runs import collect
-from flatlab.train import train_packs
 
 GRID = Path(__file__).resolve().parents[3] / "experiments" / "mlp-grid.yaml"
 SETS = {

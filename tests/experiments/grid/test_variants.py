@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import yaml
 
-from flatlab import plan
+from flatlab.lab import plan
+from flatlab.lab.tables.runs import collect
+from flatlab.lab.train import train_packs
 from flatlab.metrics._measure_pack import measure_pack
-from flatlab.tables.runs import collect
-from flatlab.train import train_packs
 from tests.train.packs import images
 
 EXPERIMENTS = Path(__file__).resolve().parents[3] / "experiments"

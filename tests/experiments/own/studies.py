@@ -9,7 +9,8 @@ from pathlib import Path
 import xarray as xr
 import yaml
 
-from flatlab import plan, store
+from flatlab.core import store
+from flatlab.lab import plan
 
 CACHED = ("fingerprint", "_content", "closure", "_imports")
 
@@ -19,8 +20,8 @@ def forget() -> None:
     for name in [n for n in sys.modules if "papers.mine" in n or n in ("mine", "helpers")]:
         del sys.modules[name]
     for cached in CACHED:
-        getattr(importlib.import_module("flatlab.plan.fingerprint"), cached).cache_clear()
-    registry = importlib.import_module("flatlab.plan.registry")
+        getattr(importlib.import_module("flatlab.lab.plan.fingerprint"), cached).cache_clear()
+    registry = importlib.import_module("flatlab.core.registry")
     registry.syntax.cache_clear()
     registry.assignments.cache_clear()
 
@@ -43,4 +44,6 @@ def table_of(key: str) -> xr.Dataset:
     experiment = chosen.experiment(key)
     parts = [store.load_dataset(path) for path in experiment.metric_files]
     settings = experiment.tabulating(chosen.as_published(key)).settings
-    return importlib.import_module(f"flatlab.execution.{experiment.kind}").tabulate(parts, settings)
+    return importlib.import_module(f"flatlab.lab.execution.{experiment.kind}").tabulate(
+        parts, settings
+    )

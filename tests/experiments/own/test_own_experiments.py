@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from flatlab import plan, store
 from flatlab.cli import main
-from flatlab.plan.studies import use_studies
-from flatlab.tables.networks import Networks
+from flatlab.core import store
+from flatlab.core.studies import use_studies
+from flatlab.lab import plan
+from flatlab.lab.tables.networks import Networks
 from tests.experiments.own.studies import declare, forget, planned, table_of
 
 MINE = """
@@ -60,7 +61,7 @@ LOOP |= {"settings": {"lr": [0.1, 0.5], "width": [4, 5]}, "seeds": ["0-2"]}
 LOOP |= {"exclude": [{"lr": 0.1, "width": 5}]}
 FILES = {**SHARED, "kind": "files", "files": "checkpoints/*.pt", "runs": "runs.csv"}
 FIGURES = """
-from flatlab.plan import Paper, Points
+from flatlab.lab.plan import Paper, Points
 
 PAPER = Paper(title="Mine", citation="mine", cited="Mine")
 FIGURES = {

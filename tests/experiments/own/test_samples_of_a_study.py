@@ -11,9 +11,10 @@ import torch
 from torch import nn
 
 import flatlab
-from flatlab import plan, store
 from flatlab.cli import main
-from flatlab.plan.studies import use_studies
+from flatlab.core import store
+from flatlab.core.studies import use_studies
+from flatlab.lab import plan
 from tests.experiments.own.studies import declare, forget, planned, table_of
 from tests.networks.sources import SEVERAL_INPUTS
 
@@ -32,7 +33,7 @@ def train(width, seed):
     return two(width).state_dict()
 """
 FIGURES = """
-from flatlab.plan import Matrix, Paper
+from flatlab.lab.plan import Matrix, Paper
 
 PAPER = Paper(title="Mine", citation="mine", cited="Mine")
 FIGURES = {

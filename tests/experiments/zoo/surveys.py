@@ -4,8 +4,8 @@ from pathlib import Path
 
 import yaml
 
-from flatlab import plan
-from flatlab.jobs.resume_state import ResumeState
+from flatlab.core.resume_state import ResumeState
+from flatlab.lab import plan
 from flatlab.metrics import _measure_zoo
 
 EXPERIMENTS = Path(__file__).resolve().parents[3] / "experiments"

@@ -6,8 +6,9 @@ import re
 import pytest
 import torch
 
-from flatlab import data, plan
+from flatlab import data
 from flatlab.data._tensors import prepare
+from flatlab.lab import plan
 from flatlab.metrics._pretrained import _hyperparameters
 from flatlab.networks import _timm as networks
 from flatlab.networks import build

@@ -8,14 +8,14 @@ import torch
 from torch import nn
 
 import flatlab
-from flatlab import store
+from flatlab.core import store
 from flatlab.data._tensors import prepare
 from flatlab.data.corruptions import test_set as corrupted_images
+from flatlab.lab.train import train_packs
 from flatlab.losses import loss_of
 from flatlab.metrics import _measure_zoo, accuracy
 from flatlab.metrics._quantity import settings_of
 from flatlab.networks import build
-from flatlab.train import train_packs
 from tests.experiments.zoo.surveys import FAMILIES, SHARPNESS, surveyed
 from tests.train import packs
 from tests.train.packs import DATA

@@ -11,9 +11,9 @@ from PIL import Image
 import flatlab
 from flatlab import data
 from flatlab.data._images import Images
+from flatlab.lab.tables.zoo import gather
 from flatlab.metrics import _pretrained
 from flatlab.networks import _published
-from flatlab.tables.zoo import gather
 from tests.data.sentences import HANS, LABELS, MNLI, tsv
 from tests.experiments.zoo.surveys import FAMILIES, SHARPNESS, surveyed
 from tests.networks.published import Soup, small_bert

@@ -10,17 +10,17 @@ from PIL import Image
 from safetensors.torch import save_file
 
 import flatlab
-from flatlab import store
 from flatlab.cli import main
+from flatlab.core import store
+from flatlab.core.resume_state import ResumeState
 from flatlab.data import DataError
 from flatlab.data._images import Images
 from flatlab.data._tensors import prepare
-from flatlab.jobs.resume_state import ResumeState
+from flatlab.lab.tables.zoo import gather
+from flatlab.lab.train import train_packs
 from flatlab.metrics import _measure_zoo
 from flatlab.networks import _timm as networks
 from flatlab.networks import build
-from flatlab.tables.zoo import gather
-from flatlab.train import train_packs
 from tests.train import packs
 from tests.train.packs import DATA
 

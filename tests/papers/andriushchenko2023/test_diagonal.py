@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from flatlab.claims import ResultTables
+from flatlab.lab.claims import ResultTables
 from flatlab.papers.andriushchenko2023 import fig7
 from flatlab.papers.andriushchenko2023._networks import NETWORKS, fitted, not_fitted
 from tests.synthetic.andriushchenko2023 import claim_of, diagonal, verdict

@@ -17,12 +17,12 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from scipy.stats import kendalltau
 
-from flatlab import plan
+from flatlab.lab import plan
+from flatlab.lab.figures import looks, render
 from flatlab.papers.andriushchenko2023 import fig7
 from flatlab.papers.andriushchenko2023._recipes import RESNETS, VITS
 from flatlab.papers.andriushchenko2023._released import BERT, CLIP, VIT, VIT21K
 from flatlab.papers.andriushchenko2023._released_figures import FIGURES as OF_RELEASED
-from flatlab.plotting import looks, render
 from tests.synthetic.andriushchenko2023 import diagonal, linear, recipes, zoo
 
 SETTINGS = {f.key: f.settings for f in plan.figures() if f.paper == "andriushchenko2023"}

@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 from scipy.stats import kendalltau
 
-from flatlab.claims import ResultTables, verify
+from flatlab.lab.claims import ResultTables, verify
 from flatlab.papers.andriushchenko2023._printed import TABLE3, TABLE4
 from flatlab.papers.andriushchenko2023._recipes import (
     PLAIN,

@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 from sklearn.metrics import roc_auc_score
 
-from flatlab.claims import ResultTables, verify
+from flatlab.lab.claims import ResultTables, verify
 from flatlab.papers.andriushchenko2023 import claims_released
 from flatlab.papers.andriushchenko2023._printed import TABLE1, TABLE2, TABLE3, TABLE4
 from flatlab.papers.andriushchenko2023._recipes import RESNETS

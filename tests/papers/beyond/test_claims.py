@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from flatlab.claims import ResultTables
+from flatlab.lab.claims import ResultTables
 from flatlab.papers.beyond import _joint as joint
 from flatlab.papers.beyond._invariance import CLAIMED
 from flatlab.papers.beyond.claims_joint import JOINT as CLAIMS

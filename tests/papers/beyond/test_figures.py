@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 from PIL import Image
 from scipy.stats import kendalltau
 
-from flatlab import plan, plotting
+from flatlab.lab import figures as plotting
+from flatlab.lab import plan
 from flatlab.papers.beyond import _joint as joint
 from flatlab.papers.beyond import fig4, fig5, fig6
 from flatlab.papers.beyond._invariance import CLAIMED

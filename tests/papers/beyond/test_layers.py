@@ -14,7 +14,8 @@ from matplotlib.figure import Figure
 from PIL import Image
 from scipy.stats import kendalltau
 
-from flatlab import plan, plotting
+from flatlab.lab import figures as plotting
+from flatlab.lab import plan
 from flatlab.papers.beyond import fig7, fig8, fig9
 from flatlab.papers.beyond._bottleneck import GRID, NARROW
 from tests.synthetic.bottleneck_tables import Made, table

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from flatlab import plan
-from flatlab.claims import ResultTables
+from flatlab.lab import plan
+from flatlab.lab.claims import ResultTables
 from flatlab.papers.beyond import _bottleneck as bottleneck
 from flatlab.papers.beyond._bottleneck import GRID, NARROW, WIDE
 from flatlab.papers.beyond.claims_representations import REPRESENTATIONS

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from flatlab.claims import verify
-from flatlab.tables.networks import Networks
-from flatlab.tables.sweeps import monotonic
+from flatlab.lab.claims import verify
+from flatlab.lab.tables.networks import Networks
+from flatlab.lab.tables.sweeps import monotonic
 from tests.synthetic.chen_curves import CASES, CLAIMS
 from tests.synthetic.claim_tables import (
     AS_PUBLISHED,

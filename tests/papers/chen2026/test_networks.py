@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from flatlab.claims import ResultTables, verify
+from flatlab.lab.claims import ResultTables, verify
 from flatlab.papers.chen2024.claims import CLAIMS as OF_2024
 from flatlab.papers.chen2026.claims import CLAIMS as OF_2026
 from tests.synthetic.chen_correlations import CASES, OF_PREPRINT, PLOTS, Loadings

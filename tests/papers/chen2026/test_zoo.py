@@ -5,10 +5,10 @@ import io
 import pandas as pd
 import pytest
 
-from flatlab import plan
+from flatlab.lab import plan
+from flatlab.lab.figures import make
+from flatlab.lab.tables.zoo import kept
 from flatlab.papers.chen2026.claims import CLAIMS
-from flatlab.plotting import make
-from flatlab.tables.zoo import kept
 from tests.synthetic.claim_tables import FAMILIES, judged, outcomes, zoo
 
 NEAR = {"mobile": (1, 1), "fast": (1, 1)}

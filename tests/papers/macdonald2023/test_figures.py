@@ -9,7 +9,10 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure
 
-from flatlab import plan, plotting
+from flatlab.lab import figures as plotting
+from flatlab.lab import plan
+from flatlab.lab.figures import table as typeset
+from flatlab.lab.figures.quantities import FigureError
 from flatlab.papers.macdonald2023 import fig32
 from flatlab.papers.macdonald2023._frequencies import (
     GAUSSIAN,
@@ -18,8 +21,6 @@ from flatlab.papers.macdonald2023._frequencies import (
     RELU,
     SHARPNESS,
 )
-from flatlab.plotting import table as typeset
-from flatlab.plotting.quantities import FigureError
 from tests.synthetic.macdonald2023 import points
 
 TABLES = {GAUSSIAN: "table1", RELU: "table2"}

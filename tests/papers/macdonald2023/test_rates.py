@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from flatlab.claims import ResultTables
+from flatlab.lab.claims import ResultTables
 from flatlab.papers.macdonald2023.claims import CLAIMS
 from flatlab.papers.macdonald2023.claims_rates import TEN as RATES
 from flatlab.papers.macdonald2023.claims_regularizers import NETWORKS

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from flatlab.claims import ResultTables
+from flatlab.lab.claims import ResultTables
 from flatlab.papers.macdonald2023.claims import CLAIMS
 from flatlab.papers.macdonald2023.claims_smoothing import FULL_BATCH_FIGURES
 from tests.synthetic.macdonald2023 import (

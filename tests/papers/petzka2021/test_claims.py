@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from flatlab import claims as verify
-from flatlab.claims import ResultTables
+from flatlab.lab import claims as verify
+from flatlab.lab.claims import ResultTables
 from flatlab.papers.petzka2021.claims import CLAIMS
 
 SEPARATIONS = [0.1, 0.5, 1.0, 2.0, 5.0]

@@ -12,9 +12,10 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from flatlab import plan, plotting
-from flatlab.execution.simulation import tabulate
-from flatlab.plotting import lines, render
+from flatlab.lab import figures as plotting
+from flatlab.lab import plan
+from flatlab.lab.execution.simulation import tabulate
+from flatlab.lab.figures import lines, render
 
 mpl.use("Agg")
 SMALL = {

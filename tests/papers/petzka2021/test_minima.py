@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from flatlab import plan, plotting
-from flatlab.claims import ResultTables
+from flatlab.lab import figures as plotting
+from flatlab.lab import plan
+from flatlab.lab.claims import ResultTables
+from flatlab.lab.tables.columns import Column
 from flatlab.papers.petzka2021.claims import CLAIMS
 from flatlab.papers.petzka2021.measures import MEASURES
-from flatlab.tables.columns import Column
 from tests.synthetic import tables
 from tests.synthetic.tables import judged
 

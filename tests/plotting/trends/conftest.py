@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from flatlab.tables.correlations import correlate
+from flatlab.lab.tables.correlations import correlate
 from tests.synthetic.curves import NETWORKS, table
 
 

@@ -7,14 +7,14 @@ import re
 import numpy as np
 import pytest
 
-from flatlab import plan
-from flatlab.plan.labels import labels_of
-from flatlab.plan.registry import imported, keys_of
-from flatlab.plotting import labels, style
-from flatlab.plotting.axes import log_spaced
-from flatlab.plotting.frames.training import spread
-from flatlab.plotting.quantities import FigureError
-from flatlab.tables.selection import through_training
+from flatlab.core.registry import imported, keys_of
+from flatlab.lab import plan
+from flatlab.lab.figures import labels, style
+from flatlab.lab.figures.axes import log_spaced
+from flatlab.lab.figures.frames.training import spread
+from flatlab.lab.figures.quantities import FigureError
+from flatlab.lab.plan.labels import labels_of
+from flatlab.lab.tables.selection import through_training
 from tests.synthetic.curves import (
     CHEN2024,
     CHEN2026,

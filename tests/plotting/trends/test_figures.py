@@ -10,13 +10,14 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure
 
-from flatlab import plan, plotting
+from flatlab.lab import figures as plotting
+from flatlab.lab import plan
+from flatlab.lab.figures import intervals, labels, render
+from flatlab.lab.figures import points as template
+from flatlab.lab.figures.frames import correlations as selected
+from flatlab.lab.figures.frames import pairs
+from flatlab.lab.tables.selection import end_of_training, through_training
 from flatlab.papers.beyond import fig1
-from flatlab.plotting import intervals, labels, render
-from flatlab.plotting import points as template
-from flatlab.plotting.frames import correlations as selected
-from flatlab.plotting.frames import pairs
-from flatlab.tables.selection import end_of_training, through_training
 from tests.synthetic.curves import THOROUGH, declared
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
-from flatlab.tables.selection import end_of_training, interpolation_begins, through_training
+from flatlab.lab.tables.selection import end_of_training, interpolation_begins, through_training
 from tests.synthetic.curves import EVEN, table
 
 

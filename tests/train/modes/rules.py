@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from flatlab.plan import keys_of
-from flatlab.plan.registry import literal
-from flatlab.train import train_packs
+from flatlab.core.registry import literal
+from flatlab.lab.plan import keys_of
+from flatlab.lab.train import train_packs
 from tests.train.packs import settings
 
 EXACT = 1e-10

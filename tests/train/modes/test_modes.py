@@ -2,10 +2,10 @@
 
 import pytest
 
+from flatlab.core.registry import literal
 from flatlab.data import load
-from flatlab.plan.registry import literal
-from flatlab.train import train_packs
-from flatlab.train.modes import MODES
+from flatlab.lab.train import train_packs
+from flatlab.lab.train.modes import MODES
 from tests.train.by_hand import rate_of
 from tests.train.modes.rules import (
     ARCHITECTURES,

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from flatlab.train import train_packs
-from flatlab.train.optimizers import sgd
-from flatlab.train.optimizers._update import ProductSteps
-from flatlab.train.stacked_layers import Product
+from flatlab.lab.train import train_packs
+from flatlab.lab.train.optimizers import sgd
+from flatlab.lab.train.optimizers._update import ProductSteps
+from flatlab.lab.train.stacked_layers import Product
 from tests.train.packs import content, images, settings
 
 WIDE = {"width": 256, "depth": 3}

@@ -4,14 +4,14 @@ import pytest
 import torch
 from torch import nn
 
+from flatlab.core.registry import imported
 from flatlab.data._tensors import Split
+from flatlab.lab.plan import keys_of
+from flatlab.lab.train.layers.max_pool import max_pool
+from flatlab.lab.train.stack import Stack
+from flatlab.lab.train.stacking import NotStackable, computed_order, stack_models
 from flatlab.losses import loss_of
 from flatlab.networks import Residual, build, options_of
-from flatlab.plan import keys_of
-from flatlab.plan.registry import imported
-from flatlab.train.layers.max_pool import max_pool
-from flatlab.train.stack import Stack
-from flatlab.train.stacking import NotStackable, computed_order, stack_models
 from tests.train.modes.rules import NETWORKS
 from tests.train.packs import TRAINING, small
 
@@ -128,7 +128,7 @@ STACKABLE = {
 def test_gradients_of_a_stack_are_those_of_autograd(layer, layout, normal, monkeypatch):
     """In the layouts of both precisions, to the digits of float64."""
     for module in ("stacked_layers", "stacking"):
-        monkeypatch.setattr(f"flatlab.train.{module}.image_format", lambda x: layout)
+        monkeypatch.setattr(f"flatlab.lab.train.{module}.image_format", lambda x: layout)
     torch.manual_seed(0)
     probe = nn.Sequential(layer, nn.Flatten()).double()
     size = probe(normal(2, 2, 8, 8)).shape[1]

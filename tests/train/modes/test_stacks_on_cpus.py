@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from flatlab.data._tensors import prepare
+from flatlab.lab.train import modes, train_packs
+from flatlab.lab.train.modes import Stacks
 from flatlab.networks import build
-from flatlab.train import modes, train_packs
-from flatlab.train.modes import Stacks
 from tests.train.packs import DATA, images, settings
 
 RAW = images((8, 8))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flatlab import plan
+from flatlab.lab import plan
 
 
 @dataclass

@@ -13,10 +13,10 @@ from tests.workflow.lab import Lab
 
 pytestmark = pytest.mark.workflow
 
-FIGURE = "flatlab/plotting/matrix.py"
-DECLARATION = "flatlab/papers/chen2026/figures.py"
+FIGURE = "flatlab/lab/figures/matrix.py"
+DECLARATION = "papers/chen2026/figures.py"
 FAMILY = "flatlab/metrics/geometry.py"
-TRAINING = "flatlab/train/minibatches.py"
+TRAINING = "flatlab/lab/train/minibatches.py"
 MODEL = "flatlab/networks/mlp.py"
 
 A_FAMILY = '''

@@ -18,12 +18,12 @@ from pathlib import Path
 
 import pytest
 
-from flatlab import plan
-from flatlab.plan import keys_of
+from flatlab.lab import plan
+from flatlab.lab.plan import keys_of
 from tests.workflow.cache.jobs import Job, jobs_of
 
 # The package has a function of the same name.
-fingerprints = importlib.import_module("flatlab.plan.fingerprint")
+fingerprints = importlib.import_module("flatlab.lab.plan.fingerprint")
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -143,7 +143,9 @@ USES: dict[str, Uses] = {
     "data/sparse_regression.py": matching("prepare sparse-regression"),
     "metrics/hessian.py": matching(r"measure \S+ \S*\bhessian\b.*"),
     "simulations/representativeness.py": matching("measure representativeness .*"),
-    "plotting/matrix.py": lambda name, job: job.facts.get("drawn_by") == "flatlab.plotting.matrix",
+    "plotting/matrix.py": lambda name, job: (
+        job.facts.get("drawn_by") == "flatlab.lab.figures.matrix"
+    ),
     "papers/chen2026/fig5.py": matching("draw chen2026_fig5"),
     "tables/runs.py": matching(r"table \S+-grid"),
     "cli/run.py": nothing,
@@ -151,9 +153,7 @@ USES: dict[str, Uses] = {
     "execution/grid.py": nothing,
     "scoreboard/board.py": nothing,
 }
-PAPERS_WITH_CLAIMS = sorted(
-    path.parent.name for path in (ROOT / "flatlab/papers").glob("*/claims.py")
-)
+PAPERS_WITH_CLAIMS = sorted(path.parent.name for path in (ROOT / "papers").glob("*/claims.py"))
 USES |= {f"papers/{paper}/claims.py": verdicts_of(paper) for paper in PAPERS_WITH_CLAIMS}
 AMONG = {
     "train": {
@@ -244,11 +244,9 @@ def test_words_re_run_nothing_and_declarations_what_they_declare(jobs, tmp_path:
     assert edited > 100
     for path in (tmp_path / "experiments").glob("*.yaml"):
         path.write_text(f"# A remark.\n{path.read_text()}")
-    substitute(
-        tmp_path / "flatlab/papers/chen2026/figures.py", '"LeNet networks"', '"other networks"'
-    )
+    substitute(tmp_path / "papers/chen2026/figures.py", '"LeNet networks"', '"other networks"')
     sentence = "A is the maximum local sensitivity (MLS), which B, C and D bound in turn."
-    substitute(tmp_path / "flatlab/plotting/captions.py", sentence, f"Here {sentence}")
+    substitute(tmp_path / "flatlab/lab/figures/captions.py", sentence, f"Here {sentence}")
     path = tmp_path / "experiments/lenet-grid.yaml"
     substitute(path, "relative_flatness_loss: half-mse", "relative_flatness_loss: mean-mse")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flatlab import plan
+from flatlab.lab import plan
 
 pytestmark = pytest.mark.workflow
 

@@ -39,7 +39,7 @@ def test_it_trains_the_networks_that_it_starts_from_and_follows_their_changes(la
     lab.snakemake("--touch", TABLE)
     lab.snakemake("--cores", "1", TABLE)
     assert (lab / TABLE).read_bytes() == by_snakemake
-    lab.append("flatlab/train/optimizers/sgd.py", "CHANGED = 1")
+    lab.append("flatlab/lab/train/optimizers/sgd.py", "CHANGED = 1")
     jobs = lab.snakemake("--dry-run", TABLE).jobs
     assert "train lr0.05-b20-s0-1" in jobs
     assert "train tuned-grid lr0.1-b20-s0-1" in jobs

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from flatlab import networks, store
+from flatlab import networks
+from flatlab.core import store
 
 ROOT = Path(__file__).resolve().parents[3]
 FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "Snakefile", "config.yaml")

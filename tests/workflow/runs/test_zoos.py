@@ -13,7 +13,7 @@ import yaml
 from PIL import Image
 from safetensors.torch import save_file
 
-from flatlab import store
+from flatlab.core import store
 from flatlab.networks import _timm as networks
 
 pytestmark = pytest.mark.workflow

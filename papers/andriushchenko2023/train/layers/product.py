@@ -2,9 +2,9 @@
 
 from torch import Tensor, nn
 
+from flatlab.lab.train.stacked_layers import Forward, Gradients, Layer
+from flatlab.lab.train.stacking import StackBuilder
 from flatlab.networks.diagonal_linear import Diagonal
-from flatlab.train.stacked_layers import Forward, Gradients, Layer
-from flatlab.train.stacking import StackBuilder
 
 
 def product(x: Tensor, u: Tensor, v: Tensor) -> Forward:

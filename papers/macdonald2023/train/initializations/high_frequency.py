@@ -9,9 +9,9 @@ import math
 import torch
 from torch import Tensor, nn
 
-from flatlab.train.initializations._draw import reset
-from flatlab.train.optimizers import adam
-from flatlab.train.optimizers._update import tensors_of
+from flatlab.lab.train.initializations._draw import reset
+from flatlab.lab.train.optimizers import adam
+from flatlab.lab.train.optimizers._update import tensors_of
 
 POINTS, RATE = 256, 1e-4
 

@@ -6,7 +6,7 @@ is drawn from N(0, 0.035^2), so that it has low frequencies only, and the rest a
 
 from torch import nn
 
-from flatlab.train.initializations._draw import reset
+from flatlab.lab.train.initializations._draw import reset
 
 NARROW = 0.035
 """Standard deviation of the first layer's weights: 256 of them have the norm 0.56 of table 1."""
