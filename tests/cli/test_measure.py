@@ -17,7 +17,7 @@ from flatlab.core import store
 from flatlab.data._tensors import prepare
 from flatlab.lab.train.initializations import draw
 from flatlab.networks import build
-from tests.train.packs import small
+from tests.lab.train.packs import small
 
 NETWORK = small("mlp")
 MODEL = ["--model", "mlp", "--network", "width=64", "--data", "digits"]

@@ -17,9 +17,9 @@ from flatlab.losses import loss_of
 from flatlab.metrics._measure_pack import measure_pack
 from flatlab.metrics._quantity import Samples, Settings
 from flatlab.metrics.hessian import Options, measure
+from tests.lab.train.packs import images, settings
 from tests.networks.small_networks import LOSSES
 from tests.synthetic.packs import asked, of_split
-from tests.train.packs import images, settings
 
 # torch warns of itself when it first differentiates forward, which torch.func.hessian does
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script")

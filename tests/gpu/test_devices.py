@@ -11,7 +11,7 @@ from flatlab.lab.plan import keys_of
 from flatlab.lab.train import stack
 from flatlab.lab.train.minibatch_transforms import random_numbers, transforms_of
 from flatlab.networks import build
-from tests.train.packs import DATA, RANDOM, settings
+from tests.lab.train.packs import DATA, RANDOM, settings
 
 NETWORKS = {
     "perceptron": ("mlp", {}),

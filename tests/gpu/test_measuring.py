@@ -188,7 +188,7 @@ import torch
 import flatlab
 from flatlab.networks import seeded
 from flatlab.lab.train import train_packs
-from tests.train import packs
+from tests.lab.train import packs
 
 device = sys.argv[1]
 given = packs.settings("lenet5", mode="graphs", precision="float32", iterations=40)

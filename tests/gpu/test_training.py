@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from flatlab.lab.train import Interrupted, cuda_graphs, train_packs
-from tests.train.packs import RANDOM, images, interrupt_after, same, settings
+from tests.lab.train.packs import RANDOM, images, interrupt_after, same, settings
 
 pytestmark = pytest.mark.gpu
 EXACT = 1e-9
@@ -199,7 +199,7 @@ def test_the_memory_of_many_networks_is_bounded_and_given_back(real):
 STOPPED = """
 import sys, pytest
 from flatlab.cli import main
-from tests.train.packs import interrupt_after
+from tests.lab.train.packs import interrupt_after
 interrupt_after(pytest.MonkeyPatch(), 700)
 sys.exit(main(sys.argv[1:]))
 """

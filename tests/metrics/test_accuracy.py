@@ -15,7 +15,7 @@ from flatlab.losses import loss_of
 from flatlab.metrics import accuracy
 from flatlab.metrics._quantity import settings_of
 from flatlab.networks import build
-from tests.train.packs import images, small
+from tests.lab.train.packs import images, small
 
 EXACT = 1e-12
 ALL = ["errors", "gaps", "excess-losses", "gradient-norm"]

@@ -12,8 +12,8 @@ from flatlab.data._tensors import prepare
 from flatlab.lab.train import train_packs
 from flatlab.lab.train.initializations import draw
 from flatlab.networks import build
-from tests.train.by_hand import SEED, batches
-from tests.train.packs import DATA, TRAINING, images, settings
+from tests.lab.train.by_hand import SEED, batches
+from tests.lab.train.packs import DATA, TRAINING, images, settings
 
 WIDTHS = (4, 6, 6)
 DIGITS = {"set": "digits", "classes": "all", "scaling": "standardized"}

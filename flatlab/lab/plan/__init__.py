@@ -14,6 +14,7 @@ from flatlab.lab.plan.experiments import (
     kind_of,
     kinds,
     load_experiment,
+    read_experiment,
 )
 from flatlab.lab.plan.figures import (
     FIGURE_KEY,
@@ -88,6 +89,7 @@ __all__ = [
     "published_at",
     "published_figures",
     "published_scales",
+    "read_experiment",
     "record_of",
     "record_start",
     "redrawn_at",

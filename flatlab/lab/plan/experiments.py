@@ -250,7 +250,12 @@ def load_experiment(key: str, scale: str, find: Find, where: str = "") -> Experi
     known = experiment_files()
     if key not in known:
         raise PlanError(f"{where}unknown experiment {key!r}; {closest(key, known)}")
-    source = Source(known[key], scale)
+    return read_experiment(known[key], scale, find)
+
+
+def read_experiment(path: Path, scale: str, find: Find) -> Experiment:
+    """Read and check one file; raises `PlanError` with the file and the key."""
+    source = Source(path, scale)
     return kind_of(source.kind).load(source, find)
 
 

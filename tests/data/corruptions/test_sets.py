@@ -11,7 +11,7 @@ from flatlab.data import DataError, corruptions, load
 from flatlab.data._tensors import prepare
 from flatlab.data.corruptions import MADE, corrupted
 from flatlab.lab.kinds.grids.sections import Corrupted, Measure
-from tests.train.packs import images
+from tests.lab.train.packs import images
 
 CHOSEN = {"corruptions": "all", "severity": 3, "size": 30, "source": "made", "seed": 0}
 ALL_CLASSES = {"classes": "all", "scaling": "unit"}
