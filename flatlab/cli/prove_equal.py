@@ -11,10 +11,10 @@ import os
 from pathlib import Path
 
 from flatlab.cli._main import add_device, add_scale, load_plan
+from flatlab.core.paths import PROOFS, RESULTS, published_at
 from flatlab.core.registry import PACKAGE
 from flatlab.core.schema import PlanError, closest
 from flatlab.core.store import load_json
-from flatlab.lab.plan.paths import PROOFS, RESULTS, published_at
 from flatlab.lab.plan.published import published_scales
 from flatlab.lab.publish import forecast
 from flatlab.lab.publish.proof import Proof, Version, record

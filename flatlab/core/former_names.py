@@ -24,16 +24,25 @@ MOVED = {
 }
 """Former names by today's; what lies below them moved with them, unless it is listed as well."""
 
-ROOMS = ("claims", "execution", "jobs", "plan", "tables", "train")
-"""What moved to `flatlab.lab` under the same name."""
-
-CURRENT = {
-    **{former: name for name, former in MOVED.items() if former not in ("flatlab", "flatlab.plan")},
-    **{f"flatlab.{room}": f"flatlab.lab.{room}" for room in ROOMS},
-    **{
-        f"flatlab.plan.{name}": f"flatlab.core.{name}" for name in ("options", "registry", "schema")
+_SAME_NAME = {
+    "core": {
+        f"flatlab.plan.{name}": name
+        for name in ("options", "paths", "registry", "schema", "studies")
+    },
+    "lab": {
+        f"flatlab.{name}": name
+        for name in ("claims", "execution", "jobs", "plan", "tables", "train")
     },
 }
+CURRENT = {
+    **{former: name for name, former in MOVED.items() if former not in ("flatlab", "flatlab.plan")},
+    **{
+        old: f"flatlab.{half}.{name}"
+        for half in _SAME_NAME
+        for old, name in _SAME_NAME[half].items()
+    },
+}
+"""Today's names by former ones."""
 
 
 def _mapped(name: str, names: dict[str, str]) -> str:

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
+from flatlab.core.paths import PUBLISHED, RESULTS
 from flatlab.core.schema import SCALES, Refusal
-from flatlab.lab.plan.paths import PUBLISHED, RESULTS
 
 STORE_VERSION = 1
 """To be increased when the layout of the files changes; older files are then refused."""

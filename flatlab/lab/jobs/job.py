@@ -17,13 +17,13 @@ from typing import Any
 
 import xarray as xr
 
+from flatlab.core.paths import record_of
 from flatlab.core.store import hash_of, replace, save_dataset, save_json, save_weights
 from flatlab.core.studies import user_studies
 from flatlab.lab.jobs.gpus import take_gpu
 from flatlab.lab.jobs.imports import freeze
 from flatlab.lab.jobs.lock import Guard
 from flatlab.lab.jobs.memory import keep_freed_memory
-from flatlab.lab.plan.paths import record_of
 
 HASHED = (".zarr.zip", ".safetensors")
 """Inputs of which a record has the hash."""

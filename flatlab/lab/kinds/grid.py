@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from msgspec.structs import replace
 
 from flatlab.core.options import options_of, section
+from flatlab.core.paths import built_at
 from flatlab.core.registry import joined, keys_of, measures_samples
 from flatlab.core.schema import PlanError, Strict, plain
 from flatlab.lab.kinds.grids.fidelity import evidence, of_packs, of_samples, of_starts, of_test_sets
@@ -29,7 +30,6 @@ from flatlab.lab.kinds.grids.settings import VARYING
 from flatlab.lab.kinds.grids.training import LogUniform, Start, Stop
 from flatlab.lab.plan.experiments import Experiment, Find, PlannedJob, Source
 from flatlab.lab.plan.fingerprint import fingerprint
-from flatlab.lab.plan.paths import built_at
 
 BUDGET_BYTES = 20 * 10**9
 """Dense checkpoints of a grid that need more space are deleted after the measurement."""

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import field
 
+from flatlab.core.paths import built_at
 from flatlab.core.schema import PlanError, Strict, means, refuse_unknown
 from flatlab.lab.kinds.grids.packs import seed_blocks
 from flatlab.lab.kinds.grids.settings import key_of
@@ -17,7 +18,6 @@ from flatlab.lab.kinds.own.networks import Declared, Network, Networks, check_va
 from flatlab.lab.plan.experiments import Find, PlannedJob, Source
 from flatlab.lab.plan.fingerprint import fingerprint
 from flatlab.lab.plan.own_functions import Function, module_of_function
-from flatlab.lab.plan.paths import built_at
 
 SEED = "seed"
 

@@ -3,6 +3,17 @@
 It needs the standard library, yaml and msgspec. Rules import this package of flatlab, and no other.
 """
 
+from flatlab.core.paths import (
+    PROOFS,
+    PUBLISHED,
+    RESULTS,
+    Place,
+    built_at,
+    command,
+    published_at,
+    record_of,
+    redrawn_at,
+)
 from flatlab.core.registry import OWN_IMAGES, check_known, experiment_keys, keys_of, module_of
 from flatlab.core.schema import SCALES, Config, PlanError, closest, convert, describe
 from flatlab.lab.plan.declarations import Paper
@@ -27,17 +38,6 @@ from flatlab.lab.plan.figures import (
     why_not,
 )
 from flatlab.lab.plan.fingerprint import fingerprint
-from flatlab.lab.plan.paths import (
-    PROOFS,
-    PUBLISHED,
-    RESULTS,
-    Place,
-    built_at,
-    command,
-    published_at,
-    record_of,
-    redrawn_at,
-)
 from flatlab.lab.plan.plan import Plan, load_config
 from flatlab.lab.plan.published import as_judged, outdated, published_figures, published_scales
 from flatlab.lab.plan.templates import Intervals, Lines, Matrix, Own, Panel, Points, Table

@@ -14,9 +14,9 @@ import yaml
 from msgspec import field
 from msgspec.structs import replace
 
+from flatlab.core.paths import built_at
 from flatlab.core.registry import check_known, experiment_files, keys_of
 from flatlab.core.schema import SCALES, PlanError, Strict, absent, closest, describe, refuse_unknown
-from flatlab.lab.plan.paths import built_at
 
 Find = Callable[[str, str], "Experiment"]
 """From a key, and what precedes it in messages, to the experiment at the same scale."""

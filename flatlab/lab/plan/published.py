@@ -4,11 +4,11 @@ import json
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any
 
+from flatlab.core.paths import PROOFS, PUBLISHED, Place, published_at
 from flatlab.core.registry import experiment_keys
 from flatlab.core.schema import SCALES
 from flatlab.lab.plan.experiments import Experiment
 from flatlab.lab.plan.figures import Figure, figures
-from flatlab.lab.plan.paths import PROOFS, PUBLISHED, Place, published_at
 
 
 def published_scales() -> list[str]:

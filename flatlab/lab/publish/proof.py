@@ -16,11 +16,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from flatlab.core.paths import PROOFS, record_of
 from flatlab.core.progress import Progress
 from flatlab.core.schema import Refusal
 from flatlab.core.store import RENAMED, load_json, save_json
 from flatlab.lab.jobs.job import commit_of
-from flatlab.lab.plan.paths import PROOFS, record_of
 from flatlab.lab.publish.equality import contents, differences
 from flatlab.lab.publish.proof_jobs import Change, Cut, Piece, Planned, pieces
 

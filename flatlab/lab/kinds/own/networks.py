@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import field
 
 from flatlab.core.options import options_of, section
+from flatlab.core.paths import built_at
 from flatlab.core.registry import joined, keys_of, measures_samples, module_of
 from flatlab.core.schema import REDUCED, PlanError, Strict, closest, convert, means, plain
 from flatlab.core.studies import studies
@@ -17,7 +18,6 @@ from flatlab.lab.kinds.grids.sections import Count, Precision, Scaling
 from flatlab.lab.plan.experiments import Experiment, PlannedJob, Source
 from flatlab.lab.plan.fingerprint import fingerprint
 from flatlab.lab.plan.own_functions import Function, module_of_function, study_of
-from flatlab.lab.plan.paths import built_at
 
 Value = bool | int | float | str
 SAME = (
