@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     import numpy as np
 
-    from flatlab.lab.tables.tidy import tidy
+    from flatlab.lab.tables.columns import tidy
 
     path = options.csv or Path(f"{str(options.table).removesuffix('.zarr.zip')}.csv")
     frame = tidy(store.load_dataset(options.table))

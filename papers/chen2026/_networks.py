@@ -6,9 +6,8 @@ from typing import Any, NamedTuple
 
 from flatlab.lab.claims.registry import Claims
 from flatlab.lab.claims.result_tables import ResultTables
-from flatlab.lab.tables.curves import Curves
+from flatlab.lab.tables.curves import Curves, differences_at_equal_epochs, monotonic
 from flatlab.lab.tables.eligibility import estimates
-from flatlab.lab.tables.sweeps import differences_at_equal_epochs, monotonic
 from flatlab.stats.estimate import Estimate
 from flatlab.stats.verdict import Verdict, every
 

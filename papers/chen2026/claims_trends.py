@@ -7,9 +7,8 @@ import numpy as np
 
 from flatlab.lab.claims.registry import Claims
 from flatlab.lab.claims.result_tables import ResultTables
-from flatlab.lab.tables.curves import Curves
+from flatlab.lab.tables.curves import Curves, difference_of_ends
 from flatlab.lab.tables.eligibility import unless_missing
-from flatlab.lab.tables.sweeps import difference_of_ends
 from flatlab.papers.chen2026 import _networks as chen
 from flatlab.papers.chen2026._networks import COMPRESSION, MLP, VGG, TrendFigure
 from flatlab.stats.estimate import Array

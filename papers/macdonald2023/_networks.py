@@ -7,9 +7,9 @@ from typing import Any
 
 from flatlab.core.schema import EVIDENCE, OWN, REDUCED
 from flatlab.lab.claims.result_tables import ResultTables
+from flatlab.lab.tables.columns import Time
 from flatlab.lab.tables.eligibility import estimates, require
 from flatlab.lab.tables.networks import Networks
-from flatlab.lab.tables.times import Time
 from flatlab.stats.estimate import Estimate
 from flatlab.stats.trends import difference
 

@@ -17,8 +17,8 @@ from flatlab.core import store
 from flatlab.lab import plan
 from flatlab.lab.claims.records import ClaimRecord, read_verdicts
 from flatlab.lab.publish.networks import Interval, PublishedNetworks, interval
+from flatlab.lab.tables.columns import Time
 from flatlab.lab.tables.networks import Networks
-from flatlab.lab.tables.times import Time
 from flatlab.stats.trends import difference
 
 

@@ -9,8 +9,8 @@ import pytest
 import xarray as xr
 
 from flatlab.lab.claims import verify
+from flatlab.lab.tables.curves import monotonic
 from flatlab.lab.tables.networks import Networks
-from flatlab.lab.tables.sweeps import monotonic
 from papers.chen2026.tests.curves import CASES, CLAIMS
 from tests.synthetic.claim_tables import (
     AS_PUBLISHED,
