@@ -20,7 +20,7 @@ from typing import Any
 from flatlab.core import store
 from flatlab.core.schema import PlanError, closest
 from flatlab.lab.plan.declarations import Declaration
-from flatlab.lab.plan.templates import Intervals, Lines, Matrix, Points
+from flatlab.lab.plan.templates import Intervals, Matrix, Pairs, Sweep
 
 GROUP = "Look at results"
 OF_REPORTS = ("spectrum", "density", "landscape", "barriers", "run")
@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
 
         contents = by_layer(tables, names, options.title)
     elif kind in OF_REPORTS:
-        from flatlab.lab.figures.spectra import pictures
+        from flatlab.lab.figures.reports import pictures
 
         contents = pictures(kind, tables, names, title=options.title)
     else:
@@ -119,8 +119,8 @@ def _declaration(
         if len(keys) == 1:  # side by side
             across = min(3, len(pairs))
             size = (max(4.6, 2.6 * across), 1.2 + 2.3 * -(-len(pairs) // across))
-            return Points(keys, pairs=pairs, across=across, size_inches=size, **common)
-        return Points(keys, pairs=pairs, size_inches=size, **common)
+            return Pairs(keys, pairs=pairs, across=across, size_inches=size, **common)
+        return Pairs(keys, pairs=pairs, size_inches=size, **common)
     if len(keys) > 1:
         raise PlanError(f"flatlab plot {kind} shows one table, found {', '.join(keys)}")
     if kind == "matrix":
@@ -135,8 +135,7 @@ def _sweep(
     names: list[str],
     options: argparse.Namespace,
     common: dict[str, Any],
-) -> Lines:
-
+) -> Sweep:
     known = [str(name) for name in table.attrs["hyperparameters"]]
     for name in [*options.along, *([options.by] if options.by else [])]:
         if name not in known:
@@ -154,7 +153,7 @@ def _sweep(
     }
     logarithmic = tuple(name for name in options.log if name in names)
     size = (7.1, 1.4 + 2.4 * (1 if len(along) == 1 else len(names)))
-    return Lines(
+    return Sweep(
         keys,
         quantities=tuple(names),
         along=axes,  # type: ignore[arg-type]

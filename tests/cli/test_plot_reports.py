@@ -6,7 +6,7 @@ import torch
 import flatlab
 from flatlab.cli._main import main
 from flatlab.core.store import save_dataset
-from flatlab.lab.figures import spectra
+from flatlab.lab.figures import reports as template
 
 
 def test_reports_are_drawn_beside_each_other(tmp_path, monkeypatch, capsys):
@@ -22,7 +22,7 @@ def test_reports_are_drawn_beside_each_other(tmp_path, monkeypatch, capsys):
     stem = "before-after-spectrum"
     endings = [f"{stem}.{extension}" for extension in ("csv", "pdf", "png", "svg")]
     assert sorted(p.name for p in tmp_path.glob(f"{stem}.*")) == endings
-    frame = spectra.spectrum_frame(reports)
+    frame = template.spectrum_frame(reports)
     assert (tmp_path / f"{stem}.csv").read_text() == frame.to_csv(index=False)
     assert main(["plot", "before.zarr.zip", "density"]) != 0
     assert "before has no picture density; those it has: spectrum" in capsys.readouterr().err
@@ -41,7 +41,7 @@ def test_landscapes_and_barriers_are_drawn_from_files(tmp_path, monkeypatch):
         endings = {path.suffix for path in tmp_path.glob(f"{name}-{kind}.*")}
         assert endings == {".csv", ".pdf", ".png", ".svg"}
     drawn = (tmp_path / "plane-landscape.csv").read_text()
-    assert drawn == spectra.landscape_frame({"plane": plane}).to_csv(index=False)
+    assert drawn == template.landscape_frame({"plane": plane}).to_csv(index=False)
 
 
 @pytest.mark.parametrize("names", [[], ["loss"]])

@@ -40,7 +40,18 @@ from flatlab.lab.plan.figures import (
 from flatlab.lab.plan.fingerprint import fingerprint
 from flatlab.lab.plan.plan import Plan, load_config
 from flatlab.lab.plan.published import as_judged, outdated, published_figures, published_scales
-from flatlab.lab.plan.templates import Intervals, Lines, Matrix, Own, Panel, Points, Table
+from flatlab.lab.plan.templates import (
+    Curves,
+    CustomFigure,
+    Intervals,
+    Lines,
+    Matrix,
+    Pairs,
+    Panel,
+    Points,
+    SharpnessGrid,
+    Sweep,
+)
 
 __all__ = [
     "FIGURE_KEY",
@@ -50,12 +61,14 @@ __all__ = [
     "RESULTS",
     "SCALES",
     "Config",
+    "Curves",
+    "CustomFigure",
     "Experiment",
     "Figure",
     "Intervals",
     "Lines",
     "Matrix",
-    "Own",
+    "Pairs",
     "Panel",
     "Paper",
     "Place",
@@ -63,7 +76,8 @@ __all__ = [
     "PlanError",
     "PlannedJob",
     "Points",
-    "Table",
+    "SharpnessGrid",
+    "Sweep",
     "as_judged",
     "built_at",
     "check_known",

@@ -27,15 +27,6 @@ class Paper(Strict, frozen=True, kw_only=True):
     needs: dict[str, str] = {}
 
 
-SIZES = {
-    **{"frames.training": (7.1, 4.9), "frames.along": (7.1, 3.2)},
-    **{"frames.pairs": (7.1, 5.4), "frames.sharpness": (7.1, 5.2), "points": (7.1, 5.2)},
-    **{"frames.correlations": (7.1, 4.2), "frames.ranks": (7.1, 8.2)},
-    **{"matrix": (7.1, 7.9), "table": (7.1, 3.0)},
-}
-"""Width and height in inches by what selects or draws a figure, unless it declares others."""
-
-
 class Shown(Strict, frozen=True):
     """experiments: the key or keys whose tables are shown; the only positional argument."""
 
@@ -56,6 +47,16 @@ class Declaration(Shown, frozen=True, kw_only=True):
 
     DRAWN_BY: ClassVar[str] = ""
     """The module of `flatlab.lab.figures` with `draw`; "": a module of the paper's folder."""
+    SELECTS: ClassVar[bool] = True
+    """Whether that module has `frame`, too, and not a module of the paper's folder."""
+    ONE_EXPERIMENT: ClassVar[bool] = False
+    """Whether it shows exactly one experiment."""
+    BY_EXPERIMENT: ClassVar[bool] = False
+    """Whether each experiment has panels of its own, and can be shown without the others."""
+    THROUGH_TRAINING: ClassVar[bool] = False
+    """Whether it leaves out networks that were measured at the end alone."""
+    SIZE: ClassVar[tuple[float, float]] = (7.1, 5.2)
+    """Width and height in inches, unless a declaration says otherwise."""
 
     title: str
     caption: str | Names
@@ -71,19 +72,9 @@ class Declaration(Shown, frozen=True, kw_only=True):
         return (self.experiments,) if isinstance(self.experiments, str) else self.experiments
 
     @property
-    def selected_by(self) -> str:
-        """The module of `flatlab.lab.figures` with `frame`; "": a module of the paper's folder."""
-        return ""
-
-    @property
-    def one_experiment(self) -> bool:
-        """Whether it shows exactly one experiment."""
-        return self.selected_by in ("frames.training", "frames.along", "matrix", "table")
-
-    @property
-    def by_experiment(self) -> bool:
-        """Whether each experiment has panels of its own, and can be shown without the others."""
-        return False
+    def default_size(self) -> tuple[float, float]:
+        """Width and height in inches, if it declares none."""
+        return self.SIZE
 
     @property
     def correlated(self) -> tuple[str, ...]:
@@ -98,17 +89,17 @@ class Declaration(Shown, frozen=True, kw_only=True):
     def resolved(self) -> dict[str, Any]:
         """The declaration as plain data, with the defaults of the template filled in."""
         sentences = (self.caption,) if isinstance(self.caption, str) else self.caption
+        module = self.DRAWN_BY and f"flatlab.lab.figures.{self.DRAWN_BY}"
         content = {
             **plain(self),
-            "selected_by": self.selected_by and f"flatlab.lab.figures.{self.selected_by}",
-            "drawn_by": self.DRAWN_BY and f"flatlab.lab.figures.{self.DRAWN_BY}",
+            "selected_by": module if self.SELECTS else "",
+            "drawn_by": module,
             "experiments": self.keys,
             "correlated": self.correlated,
             "caption": " ".join(sentences),
             "labels": {**labels_of(self.columns_shown), **self.labels},
-            "size_inches": self.size_inches
-            or SIZES.get(self.selected_by or self.DRAWN_BY, (7.1, 4.8)),
-            "through_training": self.through_training or self.selected_by == "frames.training",
+            "size_inches": self.size_inches or self.default_size,
+            "through_training": self.through_training or self.THROUGH_TRAINING,
         }
         for name in ("details", "module"):  # not drawn, and known by the module itself
             content.pop(name)

@@ -24,7 +24,7 @@ def published_figures(scale: str) -> list[Figure]:
 def as_judged(figure: Figure, place: Place) -> Figure:
     """A figure of the experiments by which its claims were judged there; whole if they were not."""
     path = place.verdicts(figure.paper, figure.key)
-    if not (figure.declared.by_experiment and path.is_file()):
+    if not (figure.declared.BY_EXPERIMENT and path.is_file()):
         return figure
     return figure.of_those(json.loads(path.read_text())["tables"])
 

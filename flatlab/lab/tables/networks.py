@@ -310,6 +310,12 @@ class Networks:
         loss = networks["train_loss"].values if grid else None
         return Correlations(columns, labels, loss, None if grid else labels)
 
+    def drawn_correlations(self, names: Iterable[str]) -> Correlations:
+        """For figures: as `correlations` of settings, however few, whatever has converged."""
+        columns = {name: self.values(name) for name in names}
+        loss = self.data["train_loss"].values
+        return Correlations(columns, [*self.data["setting"].values], loss)
+
     def tau(self, x: str, y: str, among: Among = "settings") -> Estimate:
         """Kendall's tau-a of two columns, see `taus`."""
         return self.taus((x, y), among=among)[0]

@@ -18,7 +18,7 @@ from matplotlib.text import Text
 from scipy.stats import kendalltau
 
 from flatlab.lab import plan
-from flatlab.lab.figures import looks, render
+from flatlab.lab.figures import render, style
 from flatlab.papers.andriushchenko2023 import fig7
 from flatlab.papers.andriushchenko2023._recipes import RESNETS, VITS
 from flatlab.papers.andriushchenko2023._released import BERT, CLIP, VIT, VIT21K
@@ -161,5 +161,5 @@ def test_a_network_without_a_rate_is_grey() -> None:
     (scattered,) = fig.axes[0].collections
     scattered.update_scalarmappable()
     colors = scattered.get_facecolors()
-    grey = np.isclose(colors, to_rgba(looks.UNKNOWN)).all(axis=1)
+    grey = np.isclose(colors, to_rgba(style.UNKNOWN)).all(axis=1)
     assert (grey.sum(), len(colors)) == (1, 13)

@@ -203,7 +203,7 @@ def test_a_caption_counts_the_networks_that_are_shown() -> None:
         },
     )
 
-    def words(declared: plan.Matrix | plan.Lines, publication: bool = True) -> str:
+    def words(declared: plan.Matrix | plan.Curves | plan.Sweep, publication: bool = True) -> str:
         figure = {**declared.resolved(), "paper": "a2030", "key": "fig1", "cited": "A"}
         figure["publication"] = publication
         return plotting.caption(figure, {"mlp-grid": runs}).removeprefix("A caption. ")
@@ -222,12 +222,12 @@ def test_a_caption_counts_the_networks_that_are_shown() -> None:
     of_two_seeds = plan.Matrix("mlp-grid", quantities=NAMES, seeds=(0, 4), **about)
     three = f"3 narrow perceptron and VGG {data}; 1 left out (did not converge); {of_both}"
     assert words(of_two_seeds) == three
-    curves = plan.Lines("mlp-grid", quantities=("mls",), **about)
+    curves = plan.Curves("mlp-grid", quantities=("mls",), **about)
     assert words(curves) == f"5 narrow perceptron and VGG {data}; {left_out}; {of_both}"
     where = {"architecture": "mlp"}
     sweep = {"quantities": ("mls",), "along": {"lr": ("rate", "linear")}, "line": "seed"}
     mlps = f"4 narrow perceptron {data}; 2 left out (did not converge); {of_mlps}"
-    lines = plan.Lines("mlp-grid", where=where, **sweep, **about)
+    lines = plan.Sweep("mlp-grid", where=where, **sweep, **about)
     assert words(lines) == mlps
     of_a_study = words(lines, publication=False)
     assert of_a_study.endswith("they stand in for perceptron on CIFAR-10.")

@@ -1,4 +1,4 @@
-"""The template `Lines`: what is drawn along a hyper-parameter is what the table says."""
+"""The template `Sweep`: what is drawn along a hyper-parameter is what the table says."""
 
 from typing import Any
 
@@ -9,11 +9,10 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure
 
-from flatlab.lab.figures import lines
-from flatlab.lab.figures.frames import along, training
+from flatlab.lab.figures import curves, sweep
 from flatlab.lab.figures.quantities import FigureError
 from flatlab.lab.figures.style import ORDERED
-from flatlab.lab.plan import Lines
+from flatlab.lab.plan import Curves, Sweep
 from flatlab.stats import over_seeds
 
 mpl.use("Agg")
@@ -49,14 +48,14 @@ def settings(**changes: Any) -> dict[str, Any]:
         "along": {"batch_size": ("batch size", "logarithmic")},
         "line": "lr",
     }
-    return Lines("some-grid", title="", caption="", **(declared | changes)).resolved()
+    return Sweep("some-grid", title="", caption="", **(declared | changes)).resolved()
 
 
 def drawn(made: xr.Dataset, **changes: Any) -> tuple[Figure, pd.DataFrame]:
     figure = settings(**changes)
-    frame = along.frame(figure, {"some-grid": made}, {})
+    frame = sweep.frame(figure, {"some-grid": made}, {})
     fig = Figure(figsize=(7, 3))
-    lines.draw(fig, frame, figure)
+    sweep.draw(fig, frame, figure)
     return fig, frame
 
 
@@ -148,14 +147,14 @@ def test_a_logarithmic_axis_spans_the_networks() -> None:
 
 
 def test_curves_of_settings_that_were_not_trained_are_empty_panels() -> None:
-    figure = Lines(
+    figure = Curves(
         "some-grid", quantities=("loss",), where={"lr": 0.5}, title="", caption="", marks=False
     ).resolved()
     made = table().assign(train_loss=table()["loss"])
-    frame = training.frame(figure, {"some-grid": made}, {})
+    frame = curves.frame(figure, {"some-grid": made}, {})
     assert frame.empty
     fig = Figure(figsize=(7, 3))
-    lines.draw(fig, frame, figure)
+    curves.draw(fig, frame, figure)
     assert [text.get_text() for text in fig.axes[0].texts] == ["no values"]
 
 
@@ -164,7 +163,7 @@ def test_curves_are_cut_named_and_titled_as_declared() -> None:
     made = made.rename(loss="train_loss")
     stopped = np.where(made["smoothing"] == 0, 0, 90)
     made = made.assign_coords(steps=("run", stopped))
-    figure = Lines(
+    figure = Curves(
         "some-grid",
         quantities=("train_loss",),
         until={"smoothing": 0.0},
@@ -173,9 +172,9 @@ def test_curves_are_cut_named_and_titled_as_declared() -> None:
         title="",
         caption="",
     ).resolved()
-    frame = training.frame(figure, {"some-grid": made}, {})
+    frame = curves.frame(figure, {"some-grid": made}, {})
     assert {*frame["setting"]} == {"smoothing 0", "smoothing 0.5"}
     assert {*frame[frame["row"] == "curve"]["iteration"]} == {0}
     fig = Figure(figsize=(7, 3))
-    lines.draw(fig, frame, figure)
+    curves.draw(fig, frame, figure)
     assert fig.axes[0].get_title(loc="left") == "loss so far"

@@ -18,7 +18,7 @@ from flatlab.lab.plan.figures import load
 
 EXPERIMENTS = ("vgg-grid", "mlp-grid", "vision-zoo")
 HEAD = """
-from flatlab.lab.plan import Intervals, Lines, Matrix, Own, Paper, Points, Table
+from flatlab.lab.plan import Curves, CustomFigure, Matrix, Pairs, Paper, Points
 from flatlab.lab.figures import captions
 
 PAPER = Paper(
@@ -53,15 +53,15 @@ def settings_of(loaded):
 
 # What is wrong is one sentence
 
-CURVES = f'"fig2": Lines("vgg-grid", quantities=("mls",), {ABOUT}'
+CURVES = f'"fig2": Curves("vgg-grid", quantities=("mls",), {ABOUT}'
 WRONG = {
     "experiment": (
-        figures_of(f'"fig2": Lines("vgg-gird", quantities=("mls",), {ABOUT})'),
+        figures_of(f'"fig2": Curves("vgg-gird", quantities=("mls",), {ABOUT})'),
         "fig2: unknown experiment 'vgg-gird'; did you mean 'vgg-grid'? "
         "Known: mlp-grid, vgg-grid, vision-zoo",
     ),
     "one of several experiments": (
-        figures_of(f'"fig2": Points(("vgg-grid", "mpl-grid"), pairs=(("a", "b"),), {ABOUT})'),
+        figures_of(f'"fig2": Pairs(("vgg-grid", "mpl-grid"), pairs=(("a", "b"),), {ABOUT})'),
         "fig2: unknown experiment 'mpl-grid'; did you mean 'mlp-grid'?",
     ),
     "too many experiments": (
@@ -69,12 +69,14 @@ WRONG = {
         "fig2: experiments: Matrix shows one, found vgg-grid, mlp-grid",
     ),
     "value": (
-        figures_of(f'"fig2": Points("vgg-grid", correlation="rhoo", {ABOUT})'),
+        figures_of(
+            f'"fig2": Points("vgg-grid", panel="a", panels={{}}, y="y", correlation="rhoo", {ABOUT})'
+        ),
         "fig2: correlation: unknown value 'rhoo'; did you mean 'rho'? Known: ",
     ),
     "range": (figures_of(f"{CURVES}, across=0)"), "fig2: across: expected `int` >= 1, found 0"),
     "one string for several": (
-        figures_of(f'"fig2": Lines("vgg-grid", quantities="mls", {ABOUT})'),
+        figures_of(f'"fig2": Curves("vgg-grid", quantities="mls", {ABOUT})'),
         "fig2: quantities: expected `array`, got `str`, found 'mls'; allowed: list of string",
     ),
     "size": (
@@ -83,14 +85,15 @@ WRONG = {
     ),
     "no template": (
         figures_of('"fig1": {"quantities": ["mls"]}'),
-        "fig1: expected one of Lines, Points, Intervals, Matrix, Table, Own, found {",
+        "fig1: expected one of Curves, Sweep, Lines, Pairs, SharpnessGrid, Points, Intervals, Matrix, "
+        "CustomFigure, found {",
     ),
     "target": (
-        figures_of(f'"figH9": Own("vgg-grid", {ABOUT})'),
+        figures_of(f'"figH9": CustomFigure("vgg-grid", {ABOUT})'),
         "figH9: not among the paper's targets; did you mean 'figH8'? Known: fig1, fig2, figH8",
     ),
     "own module": (
-        figures_of(f'"fig2": Own("vgg-grid", {ABOUT})'),
+        figures_of(f'"fig2": CustomFigure("vgg-grid", {ABOUT})'),
         "fig2: papers/someone2030/fig2.py, which draws it, is missing",
     ),
     "no figures": ("FIGURE = {}\n", "FIGURES must be there, and a dict"),
@@ -126,8 +129,8 @@ def test_settings_are_the_whole_declaration_as_plain_data(papers):
             "key": "fig2",
             "cited": "S. (2030), Figure 2",
             "publication": False,
-            "selected_by": "flatlab.lab.figures.frames.training",
-            "drawn_by": "flatlab.lab.figures.lines",
+            "selected_by": "flatlab.lab.figures.curves",
+            "drawn_by": "flatlab.lab.figures.curves",
             "through_training": True,
             "experiments": ["vgg-grid"],
             "correlated": [],
@@ -141,8 +144,6 @@ def test_settings_are_the_whole_declaration_as_plain_data(papers):
             "line": "setting",
             "axes": {},
             "across": None,
-            "along": {},
-            "panels": {},
             "marks": True,
             "looks": {},
             "named": [],

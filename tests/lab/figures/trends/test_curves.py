@@ -11,7 +11,7 @@ from flatlab.core.registry import imported, keys_of
 from flatlab.lab import plan
 from flatlab.lab.figures import labels, style
 from flatlab.lab.figures.axes import log_spaced
-from flatlab.lab.figures.frames.training import spread
+from flatlab.lab.figures.curves import spread
 from flatlab.lab.figures.quantities import FigureError
 from flatlab.lab.plan.labels import labels_of
 from flatlab.lab.tables.selection import through_training
@@ -240,7 +240,7 @@ def test_a_label_is_that_of_the_definition_unless_a_figure_has_its_own() -> None
     defined = {n: q.label for family in families for n, q in family.QUANTITIES.items() if q.label}
     assert labels_of([*defined, "none"]) == defined
     assert labels_of(["weight_norm[fc1]", "mls[conv1]"]) == {"mls[conv1]": "MLS"}
-    own = plan.Lines("a-grid", quantities=("mls", "g"), labels={"g": "g²"}, title="", caption="")
+    own = plan.Curves("a-grid", quantities=("mls", "g"), labels={"g": "g²"}, title="", caption="")
     assert own.resolved()["labels"] == {"mls": "MLS", "g": "g²"}
 
 

@@ -12,10 +12,7 @@ from matplotlib.figure import Figure
 
 from flatlab.lab import figures as plotting
 from flatlab.lab import plan
-from flatlab.lab.figures import intervals, labels, render
-from flatlab.lab.figures import points as template
-from flatlab.lab.figures.frames import correlations as selected
-from flatlab.lab.figures.frames import pairs
+from flatlab.lab.figures import intervals, labels, pairs, render
 from flatlab.lab.tables.selection import end_of_training, through_training
 from flatlab.papers.beyond import fig1
 from tests.synthetic.curves import THOROUGH, declared
@@ -53,7 +50,7 @@ def test_figures_of_all_grids_show_each_of_them(tables, correlations) -> None:
     settings = declared("chen2026_fig4")
     frame = pairs.frame(settings, tables, correlations)
     fig = Figure(figsize=(11, 7), layout="constrained")
-    template.draw(fig, frame, settings)
+    pairs.draw(fig, frame, settings)
     axes = np.reshape(fig.axes, (2, 3))
     for column, (grid, runs) in enumerate(tables.items()):
         end = end_of_training(runs)
@@ -104,7 +101,7 @@ def test_a_panel_is_titled_with_the_architecture_and_without_its_options() -> No
 
 def test_conventions_are_correlations_of_the_end_of_training(tables, correlations) -> None:
     settings = declared("beyond_fig2")
-    frame = selected.frame(settings, tables, {}).set_index(["experiment", "kind", "x", "y"])
+    frame = intervals.frame(settings, tables, {}).set_index(["experiment", "kind", "x", "y"])
     titles = labels.headings(tables)
     for grid, runs in tables.items():
         about = titles[grid]
