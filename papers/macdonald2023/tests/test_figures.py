@@ -92,7 +92,7 @@ def test_a_row_of_a_quantity_that_no_table_has_is_refused_in_one_sentence() -> N
     with pytest.raises(FigureError, match=f"^{RELU} has no quantity '{SHARPNESS}'; "):
         norms.frame(settings_of("table2"), made, {})
     made = {RELU: tables()[RELU].assign_coords(layer=["fc0", "fc2"])}
-    with pytest.raises(FigureError, match=rf"^{RELU} has no layer 'fc1'; did you mean 'fc0'\?"):
+    with pytest.raises(FigureError, match=rf"^{RELU} has no layer 'fc1'; did you mean 'fc2'\?"):
         norms.frame(settings_of("table2"), made, {})
 
 
