@@ -21,7 +21,8 @@ def _add_grid(lab):
     content["measure"] = {k: v for k, v in content["measure"].items() if k not in options}
     content["measure"]["families"] = ["accuracy"]
     content["scales"]["demo"]["measure"] = {}
-    (lab / "papers/chen2026/experiments/tuned-grid.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    path = lab / "papers/chen2026/experiments/tuned-grid.yaml"
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
 
 
 @pytest.mark.long
