@@ -8,9 +8,9 @@ from typing import Any, get_args
 import numpy as np
 import yaml
 
-from flatlab import plan
-from flatlab.experiments.grids.sections import Scaling
-from flatlab.plan.options import options_of
+from flatlab.core.options import options_of
+from flatlab.lab import plan
+from flatlab.lab.kinds.grids.sections import Scaling
 
 DEFAULT = "(default: %(default)s)"
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from flatlab.plan.schema import PlanError
+from flatlab.core.schema import PlanError
 
 GROUP = "Plan and run"
 

@@ -5,8 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from flatlab import plan, store
 from flatlab.cli._main import load_plan
+from flatlab.core import store
+from flatlab.lab import plan
 
 GROUP = "Look at results"
 LOADERS: dict[str, Callable[[Path], Any]] = {

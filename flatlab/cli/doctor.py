@@ -22,9 +22,9 @@ from typing import NamedTuple
 from flatlab import __version__
 from flatlab.cli import _text as text
 from flatlab.cli._main import WIDTH, load_plan
-from flatlab.plan.plan import Plan
-from flatlab.plan.registry import PACKAGE, assignments, keys_of, path_of
-from flatlab.plan.schema import PlanError
+from flatlab.core.registry import PACKAGE, assignments, keys_of, path_of
+from flatlab.core.schema import PlanError
+from flatlab.lab.plan.plan import Plan
 
 GROUP = "Plan and run"
 WORKS, ABSENT, BROKEN = "ok", "-", "broken"

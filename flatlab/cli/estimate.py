@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from flatlab.cli._main import add_device, add_scale, load_plan
 from flatlab.cli._text import table
-from flatlab.plan.plan import Plan
-from flatlab.publication.forecast import JOB_S, called, forecast, published, recorded, with_needs
+from flatlab.lab.plan.plan import Plan
+from flatlab.lab.publish.forecast import JOB_S, called, forecast, published, recorded, with_needs
 
 GROUP = "Plan and run"
 

@@ -2,9 +2,9 @@
 
 import argparse
 
-from flatlab import plan
 from flatlab.cli import _text as text
 from flatlab.cli._main import add_scale, load_plan
+from flatlab.lab import plan
 
 GROUP = "Plan and run"
 

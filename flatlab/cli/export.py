@@ -6,7 +6,7 @@ What is true or false is written as TRUE and FALSE, which R and pandas both read
 import argparse
 from pathlib import Path
 
-from flatlab import store
+from flatlab.core import store
 
 GROUP = "Look at results"
 
@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     import numpy as np
 
-    from flatlab.tables.tidy import tidy
+    from flatlab.lab.tables.tidy import tidy
 
     path = options.csv or Path(f"{str(options.table).removesuffix('.zarr.zip')}.csv")
     frame = tidy(store.load_dataset(options.table))

@@ -2,8 +2,8 @@
 
 import argparse
 
-from flatlab import store
-from flatlab.publication import findings
+from flatlab.core import store
+from flatlab.lab.publish import findings
 
 GROUP = "Publish"
 

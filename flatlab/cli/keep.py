@@ -7,7 +7,7 @@ results/, from which `snakemake --config packs=measured` draws figures without t
 import argparse
 
 from flatlab.cli._main import add_scale, load_plan
-from flatlab.publication import metric_archive
+from flatlab.lab.publish import metric_archive
 
 GROUP = "Publish"
 

@@ -7,7 +7,6 @@ import sys
 import time
 from pathlib import Path
 
-from flatlab import plan, store
 from flatlab.cli._measuring import (
     DEFAULT,
     add_measuring,
@@ -17,6 +16,8 @@ from flatlab.cli._measuring import (
     read_measuring,
 )
 from flatlab.cli.show import print_dataset
+from flatlab.core import store
+from flatlab.lab import plan
 
 GROUP = "Measure networks"
 
@@ -55,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
     _check(options)
     read_measuring(options)
     # Imported here because torch takes seconds and few commands need it.
-    measurement = importlib.import_module("flatlab.execution.model_report")
+    measurement = importlib.import_module("flatlab.lab.execution.model_report")
     start = time.monotonic()
     try:
         report = measurement.report(options)

@@ -13,9 +13,10 @@ import numpy as np
 import xarray as xr
 import yaml
 
-from flatlab import plan, store
 from flatlab.cli import _text as text
-from flatlab.plan.registry import PACKAGE, assignments, path_of
+from flatlab.core import store
+from flatlab.core.registry import PACKAGE, assignments, path_of
+from flatlab.lab import plan
 
 GROUP = "Look at results"
 WIDTH = 88

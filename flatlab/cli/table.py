@@ -11,9 +11,10 @@ import importlib
 import shutil
 from pathlib import Path
 
-from flatlab import plan, store
 from flatlab.cli._measuring import DEFAULT, add_measuring, data_help, read_measuring
-from flatlab.plan.run_records import read_records
+from flatlab.core import store
+from flatlab.lab import plan
+from flatlab.lab.plan.run_records import read_records
 
 GROUP = "Measure networks"
 MODULES = (
@@ -51,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if not options.out.name.endswith(".zarr.zip"):
         raise store.StoreError(f"{options.out}: a table is a .zarr.zip file")
-    from flatlab.jobs.resume_state import ResumeState
+    from flatlab.core.resume_state import ResumeState
 
     read_measuring(options)
     files = files_of(options.weights)

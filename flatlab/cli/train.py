@@ -10,9 +10,9 @@ import csv
 import importlib
 from pathlib import Path
 
-from flatlab import store
-from flatlab.plan.run_records import records_of
-from flatlab.plan.schema import PlanError
+from flatlab.core import store
+from flatlab.core.schema import PlanError
+from flatlab.lab.plan.run_records import records_of
 
 GROUP = "Measure networks"
 
@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
             raise PlanError(f"{options.grid}: {lacking[0]} of row {place + 1} is missing")
         if row in rows[:place]:
             raise PlanError(f"{options.grid}: row {place + 1} is there twice")
-    own = importlib.import_module("flatlab.execution.own_training")  # torch takes seconds
+    own = importlib.import_module("flatlab.lab.execution.own_training")  # torch takes seconds
     import pandas as pd
 
     try:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from flatlab import plan
 from flatlab.cli import main
 from flatlab.cli._main import GROUPS
+from flatlab.lab import plan
 
 ROOT = Path(__file__).resolve().parents[2]
 TRY = """

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from flatlab import plan, store
-from flatlab.claims.records import read_verdicts
 from flatlab.cli import main
-from flatlab.publication import comparison
+from flatlab.core import store
+from flatlab.lab import plan
+from flatlab.lab.claims.records import read_verdicts
+from flatlab.lab.publish import comparison
 from tests.synthetic import verdicts as synthetic
 from tests.synthetic.verdicts import estimate, verdicts, write_verdicts
 

@@ -15,7 +15,7 @@ import pytest
 from torchvision import datasets
 
 from flatlab.cli import doctor, main
-from flatlab.plan.registry import literal
+from flatlab.core.registry import literal
 
 ROOT = Path(__file__).resolve().parents[2]
 GB = 10**9

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from flatlab import plan
 from flatlab.cli import main
-from flatlab.publication import forecast
+from flatlab.lab import plan
+from flatlab.lab.publish import forecast
 
 VGG = "vgg (widths 8-8-pool-16-16-pool, hidden 32-32)"
 ROOT = Path(__file__).resolve().parents[2]

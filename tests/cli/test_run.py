@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flatlab import plan, store
 from flatlab.cli import main
+from flatlab.core import store
+from flatlab.lab import plan
 
 ROOT = Path(__file__).resolve().parents[2]
 ADAPTIVE = {"outputs": "sigmoid", "rho": 0.1, "draws": 2, "trace": "random", "probes": 2}
@@ -152,7 +153,7 @@ def test_what_is_there_is_not_made_again_unless_code_or_settings_changed(small, 
     assert made("--force", "--family", "accuracy") == (trained, {"accuracy"})
     rewrite("mlp-grid", lambda grid: grid["training"].update(momentum=0.5))
     assert made() == (trained, families)
-    fingerprints = importlib.import_module("flatlab.plan.fingerprint")
+    fingerprints = importlib.import_module("flatlab.lab.plan.fingerprint")
     content = fingerprints._content
 
     def edited(module):

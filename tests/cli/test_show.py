@@ -9,10 +9,10 @@ import pytest
 import xarray as xr
 
 import flatlab.cli
-from flatlab import store
 from flatlab.cli import main, show
-from flatlab.plan import keys_of
-from flatlab.plan.registry import imported
+from flatlab.core import store
+from flatlab.core.registry import imported
+from flatlab.lab.plan import keys_of
 from tests.synthetic.verdicts import verdicts, write_verdicts
 
 
@@ -161,7 +161,7 @@ def test_a_file_in_the_folder_of_commands_is_a_command(
         "def run(options):\n    print(options.word * 2)\n    return 3\n"
     )
     monkeypatch.setattr(flatlab.cli, "__path__", [*flatlab.cli.__path__, str(tmp_path)])
-    monkeypatch.setattr("flatlab.plan.keys_of", lambda folder: ["say-again", "show"])
+    monkeypatch.setattr("flatlab.lab.plan.keys_of", lambda folder: ["say-again", "show"])
     assert main(["say-again", "ho"]) == 3
     assert capsys.readouterr().out == "hoho\n"
     with pytest.raises(SystemExit):

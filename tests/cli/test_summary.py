@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from flatlab import store
-from flatlab.claims.records import FigureVerdicts
 from flatlab.cli import main
+from flatlab.core import store
+from flatlab.lab.claims.records import FigureVerdicts
 from tests.synthetic.verdicts import claim, verdicts, write_verdicts
 
 DEMO = "results/demo"
