@@ -16,7 +16,7 @@ from msgspec.structs import asdict
 
 from flatlab.cli._main import add_device, add_scale, load_plan
 from flatlab.execution import bodies
-from flatlab.jobs.job import RunningJob, running
+from flatlab.jobs.job import running
 from flatlab.plan.experiments import Experiment, PlannedJob
 from flatlab.plan.fingerprint import fingerprint
 from flatlab.plan.paths import built_at
@@ -94,13 +94,18 @@ def _train(chosen: Plan, experiment: Experiment, packs: Iterable[str], force: bo
 
 def _carry_out(body: Callable[..., None], group: Iterable[Named], force: bool = False) -> None:
     """Run a body on those jobs of a group whose outputs are missing or outdated."""
-    if not (waiting := [job for job in group if force or not _exists(job)]):
+    waiting = []
+    for job in group:
+        if not force and is_done(job):
+            print(f"{job.rule}: {', '.join(job.output)}: up to date", file=sys.stderr)
+        else:
+            waiting.append(job)
+    if not waiting:
         return
     made = [path for job in waiting for path in job.output]
     print(f"{waiting[0].rule}: {', '.join(made)}", file=sys.stderr)
     with contextlib.ExitStack() as stack:
-        jobs: list[RunningJob] = [stack.enter_context(running(job)) for job in waiting]
-        body(*jobs)
+        body(*[stack.enter_context(running(job)) for job in waiting])
 
 
 def _job(
@@ -114,10 +119,3 @@ def _job(
     """What Snakemake would pass to the job that carries out a planned job."""
     job = described(rule, planned, outputs, {"scale": scale, **wildcards})
     return as_passed(job, asdict(chosen.config))
-
-
-def _exists(job: Named) -> bool:
-    """Whether its outputs are there and up to date, which is said."""
-    if done := is_done(job):
-        print(f"{job.rule}: {', '.join(job.output)}: up to date", file=sys.stderr)
-    return done
