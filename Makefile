@@ -49,8 +49,10 @@ faults: $(CLUSTER)
 lint: $(READY)
 	@$(PYTHON) -m ruff format --check .
 	@$(PYTHON) -m ruff check .
-	@$(PYTHON) -m mypy
-	@$(PYTHON) -c "from importlinter.cli import lint_imports_command as c; c()"
+	@$(PYTHON) -m tools.joined build/joined
+	@MYPYPATH=build/joined $(PYTHON) -m mypy
+	@$(PYTHON) -P -c "import os, sys; from importlinter.cli import lint_imports; \
+		os.chdir('build/joined'); sys.exit(lint_imports('../../pyproject.toml'))"
 	@$(PYTHON) -m snakefmt --check Snakefile rules
 	@$(PYTHON) -m snakemake --lint
 

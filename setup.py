@@ -3,15 +3,18 @@
 from setuptools import find_packages, setup
 
 WORKFLOW = "flatlab.workflow"
+FOLDERS = ("data", "metrics", "networks", "simulations", "train/*")
+"""Of the studies that ship."""
 
 setup(
     packages=[*find_packages(include=["flatlab*"]), WORKFLOW],
     package_dir={WORKFLOW: "."},
     package_data={
-        "": ["printed/*.csv"],
         "flatlab": ["template/*", "template/*/*"],
         WORKFLOW: [
-            *("Snakefile", "config.yaml", "rules/*.smk", "scripts/*.py", "experiments/*.yaml"),
+            *("Snakefile", "config.yaml", "rules/*.smk", "scripts/*.py"),
+            *("papers/*/*.py", "papers/*/*/*.yaml", "papers/*/printed/*.csv"),
+            *(f"papers/*/{folder}/*.py" for folder in FOLDERS),
             *("envs/*.yaml", "report/*.rst", "profiles/*/*", "profiles/*/*/*"),
         ],
     },

@@ -10,12 +10,12 @@ from itertools import product
 import numpy as np
 import scipy.stats
 
+from flatlab.lab.tables.eligibility import instability
 from flatlab.stats import Correlations, Estimate, over_seeds
 from flatlab.stats.correlation import Kind
 from flatlab.stats.estimate import Array, fisher
 from flatlab.stats.ranks import Ranks
 from flatlab.stats.trends import contrast, difference, mean, pearson, rise, tau_in_order
-from flatlab.tables.eligibility import instability
 
 Generator = np.random.Generator
 TAILS = ("normal", "t4")

@@ -5,20 +5,19 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from flatlab import plan
+from flatlab.core.registry import literal
+from flatlab.core.resume_state import ResumeState
 from flatlab.data._tensors import Split
-from flatlab.jobs.resume_state import ResumeState
+from flatlab.lab import plan
+from flatlab.lab.train.determinism import deterministic_arithmetic
+from flatlab.lab.train.initializations import draw
+from flatlab.lab.train.pack import PackTraining
 from flatlab.networks import build, options_of
-from flatlab.plan.registry import literal
-from flatlab.train.determinism import deterministic_arithmetic
-from flatlab.train.initializations import draw
-from flatlab.train.pack import PackTraining
 
 Settings = dict[str, Any]
 
@@ -128,5 +127,5 @@ def random_split(kind: Kind, device: str, samples: int = SAMPLES) -> Split:
 
 def demo_packs() -> list[Settings]:
     """The packs of perceptrons at scale `demo`, from which others are made by `changed`."""
-    grid = plan.Plan({"scale": "demo"}, Path("experiments")).experiment("mlp-grid")
+    grid = plan.Plan({"scale": "demo"}).experiment("mlp-grid")
     return [stage.settings for stage in map(grid.training, grid.packs) if stage]

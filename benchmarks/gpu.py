@@ -34,9 +34,9 @@ from benchmarks.gpu_work import profiled, wait, work_of
 from benchmarks.timing import paired
 from flatlab.data import _tensors as splits
 from flatlab.derivatives import memory as derivatives
+from flatlab.lab.train.determinism import deterministic_arithmetic
+from flatlab.lab.train.evaluation import evaluate
 from flatlab.networks import build
-from flatlab.train.determinism import deterministic_arithmetic
-from flatlab.train.evaluation import evaluate
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"

@@ -13,7 +13,7 @@ from unittest import mock
 import torch
 
 from benchmarks.engine import IMAGE, NETWORKS, Settings
-from flatlab.train import cuda_graphs, stacked_layers, stacking
+from flatlab.lab.train import cuda_graphs, stacked_layers, stacking
 
 Within = Callable[[], AbstractContextManager[Any]]
 

@@ -14,23 +14,22 @@ from typing import Any
 import torch
 from torch import nn
 
-from flatlab.train.pack import PackTraining
+from flatlab.lab.train.pack import PackTraining
 
 try:
+    from flatlab.core.resume_state import ResumeState
     from flatlab.data._tensors import Split
-    from flatlab.jobs.resume_state import ResumeState
+    from flatlab.lab.train.determinism import deterministic_arithmetic as arithmetic
+    from flatlab.lab.train.initializations import draw
     from flatlab.networks import build
-    from flatlab.train.determinism import deterministic_arithmetic as arithmetic
-    from flatlab.train.initializations import draw
 
     UNUSED: Any = ResumeState(tempfile.gettempdir(), {})  # these trainings save nothing
 except ImportError:  # the names at the commit that `benchmarks.since` compares with
+    from flatlab.data._tensors import Split
+    from flatlab.lab.train import _arithmetic as arithmetic
+    from flatlab.lab.train.pack import Memory
     from flatlab.models import build
     from flatlab.models import initialize as draw
-
-    from flatlab.data._tensors import Split
-    from flatlab.train import _arithmetic as arithmetic
-    from flatlab.train.pack import Memory
 
     UNUSED = Memory()
 

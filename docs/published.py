@@ -11,13 +11,14 @@ import jinja2
 import pandas as pd
 from sphinx.application import Sphinx
 
-from flatlab import plan, store
-from flatlab.claims.records import read_verdicts
+from flatlab.core import store
+from flatlab.lab import plan
+from flatlab.lab.claims.records import read_verdicts
+from flatlab.lab.figures.labels import extent_of
+from flatlab.lab.scoreboard.board import OUTCOMES, Board
+from flatlab.lab.scoreboard.page import numbers
 from flatlab.papers.beyond import fig6
 from flatlab.papers.beyond._joint import NETWORKS
-from flatlab.plotting.labels import extent_of
-from flatlab.scoreboard.board import OUTCOMES, Board
-from flatlab.scoreboard.page import numbers
 
 DOCS = Path(__file__).parent
 PAGES = DOCS / "figures"

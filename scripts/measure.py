@@ -1,5 +1,5 @@
-from flatlab.execution import bodies
-from flatlab.jobs.job import job
+from flatlab.lab.execution import bodies
+from flatlab.lab.jobs.job import job
 
 with job(snakemake) as running:
     bodies.measure(running)

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import os
+import shutil
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 for library in ("OMP", "MKL", "OPENBLAS"):
     os.environ[f"{library}_NUM_THREADS"] = "1"  # read when torch is imported, which is later
+
+
+PAPERS = Path(__file__).resolve().parents[1] / "papers"
+
+
+@pytest.fixture
+def papers(tmp_path, monkeypatch):
+    """A copy of the papers' folders, which this process uses instead, to be edited."""
+    folder = shutil.copytree(
+        PAPERS, tmp_path / "papers", ignore=shutil.ignore_patterns("tests", "__pycache__")
+    )
+    monkeypatch.setattr("flatlab.core.studies.PAPERS", folder)
+    return folder
 
 
 @pytest.fixture(scope="session")

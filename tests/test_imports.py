@@ -8,10 +8,20 @@ import sys
 
 import pytest
 
-from flatlab.plan import keys_of
+from flatlab.lab.plan import keys_of
 
-LIGHT = ["flatlab.plan", "flatlab.store", "flatlab.tables.runs", "flatlab.tables.correlations"]
-LIGHT += ["flatlab.stats", "flatlab.plotting", "flatlab.plotting.matrix", "flatlab.claims"]
+LIGHT = [
+    "flatlab.lab.plan",
+    "flatlab.core.store",
+    "flatlab.lab.tables.runs",
+    "flatlab.lab.tables.correlations",
+]
+LIGHT += [
+    "flatlab.stats",
+    "flatlab.lab.figures",
+    "flatlab.lab.figures.matrix",
+    "flatlab.lab.claims",
+]
 LIGHT += ["flatlab.simulations.representativeness", "flatlab.simulations.locally_constant_labels"]
 LIGHT += ["flatlab.papers.chen2026.claims", "flatlab.cli", "flatlab.data", "flatlab.data.digits"]
 LIGHT += [f"flatlab.cli.{key}" for key in keys_of("cli")]
@@ -26,7 +36,7 @@ def loaded_after_importing(*modules):
 
 def test_planning_needs_neither_numbers_nor_pictures_nor_snakemake():
     heavy = {"numpy", "matplotlib", "xarray", "snakemake", "pandas", "scipy", "zarr", "torch"}
-    loaded = loaded_after_importing("flatlab.plan")
+    loaded = loaded_after_importing("flatlab.lab.plan")
     assert "flatlab" in loaded
     assert not loaded & heavy
 
@@ -37,7 +47,7 @@ def test_storing_drawing_and_verifying_do_not_need_torch():
     assert not loaded & {"torch", "torchvision", "snakemake", "matplotlib", "seaborn"}
 
 
-@pytest.mark.parametrize("module", ["flatlab.train", "flatlab.metrics"])
+@pytest.mark.parametrize("module", ["flatlab.lab.train", "flatlab.metrics"])
 def test_training_and_measuring_do_not_need_pictures(module):
     """And the check above sees torch where it is."""
     loaded = loaded_after_importing(module)

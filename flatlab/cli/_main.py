@@ -11,11 +11,11 @@ from pathlib import Path
 
 import yaml
 
-from flatlab import __version__, plan
+from flatlab import __version__
 from flatlab.cli import _text as text
-from flatlab.plan.registry import assignments, syntax
-from flatlab.plan.schema import Refusal
-from flatlab.plan.studies import workflow_folder
+from flatlab.core.registry import assignments, syntax
+from flatlab.core.schema import Refusal
+from flatlab.lab import plan
 
 GROUPS = ("Look at results", "Measure networks", "Plan and run", "Publish")
 """The headings of `flatlab --help`, in order; others follow."""
@@ -139,5 +139,4 @@ def load_plan(
     if isinstance(config, dict):
         overrides = {"scale": scale, "device": device, "packs": packs}
         config |= {key: value for key, value in overrides.items() if value}
-    of_study = isinstance(config, dict) and config.get("studies")
-    return plan.Plan(config, workflow_folder() / "experiments" if of_study else Path("experiments"))
+    return plan.Plan(config)

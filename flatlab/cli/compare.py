@@ -7,10 +7,10 @@ import argparse
 import functools
 from pathlib import Path
 
-from flatlab import plan
 from flatlab.cli import _text as text
 from flatlab.cli._main import load_plan
-from flatlab.publication import comparison
+from flatlab.lab import plan
+from flatlab.lab.publish import comparison
 
 GROUP = "Look at results"
 PUBLISHED = "published"

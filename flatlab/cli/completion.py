@@ -8,8 +8,8 @@ import argparse
 import importlib
 from pathlib import Path
 
-from flatlab import plan
 from flatlab.cli._main import parser
+from flatlab.lab import plan
 
 GROUP = "Plan and run"
 
@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     shtab = importlib.import_module("shtab")  # optional: flatlab[completion]
     folders = {"family": "metrics", "loss": "losses", "model": "networks"}
-    known = {"experiment": plan.experiment_keys(Path("experiments"))}
+    known = {"experiment": plan.experiment_keys()}
     known |= {option: [*plan.keys_of(folder)] for option, folder in folders.items()}
     top = parser(None)
     for sub in top.commands.values():

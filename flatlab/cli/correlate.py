@@ -9,8 +9,8 @@ import argparse
 from math import isnan
 from pathlib import Path
 
-from flatlab import store
 from flatlab.cli import _text as text
+from flatlab.core import store
 
 GROUP = "Look at results"
 INTERVALS = "intervals hold for all measures of a block at once; under ten networks there is none"
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from flatlab.tables.outcomes import against
+    from flatlab.lab.tables.outcomes import against
 
     table = store.load_dataset(options.table)
     within = None if options.within is None else [n for n in options.within.split(",") if n]

@@ -21,10 +21,11 @@ from typing import NamedTuple
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from flatlab import __version__, plan
+from flatlab import __version__
 from flatlab.cli import _text as text
 from flatlab.cli._main import WIDTH, load_plan
-from flatlab.plan.registry import PACKAGE, assignments, path_of
+from flatlab.core.registry import PACKAGE, assignments, path_of
+from flatlab.lab import plan
 
 GROUP = "Plan and run"
 WORKS, ABSENT, BROKEN = "ok", "-", "broken"

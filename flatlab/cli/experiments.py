@@ -3,9 +3,9 @@
 import argparse
 from collections.abc import Sequence
 
-from flatlab import plan
 from flatlab.cli import _text as text
 from flatlab.cli._main import add_device, add_scale, load_plan
+from flatlab.lab import plan
 
 GROUP = "Plan and run"
 
@@ -46,7 +46,7 @@ def add_arguments_estimate(parser: argparse.ArgumentParser) -> None:
 
 def run_estimate(options: argparse.Namespace) -> int:
     """Predict the number of jobs, hours and disk space of a run."""
-    from flatlab.publication import forecast  # xarray, which lists of experiments do not need
+    from flatlab.lab.publish import forecast  # xarray, which lists of experiments do not need
 
     chosen = load_plan(options.scale, options.device)
     experiments = forecast.called(chosen, options.name)

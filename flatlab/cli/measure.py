@@ -14,11 +14,12 @@ from typing import Any, get_args
 import numpy as np
 import yaml
 
-from flatlab import plan, store
 from flatlab.cli.show import print_dataset
-from flatlab.experiments.grids.sections import Scaling
-from flatlab.plan.options import options_of
-from flatlab.plan.run_records import read_records
+from flatlab.core import store
+from flatlab.core.options import options_of
+from flatlab.lab import plan
+from flatlab.lab.kinds.grids.sections import Scaling
+from flatlab.lab.plan.run_records import read_records
 
 GROUP = "Measure networks"
 DEFAULT = "(default: %(default)s)"
@@ -67,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
         raise plan.PlanError(f"flatlab measure needs {needed}, or --timm and --images")
     _read(options)
     # Imported here because torch takes seconds and few commands need it.
-    measurement = importlib.import_module("flatlab.execution.model_report")
+    measurement = importlib.import_module("flatlab.lab.execution.model_report")
     start = time.monotonic()
     try:
         report = measurement.report(options)
@@ -112,12 +113,12 @@ def run_table(options: argparse.Namespace) -> int:
     hyper-parameters. A command that was stopped goes on where it stopped.
     """
     _check_out(options.out, "a table")
-    from flatlab.jobs.resume_state import ResumeState
+    from flatlab.core.resume_state import ResumeState
 
     _read(options)
     files = _files_of(options.weights)
     records = read_records(files, options.runs, options.outcomes)
-    names = ("execution.own_networks", "execution.own_measurement", "derivatives.errors")
+    names = ("lab.execution.own_networks", "lab.execution.own_measurement", "derivatives.errors")
     own, measurement, errors, data = (
         importlib.import_module(f"flatlab.{name}") for name in (*names, "data._dataset")
     )

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 from flatlab.cli import _text as text
-from flatlab.plan.schema import PlanError
-from flatlab.plan.studies import PACKAGE, check_name, key_of, workflow_folder
+from flatlab.core.schema import PlanError
+from flatlab.core.studies import PACKAGE, check_name, key_of, workflow_folder
 
 GROUP = "Plan and run"
 TEMPLATE = PACKAGE / "template"
@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     if folder.exists():
         raise PlanError(f"{folder} exists already; a new study needs a new folder")
     key = key_of(folder.absolute())
-    from flatlab.jobs.job import origin_in_words
+    from flatlab.lab.jobs.job import origin_in_words
 
     words = {"KEY": key, "FILE": key, "NAME": folder.name, "INSTALLED": origin_in_words()}
     for path in sorted(TEMPLATE.rglob("*")):

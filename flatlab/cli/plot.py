@@ -14,10 +14,10 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from flatlab import store
-from flatlab.plan.declarations import Declaration
-from flatlab.plan.schema import PlanError, closest
-from flatlab.plan.templates import Intervals, Lines, Matrix, Points
+from flatlab.core import store
+from flatlab.core.schema import PlanError, closest
+from flatlab.lab.plan.declarations import Declaration
+from flatlab.lab.plan.templates import Intervals, Lines, Matrix, Points
 
 GROUP = "Look at results"
 OF_REPORTS = ("spectrum", "density", "landscape", "barriers", "run")
@@ -60,11 +60,11 @@ def run(options: argparse.Namespace) -> int:
     if len(tables) < len(files):
         raise PlanError("flatlab plot needs files with different names")
     if kind == "layers":
-        from flatlab.plotting.reports import by_layer
+        from flatlab.lab.figures.reports import by_layer
 
         contents = by_layer(tables, names, options.title)
     elif kind in OF_REPORTS:
-        from flatlab.plotting.spectra import pictures
+        from flatlab.lab.figures.spectra import pictures
 
         contents = pictures(kind, tables, names, title=options.title)
     else:
@@ -84,9 +84,9 @@ def _drawn(
     tables: dict[str, Any], kind: str, names: list[str], options: argparse.Namespace
 ) -> dict[str, bytes]:
     """The figure of a template."""
-    from flatlab.plotting.quantities import FigureError
-    from flatlab.plotting.render import make
-    from flatlab.tables.correlations import correlate
+    from flatlab.lab.figures.quantities import FigureError
+    from flatlab.lab.figures.render import make
+    from flatlab.lab.tables.correlations import correlate
 
     for key, table in tables.items():
         if "setting" not in table.coords:

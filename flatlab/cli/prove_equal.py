@@ -11,14 +11,14 @@ import os
 from pathlib import Path
 
 from flatlab.cli._main import add_device, add_scale, load_plan
-from flatlab.plan.paths import PROOFS, RESULTS, published_at
-from flatlab.plan.published import published_scales
-from flatlab.plan.registry import PACKAGE
-from flatlab.plan.schema import PlanError, closest
-from flatlab.publication import forecast
-from flatlab.publication.proof import Proof, Version, record
-from flatlab.publication.proof_jobs import Cut
-from flatlab.store import load_json
+from flatlab.core.paths import PROOFS, RESULTS, published_at
+from flatlab.core.registry import PACKAGE
+from flatlab.core.schema import PlanError, closest
+from flatlab.core.store import load_json
+from flatlab.lab.plan.published import published_scales
+from flatlab.lab.publish import forecast
+from flatlab.lab.publish.proof import Proof, Version, record
+from flatlab.lab.publish.proof_jobs import Cut
 
 GROUP = "Publish"
 

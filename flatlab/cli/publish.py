@@ -6,11 +6,12 @@ published tables, after statistics, claims or drawing have changed.
 
 import argparse
 
-from flatlab import plan, store
 from flatlab.cli._main import add_scale, load_plan
-from flatlab.publication import findings, metric_archive
-from flatlab.publication.publishing import publish, publish_redrawn
-from flatlab.publication.selection import built_figures
+from flatlab.core import store
+from flatlab.lab import plan
+from flatlab.lab.publish import findings, metric_archive
+from flatlab.lab.publish.publishing import publish, publish_redrawn
+from flatlab.lab.publish.selection import built_figures
 
 GROUP = "Publish"
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import pandas as pd
 import xarray as xr
 
-from flatlab import plan, store
 from flatlab.cli import _text as text
+from flatlab.core import store
+from flatlab.lab import plan
 
 GROUP = "Measure networks"
 COMPARED = ("data", "split", "sample_seed", "scaling", "loss", "precision", "flatlab_version")

@@ -15,16 +15,16 @@ from collections.abc import Callable, Iterable
 from msgspec.structs import asdict
 
 from flatlab.cli._main import add_device, add_scale, load_plan
-from flatlab.execution import bodies
-from flatlab.jobs.job import running
-from flatlab.plan.experiments import Experiment, PlannedJob
-from flatlab.plan.fingerprint import fingerprint
-from flatlab.plan.paths import built_at
-from flatlab.plan.plan import Plan
-from flatlab.plan.registry import module_of
-from flatlab.plan.schema import PlanError, closest
-from flatlab.publication.checkout import Named, as_passed, described, is_done
-from flatlab.store import StoreError
+from flatlab.core.paths import built_at
+from flatlab.core.registry import module_of
+from flatlab.core.schema import PlanError, closest
+from flatlab.core.store import StoreError
+from flatlab.lab.execution import bodies
+from flatlab.lab.jobs.job import running
+from flatlab.lab.plan.experiments import Experiment, PlannedJob
+from flatlab.lab.plan.fingerprint import fingerprint
+from flatlab.lab.plan.plan import Plan
+from flatlab.lab.publish.checkout import Named, as_passed, described, is_done
 
 GROUP = "Plan and run"
 
@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     packs = _chosen(options.pack, experiment.packs, experiment.key)
     families = _chosen(options.family, experiment.families, experiment.key)
     # Imported here because torch takes seconds, but before jobs set its number of threads.
-    names = ("train", "data", "derivatives.errors")
+    names = ("lab.train", "data", "derivatives.errors")
     train, data, derivatives = (importlib.import_module(f"flatlab.{name}") for name in names)
     try:
         for name in experiment.data_sets:

@@ -13,9 +13,10 @@ import numpy as np
 import xarray as xr
 import yaml
 
-from flatlab import plan, store
 from flatlab.cli import _text as text
-from flatlab.plan.registry import PACKAGE, assignments, path_of
+from flatlab.core import store
+from flatlab.core.registry import PACKAGE, assignments, path_of
+from flatlab.lab import plan
 
 GROUP = "Look at results"
 LOADERS: dict[str, Callable[[Path], Any]] = {
@@ -63,7 +64,7 @@ def run_export(options: argparse.Namespace) -> int:
 
     What is true or false is written as TRUE and FALSE, which R and pandas both read as such.
     """
-    from flatlab.tables.tidy import tidy
+    from flatlab.lab.tables.tidy import tidy
 
     path = options.csv or Path(f"{str(options.table).removesuffix('.zarr.zip')}.csv")
     frame = tidy(store.load_dataset(options.table))

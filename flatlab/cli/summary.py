@@ -4,13 +4,15 @@ import argparse
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
-from flatlab import __version__, plan, store
-from flatlab.claims.records import read_verdicts
+from flatlab import __version__
 from flatlab.cli import _text as text
 from flatlab.cli._main import WIDTH, add_scale, load_plan
-from flatlab.plotting.labels import extent_of
-from flatlab.publication import comparison
-from flatlab.scoreboard.board import Board
+from flatlab.core import store
+from flatlab.lab import plan
+from flatlab.lab.claims.records import read_verdicts
+from flatlab.lab.figures.labels import extent_of
+from flatlab.lab.publish import comparison
+from flatlab.lab.scoreboard.board import Board
 
 GROUP = "Look at results"
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from flatlab.plan.registry import imported
+from flatlab.core.registry import imported
 
 Arrays = tuple[np.ndarray, np.ndarray]
 

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from flatlab.plan.options import options_of
-from flatlab.plan.registry import check_known, imported
+from flatlab.core.options import options_of
+from flatlab.core.registry import check_known, imported
 
 ROUNDING = 1e-9
 """Of eigenvalues of second derivatives, relative to one plus the largest."""

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from flatlab.core.registry import keys_of
 from flatlab.losses._base import Loss as Base
 from flatlab.losses._base import NoClosedForm
-from flatlab.plan.registry import keys_of
 
 
 class Loss(Base):

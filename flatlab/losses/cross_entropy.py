@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from flatlab.core.schema import Strict, means
 from flatlab.losses._base import Loss as Base
-from flatlab.plan.schema import Strict, means
 
 
 class Options(Strict, frozen=True):

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from torch import Tensor, nn
 
+from flatlab.core.registry import imported
 from flatlab.derivatives.comparisons import Verdict
 from flatlab.derivatives.derivative_check import check_derivatives
 from flatlab.derivatives.errors import MeasureError
@@ -13,7 +14,6 @@ from flatlab.derivatives.recomposed import recomposed
 from flatlab.losses import _function
 from flatlab.losses._base import NoClosedForm
 from flatlab.metrics._quantity import Measured, Samples, Settings
-from flatlab.plan.registry import imported
 
 NOTES = ("derivatives", "derivatives_not_checked")
 """What a check says: see `check_derivatives`."""

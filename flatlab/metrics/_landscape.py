@@ -9,6 +9,7 @@ import torch
 import xarray as xr
 from torch import Tensor, nn
 
+from flatlab.core.store import as_strings
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.evaluation_mode import batch_norm as in_mode
 from flatlab.derivatives.evaluation_mode import check_mode
@@ -20,7 +21,6 @@ from flatlab.metrics._directions import Moved, State
 from flatlab.metrics._loss_values import UNITS, Evaluated, evaluated
 from flatlab.metrics._losses import Weights
 from flatlab.metrics._quantity import settings_of
-from flatlab.store import as_strings
 from flatlab.version import __version__
 
 AXES = ("first", "second")

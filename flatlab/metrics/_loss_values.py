@@ -1,4 +1,4 @@
-"""The loss and the accuracy of a network on some samples, as users have both."""
+"""Evaluate a user's network: mean loss and accuracy."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from flatlab.core.schema import PlanError, refuse_unknown
 from flatlab.derivatives.errors import MeasureError
 from flatlab.losses._base import Loss
 from flatlab.metrics._losses import Weights, loss_for, options_known, with_options
 from flatlab.metrics._prepared import prepared
 from flatlab.metrics._quantity import Samples
-from flatlab.plan.schema import PlanError, refuse_unknown
 
 BATCH = 1000
 """Samples at a time, unless a batch size is given."""

@@ -8,6 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from flatlab.core.options import checked, options_of
+from flatlab.core.registry import check_known, keys_of
+from flatlab.core.schema import plain
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.isolation import preserving_state
 from flatlab.losses import _function, _positions, _weighted, cross_entropy
@@ -15,9 +18,6 @@ from flatlab.losses._base import Loss, loss_of
 from flatlab.metrics._batches import tensor_of
 from flatlab.metrics._prepared import Prepared
 from flatlab.metrics._quantity import Samples
-from flatlab.plan.options import checked, options_of
-from flatlab.plan.registry import check_known, keys_of
-from flatlab.plan.schema import plain
 
 Function = Callable[[Tensor, Any], Tensor]
 Weights = Sequence[float] | np.ndarray | Tensor

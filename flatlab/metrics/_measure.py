@@ -7,6 +7,10 @@ import torch
 import xarray as xr
 from torch import Tensor, nn
 
+from flatlab.core.options import checked, options_of
+from flatlab.core.registry import check_known, imported, keys_of, measures_samples
+from flatlab.core.schema import PlanError, plain, refuse_unknown
+from flatlab.core.store import as_strings
 from flatlab.derivatives.errors import MeasureError, is_device_failure
 from flatlab.derivatives.forecast import Forecast
 from flatlab.derivatives.isolation import preserving_state
@@ -16,10 +20,6 @@ from flatlab.metrics._checked import measured
 from flatlab.metrics._losses import Weights, loss_for, options_known, with_options
 from flatlab.metrics._prepared import Prepared, only, prepared
 from flatlab.metrics._quantity import Measured, Quantity, attributes, quantities_of, settings_of
-from flatlab.plan.options import checked, options_of
-from flatlab.plan.registry import check_known, imported, keys_of, measures_samples
-from flatlab.plan.schema import PlanError, plain, refuse_unknown
-from flatlab.store import as_strings
 from flatlab.version import __version__
 
 ALL = "all"

@@ -11,6 +11,8 @@ import xarray as xr
 from torch import nn
 from tqdm import tqdm
 
+from flatlab.core.registry import imported, joined
+from flatlab.core.store import TrainedPack, as_strings
 from flatlab.data._tensors import Split, Splits, prepare
 from flatlab.derivatives.isolation import preserving_state
 from flatlab.losses._base import loss_of
@@ -25,8 +27,6 @@ from flatlab.metrics._quantity import (
 )
 from flatlab.metrics._stacked import stacked
 from flatlab.networks._build import build
-from flatlab.plan.registry import imported, joined
-from flatlab.store import TrainedPack, as_strings
 
 State = Mapping[str, torch.Tensor]
 
@@ -128,7 +128,7 @@ class Measurement:
         results: dict[tuple[int, ...], Measured] = {}
         size = len(states), len(checkpoints)
         for run, checkpoint in tqdm(list(np.ndindex(*size)), mininterval=5):
-            if checkpoint == 0:
+            if checkpoint == 0:  # of another run, nothing that a family remembers holds
                 how = replace(how, memory={}, initial=states[run].get(0))
             if (state := states[run].get(checkpoints[checkpoint])) is None:
                 continue

@@ -12,13 +12,13 @@ import torch
 import xarray as xr
 from torch import Tensor, nn
 
+from flatlab.core.registry import imported
+from flatlab.core.store import TrainedPack, as_strings
 from flatlab.data._tensors import prepare
 from flatlab.metrics._measure_pack import Measurement, State, measure_pack, states_of
 from flatlab.metrics._quantity import quantities_of
 from flatlab.networks._build import build
 from flatlab.networks._transformations import transformed
-from flatlab.plan.registry import imported
-from flatlab.store import TrainedPack, as_strings
 
 COMPARED = 1000
 """Samples of the training and of the test set on which outputs are compared, at most."""

@@ -15,20 +15,20 @@ import torch
 import xarray as xr
 from torch import Tensor, nn
 
-from flatlab import store
+from flatlab.core import store
+from flatlab.core.progress import Progress
+from flatlab.core.registry import imported, measures_samples
+from flatlab.core.resume_state import ResumeState
 from flatlab.data._dataset import Arrays, DataError
 from flatlab.data._tensors import Split, Splits, prepare
 from flatlab.derivatives.errors import MeasureError, is_device_failure
 from flatlab.derivatives.memory import BUDGET
-from flatlab.jobs.progress import Progress
-from flatlab.jobs.resume_state import ResumeState
 from flatlab.losses._base import loss_of
 from flatlab.metrics._measure import measure
 from flatlab.metrics._quantity import Measured, Quantity, quantities_of, settings_of
 from flatlab.metrics._stacked import stacked
 from flatlab.networks import _timm
 from flatlab.networks._build import build
-from flatlab.plan.registry import imported, measures_samples
 
 ACCURACIES = ("train_accuracy", "test_accuracy")
 """In %; unknown for networks that were trained elsewhere."""
@@ -74,7 +74,7 @@ def measure_zoo(
 ) -> xr.Dataset:
     """Measure the networks of one pack.
 
-    settings: those of `flatlab.experiments.zoo`.
+    settings: those of `flatlab.lab.kinds.zoo`.
     files: `weights` and `data` of a grid's networks.
     folder: holds images and the weights of networks from elsewhere.
     unfinished: the results of an interrupted job.

@@ -11,13 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from flatlab.core.schema import closest
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.isolation import preserving_state
 from flatlab.metrics._adapted import ATTENTION, Layout, Outputs, Structure, adapted, outputs_of
 from flatlab.metrics._batches import collected, like, of_samples, tensor_of, tensors
 from flatlab.metrics._quantity import Samples
 from flatlab.metrics._samples import samples_of
-from flatlab.plan.schema import closest
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,7 @@ def prepared(
         _check_names(model, parts)
         layout = Layout.of(parts)
         x = layout.packed(parts)
+    # Twice: what targets must be depends on the outputs, and these on the converted inputs.
     x = samples_of(x, None, weight, tokens, ignore_index).inputs
     with preserving_state(model):
         outputs = outputs_of(model, x, layout, output)

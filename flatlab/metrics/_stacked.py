@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from flatlab.core.store import as_strings
 from flatlab.metrics._quantity import Measured, Quantity
-from flatlab.store import as_strings
 
 Variables = dict[str, tuple[tuple[str, ...], np.ndarray]]
 """By quantity: its dimensions and its values."""

@@ -12,14 +12,14 @@ import torch
 import xarray as xr
 from torch import Tensor, nn
 
+from flatlab.core.options import options_of
+from flatlab.core.store import save_dataset
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.isolation import preserving_state
 from flatlab.metrics._batches import collected
 from flatlab.metrics._loss_values import UNITS, evaluated
 from flatlab.metrics._measure import measure
 from flatlab.metrics._prepared import arguments_of, network_of
-from flatlab.plan.options import options_of
-from flatlab.store import save_dataset
 
 CHEAP = {"largest": 1, "residual": 1e-2}
 """Options of `spectrum` where no families are named."""

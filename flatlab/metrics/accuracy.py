@@ -10,11 +10,11 @@ from typing import Annotated, Any, Literal, NamedTuple
 import torch
 from torch import nn
 
+from flatlab.core.schema import Strict, means
 from flatlab.data._tensors import EVALUATED, Split, Splits
 from flatlab.derivatives.hessian_products import trainable
 from flatlab.losses._base import Loss
 from flatlab.metrics._quantity import Measured, Quantity, Settings, chen2026
-from flatlab.plan.schema import Strict, means
 
 
 class Options(Strict, frozen=True):

@@ -15,6 +15,7 @@ from msgspec import Meta
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from flatlab.core.schema import Strict, means
 from flatlab.derivatives.forecast import Forecast
 from flatlab.derivatives.golub_kahan import (
     Jacobian,
@@ -32,7 +33,6 @@ from flatlab.derivatives.random_perturbations import (
     steps_of_exact,
 )
 from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings, chen2026
-from flatlab.plan.schema import Strict, means
 
 SAMPLE = ("sample",)
 ESTIMATES = True

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from flatlab.core.schema import Strict, means
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.evaluation_mode import check_mode
 from flatlab.derivatives.hessian_products import Batches
@@ -25,7 +26,6 @@ from flatlab.metrics._capacity.norms import Weights, over_margin, path_norm
 from flatlab.metrics._capacity.pac_bayes import noise_tolerance
 from flatlab.metrics._capacity.table import PAC_BAYES, QUANTITIES
 from flatlab.metrics._quantity import Measured, Samples, Settings
-from flatlab.plan.schema import Strict, means
 
 __all__ = ["QUANTITIES", "Options", "measure"]
 

@@ -20,6 +20,7 @@ import torch
 from msgspec import Meta
 from torch import Tensor, nn
 
+from flatlab.core.schema import Key, Strict, closest, means
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.evaluation_mode import check_mode
 from flatlab.derivatives.forecast import Forecast
@@ -34,7 +35,6 @@ from flatlab.derivatives.traces import hessian_traces
 from flatlab.losses._base import Loss
 from flatlab.metrics._accuracy import accuracy_of
 from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
-from flatlab.plan.schema import Key, Strict, closest, means
 
 LAYER = ("layer",)
 FLATNESS, TRACE = "output^2, or loss", "loss/parameter^2"

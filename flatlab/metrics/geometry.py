@@ -19,6 +19,7 @@ import torch
 from msgspec import Meta
 from torch import Tensor, nn
 
+from flatlab.core.schema import Key, Strict, closest, means
 from flatlab.derivatives.engine import derivatives
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.probe import Findings
@@ -28,7 +29,6 @@ from flatlab.metrics._geometry.estimates import estimated
 from flatlab.metrics._geometry.table import ERRORS, OF_ALL_OUTPUTS, OF_INPUTS_OF_LAYERS, QUANTITIES
 from flatlab.metrics._geometry.values import BOUNDS, NORMS, Values, wanted_of
 from flatlab.metrics._quantity import Measured, Samples, Settings
-from flatlab.plan.schema import Key, Strict, closest, means
 
 __all__ = ["BOUNDS", "ERRORS", "NORMS", "QUANTITIES", "Options", "measure"]
 

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from flatlab.core.schema import Strict, means
 from flatlab.derivatives.evaluation_mode import batch_norm, check_mode
 from flatlab.derivatives.forecast import Forecast
 from flatlab.derivatives.hessian_products import (
@@ -28,7 +29,6 @@ from flatlab.derivatives.hessian_products import (
 from flatlab.derivatives.lanczos import largest_eigenvalue
 from flatlab.derivatives.memory import held_while
 from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
-from flatlab.plan.schema import Strict, means
 
 TOKENS = True
 CHECKS = ("gradient", "hessian", "gauss-newton")

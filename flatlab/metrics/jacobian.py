@@ -20,6 +20,7 @@ import torch
 from msgspec import Meta
 from torch import Tensor, nn
 
+from flatlab.core.schema import Strict, means
 from flatlab.derivatives.engine import derivatives
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.evaluation_mode import check_samples
@@ -33,7 +34,6 @@ from flatlab.derivatives.probe import Findings, run
 from flatlab.derivatives.singular_values import singular_values
 from flatlab.metrics._accuracy import RESIDUAL, accuracy_of
 from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
-from flatlab.plan.schema import Strict, means
 
 BATCH = 1000
 """Samples at a time, for the features."""

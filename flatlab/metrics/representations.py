@@ -15,6 +15,7 @@ import torch
 from msgspec import Meta
 from torch import Tensor, nn
 
+from flatlab.core.schema import Strict, means
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.evaluation_mode import check_mode
 from flatlab.derivatives.feature_maps import FeatureMaps
@@ -24,7 +25,6 @@ from flatlab.metrics._representations.bounds import Bounds, readout_of, reason_a
 from flatlab.metrics._representations.classes import Classes, collapse, linear_shares
 from flatlab.metrics._representations.local import Local, estimated_compression, exact_compression
 from flatlab.metrics._representations.table import COLLAPSE, COVARIANCES, QUANTITIES
-from flatlab.plan.schema import Strict, means
 
 __all__ = ["QUANTITIES", "Options", "measure"]
 

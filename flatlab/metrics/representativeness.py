@@ -21,12 +21,12 @@ import torch
 from msgspec import Meta
 from torch import Tensor, nn
 
+from flatlab.core.schema import Key, Strict, means
 from flatlab.derivatives.evaluation_mode import check_mode
 from flatlab.derivatives.forecast import ticked
 from flatlab.derivatives.probe import probe
 from flatlab.metrics._perturbed_losses import PerturbedLosses, deltas_of, eligible_layers
 from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
-from flatlab.plan.schema import Key, Strict, means
 
 ESTIMATES = True
 CHECKS = ("function",)

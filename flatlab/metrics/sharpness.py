@@ -19,13 +19,13 @@ import torch
 from msgspec import Meta
 from torch import Tensor, nn
 
+from flatlab.core.schema import Key, Strict, means
 from flatlab.derivatives.auto_pgd import Neighbourhood, ascend, once
 from flatlab.derivatives.batch_loss import BatchLoss, Transform, laid_out
 from flatlab.derivatives.forecast import Forecast
 from flatlab.derivatives.memory import held_while
 from flatlab.derivatives.probe import check, run
 from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
-from flatlab.plan.schema import Key, Strict, means
 
 SOURCE = "andriushchenko2023 Eq. 1, App. H"
 DIMS = ("definition", "radius_index")

@@ -19,6 +19,7 @@ from msgspec import field
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from flatlab.core.schema import Strict, means
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.evaluation_mode import batch_norm, check_mode
 from flatlab.derivatives.forecast import Forecast
@@ -31,7 +32,6 @@ from flatlab.losses._base import Loss
 from flatlab.metrics._prepared import only
 from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings
 from flatlab.metrics.hessian import TYPICAL, UNITS, batches_of, counted
-from flatlab.plan.schema import Strict, means
 
 TOKENS = True
 CHECKS = ("gradient", "hessian", "gauss-newton")

@@ -2,9 +2,9 @@
 
 Each file has
 
-    MODE        a literal: how the training engine advances many such networks (`flatlab.train`);
+    MODE        a literal: how the training engine advances many such networks (`lab.train`);
                 those whose options say that they are `narrow` are `batched`
-    Options     a subclass of `flatlab.plan.options.Architecture`: what a grid may set in `network`
+    Options     a subclass of `flatlab.core.options.Architecture`: what a grid may set in `network`
     build       `build(inputs, outputs, options)`, which returns the torch module
 
 Planning reads the first two from the syntax of the file, without importing it.

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from flatlab.plan.registry import imported
-from flatlab.plan.schema import convert
+from flatlab.core.registry import imported
+from flatlab.core.schema import convert
 
 
 def build(network: Mapping[str, Any], inputs: tuple[int, ...], outputs: int) -> nn.Module:
@@ -19,7 +19,7 @@ def build(network: Mapping[str, Any], inputs: tuple[int, ...], outputs: int) -> 
     inputs: the shape of one input.
     outputs: their number.
 
-    Weights are drawn from the global generator; `flatlab.train.initializations` replaces them.
+    Weights are drawn from the global generator; `flatlab.lab.train.initializations` replaces them.
     Raises `ValueError` with the reason.
     """
     return _file(network).build(inputs, outputs, options_of(network))

@@ -15,7 +15,7 @@ from flatlab.networks._modules import ACTIVATIONS
 def convolutional(inputs: tuple[int, ...], outputs: int, options: Any) -> nn.Sequential:
     """Layers conv1, (norm1,) act1, ..., pool1, ..., flatten, fc1, fcact1, fc2, ...
 
-    inputs: (channels, height, width).  options: a `flatlab.plan.options.Convolutional`. Raises
+    inputs: (channels, height, width).  options: a `flatlab.core.options.Convolutional`. Raises
     `ValueError` if the inputs do not fit.
     """
     activation = ACTIVATIONS[options.activation]

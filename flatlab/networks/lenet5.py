@@ -5,9 +5,9 @@ The default is for images of 32 x 32 pixels; a kernel of 3 with padding 1 suits 
 
 from typing import Annotated, ClassVar
 
+from flatlab.core.options import Activation, Convolutional
+from flatlab.core.schema import means
 from flatlab.networks._convolutional import convolutional
-from flatlab.plan.options import Activation, Convolutional
-from flatlab.plan.schema import means
 
 MODE = "batched"
 

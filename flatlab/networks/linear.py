@@ -5,7 +5,7 @@ from math import prod
 
 from torch import nn
 
-from flatlab.plan.options import Architecture
+from flatlab.core.options import Architecture
 
 MODE = "batched"
 DEVIATION = 1 / 500

@@ -12,9 +12,9 @@ from typing import Annotated
 from msgspec import Meta
 from torch import nn
 
+from flatlab.core.options import Activation, Architecture, of_linear_layers
+from flatlab.core.schema import means
 from flatlab.networks._modules import ACTIVATIONS
-from flatlab.plan.options import Activation, Architecture, of_linear_layers
-from flatlab.plan.schema import means
 
 MODE = "batched"
 

@@ -13,9 +13,9 @@ from typing import Annotated, Literal
 from msgspec import Meta
 from torch import nn
 
+from flatlab.core.options import Activation, Architecture
+from flatlab.core.schema import means
 from flatlab.networks._modules import ACTIVATIONS, Residual, ZeroConv2d
-from flatlab.plan.options import Activation, Architecture
-from flatlab.plan.schema import means
 
 MODE = "graphs"
 

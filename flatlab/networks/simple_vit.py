@@ -12,9 +12,9 @@ from typing import Annotated
 import torch
 from torch import Tensor, nn
 
+from flatlab.core.options import Architecture
+from flatlab.core.schema import means
 from flatlab.networks._modules import Residual
-from flatlab.plan.options import Architecture
-from flatlab.plan.schema import means
 
 MODE = "loop"
 LONGEST = 10_000.0

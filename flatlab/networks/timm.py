@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 from torch import nn
 
+from flatlab.core.options import Architecture
+from flatlab.core.schema import means
 from flatlab.networks import _timm
-from flatlab.plan.options import Architecture
-from flatlab.plan.schema import means
 
 MODE = "loop"
 

@@ -9,9 +9,9 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
+from flatlab.core.options import Activation, Convolutional
+from flatlab.core.schema import means
 from flatlab.networks._convolutional import convolutional
-from flatlab.plan.options import Activation, Convolutional
-from flatlab.plan.schema import means
 
 MODE = "graphs"
 

@@ -1,7 +1,7 @@
 """What this study is, and its figures: declarations of what flatlab's templates draw."""
 
-from flatlab.plan import Lines, Paper, Points
-from flatlab.plotting import captions
+from flatlab.lab.figures import captions
+from flatlab.lab.plan import Lines, Paper, Points
 
 PAPER = Paper(title="NAME", citation="my study", cited="NAME")
 

@@ -12,9 +12,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """A folder with the repository's configuration and experiments, in which the test runs."""
+    """A folder with the repository's configuration, in which the test runs."""
     shutil.copy(ROOT / "config.yaml", tmp_path)
-    shutil.copytree(ROOT / "experiments", tmp_path / "experiments")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from flatlab import plan, store
-from flatlab.claims.records import read_verdicts
-from flatlab.publication import comparison
+from flatlab.core import store
+from flatlab.lab import plan
+from flatlab.lab.claims.records import read_verdicts
+from flatlab.lab.publish import comparison
 from tests.synthetic import verdicts as synthetic
 from tests.synthetic.verdicts import estimate, verdicts, write_verdicts
 
@@ -154,7 +155,7 @@ def test_by_default_it_compares_with_what_is_published_at_the_same_scale(printed
 
 def recorded(folder, code):
     """Records of all jobs of `mlp-grid`, as if they had run in a folder."""
-    experiment = plan.Plan({"scale": "demo"}, Path("experiments")).experiment("mlp-grid")
+    experiment = plan.Plan({"scale": "demo"}).experiment("mlp-grid")
     for pack in experiment.packs:
         files = [(Path(experiment.weights(pack)["weights"]), "same")]
         files += [(experiment.metrics(pack, family), code) for family in experiment.families]

@@ -14,9 +14,9 @@ import pytest
 import xarray as xr
 from torchvision import datasets
 
-from flatlab import store
 from flatlab.cli import doctor
-from flatlab.plan.registry import literal
+from flatlab.core import store
+from flatlab.core.registry import literal
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from flatlab import plan
 from flatlab.cli import main
-from flatlab.publication import forecast
+from flatlab.lab import plan
+from flatlab.lab.publish import forecast
 
 VGG = "vgg (widths 8-8-pool-16-16-pool, hidden 32-32)"
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def chosen(project: Path) -> plan.Plan:
     """The project's plan for one paper, in a folder without results."""
     (project / "config.yaml").write_text("papers: [chen2024]\n")
-    return plan.Plan({"papers": ["chen2024"]}, Path("experiments"))
+    return plan.Plan({"papers": ["chen2024"]})
 
 
 def record(task: forecast.TimedJob, seconds: float, device: str = "cpu", done: bool = True) -> None:
@@ -131,7 +131,7 @@ def test_published_records_of_several_scales_are_added_up(chosen: plan.Plan) -> 
 
 
 @pytest.fixture
-def with_zoo(chosen: plan.Plan) -> plan.Plan:
+def with_zoo(chosen: plan.Plan, papers: Path) -> plan.Plan:
     """The plan of one figure, of a zoo of two jobs."""
     scale = {"name": "small-zoo", "grid": "lenet-grid"}
     zoo = {
@@ -139,8 +139,8 @@ def with_zoo(chosen: plan.Plan) -> plan.Plan:
         "adaptive": {"outputs": "sigmoid", "rho": 0.1},
         "scales": {"paper": scale, "short": scale, "demo": scale},
     }
-    Path("experiments/small-zoo.yaml").write_text(yaml.safe_dump(zoo))
-    result = plan.Plan({}, Path("experiments"))
+    (papers / "beyond/experiments/small-zoo.yaml").write_text(yaml.safe_dump(zoo))
+    result = plan.Plan({})
     result.figures = [SimpleNamespace(experiments=["small-zoo"])]  # type: ignore[list-item]
     return result
 
@@ -177,13 +177,13 @@ def test_what_nobody_has_timed_is_said(chosen: plan.Plan, capsys: pytest.Capture
 
 def test_of_measured_packs_nothing_is_left_whatever_they_lack(project: Path) -> None:
     """Neither their training, whose weights are gone, nor a family that they may lack."""
-    whole = plan.Plan({"scale": "paper"}, Path("experiments")).experiment("mlp-grid")
+    whole = plan.Plan({"scale": "paper"}).experiment("mlp-grid")
     first, second, *_ = whole.packs
     files = [whole.metrics(pack, name) for pack in (first, second) for name in whole.families]
     for path in files[:-1]:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    measured = plan.Plan({"scale": "paper", "packs": "measured"}, Path("experiments"))
+    measured = plan.Plan({"scale": "paper", "packs": "measured"})
     found = forecast.forecast(measured, {}, ["mlp-grid"])
     counted = {each.kind: (each.jobs, each.done) for each in found}
     done = {"train": 0, "accuracy": 2, "geometry": 2, "representations": 1}

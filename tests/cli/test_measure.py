@@ -11,12 +11,13 @@ from safetensors.torch import save_file
 from torch import nn
 
 import flatlab
-from flatlab import data, store
+from flatlab import data
 from flatlab.cli import main
+from flatlab.core import store
 from flatlab.data._tensors import prepare
+from flatlab.lab.train.initializations import draw
 from flatlab.networks import build
-from flatlab.train.initializations import draw
-from tests.train.packs import small
+from tests.lab.train.packs import small
 
 NETWORK = small("mlp")
 MODEL = ["--model", "mlp", "--network", "width=64", "--data", "digits"]

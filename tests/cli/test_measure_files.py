@@ -11,8 +11,8 @@ from safetensors.torch import save_file
 from torch import nn
 
 import flatlab
-from flatlab import store
 from flatlab.cli import main
+from flatlab.core import store
 
 GENERATOR = np.random.default_rng(0)
 X = GENERATOR.normal(size=(12, 6)).astype(np.float32)
@@ -191,7 +191,7 @@ def test_files_that_hold_something_else_are_one_sentence(kind, network, capsys):
 
 @pytest.mark.parametrize("command", ["measure", "table"])
 def test_memory_is_given_in_gb(command, network, monkeypatch):
-    from flatlab.execution import model_report, own_networks
+    from flatlab.lab.execution import model_report, own_networks
 
     np.savez("data.npz", x=X, y=LABELS)
     given = []

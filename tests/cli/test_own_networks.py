@@ -17,9 +17,9 @@ import pytest
 import torch
 
 import flatlab
-from flatlab import store
 from flatlab.cli import main
-from flatlab.tables.networks import Networks
+from flatlab.core import store
+from flatlab.lab.tables.networks import Networks
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 FILES = re.compile(r"`([\w.]+\.py)`:\n\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -145,7 +145,7 @@ def test_correlations_are_those_counted_by_hand(here):
 
 
 def test_networks_without_a_partner_are_counted_and_few_have_no_interval(here):
-    from flatlab.tables.outcomes import against
+    from flatlab.lab.tables.outcomes import against
 
     table = store.load_dataset("table.zarr.zip")
     some = table.isel(run=[0, 1, 2, 3, 4, 5])  # five of one setting, one of another
@@ -166,7 +166,7 @@ def test_claims_and_eligibility_work_as_on_a_grid(here):
 
 
 def test_a_stopped_table_goes_on_where_it_stopped(here, monkeypatch, capsys):
-    from flatlab.execution.own_networks import Measurer
+    from flatlab.lab.execution.own_networks import Measurer
 
     measured = []
     original = Measurer.row

@@ -11,8 +11,8 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from flatlab import store
 from flatlab.cli import main
+from flatlab.core import store
 
 FORMS = """
 import numpy as np

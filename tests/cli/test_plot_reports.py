@@ -5,8 +5,8 @@ import torch
 
 import flatlab
 from flatlab.cli._main import main
-from flatlab.plotting import spectra
-from flatlab.store import save_dataset
+from flatlab.core.store import save_dataset
+from flatlab.lab.figures import spectra
 
 
 def test_reports_are_drawn_beside_each_other(tmp_path, monkeypatch, capsys):

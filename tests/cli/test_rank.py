@@ -7,8 +7,8 @@ import csv
 import pytest
 import xarray as xr
 
-from flatlab import store
 from flatlab.cli import main
+from flatlab.core import store
 
 
 def report(path, sharpness, mls=1.0, samples=5, **about):

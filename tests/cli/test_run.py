@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flatlab import plan, store
 from flatlab.cli import main
+from flatlab.core import store
+from flatlab.lab import plan
 
 ROOT = Path(__file__).resolve().parents[2]
 ADAPTIVE = {"outputs": "sigmoid", "rho": 0.1, "draws": 2, "trace": "random", "probes": 2}
@@ -54,7 +55,7 @@ def small(project):
 
 def stages(key):
     """The metric files of an experiment, each with what the workflow would make it with."""
-    experiment = plan.Plan({}, Path("experiments")).experiment(key)
+    experiment = plan.Plan({}).experiment(key)
     return {
         experiment.metrics(pack, family): experiment.measuring(pack, family)
         for pack in experiment.packs
@@ -119,7 +120,7 @@ def test_networks_that_are_trained_again_are_measured_again(small, capfd):
     pack, family = "lr0.1-b20-s0", "accuracy"
     asked = ["run", "mlp-grid", pack, "--family", family]
     assert main(asked) == 0
-    experiment = plan.Plan({}, Path("experiments")).experiment("mlp-grid")
+    experiment = plan.Plan({}).experiment("mlp-grid")
     report = experiment.metrics(pack, family)
     before = report.stat().st_mtime_ns
     Path(experiment.weights(pack)["weights"]).unlink()
@@ -144,7 +145,7 @@ def test_what_is_there_is_not_made_again_unless_code_or_settings_changed(small, 
         families = {path.parent.name for path in changed if path.name == f"{pack}.zarr.zip"}
         return {name for name in names if "proven" not in name} & trained, families
 
-    families = {*plan.Plan({}, Path("experiments")).experiment("mlp-grid").families}
+    families = {*plan.Plan({}).experiment("mlp-grid").families}
     assert made() == (trained, families)
     capfd.readouterr()
     assert made() == (set(), set())
@@ -152,7 +153,7 @@ def test_what_is_there_is_not_made_again_unless_code_or_settings_changed(small, 
     assert made("--force", "--family", "accuracy") == (trained, {"accuracy"})
     rewrite("mlp-grid", lambda grid: grid["training"].update(momentum=0.5))
     assert made() == (trained, families)
-    fingerprints = importlib.import_module("flatlab.plan.fingerprint")
+    fingerprints = importlib.import_module("flatlab.lab.plan.fingerprint")
     content = fingerprints._content
 
     def edited(module):

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 import flatlab
-from flatlab import store
 from flatlab.cli import main
+from flatlab.core import store
 from tests.networks.sources import SEVERAL_INPUTS
 
 GENERATOR = np.random.default_rng(0)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from flatlab import store
 from flatlab.cli import show
-from flatlab.plan import keys_of
-from flatlab.plan.registry import imported
+from flatlab.core import store
+from flatlab.core.registry import imported
+from flatlab.lab.plan import keys_of
 from tests.synthetic.verdicts import claim, verdicts, write_verdicts
 
 DEMO = "results/demo"

@@ -7,8 +7,8 @@ import torch
 from flatlab.data import DataError, dataset, load
 from flatlab.data import _tensors as splitting
 from flatlab.data._tensors import prepare
+from tests.lab.train.packs import images
 from tests.refusals import refusal
-from tests.train.packs import images
 
 UNIT = {"classes": "all", "scaling": "unit"}
 

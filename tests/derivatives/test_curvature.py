@@ -12,14 +12,14 @@ import flatlab
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.hessian_products import gauss_newton_product, hessian_product, trainable
 from flatlab.derivatives.lanczos import RESIDUAL, largest_eigenvalue
+from flatlab.lab.train import train_packs
 from flatlab.losses import loss_of
 from flatlab.metrics._measure_pack import measure_pack
 from flatlab.metrics._quantity import Samples, Settings
 from flatlab.metrics.hessian import Options, measure
-from flatlab.train import train_packs
+from tests.lab.train.packs import images, settings
 from tests.networks.small_networks import LOSSES
 from tests.synthetic.packs import asked, of_split
-from tests.train.packs import images, settings
 
 # torch warns of itself when it first differentiates forward, which torch.func.hessian does
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script")

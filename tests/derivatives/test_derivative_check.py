@@ -10,11 +10,11 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 import flatlab
+from flatlab.core.registry import imported, keys_of, measures_samples
 from flatlab.derivatives import derivative_check
 from flatlab.derivatives.derivative_check import check_derivatives
 from flatlab.derivatives.differences import Point, compared
 from flatlab.losses import loss_of
-from flatlab.plan.registry import imported, keys_of, measures_samples
 from tests.refusals import refusal
 from tests.synthetic.differences import hessian_by_differences
 

@@ -10,13 +10,13 @@ import torch
 from torch import nn
 
 from flatlab.derivatives.norms import operator_norm, spectral_norm
+from flatlab.lab.train import train_packs
 from flatlab.metrics import capacity, geometry
 from flatlab.metrics._capacity import norms as of_capacity
 from flatlab.metrics._geometry import values as of_geometry
 from flatlab.metrics._measure_pack import measure_pack
-from flatlab.train import train_packs
+from tests.lab.train.packs import images, settings
 from tests.synthetic.packs import asked, of_split
-from tests.train.packs import images, settings
 
 SHAPES = [(1, 1), (3, 7), (7, 3), (128, 130), (130, 129), (200, 500), (500, 200)]
 

@@ -22,7 +22,7 @@ from pathlib import Path
 # Sums have other last bits with other numbers of threads; jobs of the workflow have one.
 os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"))
 sys.path.insert(0, ".")
-from flatlab import plan
+from flatlab.lab import plan
 
 KEPT = Path(__file__).with_name("hashes.json")
 ENDINGS = (".json", ".csv", ".md", ".caption", ".safetensors", ".zarr.zip")
@@ -39,14 +39,16 @@ def compute(folder: str, papers: list[str]) -> None:
     with ProcessPoolExecutor(2) as pool:
         list(pool.map(_compute, *zip(*jobs, strict=True)))
     if not papers:
-        from flatlab.publication import findings
+        from flatlab.lab.publish import findings
 
         Path(folder, "FINDINGS.md").write_text(findings.render())
 
 
 def _compute(folder: str, scale: str, target: str) -> None:
-    from flatlab import claims, plotting, store
-    from flatlab.tables.correlations import correlate
+    from flatlab.core import store
+    from flatlab.lab import claims
+    from flatlab.lab import figures as plotting
+    from flatlab.lab.tables.correlations import correlate
 
     place = plan.published_at(scale)
     figure = next(each for each in plan.figures() if each.target == target)

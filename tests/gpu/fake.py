@@ -206,7 +206,7 @@ class FakeGPU(TorchDispatchMode):
 @contextlib.contextmanager
 def fake_gpu() -> Iterator[FakeGPU]:
     """Record the steps of networks on the CPU, and follow what they do."""
-    from flatlab.train import cuda_graphs, stack
+    from flatlab.lab.train import cuda_graphs, stack
 
     gpu = FakeGPU()
     fakes = {

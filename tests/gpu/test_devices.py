@@ -7,11 +7,11 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from flatlab.data._tensors import Split
+from flatlab.lab.plan import keys_of
+from flatlab.lab.train import stack
+from flatlab.lab.train.minibatch_transforms import random_numbers, transforms_of
 from flatlab.networks import build
-from flatlab.plan import keys_of
-from flatlab.train import stack
-from flatlab.train.minibatch_transforms import random_numbers, transforms_of
-from tests.train.packs import DATA, RANDOM, settings
+from tests.lab.train.packs import DATA, RANDOM, settings
 
 NETWORKS = {
     "perceptron": ("mlp", {}),

@@ -187,8 +187,8 @@ import numpy as np
 import torch
 import flatlab
 from flatlab.networks import seeded
-from flatlab.train import train_packs
-from tests.train import packs
+from flatlab.lab.train import train_packs
+from tests.lab.train import packs
 
 device = sys.argv[1]
 given = packs.settings("lenet5", mode="graphs", precision="float32", iterations=40)

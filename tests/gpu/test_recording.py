@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from flatlab.data._tensors import prepare
+from flatlab.lab.plan import keys_of
+from flatlab.lab.train import cuda_graphs, pack, run, stack, stack_group, train_packs
 from flatlab.networks import build
-from flatlab.plan import keys_of
-from flatlab.train import cuda_graphs, pack, run, stack, stack_group, train_packs
 from tests.gpu.fake import NotRecordable, Race, fake_gpu
-from tests.train.packs import DATA, images, settings
+from tests.lab.train.packs import DATA, images, settings
 
 TRAINED = {"iterations": 35, "mode": "graphs"}
 

@@ -7,8 +7,8 @@ import torch
 from hypothesis import strategies as st
 from torch import nn
 
+from flatlab.lab.plan import PlanError, keys_of
 from flatlab.losses import loss_of
-from flatlab.plan import PlanError, keys_of
 from tests.laws.relations import law
 
 LOSSES = [{"loss": key} for key in keys_of("losses")]

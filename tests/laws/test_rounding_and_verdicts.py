@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from flatlab import claims, plan, store
+from flatlab.core import store
+from flatlab.lab import claims, plan
 
 FIGURES = [
     figure

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import flatlab
+from flatlab.core.registry import keys_of, measures_samples
 from flatlab.derivatives import forecast, hooks
 from flatlab.derivatives.forecast import Forecast
-from flatlab.plan.registry import keys_of, measures_samples
 from tests.networks.small_networks import small
 
 FORWARD_PASSES = {"prediction", "diagonal", "linear"}

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import flatlab
-from flatlab.plan.registry import keys_of, measures_samples
+from flatlab.core.registry import keys_of, measures_samples
 from tests.networks.users import FAMILIES, LABELS, Plain, X, hessian_of, measured, same, seeded
 from tests.refusals import refusal
 

@@ -9,9 +9,9 @@ import flatlab
 from flatlab.data._tensors import Split, prepare
 from flatlab.metrics import geometry
 from flatlab.metrics._measure_pack import measure_pack
+from tests.lab.train.packs import small
 from tests.measurement.comparing import ALL_COSTLY, close
 from tests.synthetic.packs import about, asked, networks, of_split, weights_of
-from tests.train.packs import small
 
 SAMPLE_SETS = {"train": of_split("train", 10), "test": of_split("test", 7, seed=1)}
 WRONG = {"wrong": of_split("test", 7, seed=1, only="misclassified"), **SAMPLE_SETS}

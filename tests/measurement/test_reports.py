@@ -7,7 +7,7 @@ import xarray as xr
 from torch import nn
 
 import flatlab
-from flatlab import store
+from flatlab.core import store
 from flatlab.metrics import geometry
 from tests.measurement.comparing import ALL_COSTLY, assert_same_state, close, same, state
 

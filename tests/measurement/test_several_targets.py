@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import flatlab
-from flatlab.plan.registry import keys_of, measures_samples
+from flatlab.core.registry import keys_of, measures_samples
 from tests.measurement.batches import network, samples, true_eigenvalues, weighted
 from tests.refusals import refusal
 

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn.functional import one_hot
 
 import flatlab
-from flatlab.plan.registry import keys_of, measures_samples
+from flatlab.core.registry import keys_of, measures_samples
 from tests.refusals import refusal
 
 FAMILIES = [f for f in keys_of("metrics") if measures_samples(f) and f != "diagonal"]

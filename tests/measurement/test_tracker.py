@@ -9,7 +9,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import flatlab
-from flatlab.store import load_dataset
+from flatlab.core.store import load_dataset
 
 STEPS = 13
 

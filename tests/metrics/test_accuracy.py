@@ -15,7 +15,7 @@ from flatlab.losses import loss_of
 from flatlab.metrics import accuracy
 from flatlab.metrics._quantity import settings_of
 from flatlab.networks import build
-from tests.train.packs import images, small
+from tests.lab.train.packs import images, small
 
 EXACT = 1e-12
 ALL = ["errors", "gaps", "excess-losses", "gradient-norm"]
@@ -141,7 +141,7 @@ def test_weights_that_are_not_finite_give_no_numbers():
 
 
 def test_an_unknown_quantity_is_refused():
-    from flatlab.plan.options import checked, options_of
+    from flatlab.core.options import checked, options_of
 
     with pytest.raises(ValueError, match="unknown value 'error'; did you mean 'errors'"):
         checked({"more": ["error"]}, options_of("metrics", "accuracy"), "measure.")

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 import flatlab
-from flatlab.plan.registry import imported, keys_of
+from flatlab.core.registry import imported, keys_of
 from tests.measurement.comparing import Spy, assert_same_state, same, state
 from tests.networks.small_networks import small
 

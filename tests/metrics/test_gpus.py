@@ -16,9 +16,9 @@ import flatlab
 from flatlab.derivatives import memory
 from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.isolation import preserving_state
+from flatlab.lab.train.initializations import draw
 from flatlab.metrics import _measure_zoo, capacity
 from flatlab.networks import build, seeded
-from flatlab.train.initializations import draw
 
 
 def printed(code, **environment):
@@ -46,7 +46,7 @@ PRECISION = """
 import json, os, sys
 import torch, xarray, flatlab, flatlab.metrics.geometry, flatlab.metrics._measure
 from flatlab.precision import float32_products
-from flatlab.train.determinism import deterministic_arithmetic
+from flatlab.lab.train.determinism import deterministic_arithmetic
 from torch import nn
 b = torch.backends
 def flags():

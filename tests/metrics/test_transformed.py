@@ -9,21 +9,21 @@ import pytest
 import torch
 import yaml
 
-from flatlab import plan
+from flatlab.core.schema import PlanError, convert
 from flatlab.data import load
 from flatlab.data._tensors import prepare
-from flatlab.experiments.grids.sections import Measure
+from flatlab.lab import plan
+from flatlab.lab.kinds.grids.sections import Measure
+from flatlab.lab.plan.fingerprint import closure
+from flatlab.lab.tables.correlations import correlate
+from flatlab.lab.tables.runs import collect
+from flatlab.lab.tables.selection import end_of_training
+from flatlab.lab.train import train_packs
 from flatlab.metrics import _measure_transformed
 from flatlab.metrics._measure import measure
 from flatlab.metrics._measure_pack import measure_pack
 from flatlab.metrics._measure_transformed import measure_transformed
 from flatlab.networks import _transformations, build
-from flatlab.plan.fingerprint import closure
-from flatlab.plan.schema import PlanError, convert
-from flatlab.tables.correlations import correlate
-from flatlab.tables.runs import collect
-from flatlab.tables.selection import end_of_training
-from flatlab.train import train_packs
 
 GRID = Path(__file__).resolve().parents[2] / "experiments" / "mlp-grid.yaml"
 FAMILIES = ["accuracy", "flatness+geometry", "capacity"]

@@ -9,12 +9,12 @@ import torch
 from torch import nn
 
 from flatlab import data
+from flatlab.core.options import Activation, options_of
+from flatlab.core.registry import literal
 from flatlab.data._tensors import prepare
+from flatlab.lab.plan import convert, keys_of
+from flatlab.lab.train.initializations import draw
 from flatlab.networks import ACTIVATIONS, Gaussian, build
-from flatlab.plan import convert, keys_of
-from flatlab.plan.options import Activation, options_of
-from flatlab.plan.registry import literal
-from flatlab.train.initializations import draw
 
 NETWORK = {"name": "mlp", "options": {"activation": "relu"}}
 NARROW = (16, "pool", 16, "pool", 32, "pool", 64, "pool", 64, "pool")

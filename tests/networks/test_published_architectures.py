@@ -9,11 +9,11 @@ from torch import nn
 
 from flatlab.data import load
 from flatlab.data._tensors import prepare
+from flatlab.lab.train import train_packs
+from flatlab.lab.train.initializations import draw
 from flatlab.networks import build
-from flatlab.train import train_packs
-from flatlab.train.initializations import draw
-from tests.train.by_hand import SEED, batches
-from tests.train.packs import DATA, TRAINING, images, settings
+from tests.lab.train.by_hand import SEED, batches
+from tests.lab.train.packs import DATA, TRAINING, images, settings
 
 WIDTHS = (4, 6, 6)
 DIGITS = {"set": "digits", "classes": "all", "scaling": "standardized"}

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import flatlab
-from flatlab.plan.registry import keys_of, measures_samples
+from flatlab.core.registry import keys_of, measures_samples
 
 SMALL = {"adaptive": {"draws": 2}, "sharpness": {"sharpness_radii": {"worst-standard-l2": [0.1]}}}
 SPECIAL = {"linear", "diagonal"}

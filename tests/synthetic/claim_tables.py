@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from flatlab.claims import Claim
+from flatlab.lab.claims import Claim
 from tests.synthetic.tables import judged
 
 S, MLS, NMLS, VOLUME, G = "root_sharpness", "mls", "nmls", "log_volume", "g"

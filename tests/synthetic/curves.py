@@ -10,9 +10,9 @@ import pandas as pd
 import xarray as xr
 from matplotlib.figure import Figure
 
-from flatlab import plan
-from flatlab.plan.labels import labels_of
-from flatlab.plotting import labels, lines
+from flatlab.lab import plan
+from flatlab.lab.figures import labels, lines
+from flatlab.lab.plan.labels import labels_of
 
 mpl.use("Agg")
 

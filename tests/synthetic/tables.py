@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from flatlab.claims import Claim, ResultTables
+from flatlab.lab.claims import Claim, ResultTables
 from flatlab.stats import Verdict
 
 Columns = Mapping[str, np.ndarray]

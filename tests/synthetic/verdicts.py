@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from flatlab import plan, store
-from flatlab.claims.records import ClaimRecord, FigureVerdicts
+from flatlab.core import store
+from flatlab.lab import plan
+from flatlab.lab.claims.records import ClaimRecord, FigureVerdicts
 
 ABOUT = {
     "experiment": "mlp-grid",

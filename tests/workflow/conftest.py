@@ -24,10 +24,14 @@ from tests.workflow.lab import ROOT, Lab
 
 SOURCES = (
     *("Snakefile", "config.yaml", "rules", "scripts", "flatlab", "profiles", "report", "envs"),
-    "experiments/mlp-grid.yaml",
+    "papers",
 )
 
-KEPT = {"flatlab/metrics/[a-z]*.py": {"accuracy.py", "geometry.py"}}
+KEPT = {
+    "flatlab/metrics/[a-z]*.py": {"accuracy.py", "geometry.py"},
+    "papers/*/metrics/*.py": set(),
+    "papers/*/experiments/*.yaml": {"mlp-grid.yaml"},
+}
 
 
 def _make_small(grid: dict[str, Any]) -> None:
@@ -75,7 +79,7 @@ def _make_sources(folder: Path) -> None:
         source, place = ROOT / name, lab / name
         place.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
-            shutil.copytree(source, place, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(source, place, ignore=shutil.ignore_patterns("__pycache__", "tests"))
         else:
             shutil.copy2(source, place)
     for pattern, kept in KEPT.items():
@@ -83,10 +87,10 @@ def _make_sources(folder: Path) -> None:
             if path.name not in kept:
                 path.unlink()
     lab.rewrite_grid(_make_small)
-    for path in lab.folder.glob("flatlab/papers/*/figures.py"):
+    for path in lab.folder.glob("papers/*/figures.py"):
         lab.declare(path.parent.name)
     lab.declare("chen2026", "figH8")
-    _substitute(lab / "flatlab/plotting/render.py", r'"pdf.fonttype": 42', '"pdf.fonttype": 3')
+    _substitute(lab / "flatlab/lab/figures/render.py", r'"pdf.fonttype": 42', '"pdf.fonttype": 3')
     compileall.compile_dir(folder / "flatlab", quiet=1)  # once, not in each copy
 
 

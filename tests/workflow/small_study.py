@@ -48,7 +48,7 @@ def train(lr, seed):
     return model.state_dict(), {"my_score": lr + seed}
 """
 FIGURES = """
-from flatlab.plan import Paper
+from flatlab.lab.plan import Paper
 
 PAPER = Paper(title="Mine", citation="mine", cited="Mine")
 FIGURES = {}

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from torch import nn
 
+from flatlab.core.options import Activation, Architecture
+from flatlab.core.schema import means
 from flatlab.networks._modules import ACTIVATIONS
-from flatlab.plan.options import Activation, Architecture
-from flatlab.plan.schema import means
 
 MODE = "batched"  # small networks are trained side by side
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from flatlab.core.schema import PlanError, convert, plain
 from flatlab.data import DataError, corruptions, load
 from flatlab.data._tensors import prepare
 from flatlab.data.corruptions import MADE, corrupted
-from flatlab.experiments.grids.sections import Corrupted, Measure
-from flatlab.plan.schema import PlanError, convert, plain
-from tests.train.packs import images
+from flatlab.lab.kinds.grids.sections import Corrupted, Measure
+from tests.lab.train.packs import images
 
 CHOSEN = {"corruptions": "all", "severity": 3, "size": 30, "source": "made", "seed": 0}
 ALL_CLASSES = {"classes": "all", "scaling": "unit"}

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from flatlab.metrics._measure_pack import measure_pack
+from tests.lab.train.packs import small
 from tests.synthetic.packs import about, asked, networks, weights_of
-from tests.train.packs import small
 
 FACTS = {"finite", "shared", "samples_measured", "layers_left_out"}
 """What is known of a network whose weights are not finite."""

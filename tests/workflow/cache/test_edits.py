@@ -13,10 +13,10 @@ from tests.workflow.lab import Lab
 
 pytestmark = pytest.mark.workflow
 
-FIGURE = "flatlab/plotting/matrix.py"
-DECLARATION = "flatlab/papers/chen2026/figures.py"
+FIGURE = "flatlab/lab/figures/matrix.py"
+DECLARATION = "papers/chen2026/figures.py"
 FAMILY = "flatlab/metrics/geometry.py"
-TRAINING = "flatlab/train/minibatches.py"
+TRAINING = "flatlab/lab/train/minibatches.py"
 MODEL = "flatlab/networks/mlp.py"
 
 A_FAMILY = '''
@@ -82,7 +82,7 @@ def change_words(lab):
         edited = re.sub(r'^( *)"""(?=\S)', r'\1"""In other words: ', text, flags=re.MULTILINE)
         assert edited.count("In other words") >= (1 if path == DECLARATION else 2)
         (lab / path).write_text(edited.replace("\n\n", "\n\n# A remark.\n\n"))
-    lab.append("experiments/mlp-grid.yaml", "# A remark.")
+    lab.append(lab.GRID, "# A remark.")
 
 
 def test_an_edit_of_a_grid_trains_what_it_adds_alone(lab):

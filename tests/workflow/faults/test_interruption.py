@@ -9,7 +9,7 @@ import time
 import pytest
 from filelock import SoftFileLease
 
-from flatlab.store import StoreError, load_weights
+from flatlab.core.store import StoreError, load_weights
 
 pytestmark = pytest.mark.workflow
 

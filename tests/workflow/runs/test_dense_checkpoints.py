@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from flatlab import store
+from flatlab.core import store
 
 pytestmark = pytest.mark.workflow
 
@@ -42,7 +42,7 @@ def test_dense_checkpoints_are_measured_and_stand_in_the_table(fresh):
 @pytest.mark.long
 def test_dense_checkpoints_beyond_the_budget_go_when_they_are_measured(fresh):
     fresh.rewrite_grid(partial(_record_the_first_seed, seeds=[0]))
-    fresh.append("flatlab/experiments/grid.py", "BUDGET_BYTES = 1")
+    fresh.append("flatlab/lab/kinds/grid.py", "BUDGET_BYTES = 1")
     run = fresh.snakemake("--cores", "2", fresh.TABLE)
     assert "deleted when measured" in run.output
     assert (fresh / fresh.weights("lr0.1-b20-s0")).exists()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from flatlab import store
+from flatlab.core import store
 from tests.workflow.lab import LEAKING, ROOT
 
 pytestmark = pytest.mark.workflow

@@ -28,8 +28,8 @@ def test_published_tables_are_drawn_anew_and_follow_a_claim_and_a_figure_without
     assert {name: (redrawn / name).read_bytes() for name in names} == results
 
     claims = "CLAIMS['figH8'] = {'c1': dataclasses.replace(CLAIMS['figH8']['c1'], text='anew')}"
-    lab.append("flatlab/papers/chen2026/claims.py", f"import dataclasses\n{claims}")
-    path = lab / "flatlab/papers/chen2026/figures.py"
+    lab.append("papers/chen2026/claims.py", f"import dataclasses\n{claims}")
+    path = lab / "papers/chen2026/figures.py"
     path.write_text(path.read_text().replace("two quantities", "two of them"))
     run = lab.finish(lab.start("publish", "--again", program="flatlab"), succeeds=False)
     assert "make them with: snakemake published" in run.output

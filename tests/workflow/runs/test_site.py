@@ -13,7 +13,9 @@ from urllib.parse import unquote, urlsplit
 import pandas as pd
 import pytest
 
-from flatlab import plan, plotting, store
+from flatlab.core import store
+from flatlab.lab import figures as plotting
+from flatlab.lab import plan
 
 ROOT = Path(__file__).parents[3]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

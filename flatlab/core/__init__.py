@@ -1,0 +1,1 @@
+"""What both halves stand on: registries, options, schema, studies, stored files, progress."""

@@ -1,0 +1,114 @@
+"""Registries: the folders of the package and of studies, in which the stem of a file is its key.
+
+Keys have hyphens where file names have underscores: `max-pool` is `train/layers/max_pool.py`.
+Nothing is imported here: planning must not wait for torch or matplotlib.
+"""
+
+import ast
+import functools
+import importlib
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from flatlab.core.schema import PlanError, closest
+from flatlab.core.studies import PACKAGE, file_of, package_folder, places, studies  # noqa: F401
+
+
+def keys_of(folder: str) -> tuple[str, ...]:
+    """The keys of one registry: data, networks, metrics, simulations, train/layers, ..."""
+    return _keys(folder, *studies().values())
+
+
+@functools.cache
+def _keys(folder: str, *_of_studies: Path) -> tuple[str, ...]:
+    files = [
+        file
+        for place in (package_folder(folder), *places(folder))
+        for file in place.glob("[a-z]*.py")
+    ]
+    return tuple(sorted(file.stem.replace("_", "-") for file in files))
+
+
+def module_of(folder: str, key: str) -> str:
+    """The module that defines a key: ("train/layers", "tanh") -> flatlab.lab.train.layers.tanh."""
+    parts = package_folder(folder).relative_to(PACKAGE.parent).parts
+    return ".".join((*parts, key.replace("-", "_")))
+
+
+def imported(folder: str, key: str) -> ModuleType:
+    """The module that defines a key, imported."""
+    return importlib.import_module(module_of(folder, key))
+
+
+def path_of(folder: str, key: str) -> Path:
+    """The file that defines a key."""
+    name = f"{key.replace('-', '_')}.py"
+    there = [place / name for place in places(folder) if (place / name).is_file()]
+    ours = package_folder(folder) / name
+    return ours if ours.is_file() or not there else there[0]
+
+
+def check_known(folder: str, key: str, where: str) -> None:
+    """Raise `PlanError` with the closest match if a registry does not have a key."""
+    if key not in keys_of(folder):
+        raise PlanError(f"{where}: unknown {key!r}; {closest(key, keys_of(folder))}")
+
+
+def joined(keys: object) -> list[str]:
+    """The keys in one key or several; `none` is no key.
+
+    `accuracy+geometry` are two families measured by one job.
+    """
+    each = keys if isinstance(keys, list | tuple) else [keys]
+    return [key for several in each for key in str(several).split("+") if key != "none"]
+
+
+def measures_samples(family: str) -> bool:
+    """Whether a family is evaluated on the sample sets of a grid: it has a function `measure`."""
+    body = syntax(path_of("metrics", family)).body
+    return "measure" in {node.name for node in body if isinstance(node, ast.FunctionDef)}
+
+
+def experiment_keys() -> list[str]:
+    """All experiments of the studies in use."""
+    return sorted(experiment_files())
+
+
+def experiment_files() -> dict[str, Path]:
+    """The files of all experiments, by key."""
+    folders = (path / "experiments" for path in studies().values())
+    return {path.stem: path for folder in folders for path in sorted(folder.glob("*.yaml"))}
+
+
+OWN_IMAGES = ("image-folder", "cifar10-jpeg")
+"""Data sets that are whatever lies in a folder; all others are known by their checksums."""
+
+
+@functools.cache
+def syntax(path: Path) -> ast.Module:
+    """The syntax tree of a file of the package, parsed once in a process."""
+    return ast.parse(path.read_bytes())
+
+
+@functools.cache
+def assignments(path: Path) -> dict[str, ast.expr]:
+    """What a file assigns to which name, with or without a type."""
+    values: dict[str, ast.expr] = {}
+    for node in syntax(path).body:
+        if isinstance(node, ast.Assign):
+            values[ast.unparse(node.targets[0])] = node.value
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            values[ast.unparse(node.target)] = node.value
+    return values
+
+
+def literal(folder: str, key: str, name: str) -> Any:
+    """The value of a literal in the file of a key; `PlanError` if there is none."""
+    path = path_of(folder, key)
+    try:
+        return ast.literal_eval(assignments(path)[name])
+    except (KeyError, ValueError):
+        raise PlanError(
+            f"{path.parent.name}/{path.name}: {name} must be there, and a literal"
+        ) from None

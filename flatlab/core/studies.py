@@ -1,0 +1,176 @@
+"""Studies: folders, each of which holds what belongs to one question.
+
+A study has `figures.py` (with `PAPER` and `FIGURES`) and perhaps `claims.py`, modules of its
+figures, `experiments/*.yaml`, and files in `data`, `networks`, `metrics`, `losses`, `simulations`
+and `train/...`. Its key is the name of its folder in lower case, letters and digits alone. Its
+files are modules of flatlab: `networks/mine.py` is `flatlab.networks.mine`, `claims.py` is
+`flatlab.papers.<key>.claims`, in every process of a workflow. The studies that ship with the
+project, `papers/*`, are always in use; a configuration adds some of its own. The package's own
+files come first, and a study in which a file has the name of one of the package's, or of another
+study's, is refused.
+"""
+
+import functools
+import importlib.util
+import os
+import re
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+
+from flatlab.core.schema import PlanError
+
+PACKAGE = Path(__file__).resolve().parents[1]
+VARIABLE = "FLATLAB_STUDIES"
+"""The environment variable with the folders of the studies, which jobs inherit."""
+FOLDERS = (
+    *("data", "networks", "metrics", "losses", "simulations"),
+    *(
+        f"train/{kind}"
+        for kind in ("layers", "optimizers", "regularizers", "augmentations", "initializations")
+    ),
+)
+"""What a study's folder may hold besides experiments, figures and claims."""
+RESERVED = ("all", "published", "explain")
+
+
+def workflow_folder() -> Path:
+    """Where Snakefile, rules and experiments lie: the project, or the installed package."""
+    installed = PACKAGE / "workflow"
+    return installed if (installed / "Snakefile").is_file() else PACKAGE.parent
+
+
+def package_folder(name: str) -> Path:
+    """Where the package has what a study has under this name: "networks", "train/layers"."""
+    return PACKAGE / ("lab" if name.startswith("train/") else "") / name
+
+
+def key_of(folder: Path) -> str:
+    """The key of a study: the name of its folder, letters and digits alone."""
+    return re.sub("[^a-z0-9]", "", folder.name.lower())
+
+
+PAPERS = workflow_folder() / "papers"
+"""The studies that ship with the project."""
+
+
+def shipped() -> dict[str, Path]:
+    """The folders of the project's papers, by key."""
+    return _shipped(PAPERS)
+
+
+@functools.cache
+def _shipped(folder: Path) -> dict[str, Path]:
+    return {key_of(path.parent): path.parent for path in sorted(folder.glob("*/figures.py"))}
+
+
+def user_studies() -> dict[str, Path]:
+    """The folders of the studies that a configuration adds, by key."""
+    paths = filter(None, os.environ.get(VARIABLE, "").split(os.pathsep))
+    return {key_of(Path(path)): Path(path) for path in paths}
+
+
+def studies() -> dict[str, Path]:
+    """The folders of all studies in use, by key; the papers first."""
+    return {**shipped(), **user_studies()}
+
+
+def use_studies(folders: Sequence[str], where: str) -> None:
+    """Make these folders the user's studies of this process and of those that it starts.
+
+    folders: absolute, or relative to the working folder.
+    where: what names them, for the message of the `PlanError` if one of them cannot be used.
+    """
+    chosen: dict[str, Path] = {}
+    for name in folders:
+        folder = Path(name).resolve()
+        key = key_of(folder)
+        if not folder.is_dir():
+            raise PlanError(f"{where}: {name} is no folder")
+        if not (folder / "figures.py").is_file():
+            raise PlanError(f"{where}: {name} has no figures.py, so that it shows nothing")
+        check_name(folder, where)
+        if key in chosen:
+            raise PlanError(f"{where}: two studies are called {key}: {chosen[key]} and {folder}")
+        chosen[key] = folder
+    _refuse_shadows({**shipped(), **chosen}, where)
+    os.environ[VARIABLE] = os.pathsep.join(map(str, chosen.values()))
+
+
+def check_name(folder: Path, where: str) -> None:
+    """Raise `PlanError` if the name of a folder cannot name a study."""
+    key = key_of(folder)
+    if not re.match("[a-z]", key) or key in RESERVED:
+        raise PlanError(f"{where}: {folder.name} cannot name a study; call its folder otherwise")
+    if key in shipped():
+        raise PlanError(f"{where}: {key} is a paper of flatlab; call the study otherwise")
+
+
+def _refuse_shadows(chosen: dict[str, Path], where: str) -> None:
+    owners: dict[str, str] = {}
+    for key, folder in chosen.items():
+        files = [path for name in FOLDERS for path in (folder / name).glob("*.py")]
+        files += (folder / "experiments").glob("*.yaml")
+        for path in files:
+            name = path.relative_to(folder).as_posix()
+            if (package_folder(name)).exists() or owners.get(name) in shipped():
+                raise PlanError(
+                    f"{where}: {name} of {folder.name} has the name of one of flatlab's; rename it"
+                )
+            if name in owners:
+                raise PlanError(f"{where}: {owners[name]} and {key} both have {name}; rename one")
+            owners[name] = key
+
+
+def module_of_study(module: str, study: str) -> str:
+    """The module of flatlab that a module in a study's folder is."""
+    return f"flatlab.papers.{study}.{module}"
+
+
+def places(folder: str) -> list[Path]:
+    """Where the studies keep what the package has in a folder: "networks", "papers/<study>"."""
+    first, _, rest = folder.partition("/")
+    if first == "papers":
+        return [path for key, path in studies().items() if key == rest]
+    return [path / folder for path in studies().values()]
+
+
+def file_of(module: str) -> Path | None:
+    """The file, or the folder, of a module of flatlab that a study has; None if none has it."""
+    _, *parts = module.split(".")
+    if not parts:
+        return None
+    if parts == ["papers"]:
+        return PAPERS
+    if parts[0] == "papers" and len(parts) > 1:
+        roots, rest = places("/".join(parts[:2])), parts[2:]
+    else:
+        roots, rest = [*studies().values()], parts[parts[0] == "lab" :]
+        if not any("/".join(rest).startswith(f"{name}/") for name in FOLDERS):
+            return None
+    for root in roots:
+        path = root.joinpath(*rest)
+        if path.is_dir():
+            return path
+        if path.with_suffix(".py").is_file():
+            return path.with_suffix(".py")
+    return None
+
+
+class _Finder(MetaPathFinder):
+    """Finds modules of studies where the package has none."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        found = file_of(name) if name.startswith("flatlab.") else None
+        if found is None:
+            return None
+        if found.is_file():
+            return importlib.util.spec_from_file_location(name, found)
+        spec = ModuleSpec(name, None, is_package=True)
+        spec.submodule_search_locations = [str(found)]
+        return spec
+
+
+sys.meta_path.append(_Finder())

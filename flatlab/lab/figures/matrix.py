@@ -1,0 +1,124 @@
+"""Template `Matrix`: every quantity against every other at the end of training.
+
+seaborn's PairGrid would create a figure of its own and takes several times as long.
+"""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from flatlab.lab.figures import labels, style
+from flatlab.lab.figures.axes import limit
+from flatlab.lab.figures.quantities import require
+from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.figures.style import OTHER_KINDS
+from flatlab.lab.tables.selection import columns_of, end_of_training, of_seeds
+from flatlab.stats.correlation import Correlations
+
+MATRICES = ("rho", "low", "high")
+
+
+def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+    """Rows `run`: setting, hyper-parameters and quantities of a network.  Rows `rho`, `low` and
+    `high`: the correlation matrix and the ends of its intervals.  Rows of `style.OTHER_KINDS`: the
+    correlations within settings and adjusted for the training loss.
+    """
+    (table,) = tables.values()
+    names = figure["quantities"]
+    require(table, names)
+    chosen = end_of_training(table)
+    if figure["seeds"]:
+        chosen = of_seeds(chosen, figure["seeds"])
+        settings, loss = list(chosen["setting"].values), chosen["train_loss"].values
+        result = Correlations(columns_of(chosen, names), settings, loss)
+        matrices = [*result.matrix("pooled"), *(result.matrix(kind)[0] for kind in OTHER_KINDS)]
+    else:
+        (matrix,) = correlations.values()
+        of_these = matrix.sel(x=names, y=names)
+        matrices = [of_these[name].sel(kind="pooled").values for name in MATRICES]
+        matrices += [of_these["rho"].sel(kind=kind).values for kind in OTHER_KINDS]
+    head = {"row": "run", "name": chosen["run"].values, "setting": labels.in_words(chosen)}
+    parts = [pd.DataFrame({**head, **columns_of(chosen, names)})]
+    for kind, values in zip((*MATRICES, *OTHER_KINDS), matrices, strict=True):
+        columns = dict(zip(names, values.T, strict=True))
+        parts.append(pd.DataFrame({"row": kind, "name": names, **columns}))
+    return pd.concat(parts, ignore_index=True)
+
+
+def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
+    """Scatter plots below the diagonal, histograms on it, correlations above it.
+
+    A cell above the diagonal has the colour of the correlation over all networks, which it prints
+    with its interval, and below it that within settings: in italics if it has the other sign.
+    """
+    names = figure["quantities"]
+    runs = frame[frame["row"] == "run"]
+    rows = (*MATRICES, *OTHER_KINDS)
+    matrices = {kind: frame[frame["row"] == kind].set_index("name")[names] for kind in rows}
+    axes = fig.subplots(len(names), len(names), squeeze=False, gridspec_kw={"wspace": 0.05})
+    fig.get_layout_engine().set(w_pad=0.01, h_pad=0.01, hspace=0.02, wspace=0.02)
+    for (i, j), ax in np.ndenumerate(axes):
+        x, y = names[j], names[i]
+        ax.tick_params(width=0.4, length=1.5, pad=1)
+        ax.xaxis.set_visible(i == len(names) - 1)  # ticks at the margins only, since they take
+        ax.yaxis.set_visible(j == 0 and i > 0)  # more time than all points
+        if i == j:
+            _histogram(ax, runs, x)
+        elif i < j:
+            _correlation(ax, {kind: float(matrix[x][y]) for kind, matrix in matrices.items()})
+        else:
+            style.points_of_settings(ax, runs, x, y, size=2)
+            limit(ax, "y", runs[y], headroom=0.06, ticks=2)
+        if i >= j:
+            limit(ax, "x", runs[x], ticks=2)
+    for i, name in enumerate(names):
+        # at a fixed distance, so that the labels line up
+        label = labels.in_lines(labels.label_of(figure, name))
+        axes[i, 0].set_ylabel(label)
+        axes[i, 0].yaxis.set_label_coords(-0.42, 0.5)
+        axes[-1, i].set_xlabel(label)
+        axes[-1, i].xaxis.set_label_coords(0.5, -0.3)
+    axes[0, 0].yaxis.set_visible(True)
+    axes[0, 0].set_yticks([])
+    style.legend_of_settings(fig, runs["setting"])
+
+
+def _correlation(ax: Any, numbers: dict[str, float]) -> None:
+    """Printed in a cell of its colour; "hardly varies" where it is not defined."""
+    import matplotlib as mpl
+
+    ax.xaxis.set_visible(False)
+    ax.yaxis.set_visible(False)
+    rho, low, high = (numbers[kind] for kind in MATRICES)
+    place: dict[str, Any] = {"transform": ax.transAxes, "ha": "center", "va": "center"}
+    if np.isnan(rho):
+        ax.set_facecolor("0.93")
+        ax.text(0.5, 0.5, "undefined", color="0.4", fontsize=6, **place)
+        return
+    ax.set_facecolor(mpl.colormaps["RdBu_r"](0.5 + 0.3 * rho))  # light enough for black letters
+    ends = "no interval" if np.isnan(low) else ", ".join(map(labels.two_digits, (low, high)))
+    ax.text(0.5, 0.73, labels.two_digits(rho), fontsize=8, weight="bold", **place)
+    ax.text(0.5, 0.47, ends, fontsize=6, **place)
+    within = numbers["within"]
+    slant = "italic" if within * rho < 0 else "normal"
+    ax.text(0.5, 0.21, labels.two_digits(within), fontsize=6, color="0.3", style=slant, **place)
+
+
+def _histogram(ax: Any, runs: pd.DataFrame, name: str) -> None:
+    """Counts by setting, one above the other; a quantity that hardly varies says so."""
+    ax.set_yticks([])
+    values = runs[name]
+    finite = runs[np.isfinite(values)]
+    if finite.empty:
+        return
+    looks = style.look_of_settings(finite["setting"])
+    parts = [finite.loc[finite["setting"] == setting, name] for setting in looks]
+    bins = min(15, round(1.5 * len(finite) ** 0.5))  # 7 for 20 networks, 15 for 100
+    options = {"stacked": True, "edgecolor": "white", "linewidth": 0.3}
+    counts, *_ = ax.hist(parts, bins, color=[look.color for look in looks.values()], **options)
+    ax.set_ylim(0, 1.3 * np.max(counts))
+    most = finite[name].value_counts()
+    if most.iloc[0] > 0.8 * len(finite):
+        text = f"{most.iloc[0]} of {len(finite)}\nare {most.index[0]:g}"
+        ax.text(0.95, 0.95, text, transform=ax.transAxes, ha="right", va="top", fontsize=6)

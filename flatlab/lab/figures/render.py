@@ -1,0 +1,120 @@
+"""From a declaration and tables to the files of a figure.
+
+A figure has two pure functions. `frame(figure, tables, correlations)` selects what is shown, as one
+pandas table, which becomes the figure's CSV. `draw(fig, frame, figure)` sees nothing but that
+table. Both are in the module of its template or, where the declaration says so, in the module of
+its paper's folder. Title and caption are added here in the same way for all.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import textwrap
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from flatlab.lab.figures.contents import caption
+
+if TYPE_CHECKING:  # papers' figures.py import this package at plan time, which does without xarray
+    import pandas as pd
+    import xarray as xr
+
+Settings = Mapping[str, Any]
+"""What a figure is: the `settings` of a `plan.Figure`."""
+
+Tables = Mapping[str, "xr.Dataset"]
+"""Tables by experiment."""
+
+NO_BREAK = "\N{NO-BREAK SPACE}"
+FORMATS = ("pdf", "svg", "png")
+DARK = ("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color")
+STYLE: dict[str, Any] = {
+    **dict.fromkeys(DARK, "0.15"),
+    **{"axes.axisbelow": True, "axes.linewidth": 0.5, "axes.titlesize": 7},
+    **{"figure.dpi": 100, "savefig.dpi": 300},
+    **{"font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"]},  # matplotlib's own font
+    **{"font.size": 7, "xtick.labelsize": 6, "ytick.labelsize": 6, "axes.labelsize": 6.5},
+    **{"grid.color": "0.8", "legend.frameon": False, "lines.solid_capstyle": "round"},
+    **{"mathtext.fontset": "dejavusans", "pdf.fonttype": 42},  # text stays text, as in SVG
+    **{"patch.edgecolor": "white", "patch.force_edgecolor": True},
+    **{"svg.hashsalt": "flatlab", "svg.fonttype": "none"},  # the same identifiers every time
+}
+"""Colours and drawing order of seaborn's style "ticks"; importing it takes most of a second."""
+
+
+def make(figure: Settings, tables: Tables, correlations: Tables) -> dict[str, bytes]:
+    """Draw a figure: the content of its files by extension (pdf, svg, png, csv).
+
+    figure: what is declared.
+    tables: of its experiments.
+    correlations: of the experiments whose correlations it shows.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    figure = completed(figure, tables)
+    frame = frame_of(figure, tables, correlations)
+    with mpl.rc_context(STYLE):  # type: ignore[arg-type]
+        fig: Any = Figure(figsize=figure["size_inches"], layout="constrained")
+        drawn = fig.subfigures()  # below the title, above the caption
+        importlib.import_module(figure["drawn_by"]).draw(drawn, frame, figure)
+        _title_and_caption(fig, figure, tables)
+        fig.get_layout_engine().execute(fig)
+        fig.set_layout_engine()  # laid out once, the same in every format
+        pictures = {extension: picture(fig, extension) for extension in FORMATS}
+    return {"csv": frame.to_csv(index=False).encode(), **pictures}
+
+
+def frame_of(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+    """What a figure shows."""
+    frame: pd.DataFrame = importlib.import_module(figure["selected_by"]).frame(
+        figure, tables, correlations
+    )
+    return frame
+
+
+def completed(figure: Settings, tables: Tables) -> dict[str, Any]:
+    """A figure with the units of all quantities, and its labels for stand-ins if all tables are."""
+    arrays = (item for table in tables.values() for item in table.data_vars.items())
+    units = {str(name): array.attrs.get("units", "") for name, array in arrays}
+    whole = {**figure, "units": units}
+    if all(table.attrs["evidence"] == "stand-in" for table in tables.values()):
+        whole["labels"] = {**figure["labels"], **figure.get("of_stand_ins", {})}
+    return whole
+
+
+def _title_and_caption(fig: Any, figure: Settings, tables: Tables) -> None:
+    """Both name the scale and the data, so that a demo figure cannot pass for the paper's."""
+    from flatlab.lab.figures.labels import in_words_of
+
+    about_all = [table.attrs for table in tables.values()]
+    scale, data = (" and ".join(dict.fromkeys(a[k] for a in about_all)) for k in ("scale", "data"))
+    inches = figure["size_inches"][0]
+    held, width = f"({scale}, {in_words_of(data)})", int(inches * 13.5)
+    if len(held) < width / 2:  # on a line
+        held = held.replace(" ", NO_BREAK)
+    title = f"{figure['cited']}: {figure['title']} {held}"
+    title = textwrap.fill(title, width, break_on_hyphens=False).replace(NO_BREAK, " ")
+    fig.suptitle(title, fontsize=8, x=0.01, ha="left", weight="bold")
+    text = textwrap.fill(caption(figure, tables), int(inches * 20.5), break_on_hyphens=False)
+    fig.supxlabel(text, fontsize=6.5, x=0.01, ha="left", color="0.25")
+
+
+def picture(fig: Any, extension: str) -> bytes:
+    """One picture file. It contains no date, so that the same figure has the same bytes.
+
+    A PNG has 256 colours: a third of the size, with no difference that an eye could see.
+    """
+    from PIL import Image
+
+    buffer, dates = io.BytesIO(), {"pdf": "CreationDate", "svg": "Date"}
+    if extension in dates:
+        fig.savefig(buffer, format=extension, metadata={dates[extension]: None})
+        return buffer.getvalue()
+    fig.savefig(full := io.BytesIO(), format="png", pil_kwargs={"compress_level": 0})
+    with Image.open(full) as picture:
+        method, dither = Image.Quantize.MAXCOVERAGE, Image.Dither.NONE
+        colours = picture.convert("RGB").quantize(256, method=method, dither=dither)
+        colours.save(buffer, "png", dpi=picture.info["dpi"])
+    return buffer.getvalue()

@@ -1,0 +1,154 @@
+"""How all figures look: colours and markers of the lines, legends, letters and axes.
+
+A setting has the same colour and marker in all figures.
+"""
+
+import itertools
+import string
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from flatlab.lab.figures.labels import two_digits, without_common
+
+
+class Look(NamedTuple):
+    """How a line looks, in matplotlib's notation.  dash: "" where there are only markers."""
+
+    color: str
+    marker: str
+    dash: str | tuple[float, tuple[float, ...]] = "-"
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """matplotlib's options for such a line."""
+        return {"color": self.color, "marker": self.marker, "ls": self.dash, "lw": 1, "mew": 0}
+
+
+SETTINGS = {
+    "learning rate 0.05, batch size 20": Look("#0d0887", "o"),
+    "learning rate 0.1, batch size 20": Look("#cc4778", "s"),
+    "learning rate 0.2, batch size 20": Look("#f89540", "D"),
+    "learning rate 0.1, batch size 8": Look("#5c0a2e", "^"),
+    "learning rate 0.1, batch size 32": Look("#eda6bf", "v"),
+}
+"""The five settings of chen2026 and chen2024: learning rates in steps of matplotlib's map "plasma",
+batch sizes from dark to light, both through the colour of the setting that they share."""
+
+OTHERS = (
+    Look("#56b4e9", "P"),
+    Look("#ca9161", "X"),
+    Look("#949494", "*"),
+    Look("#b8a800", "<"),
+    Look("#fbafe4", ">"),
+)
+"""Settings of other grids take these in turn."""
+
+SAMPLES = {
+    "train": Look("#999999", "o"),
+    "test": Look("#222222", "s"),
+    "misclassified": Look("#b2182b", "D", "--"),
+}
+BOUNDS = {
+    "bound_d": Look("#08306b", "v"),
+    "bound_c": Look("#2b7bba", "D"),
+    "bound_b": Look("#7fb9da", "s"),
+    "bound_a": Look("#b2182b", "o"),
+}
+"""In the order of the lines from top to bottom: D, C, B, A."""
+
+HEADROOM = 0.75
+"""The share of a panel's data range that is added above it, for the correlation."""
+
+KINDS: dict[Literal["pooled", "within", "adjusted"], tuple[str, str, str]] = {
+    "pooled": ("#222222", "o", "all networks"),
+    "within": ("#c05621", "D", "within settings"),
+    "adjusted": ("#2b7bba", "^", "adjusted for the training loss"),
+}
+"""Colour, marker and name of the kinds of correlation; the papers show the first."""
+
+OTHER_KINDS: tuple[Literal["within", "adjusted"], ...] = ("within", "adjusted")
+
+ORDERED = ("#0d0887", "#7e03a8", "#cc4778", "#f89540", "#e3c800")
+"""Values of an ordered factor: steps of matplotlib's map "plasma", the last one darker."""
+
+
+def look_of_settings(
+    settings: Iterable[str], looks: Mapping[str, Look] | None = None
+) -> dict[str, Look]:
+    """The looks of settings, which are given in words.  own: looks of this figure alone."""
+    known = {**SETTINGS, **(looks or {})}
+    others = itertools.cycle(OTHERS)
+    return {s: known[s] if s in known else next(others) for s in dict.fromkeys(settings)}
+
+
+def in_order(values: Sequence[Any]) -> dict[Any, Look]:
+    """Looks of the values of an ordered factor, in steps of one sequential map."""
+    steps = np.linspace(0, len(ORDERED) - 1, max(len(values), 2)).round().astype(int)
+    markers = itertools.cycle("osD^v")
+    return {v: Look(ORDERED[k], next(markers)) for v, k in zip(values, steps, strict=False)}
+
+
+def legend(fig: Any, looks: Mapping[str, Look], ms: float = 4, **options: Any) -> None:
+    """A legend above all panels, in as many columns as fit the width of the figure."""
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], ms=ms, label=name, **look.options) for name, look in looks.items()]
+    if title := options.pop("title", ""):
+        handles.insert(0, Line2D([], [], lw=0, label=title))
+    widths = [0.45 + 0.05 * len(str(handle.get_label())) for handle in handles]  # in inches
+    for columns in range(len(widths), 0, -1):
+        rows = -(-len(widths) // columns)
+        widest = [max(widths[i : i + rows]) for i in range(0, len(widths), rows)]
+        if columns == 1 or (len(widest) == columns and sum(widest) <= fig.bbox.width / fig.dpi):
+            fig.legend(handles=handles, loc="outside upper left", ncols=columns, **options)
+            return
+
+
+def letters(axes: Iterable[Any]) -> None:
+    """A bold letter before the title of each panel: a, b, c."""
+    for letter, ax in zip(string.ascii_lowercase, axes, strict=False):
+        ax.set_title(lettered(letter, ax.get_title(loc="left")), loc="left")
+
+
+def lettered(letter: str, title: str) -> str:
+    """The title of a panel with its letter, which is bold."""
+    return rf"$\bf{{{letter}}}$  {title}"
+
+
+def correlation(
+    rho: float,
+    low: float,
+    high: float,
+    *,
+    others: Mapping[Any, float] = MappingProxyType({}),
+    symbol: str = r"\rho",
+) -> str:
+    """A correlation and its interval, as printed in a panel.
+
+    others: the same by other kinds; those with the other sign are printed below.
+    """
+    if rho != rho:
+        return rf"${symbol}$ undefined"
+    value, *ends = map(two_digits, (rho, low, high))
+    contrary = {kind: other for kind, other in others.items() if other * rho < 0}
+    lines = [rf"${symbol}$ = {value}", f"[{', '.join(ends)}]"]
+    return "\n".join([*lines, *(f"{kind} {two_digits(r)}" for kind, r in contrary.items())])
+
+
+def points_of_settings(ax: Any, runs: pd.DataFrame, x: str, y: str, size: float = 2.6) -> None:
+    """Networks as points, one quantity against another; a point per run, `size` points wide."""
+    for setting, look in look_of_settings(runs["setting"]).items():
+        here = runs[runs["setting"] == setting]
+        ax.plot(here[x], here[y], ms=size, alpha=0.85, **look._replace(dash="").options)
+
+
+def legend_of_settings(fig: Any, settings: Iterable[str]) -> None:
+    """The settings with the colours and markers of their points, above all panels."""
+    looks = look_of_settings(settings)
+    title, names = without_common(list(looks))
+    points = {names[name]: look._replace(dash="") for name, look in looks.items()}
+    legend(fig, points, title=title, handletextpad=0.1)

@@ -1,0 +1,282 @@
+"""A grid: networks that are trained here, one setting and one block of seeds at a time.
+
+`settings` is a list, or factors whose product is taken, less what `exclude` names; a setting and a
+block of `seeds` are a pack. A scale overrides keys of the sections, `settings`, `exclude`, `seeds`.
+"""
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+from msgspec.structs import replace
+
+from flatlab.core.options import options_of, section
+from flatlab.core.paths import built_at
+from flatlab.core.registry import joined, keys_of, measures_samples
+from flatlab.core.schema import PlanError, Strict, plain
+from flatlab.lab.kinds.grids.fidelity import evidence, of_packs, of_samples, of_starts, of_test_sets
+from flatlab.lab.kinds.grids.fine_tuning import sources_of, start_of
+from flatlab.lab.kinds.grids.jobs import measure_roots, train_roots, train_settings
+from flatlab.lab.kinds.grids.packs import Pack, check_shared, packs_of, varied_in
+from flatlab.lab.kinds.grids.sections import (
+    Checkpoints,
+    Corrupted,
+    Dense,
+    Measure,
+    Samples,
+    Transformations,
+)
+from flatlab.lab.kinds.grids.settings import VARYING
+from flatlab.lab.kinds.grids.training import LogUniform, Start, Stop
+from flatlab.lab.plan.experiments import Experiment, Find, PlannedJob, Source
+from flatlab.lab.plan.fingerprint import fingerprint
+
+BUDGET_BYTES = 20 * 10**9
+"""Dense checkpoints of a grid that need more space are deleted after the measurement."""
+
+WHOLE_SET = 50_000
+"""Samples of a data set in forecasts of epochs: planning does not know how many it has, unless they
+are one batch."""
+
+SECTIONS: dict[str, type[Strict]] = {**VARYING, "checkpoints": Checkpoints, "measure": Measure}
+
+
+def _documented() -> Iterator[tuple[str, type[Strict]]]:
+    """Each section, followed by the options of the files that it may name."""
+    for name, kind in SECTIONS.items():
+        yield name, kind
+        for folder in kind.FOLDERS.values():
+            for key in keys_of(folder):
+                if (options := options_of(folder, key)).__struct_fields__:
+                    yield f"{name}, of {key}", options
+
+
+class Grid(Experiment, frozen=True, kw_only=True):
+    """A set of networks to train, at one scale.
+
+    options: those of each family, by its key.  sources: the grids that networks start from.
+    """
+
+    measure_section: Measure
+    options: dict[str, dict[str, Any]]
+    sources: dict[str, "Grid"]
+
+    kind: ClassVar[str] = "grid"
+    sections: ClassVar[dict[str, type[Strict]]] = {
+        **dict(_documented()),
+        "training.lr": LogUniform,
+        "training.stop": Stop,
+        "training.start": Start,
+        "checkpoints.dense": Dense,
+        "measure.samples.<name>": Samples,
+        "measure.test_sets.<name>": Corrupted,
+        "measure.transformations": Transformations,
+    }
+
+    @classmethod
+    def load(cls, source: Source, find: Find) -> "Grid":
+        """Read and check a grid's file."""
+        source.check_keys(["title", "settings", "exclude", "seeds", *SECTIONS])
+        if not isinstance(source.content.get("title"), str):
+            raise PlanError(f"{source.name}: title is missing, or no text")
+        measure, options = section(source.parts("measure"), Measure)
+        packs = packs_of(source)
+        return cls(
+            key=source.key,
+            scale=source.scale,
+            title=source.content["title"],
+            packs=packs,
+            families=measure.families,
+            optional=measure.optional,
+            measure_section=measure,
+            options={family: plain(chosen) for (_, family), chosen in options.items()},
+            sources=sources_of(packs.values(), source, find),
+        )
+
+    def with_stand_ins(self, stand_ins: Mapping[str, str]) -> "Grid":
+        """The same grid with some data sets replaced."""
+
+        def changed(pack: Pack) -> Pack:
+            name = stand_ins.get(pack.data.set, pack.data.set)
+            return replace(pack, data=replace(pack.data, set=name))
+
+        return replace(self, packs={key: changed(pack) for key, pack in self.packs.items()})
+
+    @property
+    def runs(self) -> list[str]:
+        """The key of each run, pack by pack."""
+        return [run for pack in self.packs.values() for run in pack.runs]
+
+    @property
+    def networks(self) -> list[str]:
+        """The labels of the networks of its packs, each once."""
+        return list(dict.fromkeys(pack.network.label for pack in self.packs.values()))
+
+    @property
+    def data_sets(self) -> list[str]:
+        return list(dict.fromkeys(pack.data.set for pack in self.packs.values()))
+
+    @property
+    def samples(self) -> str:
+        """The number of training samples where a data set is cut, in words; otherwise empty."""
+        numbers = dict.fromkeys(pack.data.samples for pack in self.packs.values())
+        words = [f"{n:,}" if isinstance(n, int) else n for n in numbers]
+        return " or ".join(words) if [*numbers] != ["all"] else ""
+
+    def needs(self) -> list[str]:
+        sources = ([*grid.needs(), key] for key, grid in self.sources.items())
+        return list(dict.fromkeys(itertools.chain(*sources)))
+
+    @property
+    def length(self) -> str:
+        """The length of the training, in words."""
+        lengths = dict.fromkeys(pack.training.length for pack in self.packs.values())
+        return " or ".join(each for each in lengths if f"at most {each}" not in lengths)
+
+    def size(self, pack: str) -> int:
+        return len(self.packs[pack].seeds)
+
+    def data_file(self, pack: Pack) -> str:
+        """The data file of a pack."""
+        return str(built_at(self.scale).data(pack.data.set))
+
+    def training(self, pack: str) -> PlannedJob:
+        """The job that trains a pack."""
+        chosen: Pack = self.pack(pack)
+        training = chosen.training
+        full = training.minibatches == "full"
+        whole = training.batch_size if full else WHOLE_SET
+        count = chosen.data.samples if isinstance(chosen.data.samples, int) else whole
+        step = count if full else training.batch_size
+        seen = (training.iterations or 0) * step + (training.epochs or 0) * count
+        files, start = start_of(chosen, self.sources)
+        return PlannedJob(
+            inputs={"data": self.data_file(chosen), **({"start": files} if files else {})},
+            settings={**train_settings(chosen), **start},
+            code=fingerprint(*train_roots(chosen)),
+            gpu=True,
+            kind="train",
+            network=chosen.network.label,
+            work=float(chosen.bytes * seen),
+        )
+
+    def measuring(self, pack: str, family: str) -> PlannedJob:
+        """The job that measures a family on every checkpoint of a pack, or on the last alone."""
+        chosen: Pack = self.pack(pack)
+        trained = self.weights(pack)
+        weights, checkpoints = ["weights", "dense"], 1 + chosen.dense_checkpoints
+        # Where there are no dense checkpoints their file is empty, and stays an input.
+        if family in self.measure_section.at_the_end and checkpoints > 1:
+            weights, checkpoints = ["weights"], 1
+        samples = sum(each.size for each in self.measure_section.samples.values())
+        loss = chosen.training.loss
+        of_loss = options_of("losses", loss).__struct_fields__
+        settings = {
+            "family": family,
+            "data": plain(chosen.data),
+            "network": plain(chosen.network),
+            "outputs": chosen.outputs,
+            "precision": self.measure_section.precision,
+            "options": {name: self.options[name] for name in joined(family)},
+            "loss": {"loss": loss, **{key: chosen.training.options[key] for key in of_loss}},
+            "setting": chosen.setting,
+            "hyperparameters": chosen.hyperparameters,
+            "seeds": list(chosen.seeds),
+        }
+        if any(map(measures_samples, joined(family))):
+            settings["samples"] = plain(self.measure_section.samples)
+        if self.measure_section.untrained is False:
+            settings["untrained"] = False
+        roots = measure_roots(chosen, family, self.options)
+        if (test_sets := self.measure_section.test_sets) and "accuracy" in joined(family):
+            settings["test_sets"] = plain(test_sets)
+            roots.append("flatlab.data.corruptions.test_sets")
+        if again := self.measure_section.transformations:
+            families = [name for name in joined(family) if name in again.families]
+            if families:
+                first = again.families[0] in families  # the job that stores the change of outputs
+                again = replace(again, families=families)
+                settings["transformations"] = {**plain(again), "outputs": first}
+                roots.append("flatlab.metrics._measure_transformed")
+        return PlannedJob(
+            inputs={**{name: trained[name] for name in weights}, "data": self.data_file(chosen)},
+            settings=settings,
+            code=fingerprint(*roots),
+            gpu=True,
+            kind=family,
+            network=chosen.network.label,
+            work=float(chosen.bytes * samples * checkpoints),
+        )
+
+    def check_table(self) -> None:
+        check_shared(self.key, self.packs)
+
+    def tabulating(self, published: Experiment) -> PlannedJob:
+        """The job that joins the metric files.  published: the grid of the paper."""
+        assert isinstance(published, Grid)
+        ours, theirs = (
+            [" and ".join(grid.networks), " and ".join(grid.data_sets)]
+            for grid in (self, published)
+        )
+        replaced = [wanted for used, wanted in zip(ours, theirs, strict=True) if used != wanted]
+        about = {
+            **self.identity,
+            "network": ours[0],
+            "data": ours[1],
+            "samples": self.samples,
+            "length": self.length,
+            "stands_in_for": " on ".join(replaced),
+            "left_out": self.left_out,
+            "hyperparameters": varied_in(self.packs),
+            **evidence(
+                *of_packs(self.packs, published.packs),
+                *of_starts(self.sources, published.sources),
+                *of_samples(self.measure_section.samples, published.measure_section.samples),
+                *of_test_sets(self.measure_section.test_sets, published.measure_section.test_sets),
+            ),
+        }
+        settings = {"runs": self.runs, "diverged_below": self.measure_section.diverged_below}
+        if self.measure_section.converged_only:
+            settings["converged_only"] = True
+        code = fingerprint("flatlab.lab.tables.runs")
+        return PlannedJob(inputs={}, settings={**settings, "about": about}, code=code)
+
+    @property
+    def about(self) -> list[str]:
+        networks, data = " and ".join(self.networks), " and ".join(self.data_sets)
+        width = max(map(len, self.packs), default=0) + 2
+        lines = [
+            f"  {pack.key:<{width}}{pack.training.length} each, mode {pack.training.mode}"
+            for pack in self.packs.values()
+        ]
+        return [f"{len(self.runs)} {networks} networks on {data}, in packs:", *lines]
+
+    @property
+    def bytes_at_the_end(self) -> int:
+        """The approximate size of the final weights."""
+        return sum(pack.bytes for pack in self.packs.values())
+
+    @property
+    def bytes_of_dense_checkpoints(self) -> int:
+        """The approximate size of the dense checkpoints."""
+        return sum(pack.bytes * pack.dense_checkpoints for pack in self.packs.values())
+
+    @property
+    def keeps_dense_checkpoints(self) -> bool:
+        """Whether they are within the budget; if not, they are deleted after the measurement."""
+        return self.bytes_of_dense_checkpoints <= BUDGET_BYTES
+
+    @property
+    def disk_use(self) -> str:
+        line = f"{_size(self.bytes_at_the_end)} at the end of training"
+        if self.left_out:
+            line += f", {self.left_out} networks left out"
+        if dense := self.bytes_of_dense_checkpoints:
+            fate = "kept" if self.keeps_dense_checkpoints else "deleted when measured"
+            line += f", {_size(dense)} of dense checkpoints, {fate}"
+        return line
+
+
+def _size(count: int) -> str:
+    power = min(len(f"{count:,}".split(",")) - 1, 3)
+    return f"{count / 1000**power:,.3g} {('B', 'kB', 'MB', 'GB')[power]}"

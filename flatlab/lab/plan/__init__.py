@@ -1,0 +1,99 @@
+"""From the configuration and the experiments to typed, immutable records of what to build.
+
+It needs the standard library, yaml and msgspec. Rules import this package of flatlab, and no other.
+"""
+
+from flatlab.core.paths import (
+    PROOFS,
+    PUBLISHED,
+    RESULTS,
+    Place,
+    built_at,
+    command,
+    published_at,
+    record_of,
+    redrawn_at,
+)
+from flatlab.core.registry import OWN_IMAGES, check_known, experiment_keys, keys_of, module_of
+from flatlab.core.schema import SCALES, Config, PlanError, closest, convert, describe
+from flatlab.lab.plan.declarations import Paper
+from flatlab.lab.plan.environment import check_records, record_start, set_job_environment
+from flatlab.lab.plan.experiments import (
+    Experiment,
+    PlannedJob,
+    keys_of_kinds,
+    kind_of,
+    kinds,
+    load_experiment,
+    read_experiment,
+)
+from flatlab.lab.plan.figures import (
+    FIGURE_KEY,
+    Figure,
+    claims_code,
+    correlations_code,
+    figures,
+    papers,
+    targets,
+    why_not,
+)
+from flatlab.lab.plan.fingerprint import fingerprint
+from flatlab.lab.plan.plan import Plan, load_config
+from flatlab.lab.plan.published import as_judged, outdated, published_figures, published_scales
+from flatlab.lab.plan.templates import Intervals, Lines, Matrix, Own, Panel, Points, Table
+
+__all__ = [
+    "FIGURE_KEY",
+    "OWN_IMAGES",
+    "PROOFS",
+    "PUBLISHED",
+    "RESULTS",
+    "SCALES",
+    "Config",
+    "Experiment",
+    "Figure",
+    "Intervals",
+    "Lines",
+    "Matrix",
+    "Own",
+    "Panel",
+    "Paper",
+    "Place",
+    "Plan",
+    "PlanError",
+    "PlannedJob",
+    "Points",
+    "Table",
+    "as_judged",
+    "built_at",
+    "check_known",
+    "check_records",
+    "claims_code",
+    "closest",
+    "command",
+    "convert",
+    "correlations_code",
+    "describe",
+    "experiment_keys",
+    "figures",
+    "fingerprint",
+    "keys_of",
+    "keys_of_kinds",
+    "kind_of",
+    "kinds",
+    "load_config",
+    "load_experiment",
+    "module_of",
+    "outdated",
+    "papers",
+    "published_at",
+    "published_figures",
+    "published_scales",
+    "read_experiment",
+    "record_of",
+    "record_start",
+    "redrawn_at",
+    "set_job_environment",
+    "targets",
+    "why_not",
+]

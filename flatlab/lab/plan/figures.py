@@ -1,0 +1,240 @@
+"""Papers and other studies with their figures: `<study>/figures.py`.
+
+Every declaration is checked when it is loaded. A wrong value is a `PlanError` of one sentence that
+names the paper, the figure, the culprit and the closest match; other mistakes are Python's errors.
+"""
+
+import functools
+import importlib.util
+import re
+from collections.abc import Collection, Container, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from msgspec.structs import replace
+
+from flatlab.core.registry import experiment_keys, path_of
+from flatlab.core.schema import PlanError, Strict, closest, convert
+from flatlab.core.studies import studies, user_studies
+from flatlab.lab.plan.declarations import Declaration, Paper
+from flatlab.lab.plan.fingerprint import fingerprint
+from flatlab.lab.plan.templates import TEMPLATES
+
+FIGURE_KEY = r"(fig|table)[A-Z]?[0-9]+"
+"""The pattern of the keys of figures, and of the wildcard in the Snakefile."""
+
+
+class Figure(Strict, frozen=True, kw_only=True):
+    """One data figure or table of a paper: a target, and its declaration in figures.py.
+
+    cited: "Chen et al. (2026), Figure H8".
+    publication: whether its paper is one; a study of one's own is not.
+    """
+
+    paper: str
+    key: str
+    cited: str
+    publication: bool
+    declared: Declaration
+
+    @property
+    def target(self) -> str:
+        """The name of its Snakemake target, such as chen2026_figH8."""
+        return f"{self.paper}_{self.key}"
+
+    @property
+    def title(self) -> str:
+        return self.declared.title
+
+    @property
+    def experiments(self) -> list[str]:
+        """The experiments whose tables it shows."""
+        return list(self.declared.keys)
+
+    @property
+    def correlated(self) -> list[str]:
+        """The experiments whose correlation matrices it reads."""
+        return list(self.declared.correlated)
+
+    def of_those(self, known: Container[str]) -> "Figure":
+        """It without the panels of other experiments, and a sentence in the caption that says so.
+
+        known: keys of experiments. The whole figure where it is not drawn experiment by experiment,
+        or shows none of these.
+        """
+        kept = tuple(key for key in self.experiments if key in known)
+        lacking = [key for key in self.experiments if key not in known]
+        if not (self.declared.by_experiment and kept and lacking):
+            return self
+        caption = self.declared.caption
+        said = f"Not measured, and therefore not shown: {', '.join(lacking)}."
+        sentences = (*([caption] if isinstance(caption, str) else caption), said)
+        declared = replace(self.declared, experiments=kept, caption=sentences)
+        return replace(self, declared=declared)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What its draw job depends on besides code and tables, as plain data."""
+        content = self.declared.resolved()
+        module = f"flatlab.papers.{self.paper}.{self.declared.module or self.key}"
+        modules = {name: content[name] or module for name in ("selected_by", "drawn_by")}
+        about = {key: getattr(self, key) for key in ("paper", "key", "cited", "publication")}
+        return {**about, **content, **modules}
+
+    @property
+    def code(self) -> str:
+        """The fingerprint of the code that draws it."""
+        settings = self.settings
+        return fingerprint(
+            "flatlab.lab.figures.render", settings["selected_by"], settings["drawn_by"]
+        )
+
+
+Papers = dict[str, tuple[Paper, list[Figure]]]
+
+
+def papers() -> dict[str, Paper]:
+    """All papers, by the names of their folders."""
+    return {name: paper for name, (paper, _) in _loaded(*studies().values()).items()}
+
+
+def figures() -> list[Figure]:
+    """Every figure that a paper declares, in order."""
+    return [figure for _, declared in _loaded(*studies().values()).values() for figure in declared]
+
+
+def targets() -> list[str]:
+    """Every data figure and table of the papers, and the project's own figures, in order."""
+    return [
+        f"{name}_{key}"
+        for name, (paper, declared) in _loaded(*studies().values()).items()
+        for key in paper.targets or [figure.key for figure in declared]
+    ]
+
+
+def why_not(target: str) -> str:
+    """Why a target cannot be built; "" if it can. Raises `PlanError` for an unknown target."""
+    if target not in targets():
+        known = ["all", "published", *papers(), *targets()]
+        hint = closest(target, known).partition("Known: ")[0]
+        raise PlanError(f"unknown target {target!r}; {hint}`flatlab figures` lists them all")
+    if target in (figure.target for figure in figures()):
+        return ""
+    name, _, key = target.partition("_")
+    needs = papers()[name].needs.get(key)
+    return f"{target} is not part of this version{f'; it needs {needs}' if needs else ''}"
+
+
+def correlations_code() -> str:
+    """The fingerprint of the code that correlates the quantities of a table."""
+    return fingerprint("flatlab.lab.tables.correlations")
+
+
+def claims_code(paper: str) -> str:
+    """The fingerprint of the code that judges the claims of a paper, which may have none."""
+    claims = [f"flatlab.papers.{paper}.claims"]
+    has_claims = path_of(f"papers/{paper}", "claims").is_file()
+    return fingerprint("flatlab.lab.claims.verify", *(claims if has_claims else []))
+
+
+@functools.cache
+def _loaded(*_of_studies: Path) -> Papers:
+    if not (keys := experiment_keys()):
+        raise PlanError(
+            "this flatlab is installed apart from the project, without its experiments; in the "
+            "project's folder use: python -m flatlab"
+        )
+    return load(studies(), keys)
+
+
+def load(folders: Mapping[str, Path], experiments: Collection[str]) -> Papers:
+    """Run and check the figures.py of each study.
+
+    folders: by key.
+    experiments: all known keys.
+
+    A user's studies come first, then the newest papers, and what has no year in its name last.
+    """
+
+    def age(name: str) -> tuple[bool, int, str]:
+        year = re.search(r"\d{4}$", name)
+        return name not in user_studies(), -int(year[0]) if year else 0, name
+
+    files = {name: folder / "figures.py" for name, folder in folders.items()}
+    return {name: _load(name, files[name], experiments) for name in sorted(files, key=age)}
+
+
+def _module(name: str, path: Path) -> ModuleType:
+    """The figures.py of a paper, imported; that of a folder elsewhere is executed each time."""
+    if path.parent == studies().get(name):
+        return importlib.import_module(f"flatlab.papers.{name}.figures")
+    spec = importlib.util.spec_from_file_location(f"{name}.figures", path)
+    assert spec is not None
+    assert spec.loader is not None
+    spec.loader.exec_module(module := importlib.util.module_from_spec(spec))
+    return module
+
+
+def _load(paper_key: str, path: Path, experiments: Collection[str]) -> tuple[Paper, list[Figure]]:
+    where = f"{_place(paper_key, path)}/figures.py"
+    content = vars(_module(paper_key, path))
+    for name, kind in (("PAPER", Paper), ("FIGURES", dict)):
+        if not isinstance(content.get(name), kind):
+            raise PlanError(f"{where}: {name} must be there, and a {kind.__name__}")
+    paper = _checked(content["PAPER"], f"{where}: PAPER: ")
+    declared = [
+        _figure(paper_key, path, f"{where}: {key}: ", paper, key, declaration, experiments)
+        for key, declaration in content["FIGURES"].items()
+    ]
+    if paper.targets:
+        declared.sort(key=lambda figure: paper.targets.index(figure.key))
+    return paper, declared
+
+
+def _place(paper_key: str, path: Path) -> str:
+    """How messages call the folder of a paper or a study."""
+    return path.parent.name if paper_key in user_studies() else f"papers/{paper_key}"
+
+
+def _figure(
+    paper_key: str,
+    path: Path,
+    where: str,
+    paper: Paper,
+    key: str,
+    declaration: Any,
+    experiments: Collection[str],
+) -> Figure:
+    if not re.fullmatch(FIGURE_KEY, key):
+        raise PlanError(f"{where}a figure's key is like fig2, figH8 or table1")
+    if paper.targets and key not in paper.targets:
+        raise PlanError(f"{where}not among the paper's targets; {closest(key, paper.targets)}")
+    if not isinstance(declaration, TEMPLATES):
+        kinds = ", ".join(template.__name__ for template in TEMPLATES)
+        raise PlanError(f"{where}expected one of {kinds}, found {declaration!r}")
+    declared = _checked(declaration, where)
+    for experiment in declared.keys:
+        if experiment not in experiments:
+            hint = closest(experiment, experiments)
+            raise PlanError(f"{where}unknown experiment {experiment!r}; {hint}")
+    if declared.one_experiment and len(declared.keys) > 1:
+        kind = type(declared).__name__
+        raise PlanError(f"{where}experiments: {kind} shows one, found {', '.join(declared.keys)}")
+    module = declared.module or key
+    if not declared.selected_by and not (path.parent / f"{module}.py").is_file():
+        what = "draws it" if not declared.DRAWN_BY else "selects what it shows"
+        raise PlanError(f"{where}{_place(paper_key, path)}/{module}.py, which {what}, is missing")
+    number = key.replace("fig", "Figure ").replace("table", "Table ")
+    return Figure(
+        paper=paper_key,
+        key=key,
+        cited=f"{paper.cited}, {number}",
+        publication=paper.publication,
+        declared=declared,
+    )
+
+
+def _checked(record: Any, where: str) -> Any:
+    content = {name: getattr(record, name) for name in record.__struct_fields__}
+    return convert(content, type(record), where)

@@ -1,0 +1,145 @@
+"""The plan: everything that a configuration asks for."""
+
+import functools
+import os
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import msgspec
+
+from flatlab.core.registry import OWN_IMAGES, check_known, experiment_keys
+from flatlab.core.schema import Config, PlanError, closest, convert
+from flatlab.core.studies import use_studies
+from flatlab.lab.plan.experiments import Experiment, load_experiment
+from flatlab.lab.plan.figures import Figure, figures, papers, why_not
+
+
+def load_config(mapping: Mapping[str, Any], name: str = "config.yaml") -> Config:
+    """Check a configuration; raise `PlanError` with the file and the key."""
+    config = convert(mapping, Config, f"{name}: ")
+    use_studies(config.studies, f"{name}: studies")
+    if isinstance(config.papers, str) and config.papers != "all":
+        config = msgspec.structs.replace(config, papers=[config.papers])
+    known = ["all", *papers()]
+    for paper in [] if config.papers == "all" else config.papers:
+        if paper not in known:
+            raise PlanError(f"{name}: papers: unknown paper {paper!r}; {closest(paper, known)}")
+    for key in (key for pair in config.stand_ins.items() for key in pair):
+        check_known("data", key, f"{name}: stand_ins")
+    return config
+
+
+class Plan:
+    """Everything that a configuration asks for.
+
+    config: the checked configuration.
+    experiments: all of them by key, at the configured scale.
+    papers: every figure that can be built, by paper; of the experiments with packs where each has
+        panels of its own.
+    figures: those of the configured papers.
+    """
+
+    def __init__(self, config: Mapping[str, Any], name: str = "config.yaml") -> None:
+        self.config = load_config(config, name)
+        # All files are read now, so that a mistake is reported before anything runs.
+        keys = experiment_keys()
+        self.experiments = {key: self.experiment(key) for key in keys}
+        self._as_published = {key: self._load(key, "paper") for key in keys}
+        computable = {key for key, experiment in self.experiments.items() if experiment.packs}
+        self.papers: dict[str, list[Figure]] = {}
+        for whole in figures():
+            figure = whole.of_those(computable)
+            if computable.issuperset(figure.experiments):
+                self.papers.setdefault(figure.paper, []).append(figure)
+        chosen = self.papers if self.config.papers == "all" else self.config.papers
+        self.figures = [figure for paper in chosen for figure in self.papers.get(paper, [])]
+        self._name = name
+        if not self.papers:
+            self.check_figures()
+
+    def figure(self, target: str, scale: str) -> Figure:
+        """A figure by the name of its target, of the experiments that it can be drawn from.
+
+        scale: with packs of all experiments unless it is the configured one.
+
+        Raises `PlanError` for an unknown target.
+        """
+        known = {figure.target: figure for figure in figures()}
+        if target not in known:
+            raise PlanError(f"unknown figure {target!r}; {closest(target, known)}")
+        if scale == self.config.scale:
+            known |= {each.target: each for of_paper in self.papers.values() for each in of_paper}
+        return known[target]
+
+    def check_figures(self) -> None:
+        """Raise `PlanError` if the configured papers have no figure that can be built."""
+        if self.figures:
+            return
+        if self.config.packs == "all":
+            raise PlanError(f"{self._name}: papers: none of these has a figure in this version")
+        others = f"; papers that have one: {', '.join(self.papers)}" if self.papers else ""
+        raise PlanError(
+            f"{self._name}: packs: no figure has a measured pack at scale {self.config.scale}; "
+            f"`all` trains them{others}"
+        )
+
+    def why_not(self, name: str) -> str:
+        """Why a figure, or all of a paper, cannot be built as configured; "" if it can.
+
+        Raises `PlanError` for an unknown name.
+        """
+        shown = [each for each in figures() if name in (each.paper, each.target)]
+        if not shown:
+            return why_not(name)
+        buildable = {each.target for of_paper in self.papers.values() for each in of_paper}
+        if any(each.target in buildable for each in shown):
+            return ""
+        keys = dict.fromkeys(key for each in shown for key in each.experiments)
+        lacking = ", ".join(key for key in keys if not self.experiments[key].packs)
+        return f"{name} needs packs of these experiments, of which none is measured: {lacking}"
+
+    @functools.cache  # noqa: B019 - a plan lives as long as its process
+    def experiment(self, key: str, scale: str | None = None) -> Experiment:
+        """One experiment, with the configured stand-ins and packs.
+
+        key: the stem of its file.
+        scale: by default the configured one.
+        """
+        ours = self.config.scale
+        experiment = self._load(key, scale or ours).with_stand_ins(self.config.stand_ins)
+        partly = self.config.packs == "measured" and scale in (None, ours)
+        return experiment.measured() if partly else experiment
+
+    def _load(
+        self, key: str, scale: str, where: str = "", within: tuple[str, ...] = ()
+    ) -> Experiment:
+        """within: the experiments that need it, the first one first."""
+        needed_by = (*within, key)
+
+        def find(other: str, where: str) -> Experiment:
+            if other in needed_by:
+                circle = " needs ".join([*needed_by[needed_by.index(other) :], other])
+                raise PlanError(f"{where}experiments need each other: {circle}")
+            experiment = self._load(other, scale, where, needed_by)
+            return experiment.with_stand_ins(self.config.stand_ins)
+
+        return load_experiment(key, scale, find, where)
+
+    def as_published(self, key: str) -> Experiment:
+        """One experiment at scale paper without stand-ins."""
+        return self._as_published[key]
+
+    @property
+    def shares_results(self) -> bool:
+        """Whether Snakemake has a cache, and every data set is identified by its name."""
+        named = {name for each in self.experiments.values() for name in each.data_sets}
+        return bool(os.environ.get("SNAKEMAKE_OUTPUT_CACHE")) and not named & set(OWN_IMAGES)
+
+    def disk_use(self, keys: Collection[str]) -> str:
+        """The approximate size of the weights of some experiments in words; "" if none has any."""
+        lines = ["Approximate size of the weights of each grid:"]
+        if self.config.packs == "measured":
+            lines = ["Only packs that are measured already; approximate size of their weights:"]
+        used = ((key, self.experiments[key].disk_use) for key in sorted(keys))
+        rows = [f"  {key}: {text}" for key, text in used if text]
+        return "\n".join([*lines, *rows]) if rows else ""

@@ -1,0 +1,154 @@
+"""Verdicts counted by figure and by kind of evidence: one board for the terminal, report and site.
+
+Kinds of evidence are never added up. Theorems, checks, repetitions of another claim and what was
+not run are counted apart from the findings that were tested.
+"""
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any, get_args
+
+from flatlab.core.schema import EVIDENCE
+from flatlab.lab.claims.records import ClaimRecord, FigureVerdicts, all_claims
+from flatlab.stats.verdict import Outcome
+
+OUTCOMES = get_args(Outcome)
+GROUPS = {
+    "own": "findings, own: the paper's networks and data",
+    "reduced": "findings, reduced: its data; fewer, smaller or shorter",
+    "stand-in": "findings, stand-in: other networks or data",
+    "not run": "findings, not run",
+    "theorem": "theorems",
+    "check": "checks of the code or the set-up",
+    "repetition": "repetitions and other readings of claims",
+}
+"""What a claim is counted among; each claim is in one of these."""
+
+FALSE_DISCOVERIES = 0.05
+"""The false discovery rate, controlled by the procedure of Benjamini and Hochberg."""
+
+Rows = list[list[str]]
+
+
+class Board:
+    """The verdicts of some figures, counted; each set of rows is computed once.
+
+    verdicts: of each figure.
+    counts: group -> outcome -> number of claims.
+    figures: target, scale, evidence (the kinds that were used) and counts of each.
+    discoveries: see `discoveries`.
+    """
+
+    def __init__(self, verdicts: Iterable[FigureVerdicts]) -> None:
+        self.verdicts = list(verdicts)
+        claims = all_claims(self.verdicts)
+        self.counts = _counts(claims)
+        self.figures = [_of_figure(each) for each in self.verdicts]
+        self.discoveries = discoveries(claims)
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """What scoreboard.json holds."""
+        return {key: getattr(self, key) for key in ("figures", "counts", "discoveries")}
+
+    @property
+    def headline(self) -> str:
+        """The verdicts on the papers' own networks and data; other evidence does not enter."""
+        said = ", ".join(f"{outcome} {n}" for outcome, n in self.counts["own"].items() if n)
+        return f"Findings on the papers' own networks and data: {said or 'none'}"
+
+    @cached_property
+    def survivors(self) -> list[str]:
+        """A sentence for each paper and kind of evidence with decisive findings."""
+        lines = []
+        for group in self.discoveries:
+            line = f"{group['paper']}, {group['kind']}: {group['survive']} of {group['decisive']} "
+            line += "decisive findings survive a false discovery rate of "
+            line += f"{100 * FALSE_DISCOVERIES:g} %"
+            if group["without_p"]:
+                line += f"; {group['without_p']} more without a p-value not counted"
+            lines += [line] if group["decisive"] + group["without_p"] else []
+        return lines
+
+    @cached_property
+    def by_group(self) -> Rows:
+        """The head and a row for each group; zeros are left empty."""
+        rows = ([GROUPS[group], *map(_number, n.values())] for group, n in self.counts.items())
+        return [["claims", *OUTCOMES], *rows]
+
+    @cached_property
+    def by_figure(self) -> Rows:
+        """The head and a row for each figure; counts by kind of evidence stay apart, 2 + 1."""
+        rows = [["findings", "evidence", *OUTCOMES, "other claims"]]
+        for row in self.figures:
+            counts = row["counts"]
+            cells = []
+            for outcome in OUTCOMES[:-1]:
+                parts = [counts[kind][outcome] for kind in row["evidence"]]
+                cells.append(" + ".join(map(str, parts)) if any(parts) else "")
+            apart = sum(sum(counts[group].values()) for group in ("theorem", "check", "repetition"))
+            name, kinds = f"{row['target']} ({row['scale']})", " + ".join(row["evidence"])
+            not_run = _number(counts["not run"]["not run"])
+            rows.append([name, kinds, *cells, not_run, _number(apart)])
+        return rows
+
+
+def discoveries(claims: Iterable[ClaimRecord]) -> list[dict[str, Any]]:
+    """How many decisive findings survive a false discovery rate, by kind of evidence and paper.
+
+    The rate is controlled over all findings with a p-value, undecided ones too. Decisive are those
+    of them that hold or fail; without_p: how many more hold or fail and have no p-value.
+    """
+    from scipy.stats import false_discovery_control  # slow to import
+
+    tested: dict[tuple[str, str], list[ClaimRecord]] = {}
+    for claim in claims:
+        if (kind := group_of(claim)) in EVIDENCE:
+            tested.setdefault((kind, claim["id"].partition("_")[0]), []).append(claim)
+    families = []
+    for (kind, paper), findings in sorted(tested.items()):  # the kinds' order is alphabetical
+        valued = [claim for claim in findings if claim["p"] is not None]
+        adjusted = false_discovery_control([claim["p"] for claim in valued])
+        pairs = zip(valued, adjusted, strict=True)
+        rates = [float(rate) for claim, rate in pairs if claim["verdict"] != "undecided"]
+        decided = [claim for claim in findings if claim["verdict"] != "undecided"]
+        families.append(
+            {
+                "kind": kind,
+                "paper": paper,
+                "survive": sum(rate <= FALSE_DISCOVERIES for rate in rates),
+                "decisive": len(rates),
+                "without_p": len(decided) - len(rates),
+            }
+        )
+    return families
+
+
+def group_of(claim: ClaimRecord) -> str:
+    """What a claim is counted among, a key of `GROUPS`."""
+    if claim["repeats"]:
+        return "repetition"
+    if claim["nature"] != "finding":
+        return claim["nature"]
+    return "not run" if claim["verdict"] == "not run" else claim["kind"]
+
+
+def _of_figure(content: FigureVerdicts) -> dict[str, Any]:
+    used = {claim["kind"] for claim in content["claims"] if claim["verdict"] != "not run"}
+    return {
+        "target": content["target"],
+        "scale": "/".join(sorted({about["scale"] for about in content["tables"].values()})),
+        "evidence": [kind for kind in EVIDENCE if kind in used],
+        "counts": _counts(content["claims"]),
+    }
+
+
+def _counts(claims: Iterable[ClaimRecord]) -> dict[str, dict[str, int]]:
+    counts = {group: dict.fromkeys(OUTCOMES, 0) for group in GROUPS}
+    for claim in claims:
+        counts[group_of(claim)][claim["verdict"]] += 1
+    return counts
+
+
+def _number(count: int) -> str:
+    return str(count or "")

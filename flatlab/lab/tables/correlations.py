@@ -1,0 +1,30 @@
+"""The correlation matrices of a table."""
+
+import numpy as np
+import xarray as xr
+
+from flatlab.lab.tables.selection import columns_of, counts, end_of_training, one_per_run
+from flatlab.stats.correlation import KINDS, Correlations
+from flatlab.stats.verdict import LEVEL
+
+
+def correlate(table: xr.Dataset) -> xr.Dataset:
+    """Correlations of all pairs of quantities at the end of training, with 95 % intervals.
+
+    Dimensions: kind (pooled, within and between settings, adjusted for the training loss), x and y
+    (quantities).
+    """
+    chosen = end_of_training(table)
+    names = one_per_run(chosen)
+    settings, loss = list(chosen["setting"].values), chosen["train_loss"].values
+    correlations = Correlations(columns_of(chosen, names), settings, loss)
+    matrices = zip(*(correlations.matrix(kind) for kind in KINDS), strict=True)
+    variables = {
+        name: (("kind", "x", "y"), np.stack(parts))
+        for name, parts in zip(("rho", "low", "high"), matrices, strict=True)
+    }
+    labels = {"kind": list(KINDS), "x": names, "y": names}
+    coordinates = {dim: np.array(values, dtype=object) for dim, values in labels.items()}
+    return xr.Dataset(
+        variables, coords=coordinates, attrs={**table.attrs, **counts(table), "level": LEVEL}
+    )

@@ -1,0 +1,275 @@
+"""Training curves of a setting: estimates from them over its seeds.
+
+A seed is a repetition: a trend is computed for each run, and the estimate is its mean over the
+runs, on Fisher's z where it is a correlation. Windows are `training`, all checkpoints, and `I`,
+interpolation: from a run's first checkpoint at which the loss on the whole training set is below
+1e-2 to the end. Runs that diverged are left out, and in I also those that never interpolate: n is
+the number of runs that remain.
+"""
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from flatlab.lab.tables.columns import Column, UnknownColumn, in_words
+from flatlab.lab.tables.eligibility import (
+    FEWEST_CHECKPOINTS,
+    NotEligible,
+    estimate,
+    finite_rows,
+    interpolates,
+    require,
+    require_converged,
+    shortfall,
+)
+from flatlab.lab.tables.selection import INTERPOLATES, end_of_training, through_training
+from flatlab.stats.estimate import Array, Estimate, fisher, over_seeds
+from flatlab.stats.trends import mean, pearson, tau_in_order
+
+NEAR = 0.2
+"""How far from a requested iteration, relative to it, the nearest checkpoint may lie."""
+
+Window = Literal["training", "I", "first half of I", "last half of I"]
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """Networks that did not diverge, and that were followed in training: as `Networks.curves`.
+
+    key: the experiment.
+    table: its table, all runs.
+    rows: which of them: (run).
+    selection: the hyper-parameters that they have in common, for what they are called.
+
+    The methods return estimates over seeds; an estimate that cannot be made says why, and every
+    claim about it is `not run`.
+    """
+
+    key: str
+    table: xr.Dataset
+    rows: NDArray[np.bool_]
+    selection: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        return f"{self.key}, {in_words(self.selection)}"
+
+    @functools.cached_property
+    def runs(self) -> xr.Dataset:
+        """Their part of the table."""
+        counted = through_training(self.table)
+        runs = counted.sel(run=np.isin(counted["run"].values, self.table["run"].values[self.rows]))
+        if not runs.sizes["run"]:
+            why = shortfall(self.table) or "it has no such setting"
+            raise NotEligible(f"{self} has no networks measured through training: {why}")
+        return runs
+
+    def values(self, name: str, samples: str = "train") -> Array:
+        """A column of each run at each checkpoint: (runs, checkpoints)."""
+        require_converged(self.key, self.table, Column.of(name).quantity)
+        return series(self.key, self.runs, name, samples)
+
+    def ends(self, *names: str, interpolating: bool = True) -> Array:
+        """Quantities at the end of training: (names, runs).  interpolating: only of such runs."""
+        runs = np.ones(self.runs.sizes["run"], bool)
+        if interpolating:
+            runs = np.asarray(interpolates(self.runs))
+            require(runs.sum(), self, "networks that interpolate", self._why)
+        return self._enough(np.stack([self._end(name)[runs] for name in names], 1), *names).T
+
+    def _end(self, name: str) -> Array:
+        self.values(name)
+        column = Column.of(name)
+        # a quantity without samples keeps the coordinate, which the selection needs
+        alone = self.runs[[column.quantity]].assign_coords(samples=self.runs["samples"])
+        return column.values(end_of_training(alone))
+
+    @property
+    def _why(self) -> str:
+        """Why there are not more."""
+        return shortfall(self.table, interpolating=True)
+
+    def from_the_start(self, values: Array) -> Array:
+        """Those of the values (runs, checkpoints) that are at iteration 0: (runs)."""
+        if self.runs["checkpoint"].values[0] != 0:
+            raise NotEligible(f"{self.key} has no checkpoint at iteration 0")
+        return values[:, 0]
+
+    def trend(self, name: str, window: Window, samples: str = "train") -> Estimate:
+        """Kendall's tau-a between iteration and the curve."""
+
+        def of_runs() -> Array:
+            curves = self.seen([name], window, samples)
+            counts = [values.shape[1] * (values.shape[1] - 1) / 2 for _, values in curves]
+            taus = (float(tau_in_order(values)[0]) for _, values in curves)
+            return np.array([float(fisher(t, n)) for t, n in zip(taus, counts, strict=True)])
+
+        return self.over_runs(f"trend({_on(name, samples)}, {window})", of_runs, on_z=True)
+
+    def rhos(
+        self, *pairs: tuple[str, str], window: Window, samples: str = "train"
+    ) -> list[Estimate]:
+        """Pearson's correlations over checkpoints of pairs of curves, at the same checkpoints."""
+        names = sorted({name for pair in pairs for name in pair})
+
+        def of_runs(a: str, b: str) -> Array:
+            places = [names.index(a)], [names.index(b)]
+            curves = self.seen(names, window, samples)
+            return fisher([pearson(*(values[p] for p in places))[0] for _, values in curves])
+
+        return [
+            self.over_runs(
+                f"rho_t({_on(a, samples)}, {_on(b, samples)}, {window})",
+                functools.partial(of_runs, a, b),
+                on_z=True,
+            )
+            for a, b in pairs
+        ]
+
+    def slowing(self, name: str) -> Estimate:
+        """Size of the slope per iteration in the last half of I less that in the first half."""
+        halves: tuple[Window, Window] = ("first half of I", "last half of I")
+
+        def of_runs() -> Array:
+            first, last = (
+                np.array([np.polyfit(t, v[0], 1)[0] for t, v in self.seen([name], half, "train")])
+                for half in halves
+            )
+            return np.abs(last) - np.abs(first)
+
+        label = " - ".join(f"|slope({name}, {half})|" for half in reversed(halves))
+        return self.over_runs(label, of_runs)
+
+    def change_in_last_half(self, name: str) -> Estimate:
+        """The relative change of a quantity over the last half of I."""
+
+        def of_runs() -> Array:
+            curves = self.seen([name], "last half of I", "train")
+            return np.array([values[0, -1] / values[0, 0] - 1 for _, values in curves])
+
+        return self.over_runs(f"relative change of {name} over the last half of I", of_runs)
+
+    def since_the_start(self, name: str) -> Estimate:
+        """A quantity at the beginning of I less the same at iteration 0."""
+
+        def of_runs() -> Array:
+            values, (runs, begins) = self.values(name), self._interpolating()
+            change = values[np.arange(len(values)), begins] - self.from_the_start(values)
+            return self._enough(change[runs], name)
+
+        return self.over_runs(f"{name} at the start of I - at 0", of_runs)
+
+    def excess(self, name: str, samples: str, over: str) -> Estimate:
+        """Mean over I of a quantity on some samples less that on others."""
+
+        def of_runs() -> Array:
+            more = self.values(name, samples) - self.values(name, over)
+            runs, begins = self._interpolating()
+            inside = np.isfinite(more) & (np.arange(more.shape[1]) >= begins[:, None])
+            runs &= inside.any(axis=1)
+            return self._enough(np.mean(more[runs], axis=1, where=inside[runs]), name)
+
+        label = f"{_on(name, samples)} - {_on(name, over)}, mean over I"
+        return self.over_runs(label, of_runs)
+
+    def near(self, iteration: float) -> int:
+        """The position of the checkpoint nearest to an iteration."""
+        steps = self.runs["checkpoint"].values
+        nearest = int(np.abs(steps - iteration).argmin())
+        if abs(steps[nearest] - iteration) > NEAR * iteration:
+            raise NotEligible(f"{self.key} has no checkpoint near iteration {iteration:,.0f}")
+        return nearest
+
+    def at(self, iteration: float, name: str) -> Array:
+        """A quantity near an iteration, of the runs that interpolate there: (runs)."""
+        nearest = self.near(iteration)
+        runs = self.values("train_loss")[:, nearest] < INTERPOLATES
+        require(runs.sum(), self, f"networks that interpolate near iteration {iteration:,.0f}")
+        return self._enough(self.values(name)[runs, nearest], name)
+
+    def since(self, iteration: int, name: str, relative: bool = False) -> Estimate:
+        """Change of a quantity from an iteration to the end, mean over the runs."""
+
+        def of_runs() -> Array:
+            nearest = self.near(iteration)
+            if nearest == self.runs.sizes["checkpoint"] - 1:
+                raise NotEligible(f"{self.key} has no checkpoint behind iteration {iteration:,}")
+            ends = np.stack([self.values(name)[:, nearest], self._end(name)], axis=1)
+            then, now = self._enough(ends, name).T
+            return now / then - 1 if relative else now - then
+
+        label = f"{'relative ' if relative else ''}change of {name} since iteration {iteration:,}"
+        return self.over_runs(label, of_runs)
+
+    def over_runs(self, what: str, of_runs: Callable[[], Array], on_z: bool = False) -> Estimate:
+        """The mean over runs of a number that each has; on_z: of Fisher's z, shown as itself."""
+        name = f"{what}; {self}"
+
+        def mean_over_runs() -> Estimate:
+            values = of_runs()
+            require(len(values), self)
+            return over_seeds(name, mean, values, on_z=on_z)
+
+        return estimate(name, mean_over_runs)
+
+    def _interpolating(self) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """Whether each run interpolates, and at which checkpoint it begins to: (runs) each."""
+        below = self.values("train_loss") < INTERPOLATES
+        runs = np.asarray(below.any(axis=1))
+        require(runs.sum(), self, "networks that interpolate", self._why)
+        return runs, below.argmax(axis=1)
+
+    def seen(
+        self, names: list[str], window: Window, samples: str
+    ) -> list[tuple[NDArray[np.int64], Array]]:
+        """Of each run, iterations and values (quantities, checkpoints), none of them missing."""
+        every_value = np.stack([self.values(name, samples) for name in names], axis=1)
+        times = self.runs["checkpoint"].values
+        runs, begins = np.ones(len(every_value), bool), np.zeros(len(every_value), int)
+        if window != "training":
+            runs, begins = self._interpolating()
+        segments = []
+        for values, begin in zip(every_value[runs], begins[runs], strict=True):
+            seen = np.isfinite(values).all(axis=0) & (np.arange(len(times)) >= begin)
+            places = np.flatnonzero(seen)
+            middle = len(places) // 2
+            halves = {"first half of I": slice(None, middle), "last half of I": slice(middle, None)}
+            # A run that begins late has no half: both are compared, so both are of the same runs.
+            if (middle if window in halves else len(places)) >= FEWEST_CHECKPOINTS:
+                places = places[halves.get(window, slice(None))]
+                segments.append((times[places], values[:, places]))
+        what = f"networks with {' and '.join(names)} at {FEWEST_CHECKPOINTS} checkpoints ({window})"
+        require(len(segments), self, what)
+        return segments
+
+    def _enough(self, values: Array, *names: str) -> Array:
+        chosen = finite_rows(values)
+        require(len(chosen), self, f"networks with {' and '.join(dict.fromkeys(names))}")
+        return chosen
+
+
+def series(key: str, runs: xr.Dataset, name: str, samples: str = "train") -> Array:
+    """A column of some runs at their checkpoints: (runs, checkpoints).
+
+    key: the experiment.
+    runs: the part of its table.
+    name: the column.
+    samples: the sample set, where it was measured on several.
+    """
+    column = Column.of(name)
+    if column.quantity in runs and "samples" in runs[column.quantity].dims:
+        if samples not in runs["samples"].values:
+            raise NotEligible(f"{key} has no {samples} samples")
+        runs = runs[[column.quantity]].sel(samples=samples)
+    try:
+        return column.values(runs)
+    except UnknownColumn as missing:
+        raise NotEligible(f"{key} {missing}") from None
+
+
+def _on(name: str, samples: str) -> str:
+    return name if samples == "train" else f"{name} on {samples} samples"

@@ -1,1 +1,0 @@
-"""andriushchenko2023: A modern look at the relationship between sharpness and generalization."""

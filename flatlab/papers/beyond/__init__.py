@@ -1,1 +1,0 @@
-"""beyond: figures of our own, on the networks of the papers' grids."""

@@ -1,1 +1,0 @@
-"""chen2024: the earlier preprint of chen2026."""

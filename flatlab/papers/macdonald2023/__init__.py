@@ -1,1 +1,0 @@
-"""macdonald2023: On progressive sharpening, flat minima and generalisation."""

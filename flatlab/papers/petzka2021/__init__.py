@@ -1,1 +1,0 @@
-"""petzka2021: Relative flatness and generalization, NeurIPS 2021."""

@@ -1,0 +1,288 @@
+"""andriushchenko2023, Figures 5 and 6, Tables 3 and 4: networks trained by twelve recipes.
+
+They are about networks with a training error of at most 1 %, for the sharpness that the figures
+show, with normalized logits and without; groups are those of the same augmentation and mixup. Each
+claim is of ResNets, or with -vit of SimpleViTs; with -unaugmented it is of the groups without
+augmentation alone; with -within it is about the networks of each group.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from flatlab.core.schema import OWN, REDUCED
+from flatlab.lab.claims.registry import Claims
+from flatlab.lab.claims.result_tables import ResultTables
+from flatlab.lab.tables.eligibility import (
+    FEWEST_FOR_MEAN,
+    FEWEST_FOR_RANKS,
+    NotEligible,
+    unless_missing,
+)
+from flatlab.lab.tables.networks import Networks
+from flatlab.papers.andriushchenko2023 import _recipes as select
+from flatlab.papers.andriushchenko2023._printed import TABLE3, TABLE4, Taus
+from flatlab.papers.andriushchenko2023._recipes import NORMALIZED, PLAIN, SHOWN, Kind, tau, that_fit
+from flatlab.papers.andriushchenko2023._sharpness import FLATTEST, complete, error, sharpness
+from flatlab.stats.estimate import Estimate, over_seeds
+from flatlab.stats.trends import mean
+from flatlab.stats.verdict import Verdict, every, not_run, some
+
+RECIPES = Claims("andriushchenko2023")
+
+Judge = Callable[..., Verdict]
+"""Of networks and, if there is one, of a threshold."""
+
+CLEAN, CORRUPTED = TEST_SETS = error("test"), error("corrupted")
+
+RESNET, VIT = Kind("ResNets", select.RESNETS), Kind("SimpleViTs", select.VITS)
+UNAUGMENTED = Kind("ResNets without augmentation", select.RESNETS, "none")
+GROUPED = {"": RESNET, "-unaugmented": UNAUGMENTED}
+BOTH = {"": RESNET, "-vit": VIT}
+BOTH_AND_WITHIN = BOTH | {
+    f"-within{ending}": kind._replace(within=True)
+    for ending, kind in (BOTH | {"-unaugmented": UNAUGMENTED}).items()
+}
+"""Variants of a claim, by the endings of their keys."""
+
+STRONG, WEAK, CLEAR = 0.5, 0.3, 0.2
+"""A tau above the first is strong: the paper's bold entries; assumptions: weak below the second,
+and its sign is clear above the third."""
+
+TIMES = 10
+SAME_ERROR = 0.2
+"""Points of error; assumption: networks that differ by less have the same error."""
+
+LARGER = 0.1
+"""How much larger a |tau| is, of Fisher's z, that is clearly larger; an assumption."""
+
+LOWER = 0.25
+"""The quantile of all errors that is good."""
+
+WITHIN = (
+    "We observe that for ResNets, there is a strong correlation between sharpness and test error "
+    "but only within each subgroup of training parameters such as augmentations and mixup."
+)
+NEITHER = "we find no empirical support to either the strong or weak hypothesis."
+LEARNING_RATE = (
+    "For both ResNets and ViTs, we observe a significant negative correlation, especially within "
+    "each subgroup defined by the same values of augment × mixup."
+)
+NONE_POSITIVE = (
+    "Overall, we conclude that none of the considered sharpness definitions or radii correlates "
+    "positively with generalization nor that low sharpness implies good performance of the model."
+)
+
+
+def judged(judge: Judge, kind: Kind, e: ResultTables, *threshold: float) -> Verdict:
+    """The verdict on one kind of networks, with their numbers."""
+    networks = kind.networks(e)
+    if kind.within:
+        inside = [partial(judge, group, *threshold) for group in select.groups(networks)]
+        verdict = every(unless_missing(of_group, not_run) for of_group in inside)
+    else:
+        verdict = judge(networks, *threshold)
+    return verdict.reporting(*select.counts(networks))
+
+
+def claim(
+    name: str, kinds: Mapping[str, Kind], text: str, quote: str, **about: Any
+) -> Callable[[Judge], None]:
+    """Register a claim about several kinds of networks.
+
+    name: "fig5/c1", of the first one.
+    kinds: by the endings of their keys.
+    text, quote, about: see `Claims`.
+    """
+    figure, key = name.split("/")
+
+    def register(judge: Judge) -> None:
+        for ending, kind in kinds.items():
+            words = f"{kind.name}: {'within each group: ' * kind.within}{text}"
+            repeats = name if kind.within or kind.augmentation else ""
+            options = {"key": f"{key}{ending}", "repeats": repeats, **about}
+            RECIPES(figure, words, "Sec. 5.1", quote, **options)(partial(judged, judge, kind))
+
+    return register
+
+
+@claim(
+    "fig5/c1",
+    GROUPED,
+    f"tau(sharpness, error) > {STRONG} within each group, and < {STRONG} in size over all",
+    WITHIN,
+    threshold=STRONG,
+)
+def _(networks: Networks, strong: float) -> Verdict:
+    within = [inside > strong for x in SHOWN for inside in select.taus_within(networks, x, CLEAN)]
+    return every([*within, *(tau(networks, x, CLEAN).within(strong) for x in SHOWN)])
+
+
+@claim(
+    "fig5/c2",
+    {"": RESNET},
+    "tau(sharpness, error) > 0 with normalized logits, and < 0 without",
+    "Importantly, sharpness does not correctly capture generalization between different subgroups "
+    "leading to low positive or negative correlation (0.30 and −0.36).",
+)
+def _(networks: Networks) -> Verdict:
+    return (tau(networks, NORMALIZED, CLEAN) > 0) & (tau(networks, PLAIN, CLEAN) < 0)
+
+
+@claim(
+    "fig5/c3",
+    {"": VIT},
+    f"tau(sharpness without normalized logits, error) < -{WEAK}",
+    "For ViTs, we do not observe strong positive correlation even within each subgroup (in fact, "
+    "without logit normalization the correlation is noticeably negative −0.68)",
+    threshold=WEAK,
+)
+def _(networks: Networks, weak: float) -> Verdict:
+    return tau(networks, PLAIN, CLEAN) < -weak
+
+
+@claim(
+    "fig5/c4",
+    {"": VIT._replace(name="SimpleViTs, either kind of logits")},
+    f"some network is {TIMES} times sharper than another one within {SAME_ERROR} points",
+    "many models with an order of magnitude difference in sharpness can have the same test error.",
+    threshold=SAME_ERROR,
+)
+def _(networks: Networks, points: float) -> Verdict:
+    def for_logits(x: str) -> Verdict:
+        values, errors = complete(that_fit(networks), x, CLEAN)
+        one, other = np.nonzero(np.triu(np.abs(errors[:, None] - errors) < points, 1))
+        if not len(one):
+            raise NotEligible(
+                f"no two networks of {networks.name} have errors within {points:g} points"
+            )
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratios = np.maximum(*values[[one, other]]) / np.minimum(*values[[one, other]])
+        largest = float(np.nanmax(ratios))
+        quantity = f"largest ratio of {networks.word(x)} for errors within {points:g} points"
+        return select.fact(networks, quantity, largest, largest >= TIMES)
+
+    return every(map(for_logits, SHOWN))
+
+
+@claim(
+    "fig5/c5",
+    BOTH_AND_WITHIN,
+    "for some kind of logits the network with the lowest sharpness is not the best",
+    "we do not consistently observe that models with the lowest sharpness generalize best.",
+)
+def _(networks: Networks) -> Verdict:
+    verdicts = []
+    for x in SHOWN:
+        values, errors = complete(that_fit(networks), x, CLEAN)
+        behind = float(errors[values.argmin()] - errors.min())
+        flattest = f"{networks.word(CLEAN)} of the network with the lowest {networks.word(x)}"
+        verdicts.append(select.fact(networks, f"{flattest} - smallest error", behind, behind > 0))
+    return some(verdicts)
+
+
+@claim(
+    "fig5/c6",
+    BOTH_AND_WITHIN,
+    f"|tau| with the error on corrupted images - |tau| with the test error < {LARGER} (z)",
+    "For OOD generalization on common image corruptions [...] the trend is even less clear and the "
+    "subgroups are mixed.",
+    threshold=LARGER,
+)
+def _(networks: Networks, larger: float) -> Verdict:
+    def size(x: str, test_set: str) -> Estimate:
+        signed = tau(networks, x, test_set)
+        return -signed if signed.point < 0 else signed
+
+    return every(size(x, CORRUPTED) - size(x, CLEAN) < larger for x in SHOWN)
+
+
+@claim(
+    "fig5/c7",
+    BOTH_AND_WITHIN,
+    f"the strong hypothesis fails: tau(sharpness, error) < {STRONG}, on test images and corrupted "
+    "ones",
+    NEITHER,
+    threshold=STRONG,
+)
+def _(networks: Networks, strong: float) -> Verdict:
+    return every(tau(networks, x, test_set) < strong for x in SHOWN for test_set in TEST_SETS)
+
+
+@claim(
+    "fig5/c8",
+    BOTH_AND_WITHIN,
+    "the weak hypothesis fails: the flattest tenth, or five networks if these are more, has a mean "
+    "error above the lower quartile",
+    NEITHER,
+)
+def _(networks: Networks) -> Verdict:
+    def of_flattest(x: str) -> Estimate:
+        needs: Any = {"statistic": "it", "least": FEWEST_FOR_RANKS}
+        values, errors = complete(that_fit(networks), x, CLEAN, **needs)
+        count = max(round(FLATTEST * len(errors)), FEWEST_FOR_MEAN)
+        flattest = errors[np.argsort(values)[:count]]
+        words = f"{networks.word(CLEAN)} of the {count} flattest by {networks.word(x)}"
+        label = f"{words} - lower quartile; {networks.name}"
+        return over_seeds(label, mean, flattest - np.quantile(errors, LOWER))
+
+    return every(of_flattest(x) > 0 for x in SHOWN)
+
+
+@claim("fig6/c1", BOTH, "tau(sharpness, learning rate) < 0", LEARNING_RATE)
+def _(networks: Networks) -> Verdict:
+    return every(tau(networks, x, "lr") < 0 for x in SHOWN)
+
+
+@claim(
+    "fig6/c2",
+    GROUPED | {"-vit": VIT},
+    "tau(sharpness, learning rate) is lower within each group than over all",
+    LEARNING_RATE,
+)
+def _(networks: Networks) -> Verdict:
+    return every(excess < 0 for x in SHOWN for excess in select.excess_within(networks, x, "lr"))
+
+
+def cells(networks: Networks, printed: Taus) -> Iterator[tuple[float, Estimate]]:
+    """Each printed tau, and ours."""
+    for definition, by_test_set in printed.items():
+        for test_set, taus in zip(TEST_SETS, by_test_set, strict=True):
+            for radius, theirs in enumerate(taus):
+                yield theirs, tau(networks, sharpness(definition, radius), test_set)
+
+
+def same_signs(printed: Taus, networks: Networks, least: float) -> Verdict:
+    """Every tau has the printed sign, where that is clear."""
+    clear = ((theirs, ours) for theirs, ours in cells(networks, printed) if abs(theirs) > least)
+    return every(ours > 0 if theirs > 0 else ours < 0 for theirs, ours in clear)
+
+
+def none_positive(printed: Taus, networks: Networks, limit: float) -> Verdict:
+    """No tau is above a limit."""
+    return every(ours < limit for _, ours in cells(networks, printed))
+
+
+for table, kind, printed, limit, words in (
+    ("table3", RESNET, TABLE3[select.RESNETS], 0.35, "ResNets-18"),
+    ("table4", VIT, TABLE4[select.VITS], 0.1, "ViTs"),
+):
+    place = f"Table {table.removeprefix('table')}"
+    RECIPES(
+        table,
+        f"every tau whose printed value is above {CLEAR} in size has its sign",
+        f"App. H.4, {place}",
+        "A summary of correlation between sharpness and generalization for all experiments on "
+        f"CIFAR-10 for {words} trained from scratch.",
+        threshold=CLEAR,
+        admits=(OWN, REDUCED),
+    )(partial(judged, partial(same_signs, printed), kind))
+    RECIPES(
+        table,
+        f"tau < {limit} for every definition and radius, on both test sets",
+        f"App. H, {place}",
+        NONE_POSITIVE,
+        threshold=limit,
+    )(partial(judged, partial(none_positive, printed), kind))

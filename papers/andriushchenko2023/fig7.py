@@ -1,0 +1,35 @@
+"""andriushchenko2023, Figure 7: what predicts the test loss of diagonal linear networks."""
+
+import pandas as pd
+
+from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.tables.ranks import rank_correlations
+from flatlab.papers.andriushchenko2023._networks import GRID, fitted, not_fitted
+
+PANELS = {
+    "norm": ("half_trace_balanced", "norm_1"),
+    "trace": ("trace_none", "test_loss"),
+    "rescaled trace": ("trace_balanced", "test_loss"),
+    "both": ("trace_balanced", "lambda_max_balanced"),
+    "rescaled eigenvalue": ("lambda_max_balanced", "test_loss"),
+    "printed": ("trace_printed", "test_loss"),
+}
+"""Abscissa and ordinate."""
+
+
+def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+    """Rows `run`: a network in a panel.  Rows `tau`: tau, low, high of a panel, over `networks`;
+    `not_fitted` is the number of those that did not reach the training loss.
+    """
+    networks = fitted(tables[GRID])
+    networks["half_trace_balanced"] = networks["trace_balanced"] / 2
+    parts = []
+    for panel, (x, y) in PANELS.items():
+        points = networks.rename(columns={x: "x", y: "y"})[["run", "lr", "initial_trace", "x", "y"]]
+        parts.append(points.assign(row="run", panel=panel))
+        (tau,) = rank_correlations(points, ("x", "y"))
+        low, high = tau.interval()
+        row = {"row": "tau", "panel": panel, "networks": tau.n, "tau": tau.value}
+        row |= {"low": low, "high": high, "not_fitted": not_fitted(tables[GRID])}
+        parts.append(pd.DataFrame([row]))
+    return pd.concat(parts, ignore_index=True)

@@ -1,0 +1,55 @@
+"""beyond, Figure 8: bounds of the penultimate features and what they bound, by their number."""
+
+import numpy as np
+import pandas as pd
+
+from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.tables.selection import INTERPOLATES
+from flatlab.papers.beyond import _bottleneck as bottleneck
+from flatlab.papers.beyond._bottleneck import GRID, LOSSES, BottleneckNetworks
+from flatlab.stats.estimate import Array
+
+COLUMNS = ["loss", "panel", "line", "units", "median", "low", "high", "networks"]
+QUARTILES = [0.25, 0.5, 0.75]
+PENULTIMATE = {
+    "features": "root feature_sensitivity",
+    "bound": "penultimate_bound",
+    "by-layer": "penultimate_bound_by_layer",
+    "by-sharpness": "penultimate_bound_by_sharpness",
+}
+HEAD = {"seen": "head_frobenius", "head-bound": "head_bound"}
+
+
+def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+    """A row per line of a panel, loss and number of units: median and quartiles over networks.
+
+    Of the line `fits` it is the share of the networks that interpolate, in `median`.
+    """
+    networks = bottleneck.networks(tables[GRID])
+    rows = [
+        [LOSSES[loss], *line]
+        for loss in networks.levels("loss")
+        for units, chosen in networks.where(loss=loss).by("units").items()
+        for line in _lines(units, chosen)
+    ]
+    table = pd.DataFrame(rows, columns=COLUMNS)
+    return table[np.isfinite(table["median"])].reset_index(drop=True)
+
+
+def _lines(units: int, networks: BottleneckNetworks) -> list[list[object]]:
+    """The lines of networks of one width and loss: panel, line, units, numbers."""
+    rows = [
+        _row(panel, line, units, networks.values(column))
+        for panel, lines in (("penultimate", PENULTIMATE), ("head", HEAD))
+        for line, column in lines.items()
+    ]
+    share = networks.series("head_share")
+    rows += [_row("share", line, units, share[:, at]) for line, at in (("start", 0), ("end", -1))]
+    fits = float((networks.values("train_loss") < INTERPOLATES).mean())
+    return [*rows, ["share", "fits", units, fits, fits, fits, networks.count]]
+
+
+def _row(panel: str, line: str, units: int, values: Array) -> list[object]:
+    known = values[np.isfinite(values)]
+    low, median, high = np.quantile(known, QUARTILES) if len(known) else [np.nan] * 3
+    return [panel, line, units, median, low, high, len(known)]

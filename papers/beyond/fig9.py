@@ -1,0 +1,160 @@
+"""beyond, Figure 9: sharpness, compression and collapse of inner layers, across networks.
+
+It is drawn here, since intervals of rank correlations stand beside shares of a spread.
+"""
+
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.figures.style import KINDS, ORDERED, Look, legend, letters
+from flatlab.lab.tables.eligibility import FEWEST_FOR_RANKS
+from flatlab.papers.beyond import _bottleneck as bottleneck
+from flatlab.papers.beyond._bottleneck import GRID, BottleneckNetworks
+from flatlab.papers.beyond._joint import ALL, SEEDS
+from flatlab.stats.ranks import Ranks
+
+LAYERS = {"[1]": "input of layer 2", "[2]": "input of layer 3", "[-1]": "penultimate"}
+"""Whose input a representation is."""
+SHARPNESS = "root_sharpness"
+GROUPS = {
+    "sharpness and compression": [
+        *((SHARPNESS, f"feature_sensitivity{layer}", name) for layer, name in LAYERS.items()),
+        (SHARPNESS, "g", "outputs"),
+    ],
+    "sharpness and normalized MLS": [
+        (SHARPNESS, f"normalized_feature_mls{layer}", name) for layer, name in LAYERS.items()
+    ],
+    "normalized MLS and collapse": [
+        (f"normalized_feature_mls{layer}", f"collapse_within{layer}", name)
+        for layer, name in LAYERS.items()
+    ],
+    "sharpness and collapse": [
+        (SHARPNESS, f"collapse_within{layer}", name) for layer, name in LAYERS.items()
+    ],
+    "representativeness by folds and held out": [
+        ("representativeness_by_folds[-1, 0]", "representativeness[-1, 0]", "penultimate")
+    ],
+}
+"""Pairs of quantities, each with the representation that it is about."""
+ESTIMANDS: dict[str, Literal["pooled", "within"]] = {ALL: "pooled", SEEDS: "within"}
+SHARE = "linear_share_within"
+LOWEST = -0.6
+"""The lower end of the axis of shares; a lower one is drawn there."""
+COLUMNS = [
+    *("panel", "group", "layer", "kind", "x", "y"),
+    *("units", "loss", "value", "low", "high", "networks"),
+]
+
+
+def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+    """Rows `tau`: Kendall's tau with its 95 % interval over networks that interpolate. Rows
+    `share`: the median and the quartiles over those of one width and loss.
+    """
+    networks = bottleneck.networks(tables[GRID]).that_interpolate()
+    if networks.count < FEWEST_FOR_RANKS:
+        return pd.DataFrame(columns=COLUMNS)
+    rows = [*_taus(networks), *_shares(networks)]
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def _taus(networks: BottleneckNetworks) -> list[dict[str, Any]]:
+    pairs = [(group, *pair) for group, each in GROUPS.items() for pair in each]
+    names = dict.fromkeys(name for _, x, y, _ in pairs for name in (x, y))
+    columns = {name: networks.values(name) for name in names}
+    settings = [str(setting) for setting in networks.data["setting"].values]
+    rows = []
+    for estimand, kind in ESTIMANDS.items():
+        ranks = Ranks(columns, settings, networks.pairs(estimand))
+        for group, x, y, layer in pairs:
+            tau = ranks.tau(x, y)
+            low, high = tau.interval()
+            about = {"panel": "tau", "group": group, "layer": layer, "kind": kind, "x": x, "y": y}
+            numbers = {"value": tau.value, "low": low, "high": high, "networks": tau.n}
+            rows.append({**about, **numbers})
+    return rows
+
+
+def _shares(networks: BottleneckNetworks) -> list[dict[str, Any]]:
+    rows = []
+    for (units, loss), chosen in networks.by("units", "loss").items():
+        for layer, name in LAYERS.items():
+            values = chosen.values(f"{SHARE}{layer}")
+            known = values[np.isfinite(values)]
+            if not len(known):
+                continue
+            low, median, high = np.quantile(known, [0.25, 0.5, 0.75])
+            about = {"panel": "share", "layer": name, "units": units, "loss": loss}
+            numbers = {"value": median, "low": low, "high": high, "networks": len(known)}
+            rows.append({**about, **numbers})
+    return rows
+
+
+def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
+    """Correlations on the left, on the right shares through the layers."""
+    if frame.empty:
+        fig.text(0.5, 0.5, "too few networks interpolate", ha="center")
+        return
+    left, right = fig.subplots(1, 2, width_ratios=(1.25, 1))
+    taus = frame[frame["panel"] == "tau"]
+    _intervals(left, taus)
+    _lines(right, frame[frame["panel"] == "share"])
+    letters([left, right])
+    counts = taus.groupby("kind")["networks"].max()
+    looks = {}
+    for estimand, kind in ESTIMANDS.items():
+        name, (color, marker, _) = bottleneck.ESTIMANDS[estimand], KINDS[kind]
+        looks[f"{name} ({counts[kind]} networks)"] = Look(color, marker, "")
+    legend(fig, looks)
+
+
+def _intervals(ax: Any, taus: pd.DataFrame) -> None:
+    """A line per pair, with a heading above each group."""
+    places, labels, y = [], [], 0.0
+    for group, pairs in GROUPS.items():
+        ax.text(-1.0, y, group, fontsize=6.5, va="center", fontweight="bold")
+        y -= 1
+        for _, _, layer in pairs:
+            here = taus[(taus["group"] == group) & (taus["layer"] == layer)]
+            for kind, shift in zip(ESTIMANDS.values(), (0.15, -0.15), strict=True):
+                color, marker, _ = KINDS[kind]
+                row = here[here["kind"] == kind]
+                ax.hlines(y + shift, row["low"], row["high"], color=color, lw=0.9)
+                ax.plot(row["value"], [y + shift], ms=3, **Look(color, marker, "").options)
+            places.append(y)
+            labels.append(layer)
+            y -= 1
+        y -= 0.3
+    ax.set_yticks(places, labels, fontsize=6.5)
+    ax.axvline(0, color="0.6", lw=0.7, zorder=0.5)
+    ax.set(xlim=(-1.05, 1.05), ylim=(y + 0.8, 0.8), xlabel=r"Kendall's $\tau$")
+    ax.set_xticks([-1, -0.5, 0, 0.5, 1])
+    ax.grid(axis="x", lw=0.3, color="0.85")
+    ax.set_title("across networks", loc="left")
+
+
+def _lines(ax: Any, shares: pd.DataFrame) -> None:
+    """A line per width and loss: solid for cross-entropy, dashed for half-MSE."""
+    layers = [*LAYERS.values()]
+    kinds = list(dict.fromkeys(zip(shares["units"], shares["loss"], strict=True)))
+    widths = sorted({units for units, _ in kinds})
+    for place, (units, loss) in enumerate(kinds):
+        rows = shares[(shares["units"] == units) & (shares["loss"] == loss)]
+        x = rows["layer"].map(layers.index) + 0.05 * (place - (len(kinds) - 1) / 2)
+        color = ORDERED[widths.index(units) % len(ORDERED)]
+        squared = loss != "cross-entropy"
+        y = rows["value"].clip(lower=LOWEST)
+        ends = (rows[end].clip(lower=LOWEST) for end in ("low", "high"))
+        ax.vlines(x, *ends, color=color, lw=0.8)
+        label = f"{units:.0f} units" + (", half-MSE" if squared else "")
+        ax.plot(
+            x, y, color=color, ls="--" if squared else "-", marker="o", ms=2.5, lw=1, label=label
+        )
+    ax.axhline(0, color="0.6", lw=0.7, zorder=0.5)
+    ax.set_xticks(range(len(layers)), [layer.replace("input of ", "") for layer in layers])
+    ax.set(ylim=(LOWEST - 0.05, 1.05), ylabel="linear share of the spread within a class")
+    ax.grid(axis="y", lw=0.3, color="0.85")
+    ax.set_title("what the linear map at the class mean explains", loc="left")
+    ax.legend(fontsize=6, loc="lower left")

@@ -1,0 +1,248 @@
+"""Figures of our own, on the networks trained for the papers."""
+
+from itertools import chain
+from typing import Any
+
+from flatlab.lab.figures import captions
+from flatlab.lab.plan import Intervals, Lines, Own, Panel, Paper
+from flatlab.papers.beyond.measures import LABELS, MEASURES
+
+PAPER = Paper(
+    title="Figures of our own, on the networks trained for the papers",
+    citation="this project",
+    cited="flatlab",
+)
+
+NAMES = {
+    "bound_d kernel": "D, matrix norm",
+    "bound_d operator": "D, operator norm",
+    "bound_d frobenius": "D, authors' norm",
+}
+BOUNDS = {
+    f"bound_d {norm}": {"of": "bound_by_norm", "norm": norm, "bound": "d"}
+    for norm in ("kernel", "operator", "frobenius")
+}
+COMPRESSION = ("log_volume", "log_volume_of_three", "mls", "nmls")
+CONVENTIONS = (
+    *((sharpness, name) for sharpness in ("root_sharpness", "sharpness") for name in COMPRESSION),
+    *(("mls", bound) for bound in BOUNDS),
+)
+"""What is correlated: sharpness and the bound by other conventions."""
+
+CONVENTIONS_CAPTION = "Pearson's correlations at the end of training, with 95 % intervals."
+CONVENTIONS_DETAILS = (
+    "Sharpness as S and as its square root; the log volume of all singular values and, as in the "
+    "authors' code, of the three largest (networks with two outputs have two); the MLS bound D "
+    "with each norm of a kernel: the largest singular value of its matrix, that of the convolution "
+    "as an operator, and the authors' root of the number of positions times the Frobenius norm."
+)
+
+THROUGH_TRAINING = {
+    "root_sharpness mls": r"$\sqrt{S}$ and MLS",
+    "root_sharpness log_volume": r"$\sqrt{S}$ and log volume",
+    "mls bound_d": "MLS and its bound D",
+    "nmls nmls_bound": "NMLS and its bound",
+}
+"""Pairs of quantities, and what their panels are called."""
+
+JOINT = ("joint-mlp-grid", "joint-lenet-grid")
+COMPARED: dict[str, Any] = {
+    "columns": (*chain(*MEASURES.values()), "test_error", "error_gap"),
+    "labels": LABELS,
+}
+FIT = "Networks with at most 1 % training error."
+
+UNITS = "units of the last hidden layer"
+
+CORRELATIONS = Lines(
+    ("mlp-grid", "vgg-grid"),
+    panel=("x", "y"),
+    panels={
+        pair: Panel(title=title, y=r"Pearson's $\rho$" * (not place), x_scale="iterations")
+        for place, (pair, title) in enumerate(THROUGH_TRAINING.items())
+    },
+    row="experiment",
+    line="kind",
+    lines={
+        "pooled": ("all networks", "#222222", "o", "-"),
+        "within": ("within settings", "#c05621", "D", "-"),
+        "adjusted": ("adjusted for the training loss", "#2b7bba", "^", "-"),
+    },
+    x="iteration",
+    y="rho",
+    ends=("low", "high"),
+    level=0.0,
+    limits=(-1.05, 1.05),
+    through_training=True,
+    title="correlations between networks through their training",
+    caption=(
+        "Pearson's correlation at each checkpoint, over the networks measured there, with 95 % "
+        "intervals. All other figures show correlations at the end of training."
+    ),
+    details=captions.INTERVALS,
+    size_inches=(7.1, 4.2),
+)
+
+BOUNDS_BY_WIDTH = Lines(
+    "bottleneck-grid",
+    panel=("panel",),
+    panels={
+        "penultimate": Panel(
+            title="penultimate features",
+            x=UNITS,
+            y=r"$\|\partial g/\partial x\|_F$",
+            x_scale="values",
+            y_scale="logarithmic",
+        ),
+        "head": Panel(title="what the head sees", x=UNITS, x_scale="values", y_scale="logarithmic"),
+        "share": Panel(title="shares", x=UNITS, x_scale="values"),
+    },
+    row="loss",
+    line="line",
+    lines={
+        "features": ("features, root mean square", "#222222", "o", "-"),
+        "bound": ("bound, Eq. 16", "#0173b2", "D", "-"),
+        "by-layer": (r"bound by $S(W_1)$", "#56b4e9", "^", "-"),
+        "by-sharpness": ("bound by $S$", "#de8f05", "s", "-"),
+        "seen": ("seen by the head", "#029e73", "o", "-"),
+        "head-bound": ("its bound", "#cc78bc", "D", "-"),
+        "start": ("share seen, before training", "#949494", "v", "--"),
+        "end": ("share seen, after training", "#029e73", "o", "-"),
+        "fits": ("share of networks with a loss below 0.01", "#222222", "s", ":"),
+    },
+    x="units",
+    y="median",
+    ends=("low", "high"),
+    bars=True,
+    title="bounds of penultimate features by the width of the bottleneck",
+    caption=(
+        "Medians and quartiles over networks at the end of training. With more units than outputs "
+        "the bound of Eq. 16 is infinite; that of what the head sees is finite.",
+    ),
+    details=(
+        "The Frobenius norm of the Jacobian of the penultimate features g, as the root of its mean "
+        "square over training samples, and the mean bound of chen2026 Eq. 16, in its place with "
+        "the sharpness of the first layer or of all. The head sees the projection of the features "
+        "onto the row space of the last weights: mean norm, its bound, and the share of the mean "
+        "square. With half-MSE there are as many classes as units."
+    ),
+    size_inches=(7.1, 4.2),
+)
+
+FIGURES = {
+    "fig1": Own(
+        "vgg-grid",
+        through_training=True,
+        title="the linear-stability inequality, layer by layer through training, VGG",
+        caption=(
+            "The sensitivity of the network to a layer's input, over its bound by that layer's "
+            "sharpness; at most 1 in theory, unless weights are shared. In each panel: for how "
+            "many samples the inequality itself fails at the end.",
+            captions.OVER_SEEDS,
+            captions.MARKS,
+        ),
+        details=(
+            "The mean of ‖J‖ over C = ‖W‖ √⟨1/|x|²⟩ √S(W) (Eq. 59 of chen2026), on fixed training "
+            "samples. The inequality is ‖J‖ |x| ≤ ‖W‖ |∂f/∂W|; its share of samples is over all "
+            "networks.",
+            captions.BEGINS,
+        ),
+        size_inches=(7.1, 5.2),
+    ),
+    "fig2": Intervals(
+        ("vgg-grid", "mlp-grid", "lenet-grid"),
+        pairs=CONVENTIONS,
+        parts=BOUNDS,
+        labels=NAMES,
+        title="what conventions do to the correlations",
+        caption=CONVENTIONS_CAPTION,
+        details=(CONVENTIONS_DETAILS, captions.INTERVALS),
+    ),
+    "fig3": CORRELATIONS,
+    "fig4": Own(
+        JOINT,
+        **COMPARED,
+        title="which measures order the same networks alike",
+        caption=(
+            "Kendall's τ of five papers' and Jiang et al.'s (2020) measures: below the diagonal "
+            "over all networks, above within settings. Stroke: simultaneous 95 % interval "
+            "includes 0.",
+        ),
+        details=(
+            FIT,
+            "Measures are ordered by average linkage of 1 − |τ| over all networks. Within "
+            "settings, only the seed varies. Intervals: jackknife over seeds, Šidák over all cells "
+            "of a panel. The CSV has larger radii of sharpness too.",
+        ),
+        size_inches=(7.1, 10.8),
+    ),
+    "fig5": Own(
+        JOINT,
+        **COMPARED,
+        title="what measures say of the gap, by what varies",
+        caption=(
+            "Kendall's τ of measures with test error and gap, with 95 % intervals: over all "
+            "networks, within settings, and varying one factor. Pale: under 25 networks.",
+        ),
+        details=(
+            FIT,
+            "Squares: the sign is another than over all networks. The gap is test minus training "
+            "error. The mean over the factors is the granulated coefficient of Jiang et al. "
+            "(2020); the sign error of the gap that of Dziugaite et al. (2020), mean and worst "
+            "over pairs of levels. Intervals: jackknife over seeds. Networks first fit in their "
+            "first epoch with at most 1 % training error; the CSV has all of this for it too.",
+        ),
+        size_inches=(7.1, 10.8),
+    ),
+    "fig6": Own(
+        JOINT,
+        **COMPARED,
+        title="what changes a measure, and not the function",
+        caption=(
+            "Median relative change of measures under function-preserving random rescaling, and "
+            "from the first epoch with at most 1 % training error to the end. 0: below 1e-8.",
+        ),
+        details=(
+            "For log volume and logarithms of products, the change is that of the volume and of "
+            "the product. One network of each setting is rescaled. Changes below 1e-8 are rounding."
+        ),
+        size_inches=(7.1, 8.6),
+    ),
+    "fig7": Own(
+        "bottleneck-grid",
+        through_training=True,
+        title="compression and collapse of each layer through training",
+        caption=(
+            "By units of the last hidden layer; cross-entropy and 10 classes, unless a column says "
+            "otherwise; learning rate 0.05.",
+            captions.OVER_SEEDS,
+            captions.MARKS,
+        ),
+        details=(
+            "Of the Jacobian A of a representation z of the input x, means over training samples: "
+            "of the largest singular value (MLS), of that times |x|/|z|, and of the participation "
+            "ratio of the squared singular values (dimension). NC1: Tr(Σ_W Σ_B⁺)/K; networks of "
+            "which a unit is dead have none where there are fewer units than classes.",
+            captions.BEGINS,
+        ),
+        size_inches=(7.1, 7.6),
+    ),
+    "fig8": BOUNDS_BY_WIDTH,
+    "fig9": Own(
+        "bottleneck-grid",
+        title="sharpness, local compression and collapse across networks",
+        caption=(
+            "Left: Kendall's τ with 95 % intervals. Right: share of the spread within a class that "
+            "the linear map at the mean input of the class explains, medians and quartiles; those "
+            "below −0.6 are drawn at −0.6.",
+        ),
+        details=(
+            "Networks with a training loss below 0.01. Compression: mean squared Frobenius norm of "
+            "the Jacobian of a representation; normalized MLS: largest singular value times |x| "
+            "over the norm of the representation; collapse: NC1. Layer l: the input of layer l. "
+            "Representativeness: petzka2021 Eq. 3 at δ = 0.1. "
+            "Intervals: jackknife over seeds.",
+        ),
+        size_inches=(7.1, 4.6),
+    ),
+}

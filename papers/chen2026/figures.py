@@ -1,0 +1,132 @@
+"""The paper chen2026 and its figures; its preprint, chen2024, shares some of them."""
+
+from typing import Any
+
+from flatlab.lab.figures import captions
+from flatlab.lab.plan import Lines, Matrix, Own, Paper, Points
+
+PAPER = Paper(
+    title="A simple connection from loss flatness to compressed neural representations",
+    citation="Chen, Recanatesi and Shea-Brown, 2026",
+    cited="Chen et al. (2026)",
+    publication=True,
+)
+
+CENTRAL: dict[str, Any] = {"lr": 0.1, "batch_size": 20}
+SWEEPS: dict[str, tuple[dict[str, Any], str]] = {
+    "learning rates": ({"batch_size": 20}, captions.LEARNING_RATES),
+    "batch sizes": ({"lr": 0.1}, captions.BATCH_SIZES),
+}
+"""What varies along the lines of a trend figure: what is fixed, and the sentence that says so."""
+
+TRENDS = ("test_accuracy", "nmls", "root_sharpness", "log_volume", "mls", "local_dimension")
+CORRELATED = (
+    *("local_dimension", "root_sharpness", "log_volume", "mls", "nmls"),
+    *("generalization_gap", "bound_d", "nmls_bound", "relative_flatness"),
+)
+
+
+def trends(
+    grid: str, sweep: str, networks: str, quantities: tuple[str, ...] = TRENDS, *definitions: str
+) -> Lines:
+    """Sharpness and compression through training, at three learning rates or batch sizes.
+
+    definitions: sentences about the quantities.
+    """
+    where, fixed = SWEEPS[sweep]
+    return Lines(
+        grid,
+        quantities=quantities,
+        where=where,
+        title=f"sharpness and compression at three {sweep}, {networks}",
+        caption=(fixed, captions.OVER_SEEDS, captions.MARKS),
+        details=(captions.TRAINING_SAMPLES, *definitions, captions.BEGINS),
+    )
+
+
+def misclassified(*quantities: str) -> Lines:
+    """Test samples and the misclassified ones among them."""
+    return Lines(
+        "vgg-grid",
+        quantities=quantities,
+        where=CENTRAL,
+        samples=("test", "misclassified"),
+        line="samples",
+        title="sharpness and compression on test samples and on misclassified ones, VGG",
+        caption=(captions.CENTRAL, captions.MISCLASSIFIED, captions.OVER_SEEDS, captions.MARKS),
+        details=captions.MISCLASSIFIED_DETAILS,
+    )
+
+
+def pairs(grid: str, networks: str) -> Matrix:
+    """The pair plot of one kind of network."""
+    return Matrix(
+        grid,
+        quantities=CORRELATED,
+        labels={"generalization_gap": "gen. gap"},
+        title=f"sharpness, compression and generalization of {networks}",
+        caption=(captions.AT_THE_END, captions.MATRIX),
+        details=(captions.WITH_BOUNDS, captions.GAP, captions.INTERVALS),
+    )
+
+
+BOUNDS = Lines(
+    "mlp-grid",
+    quantities=("bound_d", "bound_c", "bound_b", "bound_a"),
+    where=CENTRAL,
+    line="quantity",
+    labels={
+        "bound_a": "A, the MLS",
+        "bound_b": "B, by the first layer's gradients",
+        "bound_c": "C, by the first layer's sharpness",
+        "bound_d": "D, by the network's sharpness",
+    },
+    axes={"MLS and its bounds (output/input)": "linear", "the same, log axis": "logarithmic"},
+    title="MLS and its bounds A to D, multilayer perceptrons",
+    caption=(captions.CENTRAL, captions.CHAIN_OF_BOUNDS, captions.OVER_SEEDS, captions.MARKS),
+    details="Means over fixed training samples (Eq. 59 of chen2026).",
+    size_inches=(7.1, 3.4),
+)
+"""The bounds of the MLS: chen2026_figH6, and chen2024_figD4."""
+
+FIGURES = {
+    "fig2": trends("vgg-grid", "learning rates", "VGG"),
+    "fig3": trends("vgg-grid", "batch sizes", "VGG"),
+    "fig4": Points(
+        ("vgg-grid", "mlp-grid", "lenet-grid"),
+        pairs=(("mls", "bound_d"), ("nmls", "nmls_bound")),
+        title="local sensitivity against its bounds",
+        caption=(captions.AT_THE_END, "Pearson's correlation with its 95 % interval."),
+        details=(
+            "Bounds use the largest singular value of a kernel's matrix; they are theorems for "
+            "perceptrons and proxies where convolutions share weights. Below a correlation: those "
+            "within settings or adjusted for the training loss, where they have the other sign.",
+            captions.INTERVALS,
+        ),
+    ),
+    "fig5": Own(
+        "vision-zoo",
+        columns=("normalized_mls", "adaptive_sharpness", "mls", "sharpness"),
+        title="adaptive sharpness against normalized MLS",
+        caption=(
+            "A point is a network, with standard errors; names mark the centres of families. "
+            "(a) Elementwise-adaptive sharpness against normalized MLS; (b) the same pair without "
+            "normalization. Below: correlations of the logarithms, with 95 % intervals."
+        ),
+        details=(
+            "A sigmoid is appended to each network. Normalized MLS is the mean of |x|² |J|², with "
+            "the norm of the Jacobian by a Krylov iteration; standard errors are over samples and "
+            "draws. Correlations are with the logarithm of the ordinate, over all networks "
+            "(Pearson's and of ranks), within families, and between families; intervals: jackknife "
+            "over families, on Fisher's z."
+        ),
+        size_inches=(7.1, 5.0),
+    ),
+    "figH6": BOUNDS,
+    "figH7": pairs("vgg-grid", "VGG networks"),
+    "figH8": pairs("mlp-grid", "multilayer perceptrons"),
+    "figH9": pairs("lenet-grid", "LeNet networks"),
+    "figI10": trends("mlp-grid", "batch sizes", "multilayer perceptrons"),
+    "figI11": trends("mlp-grid", "learning rates", "multilayer perceptrons"),
+    "figJ12": misclassified("test_loss", "root_sharpness", "log_volume", "mls", "local_dimension"),
+}

@@ -1,0 +1,209 @@
+"""Claims about training curves: tables as the paper says, against it, and undecided."""
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from flatlab.lab.claims import verify
+from flatlab.lab.tables.networks import Networks
+from flatlab.lab.tables.sweeps import monotonic
+from papers.chen2026.tests.curves import CASES, CLAIMS
+from tests.synthetic.claim_tables import (
+    AS_PUBLISHED,
+    GRIDS,
+    LOSS,
+    MLS,
+    STEPS,
+    VOLUME,
+    S,
+    judged,
+    outcomes,
+    trends,
+)
+
+
+def grids(changes: Mapping[Any, Mapping[str, float]] | None = None) -> list[xr.Dataset]:
+    return [trends(grid, changes) for grid in GRIDS]
+
+
+@pytest.mark.parametrize(("figure", "key"), CASES)
+def test_a_claim_holds_fails_or_is_undecided_as_the_curves_say(figure: str, key: str) -> None:
+    against, between = CASES[figure, key]
+    cases = ({}, against) if between is None else ({}, against, between)
+    expected = ["holds", "fails", "undecided"][: len(cases)]
+    assert outcomes(CLAIMS[f"chen{figure}"][key], grids, cases) == expected
+
+
+def test_every_claim_about_curves_is_tested() -> None:
+    """Those of pair plots and pretrained networks have tests of their own, but for c16 and c7."""
+    pairs = {f"chen{figure}" for figure in ("2026_fig4", "2026_fig5", "2024_figD5", "2024_figD6")}
+    pairs |= {f"chen2026_figH{number}" for number in (7, 8, 9)}
+    every = {(f, key) for f, claims in CLAIMS.items() if f not in pairs for key in claims}
+    assert every == {(f"chen{f}", key) for f, key in CASES if f"chen{f}" not in pairs}
+
+
+PLATEAUS = [("chen2026_figI10", "c2"), ("chen2026_figI11", "c2")]
+PLATEAUS += [("chen2024_figE7", "c3"), ("chen2024_figE8", "c3")]
+
+
+@pytest.mark.parametrize(("figure", "key"), PLATEAUS)
+def test_without_a_plateau_of_sharpness_nothing_is_said_about_one(figure: str, key: str) -> None:
+    """Volume may even rise: the numbers are reported."""
+    verdict = judged(
+        CLAIMS[figure][key], trends("mlp-grid", {S: {"ramp": -9}, VOLUME: {"ramp": 2}})
+    )
+    assert verdict.outcome == "not run"
+    assert "no plateau of sharpness is seen in mlp-grid, lr " in verdict.reason
+    assert {entry["claim"] for entry in verdict.evidence} == {"reported, not judged"}
+    assert any(entry["quantity"].startswith("trend(log_volume") for entry in verdict.evidence)
+
+
+def test_where_a_plateau_cannot_be_seen_the_reason_is_told() -> None:
+    never = trends("mlp-grid", {LOSS: {"level": 1}})
+    verdict = judged(CLAIMS["chen2026_figI10"]["c2"], never)
+    assert verdict.outcome == "not run"
+    assert "0 networks that interpolate" in verdict.reason
+
+
+def test_halves_of_interpolation_are_of_the_same_runs() -> None:
+    """One that interpolates so late that a half of it has two checkpoints is in neither."""
+    whole = trends("mlp-grid", seeds=7)
+    late = (whole["seed"] == 0) & (whole["checkpoint"] < STEPS[-5])
+    table = whole.assign({LOSS: whole[LOSS].where(~late, 1.0)})
+    verdict = judged(CLAIMS["chen2026_figI10"]["c2"], table)
+    assert verdict.outcome == "holds"
+    assert {entry["n"] for entry in verdict.evidence} == {6}
+
+
+@pytest.mark.parametrize(("figure", "key"), [("chen2026_figJ12", "c1"), ("chen2024_fig3", "c1")])
+def test_a_rise_from_initialization_is_not_one_in_interpolation(figure: str, key: str) -> None:
+    flat = {(S, "test"): {"ramp": 0, "first": -8, "noise": 0.1}}
+    verdict = judged(CLAIMS[figure][key], trends("vgg-grid", flat))
+    assert verdict.outcome == "undecided"
+    of_all = next(e for e in verdict.evidence if "on test samples, training" in e["quantity"])
+    assert of_all["low"] > 0
+    assert of_all["claim"] == "reported, not judged"
+
+
+def test_evidence_says_what_was_compared_and_of_how_many_runs() -> None:
+    result = verify("chen2026_fig2", {grid: trends(grid) for grid in AS_PUBLISHED})
+    for claim in result["claims"]:
+        for entry in claim["evidence"]:
+            assert {"quantity", "claim", "value", "low", "high", "n"} == {*entry}
+            assert entry["low"] <= entry["value"] <= entry["high"]
+            assert entry["n"] in (5, 10)  # a line, two of them
+        assert claim["p"] < 0.05
+
+
+def test_runs_of_other_seeds_change_nothing() -> None:
+    """They have values at the end alone."""
+    whole = trends("vgg-grid", seeds=7)
+    whole = whole.map(
+        lambda array: array.where(
+            (whole["checkpoint"] == whole["checkpoint"].max()) | (whole["seed"] < 5)
+        )
+    )
+    five = whole.sel(run=whole["seed"].values < 5)
+    for target in ("chen2026_fig3", "chen2026_figJ12"):
+        before, after = (verify(target, {"vgg-grid": grid})["claims"] for grid in (five, whole))
+        assert before == after
+
+
+def _without_a_setting(t: xr.Dataset) -> xr.Dataset:
+    return t.sel(run=t["lr"].values != 0.2)
+
+
+def _only_the_end(t: xr.Dataset) -> xr.Dataset:
+    return t.isel(checkpoint=[-1])
+
+
+@pytest.mark.parametrize(
+    ("figure", "key", "change", "reason"),
+    [
+        ("fig2", "c1", _without_a_setting, "lr 0.2, batch size 20 has no networks"),
+        ("fig2", "c3", _only_the_end, "has 0 networks with root_sharpness at 3 checkpoints (I)"),
+        ("fig2", "c5", _only_the_end, "no checkpoint at iteration 0"),
+        ("figH7", "c16", _only_the_end, "no checkpoint at iteration 0"),
+        ("fig3", "c4", _only_the_end, "no checkpoint near iteration 50,000"),
+        ("fig2", "c3", lambda t: t.drop_vars(MLS), "vgg-grid has no mls"),
+        ("figJ12", "c1", lambda t: t.sel(samples=["train"]), "no test samples"),
+    ],
+)
+def test_what_was_not_computed_is_not_run_and_says_why(
+    figure: str, key: str, change: Any, reason: str
+) -> None:
+    verdict = judged(CLAIMS[f"chen2026_{figure}"][key], change(trends("vgg-grid")))
+    assert verdict.outcome == "not run"
+    assert reason in verdict.reason
+
+
+def test_a_part_that_fails_decides_although_another_is_not_run() -> None:
+    changed = trends("vgg-grid", {VOLUME: {"ramp": 2}}).drop_vars(MLS)
+    assert judged(CLAIMS["chen2026_fig2"]["c3"], changed).outcome == "fails"
+
+
+def test_checkpoints_at_which_nothing_is_misclassified_are_left_out() -> None:
+    changed = trends("vgg-grid", seeds=5)
+    central = np.flatnonzero(changed["setting"] == "lr0.1-b20")
+    changed[S].loc[{"samples": "misclassified"}][central, 5:20] = np.nan
+    verdict = judged(CLAIMS["chen2026_figJ12"]["c2"], changed)
+    assert (verdict.outcome, verdict.evidence[0]["n"]) == ("holds", 5)
+    changed[S].loc[{"samples": "misclassified"}][central[:1]] = np.nan
+    verdict = judged(CLAIMS["chen2026_figJ12"]["c2"], changed)
+    assert verdict.outcome == "not run"
+    assert "has 4 networks with root_sharpness, a mean needs 5" in verdict.reason
+
+
+def test_interpolation_begins_for_each_run_on_its_own() -> None:
+    """Before, the curve rises; the seeds that begin late leave that out of theirs alone."""
+    changed = trends("vgg-grid")
+    changed[S][:, :10] = np.arange(10.0)[:, None]
+    changed[LOSS][:, :10] = 1.0
+    assert judged(CLAIMS["chen2026_fig2"]["c3"], changed).outcome == "holds"
+    changed[LOSS][changed["seed"].values == 0, 1:10] = 0.0
+    trend = judged(CLAIMS["chen2026_fig2"]["c3"], changed).evidence[0]
+    assert trend["high"] > -0.8
+
+
+def test_a_sweep_may_be_of_any_hyper_parameter() -> None:
+    grid = trends("vgg-grid").rename(lr="weight_decay")
+    activation = np.where(grid["batch_size"].values == 20, "relu", "tanh")
+    networks = Networks.of("some-grid", grid.assign_coords(activation=("run", activation)))
+    relu = [networks.where(weight_decay=decay, activation="relu") for decay in (0.05, 0.1, 0.2)]
+    verdict = monotonic([at.curves for at in relu], S, rising=False)
+    assert verdict.outcome == "holds"
+    assert [step["n"] for step in verdict.evidence] == [10, 10]
+    assert "weight decay 0.05, activation relu" in verdict.evidence[0]["quantity"]
+
+
+def test_the_end_is_compared_between_networks_that_interpolate() -> None:
+    whole = trends("vgg-grid")
+    whole[LOSS][0] = 1.0
+    verdict = judged(CLAIMS["chen2026_fig2"]["c1"], whole)
+    assert verdict.outcome == "not run"
+    assert "lr 0.05, batch size 20 has 4 networks that interpolate" in verdict.reason
+    assert "of 25 networks 1 do not interpolate" in verdict.reason
+
+
+def test_batch_sizes_are_also_compared_after_equally_many_epochs() -> None:
+    """Larger batches end higher; when all have seen as many samples they are higher by more."""
+    last, noise = STEPS[-1], 0.05
+    batches = judged(CLAIMS["chen2026_fig3"]["c1"], trends("vgg-grid"))
+    assert batches.outcome == "holds"
+    beside = [e for e in batches.evidence if "equal epochs" in e["quantity"]]
+    assert {e["claim"] for e in beside} == {"reported, not judged"}
+    of_sharpness = [e["value"] for e in beside if e["quantity"].startswith(S)]
+    steps = [last, 45_000, 30_000]  # of batches of 8, 20 and 32
+    falls = [-2 * step / last for step in steps]
+    expected = [1 + after - before for before, after in pairwise(falls)]
+    assert of_sharpness == pytest.approx(expected, abs=noise)
+    late = trends("vgg-grid")
+    late[LOSS][late["batch_size"].values == 32, :10] = 1.0  # until iteration 50,000
+    batches = judged(CLAIMS["chen2026_fig3"]["c1"], late)
+    assert batches.outcome == "holds"
+    beside = [e for e in batches.evidence if "equal epochs" in e["quantity"]]
+    assert [np.isfinite(e["value"]) for e in beside[:2]] == [True, False]

@@ -1,0 +1,266 @@
+"""The paper macdonald2023 and its figures."""
+
+from collections.abc import Mapping, Sequence
+
+from flatlab.lab.figures import captions
+from flatlab.lab.plan import Lines, Own, Paper, Table
+from flatlab.lab.plan.templates import Along
+
+PAPER = Paper(
+    title="On progressive sharpening, flat minima and generalisation",
+    citation="MacDonald, Valmadre and Lucey, 2023",
+    cited="MacDonald et al. (2023)",
+    publication=True,
+    targets=(*(f"fig{number}" for number in range(1, 33)), "table1", "table2"),
+)
+
+NETWORKS = {"vgg": "VGG", "resnet": "ResNet"}
+SMOOTHINGS = {
+    "0": ("#0d0887", "o", "-"),
+    "0.5": ("#cc4778", "s", "--"),
+    "0.75": ("#e3a100", "D", ":"),
+}
+"""How the lines look, in steps of one sequential map."""
+
+LESS_ENTROPY = "The entropy of the labels is subtracted from the loss, that of the training set."
+SOFTMAXED = (
+    "The Jacobian norm is the largest spectral norm of the softmaxed network's Jacobian among "
+    "fixed training samples, sharpness the largest eigenvalue of the Hessian of their loss."
+)
+AT_THE_END = (
+    "Bold: means over networks at the end of training, with 95 % intervals (cut at the edges of "
+    "the panels); thin: one line per seed."
+)
+MEASURED = (
+    "The gap is |training loss - test loss|; sharpness is the largest eigenvalue of the Hessian, "
+    "the Jacobian norm the largest spectral norm, that of the logits, among fixed training samples."
+)
+GAP = {"absolute_loss_gap": "generalization gap"}
+ENDS = ("hessian_lambda_max", "jacobian_norm", "absolute_loss_gap")
+RATE: Along = {"lr": ("learning rate", "logarithmic")}
+BATCH_SIZE: Along = {"batch_size": ("batch size", "logarithmic")}
+STRENGTHS: Along = {
+    "label_smoothing": (r"label smoothing $\alpha$", "linear"),
+    "mixup_alpha": (r"mixup $\beta$", "linear"),
+    "augmentation_probability": (r"augmentation $p$", "linear"),
+    "sam_radius": (r"SAM $\rho$", "linear"),
+}
+
+INPUT_SCALES = {
+    "0.5": ("#56b4e9", "o", "-"),
+    "1": ("#0173b2", "s", "--"),
+    "1.5": ("#08306b", "D", ":"),
+}
+"""How the lines look: the larger the inputs, the darker."""
+
+NORMS = {
+    "jacobian_norm": ("Jacobian norm", r"max over the points of $|f'(x)|$"),
+    "hessian_lambda_max": ("sharpness", r"$\lambda_{\max}$ of the Hessian of the loss"),
+    "first_layer_norm": ("first layer weight norm", r"$\|W_1\|_2$"),
+}
+GAUSSIAN = {
+    "framework": ((326.80, 182.51), (13517.61, 3871.97), (9.09, 0.34)),
+    "low-frequency": ((84.07, 49.30), (18353.54, 5751.98), (0.56, 0.02)),
+}
+RELU = {
+    "high-frequency": ((121.59, 80.79), (14211.05, 4767.26), (9.61, 0.28)),
+    "framework": ((42.96, 7.82), (9922.45, 3330.37), (9.56, 0.16)),
+}
+"""By initialization, of high frequency and of low: mean and standard deviation of each of `NORMS`
+over 10 trials, as in the paper's tables 1 and 2."""
+
+
+def input_scales(activation: str, name: str) -> Lines:
+    """Sharpness and the Jacobian norm through training, for inputs of three scales."""
+    return Lines(
+        "input-scale-grid",
+        quantities=("hessian_lambda_max", "softmax_jacobian_norm"),
+        where={"activation": activation},
+        across=2,
+        marks=False,
+        looks={
+            f"activation {activation}, input scale {scale}": look
+            for activation in ("relu", "tanh")
+            for scale, look in INPUT_SCALES.items()
+        },
+        title=f"sharpness and Jacobian norm at three input scales, {name}",
+        caption=(
+            "Full-batch gradient descent on inputs of three scales (the paper's caption says label "
+            "smoothing).",
+            captions.OVER_SEEDS,
+        ),
+        details=(
+            "The training samples are the first of the data set, or the first in a fixed random "
+            "order if the data set is sorted by class. Sharpness is the largest eigenvalue of the "
+            "Hessian of the training loss; the Jacobian norm is the largest spectral norm, among "
+            "the samples, of the softmaxed network's Jacobian with respect to the scaled input. "
+            "Both are measured on fixed training samples."
+        ),
+        size_inches=(7.1, 3.2),
+    )
+
+
+def norms(grid: str, name: str, printed: Mapping[str, Sequence[tuple[float, float]]]) -> Table:
+    """Norms of the networks that were fitted to eight points, by the initial frequency."""
+    return Table(
+        grid,
+        rows=NORMS,
+        by="initialization",
+        columns=dict(zip(printed, ("high frequency", "low frequency"), strict=True)),
+        printed={
+            row: {column: values[place] for column, values in printed.items()}
+            for place, row in enumerate(NORMS)
+        },
+        parts={"first_layer_norm": {"of": "weight_norm", "layer": "fc1"}},
+        title=f"norms of {name} networks fitted to eight points",
+        caption=(
+            "Mean ± standard deviation over networks, with Student's 95 % interval of the mean in "
+            "brackets; in italics, the paper's values over 10 trials. Its points, widths and scale "
+            "of the loss are not known: compare which number is larger, not how large they are."
+        ),
+    )
+
+
+def smoothings(architecture: str, lr: float) -> Lines:
+    """Loss, sharpness and Jacobian norm in full-batch training, for labels smoothed or not."""
+    return Lines(
+        "full-batch-grid",
+        quantities=("train_excess_loss", "hessian_lambda_max", "softmax_jacobian_norm"),
+        where={"architecture": architecture, "lr": lr},
+        until={"label_smoothing": 0.0},
+        logarithmic=("softmax_jacobian_norm",),
+        marks=False,
+        looks={f"label smoothing {value}": look for value, look in SMOOTHINGS.items()},
+        named=("label_smoothing",),
+        title=f"smoothed labels, {NETWORKS[architecture]}, learning rate {lr:g}",
+        caption=(
+            "Full-batch gradient descent. A network is shown as long as that of the same seed "
+            "with unsmoothed labels was trained: until its accuracy was 99 %, or to the end.",
+            captions.OVER_SEEDS,
+        ),
+        details=(LESS_ENTROPY, SOFTMAXED),
+        size_inches=(7.1, 3.4),
+    )
+
+
+def sgd(share: float, when: str) -> Lines:
+    """Sharpness, Jacobian norm and output norm in SGD, for labels smoothed or not."""
+    return Lines(
+        "smoothing-grid",
+        quantities=("hessian_lambda_max", "softmax_jacobian_norm", "output_norm"),
+        share=share,
+        marks=False,
+        looks={f"label smoothing {value}": look for value, look in SMOOTHINGS.items()},
+        title=f"smoothed labels, VGG, SGD, {when}",
+        caption=captions.OVER_SEEDS,
+        details=(SOFTMAXED, "The norm of the outputs is that of the logits of all of them."),
+        size_inches=(7.1, 3.2),
+    )
+
+
+def at_the_end(grid: str, architecture: str, along: Along, line: str) -> Lines:
+    """Sharpness, Jacobian norm and gap along the learning rate or the batch size."""
+    [(title, _)] = along.values()
+    return Lines(
+        grid,
+        quantities=ENDS,
+        labels=GAP,
+        along=along,
+        line=line,
+        where={"architecture": architecture},
+        logarithmic=("hessian_lambda_max",),
+        title=f"{title}, {NETWORKS[architecture]}",
+        caption=AT_THE_END,
+        details=MEASURED,
+    )
+
+
+def by_rate(grid: str, architecture: str) -> Lines:
+    return at_the_end(grid, architecture, RATE, "batch_size")
+
+
+def by_batch_size(grid: str, architecture: str) -> Lines:
+    return at_the_end(grid, architecture, BATCH_SIZE, "lr")
+
+
+def regularizers(
+    grid: str, architecture: str, normalization: str, quantities: tuple[str, ...], height: float
+) -> Lines:
+    """Quantities along the strength of each of four regularizers."""
+    norm = {"none": "without", "batch": "with"}[normalization]
+    return Lines(
+        grid,
+        quantities=quantities,
+        labels=GAP,
+        along=STRENGTHS,
+        line="lr",
+        where={"architecture": architecture, "normalization": normalization},
+        logarithmic=tuple(name for name in quantities if name.endswith("_lambda_max")),
+        title=f"regularizers, {NETWORKS[architecture]} {norm} batch norm",
+        caption=AT_THE_END,
+        details=MEASURED,
+        size_inches=(7.1, height),
+    )
+
+
+IN_THREE_ROWS = ENDS[::-1]
+IN_SIX_ROWS = (
+    *("absolute_loss_gap", "hessian_lambda_max", "jacobian_norm"),
+    *("gauss_newton_lambda_max", "train_loss", "test_accuracy"),
+)
+RATES, RATES_100 = "rates-grid", "rates-many-classes-grid"
+EXTENDED = {
+    f"fig{first + number}": regularizers(grid, architecture, norm, IN_SIX_ROWS, 9.0)
+    for first, grid in ((20, "regularizers-grid"), (24, "regularizers-many-classes-grid"))
+    for number, (architecture, norm) in enumerate(
+        (architecture, norm) for architecture in NETWORKS for norm in ("none", "batch")
+    )
+}
+
+FIGURES = {
+    "fig1": smoothings("vgg", 0.08),
+    "fig2": Lines(
+        "weight-decay-grid",
+        quantities=("jacobian_norm", "hessian_lambda_max", "absolute_loss_gap"),
+        labels=GAP,
+        along={"weight_decay": ("weight decay", "symmetric")},
+        line="lr",
+        title="weight decay, ResNet",
+        caption=AT_THE_END,
+        details=MEASURED,
+    ),
+    "fig3": by_rate(RATES, "resnet"),
+    "fig4": by_batch_size(RATES, "resnet"),
+    "fig5": regularizers("regularizers-grid", "resnet", "batch", IN_THREE_ROWS, 5.6),
+    "fig6": smoothings("vgg", 0.08),
+    "fig7": smoothings("vgg", 0.04),
+    "fig8": smoothings("vgg", 0.02),
+    "fig9": smoothings("resnet", 0.08),
+    "fig10": smoothings("resnet", 0.04),
+    "fig11": smoothings("resnet", 0.02),
+    "fig12": by_rate(RATES, "resnet"),
+    "fig13": by_rate(RATES_100, "resnet"),
+    "fig14": by_rate(RATES, "vgg"),
+    "fig15": by_rate(RATES_100, "vgg"),
+    "fig16": by_batch_size(RATES, "resnet"),
+    "fig17": by_batch_size(RATES_100, "resnet"),
+    "fig18": by_batch_size(RATES, "vgg"),
+    "fig19": by_batch_size(RATES_100, "vgg"),
+    **EXTENDED,
+    "fig28": sgd(1 / 90, "first epoch"),
+    "fig29": sgd(1.0, "90 epochs"),
+    "fig30": input_scales("relu", "ReLU"),
+    "fig31": input_scales("tanh", "tanh"),
+    "fig32": Own(
+        ("regression-gaussian-grid", "regression-relu-grid"),
+        title="eight points, fitted roughly and smoothly",
+        caption=(
+            "One network each, of the first seed that did not diverge, at the end of training from "
+            "a function of high or low frequency. Above each panel: the Jacobian norm."
+        ),
+        details="The Jacobian norm is the largest slope over the eight points.",
+        size_inches=(7.1, 4.4),
+    ),
+    "table1": norms("regression-gaussian-grid", "Gaussian", GAUSSIAN),
+    "table2": norms("regression-relu-grid", "ReLU", RELU),
+}

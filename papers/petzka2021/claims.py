@@ -1,0 +1,214 @@
+"""petzka2021: what the paper says of its figures.
+
+kappa is the relative flatness of the last layer. The claims of Figure 3 are judged in four
+variants: on features as drawn; with the ending -inverted, on features that come through an inverted
+network, the paper's own step; with -reversed, as drawn, but with the order of class separations of
+the authors' public code; with -code, on everything as in that code. Those of Figure 4 are judged on
+the experiment that the paper describes and, with -code, on the code. Those of Figures 5 to 8 are in
+`claims_minima`; with -network, the trace and the squared norm are of all weights.
+"""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from flatlab.lab.claims.registry import Claims
+from flatlab.lab.claims.result_tables import ResultTables
+from flatlab.lab.tables.eligibility import FEWEST_FOR_CORRELATION, NotEligible, require, too_few
+from flatlab.papers.petzka2021.claims_minima import MINIMA
+from flatlab.stats.correlation import Correlations
+from flatlab.stats.estimate import Array, Estimate, over_seeds, undefined
+from flatlab.stats.trends import contrast_of, mean, over_pairs, rise, tau_in_order
+from flatlab.stats.verdict import Verdict, every
+
+CLAIMS = Claims("petzka2021")
+
+LABELS, REPRESENTATIVENESS = "locally-constant-labels", "representativeness"
+WEAK, STRONG = 0.3, 0.5
+"""The size of a correlation below which there is none, and above which it is strong."""
+
+LISTED = 0.5
+"""The smallest class separation in the authors' list; at 0.1, which we add, labels are noise."""
+
+TIGHT = 0.5
+"""A tight bound exceeds the gap by less than this share of it."""
+
+NO_CORRELATION = (
+    "If labels are not locally constant, flatness does not correlate with generalization."
+)
+
+
+def rhos(e: ResultTables, variant: str) -> dict[float, Estimate]:
+    """rho(kappa, gap) over all data sets, squared loss, by the separation they are drawn at.
+
+    In the order of the separations that the variant reports.
+    """
+    table = e.table(LABELS)
+    if variant not in table["variant"].values:
+        raise NotEligible(f"{LABELS} has no variant {variant}")
+    chosen = table.sel(variant=variant, loss="squared")
+    return {c: _rho(chosen.isel(separation=n), c) for n, c in enumerate(chosen["drawn_at"].values)}
+
+
+def _rho(table: xr.Dataset, drawn_at: float) -> Estimate:
+    name = f"rho(kappa, gap), drawn at {drawn_at:g}"
+    kappa = table["relative_flatness"].sel(normalization="none").transpose(*table["gap"].dims)
+    columns = {"kappa": kappa.values.ravel(), "gap": table["gap"].values.ravel()}
+    correlations = Correlations(columns, [""] * kappa.size)
+    n = correlations.runs_used("kappa", "gap")
+    if n < FEWEST_FOR_CORRELATION:
+        return undefined(name, too_few(f"{name}:", n, "data sets", "it", FEWEST_FOR_CORRELATION))
+    return replace(correlations.rho("kappa", "gap"), name=name, estimand="over all data sets")
+
+
+def listed(by_c: dict[float, Estimate]) -> list[Estimate]:
+    """The correlations at the separations of the authors' list."""
+    if LISTED not in by_c:
+        raise NotEligible(f"{LABELS} has no data sets drawn at {LISTED:g}")
+    return [rho for drawn_at, rho in by_c.items() if drawn_at >= LISTED]
+
+
+def order(values: list[float], name: str) -> dict[str, Any]:
+    """Kendall's tau-a of values and their order, which has no interval, to be reported."""
+    return {"quantity": name, "value": float(tau_in_order(np.array([values]))[0]), "n": len(values)}
+
+
+def locally_constant(reading: str, variant: str = "") -> None:
+    """The claims of Figure 3."""
+    claim = partial(CLAIMS, "fig3", variant=variant)
+
+    def others(by_c: dict[float, Estimate]) -> list[dict[str, Any]]:
+        """The correlations at separations that the authors' list does not have."""
+        return [rho.report() for drawn_at, rho in by_c.items() if drawn_at < LISTED]
+
+    @claim(
+        "rho(kappa, gap) increases with the class separation: mean over pairs of separations > 0",
+        "Sec. 6, caption of Fig. 3",
+        "[...] the higher the degree, the more correlated flatness is with generalization.",
+    )
+    def _(e: ResultTables) -> Verdict:
+        by_c = rhos(e, reading)
+        known = listed(by_c)
+        name = "z rho(kappa, gap) at a larger separation - at a smaller one, mean over pairs"
+        values = [rho.value for rho in known]
+        return (contrast_of(name, known, over_pairs(len(known))) > 0).reporting(
+            order(values, f"tau(separation, rho) from {LISTED:g} on"),
+            order([rho.value for rho in by_c.values()], "tau(separation, rho) over all"),
+            *(rho.report() for rho in by_c.values()),
+        )
+
+    @claim(
+        f"|rho(kappa, gap)| < {WEAK} at the smallest class separation of the authors' list",
+        "Sec. 6",
+        NO_CORRELATION,
+        threshold=WEAK,
+    )
+    def _(e: ResultTables, limit: float) -> Verdict:
+        by_c = rhos(e, reading)
+        return listed(by_c)[0].within(limit).reporting(*others(by_c))
+
+    @claim(
+        f"rho(kappa, gap) > 1 - {STRONG} at the largest class separation",
+        "Sec. 6, caption of Fig. 3",
+        "The correlation between flatness and generalization increases with the degree of "
+        "locally constant labels.",
+        threshold=STRONG,
+    )
+    def _(e: ResultTables, distance: float) -> Verdict:
+        return listed(rhos(e, reading))[-1] > 1 - distance
+
+
+def samples(e: ResultTables, variant: str, name: str) -> dict[float, Array]:
+    """A quantity of Figure 4 at each separation: (samples), each the mean over its folds."""
+    table = e.table(REPRESENTATIVENESS)
+    if variant not in table["variant"].values:
+        raise NotEligible(f"{REPRESENTATIVENESS} has no variant {variant}")
+    values = table[name].sel(variant=variant).mean("fold").transpose("separation", "repeat")
+    require(values.sizes["repeat"], REPRESENTATIVENESS, "samples at a separation")
+    return dict(zip(values["separation"].values.tolist(), values.values, strict=True))
+
+
+def falling(e: ResultTables, variant: str, name: str) -> Verdict:
+    """A quantity of Figure 4 falls with the separation."""
+    by_c = samples(e, variant, name)
+    label = f"{name} at a larger separation - at a smaller one, mean over pairs"
+    tau = order([here.mean() for here in by_c.values()], f"tau(separation, mean {name})")
+    each = (over_seeds(f"{name} at {c:g}", mean, here).report() for c, here in by_c.items())
+    return (rise(label, [*by_c.values()]) < 0).reporting(tau, *each)
+
+
+def tight(bounds: dict[float, Array], gaps: dict[float, Array], share: float) -> Verdict:
+    """Bounds exceed the gap at every separation by less than this share of it.
+
+    The share is of the gap itself: a bound is not tight because both are small. Where the gap is
+    not decidedly above 0, the claim cannot hold; it can still fail elsewhere.
+    """
+
+    def at(c: float) -> Verdict:
+        name, excess = f"bound - gap - {share:g} gap at {c:g}", bounds[c] - gaps[c]
+        there_is_a_gap = over_seeds(f"gap at {c:g}", mean, gaps[c]) > 0
+        return (over_seeds(name, mean, excess - share * gaps[c]) < 0).provided(
+            there_is_a_gap, f"the gap at {c:g} is not decidedly above 0"
+        )
+
+    ratio = float(np.mean([*bounds.values()]) / np.mean([*gaps.values()]))
+    entry = {"quantity": "bound / gap, of means over separations", "value": ratio, "n": len(gaps)}
+    return every(at(c) for c in gaps).reporting(entry)
+
+
+def approximated_bound(reading: str, variant: str = "") -> None:
+    """The claims of Figure 4; the units are the samples."""
+    claim = partial(CLAIMS, "fig4", variant=variant)
+
+    @claim(
+        "mean bound > mean gap at every separation",
+        "Sec. 6, Fig. 4",
+        "The results in Fig. 4 show that the approximated generalization bound tightly "
+        "bounds the generalization error (note that this approximation is technically not a bound "
+        "anymore).",
+    )
+    def _(e: ResultTables) -> Verdict:
+        bounds, gaps = (samples(e, reading, name) for name in ("bound", "gap"))
+        return every(
+            over_seeds(f"bound - gap at {c:g}", mean, bounds[c] - gaps[c]) > 0 for c in gaps
+        )
+
+    @claim(
+        f"bound - gap < {TIGHT} gap at every separation, where the gap is above 0: tight",
+        "Sec. 6, caption of Fig. 4",
+        "Approximation of representativeness via KDE together with relative flatness leads "
+        "to a tight generalization bound.",
+        threshold=TIGHT,
+    )
+    def _(e: ResultTables, share: float) -> Verdict:
+        return tight(samples(e, reading, "bound"), samples(e, reading, "gap"), share)
+
+    @claim(
+        "the bound decreases with the class separation: mean over pairs of separations < 0",
+        "Sec. 6",
+        "Moreover, as expected, the bound decreases the easier the learning problems become.",
+    )
+    def _(e: ResultTables) -> Verdict:
+        return falling(e, reading, "bound")
+
+    @claim(
+        "representativeness falls with the class separation: mean over pairs of separations < 0",
+        "Sec. 6",
+        "The lower the class separation of the synthetic datasets, the harder the learning "
+        "problem and the less representative a random sample will be.",
+    )
+    def _(e: ResultTables) -> Verdict:
+        # the quantity is that of the bound: it is the larger, the less representative the sample
+        return falling(e, reading, "representativeness")
+
+
+locally_constant("exact")
+locally_constant("inverted", "-inverted")
+locally_constant("reversed", "-reversed")
+locally_constant("code", "-code")
+approximated_bound("paper")
+approximated_bound("code", "-code")
+CLAIMS |= MINIMA

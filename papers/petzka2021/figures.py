@@ -1,0 +1,174 @@
+"""The paper petzka2021 and its figures."""
+
+from typing import Any
+
+from flatlab.lab.figures import captions
+from flatlab.lab.plan import Lines, Panel, Paper, Points
+
+PAPER = Paper(
+    title="Relative Flatness and Generalization",
+    citation="Petzka, Kamp, Adilova, Sminchisescu and Boley, NeurIPS 2021",
+    cited="Petzka et al. (2021)",
+    publication=True,
+    targets=("fig3", "fig4", "fig5", "fig6", "fig7", "fig8"),
+)
+
+POINTS = (
+    "A point is a network at the end of training; relative flatness is large where it is sharp."
+)
+GAP = "The gap is test minus training loss."
+LAST_LAYER = (
+    "Relative flatness, trace and squared norm are of the last layer's weights, its features "
+    "divided by their standard deviation for relative flatness."
+)
+LINES = (
+    "Lines: least squares. Pearson's correlation with its 95 % interval, and within settings where "
+    "it has the other sign."
+)
+
+RESCALED = (
+    "Every network computes the same as before: its last layer was multiplied by a random integer "
+    "between 5 and 25, and the layer before it divided by that number."
+)
+SEPARATION: dict[str, Any] = {"x": "class separation", "x_scale": "values"}
+MEASURES = {
+    "kappa": r"relative flatness $\kappa_{\mathrm{Tr}}$",
+    "trace": "trace of the Hessian",
+    "fisher_rao": "Fisher-Rao norm",
+    "pac_bayes": "PAC-Bayes",
+    "norm": "squared norm",
+}
+LAYERS = {
+    "kappa_before_last": r"$\kappa_{\mathrm{Tr}}$, layer before the last",
+    "kappa": r"$\kappa_{\mathrm{Tr}}$, last layer",
+}
+GROUPS = ("batch_size", "optimizer")
+
+
+def minima(measures: dict[str, str], **about: Any) -> Points:
+    """Networks at different minima, by measures with their titles, and their generalization gap."""
+    panels = {name: (title, "test loss − training loss") for name, title in measures.items()}
+    return Points(
+        "minima-grid",
+        module="minima",
+        panel="measure",
+        panels=panels,
+        y="gap",
+        correlation="rho",
+        shared=True,
+        **about,
+    )
+
+
+BY_SEPARATION = Lines(
+    "locally-constant-labels",
+    panel=("panel",),
+    panels={
+        "variants": Panel(
+            title="κ and the generalization gap", y=r"Pearson's $\rho$", **SEPARATION
+        ),
+        "readings": Panel(title="the same, features as drawn", **SEPARATION),
+        "risk": Panel(title="κ and the risk on test samples", **SEPARATION),
+    },
+    line="line",
+    lines={
+        "exact": ("features as drawn", "#222222", "o", "-"),
+        "inverted": ("features through the inverted network", "#0173b2", "s", "-"),
+        "reversed": ("features as drawn, separations reversed", "#949494", "v", "--"),
+        "code": ("the authors' code, separations reversed", "#d55e00", "D", "--"),
+        "squared none squared": ("squared loss, as it is", "#222222", "o", "-"),
+        "squared deviation squared": ("over standard deviation", "#029e73", "s", "-"),
+        "squared variance squared": ("over variance (Thm. 4)", "#cc78bc", "D", "-"),
+        "cross-entropy none cross-entropy": ("cross-entropy", "#de8f05", "^", "-"),
+        "squared none zero-one": ("gap in zero-one loss", "#56b4e9", "v", "-"),
+    },
+    x="drawn_at",
+    y="mean",
+    ends=("deviation",),
+    bars=True,
+    level=0.0,
+    limits=(-1.05, 1.05),
+    title="relative flatness and generalization, by class separation",
+    caption=(
+        "Pearson's correlation over the data sets of a batch: mean over batches, with their "
+        "standard deviation. The larger the separation, the more locally constant the labels. "
+        "The authors' code reads the list of separations backwards (dashed)."
+    ),
+    details=(
+        "(a) and (c): squared loss, κ without normalization. Each point of a dashed line is "
+        "drawn at the separation that the authors' code reports, but its data have the "
+        "separation of the mirrored point."
+    ),
+    size_inches=(7.1, 3.6),
+)
+
+BOUND = Lines(
+    "representativeness",
+    panel=("variant",),
+    panels={
+        "paper": Panel(title="as the paper says", y="loss", **SEPARATION),
+        "code": Panel(title="the authors' code", **SEPARATION),
+    },
+    line="quantity",
+    lines={
+        "bound": ("approximated bound", "#0173b2", "o", "-"),
+        "representativeness": ("representativeness, a part of it", "#7fb9da", "s", "-"),
+        "gap": ("generalization gap", "#d55e00", "^", "-"),
+    },
+    x="separation",
+    y="mean",
+    ends=("deviation",),
+    bars=True,
+    level=0.0,
+    title="the approximated bound and the gap",
+    caption=(
+        "Means over models with standard deviations over samples. (a) Four Gaussian clusters, "
+        "squared loss. (b) The authors' code, whose bound and gap are not in the same units."
+    ),
+    details=(
+        "Bound: δ² κ_Tr / (2m) + representativeness, approximated from the "
+        "training sample; each sample is the mean of its folds. (a) Models trained on two "
+        "thirds of a sample. (b) Other data, models trained on 50 samples, and a zero-one "
+        "error compared with a squared loss on other labels."
+    ),
+    size_inches=(7.1, 3.2),
+)
+
+FIGURES = {
+    "fig3": BY_SEPARATION,
+    "fig4": BOUND,
+    "fig5": minima(
+        MEASURES,
+        title="five measures and the gap",
+        caption=(POINTS, LINES),
+        details=(GAP, LAST_LAYER, captions.INTERVALS),
+        size_inches=(7.1, 2.9),
+    ),
+    "fig6": minima(
+        MEASURES,
+        groups=GROUPS,
+        across=3,
+        title="five measures and the gap, in detail",
+        caption=(POINTS, LINES),
+        details=(GAP, LAST_LAYER, captions.INTERVALS),
+        size_inches=(7.1, 5.4),
+    ),
+    "fig7": minima(
+        {f"{name}_after": title for name, title in MEASURES.items()},
+        logarithmic=("x",),
+        groups=GROUPS,
+        across=3,
+        title="five measures after layers are rescaled",
+        caption=(RESCALED, LINES),
+        details=(GAP, LAST_LAYER, captions.INTERVALS),
+        size_inches=(7.1, 5.4),
+    ),
+    "fig8": minima(
+        LAYERS,
+        groups=GROUPS,
+        title="relative flatness of another layer",
+        caption=(POINTS, LINES),
+        details=(GAP, "Features are divided by their standard deviation.", captions.INTERVALS),
+        size_inches=(7.1, 3.2),
+    ),
+}

@@ -1,0 +1,53 @@
+"""Measures of networks at different minima against their generalization gap: Figures 5 to 8."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.tables.networks import Networks
+from flatlab.papers.petzka2021.measures import AFTER, GAP, GRID, MEASURES, RESCALED
+
+
+def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+    """Rows `run`: a network by a measure, x and gap.  Rows `rho`: of a measure, with its interval,
+    that within settings, the line of least squares, and the number of networks.
+    """
+    from flatlab.stats.correlation import Correlations
+
+    networks = Networks.of(GRID, tables[GRID])
+    columns = {name: _values(networks, name) for name in figure["panels"]}
+    gap = networks.values(GAP)
+    about = networks.data
+    known = Correlations(
+        {**columns, GAP: gap}, list(about["setting"].values), about["train_loss"].values
+    )
+    pairs = [(name, GAP) for name in columns]
+    head = {name: about[name].values for name in ("run", "optimizer", "lr", "batch_size")}
+    parts = []
+    for (name, x), rho, within in zip(
+        columns.items(), known.rhos(*pairs), known.rhos(*pairs, kind="within"), strict=True
+    ):
+        parts.append(pd.DataFrame({"row": "run", "measure": name, **head, "x": x, "gap": gap}))
+        low, high = rho.interval()
+        numbers = {"rho": rho.value, "low": low, "high": high, "within": within.value}
+        numbers |= dict(zip(("slope", "intercept"), least_squares(x, gap), strict=True))
+        row = {"row": "rho", "measure": name, **numbers, "networks": rho.n}
+        parts.append(pd.DataFrame([row]))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _values(networks: Networks, name: str) -> np.ndarray[Any, Any]:
+    """A measure of each network, or after the last layers were rescaled."""
+    at = networks.after(RESCALED) if name.endswith(AFTER) else networks
+    return at.values(MEASURES[name.removesuffix(AFTER)])
+
+
+def least_squares(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> tuple[float, float]:
+    """Slope and intercept of a line; NaN where there are fewer than three finite points."""
+    kept = np.isfinite(x) & np.isfinite(y)
+    if kept.sum() < 3 or np.ptp(x[kept]) == 0:
+        return np.nan, np.nan
+    slope, intercept = np.polyfit(x[kept], y[kept], 1)
+    return float(slope), float(intercept)

@@ -1,0 +1,148 @@
+"""Studies: folders whose files are found, and fingerprinted, as those of the package are."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flatlab.cli import main
+from flatlab.core.registry import keys_of, path_of
+from flatlab.core.studies import use_studies
+from flatlab.lab import plan
+from flatlab.lab.plan.fingerprint import fingerprint
+
+CONFIG = {"studies": ["."], "papers": ["minewell"]}
+
+
+@pytest.fixture
+def study(tmp_path, monkeypatch):
+    """A new study, in which the test runs; afterwards there is none."""
+    monkeypatch.setenv("FLATLAB_STUDIES", "")
+    folder = tmp_path / "mine-well"
+    monkeypatch.chdir(tmp_path)
+    assert main(["new", "mine-well"]) == 0
+    monkeypatch.chdir(folder)
+    yield folder
+    use_studies([], "")
+    for name in [name for name in sys.modules if "minewell" in name]:
+        del sys.modules[name]
+    for cached in ("fingerprint", "_content", "closure", "_imports"):
+        getattr(sys.modules["flatlab.lab.plan.fingerprint"], cached).cache_clear()
+    registry = sys.modules["flatlab.core.registry"]
+    registry.syntax.cache_clear()
+    registry.assignments.cache_clear()
+
+
+def planned(study: Path) -> plan.Plan:
+    return plan.Plan(CONFIG, study.parent / "nowhere")
+
+
+def test_a_study_is_planned_like_a_paper(study):
+    found = planned(study)
+    assert [figure.target for figure in found.figures] == ["minewell_fig1", "minewell_fig2"]
+    assert "minewell-net" in keys_of("networks")
+    assert path_of("networks", "minewell-net") == study / "networks/minewell_net.py"
+    assert "mlp" in keys_of("networks")
+    claims = importlib.import_module("flatlab.papers.minewell.claims")
+    assert [*claims.CLAIMS["fig1"]] == ["c1"]
+    assert Path(claims.__file__) == study / "claims.py"
+
+
+def codes(study: Path) -> dict[str, str]:
+    """The fingerprints of training, measuring and drawing, in a new process."""
+
+    program = (
+        "import json; from pathlib import Path; from flatlab.lab import plan\n"
+        f"p = plan.Plan({CONFIG!r}, Path('nowhere'))\n"
+        "e = p.experiments['minewell-grid']\n"
+        "codes = {**{k: v[0] for k, v in e.code().items()}, 'fig1': p.figures[0].code,\n"
+        "         'settings': str(p.figures[0].settings), 'claims': plan.claims_code('minewell'),\n"
+        "         'data': plan.fingerprint(plan.module_of('data', 'minewell-images'))}\n"
+        "print(json.dumps(codes))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=study, capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout)
+
+
+def test_an_edit_in_the_study_changes_exactly_what_uses_it(study):
+    before = codes(study)
+
+    def changed_by(path, change):
+        file = study / path
+        content = file.read_bytes()
+        file.write_bytes(change(content))
+        after = codes(study)
+        file.write_bytes(content)
+        return {name for name in before if before[name] != after[name]}
+
+    assert changed_by("networks/minewell_net.py", lambda c: c + b"\nX = 1\n") == {
+        "train",
+        "accuracy+geometry",
+    }
+    assert changed_by("networks/minewell_net.py", lambda c: c + b"\n# a remark\n") == set()
+    assert changed_by("claims.py", lambda c: c + b"\nX = 1\n") == {"claims"}
+    assert changed_by("data/minewell_images.npz", lambda c: c + b"more") == {"data"}
+    title = lambda c: c.replace(b"sharpness, sensitivity", b"S, sensitivity")  # noqa: E731
+    assert changed_by("figures.py", title) == {"settings"}
+
+
+def test_the_papers_have_the_same_fingerprints_beside_a_study(study):
+    alone = fingerprint("flatlab.networks.mlp", "flatlab.metrics.geometry")
+    for cached in ("fingerprint", "_content", "closure", "_imports"):
+        getattr(sys.modules["flatlab.lab.plan.fingerprint"], cached).cache_clear()
+    planned(study)
+    assert fingerprint("flatlab.networks.mlp", "flatlab.metrics.geometry") == alone
+
+
+def refused(study, *folders):
+    with pytest.raises(plan.PlanError) as refusal:
+        plan.Plan({**CONFIG, "studies": [*folders]}, study.parent / "nowhere")
+    return str(refusal.value)
+
+
+def test_a_study_that_cannot_be_used_is_told_in_a_sentence(study):
+    assert "nowhere is no folder" in refused(study, "nowhere")
+    shutil.copytree(study, study.parent / "b/mine-well")
+    assert "two studies are called minewell" in refused(study, ".", "../b/mine-well")
+    shutil.copytree(study, study.parent / "another")
+    sentence = refused(study, ".", "../another")
+    assert "both have" in sentence
+    shutil.copytree(study, study.parent / "chen2026")
+    assert "chen2026 is a paper of flatlab" in refused(study, "../chen2026")
+    (study / "networks/mlp.py").write_text("")
+    assert "networks/mlp.py of mine-well has the name of one of flatlab's" in refused(study, ".")
+    (study / "networks/mlp.py").unlink()
+    shutil.copy(study / "experiments/minewell-grid.yaml", study / "experiments/mlp-grid.yaml")
+    assert "experiments/mlp-grid.yaml of mine-well has the name" in refused(study, ".")
+    (study / "experiments/mlp-grid.yaml").unlink()
+    (study / "figures.py").rename(study / "pictures.py")
+    assert ". has no figures.py" in refused(study, ".")
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("mine-well", "exists already"),
+        ("chen2026", "is a paper of flatlab"),
+        ("2027", "cannot name a study"),
+        ("all", "cannot name a study"),
+    ],
+)
+def test_a_name_that_no_study_can_have_is_refused(study, monkeypatch, capsys, name, sentence):
+    monkeypatch.chdir(study.parent)
+    assert main(["new", name]) == 1
+    assert sentence in capsys.readouterr().err
+
+
+def test_build_needs_a_snakefile(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["build", "-n"]) == 1
+    assert "there is no Snakefile here" in capsys.readouterr().err

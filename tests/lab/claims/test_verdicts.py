@@ -1,0 +1,182 @@
+"""The algebra of verdicts, and what a file of verdicts says."""
+
+import numpy as np
+import pytest
+
+from flatlab.lab.claims import Claim, ResultTables, verify
+from flatlab.papers.chen2026.claims import CLAIMS
+from flatlab.stats import Verdict, at_least, every, not_run, some, theorem
+from tests.synthetic.claim_tables import (
+    BOUND,
+    DOWN,
+    GAP,
+    GRIDS,
+    KAPPA,
+    MLS,
+    NMLS,
+    UP,
+    judged,
+    networks,
+)
+
+HOLDS, FAILS = Verdict("holds"), Verdict("fails")
+UNDECIDED, ABSENT = Verdict("undecided"), not_run("no table")
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "both", "either"),
+    [
+        (HOLDS, HOLDS, "holds", "holds"),
+        (HOLDS, FAILS, "fails", "holds"),
+        (HOLDS, UNDECIDED, "undecided", "holds"),
+        (HOLDS, ABSENT, "not run", "holds"),
+        (FAILS, FAILS, "fails", "fails"),
+        (FAILS, UNDECIDED, "fails", "undecided"),
+        (FAILS, ABSENT, "fails", "not run"),
+        (UNDECIDED, UNDECIDED, "undecided", "undecided"),
+        (UNDECIDED, ABSENT, "not run", "not run"),
+    ],
+)
+def test_verdicts_combine(a: Verdict, b: Verdict, both: str, either: str) -> None:
+    assert (a & b).outcome == (b & a).outcome == both
+    assert (a | b).outcome == (b | a).outcome == either
+
+
+def test_the_contrary_of_a_verdict_keeps_what_is_open() -> None:
+    contrary = {v.outcome: (~v).outcome for v in (HOLDS, FAILS, UNDECIDED, ABSENT)}
+    assert contrary == {
+        "holds": "fails",
+        "fails": "holds",
+        "undecided": "undecided",
+        "not run": "not run",
+    }
+
+
+def test_p_values_are_those_of_the_whole_claim() -> None:
+    """The largest for all of some parts; the smallest times their number for one of them."""
+    good, fair = (Verdict.tested(p, 1 - p, []) for p in (0.001, 0.02))
+    assert (good & fair).p == pytest.approx(0.04)
+    assert (good | fair).p == pytest.approx(0.004)
+    assert (~(good & fair)).p == (good & fair).p
+    assert (HOLDS & HOLDS).p is None  # nothing was tested
+
+
+def test_several_of_many_are_between_all_and_one() -> None:
+    """Benjamini and Heller: (k - count + 1) p_(count), on both sides."""
+    parts = [Verdict.tested(p, 1 - p, []) for p in (0.001, 0.004, 0.3, 0.995)]
+    assert at_least(2, parts).holds == pytest.approx(3 * 0.004)
+    assert at_least(2, parts).outcome == "holds"
+    assert at_least(3, parts).outcome == "undecided"
+    assert at_least(4, parts).fails == pytest.approx(4 * 0.005)
+    assert at_least(4, parts).outcome == every(parts).outcome == "fails"
+    assert at_least(1, parts).holds == some(parts).holds
+    assert at_least(1, parts).fails == some(parts).fails
+    assert at_least(2, [*parts, not_run("no table")]).outcome == "holds"
+    assert at_least(3, [*parts, not_run("no table")]).outcome == "not run"
+
+
+def test_a_reason_is_said_once() -> None:
+    verdicts = [not_run("a"), not_run("b"), not_run("a"), UNDECIDED]
+    assert every(verdicts).reason == some(verdicts).reason == "a; b"
+
+
+def test_a_condition_that_is_not_met_leaves_the_numbers() -> None:
+    entry = {"quantity": "x", "claim": "> 0"}
+    claim = Verdict.tested(0.001, 0.999, [entry])
+    assert claim.provided(HOLDS, "no plateau").outcome == "holds"
+    for condition, reason in ((FAILS, "no plateau"), (ABSENT, "no plateau; no table")):
+        verdict = claim.provided(condition, "no plateau")
+        assert (verdict.outcome, verdict.reason) == ("not run", reason)
+        assert [e["claim"] for e in verdict.evidence] == ["reported, not judged"]
+
+
+def test_an_inequality_is_counted_value_by_value() -> None:
+    verdict = theorem("a <= b", [1, 2, np.nan, 3], [1, 2 - 1e-9, 5, 2])
+    assert verdict.outcome == "fails"
+    (entry,) = verdict.evidence
+    assert (entry["violations"], entry["of"], entry["n"]) == (1, 3, 3)
+    assert theorem("a <= b", [np.nan], [1.0]).outcome == "not run"
+
+
+def test_a_file_of_verdicts_says_what_the_claim_is_and_what_was_found() -> None:
+    table = networks(**{NMLS: UP, BOUND: UP})
+    table.attrs |= {"evidence": "reduced", "differs": ["25 of 100 networks"]}
+    result = verify("chen2026_figH8", {"mlp-grid": table})
+    claim = result["claims"][0]
+    (entry,) = claim.pop("evidence")
+    assert claim.pop("p") < 1e-6
+    assert claim == {
+        "id": "chen2026_figH8/c1",
+        "text": "rho(NMLS, NMLS bound) > 0",
+        "quote": CLAIMS["figH8"]["c1"].quote,
+        "source": "App. H.2, 4",
+        "nature": "finding",
+        "repeats": "",
+        "kind": "reduced",
+        "differs": ["mlp-grid: 25 of 100 networks"],
+        "verdict": "holds",
+        "reason": "",
+        "thresholds": [],
+    }
+    assert (entry["quantity"], entry["claim"]) == ("rho(nmls, nmls_bound); mlp-grid", "> 0")
+    assert entry["low"] < entry["value"] < entry["high"]
+    assert result["tables"]["mlp-grid"]["runs"] == 100
+
+
+def test_verdicts_are_given_at_half_and_at_twice_a_threshold_that_is_ours() -> None:
+    table = networks(**{KAPPA: UP, GAP: 0.4 / UP})
+    weak, two_sided, well = (
+        CLAIMS["figH8"][key].entry("id", ResultTables({"mlp-grid": table}))
+        for key in ("c9", "c14", "c15")
+    )
+    for entry in (weak, two_sided):  # rho is 0.4, the threshold 0.3
+        assert entry["verdict"] == "undecided"
+        assert entry["thresholds"] == [
+            {"threshold": 0.15, "verdict": "fails"},
+            {"threshold": 0.6, "verdict": "holds"},
+        ]
+    # how far from 1 a correlation may be, of quantities that are not correlated with sharpness
+    assert [found["threshold"] for found in well["thresholds"]] == [0.25, 1]
+    assert well["thresholds"][0]["verdict"] == "fails"
+
+
+def test_the_worst_kind_of_the_tables_that_were_used_is_named() -> None:
+    tables = {grid: networks(grid, **{NMLS: UP, BOUND: UP}) for grid in GRIDS}
+    tables["vgg-grid"].attrs |= {"evidence": "stand-in", "differs": ["digits", "narrower"]}
+    tables["lenet-grid"].attrs |= {"evidence": "reduced", "differs": ["30 networks"]}
+    evidence = ResultTables(tables)
+    for figure, kind, differs in (
+        ("fig4", "stand-in", ["lenet-grid: 30 networks", "vgg-grid: digits", "vgg-grid: narrower"]),
+        ("figH9", "reduced", ["lenet-grid: 30 networks"]),
+        ("figH8", "own", []),
+        ("figH9", "reduced", ["lenet-grid: 30 networks"]),  # its correlations are known already
+    ):
+        entry = CLAIMS[figure]["c1"].entry("id", evidence)
+        assert (entry["verdict"], entry["kind"], entry["differs"]) == ("holds", kind, differs)
+    assert CLAIMS["figH7"]["c1"].entry("id", ResultTables({}))["kind"] == ""
+
+
+def test_a_claim_that_admits_other_evidence_is_not_run_and_its_numbers_are_reported() -> None:
+    table = networks(**{MLS: UP, NMLS: DOWN})
+    table.attrs["evidence"] = "reduced"
+    claim = Claim("text", "Sec. 1", lambda e: e["mlp-grid"].rho(MLS, NMLS) > 0, "quote")
+    assert judged(claim, table).outcome == "fails"
+    strict = Claim(claim.text, "Sec. 1", claim.predicate, "quote", admits=("own", "stand-in"))
+    verdict = judged(strict, table)
+    assert (verdict.outcome, verdict.p) == ("not run", None)
+    expected = "the evidence is reduced, and this claim admits own and stand-in alone"
+    assert verdict.reason == expected
+    assert [entry["claim"] for entry in verdict.evidence] == ["reported, not judged"]
+    assert verdict.evidence[0]["value"] < -0.8
+    table.attrs["evidence"] = "own"
+    assert judged(strict, table).outcome == "fails"
+
+
+def test_many_reasons_are_counted_and_each_is_told_once() -> None:
+    parts = [not_run(f"no table {number}") for number in range(5)]
+    nested = every([every(parts[:4]), every(parts[2:])])
+    assert nested.reasons == tuple(f"no table {number}" for number in range(5))
+    assert nested.reason == "no table 0; no table 1; no table 2; and 2 more"
+    assert every(parts[:3]).reason == "no table 0; no table 1; no table 2"
+    condition = every(parts)
+    assert HOLDS.provided(condition, "since").reason == "since; no table 0; no table 1; and 3 more"

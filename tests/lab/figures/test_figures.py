@@ -1,0 +1,280 @@
+"""Figures: the CSV is exactly what is drawn, and every figure says what it is."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from matplotlib.figure import Figure
+from PIL import Image
+
+from flatlab.lab import figures as plotting
+from flatlab.lab import plan
+from flatlab.lab.figures import matrix, render, style
+from flatlab.lab.figures.quantities import FigureError
+from flatlab.lab.tables.correlations import correlate
+
+mpl.use("Agg")
+NAMES = ["mls", "nmls", "root_sharpness"]
+SETTINGS = plan.Matrix(
+    "mlp-grid", quantities=NAMES, title="a title", caption="A caption."
+).resolved()
+SETTINGS |= {"cited": "Chen et al. (2026), Figure H8", "publication": True}
+ABOUT = {
+    "scale": "demo",
+    "experiment": "mlp-grid",
+    "name": "mlp-grid",
+    "extent": "29 mlp (width 64) networks on digits; 1 left out (diverged or did not fit)",
+    "network": "mlp (width 64)",
+    "data": "digits",
+    "length": "12,000 iterations",
+    "stands_in_for": "mlp on fashion-mnist",
+    "evidence": "stand-in",
+    "left_out": 0,
+    "hyperparameters": ["lr", "batch_size"],
+}
+
+
+def table(names: list[str]) -> xr.Dataset:
+    generator = np.random.default_rng(0)
+    shape = ("run", "checkpoint", "samples")
+    coordinates = {
+        "run": [f"r{n}" for n in range(30)],
+        "setting": ("run", np.repeat(["a", "b", "c"], 10)),
+        "lr": ("run", np.repeat([0.05, 0.1, 0.1], 10)),
+        "batch_size": ("run", np.repeat([20, 20, 8], 10)),
+        "seed": ("run", np.tile(np.arange(10), 3)),
+        "diverged": ("run", np.arange(30) == 4),
+        "samples": ["train"],
+    }
+    common = generator.normal(size=(30, 1, 1))
+    variables = {n: (shape, common + generator.normal(size=(30, 1, 1))) for n in names}
+    variables["train_loss"] = (shape[:2], generator.uniform(0.001, 0.009, size=(30, 1)))
+    return xr.Dataset(variables, coords=coordinates, attrs=ABOUT)
+
+
+def declared(target: str) -> dict[str, Any]:
+    return next(figure.settings for figure in plan.figures() if figure.target == target)
+
+
+def framed(runs: xr.Dataset, **options: Any) -> pd.DataFrame:
+    settings = {**SETTINGS, **options}
+    return matrix.frame(settings, {"mlp-grid": runs}, {"mlp-grid": correlate(runs)})
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    return framed(table(NAMES))
+
+
+def drawn(frame: pd.DataFrame) -> Figure:
+    fig = Figure(figsize=(4, 4), layout="constrained")
+    matrix.draw(fig, frame, SETTINGS)
+    return fig
+
+
+def test_the_points_drawn_are_the_rows_of_the_csv(frame: pd.DataFrame) -> None:
+    runs = frame[frame["row"] == "run"]
+    axes = np.reshape(drawn(frame).axes[:9], (3, 3))
+    for i, y in enumerate(NAMES):
+        for j, x in enumerate(NAMES):
+            if i > j:
+                points = np.concatenate([line.get_xydata() for line in axes[i, j].lines])
+                assert sorted(map(tuple, points)) == sorted(zip(runs[x], runs[y], strict=True))
+            elif i == j:
+                heights = [bar.get_height() for bar in axes[i, j].patches]
+                assert sum(heights) == len(runs)
+
+
+def test_each_panel_shows_the_correlation_and_interval_of_the_csv(frame: pd.DataFrame) -> None:
+    axes = np.reshape(drawn(frame).axes[:9], (3, 3))
+    kinds = ("rho", "low", "high", "within")
+    rows = {kind: frame[frame["row"] == kind].set_index("name") for kind in kinds}
+    for i, y in enumerate(NAMES):
+        for j, x in enumerate(NAMES):
+            text = " ".join(t.get_text() for t in axes[i, j].texts).replace("−", "-")
+            if i < j:
+                rho, low, high, within = (f"{rows[kind].loc[y, x]:.2f}" for kind in kinds)
+                assert text == f"{rho} {low}, {high} {within}"
+                slants = [t.get_style() for t in axes[i, j].texts]
+                other = rows["rho"].loc[y, x] * rows["within"].loc[y, x] < 0
+                assert slants == ["normal", "normal", "italic" if other else "normal"]
+            else:
+                assert text == ""
+
+
+def test_diverged_runs_are_not_drawn(frame: pd.DataFrame) -> None:
+    assert "r4" not in set(frame["name"])
+    assert (frame["row"] == "run").sum() == 29
+
+
+def test_settings_are_told_apart_in_words_by_colour_and_by_marker(frame: pd.DataFrame) -> None:
+    legend = drawn(frame).legends[0]
+    assert [t.get_text() for t in legend.get_texts()] == [
+        "learning rate 0.05, batch size 20",
+        "learning rate 0.1, batch size 20",
+        "learning rate 0.1, batch size 8",
+    ]
+    looks = [(h.get_color(), h.get_marker()) for h in legend.legend_handles]
+    assert len({color for color, _ in looks}) == len({marker for _, marker in looks}) == 3
+
+
+def test_a_selection_of_seeds_has_correlations_of_its_own() -> None:
+    runs = table(NAMES)
+    few = framed(runs, seeds=[0, 1, 2, 3])
+    points = few[few["row"] == "run"]
+    assert len(points) == 12  # seed 4 of the first setting is the one that diverged
+    rho = few[few["row"] == "rho"].set_index("name")
+    assert rho.loc["mls", "nmls"] == pytest.approx(np.corrcoef(points["mls"], points["nmls"])[0, 1])
+
+
+def test_a_setting_looks_the_same_whatever_else_is_shown() -> None:
+    all_of_them = style.look_of_settings(style.SETTINGS)
+    for setting in style.SETTINGS:
+        assert style.look_of_settings([setting])[setting] == all_of_them[setting]
+    of_one_grid = [setting for setting in style.SETTINGS if setting.startswith("learning rate")]
+    looks = style.look_of_settings([*of_one_grid, "another", "one more"])
+    assert len({look.color for look in looks.values()}) == len(looks)
+    assert len({look.marker for look in looks.values()}) == len(looks)
+
+
+@pytest.mark.parametrize("width", [3, 6, 10, 13])
+def test_the_legend_stays_inside_the_figure(width: int) -> None:
+    fig = Figure(figsize=(width, 8), layout="constrained")
+    runs = table(NAMES)
+    matrix.draw(fig, framed(runs), SETTINGS)
+    fig.draw_without_rendering()
+    assert fig.legends[0].get_window_extent().x1 <= fig.bbox.x1
+
+
+def test_an_undefined_correlation_and_a_value_that_is_not_finite_do_not_stop_the_drawing() -> None:
+    runs = table(NAMES)
+    runs["nmls"][0] = np.inf
+    runs["root_sharpness"] = runs["root_sharpness"] * 0 + 3
+    fig = drawn(framed(runs))
+    fig.draw_without_rendering()
+    assert any("undefined" in t.get_text() for ax in fig.axes for t in ax.texts)
+
+
+def test_a_figure_is_made_in_every_format_and_repeats_bit_for_bit() -> None:
+    runs = table(NAMES)
+    given = SETTINGS, {"mlp-grid": runs}, {"mlp-grid": correlate(runs)}
+    first, second = (plotting.make(*given) for _ in range(2))
+    assert first == second
+    assert set(first) == {"csv", "pdf", "svg", "png"}
+    back = pd.read_csv(io.BytesIO(first["csv"]))
+    pd.testing.assert_frame_equal(back, matrix.frame(*given), check_dtype=False)
+
+
+def test_a_figure_says_on_what_it_was_computed_and_what_it_stands_in_for() -> None:
+    text = plotting.about(table(NAMES))
+    assert text.startswith(
+        "29 narrow perceptron networks on images of digits, 12,000 iterations each; 1 l"
+    )
+    assert text.endswith("they stand in for the paper's perceptron on Fashion-MNIST.")
+    own = plotting.about(table(NAMES).assign_attrs(stands_in_for="", evidence="own"))
+    assert own.endswith("; 1 left out (diverged or did not fit).")
+
+
+def test_a_caption_counts_the_networks_that_are_shown() -> None:
+    """Twelve of two architectures; the first six are followed, and two diverged."""
+    values = np.ones((12, 2))
+    values[6:, 0] = np.nan
+    runs = xr.Dataset(
+        {"mls": (("run", "checkpoint"), values)},
+        {
+            "run": [f"r{n}" for n in range(12)],
+            "checkpoint": [0, 9],
+            "seed": ("run", np.arange(12) // 2),
+            "architecture": ("run", ["mlp", "vgg"] * 6),
+            "ended": ("run", ["stopped"] * 8 + ["finished", "stopped", "finished", "stopped"]),
+            "diverged": ("run", np.isin(np.arange(12), [3, 8, 10])),
+        },
+        {
+            **ABOUT,
+            **{"network": "mlp (width 64) and vgg", "stands_in_for": "mlp and vgg on cifar10"},
+            **{"not_converged": 2, "hyperparameters": ["architecture"]},
+        },
+    )
+
+    def words(declared: plan.Matrix | plan.Lines, publication: bool = True) -> str:
+        figure = {**declared.resolved(), "paper": "a2030", "key": "fig1", "cited": "A"}
+        figure["publication"] = publication
+        return plotting.caption(figure, {"mlp-grid": runs}).removeprefix("A caption. ")
+
+    about: dict[str, Any] = {"title": "a title", "caption": "A caption."}
+    data = "networks on images of digits, 12,000 iterations each"
+    left_out = "1 left out (diverged or did not fit)"
+    of_both, of_mlps = (
+        f"they stand in for the paper's {a} on CIFAR-10."
+        for a in ("perceptron and VGG", "perceptron")
+    )
+    whole = (
+        f"9 narrow perceptron and VGG {data}; {left_out}; 2 left out (did not converge); {of_both}"
+    )
+    assert words(plan.Matrix("mlp-grid", quantities=NAMES, **about)) == whole
+    of_two_seeds = plan.Matrix("mlp-grid", quantities=NAMES, seeds=(0, 4), **about)
+    three = f"3 narrow perceptron and VGG {data}; 1 left out (did not converge); {of_both}"
+    assert words(of_two_seeds) == three
+    curves = plan.Lines("mlp-grid", quantities=("mls",), **about)
+    assert words(curves) == f"5 narrow perceptron and VGG {data}; {left_out}; {of_both}"
+    where = {"architecture": "mlp"}
+    sweep = {"quantities": ("mls",), "along": {"lr": ("rate", "linear")}, "line": "seed"}
+    mlps = f"4 narrow perceptron {data}; 2 left out (did not converge); {of_mlps}"
+    lines = plan.Lines("mlp-grid", where=where, **sweep, **about)
+    assert words(lines) == mlps
+    of_a_study = words(lines, publication=False)
+    assert of_a_study.endswith("they stand in for perceptron on CIFAR-10.")
+    runs = runs.assign_attrs(evidence="reduced", stands_in_for="")
+    assert words(lines).endswith("; reduced from the paper's experiment.")
+    assert words(lines, publication=False).endswith("; reduced from the full experiment.")
+
+
+def test_title_and_caption_name_every_table_scale_and_data_set_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(render, "FORMATS", ("svg",))
+    data = {"mlp-grid": "digits", "vgg-grid": "photographs", "lenet-grid": "digits"}
+    runs = table(NAMES)
+    shown = {
+        key: runs.assign_attrs(experiment=key, name=key, data=data[key], length=f"so long {key}")
+        for key in data
+    }
+    settings = declared("chen2026_fig4") | {"pairs": [["mls", "nmls"]]}
+    picture = plotting.make(settings, shown, {key: correlate(runs) for key in data})["svg"]
+    text = " ".join(re.sub("<[^>]+>", " ", picture.decode()).split())  # lines of text are elements
+    assert "Chen et al. (2026), Figure 4: " in text
+    assert f"{settings['title']} (demo, images of digits and photographs)" in text
+    for key in data:
+        assert text.count(f"so long {key}") == 1
+
+
+def test_a_quantity_that_a_table_does_not_have_is_one_sentence() -> None:
+    with pytest.raises(
+        FigureError, match=r"^mlp-grid has no quantity 'nmsl'; did you mean 'nmls'\?"
+    ):
+        framed(table(NAMES), quantities=["mls", "nmsl"])
+
+
+def test_a_palette_changes_no_colour_that_one_could_see():
+    fig = Figure(figsize=(3, 2), dpi=200)
+    ax = fig.subplots()
+    for number, colour in enumerate(mpl.color_sequences["tab10"]):
+        ax.plot([0, 1], [number, number + 2], color=colour)
+        ax.fill_between([0, 1], number, number + 1, color=colour, alpha=0.2)
+    full, small = io.BytesIO(), render.picture(fig, "png")
+    fig.savefig(full, format="png")
+    expected, found = (
+        np.asarray(Image.open(picture).convert("RGB")).astype(int)
+        for picture in (full, io.BytesIO(small))
+    )
+    assert np.abs(found - expected).max() <= 24
+    assert np.abs(found - expected).mean() < 2
+    assert len(small) < 0.6 * len(full.getvalue())
+    assert Image.open(io.BytesIO(small)).info["dpi"] == pytest.approx((200, 200), abs=0.1)

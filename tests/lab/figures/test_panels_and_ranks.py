@@ -1,0 +1,281 @@
+"""Sharpness by definition against errors: scatter panels, and tables of rank correlations."""
+
+import io
+import itertools
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from matplotlib.figure import Figure
+from PIL import Image
+from scipy.stats import kendalltau
+
+from flatlab.lab import figures as plotting
+from flatlab.lab import plan
+from flatlab.lab.figures import axes as scaled
+from flatlab.lab.figures import intervals
+from flatlab.lab.figures import points as template
+from flatlab.lab.figures.frames import ranks, sharpness
+from flatlab.lab.figures.quantities import FigureError, definition_in_words
+from flatlab.lab.tables.ranks import groups_of, rank_correlations
+
+DEFINITIONS = ["worst-adaptive-linf", "average-standard-l2"]
+KEY, RUNS = "recipes-grid", 40
+OF_A_PAPER = {"paper": "a2030", "key": "fig1", "cited": "A", "publication": True}
+ABOUT: dict[str, Any] = {"title": "a title", "caption": "A caption."}
+SHARED: dict[str, Any] = {
+    "parts": {"corrupted_error": {"of": "test_set_error", "test_set": "corrupted"}},
+    "columns": ("test_error", "corrupted_error"),
+    "labels": {"test_error": "test", "corrupted_error": "corrupted"},
+    "at_most": {"train_error": 1.0},
+    "groups": ("augmentation", "mixup_alpha"),
+    "values": {"augmentation": {"none": "plain", "crop-flip": "crops"}},
+}
+PANELS = plan.Points(
+    KEY, rows=(("worst-adaptive-linf", 1),), size="sam_radius", correlation="tau", **SHARED, **ABOUT
+)
+PRINTED = {name: ((0.5, -0.5), (-0.5, 0.5)) for name in DEFINITIONS}
+RANKS = plan.Intervals(KEY, printed={KEY: PRINTED}, **SHARED, **ABOUT)
+
+
+def table() -> xr.Dataset:
+    """Errors rise with both definitions; the average one has negative values and one radius less.
+
+    Every tenth network has a training error of 5 %; network 3 diverged.
+    """
+    generator = np.random.default_rng(0)
+    order = generator.normal(size=RUNS)
+    noise = generator.normal(size=(RUNS, 2, 2))
+    sharpness = np.exp(order[:, None, None] + 0.3 * noise)
+    sharpness[:, 1] -= 1
+    radius = np.tile([[0.001, 0.002], [0.05, np.nan]], (RUNS, 1, 1))
+    errors = np.stack([order, generator.normal(size=RUNS)], axis=1)
+    shape = ("run", "checkpoint")
+    variables = {
+        "sharpness_at_radius": ((*shape, "samples", *DIMS), sharpness[:, None, None]),
+        "sharpness_radius": ((*shape, "samples", *DIMS), radius[:, None, None]),
+        "test_error": (shape, errors[:, :1]),
+        "test_set_error": ((*shape, "test_set"), errors[:, None]),
+        "train_error": (shape, np.where(np.arange(RUNS) % 10 == 0, 5.0, 0.5)[:, None]),
+    }
+    by_run = {
+        "diverged": np.arange(RUNS) == 3,
+        "setting": ["some"] * RUNS,
+        "augmentation": np.repeat(["none", "crop-flip"], RUNS // 2),
+        "mixup_alpha": np.tile([0, 0.5], RUNS // 2),
+        "sam_radius": np.tile([0, 0.05, 0.1, 0.1], RUNS // 4),
+        "lr": np.exp(order),
+    }
+    coordinates = {
+        "run": [f"r{n}" for n in range(RUNS)],
+        "checkpoint": [7],
+        "samples": ["train"],
+        "definition": DEFINITIONS,
+        "radius_index": ["0", "1"],
+        "test_set": ["test", "corrupted"],
+        **{name: ("run", values) for name, values in by_run.items()},
+    }
+    attributes = {"experiment": KEY, "name": KEY, "network": "resnet (narrow)", "data": "digits"}
+    attributes |= {"scale": "demo", "extent": "forty", "stands_in_for": "", "evidence": "own"}
+    attributes |= {"left_out": 0, "length": "9 epochs"}
+    attributes |= {"hyperparameters": ["augmentation", "mixup_alpha", "sam_radius"]}
+    return xr.Dataset(variables, coords=coordinates, attrs=attributes)
+
+
+DIMS = ("definition", "radius_index")
+
+
+def settings(declared: plan.Points | plan.Intervals, **changes: Any) -> dict[str, Any]:
+    return {**declared.resolved(), **changes, **OF_A_PAPER}
+
+
+def drawn(template: Any, frame: pd.DataFrame, figure: dict[str, Any]) -> Figure:
+    fig = Figure(figsize=figure["size_inches"], layout="constrained")
+    template.draw(fig.subfigures(), frame, figure)
+    return fig
+
+
+def of_scipy(x: np.ndarray, y: np.ndarray) -> float:
+    """Kendall's tau without ties, shrunk by one pair that counts zero."""
+    pairs = len(x) * (len(x) - 1) / 2
+    return kendalltau(x, y).statistic * pairs / (pairs + 1)
+
+
+@pytest.mark.parametrize("declared", [PANELS, RANKS])
+def test_data_that_stand_in_for_others_are_labelled_so(
+    declared: plan.Points | plan.Intervals,
+) -> None:
+    name = next(iter(declared.columns))
+    figure = settings(declared, of_stand_ins={name: "in place of photographs"})
+
+    def labels(evidence: str) -> str:
+        made = table().assign_attrs(evidence=evidence)
+        return plotting.make(figure, {KEY: made}, {})["svg"].decode()
+
+    assert "in place of photographs" in labels("stand-in")
+    assert "in place of photographs" not in labels("own")
+
+
+def test_the_networks_shown_are_those_within_the_limit_that_did_not_diverge() -> None:
+    runs = table()
+    frame = sharpness.frame(settings(PANELS), {KEY: runs}, {})
+    shown = frame[(frame["row"] == "run") & (frame["ordinate"] == "test_error")]
+    expected = [n for n in range(RUNS) if n % 10 and n != 3]
+    assert shown["name"].tolist() == [f"r{n}" for n in expected]
+    end = runs.isel(run=expected, checkpoint=0, samples=0)
+    place = {"definition": "worst-adaptive-linf", "radius_index": "1"}
+    np.testing.assert_array_equal(shown["x"], end["sharpness_at_radius"].sel(place))
+    np.testing.assert_array_equal(shown["y"], end["test_error"])
+    assert set(shown["radius"]) == {0.002}
+
+
+def test_the_taus_of_panels_and_of_their_groups_are_those_of_scipy() -> None:
+    frame = sharpness.frame(settings(PANELS), {KEY: table()}, {})
+    taus = frame[frame["row"] == "tau"].set_index(["ordinate", "group"])
+    runs = frame[frame["row"] == "run"]
+    for ordinate in ("test_error", "corrupted_error"):
+        here = runs[runs["ordinate"] == ordinate]
+        parts = {"": here, "plain, mixup alpha 0.5": here[:0]}
+        chosen = (here["augmentation"] == "none") & (here["mixup_alpha"] == 0.5)
+        parts["plain, mixup alpha 0.5"] = here[chosen]
+        for group, points in parts.items():
+            found = taus.loc[ordinate, group]
+            assert found["tau"] == pytest.approx(of_scipy(points["x"], points["y"]))
+            assert found["networks"] == len(points)
+            assert found["low"] < found["tau"] < found["high"]
+
+
+def test_the_legend_says_how_many_networks_of_each_group_are_within_the_limit() -> None:
+    figure = settings(PANELS)
+    frame = sharpness.frame(figure, {KEY: table()}, {})
+    fig = drawn(template, frame, figure)
+    legend = fig.subfigs[0].legends[0]
+    texts = [text.get_text() for text in legend.get_texts()]
+    assert texts[:2] == ["plain, mixup alpha 0: 8 of 10", "plain, mixup alpha 0.5: 9 of 9"]
+    assert texts[-2:] == ["sam radius 0", "sam radius 0.1"]
+    looks = {(line.get_color(), line.get_marker()) for line in legend.legend_handles[:4]}
+    assert len(looks) == 4
+
+
+def test_a_group_without_networks_within_the_limit_stands_in_the_legend() -> None:
+    runs, figure = table(), settings(PANELS)
+    runs["train_error"] = runs["train_error"].where(runs["augmentation"] == "none", 9.0)
+    frame = sharpness.frame(figure, {KEY: runs}, {})
+    fig = drawn(template, frame, figure)
+    texts = [text.get_text() for text in fig.subfigs[0].legends[0].get_texts()]
+    assert "crops, mixup alpha 0.5: 0 of 10" in texts
+
+
+def test_points_drawn_are_those_of_the_csv_on_an_axis_that_has_them_all() -> None:
+    """An average case may be negative, which a logarithmic axis would hide."""
+    figure = settings(PANELS, rows=[(name, 0) for name in DEFINITIONS])
+    frame = sharpness.frame(figure, {KEY: table()}, {})
+    axes = drawn(template, frame, figure).axes
+    assert [ax.get_xscale() for ax in axes[:4]] == ["log", "log", "symlog", "symlog"]
+    places = itertools.product(DEFINITIONS, figure["columns"])
+    for ax, (name, y) in zip(axes, places, strict=True):
+        rows = frame[(frame["definition"] == name) & (frame["ordinate"] == y)]
+        points = np.concatenate([drawn.get_offsets() for drawn in ax.collections])
+        expected = rows[rows["row"] == "run"][["x", "y"]].to_numpy(float)
+        assert sorted(map(tuple, points)) == sorted(map(tuple, expected))
+        (tau,) = rows[(rows["row"] == "tau") & (rows["group"] == "")]["tau"]
+        assert f"= {tau:.2f}".replace("-", "−") in ax.get_title(loc="left")
+
+
+def test_a_shade_is_a_bar_of_colours_and_the_groups_have_the_markers() -> None:
+    figure = settings(PANELS, groups=["mixup_alpha"], shade="lr")
+    fig = drawn(template, sharpness.frame(figure, {KEY: table()}, {}), figure)
+    assert fig.axes[-1].get_ylabel() == "learning rate"
+    assert {line.get_color() for line in fig.subfigs[0].legends[0].legend_handles[:2]} == {"0.4"}
+
+
+def test_ranks_have_a_row_per_definition_radius_test_set_and_group() -> None:
+    runs = table()
+    frame = ranks.frame(settings(RANKS), {KEY: runs}, {})
+    whole = frame[frame["group"] == ""]
+    radii = [("worst-adaptive-linf", 0.001), ("worst-adaptive-linf", 0.002)]
+    radii.append(("average-standard-l2", 0.05))  # it has one radius
+    assert list(zip(whole["definition"], whole["radius"], strict=True)) == [
+        place for place in radii for _ in RANKS.columns
+    ]
+    assert whole["paper"].tolist() == [0.5, -0.5, -0.5, 0.5, 0.5, -0.5]
+    first = runs.sel(run=[n for n in runs["run"].values if n != "r3"])
+    first = first.isel(run=(first["train_error"] <= 1)[:, 0].values, checkpoint=0, samples=0)
+    x = first["sharpness_at_radius"][:, 0, 0]
+    assert whole["tau"].iloc[0] == pytest.approx(of_scipy(x, first["test_error"]))
+    rest = whole.dropna(subset=["paper"])
+    assert (rest["same_sign"] == (rest["tau"] * rest["paper"] > 0)).all()
+    assert frame[frame["group"] != ""]["paper"].isna().all()
+    assert len(frame) == 5 * len(whole)
+
+
+def test_the_picture_of_ranks_shows_the_numbers_and_marks_the_signs() -> None:
+    figure = settings(RANKS)
+    frame = ranks.frame(figure, {KEY: table()}, {})
+    axes = drawn(intervals, frame, figure).axes
+    for ax, y in zip(axes, RANKS.columns, strict=True):
+        rows = frame[(frame["ordinate"] == y) & (frame["group"] == "")]
+        shown = {(t.get_text(), t.get_color()) for t in ax.texts}
+        for _, row in rows.iterrows():
+            color = intervals.SAME if row["tau"] * row["paper"] > 0 else intervals.OTHER
+            assert (f"{row['tau']:.2f}".replace("-", "−"), color) in shown
+            points = [line.get_xydata()[0, 0] for line in ax.lines if line.get_color() == color]
+            assert row["tau"] in points
+
+
+def test_several_experiments_have_their_names_above_their_rows() -> None:
+    other = table().assign_attrs(name="other-grid", experiment="recipes-vit-grid")
+    declared = plan.Intervals((KEY, "recipes-vit-grid"), **SHARED, **ABOUT)
+    frame = ranks.frame(settings(declared), {KEY: table(), "recipes-vit-grid": other}, {})
+    texts = [t.get_text() for t in drawn(intervals, frame, settings(declared)).axes[0].texts]
+    headings = [text for text in texts if "networks" in text]
+    assert headings == [
+        f"ResNet on images of digits ({n}), 35 networks" for n in (KEY, "recipes-vit-grid")
+    ]
+    assert frame["same_sign"].isna().all()  # nothing is printed
+
+
+@pytest.mark.parametrize("declared", [PANELS, RANKS])
+def test_without_a_network_within_the_limit_there_is_still_a_figure(declared: Any) -> None:
+    figure = settings(declared, at_most={"train_error": -1.0})
+    files = plotting.make(figure, {KEY: table()}, {})
+    with Image.open(io.BytesIO(files["png"])) as picture:
+        assert picture.width == 7.1 * 300
+
+
+@pytest.mark.parametrize(
+    ("changes", "culprit"),
+    [
+        ({"columns": ("tset_error",)}, "'tset_error'; did you mean 'test_error'?"),
+        ({"rows": [("worst-adaptiv-linf", 0)]}, "definition 'worst-adaptiv-linf'; did you mean"),
+        ({"rows": [("worst-adaptive-linf", 4)]}, "radius_index '4'"),
+        ({"groups": ["mixup"]}, "'mixup'; did you mean 'mixup_alpha'?"),
+    ],
+)
+def test_what_a_table_lacks_is_one_sentence(changes: dict[str, Any], culprit: str) -> None:
+    with pytest.raises(FigureError) as error:
+        sharpness.frame(settings(PANELS, **changes), {KEY: table()}, {})
+    assert str(error.value).startswith(f"{KEY} has no ")
+    assert culprit in str(error.value)
+
+
+def test_definitions_have_words_and_too_few_networks_no_tau() -> None:
+    assert definition_in_words("average-standard-l2") == r"average $\ell_2$, standard"
+    words = definition_in_words("worst-normalized-linf")
+    assert words == r"worst case $\ell_\infty$, adaptive, logits normalized"
+    two = pd.DataFrame({"x": [1.0, 2.0, 3.0], "y": [1.0, 2.0, np.nan]})
+    assert rank_correlations(two, ("x", "y"))[0].reason == "tau(x, y): 2 networks have both"
+    assert groups_of(two, []) == {}
+
+
+def test_large_numbers_on_a_logarithmic_axis_are_powers_of_ten() -> None:
+    ax = Figure().subplots()
+    ax.set(xscale="log", xlim=(0.001, 1e8))
+    scaled.plain_numbers(ax)
+    labels = [ax.xaxis.get_major_formatter()(x) for x in (0.001, 10000.0, 1e5, 1e7)]
+    assert labels == ["0.001", "10000", "$10^{5}$", "$10^{7}$"]
+    ax.set_xlim(4e5, 2.5e6)
+    ax.xaxis.get_minor_formatter().set_locs([5e5, 6e5, 1.1e6, 2e6])
+    assert ax.xaxis.get_minor_formatter()(2e6) == r"$2\cdot 10^{6}$"

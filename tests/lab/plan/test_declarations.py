@@ -1,0 +1,260 @@
+"""What papers declare of their figures: checked while planning; data that one job depends on."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flatlab.core.registry import PACKAGE, experiment_keys
+from flatlab.lab import plan
+from flatlab.lab.figures import captions
+from flatlab.lab.plan.figures import load
+
+EXPERIMENTS = ("vgg-grid", "mlp-grid", "vision-zoo")
+HEAD = """
+from flatlab.lab.plan import Intervals, Lines, Matrix, Own, Paper, Points, Table
+from flatlab.lab.figures import captions
+
+PAPER = Paper(
+    title="A paper", citation="Somebody, 2030", cited="S. (2030)", targets=("fig1", "fig2", "figH8")
+)
+"""
+ABOUT = 'title="a title", caption="A caption."'
+
+
+@pytest.fixture
+def papers(tmp_path):
+    """write(body, paper) writes a paper's figures.py; returns what is loaded of all papers."""
+
+    def write(body, paper="someone2030", head=HEAD):
+        folder = tmp_path / paper
+        folder.mkdir(exist_ok=True)
+        (folder / "figures.py").write_text(head + body)
+        return load(tmp_path, EXPERIMENTS)
+
+    return write
+
+
+def figures_of(body):
+    return f"FIGURES = {{{body}}}\n"
+
+
+def settings_of(loaded):
+    return {
+        figure.target: figure.settings for _, declared in loaded.values() for figure in declared
+    }
+
+
+# What is wrong is one sentence
+
+CURVES = f'"fig2": Lines("vgg-grid", quantities=("mls",), {ABOUT}'
+WRONG = {
+    "experiment": (
+        figures_of(f'"fig2": Lines("vgg-gird", quantities=("mls",), {ABOUT})'),
+        "fig2: unknown experiment 'vgg-gird'; did you mean 'vgg-grid'? "
+        "Known: mlp-grid, vgg-grid, vision-zoo",
+    ),
+    "one of several experiments": (
+        figures_of(f'"fig2": Points(("vgg-grid", "mpl-grid"), pairs=(("a", "b"),), {ABOUT})'),
+        "fig2: unknown experiment 'mpl-grid'; did you mean 'mlp-grid'?",
+    ),
+    "too many experiments": (
+        figures_of(f'"fig2": Matrix(("vgg-grid", "mlp-grid"), quantities=("mls",), {ABOUT})'),
+        "fig2: experiments: Matrix shows one, found vgg-grid, mlp-grid",
+    ),
+    "value": (
+        figures_of(f'"fig2": Points("vgg-grid", correlation="rhoo", {ABOUT})'),
+        "fig2: correlation: unknown value 'rhoo'; did you mean 'rho'? Known: ",
+    ),
+    "range": (figures_of(f"{CURVES}, across=0)"), "fig2: across: expected `int` >= 1, found 0"),
+    "one string for several": (
+        figures_of(f'"fig2": Lines("vgg-grid", quantities="mls", {ABOUT})'),
+        "fig2: quantities: expected `array`, got `str`, found 'mls'; allowed: list of string",
+    ),
+    "size": (
+        figures_of(f"{CURVES}, size_inches=(3,))"),
+        "fig2: size_inches: expected `array` of length 2, got 1, found (3,)",
+    ),
+    "no template": (
+        figures_of('"fig1": {"quantities": ["mls"]}'),
+        "fig1: expected one of Lines, Points, Intervals, Matrix, Table, Own, found {",
+    ),
+    "target": (
+        figures_of(f'"figH9": Own("vgg-grid", {ABOUT})'),
+        "figH9: not among the paper's targets; did you mean 'figH8'? Known: fig1, fig2, figH8",
+    ),
+    "own module": (
+        figures_of(f'"fig2": Own("vgg-grid", {ABOUT})'),
+        "fig2: papers/someone2030/fig2.py, which draws it, is missing",
+    ),
+    "no figures": ("FIGURE = {}\n", "FIGURES must be there, and a dict"),
+    "no paper": ("PAPER = None\nFIGURES = {}\n", "PAPER must be there, and a Paper"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_mistake_is_one_sentence_with_paper_figure_culprit_and_remedy(case, papers):
+    body, sentence = WRONG[case]
+    with pytest.raises(plan.PlanError) as error:
+        papers(body)
+    assert str(error.value).startswith(f"papers/someone2030/figures.py: {sentence}")
+    assert "\n" not in str(error.value)
+
+
+# A declaration is data
+
+
+def test_a_paper_is_found_by_its_folder_and_adds_to_nothing_else(papers):
+    before = settings_of(papers(figures_of(f"{CURVES})")))
+    after = papers(figures_of(f'"fig1": Matrix("mlp-grid", quantities=("mls",), {ABOUT})'), "a2031")
+    assert [*after] == ["a2031", "someone2030"]
+    assert settings_of(after) == before | {"a2031_fig1": settings_of(after)["a2031_fig1"]}
+
+
+def test_settings_are_the_whole_declaration_as_plain_data(papers):
+    loaded = papers(figures_of(f'{CURVES}, where={{"lr": 0.1}})'))
+    assert (
+        settings_of(loaded)["someone2030_fig2"]
+        | {
+            "paper": "someone2030",
+            "key": "fig2",
+            "cited": "S. (2030), Figure 2",
+            "publication": False,
+            "selected_by": "flatlab.lab.figures.frames.training",
+            "drawn_by": "flatlab.lab.figures.lines",
+            "through_training": True,
+            "experiments": ["vgg-grid"],
+            "correlated": [],
+            "title": "a title",
+            "caption": "A caption.",
+            "size_inches": [7.1, 4.9],
+            "quantities": ["mls"],
+            "labels": {"mls": "MLS"},
+            "where": {"lr": 0.1},
+            "samples": ["train"],
+            "line": "setting",
+            "axes": {},
+            "across": None,
+            "along": {},
+            "panels": {},
+            "marks": True,
+            "looks": {},
+            "named": [],
+            "logarithmic": [],
+            "until": {},
+            "share": 1.0,
+        }
+        == settings_of(loaded)["someone2030_fig2"]
+    )
+
+
+def test_only_what_shows_correlations_reads_their_files():
+    correlated = {figure.target: figure.correlated for figure in plan.figures()}
+    grids = ["vgg-grid", "mlp-grid", "lenet-grid"]
+    expected = {f"chen2026_figH{7 + n}": [grid] for n, grid in enumerate(grids)}
+    expected |= {"chen2026_fig4": grids}
+    assert {target: keys for target, keys in correlated.items() if keys} == expected
+
+
+@pytest.fixture
+def copied(tmp_path):
+    """A copy of the papers' folders, to be edited, and what is loaded of it."""
+    shutil.copytree(PACKAGE / "papers", tmp_path / "papers")
+    return tmp_path / "papers", lambda: settings_of(load(tmp_path / "papers", experiment_keys()))
+
+
+def changed(before, after):
+    assert before.keys() == after.keys()
+    return {target for target in before if before[target] != after[target]}
+
+
+def test_an_edited_declaration_changes_the_settings_of_its_figure_alone(copied):
+    folder, load_again = copied
+    before = load_again()
+    path = folder / "chen2026" / "figures.py"
+    path.write_text(path.read_text().replace('"batch sizes", "VGG"', '"batch sizes", "another"'))
+    assert changed(before, load_again()) == {"chen2026_fig3"}
+
+
+def test_a_comment_or_a_docstring_changes_no_settings(copied):
+    folder, load_again = copied
+    before = load_again()
+    for path in folder.glob("*/figures.py"):
+        path.write_text(path.read_text().replace('"""What', '# A remark.\n"""Again, what'))
+    assert changed(before, load_again()) == set()
+
+
+def test_an_edited_sentence_changes_the_settings_of_the_figures_that_use_it(copied, monkeypatch):
+    before = copied[1]()
+    monkeypatch.setattr(captions, "FOUR_SEEDS", "Four seeds.")
+    monkeypatch.setattr(captions, "G", "G is a number.")  # on pages alone, which nothing draws
+    after = copied[1]()
+    assert changed(before, after) == {"chen2024_figD5", "chen2024_figD6"}
+    assert "Four seeds." in after["chen2024_figD5"]["caption"]
+
+
+def test_every_shared_sentence_is_shared():
+    declared = [figure.declared for figure in plan.figures()]
+    texts = [sentence for each in declared for sentence in (each.caption, each.details)]
+    for name in (name for name in dir(captions) if name.isupper() and name != "TYPE_CHECKING"):
+        assert sum(getattr(captions, name) in text for text in texts) > 1, name
+
+
+def test_every_caption_is_of_whole_sentences():
+    for figure in plan.figures():
+        assert re.search(r"\.$", figure.settings["caption"]), figure.target
+
+
+def test_papers_are_loaded_without_what_computes_or_draws():
+    code = (
+        "import sys; from flatlab.lab import plan; assert plan.figures(); "
+        "print(*{name.partition('.')[0] for name in sys.modules})"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {*run.stdout.split()}
+    assert "flatlab" in loaded
+    assert not loaded & {"numpy", "xarray", "pandas", "matplotlib", "seaborn", "scipy", "torch"}
+
+
+def test_each_target_is_drawn_or_says_what_it_needs():
+    drawn = {figure.target for figure in plan.figures()}
+    assert drawn <= {*plan.targets()}
+    assert plan.why_not("chen2026_fig2") == ""
+    with pytest.raises(plan.PlanError, match=r"unknown target 'chen2026_fig22'; did you mean"):
+        plan.why_not("chen2026_fig22")
+    for name, paper in plan.papers().items():
+        assert Path(PACKAGE, "papers", name, "figures.py").is_file()
+        assert {*paper.needs} <= {*paper.targets}
+        for target, what in ((f"{name}_{key}", what) for key, what in paper.needs.items()):
+            assert target in drawn or plan.why_not(target).endswith(f"it needs {what}")
+
+
+@pytest.mark.parametrize(
+    "path", sorted((PACKAGE / "papers").glob("*/figures.py")), ids=lambda p: p.parent.name
+)
+def test_a_figure_that_a_template_draws_is_declared_in_a_dozen_lines(path: Path) -> None:
+    """What does not fit, such as a long caption, stands above under a name."""
+    (figures,) = (
+        node.value
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "FIGURES"
+    )
+    for key, value in zip(figures.keys, figures.values, strict=True):
+        lines = value.end_lineno - value.lineno + 1
+        assert lines <= 12 or value.func.id == "Own", f"{ast.literal_eval(key)}: {lines} lines"
+
+
+def test_the_newest_papers_come_first_and_figures_in_their_order() -> None:
+    years = [int(name[-4:]) for name in plan.papers() if name[-4:].isdigit()]
+    assert years == sorted(years, reverse=True)
+    assert [*plan.papers()][-1] == "beyond"
+    for name, paper in plan.papers().items():
+        shown = [figure.key for figure in plan.figures() if figure.paper == name]
+        if paper.targets:
+            assert shown == [key for key in paper.targets if key in shown]

@@ -1,0 +1,254 @@
+"""Fingerprints change with what a job computes, and with nothing else."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+# The package has a function of the same name.
+module = importlib.import_module("flatlab.lab.plan.fingerprint")
+
+ROOT = Path(__file__).resolve().parents[3]
+VERSIONS = ("3.11", "3.12", "3.13")
+CACHED = (module.fingerprint, module.closure, module._imports, module._content, module.syntax)
+
+
+def forget():
+    for function in CACHED:
+        function.cache_clear()
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A made-up package: write(**{"metrics/geometry": "code"}), then fingerprints of it."""
+    folder = tmp_path / "flatlab"
+    monkeypatch.setattr(module, "PACKAGE", folder)
+
+    def write(files):
+        for name, code in files.items():
+            path = folder / f"{name}.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            (path.parent / "__init__.py").touch()
+            path.write_text(textwrap.dedent(code))
+        forget()
+
+    write({"__init__": ""})
+    yield write
+    forget()
+
+
+def of(*roots):
+    return module.fingerprint(*(f"flatlab.{root}" for root in roots))
+
+
+CODE = '''
+"""What this file is."""
+import os
+
+LIMIT = 10
+"""What the limit is."""
+
+
+class Box:
+    """What a box is."""
+
+    units: Annotated[int, means("in the hidden layer", ge=1)]
+
+    def size(self):
+        """What its size is."""
+        return LIMIT
+'''
+SAME = {
+    "comments": CODE.replace("LIMIT = 10", "# why\nLIMIT = 10  # because"),
+    "docstrings": CODE.replace("What", "How"),
+    "no docstrings": "\n".join(line for line in CODE.splitlines() if '"""' not in line),
+    "layout": CODE.replace("LIMIT = 10", "LIMIT = (\n    10\n)").replace("    ", "  "),
+    "the meaning of an option": CODE.replace("in the hidden layer", "of one layer"),
+    "quotes and numbers": CODE.replace("10", "0x0A"),
+}
+OTHER = {
+    "a value": CODE.replace("10", "11"),
+    "a type": CODE.replace("10", "10.0"),
+    "a name": CODE.replace("size", "volume"),
+    "an import": CODE.replace("import os", "import sys"),
+    "the limit of an option": CODE.replace("ge=1", "ge=2"),
+    "an order": CODE.replace("import os\n", "").replace("LIMIT = 10\n", "LIMIT = 10\nimport os\n"),
+    "a sign": CODE.replace("return LIMIT", "return -LIMIT"),
+    "a text that is used": CODE.replace("return LIMIT", "return 'LIMIT'"),
+}
+
+
+@pytest.mark.parametrize("edited", SAME.values(), ids=SAME.keys())
+def test_what_does_not_compute_does_not_count(package, edited):
+    package({"tables/table": CODE})
+    before = of("tables.table")
+    package({"tables/table": edited})
+    assert of("tables.table") == before
+
+
+@pytest.mark.parametrize("edited", OTHER.values(), ids=OTHER.keys())
+def test_code_counts(package, edited):
+    assert edited != CODE
+    package({"tables/table": CODE})
+    before = of("tables.table")
+    package({"tables/table": edited})
+    assert of("tables.table") != before
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import flatlab.far.last",
+        "import flatlab.far.last as name",
+        "from flatlab.far import last",
+        "from flatlab.far.last import thing",
+        "def function():\n    from flatlab.far import last",
+        "if True:\n    import os, flatlab.far.last",
+        "from .far import last",
+        "from .far.last import thing",
+    ],
+)
+def test_imports_are_followed_through_modules_and_functions(package, line):
+    package({"metrics/geometry": "import flatlab.middle", "middle": line, "far/last": "x = 1"})
+    before = of("metrics.geometry")
+    package({"far/last": "x = 2"})
+    assert of("metrics.geometry") != before
+
+
+def test_the_package_around_a_module_counts(package):
+    """Importing a module runs the `__init__.py` of its folder."""
+    package({"metrics/geometry": "x = 1", "metrics/__init__": "y = 1"})
+    before = of("metrics.geometry")
+    package({"metrics/__init__": "y = 2"})
+    assert of("metrics.geometry") != before
+
+
+def test_circles_of_imports_end(package):
+    package({"a": "import flatlab.b", "b": "import flatlab.a"})
+    assert of("a") == of("b")
+
+
+@pytest.mark.parametrize(
+    "excluded", ["__init__", "plan/__init__", "plan/figures", "store", "jobs/job", "cli"]
+)
+def test_planning_storing_and_the_command_line_do_not_count(package, excluded):
+    name = excluded.removesuffix("/__init__").replace("/", ".")
+    root = "import flatlab\n" if name == "__init__" else f"import flatlab.{name}\n"
+    package({"metrics/geometry": root, excluded: "x = 1"})
+    before = of("metrics.geometry")
+    package({excluded: "x = 2\nimport flatlab.metrics.accuracy", "metrics/accuracy": "z = 3"})
+    assert of("metrics.geometry") == before
+
+
+def test_files_that_a_module_reads_count(package):
+    package({"metrics/table": 'READS = "printed/*.csv"', "metrics/other": "A = 1"})
+    folder = module.PACKAGE / "metrics/printed"
+    folder.mkdir()
+    found = []
+    for content in ("1,2", "1,3"):
+        (folder / "table1.csv").write_text(content)
+        forget()
+        found.append((of("metrics.table"), of("metrics.other")))
+    (table, other), (table_then, other_then) = found
+    assert table != table_then
+    assert other == other_then
+
+
+def test_an_unrelated_module_does_not_count(package):
+    package({"metrics/geometry": "x = 1", "metrics/accuracy": "y = 1", "plane": "z = 1"})
+    before = of("metrics.geometry")
+    package({"metrics/accuracy": "y = 2", "plane": "z = 2"})
+    assert of("metrics.geometry") == before
+
+
+def test_a_module_whose_name_starts_like_an_excluded_one_counts(package):
+    package({"metrics/geometry": "import flatlab.planes, flatlab.storage", "storage": "x = 1"})
+    package({"planes": "x = 1"})
+    before = of("metrics.geometry")
+    package({"planes": "x = 2"})
+    assert of("metrics.geometry") != before
+
+
+DIFFICULT = r'''
+from __future__ import annotations
+import flatlab.metrics.other
+text = f"{x!r:>{width}} {y:.2f} {{}} {z = } \N{BULLET}" "and" f"{'a' if b else 'c'}" u"old"
+raw = b"\x00" rb"\d", r"\d", u"old"
+same = f"a{'b'}c" f"{d}" "e"
+signs = "é – ∑ \U0001fae8 \u200b \x7f"
+numbers = 1e309, 1_000, 0xFF, 2j, -0.0, 10**30
+match point:
+    case {"x": [1, *rest], **others} if (n := len(rest)) > 1: pass
+    case Point(x=0) | None: pass
+try: pass
+except* ValueError as error: raise error from None
+async def f(a, /, b: int = 1, *c, d=2, **e) -> list[int]:
+    global g
+    async with h as i, j: return [k async for k in l if m]
+type_ = lambda *a, **k: (yield)
+class A(B, metaclass=C):
+    x: int
+    @d.e(1)
+    def f(self): return self[1:2, ..., *a]
+def only_a_docstring():
+    """Nothing else."""
+'''
+
+ELSEWHERE = """
+import ast, json, pathlib, runpy, sys, types
+registry = types.ModuleType("flatlab.core.registry")  # it needs compiled libraries
+registry.PACKAGE = pathlib.Path(sys.argv[2])
+registry.file_of = lambda module: None
+registry.syntax = lambda path: ast.parse(path.read_bytes())
+studies = types.ModuleType("flatlab.core.studies")
+studies.studies = dict
+studies.module_of_study = lambda module, study: module
+sys.modules.update({module.__name__: module for module in (registry, studies)})
+fingerprint = runpy.run_path(sys.argv[1])["fingerprint"]
+print(json.dumps({root: fingerprint(root) for root in sys.argv[3:]}))
+"""
+
+
+def interpreter(version):
+    """Some Python of this version: the running one, one on PATH, or one of uv or pyenv."""
+    candidates = [sys.executable, shutil.which(f"python{version}")]
+    for finder in (["uv", "python", "find", version], ["pyenv", "root"]):
+        if shutil.which(finder[0]):
+            found = subprocess.run(finder, capture_output=True, text=True, check=False).stdout
+            is_root = finder[0] == "pyenv"
+            pattern = f"versions/{version}.*/bin/python"
+            candidates += Path(found.strip()).glob(pattern) if is_root else [found.strip()]
+    probe = "import sys; print('%d.%d' % sys.version_info[:2])"
+    for path in filter(None, candidates):
+        run = subprocess.run([path, "-c", probe], capture_output=True, text=True, check=False)
+        if run.stdout.strip() == version:
+            return str(path)
+    pytest.skip(f"there is no Python {version} here")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_python_gives_the_same_fingerprints(package, version, tmp_path):
+    """Of each module of this package, and of syntax that Python versions parse differently."""
+    python = interpreter(version)
+    shutil.rmtree(tmp_path / "flatlab")
+    shutil.copytree(ROOT / "flatlab", tmp_path / "flatlab")
+    package({"difficult": DIFFICULT, "metrics/other": "x = 1"})
+    files = [path.relative_to(tmp_path) for path in (tmp_path / "flatlab").rglob("*.py")]
+    roots = sorted(".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in files)
+    assert len(roots) > 20
+    arguments = [ROOT / "flatlab/lab/plan/fingerprint.py", tmp_path / "flatlab", *roots]
+    run = subprocess.run(
+        [python, "-I", "-W", "error", "-c", ELSEWHERE, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout) == {root: module.fingerprint(root) for root in roots}

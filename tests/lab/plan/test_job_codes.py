@@ -1,0 +1,56 @@
+"""Code, params and inputs of every job that makes data, weights, metric files or tables, as kept.
+
+They were kept before the house was moved: `python tests/lab/plan/test_job_codes.py` keeps them
+anew, which is right only where results are meant to change.
+"""
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+
+from flatlab.core.schema import plain
+from flatlab.lab import plan
+
+ROOT = Path(__file__).resolve().parents[3]
+KEPT = Path(__file__).with_suffix(".json")
+
+
+def digest(jobs):
+    text = json.dumps(jobs, sort_keys=True, default=lambda value: plain(value))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def jobs_of(the_plan, key, scale):
+    """The jobs of one experiment by stage."""
+    experiment = the_plan.experiment(key, scale)
+    stages = {"train": [experiment.training(pack) for pack in experiment.packs]}
+    for family in experiment.families:
+        stages[family] = [experiment.measuring(pack, family) for pack in experiment.packs]
+    stages["table"] = [experiment.tabulating(the_plan.as_published(key))]
+    return {
+        stage: digest([[job.inputs, job.settings, job.code] for job in jobs if job])
+        for stage, jobs in stages.items()
+    }
+
+
+def codes():
+    the_plan = plan.Plan({})
+    found = {
+        f"{key} {scale}": jobs_of(the_plan, key, scale)
+        for key in plan.experiment_keys()
+        for scale in plan.SCALES
+    }
+    found["data"] = {
+        key: plan.fingerprint(plan.module_of("data", key)) for key in plan.keys_of("data")
+    }
+    return found
+
+
+def test_every_job_is_the_one_that_was_kept():
+    kept, now = json.loads(KEPT.read_text()), codes()
+    assert {key: now.get(key) for key in kept} == kept
+
+
+if __name__ == "__main__":
+    sys.exit(KEPT.write_text(json.dumps(codes(), indent=0, sort_keys=True) + "\n") < 0)

@@ -1,0 +1,219 @@
+"""FINDINGS.md: every number is looked up in the published results, and none of them is stale."""
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import xarray as xr
+from scipy.stats import kendalltau
+
+from flatlab.core.store import StoreError
+from flatlab.lab.publish import findings, look_ups
+from flatlab.lab.publish.networks import Interval, PublishedNetworks
+from flatlab.lab.tables.networks import Networks
+
+ROOT = Path(__file__).resolve().parents[3]
+
+TYPED = {
+    "2/η": "a bound of theory",
+    "|f − y|²/2": "a definition",
+    "S = 0 and MLS > 0": "a statement about exact zeros",
+    "the factor 2/ρ² of": "a factor in an equation",
+    "Figure 32 c1": "the name of a claim",
+    "Table 1 c2": "the name of a claim",
+    "Table 2 c2": "the name of a claim",
+}
+"""What may be typed, and why. Numbers of figures, equations and sections are found below."""
+
+PLACE = r"(Figs?\.|Figures?|Tables?|Sec\.|App\.|Eq\.|Prop\.|Def\.|Thm\.)"
+PLACES = re.compile(rf"\b{PLACE} [A-Z]?\.?\d[\d.]*((-|, | and | to )(?!0\.)[A-Z]?\.?\d[\d.]*)*")
+NUMBER = re.compile(r"(?<![\w.−-])[−-]?\.?\d[\d.,]*")
+
+
+@pytest.fixture(autouse=True)
+def in_the_project(monkeypatch):
+    monkeypatch.chdir(ROOT)
+
+
+def prose():
+    """The template without its look-ups, the names of places in papers, and what may be typed."""
+    text = re.sub(
+        r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", " ", findings.TEMPLATE.read_text(), flags=re.S
+    )
+    for phrase in TYPED:
+        assert phrase in text, phrase
+        text = text.replace(phrase, " ")
+    return PLACES.sub(" ", text)
+
+
+def test_the_page_shows_the_published_results():
+    told = "FINDINGS.md is stale; render it with: flatlab findings"
+    assert findings.PAGE.read_text() == findings.render(), told
+
+
+def test_no_result_is_typed():
+    lines = [line for line in prose().splitlines() if NUMBER.search(line)]
+    assert not lines, lines
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.894, "0.89"),
+        (-0.5, "−0.50"),
+        (-0.001, "0.00"),
+        (60000, "60,000"),
+        (4871.99, "4,871.99"),
+        (float("nan"), "undefined"),
+        (Interval(-0.43, -0.72, -0.04), "−0.43 [−0.72, −0.04]"),
+        (Interval(0.5, np.nan, np.nan), "0.50 (no interval)"),
+        (Interval(np.nan, np.nan, np.nan), "undefined"),
+        ("holds", "holds"),
+    ],
+)
+def test_numbers_are_printed_in_one_way(value, text):
+    assert findings.as_text(value) == text
+
+
+def made_up():
+    """Two settings of three networks and one that diverged; the first checkpoint is small."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(2, 7, 2)) + 5
+    dims = ("run", "checkpoint", "samples")
+    return xr.Dataset(
+        {name: (dims, values[i][:, :, None]) for i, name in enumerate(("mls", "sharpness"))},
+        coords={
+            "checkpoint": [0, 100],
+            "samples": ["train"],
+            "setting": ("run", ["a"] * 3 + ["b"] * 4),
+            "lr": ("run", [0.1] * 3 + [0.2] * 4),
+            "seed": ("run", [0, 1, 2, 0, 1, 2, 3]),
+            "diverged": ("run", [False] * 6 + [True]),
+        },
+    )
+
+
+@pytest.fixture
+def networks():
+    return PublishedNetworks(Path("made-up.zarr.zip"), Networks.of("made-up", made_up()))
+
+
+def test_correlations_are_those_of_the_networks_that_did_not_diverge(networks):
+    x, y = (made_up()[name].values[:6, -1, 0] for name in ("mls", "sharpness"))
+    deviations = [
+        (v.reshape(2, 3) - v.reshape(2, 3).mean(1, keepdims=True)).ravel() for v in (x, y)
+    ]
+    pooled, within = (networks.rho("mls", "sharpness", kind) for kind in ("pooled", "within"))
+    assert pooled.value == pytest.approx(np.corrcoef(x, y)[0, 1])
+    assert within.value == pytest.approx(np.corrcoef(*deviations)[0, 1])
+    assert pooled.low <= pooled.value <= pooled.high
+
+
+def test_rank_correlations_are_over_all_pairs_or_those_of_a_setting(networks):
+    x, y = (made_up()[name].values[:6, -1, 0] for name in ("mls", "sharpness"))
+    inside = [kendalltau(x[part], y[part]).statistic for part in (slice(3), slice(3, 6))]
+    expected = kendalltau(x, y).statistic * 15 / 16, np.mean(inside) * 6 / 7  # and a pair of zero
+    for kind, tau in zip(("pooled", "within"), expected, strict=True):
+        assert networks.tau("mls", "sharpness", kind).value == pytest.approx(tau)
+
+
+def test_quantities_at_the_end_at_an_iteration_and_through_training(networks):
+    mls = made_up()["mls"].values[:6, :, 0]
+    assert networks.mean("mls") == networks.mean("mls", at=100) == pytest.approx(mls[:, 1].mean())
+    assert networks.mean("root mls", at=0) == pytest.approx(np.sqrt(mls[:, 0]).mean())
+    assert networks.mean("mls", at="most") == pytest.approx(mls.max(1).mean())
+    assert networks.mean("mls", at="growth") == pytest.approx((mls.max(1) / mls[:, 0]).mean())
+    assert networks.mean("mls", at="increase") == pytest.approx((mls.max(1) - mls[:, 0]).mean())
+    assert networks.least("mls") == mls[:, 1].min()
+    squares = sum(((part - part.mean()) ** 2).sum() for part in (mls[:3, 1], mls[3:, 1]))
+    assert networks.spread("mls") == pytest.approx(np.sqrt(squares / (6 - 2)))
+    fitted = made_up().assign_coords(fitted=("run", [0.0, 100, np.nan, 0, 0, 100, 0]))
+    early = PublishedNetworks(Path("fitted.zarr.zip"), Networks.of("fitted", fitted))
+    expected = [mls[0, 0], mls[1, 1], np.nan, mls[3, 0], mls[4, 0], mls[5, 1]]
+    np.testing.assert_array_equal(early.values("mls", at="first fit"), expected)
+    a, b = networks.where(lr=0.1), networks.where(lr=0.2)
+    assert (a.count, b.count, b.left_out) == (3, 3, 1)
+    assert look_ups.over(a, b, "mls").value == pytest.approx(mls[:3, 1].mean() - mls[3:, 1].mean())
+
+
+@pytest.fixture
+def published_csv(tmp_path, monkeypatch):
+    """Where the CSV of every published figure is."""
+    path = tmp_path / "fig1.csv"
+    monkeypatch.setattr(
+        look_ups.plan, "published_at", lambda _: SimpleNamespace(figure=lambda *_: path)
+    )
+    return path
+
+
+def test_a_number_with_its_interval_and_cells_that_are_empty(published_csv):
+    published_csv.write_text("group,tau,low,high\n,0.2,0.1,0.3\nmixup,-0.2,-0.4,0\nnone,,,\n")
+
+    def tau(group: str) -> str:
+        return findings.as_text(look_ups.estimate("short", "made_fig1", "tau", group=group))
+
+    assert tau("mixup") == "−0.20 [−0.40, 0.00]"
+    assert tau("") == "0.20 [0.10, 0.30]"
+    assert tau("none") == "undefined"
+
+
+def test_sides_of_zero_on_which_intervals_are(published_csv):
+    published_csv.write_text(
+        "measure,grid,low,high,outcome\n"
+        "both-up,a,0.1,0.2,error\nboth-up,b,0.3,0.4,error\n"
+        "both-down,a,-0.2,-0.1,error\nboth-down,b,-0.4,-0.1,error\n"
+        "opposite,a,-0.2,-0.1,error\nopposite,b,0.1,0.4,error\n"
+        "open,a,-0.2,0.1,error\nopen,b,0.1,0.4,error\n"
+        "undefined,a,,,error\nundefined,b,0.1,0.4,error\n"
+        "in one,a,0.1,0.4,error\n"
+        "elsewhere,a,0.1,0.4,gap\nelsewhere,b,0.1,0.4,gap\n"
+    )
+    found = look_ups.sides("short", "made_fig1", "measure", "grid", outcome="error")
+    assert found == look_ups.SignCounts(compared=6, same=2, opposite=1)
+    with pytest.raises(StoreError, match="no column 'gird'; did you mean 'grid'"):
+        look_ups.sides("short", "made_fig1", "measure", "gird")
+
+
+def test_claims_are_those_of_the_published_figures_in_their_order():
+    found = look_ups.claims("short", "chen2026_figI10", "chen2026_figH6")
+    assert [each["id"] for each in found[-2:]] == ["chen2026_figH6/c1", "chen2026_figH6/c2"]
+    assert {each["id"].partition("/")[0] for each in found[:-2]} == {"chen2026_figI10"}
+    assert all(each["verdict"] == look_ups.verdict("short", each["id"]) for each in found)
+
+
+@pytest.mark.parametrize(
+    ("ask", "sentence"),
+    [
+        (lambda n: n.mean("msl"), r"made-up.zarr.zip has no 'msl'; did you mean 'mls'\?"),
+        (lambda n: n.mean("mls", at=50), "has no checkpoint at iteration '50'; .*Known: 0, 100"),
+        (lambda n: n.mean("mls", at="first fit"), "made-up.zarr.zip has no 'fitted'"),
+        (lambda n: n.mean("mls", samples="test"), "has no samples 'test'; Known: train"),
+        (lambda n: n.mean("mls[last-layer]"), r"has no labels in mls 'last-layer'"),
+        (lambda n: n.where(lr=0.3), r"no network has \{'lr': 0.3\}"),
+        (lambda n: n.rho("mls", "sharpness", "inside"), "no kind of correlation 'inside'"),
+        (lambda _: look_ups.table("demo", "mpl-grid"), "did you mean 'mlp-grid'"),
+        (lambda _: look_ups.verdict("demo", "chen2026_figH7/c99"), "has no claim"),
+        (lambda _: look_ups.verdict("demo", "chen2026_figH77/c1"), "figH77.json does not exist"),
+        (
+            lambda _: look_ups.evidence("demo", "chen2026_figH7/c6", "nonsense"),
+            "0 quantities contain",
+        ),
+        (lambda _: look_ups.cell("demo", "chen2026_fig2", "men"), "no column 'men'"),
+    ],
+)
+def test_what_is_not_there_is_named(networks, ask, sentence):
+    with pytest.raises(StoreError, match=sentence):
+        ask(networks)
+
+
+def test_a_mistake_in_the_text_is_named_with_its_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StoreError, match="run flatlab in the project's folder"):
+        findings.render()
+    (tmp_path / "report").mkdir()
+    for mistake in ("{{ verdict('demo', 'chen1999_fig1/c1') }}", "{{ nonsense }}", "{% if %}"):
+        findings.TEMPLATE.write_text(f"# Findings\n\n{mistake}\n")
+        with pytest.raises(StoreError, match=r"report/findings\.md:3: "):
+            findings.render()

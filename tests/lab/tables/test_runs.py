@@ -1,0 +1,234 @@
+"""Tables: nothing lost, nothing mixed up, diverged runs flagged."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from flatlab.core import store
+from flatlab.lab.tables.correlations import correlate
+from flatlab.lab.tables.eligibility import shortfall
+from flatlab.lab.tables.runs import collect
+from flatlab.lab.tables.selection import columns_of, end_of_training, hyperparameters
+from flatlab.stats import Correlations
+
+PACKS = {"lr0.1-s0-2": (0.1, [0, 1, 2]), "lr0.2-s0-2": (0.2, [0, 1, 2]), "lr0.2-s3": (0.2, [3])}
+RUNS = [f"lr{lr}-s{seed}" for lr, seeds in PACKS.values() for seed in seeds]
+SETTINGS = {
+    "runs": RUNS,
+    "diverged_below": 99.0,
+    "about": {
+        "scale": "demo",
+        "experiment": "mlp-grid",
+        "network": "mlp",
+        "data": "digits",
+        "length": "9 iterations",
+        "left_out": 3,
+        "hyperparameters": ["lr"],
+    },
+}
+
+
+def part(family: str, lr: float, seeds: list[int], checkpoints: int = 1) -> xr.Dataset:
+    """A metric file whose values tell from which run and checkpoint they are."""
+    runs = len(seeds)
+    value = 1000 * lr + np.array(seeds)[:, None] + 0.001 * np.arange(checkpoints)
+    if family == "accuracy":
+        variables = {
+            "train_accuracy": (("run", "checkpoint"), np.full((runs, checkpoints), 100.0)),
+            "train_loss": (("run", "checkpoint"), 0.001 * value),
+        }
+    else:
+        variables = {
+            "mls": (("run", "checkpoint", "samples"), value[..., None]),
+            "sharpness": (("run", "checkpoint", "samples"), value[..., None] ** 2),
+            "weight_norm": (
+                ("run", "checkpoint", "samples", "layer"),
+                value[..., None, None] * np.array([1.0, 2.0]),
+            ),
+        }
+    coordinates = {
+        "run": store.as_strings([f"lr{lr}-s{seed}" for seed in seeds]),
+        "setting": ("run", store.as_strings([f"lr{lr}"] * runs)),
+        "seed": ("run", seeds),
+        "lr": ("run", [lr] * runs),
+        "checkpoint": np.arange(checkpoints) + 1,
+    }
+    if family == "geometry":
+        coordinates |= {
+            "samples": store.as_strings(["train"]),
+            "layer": store.as_strings(["fc1", "fc2"]),
+        }
+    return xr.Dataset(variables, coords=coordinates)
+
+
+def parts(checkpoints: int = 1) -> list[xr.Dataset]:
+    families = ("geometry", "accuracy")
+    return [part(f, *pack, checkpoints) for pack in PACKS.values() for f in families]
+
+
+def test_every_value_of_every_run_is_in_its_place() -> None:
+    table = collect(parts(), SETTINGS)
+    assert list(table["run"].values) == RUNS
+    for pack in PACKS.values():
+        for family in ("geometry", "accuracy"):
+            piece = part(family, *pack)
+            for name in piece.data_vars:
+                there = table[name].sel(run=piece["run"].values)
+                assert (there.values == piece[name].values).all()
+    assert list(table["lr"].values) == [0.1] * 3 + [0.2] * 4
+
+
+def test_a_hyper_parameter_of_0_and_of_0_5_is_not_cut_to_0(tmp_path: Path) -> None:
+    """From files to a file: xarray remembers the type that a number had in a file."""
+    strength = {"lr0.1": 0, "lr0.2": 0.5}
+    files = []
+    for number, each in enumerate(parts()):
+        values = [strength[str(name)] for name in each["setting"].values]
+        each = each.assign_coords(strength=("run", values))
+        store.save_dataset(tmp_path / f"{number}.zip", each)
+        files.append(store.load_dataset(tmp_path / f"{number}.zip"))
+    for order in (files, files[::-1]):
+        store.save_dataset(tmp_path / "table.zip", collect(order, SETTINGS))
+        table = store.load_dataset(tmp_path / "table.zip")
+        assert table["strength"].values.tolist() == [strength[run[:5]] for run in RUNS]
+
+
+def test_a_table_is_not_written_in_the_chunks_of_its_packs(tmp_path: Path) -> None:
+    files = []
+    for number, each in enumerate(parts(checkpoints=3)):
+        store.save_dataset(tmp_path / f"{number}.zip", each)
+        files.append(store.load_dataset(tmp_path / f"{number}.zip"))
+    store.save_dataset(tmp_path / "table.zip", collect(files, SETTINGS))
+    with zipfile.ZipFile(tmp_path / "table.zip") as archive:
+        chunks = [name for name in archive.namelist() if not name.endswith("zarr.json")]
+    arrays = [name.partition("/")[0] for name in chunks]
+    assert {"lr", "mls", "train_loss", "weight_norm"} <= {*arrays}
+    assert len(arrays) == len({*arrays})
+
+
+def test_the_order_of_the_files_does_not_matter() -> None:
+    xr.testing.assert_identical(collect(parts(), SETTINGS), collect(parts()[::-1], SETTINGS))
+
+
+def test_a_family_that_is_measured_at_the_end_alone_is_missing_before() -> None:
+    whole, files = collect(parts(3), SETTINGS), parts(3)
+    for number in (0, 2):  # geometry, of the first two packs
+        files[number] = files[number].isel(checkpoint=[-1])
+    for order in (files, files[::-1]):
+        table = collect(order, SETTINGS)
+        missing = table["mls"].isnull().values[..., 0]
+        assert missing.tolist() == [[True, True, False]] * 6 + [[False] * 3]
+        xr.testing.assert_identical(table["train_loss"], whole["train_loss"])
+        xr.testing.assert_identical(table.isel(checkpoint=[-1]), whole.isel(checkpoint=[-1]))
+
+
+@pytest.mark.parametrize("steps", [[1, 2, 4], [1, 2]])
+def test_a_file_that_lacks_the_end_is_not_joined(steps: list[int]) -> None:
+    files = parts(3)
+    files[0] = files[0].isel(checkpoint=range(len(steps))).assign_coords(checkpoint=steps)
+    with pytest.raises(ValueError, match="checkpoint"):
+        collect(files, SETTINGS)
+
+
+@pytest.mark.parametrize("accuracy", [98.9, np.nan])
+def test_a_run_below_the_accuracy_is_flagged_and_kept(accuracy: float) -> None:
+    files = parts()
+    files[1]["train_accuracy"][1] = accuracy
+    table = collect(files, SETTINGS)
+    assert list(table["diverged"].values) == [False, True, *[False] * 5]
+    assert table.sizes["run"] == 7
+
+
+@pytest.mark.parametrize("loss", [np.nan, np.inf])
+def test_a_run_whose_loss_is_not_finite_is_flagged_and_left_out_of_correlations(
+    loss: float,
+) -> None:
+    files = parts()
+    files[1]["train_loss"][0] = loss
+    table = collect(files, SETTINGS)
+    correlations = correlate(table)
+    assert (correlations.attrs["runs"], correlations.attrs["diverged"]) == (6, 1)
+    chosen = end_of_training(table)
+    assert RUNS[0] not in chosen["run"].values
+    rho = correlations["rho"].sel(kind="pooled", x="mls", y="train_loss")
+    assert rho.item() == pytest.approx(np.corrcoef(chosen["mls"], chosen["train_loss"])[0, 1])
+
+
+@pytest.mark.parametrize(("checkpoints", "averaged"), [(1, 1), (10, 1), (40, 2), (100, 5)])
+def test_the_end_is_the_last_twentieth_of_the_checkpoints(checkpoints: int, averaged: int) -> None:
+    table = collect(parts(checkpoints), SETTINGS)
+    expected = table["mls"].values[:, -averaged:, 0].mean(axis=1)
+    assert end_of_training(table)["mls"].values == pytest.approx(expected)
+
+
+def test_a_column_of_a_quantity_per_layer_is_the_last_layer() -> None:
+    chosen = end_of_training(collect(parts(), SETTINGS))
+    columns = columns_of(chosen, ["mls", "weight_norm"])
+    assert columns["weight_norm"] == pytest.approx(2 * columns["mls"])
+    assert hyperparameters(chosen) == ["lr"]
+
+
+def test_the_correlations_are_those_of_the_table_with_their_intervals() -> None:
+    chosen = end_of_training(collect(parts(), SETTINGS))
+    correlations = correlate(collect(parts(), SETTINGS))
+    columns = columns_of(chosen, ["mls", "sharpness"])
+    rho = Correlations(columns, list(chosen["setting"].values)).rho("mls", "sharpness")
+    here = correlations.sel(kind="pooled", x="mls", y="sharpness")
+    assert here["rho"].item() == pytest.approx(rho.value)
+    assert (here["low"].item(), here["high"].item()) == pytest.approx(rho.interval())
+
+
+@pytest.mark.parametrize("lacks", range(len(PACKS)))
+def test_what_a_family_measures_is_missing_for_a_pack_that_lacks_it(lacks: int) -> None:
+    """Whichever pack it is; everything else is that of the whole table."""
+    whole, files = collect(parts(), SETTINGS), parts()
+    left_out = files.pop(2 * lacks)
+    table = collect(files, SETTINGS)
+    runs = [run for run in RUNS if run not in left_out.run.values]
+    for name in whole.data_vars:
+        xr.testing.assert_identical(whole[name].sel(run=runs), table[name].sel(run=runs))
+    for name in left_out.data_vars:
+        assert np.isnan(table[name].sel(run=left_out.run.values)).all()
+    assert (table["train_loss"] == whole["train_loss"]).all()
+
+
+def test_a_family_without_a_run_of_the_other_is_an_error() -> None:
+    files = parts()
+    files[1] = files[1].isel(run=[0, 1])
+    with pytest.raises(ValueError, match="run"):
+        collect(files, SETTINGS)
+
+
+def test_a_table_says_how_much_it_has() -> None:
+    table = collect(parts(), SETTINGS)
+    extent = "7 mlp networks on digits, 9 iterations each"
+    assert table.attrs["extent"] == f"{extent}; 3 more not trained"
+    whole = {**SETTINGS, "about": {**SETTINGS["about"], "left_out": 0}, "diverged_below": 101.0}
+    extent = "0 mlp networks on digits, 9 iterations each; 7 left out (diverged or did not fit)"
+    assert collect(parts(), whole).attrs["extent"] == extent
+    cut = {**SETTINGS, "about": {**SETTINGS["about"], "samples": "300"}}
+    extent = "7 mlp networks on 300 samples of digits, 9 iterations each; 3 more not trained"
+    assert collect(parts(), cut).attrs["extent"] == extent
+
+
+def test_runs_that_did_not_converge_are_left_out_and_counted() -> None:
+    why = {"lr0.2-s0": "finished", "lr0.2-s1": "diverged"}
+    files = [
+        part.assign_coords(ended=("run", [why.get(run, "stopped") for run in part["run"].values]))
+        for part in parts()
+    ]
+    every = collect(files, SETTINGS)
+    assert not every["diverged"].any()
+    assert "not_converged" not in every.attrs
+    table = collect(files, {**SETTINGS, "converged_only": True})
+    assert table["run"].values[table["diverged"].values].tolist() == ["lr0.2-s0", "lr0.2-s1"]
+    assert (
+        "; 1 left out (diverged or did not fit); 1 left out (did not converge)"
+        in table.attrs["extent"]
+    )
+    assert shortfall(table) == "of 10 networks 3 are not trained, 1 diverged, 1 did not converge"

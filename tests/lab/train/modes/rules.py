@@ -1,0 +1,104 @@
+"""Rules of training and networks that every mode must follow."""
+
+import numpy as np
+import pytest
+
+from flatlab.core.registry import literal
+from flatlab.lab.plan import keys_of
+from flatlab.lab.train import train_packs
+from tests.lab.train.packs import settings
+
+EXACT = 1e-10
+
+ARCHITECTURES = [
+    name for name in keys_of("networks") if literal("networks", name, "MODE") != "loop"
+]
+
+RATES = {"low": 0.0005, "high": 0.075}
+
+RULES = {
+    "plain": {},
+    "momentum and decay": {"momentum": 0.9, "weight_decay": 1e-3, "lr": 0.005},
+    "steps": {"schedule": "step", "milestones": [0.3, 0.6], "decay": 0.2, "momentum": 0.5},
+    "cosine": {"schedule": "cosine", "lr": 0.05},
+    "adam": {"optimizer": "adam", "lr": 0.002, "weight_decay": 1e-3},
+    "adam with rates of their own": {"optimizer": "adam", "lr": {"low": 0.0005, "high": 0.004}},
+    "rmsprop": {"optimizer": "rmsprop", "lr": 0.001, "alpha": 0.9, "weight_decay": 1e-3},
+    "rmsprop with rates of their own": {
+        "optimizer": "rmsprop",
+        "alpha": 0.99,
+        "momentum": 0.5,
+        "lr": {"low": 0.0002, "high": 0.001},
+    },
+    "warm-up": {"schedule": "warmup-linear", "warmup": 0.4, "loss": "mean-mse"},
+    "smoothed cross-entropy": {"loss": "cross-entropy", "label_smoothing": 0.2},
+    "full batch in ghost batches": {"minibatches": "full", "batch_size": 9, "iterations": 20},
+    "replacement": {"minibatches": "replacement", "loss": "cross-entropy"},
+    "torch's replacement": {"minibatches": "torch-replacement", "loss": "cross-entropy"},
+    "rates of their own": {"lr": {"low": 0.002, "high": 0.04}, "momentum": 0.5},
+    "falling rates of their own": {
+        "lr": {"low": 0.002, "high": 0.04},
+        "schedule": "step",
+        "milestones": [0.3, 0.6],
+        "decay": 0.2,
+    },
+    "sum of squares": {"loss": "sum-of-squares", "lr": 0.001, "momentum": 0.9},
+    "sum of squares in ghost batches": {
+        "loss": "sum-of-squares",
+        "lr": 0.001,
+        "minibatches": "full",
+        "batch_size": 9,
+        "iterations": 20,
+    },
+}
+
+LARGE = (3, 32, 32)
+
+NETWORKS = {
+    "linear": ("linear", {}, (8, 8)),
+    "diagonal-linear": ("diagonal-linear", {}, (8, 8)),
+    "perceptron of one layer": ("mlp", {"depth": 1}, (8, 8)),
+    "perceptron of three layers": ("mlp", {"width": 32, "depth": 3}, (8, 8)),
+    "perceptron of several widths": ("mlp", {"width": [50, 20, 30]}, (8, 8)),
+    "LeNet-5": ("lenet5", {"kernel": 5, "padding": 0}, LARGE),
+    "LeNet-5 of small images": ("lenet5", {}, (8, 8)),
+    "VGG-11": (
+        "vgg",
+        {"widths": [2, "pool", 4, "pool", 8, 8, "pool", 16, 16, "pool", 16, 16, "pool"]},
+        LARGE,
+    ),
+    "VGG of the authors": (
+        "vgg",
+        {
+            "widths": [16, "pool", 16, "pool", 32, "pool", 64, "pool", 64, "pool"],
+            "hidden": [128],
+            "padding": 2,
+        },
+        LARGE,
+    ),
+    "VGG of small images": ("vgg", {}, (8, 8)),
+    "VGG without pooling": ("vgg", {"widths": [3, 4]}, (8, 8)),
+    "VGG with batch norm": ("vgg", {"normalization": "batch"}, (8, 8)),
+    "ResNet-18": ("resnet", {"widths": [2, 4, 4, 6]}, LARGE),
+    "ResNet of small images": ("resnet", {}, (8, 8)),
+    "ResNet without normalization": ("resnet", {"normalization": "none"}, (8, 8)),
+    "preactivation ResNet": ("resnet", {"order": "pre"}, (8, 8)),
+    "preactivation ResNet without normalization": (
+        "resnet",
+        {"order": "pre", "normalization": "none"},
+        (8, 8),
+    ),
+}
+"""Every architecture, with few channels: the layers of large ones, seconds instead of hours."""
+
+
+def weights(raw, *args, **kwargs):
+    [trained] = train_packs(raw, [settings(*args, **kwargs)])
+    return trained.weights[0]
+
+
+def assert_equal(found, expected, exact=EXACT):
+    assert set(found) == set(expected)
+    for name, array in expected.items():
+        assert np.isfinite(array).all(), name
+        assert found[name] == pytest.approx(array, rel=0, abs=exact), name

@@ -1,0 +1,137 @@
+"""Every mode of the training engine does what a plain loop in the framework does."""
+
+import pytest
+
+from flatlab.core.registry import literal
+from flatlab.data import load
+from flatlab.lab.train import train_packs
+from flatlab.lab.train.modes import MODES
+from tests.lab.train.by_hand import rate_of
+from tests.lab.train.modes.rules import (
+    ARCHITECTURES,
+    EXACT,
+    LARGE,
+    NETWORKS,
+    RATES,
+    RULES,
+    assert_equal,
+    weights,
+)
+from tests.lab.train.packs import GIVEN, images, only, same, settings
+
+
+def modes_agree(raw, network, exact=EXACT, **given):
+    """The stacked modes train as the loop does."""
+    expected = weights(raw, network, mode="loop", **given)
+    for mode in ("batched", "graphs"):
+        assert_equal(weights(raw, network, mode=mode, **given), expected, exact)
+
+
+def test_every_architecture_that_has_a_stacked_form_is_among_them():
+    assert {name for name, *_ in NETWORKS.values()} == set(ARCHITECTURES)
+
+
+@pytest.mark.parametrize("network", ARCHITECTURES)
+def test_the_default_mode_of_an_architecture_is_a_fast_one(network):
+    assert literal("networks", network, "MODE") in ("batched", "graphs")
+
+
+@pytest.mark.parametrize(("network", "options", "shape"), NETWORKS.values(), ids=NETWORKS)
+def test_every_mode_trains_every_architecture_as_the_loop_does(network, options, shape):
+    raw, steps = images(shape), 8 if shape == LARGE else 20
+    modes_agree(raw, network, options=options, iterations=steps)
+
+
+def with_rules():
+    """Each rule with a network; with one that costs more than perceptrons only the different."""
+    some = (
+        "momentum and decay",
+        "adam with rates of their own",
+        "rmsprop",
+        "full batch in ghost batches",
+    )
+    for network in ("mlp", "lenet5", "resnet"):
+        for name, rule in RULES.items():
+            short = network == "mlp" or (network == "resnet" and name in some)
+            marks = [] if short else [pytest.mark.long]
+            yield pytest.param(network, rule, marks=marks, id=f"{network}-{name}")
+
+
+@pytest.mark.parametrize(("network", "rule"), [*with_rules()])
+def test_every_mode_follows_every_rule_as_the_loop_does(network, rule):
+    raw, rule = images((8, 8)), {"iterations": 20, **rule}
+    modes_agree(raw, network, **rule)
+
+
+@pytest.mark.parametrize("rule", ["momentum and decay", "adam with rates of their own"])
+@pytest.mark.parametrize(
+    ("network", "options"),
+    [("lenet5", {}), ("vgg", {"padding": 2}), ("resnet", {"normalization": "none"})],
+)
+def test_every_mode_trains_images_in_single_precision_as_the_loop_does(network, options, rule):
+    """Whose layout in memory is another one than in double precision."""
+    raw, rule = images((8, 8)), {"precision": "float32", "iterations": 10, **RULES[rule]}
+    modes_agree(raw, network, exact=1e-5, options=options, **rule)
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh", "gaussian"])
+def test_every_mode_fits_numbers_with_every_activation_as_the_loop_does(activation):
+    """A regression: its own targets, inputs that are numbers, no labels."""
+    raw, rule = load("eight-points"), {"loss": "sum-of-squares", "lr": 1e-4, "iterations": 60}
+    rule["batch_size"] = 8
+    kind = {"data": GIVEN, "options": {"activation": activation}}
+    modes_agree(raw, "mlp", **kind, **rule)
+
+
+@pytest.mark.parametrize(
+    ("name", "network", "rule"),
+    [
+        ("gaussian-pair", "linear", {"loss": "logistic", "lr": 5.0}),
+        ("sparse-regression", "diagonal-linear", {"loss": "sum-of-squares", "lr": RATES}),
+    ],
+)
+def test_every_mode_descends_with_all_samples_as_the_loop_does(name, network, rule):
+    """The two grids of linear models, whose runs see the same samples in each step."""
+    raw = load(name)
+    rule = {**rule, "minibatches": "full", "batch_size": 17, "iterations": 60}  # in several pieces
+    modes_agree(raw, network, data=GIVEN, **rule)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("network", ["mlp", "resnet"])
+def test_packs_do_not_depend_on_what_is_trained_beside_them(network, mode):
+    raw = images((8, 8))
+    packs = [
+        settings(network, seeds=seeds, mode=mode, precision="float32", iterations=12, lr=lr)
+        for seeds, lr in (((0, 1), 0.02), ((2, 5, 7), 0.02), ((0, 1), 0.1))
+    ]
+    together = train_packs(raw, packs)
+    for pack, beside in zip(packs, together, strict=True):
+        same(only(raw, pack), beside)
+
+
+def test_runs_with_rates_of_their_own_stop_where_they_would_alone():
+    """Those that stand still leave the stack: each of the others keeps its rate."""
+    raw = load("sparse-regression")
+    rule = {"loss": "sum-of-squares", "lr": RATES, "minibatches": "full", "batch_size": 60}
+    rule |= {"stop": {"every": 100, "loss": 1.0, "mean_of": 1, "accuracy": None}}
+    found = {}
+    for mode in ("loop", "batched", "graphs"):
+        pack = settings("diagonal-linear", range(6), data=GIVEN, mode=mode, iterations=900, **rule)
+        found[mode] = only(raw, pack).weights
+    steps = found["loop"][1]["steps"]
+    assert len(set(steps)) > 2
+    for arrays, about in found.values():
+        assert about["steps"] == steps
+        assert_equal(arrays, found["loop"][0])
+
+
+def test_the_rate_that_a_run_drew_is_told():
+    """It belongs to the seed alone, in whichever pack."""
+    raw = images((8, 8))
+    for seeds in ((0, 3, 4), (3,)):
+        pack = settings("mlp", seeds, iterations=2, lr=RATES, mode="batched")
+        trained = only(raw, pack)
+        expected = [rate_of(seed, RATES) for seed in seeds]
+        assert trained.weights[1]["lr"] == pytest.approx(expected, rel=1e-12)
+    assert "lr" not in only(raw, settings("mlp", iterations=2)).weights[1]

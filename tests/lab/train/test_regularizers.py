@@ -1,0 +1,252 @@
+"""Regularizers: every mode does what their papers write, written out here."""
+
+import itertools
+from itertools import islice
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from torchvision.transforms import RandAugment
+
+from flatlab.data import DataError, load
+from flatlab.data._tensors import prepare
+from flatlab.lab.train import TrainError, train_packs
+from flatlab.lab.train.minibatch_transforms import random_numbers, transforms_of
+from flatlab.lab.train.modes import MODES
+from tests.lab.train import by_hand
+from tests.lab.train.by_hand import SEED
+from tests.lab.train.packs import DATA, GIVEN, images, same, settings
+
+EXACT, STEPS = 1e-10, 15
+NARROW = {"widths": [4, "pool", 6, "pool"], "hidden": [8]}
+NETWORKS = {
+    "mlp": ("mlp", {"width": 16}),
+    "lenet5": ("lenet5", {}),
+    "vgg": ("vgg", NARROW),
+    "vgg with batch norm": ("vgg", {**NARROW, "normalization": "batch"}),
+    "resnet": ("resnet", {}),
+    "resnet without batch norm": ("resnet", {"normalization": "none"}),
+    "preactivation resnet": ("resnet", {"order": "pre"}),
+    "preactivation resnet without batch norm": (
+        "resnet",
+        {"order": "pre", "normalization": "none"},
+    ),
+    "simple-vit": (
+        "simple-vit",
+        {"patch": 4, "width": 8, "depth": 2, "heads": 2, "head_width": 4, "mlp_width": 12},
+    ),
+}
+STRENGTHS = {"sam_radius": 0.1, "mixup_alpha": 0.5}
+BOTH = {"regularizer": "mixup+sam", **STRENGTHS}
+MIXUP = {"regularizer": "mixup", "mixup_alpha": 0.5}
+SAM = {"regularizer": "sam", "sam_radius": 0.1}
+SMOOTHED = {"loss": "cross-entropy", "label_smoothing": 0.3}
+RMSPROP = {"optimizer": "rmsprop", "alpha": 0.9, "lr": 0.001}
+RULES = {
+    "sam": SAM,
+    "sam with momentum, decay and cross-entropy": {
+        **SAM,
+        **{"momentum": 0.9, "weight_decay": 1e-3, "lr": 0.005, "loss": "cross-entropy"},
+    },
+    "sam with adam": {**SAM, "optimizer": "adam", "lr": 0.001, "weight_decay": 1e-3},
+    "sam with rmsprop": {**SAM, **RMSPROP, "momentum": 0.5},
+    "sam with rates of their own": {**SAM, "lr": {"low": 0.002, "high": 0.04}},
+    "mixup": MIXUP,
+    "mixup, sam and adam": {**BOTH, "optimizer": "adam", "lr": 1e-3},
+    "mixup with smoothed cross-entropy": {**MIXUP, **SMOOTHED, "minibatches": "replacement"},
+    "crops and flips": {"augmented": 1.0},
+    "crops and flips of some": {"augmented": 0.4, "momentum": 0.9, "lr": 0.005},
+    "randaugment": {"operations": 2},
+    "everything": {**BOTH, **SMOOTHED, "momentum": 0.9, "augmented": 0.7, "operations": 2},
+    "everything with rmsprop": {**BOTH, **RMSPROP, "augmented": 0.7, "operations": 2},
+    "sam on all samples in pieces": {**SAM, "minibatches": "full", "batch_size": 9},
+}
+
+
+NOISE = [
+    ("vgg with batch norm", rule)
+    for rule in ("sam with rmsprop", "mixup, sam and adam", "everything with rmsprop")
+]
+"""Gradients of biases in front of batch norm are rounding alone; these rules enlarge it."""
+
+
+def cases():
+    """Every network and every rule at least twice; all other pairs in the long suite."""
+    often = "sam with adam", "everything"
+    for network, rule in itertools.product(NETWORKS, RULES):
+        if (network, rule) in NOISE:
+            continue
+        quick = (
+            network == "mlp" or rule in often or (network, rule) == ("resnet", "sam with rmsprop")
+        )
+        marks = [] if quick else [pytest.mark.long]
+        yield pytest.param(network, rule, marks=marks, id=f"{network}-{rule}")
+
+
+def pack(network, seeds=(0, SEED), augmented=None, operations=None, **given):
+    return settings(network, seeds, data=by_hand.data_of(augmented, operations), **given)
+
+
+def trained(network, seeds=(0, SEED), **given):
+    [found] = train_packs(images((8, 8)), [pack(network, seeds, **given)])
+    return found
+
+
+@pytest.mark.parametrize(("network", "rule"), [*cases()])
+def test_every_mode_does_what_the_papers_write(network, rule):
+    (name, options), training = NETWORKS[network], RULES[rule]
+    expected = by_hand.weights(name, options, STEPS, **training)
+    for mode in ("loop",) if name == "simple-vit" else MODES:
+        found = trained(name, options=options, mode=mode, iterations=STEPS, **training)
+        assert set(found.weights[0]) == set(expected)
+        for key, tensor in expected.items():
+            array = found.weights[0][key][1, 0]
+            assert array == pytest.approx(tensor.numpy(), rel=0, abs=EXACT), (mode, key)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {**SAM, "sam_radius": 0.0},
+        {**MIXUP, "mixup_alpha": 0.0},
+        {"augmented": 0.0},
+        {"operations": 0},
+        {**BOTH, "sam_radius": 0.0, "mixup_alpha": 0.0, "augmented": 0.0, "operations": 0},
+    ],
+)
+def test_what_has_strength_zero_changes_no_bit(rule, mode):
+    given = {"options": NETWORKS["resnet"][1], "mode": mode, "iterations": 20}
+    plain, off = (trained("resnet", **given, **r) for r in ({}, rule))
+    same(off, plain)
+    off = trained("mlp", mode=mode, iterations=2, minibatches="full", **rule)
+    same(off, trained("mlp", mode=mode, iterations=2, minibatches="full"))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_run_that_diverges_uphill_leaves_its_companions_alone(mode):
+    """Its norm is not finite; theirs are their own."""
+    rule = {**SAM, "lr": {"low": 0.02, "high": 30.0}, "precision": "float32", "iterations": 60}
+    seeds = (0, 1, 2, 3, 4, 5)
+    found = trained("mlp", seeds, mode=mode, **rule)
+    ended = found.weights[1]["ended"]
+    assert {*ended} == {"diverged", "finished"}
+    if mode != "batched":  # which rounds differently at another width
+        [alone] = [run for run, end in enumerate(ended) if end == "finished"][:1]
+        other = trained("mlp", (seeds[alone],), mode=mode, **rule)
+        for name, array in other.weights[0].items():
+            assert array[0].tobytes() == found.weights[0][name][alone].tobytes(), name
+
+
+def test_runs_that_stop_take_their_random_numbers_with_them():
+    """Others leave the stack, and each that stays keeps its own, and the sum of its losses."""
+    stop = {**dict.fromkeys(("every", "loss", "accuracy")), "mean_of": 1, "epoch_loss": 0.2}
+    rule = {**BOTH, "lr": 0.05, "augmented": 0.2, "iterations": 200, "stop": stop}
+    found = [trained("mlp", range(5), mode=mode, **rule) for mode in ("loop", "batched", "graphs")]
+    steps = found[0].weights[1]["steps"]
+    assert len({*steps}) > 2, steps
+    for other in found[1:]:
+        assert other.weights[1]["steps"] == steps
+        for name, array in found[0].weights[0].items():
+            assert other.weights[0][name] == pytest.approx(array, rel=0, abs=1e-7), name
+
+
+@pytest.mark.parametrize("start", [0, 1, 99, 100, 250])
+def test_random_numbers_depend_on_seed_and_step_alone(start):
+    """They can be entered anywhere, in whichever pack the run is."""
+    changes = transforms_of(pack("mlp", **RULES["everything"]), prepare(images((8, 8)), DATA).train)
+    whole = [*islice(random_numbers(changes, (2, 7), 4, 0), 300)]
+    rest = [*islice(random_numbers(changes, (7,), 4, start), 300 - start)]
+    for one, other in zip(whole[start:], rest, strict=True):
+        for name, numbers in one.items():
+            assert np.array_equal(numbers[1], other[name][0])
+    shares = np.array([step["mixup.share"] for step in whole])
+    assert len(np.unique(shares)) == shares.size
+    assert 0.3 < shares.mean() < 0.7
+    places = np.stack([step["crop-flip.place"] for step in whole]).reshape(-1, 3)
+    changed = (places != [2, 2, 0]).any(1)
+    assert abs(changed.mean() - 0.7 * (1 - 1 / 50)) < 0.03
+    assert {*places[:, 0], *places[:, 1]} == {0, 1, 2, 3, 4}
+    assert abs(places[:, 2].mean() - 0.7 / 2) < 0.03
+
+
+def test_what_changes_minibatches_needs_minibatches():
+    with pytest.raises(TrainError, match=r"training\.minibatches: full .* without mixup"):
+        trained("mlp", **MIXUP, minibatches="full")
+
+
+def test_signs_are_not_mixed_nor_are_classes_signs():
+    """The logistic loss of a target between -1 and 1 is no mixture of two losses."""
+    given = settings("linear", data=GIVEN, loss="logistic", iterations=2)
+    train_packs(load("gaussian-pair"), [given])
+    given["training"] |= MIXUP
+    with pytest.raises(TrainError, match="logistic has no mixed targets, as mixup needs"):
+        train_packs(load("gaussian-pair"), [given])
+    with pytest.raises(TrainError, match=r"loss: logistic needs targets of \+-1"):
+        trained("mlp", loss="logistic")
+
+
+def test_what_is_cropped_is_an_image_with_one_black():
+    given = pack("mlp", augmented=1.0)
+    given["data"] = {**given["data"], "scaling": "components"}
+    with pytest.raises(DataError, match=r"data\.scaling must not be components"):
+        train_packs(images((8, 8)), [given])
+    given["data"]["scaling"] = "unit"
+    with pytest.raises(DataError, match="these data are not images"):
+        train_packs(images((64,)), [given])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_curves_are_those_of_the_samples_themselves(mode):
+    """At the start nothing has been trained: what changes minibatches leaves no trace."""
+    plain = trained("mlp", mode=mode, iterations=1)
+    other = trained("mlp", mode=mode, iterations=1, **RULES["everything with rmsprop"])
+    start = {"iteration": 0}
+    assert plain.curves.isel(start).equals(other.curves.isel(start))
+
+
+AUGMENTED = by_hand.data_of(1.0, 2)
+
+
+@pytest.mark.parametrize("scaling", ["unit", "standardized"])
+def test_randaugment_is_that_of_torchvision(scaling):
+    """On the images of 8 bits, image by image, with the seed of the step."""
+    raw = images((3, 8, 8))
+    data = {**AUGMENTED, "scaling": scaling}
+    split = prepare(raw, data).train
+    changes = transforms_of(settings("mlp", data=data), split)
+    numbers = next(random_numbers(changes, (SEED,), 5, 7))
+    seed = np.random.default_rng([SEED, 0, *b"rand-augment"]).integers(2**62, size=100)[7]
+    assert numbers["rand-augment.seed"] == [seed]
+    before = torch.get_rng_state()
+    found, _ = changes["rand-augment"].apply(
+        split.inputs[None, :5], split.targets[None, :5], torch.tensor([seed])
+    )
+    assert torch.equal(torch.get_rng_state(), before)
+    pixels = raw["train_inputs"].values
+    expected = []
+    torch.manual_seed(seed)
+    for image in pixels[:5]:
+        expected.append(RandAugment(2, 14)(torch.from_numpy(image).to(torch.uint8)).double())
+    moments = (0, 255) if scaling == "unit" else (pixels.mean(), pixels.std())
+    scaled = (torch.stack(expected) - moments[0]) / moments[1]
+    assert torch.allclose(found[0], scaled, rtol=0, atol=1e-13)
+    assert not torch.allclose(found[0], split.inputs[:5], rtol=0, atol=0.1)
+
+
+def test_randaugment_cannot_be_part_of_a_recorded_step(monkeypatch):
+    split = prepare(images((3, 8, 8)), AUGMENTED).train
+    change = transforms_of(settings("mlp", data=AUGMENTED), split)["rand-augment"]
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    with pytest.raises(DataError, match=r"on a GPU it needs training\.mode: loop"):
+        change.apply(SimpleNamespace(is_cuda=True), torch.zeros(1), torch.tensor([0]))
+
+
+@pytest.mark.parametrize(
+    ("shape", "data", "sentence"),
+    [((64,), {}, "are not images"), ((8, 8), {"pixels": 4}, "no images of 8 bits; data.pixels")],
+)
+def test_randaugment_needs_images_of_eight_bits(shape, data, sentence):
+    with pytest.raises(DataError, match=sentence):
+        train_packs(images(shape), [settings("mlp", data={**AUGMENTED, **data})])

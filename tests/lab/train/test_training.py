@@ -1,0 +1,201 @@
+"""Training: every mode does what a plain loop does, again and again."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from flatlab.data import DataError
+from flatlab.data._tensors import prepare
+from flatlab.lab.train import TrainError
+from flatlab.lab.train.initializations import draw
+from flatlab.networks import build, seeded
+from tests.lab.train import by_hand
+from tests.lab.train.packs import TRAINING, only, same_bytes, settings
+from tests.refusals import refusal
+
+EXACT = 1e-10
+MODES = ["batched", "graphs", "loop"]
+DATA = {"set": "stripes", "classes": "all", "scaling": "unit"}
+NETWORK = settings("mlp")["network"]
+RULE = {"lr": 0.1, "batch_size": 10, "iterations": 60, "mode": "batched"}
+VARIANTS = [
+    pytest.param({}, "relu", id="as in the paper"),
+    pytest.param({}, "tanh", id="tanh"),
+    pytest.param({"momentum": 0.9, "lr": 0.01}, "relu", id="momentum"),
+    pytest.param({"weight_decay": 1e-2}, "tanh", id="weight decay"),
+    pytest.param({"loss": "mean-mse", "minibatches": "replacement"}, "relu", id="mean-mse"),
+    pytest.param(
+        {"loss": "mean-mse", "momentum": 0.5, "weight_decay": 1e-3}, "tanh", id="everything"
+    ),
+]
+
+
+def pack(seeds=(0, 1, 5), activation="relu", **training):
+    options = {"activation": activation}
+    return settings("mlp", seeds, data=DATA, options=options, **{**RULE, **training})
+
+
+def trained(raw, *args, **kwargs):
+    """The weights alone: arrays (run, checkpoint, ...) by name."""
+    return train(raw, *args, **kwargs).weights[0]
+
+
+def train(raw, *args, **kwargs):
+    """Everything that comes of a pack."""
+    return only(raw, pack(*args, **kwargs))
+
+
+def model_of(arrays, run, network=NETWORK):
+    model = build(network, (4, 4), 3).double()
+    model.load_state_dict({name: torch.from_numpy(array[run, 0]) for name, array in arrays.items()})
+    return model
+
+
+@pytest.mark.parametrize(("training", "activation"), VARIANTS)
+def test_a_run_of_every_mode_equals_a_plain_loop_in_the_framework(training, activation, stripes):
+    """torch.optim.SGD on the data in the order of numpy's generator of (seed, 1)."""
+    seed, given = 5, {**TRAINING, **RULE, **training}
+    split = prepare(stripes, DATA).train
+    torch.manual_seed(seed)
+    layers = [nn.Flatten()]
+    for fan_in, fan_out in ((16, 64), (64, 64), (64, 64), (64, 3)):
+        layers += [nn.Linear(fan_in, fan_out), nn.Tanh() if activation == "tanh" else nn.ReLU()]
+    model = nn.Sequential(*layers[:-1]).double()
+    update = by_hand.optimizer(list(model.parameters()), given)
+    for batch in by_hand.batches(given, given["iterations"], 63, seed):
+        update.zero_grad()
+        by_hand.LOSSES[given["loss"]](
+            model(split.inputs[batch]), split.targets[batch], 0
+        ).backward()
+        update.step()
+    for mode in MODES:
+        arrays = trained(stripes, activation=activation, **training, mode=mode)
+        for (name, array), expected in zip(
+            arrays.items(), model.state_dict().values(), strict=True
+        ):
+            assert array[2, 0] == pytest.approx(expected.numpy(), rel=0, abs=EXACT), (mode, name)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_training_again_repeats_bit_for_bit(mode, precision, stripes):
+    first = trained(stripes, mode=mode, precision=precision, iterations=50)
+    torch.manual_seed(99)  # the global generator has no part in it
+    again = trained(stripes, mode=mode, precision=precision, iterations=50)
+    for name, array in first.items():
+        assert array.dtype == precision
+        assert array.tobytes() == again[name].tobytes(), name
+
+
+def test_a_run_of_the_loop_is_the_same_alone_and_in_a_pack(stripes):
+    together = trained(stripes, seeds=(0, 1, 5), mode="loop")
+    alone = trained(stripes, seeds=(1,), mode="loop")
+    for name, array in alone.items():
+        assert array[0].tobytes() == together[name][1].tobytes(), name
+
+
+def test_runs_of_a_pack_stand_in_the_order_of_its_seeds(stripes):
+    arrays = trained(stripes, seeds=(4, 2), lr=1e-300, iterations=1)
+    for run, seed in enumerate((4, 2)):
+        expected = build(NETWORK, (4, 4), 3)
+        draw(expected, "framework", seed)
+        assert torch.equal(model_of(arrays, run).fc1.weight, expected.double().fc1.weight)
+
+
+def test_training_lowers_the_loss_to_a_fit(stripes):
+    curves = train(stripes, iterations=1500).curves
+    loss = curves["train_loss"].values
+    assert (loss[:, -1] < loss[:, 0] / 10).all()
+    assert (curves["train_accuracy"].values[:, -1] > 95).all()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("iterations", [1, 2, 60])
+def test_curves_begin_with_the_initial_and_end_with_the_final_weights(mode, iterations, stripes):
+    found = train(stripes, mode=mode, iterations=iterations)
+    (arrays, about), curves = found.weights, found.curves
+    assert about["runs"] == curves["run"].values.tolist()
+    assert about["iterations"] == [iterations]
+    assert about["steps"] == [iterations] * 3
+    assert about["ended"] == ["finished"] * 3
+    shown = curves["iteration"].values
+    assert (shown[0], shown[-1]) == (0, iterations)
+    assert (np.diff(shown) > 0).all()
+    split = prepare(stripes, DATA).train
+    for run, seed in enumerate((0, 1, 5)):
+        initial = build(NETWORK, (4, 4), 3)
+        draw(initial, "framework", seed)
+        for position, model in ((0, initial.double()), (-1, model_of(arrays, run))):
+            outputs = model(split.inputs).detach()
+            loss = float((outputs - split.targets).square().sum(1).mean() / 2)
+            accuracy = 100 * float((outputs.argmax(1) == split.labels).double().mean())
+            at = curves.isel(run=run, iteration=position)
+            assert float(at["train_loss"]) == pytest.approx(loss, rel=EXACT)
+            assert float(at["train_accuracy"]) == pytest.approx(accuracy, rel=EXACT)
+
+
+def test_curves_show_the_loss_at_their_iterations(stripes):
+    curves = train(stripes, iterations=60).curves
+    for iteration in (1, 2, 3):
+        short = train(stripes, iterations=iteration).curves
+        expected = short["train_loss"].isel(iteration=-1).values
+        assert curves["train_loss"].sel(iteration=iteration).values == pytest.approx(
+            expected, rel=EXACT
+        )
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_batch_larger_than_the_data_is_refused(mode, stripes):
+    message = refusal(DataError, train, stripes, batch_size=64, mode=mode)
+    assert "training.batch_size is 64, the training set has 63 samples" in message
+    train(stripes, batch_size=63, mode=mode, iterations=2)
+
+
+@pytest.mark.parametrize("layer", [lambda: nn.LayerNorm(8), lambda: nn.Softmax(1)])
+def test_a_layer_that_cannot_be_stacked_is_refused_by_name(layer, stripes, monkeypatch):
+    def seeded(network, inputs, outputs, seed):
+        return nn.Sequential(nn.Flatten(), nn.Linear(16, 8), layer(), nn.Linear(8, outputs))
+
+    monkeypatch.setattr("flatlab.lab.train.run.seeded", seeded)
+    message = refusal(TrainError, train, stripes, iterations=2)
+    assert f"2 ({type(layer()).__name__})" in message
+    assert "training.mode to loop" in message
+    train(stripes, iterations=2, mode="loop")
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_denormal_numbers_are_zero_while_it_trains_and_what_they_were_afterwards(
+    stripes, monkeypatch, before
+):
+    def are_zero():
+        return torch.tensor(1e-38).div(2).item() == 0
+
+    inside = []
+
+    def build_and_look(*arguments):
+        inside.append(are_zero())
+        return seeded(*arguments)
+
+    monkeypatch.setattr("flatlab.lab.train.run.seeded", build_and_look)
+    if not torch.set_flush_denormal(before):
+        pytest.skip("this processor has no such mode")
+    try:
+        train(stripes, iterations=1)
+        assert ({*inside}, are_zero()) == ({True}, before)
+    finally:
+        torch.set_flush_denormal(False)
+
+
+@pytest.mark.parametrize(
+    ("curves", "shown"),
+    [("none", [40]), ([0, 7], [0, 7, 40]), ({"every": 20, "log_spaced": None}, [0, 20, 40])],
+)
+def test_curves_have_the_steps_that_are_asked_for_and_the_end(curves, shown, stripes):
+    """And what they show is no part of the training."""
+    given = pack(iterations=40)
+    usual, other = only(stripes, given), only(stripes, {**given, "curves": curves})
+    assert other.curves["iteration"].values.tolist() == shown
+    same_bytes(other, usual)
+    end = {"iteration": -1}
+    assert usual.curves.isel(end).equals(other.curves.isel(end))
