@@ -1,7 +1,5 @@
 """`flatlab run`: what it computes of experiments of every kind, and what it leaves as it is."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import subprocess
