@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 
 from flatlab.cli import main
 
@@ -16,6 +17,22 @@ def project(tmp_path, monkeypatch):
     shutil.copy(ROOT / "config.yaml", tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def small_zoo(papers):
+    """Write an experiment, `small-zoo`: the networks of a grid, in two jobs."""
+
+    def write(grid, **adaptive):
+        scale = {"name": "small-zoo", "grid": grid}
+        zoo = {
+            **{"kind": "zoo", "title": "The networks of a grid", "samples": 2, "seed": 0},
+            **{"jobs": 2, "adaptive": {"outputs": "sigmoid", "rho": 0.1, **adaptive}},
+            "scales": {"paper": scale, "short": scale, "demo": scale},
+        }
+        (papers / "beyond/experiments/small-zoo.yaml").write_text(yaml.safe_dump(zoo))
+
+    return write
 
 
 @pytest.fixture
