@@ -51,13 +51,13 @@ def printed(capsys):
 def refusal(capsys):
     """Run a command that is refused; returns the one sentence that says why."""
 
-    def run(*arguments):
+    def run(*arguments, lines=1):
         capsys.readouterr()
         assert main([*map(str, arguments)]) == 1
         out, err = capsys.readouterr()
         assert out == ""
         assert err.startswith("flatlab: ")
-        assert err.strip().count("\n") == 0
+        assert len(err.strip().splitlines()) == lines
         return err.removeprefix("flatlab: ").strip()
 
     return run

@@ -122,33 +122,24 @@ def test_published_records_serve_where_there_are_no_others_and_are_added_up(chos
     assert forecast.published() == {**times, ("train", "linear", "cpu"): (40.0, 80.0, 2)}
 
 
-@pytest.fixture
-def with_zoo(chosen, small_zoo):
-    """The plan of one figure, of a zoo of two jobs."""
+def test_the_networks_of_a_zoo_are_trained_for_it_and_measured_as_a_zoo(chosen, small_zoo):
     small_zoo("lenet-grid")
-    result = plan.Plan({})
-    result.figures = [SimpleNamespace(experiments=["small-zoo"])]
-    return result
-
-
-def test_the_networks_of_a_zoo_are_trained_for_it_and_measured_as_a_zoo(with_zoo):
-    grid, zoo = map(with_zoo.experiment, ("lenet-grid", "small-zoo"))
-    tasks = list(forecast.jobs_of(with_zoo, "demo"))
+    chosen = plan.Plan({})
+    chosen.figures = [SimpleNamespace(experiments=["small-zoo"])]
+    grid, zoo = map(chosen.experiment, ("lenet-grid", "small-zoo"))
+    tasks = list(forecast.jobs_of(chosen, "demo"))
     trained = {Path(grid.weights(pack)["weights"]) for pack in grid.packs}
     assert {task.file for task in tasks if task.kind == "train"} == trained
     assert {task.file for task in tasks if task.kind == "small-zoo"} == set(zoo.metric_files)
     assert len(tasks) == len(grid.packs) + 2
     networks = {task.network for task in tasks if task.kind == "train"}
     assert networks == {"lenet5 (kernel 3, padding 1)"}
-
-
-def test_of_named_experiments_those_are_counted(with_zoo):
-    [task] = forecast.jobs_of(with_zoo, "demo", ["representativeness"])
+    [task] = forecast.jobs_of(chosen, "demo", ["representativeness"])  # that is named
     assert task.kind == "representativeness"
     record(task, 3.0)
-    times = forecast.recorded(with_zoo, ["demo"], ["representativeness"])
+    times = forecast.recorded(chosen, ["demo"], ["representativeness"])
     assert times == {("representativeness demo", "", "cpu"): (3.0, 1.0, 1)}
-    assert forecast.recorded(with_zoo, ["demo"], ["small-zoo"]) == {}
+    assert forecast.recorded(chosen, ["demo"], ["small-zoo"]) == {}
 
 
 def test_of_measured_packs_nothing_is_left_whatever_they_lack(project):

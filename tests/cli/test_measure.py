@@ -145,7 +145,6 @@ KNOWN = "no file, folder or module:function; known data: cifar10"
 COSTLY = "did you mean 'operator-norm'? Known: corrected-bound, elem"
 REFUSED = {
     "--model mpl --data digits": "did you mean 'mlp'",
-    "--model mlp --data digits": "does not fit mlp",
     "--model lenet5 --data digits": "do not fit the network",
     "--model mlp --network width=64 --data digit": KNOWN,
     "--model a:b --network width=64 --data digits": "--network belongs to --model NAME",
@@ -157,7 +156,6 @@ REFUSED = {
     "MODEL --dtype float16": "known: float64, float32",
     "MODEL --options cotsly=[]": "did you mean 'costly'",
     "MODEL --options costly=[operator]": COSTLY,
-    "MODEL --outputs 3": "weights.safetensors does not fit mlp",
     "MODEL --run one": "holds one network",
     "MODEL --out report.nc": "a report is a .zarr.zip file",
     "MODEL --timm resnet18": "--timm and --images go together",
@@ -171,19 +169,18 @@ def test_what_does_not_fit_is_one_sentence_on_the_error_stream(weights, options,
     assert REFUSED[options] in refusal("measure", weights, *given)
 
 
-@pytest.mark.parametrize("content", [None, b"", b"\x10\0\0\0\0\0\0\0not json at all"])
-def test_a_file_without_weights_is_named(content, tmp_path, refusal):
-    if content is not None:
-        (tmp_path / "no.safetensors").write_bytes(content)
-    assert "no.safetensors" in refusal("measure", "no.safetensors", *MODEL)
+def test_weights_that_do_not_fit_are_listed(weights, refusal):
+    sentence = "weights.safetensors does not fit mlp: "
+    assert refusal("measure", weights, *MODEL, "--outputs", "3", lines=3).startswith(sentence)
+    other = ["--model", "mlp", "--data", "digits"]
+    assert refusal("measure", weights, *other, lines=8).startswith(sentence)
 
 
-def test_help_names_models_and_data(capsys):
-    with pytest.raises(SystemExit):
-        flatlab.cli.main(["measure", "--help"])
-    text = capsys.readouterr().out
-    for part in ("lenet5", "digits", "cross-entropy", "singular_values", "label_smoothing"):
-        assert part in text
+def test_a_file_without_weights_is_named(tmp_path, refusal):
+    for content in (None, b"", b"\x10\0\0\0\0\0\0\0not json at all"):
+        if content is not None:
+            (tmp_path / "no.safetensors").write_bytes(content)
+        assert "no.safetensors" in refusal("measure", "no.safetensors", *MODEL)
 
 
 def test_the_eigenvalues_that_are_asked_for(weights, reported):

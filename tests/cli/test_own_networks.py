@@ -144,10 +144,7 @@ def test_networks_without_a_partner_are_counted_and_few_have_no_interval(table):
     assert frame.loc["all networks", "networks"] == 6
     assert frame["low"].isna().all()
     assert frame["tau"].notna().any()
-
-
-def test_claims_and_eligibility_work_as_on_a_grid(table):
-    networks = Networks.of("mine", table)
+    networks = Networks.of("mine", table)  # of which claims ask as of those of a grid
     assert networks.where(lr=0.1).count == 10
     estimate = networks.rho("sharpness", "test_error")
     assert not estimate.reason

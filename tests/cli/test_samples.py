@@ -1,5 +1,6 @@
 """`flatlab measure` and `flatlab table` on samples and weights in files of several kinds."""
 
+import functools
 import sys
 from pathlib import Path
 
@@ -99,29 +100,28 @@ def network(mine):
 
 
 @pytest.fixture
-def report(printed):
-    """Measure a network in a file; returns the report."""
+def measured(printed):
+    """Measure a network in a file; returns the report, or the row of a table."""
 
-    def measured(*options, weights="w.safetensors", model="Net"):
-        command = ["measure", weights, "--model", f"mine:{model}", *options]
-        printed(*command, "--out", "r.zarr.zip")
-        return store.load_dataset("r.zarr.zip")
+    def measure(by, *options, weights="w.safetensors", model="Net"):
+        printed(by, weights, "--model", f"mine:{model}", *options, "--out", "r.zarr.zip")
+        found = store.load_dataset("r.zarr.zip")
+        if by == "measure":
+            return found
+        assert not found["diverged"].any(), found["failure"].values
+        return found.isel(run=0, checkpoint=0, samples=0)
 
-    return measured
+    return measure
 
 
 @pytest.fixture
-def table(printed):
-    """Measure networks in files; returns the row of the first one."""
+def report(measured):
+    return functools.partial(measured, "measure")
 
-    def measured(*options, weights="w.safetensors", model="Net"):
-        command = ["table", weights, "--model", f"mine:{model}", *options]
-        printed(*command, "--out", "t.zarr.zip")
-        rows = store.load_dataset("t.zarr.zip")
-        assert not rows["diverged"].any(), rows["failure"].values
-        return rows.isel(run=0, checkpoint=0, samples=0)
 
-    return measured
+@pytest.fixture
+def table(measured):
+    return functools.partial(measured, "table")
 
 
 def check_close(ours, theirs, *names, rel=1e-4):
@@ -145,17 +145,12 @@ def test_samples_in_a_file_are_measured_as_in_a_program(kind, network, report):
     assert ours.attrs["data"] == kind
 
 
-def test_a_file_without_targets_has_the_quantities_that_need_none(network, report):
-    ours = report("--data", "x.npy", "--samples", "5")
-    assert ours.attrs["title"].endswith("5 train samples of x.npy")
-    assert float(ours["sharpness"]) > 0
-
-
 def test_the_output_and_the_parameters_that_are_named(network, report):
     last = report("--data", "data.npz", *ALL, "--parameters", "last")
     check_close(last, flatlab.measure(network, X, LABELS, parameters="last"), "sharpness")
-    hidden = report("--data", "data.npz", *ALL, "--output", "hidden")
+    hidden = report("--data", "x.npy", *ALL, "--output", "hidden")  # without targets
     check_close(hidden, flatlab.measure(network, X, output="hidden"), "sharpness")
+    assert hidden.attrs["title"].endswith("12 train samples of x.npy")
 
 
 @pytest.mark.parametrize(
@@ -182,20 +177,14 @@ def pictures(folder, *sizes):
     return found
 
 
-def test_images_without_classes_are_samples_where_no_targets_are_needed(mine, report, refusal):
-    saved(mine.images)
-    pictures("flat", *[(9, 9)] * 4)
-    assert float(report("--data", "flat", model="images")["sharpness"]) > 0
-    command = ["measure", "w.safetensors", "--model", "mine:images", "--data", "flat"]
-    assert "needs targets" in refusal(*command, "--family", "hessian")
-
-
-def test_images_of_different_sizes_are_resized_as_asked(mine, report, refusal):
+def test_images_are_resized_as_asked_and_need_classes_for_targets(mine, report, refusal):
     saved(mine.images)
     for folder in ("flat", "images/a", "images/b"):
         pictures(folder, (9, 12), (20, 9), (9, 9), (10, 10))
     command = ["measure", "w.safetensors", "--model", "mine:images", "--data", "flat"]
     assert "--resize" in refusal(*command)
+    assert "needs targets" in refusal(*command, "--resize", "8", "--family", "hessian")
+    assert float(report("--data", "flat", "--resize", "8", model="images")["sharpness"]) > 0
     ours = report("--data", "images", "--resize", "8", *HESSIAN, model="images")
     assert ours.attrs["title"].endswith("8 train samples of images")
     assert bool(ours["hessian_converged"])
@@ -263,7 +252,7 @@ def test_other_wrong_samples_and_weights_are_one_sentence(command, network, refu
 
 
 @pytest.mark.parametrize("command", BOTH)
-def test_memory_is_given_in_gb(command, network, monkeypatch, request):
+def test_memory_is_given_in_gb(command, network, monkeypatch, measured):
     from flatlab.lab.execution import model_report, own_networks
 
     given = []
@@ -274,8 +263,7 @@ def test_memory_is_given_in_gb(command, network, monkeypatch, request):
 
     for module in (model_report, own_networks):
         monkeypatch.setattr(module, "measure", noted)
-    measured = request.getfixturevalue("report" if command == "measure" else "table")
-    measured("--data", "data.npz", "--memory", "0.5")
+    measured(command, "--data", "data.npz", "--memory", "0.5")
     assert given == [500_000_000]
 
 
@@ -328,7 +316,9 @@ def test_samples_of_every_form_give_the_same_table(data, parts, table):
         np.testing.assert_array_equal(ours[name], whole[name], err_msg=name)
 
 
-def test_a_csv_has_training_samples_and_inputs_alone_have_what_needs_no_targets(parts, table):
+def test_a_csv_has_training_samples_and_inputs_alone_have_what_needs_no_targets(
+    mine, parts, table, printed
+):
     save_csv("d.csv", parts["x_train"], parts["y_train"])
     np.save("d.npy", parts["x_train"])
     whole = table(*NINE, "parts.npz")
@@ -336,12 +326,9 @@ def test_a_csv_has_training_samples_and_inputs_alone_have_what_needs_no_targets(
     check_close(columns, whole, "sharpness", "train_loss", rel=1e-6)
     check_close(alone, whole, "sharpness", rel=1e-6)
     assert "test_error" not in alone
-
-
-def test_networks_of_which_nothing_more_is_known_are_drawn(mine, parts, table, printed):
-    saved(mine.Net, "other.safetensors", seed=1)
-    table(*NINE, "parts.npz", weights="[wo]*.safetensors")
-    printed("plot", "t.zarr.zip", "pairs", "sharpness:mls", "--out", "pairs.png")
+    saved(mine.Net, "v.safetensors", seed=1)
+    table(*NINE, "d.npy", weights="[vw].safetensors")  # of which nothing more is known
+    printed("plot", "r.zarr.zip", "pairs", "sharpness:mls", "--out", "pairs.png")
     assert Path("pairs.png").stat().st_size > 500
 
 
