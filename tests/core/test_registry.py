@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from flatlab.core import registry
 from flatlab.lab import plan
-from flatlab.lab.plan import keys_of, registry
+from flatlab.lab.plan import keys_of
 
 ROOT = Path(plan.__file__).resolve().parents[2]
 
@@ -25,7 +26,7 @@ def copy(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def experiment():
-    return plan.Plan({}, ROOT / "experiments").experiment("mlp-grid")
+    return plan.Plan({}).experiment("mlp-grid")
 
 
 def test_an_added_rule_is_known_and_a_rule_that_is_not_there_is_refused(experiment, copy):

@@ -40,7 +40,7 @@ def study(tmp_path, monkeypatch):
 
 
 def planned(study: Path) -> plan.Plan:
-    return plan.Plan(CONFIG, study.parent / "nowhere")
+    return plan.Plan(CONFIG)
 
 
 def test_a_study_is_planned_like_a_paper(study):
@@ -58,8 +58,8 @@ def codes(study: Path) -> dict[str, str]:
     """The fingerprints of training, measuring and drawing, in a new process."""
 
     program = (
-        "import json; from pathlib import Path; from flatlab.lab import plan\n"
-        f"p = plan.Plan({CONFIG!r}, Path('nowhere'))\n"
+        "import json; from flatlab.lab import plan\n"
+        f"p = plan.Plan({CONFIG!r})\n"
         "e = p.experiments['minewell-grid']\n"
         "codes = {**{k: v[0] for k, v in e.code().items()}, 'fig1': p.figures[0].code,\n"
         "         'settings': str(p.figures[0].settings), 'claims': plan.claims_code('minewell'),\n"
@@ -104,7 +104,7 @@ def test_the_papers_have_the_same_fingerprints_beside_a_study(study):
 
 def refused(study, *folders):
     with pytest.raises(plan.PlanError) as refusal:
-        plan.Plan({**CONFIG, "studies": [*folders]}, study.parent / "nowhere")
+        plan.Plan({**CONFIG, "studies": [*folders]})
     return str(refusal.value)
 
 

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from msgspec.structs import replace
 
 from flatlab.lab import plan
+from tests.lab.kinds.experiments import content_of, load, written
 
-ROOT = Path(__file__).resolve().parents[3]
-FOLDER = ROOT / "experiments"
-
-
-def content_of(key: str) -> dict[str, Any]:
-    return copy.deepcopy(yaml.safe_load((FOLDER / f"{key}.yaml").read_text()))
 
 
 def judged(experiment: plan.Experiment, published: plan.Experiment) -> tuple[str, list[str]]:
@@ -29,15 +22,8 @@ def changed(folder: Path, key: str, **changes: Any) -> tuple[str, list[str]]:
     """What an experiment is whose scale `demo` changes these keys of the paper's."""
     content = content_of(key)
     content["scales"]["demo"] = changes
-    path = folder / f"{key}.yaml"
-    path.write_text(yaml.safe_dump(content, sort_keys=False))
-
-    def find(scale: str) -> plan.Experiment:
-        return plan.load_experiment(
-            folder, key, scale, lambda other, _: plan.load_experiment(FOLDER, other, scale, None)
-        )
-
-    return judged(find("demo"), find("paper"))
+    path = written(folder, key, content)
+    return judged(load(path, "demo"), load(path, "paper"))
 
 
 @pytest.mark.parametrize(
@@ -132,10 +118,8 @@ def test_each_setting_is_compared_with_its_own(tmp_path: Path) -> None:
     content["settings"] = [{"name": name, "lr": lr, "batch_size": 20} for name, lr in rates.items()]
     swapped = [{"name": "slow", "lr": 0.2}, {"name": "fast", "lr": 0.05}]
     content["scales"]["demo"] = {"settings": [each | {"batch_size": 20} for each in swapped]}
-    (tmp_path / "mlp-grid.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
-    ours, theirs = (
-        plan.load_experiment(tmp_path, "mlp-grid", scale, None) for scale in ("demo", "paper")
-    )
+    path = written(tmp_path, "mlp-grid", content)
+    ours, theirs = (load(path, scale) for scale in ("demo", "paper"))
     words = "learning rate: 0.2 or 0.05 instead of 0.05 or 0.2"
     assert judged(ours, theirs) == ("reduced", [words])
 
@@ -180,7 +164,7 @@ def test_a_zoo_under_another_name_is_a_stand_in(
 
 
 def kinds_at(scale: str, **config: Any) -> dict[str, tuple[str, list[str]]]:
-    chosen = plan.Plan({"scale": scale, **config}, FOLDER)
+    chosen = plan.Plan({"scale": scale, **config})
     return {
         key: judged(experiment, chosen.as_published(key))
         for key, experiment in chosen.experiments.items()
@@ -233,7 +217,7 @@ def test_another_set_of_images_than_the_re_encoded_is_a_stand_in() -> None:
 
 
 def test_packs_that_are_not_measured_reduce_a_grid() -> None:
-    chosen = plan.Plan({"scale": "paper"}, FOLDER)
+    chosen = plan.Plan({"scale": "paper"})
     whole = chosen.experiment("mlp-grid")
     packs = {
         key: whole.packs[key] for key in ("lr0.05-b20-s0-4", "lr0.1-b8-s0-4", "lr0.1-b8-s16-19")

@@ -8,43 +8,32 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
+from flatlab.core import registry
 from flatlab.core.options import options_of
 from flatlab.lab import plan
-from flatlab.lab.plan import registry
+from tests.lab.kinds import experiments
+from tests.lab.kinds.experiments import content_of, written
 
 ROOT = Path(__file__).resolve().parents[3]
-EXPERIMENTS = ROOT / "experiments"
-
-
-def content_of(key: str) -> dict:
-    return yaml.safe_load((EXPERIMENTS / f"{key}.yaml").read_text())
 
 
 def load(folder: Path, key: str, content: dict, scale: str = "demo") -> plan.Experiment:
     """An experiment with this content; others that it names are those of the project."""
-    path = folder / f"{key}.yaml"
-    path.write_text(yaml.safe_dump(content, sort_keys=False))
-
-    def find(other: str, where: str) -> plan.Experiment:
-        return plan.load_experiment(EXPERIMENTS, other, scale, find, where)
-
-    return plan.load_experiment(folder, key, scale, find)
+    return experiments.load(written(folder, key, content), scale)
 
 
 def sentence_of(folder: Path, key: str, content: dict, scale: str = "demo") -> str:
     with pytest.raises(plan.PlanError) as error:
         load(folder, key, content, scale)
-    text = str(error.value)
-    assert text.startswith(f"experiments/{key}.yaml: ".replace("experiments", folder.name))
-    assert "\n" not in text
+    text = experiments.sentence(error)
+    assert text.startswith(f"experiments/{key}.yaml: ")
     return text
 
 
 @pytest.fixture
 def grid() -> dict:
-    return copy.deepcopy(content_of("mlp-grid"))
+    return content_of("mlp-grid")
 
 
 FACTORS = {"lr": [0.05, 0.1], "batch_size": [8, 20, 32]}
@@ -161,8 +150,7 @@ def test_a_bad_simulation_is_one_sentence(changes: dict, part: str, tmp_path: Pa
 
 def test_a_scale_changes_what_it_names_of_a_simulation() -> None:
     paper, demo = (
-        plan.load_experiment(EXPERIMENTS, "representativeness", scale, find=None)
-        for scale in ("paper", "demo")
+        experiments.load("representativeness", scale) for scale in ("paper", "demo")
     )
     (of_paper,), (of_demo,) = (
         [each.measuring(pack, each.families[0]).settings for pack in each.packs]
@@ -176,10 +164,9 @@ def test_planning_imports_no_library_that_computes() -> None:
     """All experiments of the project are loaded, at every scale: without torch, numpy or xarray."""
     code = (
         "import sys\n"
-        "from pathlib import Path\n"
         "from flatlab.lab import plan\n"
         "for scale in plan.SCALES:\n"
-        "    plan.Plan({'scale': scale}, Path('experiments'))\n"
+        "    plan.Plan({'scale': scale})\n"
         "print({'torch', 'numpy', 'xarray', 'pandas', 'matplotlib'} & {*sys.modules})\n"
     )
     run = subprocess.run(
@@ -189,7 +176,7 @@ def test_planning_imports_no_library_that_computes() -> None:
 
 
 def test_an_unknown_pack_gets_the_closest_match() -> None:
-    grid = plan.load_experiment(EXPERIMENTS, "mlp-grid", "demo", find=None)
+    grid = experiments.load("mlp-grid")
     with pytest.raises(plan.PlanError, match=r"unknown pack .* of mlp-grid; did you"):
         grid.training("lr0.1-b20-s0-5")
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from flatlab.core.registry import PACKAGE, experiment_keys
+from flatlab.core.registry import experiment_keys
+from flatlab.core.studies import PAPERS
 from flatlab.lab import plan
 from flatlab.lab.figures import captions
 from flatlab.lab.plan.figures import load
@@ -29,14 +30,15 @@ ABOUT = 'title="a title", caption="A caption."'
 
 
 @pytest.fixture
-def papers(tmp_path):
+def declared(tmp_path):
     """write(body, paper) writes a paper's figures.py; returns what is loaded of all papers."""
 
     def write(body, paper="someone2030", head=HEAD):
         folder = tmp_path / paper
         folder.mkdir(exist_ok=True)
         (folder / "figures.py").write_text(head + body)
-        return load(tmp_path, EXPERIMENTS)
+        folders = {path.parent.name: path.parent for path in tmp_path.glob("*/figures.py")}
+        return load(folders, EXPERIMENTS)
 
     return write
 
@@ -99,10 +101,10 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_a_mistake_is_one_sentence_with_paper_figure_culprit_and_remedy(case, papers):
+def test_a_mistake_is_one_sentence_with_paper_figure_culprit_and_remedy(case, declared):
     body, sentence = WRONG[case]
     with pytest.raises(plan.PlanError) as error:
-        papers(body)
+        declared(body)
     assert str(error.value).startswith(f"papers/someone2030/figures.py: {sentence}")
     assert "\n" not in str(error.value)
 
@@ -110,15 +112,15 @@ def test_a_mistake_is_one_sentence_with_paper_figure_culprit_and_remedy(case, pa
 # A declaration is data
 
 
-def test_a_paper_is_found_by_its_folder_and_adds_to_nothing_else(papers):
-    before = settings_of(papers(figures_of(f"{CURVES})")))
-    after = papers(figures_of(f'"fig1": Matrix("mlp-grid", quantities=("mls",), {ABOUT})'), "a2031")
+def test_a_paper_is_found_by_its_folder_and_adds_to_nothing_else(declared):
+    before = settings_of(declared(figures_of(f"{CURVES})")))
+    after = declared(figures_of(f'"fig1": Matrix("mlp-grid", quantities=("mls",), {ABOUT})'), "a2031")
     assert [*after] == ["a2031", "someone2030"]
     assert settings_of(after) == before | {"a2031_fig1": settings_of(after)["a2031_fig1"]}
 
 
-def test_settings_are_the_whole_declaration_as_plain_data(papers):
-    loaded = papers(figures_of(f'{CURVES}, where={{"lr": 0.1}})'))
+def test_settings_are_the_whole_declaration_as_plain_data(declared):
+    loaded = declared(figures_of(f'{CURVES}, where={{"lr": 0.1}})'))
     assert (
         settings_of(loaded)["someone2030_fig2"]
         | {
@@ -165,8 +167,9 @@ def test_only_what_shows_correlations_reads_their_files():
 @pytest.fixture
 def copied(tmp_path):
     """A copy of the papers' folders, to be edited, and what is loaded of it."""
-    shutil.copytree(PACKAGE / "papers", tmp_path / "papers")
-    return tmp_path / "papers", lambda: settings_of(load(tmp_path / "papers", experiment_keys()))
+    folder = shutil.copytree(PAPERS, tmp_path / "papers")
+    folders = {path.parent.name: path.parent for path in folder.glob("*/figures.py")}
+    return folder, lambda: settings_of(load(folders, experiment_keys()))
 
 
 def changed(before, after):
@@ -229,14 +232,14 @@ def test_each_target_is_drawn_or_says_what_it_needs():
     with pytest.raises(plan.PlanError, match=r"unknown target 'chen2026_fig22'; did you mean"):
         plan.why_not("chen2026_fig22")
     for name, paper in plan.papers().items():
-        assert Path(PACKAGE, "papers", name, "figures.py").is_file()
+        assert Path(PAPERS, name, "figures.py").is_file()
         assert {*paper.needs} <= {*paper.targets}
         for target, what in ((f"{name}_{key}", what) for key, what in paper.needs.items()):
             assert target in drawn or plan.why_not(target).endswith(f"it needs {what}")
 
 
 @pytest.mark.parametrize(
-    "path", sorted((PACKAGE / "papers").glob("*/figures.py")), ids=lambda p: p.parent.name
+    "path", sorted(PAPERS.glob("*/figures.py")), ids=lambda p: p.parent.name
 )
 def test_a_figure_that_a_template_draws_is_declared_in_a_dozen_lines(path: Path) -> None:
     """What does not fit, such as a long caption, stands above under a name."""

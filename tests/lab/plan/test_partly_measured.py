@@ -8,7 +8,6 @@ import pytest
 from flatlab.core import store
 from flatlab.lab import plan
 
-ROOT = Path(__file__).resolve().parents[3]
 SAID = "Not measured, and therefore not shown: vgg-grid, lenet-grid."
 
 
@@ -18,7 +17,7 @@ def partly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> plan.Plan:
     monkeypatch.chdir(tmp_path)
     files = Path("results/demo/metrics/mlp-grid/accuracy+geometry")
     store.replace(files / "lr0.05-b20-s0-4.zarr.zip", b"")
-    return plan.Plan({"packs": "measured"}, ROOT / "experiments")
+    return plan.Plan({"packs": "measured"})
 
 
 def test_a_figure_with_panels_of_each_grid_is_of_those_that_are_measured(partly: plan.Plan) -> None:
@@ -60,7 +59,7 @@ def test_a_measured_pack_may_lack_an_optional_family(
 ) -> None:
     """Its figures are drawn; of the other family only the files that exist go into the table."""
     monkeypatch.chdir(tmp_path)
-    whole = plan.Plan({}, ROOT / "experiments").experiment("mlp-grid", "paper")
+    whole = plan.Plan({}).experiment("mlp-grid", "paper")
     assert whole.optional == ["representations"]
     first, second, third = list(whole.packs)[:3]
     some = [(first, "accuracy"), (first, "geometry"), (second, "accuracy"), (third, "accuracy")]
@@ -68,7 +67,7 @@ def test_a_measured_pack_may_lack_an_optional_family(
     for pack, family in some:
         store.replace(whole.metrics(pack, family), b"")
     config = {"packs": "measured", "scale": "paper"}
-    partly = plan.Plan(config, ROOT / "experiments").experiment("mlp-grid")
+    partly = plan.Plan(config).experiment("mlp-grid")
     assert list(partly.packs) == [first, second]
     assert partly.left_out == len(whole.runs) - len(partly.runs) > 0
     assert {*partly.metric_files} == {whole.metrics(*each) for each in some if each[0] != third}

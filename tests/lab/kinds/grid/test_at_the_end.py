@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import xarray as xr
-import yaml
 
 from flatlab.core import store
 from flatlab.data import load
@@ -14,6 +13,8 @@ from flatlab.lab import plan
 from flatlab.lab.execution import grid as execution
 from flatlab.lab.publish.checkout import Named
 from flatlab.lab.train import train_packs
+from tests.lab.kinds.experiments import load as load_experiment
+from tests.lab.kinds.experiments import written
 from tests.lab.kinds.grid.grids import GRID
 
 SMALL = {
@@ -38,8 +39,7 @@ def grids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[plan.Experime
         measure = {**SMALL["measure"], "at_the_end": at_the_end}
         scales = {**GRID["scales"], "demo": {**SMALL, "measure": measure}}
         content = {**GRID, "settings": [{"lr": 0.1, "batch_size": 20}], "seeds": ["0-1", 2]}
-        Path(f"{key}.yaml").write_text(yaml.safe_dump({**content, "scales": scales}))
-        found.append(plan.load_experiment(tmp_path, key, "demo", find=None))
+        found.append(load_experiment(written(tmp_path, key, {**content, "scales": scales})))
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,8 +13,8 @@ from flatlab.data import load
 from flatlab.lab import plan
 from flatlab.metrics._measure_pack import measure_pack
 from flatlab.networks import build
+from tests.lab.kinds import experiments
 
-FOLDER = Path(__file__).resolve().parents[4] / "experiments"
 KEYS = ["joint-mlp-grid", "joint-lenet-grid"]
 FACTORS = ("loss", "lr", "batch_size", "regularizer", "weight_decay")
 REGULARIZERS = {("none", 0.0), ("none", 0.0005), ("sam", 0.0), ("mixup", 0.0)}
@@ -23,7 +22,7 @@ FAMILIES = {"accuracy", "geometry", "hessian", "jacobian", "flatness", "capacity
 
 
 def grid_of(key, scale):
-    grid = plan.load_experiment(FOLDER, key, scale, find=None)
+    grid = experiments.load(key, scale)
     return grid.with_stand_ins({"cifar10": "cifar10-jpeg"}) if scale == "short" else grid
 
 

@@ -8,7 +8,8 @@ import pytest
 from flatlab.lab import plan
 from flatlab.lab.kinds.grid import Grid
 from flatlab.lab.kinds.grids.jobs import train_settings
-from tests.lab.kinds.grid.grids import GRID, changed, load_grid, written
+from tests.lab.kinds.experiments import load, written
+from tests.lab.kinds.grid.grids import GRID, changed
 
 
 def with_training(folder: Path, checkpoints: object = "none", **training: object) -> Grid:
@@ -17,7 +18,7 @@ def with_training(folder: Path, checkpoints: object = "none", **training: object
     grid["scales"]["demo"] |= {"training": {}, "checkpoints": {}}
     grid["training"].update(training)
     grid["checkpoints"]["dense"] = checkpoints
-    return load_grid(written(folder, grid), "demo")
+    return load(written(folder, "mlp-grid", grid), "demo")
 
 
 @pytest.mark.parametrize(
@@ -38,10 +39,10 @@ def test_the_default_mode_is_that_of_the_network(network: dict, mode: str, tmp_p
     """Narrow convolutional networks are trained as one stack."""
     grid = copy.deepcopy(GRID)
     grid["scales"]["demo"]["network"] = network
-    packs = load_grid(written(tmp_path, grid), "demo").packs.values()
+    packs = load(written(tmp_path, "mlp-grid", grid), "demo").packs.values()
     assert {pack.training.mode for pack in packs} == {mode}
     grid["training"]["mode"] = "loop"
-    packs = load_grid(written(tmp_path, grid), "demo").packs.values()
+    packs = load(written(tmp_path, "mlp-grid", grid), "demo").packs.values()
     assert {pack.training.mode for pack in packs} == {"loop"}
 
 
@@ -66,7 +67,7 @@ def test_steps_of_epochs_are_not_known_when_planning(tmp_path: Path) -> None:
 
 def test_dense_checkpoints_are_those_of_the_blocks_of_seeds_that_are_named(tmp_path: Path) -> None:
     grid = changed(("checkpoints",), {"dense": {"every": 200}, "seeds": ["0-4"]})
-    packs = load_grid(written(tmp_path, grid), "paper").packs
+    packs = load(written(tmp_path, "mlp-grid", grid), "paper").packs
     assert {key.endswith("-s0-4"): pack.dense_checkpoints for key, pack in packs.items()} == {
         True: 3752,
         False: 0,
@@ -75,7 +76,7 @@ def test_dense_checkpoints_are_those_of_the_blocks_of_seeds_that_are_named(tmp_p
     assert settings["checkpoints"] == {"every": 200, "log_spaced": None}
 
 
-def test_dense_checkpoints_beyond_the_budget_are_not_kept(tmp_path: Path) -> None:
+def test_dense_checkpoints_beyond_the_budget_are_not_kept(tmp_path: Path, papers: Path) -> None:
     """39 MB for a VGG-11 in float32, 100 of them: five checkpoints each are 19.5 GB."""
     grid = copy.deepcopy(GRID)
     grid["network"] |= {"name": "vgg", "outputs": 10}
@@ -83,11 +84,13 @@ def test_dense_checkpoints_beyond_the_budget_are_not_kept(tmp_path: Path) -> Non
     grid["scales"]["demo"]["network"] = {}
     for checkpoints, kept in ((5, True), (6, False)):
         grid["checkpoints"] = {"dense": list(range(checkpoints)), "seeds": "all"}
-        found = load_grid(written(tmp_path, grid), "paper")
+        path = written(tmp_path, "mlp-grid", grid)
+        found = load(path, "paper")
         assert found.bytes_at_the_end == 100 * 4 * 9_750_922
         assert found.bytes_of_dense_checkpoints == checkpoints * found.bytes_at_the_end
         assert found.keeps_dense_checkpoints == kept
-    chosen = plan.Plan({"scale": "paper"}, tmp_path / "experiments")
+    (papers / "chen2026/experiments/mlp-grid.yaml").write_text(path.read_text())
+    chosen = plan.Plan({"scale": "paper"})
     text = chosen.disk_use(["mlp-grid"])
     assert "mlp-grid: 3.9 GB at the end of training, 23.4 GB of dense checkpoints" in text
     assert "deleted when measured" in text

@@ -1,6 +1,5 @@
 """Grids of several architectures and strategies: named settings, and one table for all of them."""
 
-import copy
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
-import yaml
 
 from flatlab.core.schema import plain
 from flatlab.lab import plan
@@ -18,9 +16,10 @@ from flatlab.lab.tables.selection import first, hyperparameters, until_stop
 from flatlab.lab.train import train_packs
 from flatlab.metrics._measure_pack import measure_pack
 from flatlab.networks import build
+from tests.lab.kinds import experiments
+from tests.lab.kinds.experiments import content_of, written
 from tests.lab.train.packs import images
 
-EXPERIMENTS = Path(__file__).resolve().parents[4] / "experiments"
 NETWORKS = [
     {"name": "narrow", "architecture": "vgg", "widths": [2, "pool"], "hidden": [4]},
     {"name": "residual", "architecture": "resnet", "widths": [2, 4]},
@@ -34,7 +33,7 @@ SMOOTHINGS = [
 @pytest.fixture
 def content() -> dict[str, Any]:
     """The grid of full-batch descent with tiny networks, and a stop after three of nine steps."""
-    whole = yaml.safe_load((EXPERIMENTS / "full-batch-grid.yaml").read_text())
+    whole = content_of("full-batch-grid")
     whole["settings"] = {"network": NETWORKS, "lr": [0.08, 0.02], "smoothing": SMOOTHINGS}
     whole["seeds"] = ["0-1"]
     whole["training"] |= {"iterations": 9, "batch_size": 20}
@@ -44,19 +43,11 @@ def content() -> dict[str, Any]:
     whole["measure"]["families"] = ["accuracy+jacobian"]
     for key in ("curvature", "batch_norm", "warm_start"):
         del whole["measure"][key]
-    return copy.deepcopy(whole)
+    return whole
 
 
 def load(folder: Path, content: dict[str, Any]) -> Grid:
-    path = folder / "full-batch-grid.yaml"
-    path.write_text(yaml.safe_dump(content, sort_keys=False))
-
-    def find(other: str, where: str) -> plan.Experiment:
-        raise AssertionError(other)
-
-    grid = plan.load_experiment(folder, path.stem, "paper", find)
-    assert isinstance(grid, Grid)
-    return grid
+    return experiments.load(written(folder, "full-batch-grid", content), "paper")
 
 
 def test_the_variants_of_a_factor_have_names_and_set_several_keys(

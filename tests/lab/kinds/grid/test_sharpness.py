@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-import yaml
 
 import flatlab
 from flatlab.data import load
@@ -19,22 +17,21 @@ from flatlab.lab.train import train_packs
 from flatlab.metrics._measure_pack import measure_pack
 from flatlab.metrics.sharpness import SMALLEST_RADII
 from flatlab.networks import build
+from tests.lab.kinds import experiments
+from tests.lab.kinds.experiments import content_of, written
 
-GRID = Path(__file__).resolve().parents[4] / "experiments" / "mlp-grid.yaml"
 
 
 def grid_of(folder, **measure):
     """The perceptrons of the demo, trained for a few steps."""
-    content = yaml.safe_load(GRID.read_text())
+    content = content_of("mlp-grid")
     content |= {"seeds": ["0-1"], "settings": [{"lr": 0.05, "batch_size": 20}]}
     content["checkpoints"] = {"dense": [0], "seeds": "all"}
     families = ["accuracy", "geometry", "sharpness"]
     content["measure"] |= {"families": families, "diverged_below": 0, **measure}
     demo = content["scales"]["demo"]
     demo |= {"checkpoints": {}, "measure": {}, "training": {"iterations": 40}}
-    path = folder / GRID.name
-    path.write_text(yaml.safe_dump(content, sort_keys=False))
-    return plan.load_experiment(folder, "mlp-grid", "demo", find=None)
+    return experiments.load(written(folder, "mlp-grid", content), "demo")
 
 
 def test_a_table_has_every_definition_and_radius_of_every_run(tmp_path):

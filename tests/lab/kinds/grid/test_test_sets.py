@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-import yaml
 from torch.nn import functional
 
 from flatlab.data import corruptions, load
@@ -18,8 +16,9 @@ from flatlab.lab.tables.runs import collect
 from flatlab.lab.train import train_packs
 from flatlab.metrics._measure_pack import measure_pack
 from flatlab.networks import build
+from tests.lab.kinds import experiments
+from tests.lab.kinds.experiments import content_of, written
 
-GRID = Path(__file__).resolve().parents[4] / "experiments" / "mlp-grid.yaml"
 SETS = {
     "hard": {"severity": 5, "size": 56, "seed": 2},
     "foggy": {"corruptions": ["fog", "snow"], "severity": 1, "size": 20},
@@ -30,15 +29,13 @@ DEFAULTS = {"corruptions": "all", "source": "made", "seed": 0}
 
 def grid_of(folder, scale="demo", **measure):
     """The perceptrons of the demo, trained for a few steps."""
-    content = yaml.safe_load(GRID.read_text())
+    content = content_of("mlp-grid")
     content |= {"seeds": ["0-1"], "settings": [{"lr": 0.05, "batch_size": 20}]}
     content["checkpoints"] = {"dense": [0], "seeds": "all"}
     content["measure"] |= {"families": ["accuracy", "geometry"], "diverged_below": 0, **measure}
     demo = content["scales"]["demo"]
     demo |= {"checkpoints": {}, "measure": {}, "training": {"iterations": 40}}
-    path = folder / GRID.name
-    path.write_text(yaml.safe_dump(content, sort_keys=False))
-    return plan.load_experiment(folder, "mlp-grid", scale, find=None)
+    return experiments.load(written(folder, "mlp-grid", content), scale)
 
 
 @pytest.fixture(scope="module")

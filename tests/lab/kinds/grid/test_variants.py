@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import copy
-from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
 
-from flatlab.lab import plan
 from flatlab.lab.tables.runs import collect
 from flatlab.lab.train import train_packs
 from flatlab.metrics._measure_pack import measure_pack
+from tests.lab.kinds.experiments import content_of, load, written
 from tests.lab.train.packs import images
 
-EXPERIMENTS = Path(__file__).resolve().parents[4] / "experiments"
 RAW = {"mlp-grid": images((28, 28), 40, 10), "other": images((3, 32, 32), 40, 10)}
 STEPS = 4
 
@@ -60,7 +57,7 @@ CASES = [pytest.param(*case, marks=[pytest.mark.long] * (case in LONG)) for case
 
 def table_of(grid_key, change, folder):
     """Four steps and two samples of a grid's experiment with one key changed, as a table."""
-    content = yaml.safe_load((EXPERIMENTS / f"{grid_key}.yaml").read_text())
+    content = content_of(grid_key)
     content["seeds"] = ["0-1"]
     content["scales"]["paper"] = {}
     content["settings"] = content["settings"][:1]
@@ -75,9 +72,7 @@ def table_of(grid_key, change, folder):
     if change:
         section, keys = copy.deepcopy(change)
         content[section] |= keys
-    path = folder / f"{grid_key}.yaml"
-    path.write_text(yaml.safe_dump(content))
-    grid = plan.load_experiment(folder, grid_key, "paper", find=None)
+    grid = load(written(folder, grid_key, content), "paper")
     (pack,) = grid.packs
     raw = RAW.get(grid_key, RAW["other"])
     (trained,) = train_packs(raw, [grid.training(pack).settings], "cpu")

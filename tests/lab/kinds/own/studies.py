@@ -35,7 +35,7 @@ def declare(name: str, content: dict) -> None:
 
 def planned() -> plan.Plan:
     """The plan of the study in the working folder, whose key is `mine`."""
-    return plan.Plan({"studies": ["."], "papers": ["mine"]}, Path("nowhere"))
+    return plan.Plan({"studies": ["."], "papers": ["mine"]})
 
 
 def table_of(key: str) -> xr.Dataset:

@@ -12,11 +12,11 @@ from flatlab.lab import plan
 from flatlab.metrics._pretrained import _hyperparameters
 from flatlab.networks import _timm as networks
 from flatlab.networks import build
-from tests.lab.kinds.zoo.surveys import EXPERIMENTS, changed, experiment
+from tests.lab.kinds.experiments import content_of, load, written
 
 
 def test_packs_of_a_zoo_are_all_networks_of_its_grid_once():
-    zoo, grid = experiment("vision-zoo", "demo"), experiment("vision-grid", "demo")
+    zoo, grid = load("vision-zoo", "demo"), load("vision-grid", "demo")
     stages = [zoo.measuring(pack, "adaptive") for pack in zoo.packs]
     chosen = [network for stage in stages for network in stage.settings["networks"]]
     assert sorted(network["run"] for network in chosen) == sorted(grid.runs)
@@ -33,7 +33,7 @@ def test_packs_of_a_zoo_are_all_networks_of_its_grid_once():
 
 @pytest.mark.parametrize(("scale", "least"), [("demo", 24), ("short", 60)])
 def test_every_stand_in_is_large_enough_and_can_be_built(scale, least):
-    zoo, grid = experiment("vision-zoo", scale), experiment("vision-grid", scale)
+    zoo, grid = load("vision-zoo", scale), load("vision-grid", scale)
     assert zoo.file.name == "local-zoo"
     assert len(grid.runs) >= least
     raw = data.load("digits")
@@ -46,7 +46,7 @@ def test_every_stand_in_is_large_enough_and_can_be_built(scale, least):
 
 def test_hyperparameters_are_read_from_the_names_of_files():
     name = "B_16-i21k-300ep-lr_0.001-aug_medium1-wd_0.03-do_0.1-sd_0.1--imagenet2012-steps_20k"
-    zoo = experiment("released-vit21k-zoo", "paper")
+    zoo = load("released-vit21k-zoo", "paper")
     wanted = {**zoo.file.hyperparameters, "other": "x_(.)"}
     assert _hyperparameters(f"{name}-lr_0.01-res_224", wanted, None) == {
         **{"augmentation": "medium", "weight_decay": 0.03, "dropout": 0.1, "lr": 0.01},
@@ -70,11 +70,11 @@ def test_stand_ins_are_large_enough_and_say_what_they_are(key):
 
 
 def test_a_setting_that_a_grid_does_not_have_is_named(tmp_path):
-    for path in EXPERIMENTS.glob("released-*.yaml"):
-        text = path.read_text().replace("settings: [sentences]", "settings: [sentencs]")
-        (tmp_path / path.name).write_text(text)
+    content = content_of("released-bert-zoo")
+    content["scales"]["demo"]["settings"] = ["sentencs"]
+    path = written(tmp_path, "released-bert-zoo", content)
     with pytest.raises(plan.PlanError, match="no setting 'sentencs'; did you mean 'sentences'"):
-        experiment("released-bert-zoo", "demo", tmp_path)
+        load(path)
 
 
 VISION = [
@@ -103,23 +103,19 @@ CLIP = [
 
 @pytest.mark.parametrize(("change", "message"), VISION)
 def test_a_bad_file_of_images_names_the_key(change, message, tmp_path):
-    def apply(content):
-        if "grid" in change:
-            del content["scales"]["paper"]["pretrained"]
-        for key, value in change.items():
-            (content if key in content else content["scales"]["paper"])[key] = value
-
-    changed("vision-zoo", tmp_path, apply)
+    content = content_of("vision-zoo")
+    if "grid" in change:
+        del content["scales"]["paper"]["pretrained"]
+    for key, value in change.items():
+        (content if key in content else content["scales"]["paper"])[key] = value
     with pytest.raises(plan.PlanError, match=message):
-        experiment("vision-zoo", "paper", tmp_path)
+        load(written(tmp_path, "vision-zoo", content), "paper")
 
 
 @pytest.mark.parametrize(("change", "message"), CLIP)
 def test_a_bad_file_of_other_layouts_names_the_key(change, message, tmp_path):
-    def apply(content):
-        content["scales"]["paper"]["pretrained"] |= change.get("pretrained", {})
-        content |= {key: value for key, value in change.items() if key != "pretrained"}
-
-    changed("released-clip-zoo", tmp_path, apply)
+    content = content_of("released-clip-zoo")
+    content["scales"]["paper"]["pretrained"] |= change.get("pretrained", {})
+    content |= {key: value for key, value in change.items() if key != "pretrained"}
     with pytest.raises(plan.PlanError, match=re.escape(message)):
-        experiment("released-clip-zoo", "paper", tmp_path)
+        load(written(tmp_path, "released-clip-zoo", content), "paper")
