@@ -7,7 +7,7 @@ from pathlib import Path
 
 from flatlab.lab import plan
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 PLACE = plan.built_at("{scale}")
 PATTERNS = {
     "data/{dataset}.zarr.zip": PLACE.data("{dataset}"),

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from flatlab.core import registry
 from flatlab.core.options import options_of
 from flatlab.lab import plan
 from tests.lab.kinds import experiments
@@ -184,7 +183,7 @@ def test_an_unknown_pack_gets_the_closest_match() -> None:
 def test_an_architecture_without_options_that_planning_can_read_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry, "PACKAGE", tmp_path)
+    monkeypatch.setattr("flatlab.core.studies.PACKAGE", tmp_path)
     (tmp_path / "networks").mkdir()
     for name, code in {"plain": "", "unknown": "class Options(Module): ..."}.items():
         (tmp_path / f"networks/{name}.py").write_text(code)

@@ -202,7 +202,9 @@ def only_a_docstring():
 '''
 
 ELSEWHERE = """
-import ast, json, pathlib, runpy, sys, types
+import ast, importlib.util, json, pathlib, runpy, sys, types
+former_names = pathlib.Path(sys.argv[2]) / "core/former_names.py"
+spec = importlib.util.spec_from_file_location("flatlab.core.former_names", former_names)
 registry = types.ModuleType("flatlab.core.registry")  # it needs compiled libraries
 registry.PACKAGE = pathlib.Path(sys.argv[2])
 registry.file_of = lambda module: None
@@ -210,7 +212,9 @@ registry.syntax = lambda path: ast.parse(path.read_bytes())
 studies = types.ModuleType("flatlab.core.studies")
 studies.studies = dict
 studies.module_of_study = lambda module, study: module
-sys.modules.update({module.__name__: module for module in (registry, studies)})
+names = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(names)
+sys.modules.update({module.__name__: module for module in (registry, studies, names)})
 fingerprint = runpy.run_path(sys.argv[1])["fingerprint"]
 print(json.dumps({root: fingerprint(root) for root in sys.argv[3:]}))
 """

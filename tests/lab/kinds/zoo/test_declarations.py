@@ -58,7 +58,7 @@ def test_hyperparameters_are_read_from_the_names_of_files():
 
 @pytest.mark.parametrize("key", ["vit", "vit21k", "clip", "bert"])
 def test_stand_ins_are_large_enough_and_say_what_they_are(key):
-    zoo, published = (experiment(f"released-{key}-zoo", scale) for scale in ("demo", "paper"))
+    zoo, published = (load(f"released-{key}-zoo", scale) for scale in ("demo", "paper"))
     assert len(zoo.grid.runs) >= 12
     radii = zoo.options["sharpness"]["sharpness_radii"]
     assert sum(map(len, radii.values())) >= 12
