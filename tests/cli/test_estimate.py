@@ -1,7 +1,5 @@
 """What a configuration will take, from the records of jobs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,13 +16,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def chosen(project: Path) -> plan.Plan:
+def chosen(project):
     """The project's plan for one paper, in a folder without results."""
     (project / "config.yaml").write_text("papers: [chen2024]\n")
-    return plan.Plan({"papers": ["chen2024"]}, Path("experiments"))
+    return plan.Plan({"papers": ["chen2024"]})
 
 
-def record(task: forecast.TimedJob, seconds: float, device: str = "cpu", done: bool = True) -> None:
+def record(task, seconds, device="cpu", done=True):
     """The record of a job, and its output."""
     task.file.parent.mkdir(parents=True, exist_ok=True)
     if done:
@@ -33,18 +31,18 @@ def record(task: forecast.TimedJob, seconds: float, device: str = "cpu", done: b
     Path(f"{task.file}.provenance.json").write_text(json.dumps(about))
 
 
-def of(chosen: plan.Plan, kind: str, network: str) -> forecast.Forecast:
+def of(chosen, kind, network):
     found = forecast.forecast(chosen, forecast.recorded(chosen))
     [one] = [each for each in found if (each.kind, each.network) == (kind, network)]
     return one
 
 
-def tasks_of(chosen: plan.Plan, kind: str, network: str) -> list[forecast.TimedJob]:
+def tasks_of(chosen, kind, network):
     tasks = forecast.jobs_of(chosen, "demo")
     return [task for task in tasks if (task.kind, task.network) == (kind, network)]
 
 
-def test_hours_are_in_proportion_to_work(chosen: plan.Plan) -> None:
+def test_hours_are_in_proportion_to_work(chosen):
     tasks = tasks_of(chosen, "train", "mlp (width 64)")
     assert len({task.work for task in tasks}) > 1
     record(tasks[0], seconds=1e-6 * tasks[0].work)
@@ -54,7 +52,7 @@ def test_hours_are_in_proportion_to_work(chosen: plan.Plan) -> None:
     assert found.hours == pytest.approx(seconds / 3600)
 
 
-def test_another_network_is_a_rough_basis_and_another_device_is_none(chosen: plan.Plan) -> None:
+def test_another_network_is_a_rough_basis_and_another_device_is_none(chosen):
     [first, *_] = tasks_of(chosen, "train", "mlp (width 64)")
     record(first, 10, device="cuda")
     assert of(chosen, "train", VGG).hours is None
@@ -64,7 +62,7 @@ def test_another_network_is_a_rough_basis_and_another_device_is_none(chosen: pla
     assert found.basis == "roughly, 1 jobs of mlp (width 64)"
 
 
-def test_jobs_of_the_same_size_and_architecture_are_a_better_basis(chosen: plan.Plan) -> None:
+def test_jobs_of_the_same_size_and_architecture_are_a_better_basis(chosen):
     tasks = tasks_of(chosen, "train", VGG)
     work = sum(task.work for task in tasks)
     mean = work / len(tasks)
@@ -84,7 +82,7 @@ def test_jobs_of_the_same_size_and_architecture_are_a_better_basis(chosen: plan.
     assert seconds == pytest.approx([8 * work, 10 * work, 2 * work])
 
 
-def test_training_that_stops_early_is_said_to_take_less(chosen: plan.Plan) -> None:
+def test_training_that_stops_early_is_said_to_take_less(chosen):
     tasks = list(forecast.jobs_of(chosen, "demo", ["full-batch-grid", "mlp-grid"]))
     assert {task.stops for task in tasks if task.stage == "train"} == {True, False}
     assert not any(task.stops for task in tasks if task.stage != "train")
@@ -95,7 +93,7 @@ def test_training_that_stops_early_is_said_to_take_less(chosen: plan.Plan) -> No
         assert any("less where networks stop" in basis for basis in bases) == early
 
 
-def test_a_full_batch_counts_all_samples_in_each_step(chosen: plan.Plan) -> None:
+def test_a_full_batch_counts_all_samples_in_each_step(chosen):
     """Ghost batches are parts of it; without a number of samples it is one batch."""
     ghost = chosen.experiment("full-batch-grid", "short")
     pack = next(iter(ghost.packs))
@@ -109,7 +107,7 @@ def test_a_full_batch_counts_all_samples_in_each_step(chosen: plan.Plan) -> None
     assert points.training(pack).work == points.packs[pack].bytes * training.epochs * 8
 
 
-def test_published_records_serve_where_there_are_no_others(chosen: plan.Plan) -> None:
+def test_published_records_serve_where_there_are_no_others(chosen):
     [first, *_] = tasks_of(chosen, "train", "mlp (width 64)")
     record(first, 10, done=False)
     times = forecast.recorded(chosen)
@@ -120,7 +118,7 @@ def test_published_records_serve_where_there_are_no_others(chosen: plan.Plan) ->
     assert forecast.published() == times
 
 
-def test_published_records_of_several_scales_are_added_up(chosen: plan.Plan) -> None:
+def test_published_records_of_several_scales_are_added_up(chosen):
     for scale, seconds in (("demo", 10.0), ("paper", 30.0)):
         place = plan.PUBLISHED / scale
         place.mkdir(parents=True)
@@ -131,7 +129,7 @@ def test_published_records_of_several_scales_are_added_up(chosen: plan.Plan) -> 
 
 
 @pytest.fixture
-def with_zoo(chosen: plan.Plan) -> plan.Plan:
+def with_zoo(chosen, papers):
     """The plan of one figure, of a zoo of two jobs."""
     scale = {"name": "small-zoo", "grid": "lenet-grid"}
     zoo = {
@@ -139,15 +137,13 @@ def with_zoo(chosen: plan.Plan) -> plan.Plan:
         "adaptive": {"outputs": "sigmoid", "rho": 0.1},
         "scales": {"paper": scale, "short": scale, "demo": scale},
     }
-    Path("experiments/small-zoo.yaml").write_text(yaml.safe_dump(zoo))
-    result = plan.Plan({}, Path("experiments"))
+    (papers / "beyond/experiments/small-zoo.yaml").write_text(yaml.safe_dump(zoo))
+    result = plan.Plan({})
     result.figures = [SimpleNamespace(experiments=["small-zoo"])]  # type: ignore[list-item]
     return result
 
 
-def test_the_networks_of_a_zoo_are_trained_for_it_and_measured_as_a_zoo(
-    with_zoo: plan.Plan,
-) -> None:
+def test_the_networks_of_a_zoo_are_trained_for_it_and_measured_as_a_zoo(with_zoo):
     grid, zoo = map(with_zoo.experiment, ("lenet-grid", "small-zoo"))
     tasks = list(forecast.jobs_of(with_zoo, "demo"))
     trained = {Path(grid.weights(pack)["weights"]) for pack in grid.packs}
@@ -158,7 +154,7 @@ def test_the_networks_of_a_zoo_are_trained_for_it_and_measured_as_a_zoo(
     assert networks == {"lenet5 (kernel 3, padding 1)"}
 
 
-def test_of_named_experiments_those_are_counted(with_zoo: plan.Plan) -> None:
+def test_of_named_experiments_those_are_counted(with_zoo):
     tasks = list(forecast.jobs_of(with_zoo, "demo", ["representativeness"]))
     assert [task.kind for task in tasks] == ["representativeness"]
     record(tasks[0], 3.0)
@@ -167,7 +163,7 @@ def test_of_named_experiments_those_are_counted(with_zoo: plan.Plan) -> None:
     assert forecast.recorded(with_zoo, ["demo"], ["small-zoo"]) == {}
 
 
-def test_what_nobody_has_timed_is_said(chosen: plan.Plan, capsys: pytest.CaptureFixture) -> None:
+def test_what_nobody_has_timed_is_said(chosen, capsys):
     assert main(["estimate"]) == 0
     text = capsys.readouterr().out
     jobs = len(list(forecast.jobs_of(chosen, "demo")))
@@ -175,24 +171,22 @@ def test_what_nobody_has_timed_is_said(chosen: plan.Plan, capsys: pytest.Capture
     assert "Approximate size of the weights of each grid:" in text
 
 
-def test_of_measured_packs_nothing_is_left_whatever_they_lack(project: Path) -> None:
+def test_of_measured_packs_nothing_is_left_whatever_they_lack(project):
     """Neither their training, whose weights are gone, nor a family that they may lack."""
-    whole = plan.Plan({"scale": "paper"}, Path("experiments")).experiment("mlp-grid")
+    whole = plan.Plan({"scale": "paper"}).experiment("mlp-grid")
     first, second, *_ = whole.packs
     files = [whole.metrics(pack, name) for pack in (first, second) for name in whole.families]
     for path in files[:-1]:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    measured = plan.Plan({"scale": "paper", "packs": "measured"}, Path("experiments"))
+    measured = plan.Plan({"scale": "paper", "packs": "measured"})
     found = forecast.forecast(measured, {}, ["mlp-grid"])
     counted = {each.kind: (each.jobs, each.done) for each in found}
     done = {"train": 0, "accuracy": 2, "geometry": 2, "representations": 1}
     assert counted == {kind: (0, count) for kind, count in done.items()}
 
 
-def test_figures_papers_and_experiments_are_estimated_by_name(
-    chosen: plan.Plan, capsys: pytest.CaptureFixture
-) -> None:
+def test_figures_papers_and_experiments_are_estimated_by_name(chosen, capsys):
     assert main(["estimate"]) == 0
     assert "vgg-grid:" in (configured := capsys.readouterr().out)
     assert "smoothing-grid:" not in configured

@@ -1,7 +1,5 @@
 """`flatlab measure`: networks that lie in files."""
 
-from __future__ import annotations
-
 import shutil
 
 import numpy as np

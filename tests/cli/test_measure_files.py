@@ -1,7 +1,5 @@
 """`flatlab measure` on samples and weights in files of several kinds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

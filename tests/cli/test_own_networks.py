@@ -1,7 +1,5 @@
 """The pages docs/own-networks.md and docs/results.md: every command and example is carried out."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import re
@@ -29,7 +27,7 @@ R_PROGRAMS = re.compile(r"^```r\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """What the page makes, after all its commands."""
     folder = tmp_path_factory.mktemp("mine")
     page = (DOCS / "own-networks.md").read_text()

@@ -1,7 +1,5 @@
 """`flatlab table --data`: samples in files of every form, and from functions."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

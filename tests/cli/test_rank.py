@@ -1,7 +1,5 @@
 """`flatlab rank`: reports side by side."""
 
-from __future__ import annotations
-
 import csv
 
 import pytest

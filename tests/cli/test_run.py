@@ -1,7 +1,5 @@
 """`flatlab run`: what it computes of experiments of every kind, and what it leaves as it is."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import subprocess
@@ -55,7 +53,7 @@ def small(project):
 
 def stages(key):
     """The metric files of an experiment, each with what the workflow would make it with."""
-    experiment = plan.Plan({}, Path("experiments")).experiment(key)
+    experiment = plan.Plan({}).experiment(key)
     return {
         experiment.metrics(pack, family): experiment.measuring(pack, family)
         for pack in experiment.packs
@@ -120,7 +118,7 @@ def test_networks_that_are_trained_again_are_measured_again(small, capfd):
     pack, family = "lr0.1-b20-s0", "accuracy"
     asked = ["run", "mlp-grid", pack, "--family", family]
     assert main(asked) == 0
-    experiment = plan.Plan({}, Path("experiments")).experiment("mlp-grid")
+    experiment = plan.Plan({}).experiment("mlp-grid")
     report = experiment.metrics(pack, family)
     before = report.stat().st_mtime_ns
     Path(experiment.weights(pack)["weights"]).unlink()
@@ -145,7 +143,7 @@ def test_what_is_there_is_not_made_again_unless_code_or_settings_changed(small, 
         families = {path.parent.name for path in changed if path.name == f"{pack}.zarr.zip"}
         return {name for name in names if "proven" not in name} & trained, families
 
-    families = {*plan.Plan({}, Path("experiments")).experiment("mlp-grid").families}
+    families = {*plan.Plan({}).experiment("mlp-grid").families}
     assert made() == (trained, families)
     capfd.readouterr()
     assert made() == (set(), set())

@@ -1,7 +1,5 @@
 """Sequences with padding, and several inputs, in files: `flatlab measure` and `flatlab table`."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

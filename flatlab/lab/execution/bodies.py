@@ -9,8 +9,8 @@ from xarray import Dataset
 
 from flatlab.core.registry import imported
 from flatlab.core.store import load_dataset, load_weights
-from flatlab.lab.jobs.imports import quick_imports
 from flatlab.lab.jobs.job import RunningJob
+from flatlab.lab.jobs.memory import quick_imports
 
 
 def prepare(job: RunningJob) -> None:

@@ -5,8 +5,8 @@ import xarray as xr
 from flatlab.core.store import load_weights
 from flatlab.lab.execution.files import measure as measure_file
 from flatlab.lab.execution.files import tabulate
-from flatlab.lab.jobs.imports import quick_imports
 from flatlab.lab.jobs.job import RunningJob
+from flatlab.lab.jobs.memory import quick_imports
 
 __all__ = ["measure", "tabulate", "train"]
 

@@ -6,8 +6,8 @@ from typing import Any
 import xarray as xr
 
 from flatlab.core.resume_state import ResumeState
-from flatlab.lab.jobs.imports import quick_imports
 from flatlab.lab.jobs.job import RunningJob
+from flatlab.lab.jobs.memory import quick_imports
 
 
 def measure(job: RunningJob) -> xr.Dataset:
