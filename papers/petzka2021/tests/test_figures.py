@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 
 from flatlab.lab import figures as plotting
 from flatlab.lab import plan
-from flatlab.lab.execution.simulation import tabulate
 from flatlab.lab.figures import lines, render
+from flatlab.lab.kinds.simulation import tabulate
 
 mpl.use("Agg")
 SMALL = {

@@ -1,24 +1,33 @@
-"""Networks that a study builds itself: how each of them is measured, and the table of all."""
+"""Experiments of networks that a study builds itself: what the kinds `files` and `loop` share.
 
+A study names its functions `module:function`; they are found without importing them. Each network
+is a pack, measured by a job of its own; behind their tables they are like any other experiment.
+"""
+
+import ast
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import field
 
-from flatlab.core.options import options_of, section
+from flatlab.core.options import documented, section
 from flatlab.core.paths import built_at
-from flatlab.core.registry import joined, keys_of, measures_samples, module_of
+from flatlab.core.registry import file_of, joined, keys_of, measures_samples, module_of, syntax
 from flatlab.core.schema import REDUCED, PlanError, Strict, closest, convert, means, plain
-from flatlab.core.studies import studies
-from flatlab.lab.kinds.grids.fidelity import Difference, evidence
-from flatlab.lab.kinds.grids.sections import Count, Precision, Scaling
+from flatlab.core.studies import module_of_study, studies
+from flatlab.lab.kinds._evidence import Difference, evidence
+from flatlab.lab.kinds._sections import Count, Precision, Scaling
 from flatlab.lab.plan.experiments import Experiment, PlannedJob, Source
 from flatlab.lab.plan.fingerprint import fingerprint
-from flatlab.lab.plan.own_functions import Function, module_of_function, study_of
 
+Function = Annotated[
+    str, means("module:function of the study's folder", pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
+]
 Value = bool | int | float | str
 SAME = (
     *("loss", "samples", "seed", "batch_size"),
@@ -90,11 +99,12 @@ class Network(Strict, frozen=True, kw_only=True):
     outcomes: dict[str, float] = field(default_factory=dict)
 
 
-class Networks(Experiment, frozen=True, kw_only=True):
+class NetworksExperiment(Experiment, frozen=True, kw_only=True):
     """Networks of a study at one scale.
 
-    study: its key.  file: the content of the experiment's file.  options: those of each family, and
-    of the loss.
+    study: its key.
+    file: the content of the experiment's file.
+    options: those of each family, and of the loss.
     """
 
     study: str
@@ -116,13 +126,13 @@ class Networks(Experiment, frozen=True, kw_only=True):
         for family in joined(measure.families):
             if not measures_samples(family):
                 raise PlanError(
-                    f"{source.place('measure', 'families')}: losses and errors on training and "
+                    f"{source.location('measure', 'families')}: losses and errors on training and "
                     f"test sets are measured anyway; leave out {family}"
                 )
         content = {**source.content, **source.override}
         content = {key: source.value(key) for key in keys if key in content}
-        file = convert(content, cls.schema, source.place)
-        module_of_function(file.model, study, source.place("model"))
+        file = convert(content, cls.schema, source.location)
+        module_of_function(file.model, study, source.location("model"))
         networks = cls(
             key=source.key,
             scale=source.scale,
@@ -134,18 +144,12 @@ class Networks(Experiment, frozen=True, kw_only=True):
             measure=measure,
             options={name: plain(chosen) for (_, name), chosen in options.items()},
         )
-        networks.check_data(source.place("data"))
+        networks.check_data(source.location("data"))
         return {name: getattr(networks, name) for name in networks.__struct_fields__}
 
     @classmethod
-    def documented(cls, name: str) -> dict[str, type[Strict]]:
-        """The schema of each section of its file."""
-        options = {
-            f"measure, of {key}": options_of(folder, key)
-            for folder in ("metrics", "losses")
-            for key in keys_of(folder)
-        }
-        return {name: cls.schema, "measure": Measure, **options}
+    def sections(cls) -> dict[str, type[Strict]]:
+        return {cls.kind: cls.schema, **dict(documented("measure", Measure))}
 
     def check_data(self, place: str) -> None:
         """Raise `PlanError` if there are no such data."""
@@ -182,7 +186,7 @@ class Networks(Experiment, frozen=True, kw_only=True):
         chosen, families = self.measure, joined(family)
         data, path = self.file.data, self.path(self.file.data)
         inputs: dict[str, str | list[str]] = {"weights": self.weights_of(pack)}
-        roots = ["flatlab.lab.execution.own_networks", self._module(self.file.model)]
+        roots = ["flatlab.lab.kinds.user_networks.networks", self._module(self.file.model)]
         roots += [module_of("metrics", name) for name in families]
         roots.append(module_of("losses", chosen.loss))
         settings = {
@@ -224,7 +228,7 @@ class Networks(Experiment, frozen=True, kw_only=True):
 
     def tabulating(self, published: Experiment) -> PlannedJob:
         """The job that joins the metric files.  published: the experiment at scale paper."""
-        assert isinstance(published, Networks)
+        assert isinstance(published, NetworksExperiment)
         networks = {
             pack: {**plain(network), "file": network.file or self.weights_of(pack)}
             for pack, network in self.packs.items()
@@ -236,7 +240,7 @@ class Networks(Experiment, frozen=True, kw_only=True):
             "families": joined(self.families),
             "sample_seed": self.measure.seed,
             "trained": self.trained,
-            "left_out": self.left_out,
+            "left_out": self.missing_networks,
             **evidence(*self._differences(published)),
         }
         settings = {"about": about, "networks": networks, "jobs": len(self.families)}
@@ -244,7 +248,7 @@ class Networks(Experiment, frozen=True, kw_only=True):
             inputs={}, settings=settings, code=fingerprint("flatlab.lab.tables.own_networks")
         )
 
-    def _differences(self, published: "Networks") -> Iterator[Difference]:
+    def _differences(self, published: "NetworksExperiment") -> Iterator[Difference]:
         ours, theirs = len(self.packs), len(published.packs)
         if ours < theirs:
             yield REDUCED, f"{ours} networks instead of {theirs}"
@@ -264,8 +268,55 @@ def _content(folder: Path) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
-def check_values(values: Mapping[str, Any], where: str) -> None:
-    """Raise `PlanError` for a hyper-parameter that is neither a number nor a word."""
-    for name, value in values.items():
-        if not isinstance(value, Value):
-            raise PlanError(f"{where}.{name}: expected a number or a word, found {value!r}")
+def study_of(folder: Path, context: str) -> str:
+    """The key of the study in a folder; `PlanError` if it is none."""
+    for key, place in studies().items():
+        if place == folder.resolve():
+            return key
+    raise PlanError(f"{context}: such experiments are part of a study, and this is none")
+
+
+def module_of_function(name: str, study: str, context: str) -> str:
+    """The module of flatlab that has a function of a study: a root for fingerprints.
+
+    name: "mine:build".
+    study: its key.
+    context: the place that names it, for the message of the `PlanError` if it cannot be had.
+    """
+    module, _, function = name.partition(":")
+    folder, ours = studies()[study], module_of_study(module, study)
+    file = file_of(ours)
+    path = file / "__init__.py" if file is not None and file.is_dir() else file
+    if path is None or not path.is_file():
+        known = sorted(each.stem for each in folder.glob("*.py"))
+        raise PlanError(
+            f"{context}: {folder.name} has no module {module!r}; {closest(module, known)}"
+        )
+    if _exists_elsewhere(module.partition(".")[0], folder):
+        raise PlanError(f"{context}: {module} has the name of an installed module; rename it")
+    names = _names(path)
+    if function not in names:
+        raise PlanError(f"{context}: {module} has no {function!r}; {closest(function, names)}")
+    return ours
+
+
+def _exists_elsewhere(module: str, folder: Path) -> bool:
+    """Whether Python, without the study's folder, has a module of this name."""
+    others = [path for path in sys.path if Path(path or ".").resolve() != folder]
+    if module in sys.stdlib_module_names:
+        return True
+    spec = PathFinder.find_spec(module, others)
+    return spec is not None and spec.origin is not None
+
+
+def _names(path: Path) -> list[str]:
+    """What a module defines or imports at its top level."""
+    names: list[str] = []
+    for node in syntax(path).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.append(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names += [alias.asname or alias.name for alias in node.names]
+        elif isinstance(node, ast.Assign):
+            names += [target.id for target in node.targets if isinstance(target, ast.Name)]
+    return names

@@ -18,10 +18,10 @@ from flatlab.core.studies import studies
 from flatlab.data._dataset import DataError
 from flatlab.derivatives.errors import MeasureError, is_device_failure
 from flatlab.derivatives.memory import BUDGET
-from flatlab.lab.execution.own_code import called, function_of
-from flatlab.lab.execution.own_measurement import PASSED_ON, Measurement, performance
-from flatlab.lab.execution.own_samples import Part, parts_of_data
 from flatlab.lab.jobs.job import RunningJob
+from flatlab.lab.kinds.user_networks.code import called, function_of
+from flatlab.lab.kinds.user_networks.measurement import PASSED_ON, Measurement, performance
+from flatlab.lab.kinds.user_networks.samples import Part, parts_of_data
 from flatlab.lab.plan.run_records import RunRecords
 from flatlab.lab.tables.own_networks import Row, gather
 from flatlab.metrics._measure import measure

@@ -17,8 +17,8 @@ from flatlab.core.registry import check_known
 from flatlab.data._dataset import DataError
 from flatlab.data._images import Images
 from flatlab.derivatives.errors import MeasureError
-from flatlab.lab.execution.own_code import called, function_of
-from flatlab.lab.execution.own_samples import Part, parts_of_data
+from flatlab.lab.kinds.user_networks.code import called, function_of
+from flatlab.lab.kinds.user_networks.samples import Part, parts_of_data
 from flatlab.metrics._adapted import Structure
 from flatlab.metrics._measure import measure
 from flatlab.networks import _timm as timm

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from flatlab.data._tensors import EVALUATED
-from flatlab.lab.execution.own_samples import Part
+from flatlab.lab.kinds.user_networks.samples import Part
 from flatlab.losses._base import Loss, loss_of
 from flatlab.metrics._losses import loss_for
 from flatlab.metrics._prepared import prepared

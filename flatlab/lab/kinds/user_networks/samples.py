@@ -16,7 +16,7 @@ from flatlab.data._arrays import RESIZED, Inputs, Samples, is_arrays, parts, par
 from flatlab.data._dataset import DataError, load
 from flatlab.data._folders import folders
 from flatlab.data._tensors import Split, prepare
-from flatlab.lab.execution.own_code import called, function_of
+from flatlab.lab.kinds.user_networks.code import called, function_of
 from flatlab.metrics._adapted import Structure
 from flatlab.metrics._batches import collected, of_samples
 

@@ -10,9 +10,8 @@ from msgspec import UNSET, Struct, structs
 
 from flatlab.core.registry import assignments, literal, path_of
 from flatlab.core.schema import EVIDENCE, OWN, REDUCED, STAND_IN
-from flatlab.lab.kinds.grids.packs import Pack
-from flatlab.lab.kinds.grids.sections import Corrupted, Samples
-from flatlab.lab.kinds.grids.settings import ARCHITECTURE
+from flatlab.lab.kinds._packs import ARCHITECTURE, Pack
+from flatlab.lab.kinds._sections import Corrupted, Samples
 
 NAMES = {"lr": "learning rate"}
 
