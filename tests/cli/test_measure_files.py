@@ -189,7 +189,7 @@ def test_files_that_hold_something_else_are_one_sentence(kind, network, capsys):
 
 @pytest.mark.parametrize("command", ["measure", "table"])
 def test_memory_is_given_in_gb(command, network, monkeypatch):
-    from flatlab.lab.execution import model_report, own_networks
+    from flatlab.lab.kinds.user_networks import networks, report
 
     np.savez("data.npz", x=X, y=LABELS)
     given = []
@@ -198,7 +198,7 @@ def test_memory_is_given_in_gb(command, network, monkeypatch):
         given.append(memory)
         return flatlab.measure(*samples, memory=memory, **how)
 
-    for module in (model_report, own_networks):
+    for module in (report, networks):
         monkeypatch.setattr(module, "measure", noted)
     arguments = ["--model", "own_networks:Net", "--data", "data.npz", "--memory", "0.5"]
     out = ["--out", "t.zarr.zip"]

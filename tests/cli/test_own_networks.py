@@ -164,7 +164,7 @@ def test_claims_and_eligibility_work_as_on_a_grid(here):
 
 
 def test_a_stopped_table_goes_on_where_it_stopped(here, monkeypatch, capsys):
-    from flatlab.lab.execution.own_networks import Measurer
+    from flatlab.lab.kinds.user_networks.networks import Measurer
 
     measured = []
     original = Measurer.row

@@ -1,7 +1,5 @@
 """Result files lie where the documentation says, and rules have these paths from the plan."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

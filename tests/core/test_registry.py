@@ -1,7 +1,5 @@
 """Registries: to add a layer, an optimizer or another rule of training is to add a file."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

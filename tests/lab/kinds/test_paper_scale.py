@@ -4,8 +4,6 @@ Configurations that differ in how large a number is, such as a learning rate, ar
 """
 
 import json
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +17,7 @@ from tests.lab.train.packs import images
 STEPS, SAMPLES, BATCH = 10, 16, 4
 
 
-def grids() -> Iterator[Any]:
+def grids():
     """Those of photographs at scale `paper`."""
     for key in plan.experiment_keys():
         content = content_of(key)
@@ -37,7 +35,7 @@ def signs(settings):
     return settings > 0 if number else settings
 
 
-def configurations() -> list:
+def configurations():
     """The first run of each, on few samples and in small batches.
 
     Of each architecture, normalization and depth one is asked at once, in minibatches, and all

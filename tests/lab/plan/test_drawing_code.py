@@ -1,8 +1,5 @@
 """What draws a figure: an edit changes the code of those figures alone that use it."""
 
-from __future__ import annotations
-
-import importlib
 import re
 import shutil
 
@@ -10,21 +7,17 @@ import pytest
 
 from flatlab.core.registry import PACKAGE
 from flatlab.lab import plan
-
-# The package has a function of the same name.
-fingerprints = importlib.import_module("flatlab.lab.plan.fingerprint")
+from tests.lab.plan.fingerprints import forget, module
 
 
 @pytest.fixture
 def package(tmp_path, monkeypatch, papers):
     """A copy of the package and the papers: edit(path, change) -> targets whose code changed."""
     shutil.copytree(PACKAGE, tmp_path / "flatlab", ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(fingerprints, "PACKAGE", tmp_path / "flatlab")
-    cached = ("fingerprint", "closure", "_imports", "_content", "syntax")
+    monkeypatch.setattr(module, "PACKAGE", tmp_path / "flatlab")
 
     def codes():
-        for name in cached:
-            getattr(fingerprints, name).cache_clear()
+        forget()
         return {figure.target: figure.code for figure in plan.figures()}
 
     def edit(path, change):
@@ -36,8 +29,7 @@ def package(tmp_path, monkeypatch, papers):
         return {target for target in before if before[target] != after[target]}
 
     yield edit
-    for name in cached:
-        getattr(fingerprints, name).cache_clear()
+    forget()
 
 
 def drawn_by(*templates):

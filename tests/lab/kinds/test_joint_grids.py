@@ -1,7 +1,5 @@
 """The grids on which the measures of all papers are compared: what they declare and measure."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,46 +1,44 @@
-"""Metric files that were restored or copied belong to the table that they are joined into."""
-
-from pathlib import Path
+"""Bodies of jobs: a table asks whether metric files that were restored or copied belong to it."""
 
 import pytest
 
 from flatlab.core import store
 from flatlab.lab import plan
-from flatlab.lab.execution.metric_origin import check_data, check_weights
+from flatlab.lab.jobs.bodies import check_data, check_weights, of_rule, train
 
 GRID = {"network": "lenet5", "data": "cifar10"}
 
 
-def metric_file(folder: Path, measured_on: str) -> str:
+def metric_file(folder, measured_on):
     path = folder / "lr0.1-s0-4.zarr.zip"
     store.save_json(plan.record_of(path), {"settings": {"data": {"set": measured_on}}})
     return str(path)
 
 
-def test_files_of_other_data_are_refused_with_the_remedy(tmp_path: Path) -> None:
+def test_files_of_other_data_are_refused_with_the_remedy(tmp_path):
     path = metric_file(tmp_path, "cifar10-jpeg")
     with pytest.raises(store.StoreError, match=r"on cifar10-jpeg.* \{cifar10: cifar10-jpeg\}"):
         check_data([path], GRID)
 
 
-def test_files_of_the_same_data_or_without_a_record_are_taken(tmp_path: Path) -> None:
+def test_files_of_the_same_data_or_without_a_record_are_taken(tmp_path):
     check_data([metric_file(tmp_path, "cifar10")], GRID)
     check_data([metric_file(tmp_path, "cifar10")], GRID | {"data": "digits and cifar10"})
     check_data([str(tmp_path / "from-elsewhere.zarr.zip")], GRID)
 
 
-def test_zoos_and_simulations_have_no_such_records(tmp_path: Path) -> None:
+def test_zoos_and_simulations_have_no_such_records(tmp_path):
     check_data([metric_file(tmp_path, "cifar10")], {"name": "small-vit", "data": "digits"})
 
 
-def measured_on(folder: Path, family: str, pack: str, **weights: str) -> str:
+def measured_on(folder, family, pack, **weights):
     path = folder / family / f"{pack}.zarr.zip"
     inputs = {f"models/{pack}.{part}safetensors": digest for part, digest in weights.items()}
     store.save_json(plan.record_of(path), {"inputs": {"data/digits.zarr.zip": "d", **inputs}})
     return str(path)
 
 
-def test_families_of_a_pack_that_was_trained_twice_are_refused(tmp_path: Path) -> None:
+def test_families_of_a_pack_that_was_trained_twice_are_refused(tmp_path):
     """By its final weights, or by those during training."""
     one = measured_on(tmp_path, "geometry", "lr0.1", **{"": "a", "dense.": "b"})
     for family, others in (("final", {"": "c"}), ("dense", {"": "a", "dense.": "c"})):
@@ -49,9 +47,7 @@ def test_families_of_a_pack_that_was_trained_twice_are_refused(tmp_path: Path) -
             check_weights([one, other])
 
 
-def test_families_of_the_same_weights_and_files_that_do_not_name_theirs_are_taken(
-    tmp_path: Path,
-) -> None:
+def test_families_of_the_same_weights_and_files_that_do_not_name_theirs_are_taken(tmp_path):
     paths = [
         measured_on(tmp_path, "geometry", "lr0.1", **{"": "a", "dense.": "b"}),
         measured_on(tmp_path, "accuracy", "lr0.1", **{"": "a"}),
@@ -61,3 +57,8 @@ def test_families_of_the_same_weights_and_files_that_do_not_name_theirs_are_take
         str(tmp_path / "without-a-record" / "lr0.1.zarr.zip"),
     ]
     check_weights(paths)
+
+
+def test_rules_that_differ_in_their_files_alone_have_one_body():
+    assert of_rule("train_large") is of_rule("train_one") is of_rule("train") is train
+    assert of_rule("redraw") is of_rule("draw")

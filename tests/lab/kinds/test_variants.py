@@ -1,16 +1,12 @@
 """What the papers leave open is a key: each variant, trained and measured from a grid's file."""
 
-from __future__ import annotations
-
 import copy
+import functools
 
 import numpy as np
 import pytest
 
-from flatlab.lab.tables.runs import collect
-from flatlab.lab.train import train_packs
-from flatlab.metrics._measure_pack import measure_pack
-from tests.lab.kinds.experiments import content_of, load, written
+from tests.lab.kinds.experiments import content_of, load, table_of, written
 from tests.lab.train.packs import images
 
 RAW = {"mlp-grid": images((28, 28), 40, 10), "other": images((3, 32, 32), 40, 10)}
@@ -55,7 +51,7 @@ CASES += [(grid, name) for grid, variants in VARIANTS.items() for name in varian
 CASES = [pytest.param(*case, marks=[pytest.mark.long] * (case in LONG)) for case in CASES]
 
 
-def table_of(grid_key, change, folder):
+def made(grid_key, change, folder):
     """Four steps and two samples of a grid's experiment with one key changed, as a table."""
     content = content_of(grid_key)
     content["seeds"] = ["0-1"]
@@ -73,28 +69,15 @@ def table_of(grid_key, change, folder):
         section, keys = copy.deepcopy(change)
         content[section] |= keys
     grid = load(written(folder, grid_key, content), "paper")
-    (pack,) = grid.packs
-    raw = RAW.get(grid_key, RAW["other"])
-    (trained,) = train_packs(raw, [grid.training(pack).settings], "cpu")
-    weights = [trained.weights, trained.dense]
-    parts = [
-        measure_pack(weights, raw, grid.measuring(pack, family).settings)
-        for family in grid.families
-    ]
-    return collect(parts, grid.tabulating(grid).settings), trained.weights[0]
+    table, trained = table_of(grid, RAW.get(grid_key, RAW["other"]))
+    ((weights, _),) = (each.weights for each in trained.values())
+    return table, weights
 
 
 @pytest.fixture(scope="module")
 def default(tmp_path_factory):
     """The table of each grid as the paper has it."""
-    made = {}
-
-    def of(grid):
-        if grid not in made:
-            made[grid] = table_of(grid, None, tmp_path_factory.mktemp(grid))
-        return made[grid]
-
-    return of
+    return functools.cache(lambda grid: made(grid, None, tmp_path_factory.mktemp(grid)))
 
 
 @pytest.mark.parametrize(("grid", "variant"), CASES, ids=lambda value: str(value))
@@ -104,7 +87,7 @@ def test_every_variant_is_trained_and_measured_and_changes_the_numbers(
     if variant is None:
         table, _ = default(grid)
     else:
-        table, _ = table_of(grid, VARIANTS[grid][variant], tmp_path)
+        table, _ = made(grid, VARIANTS[grid][variant], tmp_path)
         assert not table.identical(default(grid)[0])
     end = table.isel(checkpoint=-1).sel(samples="train")
     assert end.sizes["run"] == 2
@@ -118,18 +101,18 @@ def test_every_variant_is_trained_and_measured_and_changes_the_numbers(
     ("grid", "variant"), [("vgg-grid", "ten outputs"), ("mlp-grid", "more outputs")]
 )
 def test_further_outputs_are_trained_towards_zero(grid, variant, default, tmp_path):
-    _, weights = table_of(grid, VARIANTS[grid][variant], tmp_path)
+    _, weights = made(grid, VARIANTS[grid][variant], tmp_path)
     *_, bias = weights.values()
     assert bias.shape[-1] == VARIANTS[grid][variant][1]["outputs"]
 
 
 def test_the_gap_of_the_losses_is_test_minus_train(tmp_path):
-    table, _ = table_of("mlp-grid", VARIANTS["mlp-grid"]["gap of the losses"], tmp_path)
+    table, _ = made("mlp-grid", VARIANTS["mlp-grid"]["gap of the losses"], tmp_path)
     gap = (table["test_loss"] - table["train_loss"]).values
     np.testing.assert_allclose(table["generalization_gap"].values, gap, rtol=1e-12)
 
 
 def test_with_two_outputs_the_two_losses_are_the_same(default, tmp_path):
-    _, mean = table_of("lenet-grid", ("training", {"loss": "mean-mse"}), tmp_path)
+    _, mean = made("lenet-grid", ("training", {"loss": "mean-mse"}), tmp_path)
     for name, half in default("lenet-grid")[1].items():
         np.testing.assert_allclose(mean[name], half, rtol=1e-6, atol=1e-7)
