@@ -182,8 +182,8 @@ def add_arguments_check(parser: argparse.ArgumentParser) -> None:
 
 def run_check(options: argparse.Namespace) -> int:
     """Check the configuration, the experiments and the hashes of all result files."""
-    from flatlab import store  # numpy and xarray, which the doctor may find missing
-    from flatlab.cli.show import LOADERS
+    from flatlab.cli.show import LOADERS  # numpy and xarray, which the doctor may find missing
+    from flatlab.core import store
 
     if not options.folder.is_dir() and options.folder != plan.RESULTS:
         raise store.StoreError(f"{options.folder} is no folder")

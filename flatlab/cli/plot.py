@@ -133,7 +133,7 @@ def _declaration(
     return Lines(
         keys,
         quantities=tuple(names),
-        along={name: (name.replace("_", " "), scale) for name, scale in scales.items()},
+        along={name: (name.replace("_", " "), scale) for name, scale in scales.items()},  # type: ignore[misc]
         line=options.by or next((name for name in known if name not in along), along[0]),
         logarithmic=tuple(name for name in options.log if name in names),
         size_inches=(7.1, 1.4 + 2.4 * (1 if len(along) == 1 else len(names))),

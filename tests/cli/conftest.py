@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 
 from flatlab.cli import main
 
@@ -16,6 +17,22 @@ def project(tmp_path, monkeypatch):
     shutil.copy(ROOT / "config.yaml", tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def small_zoo(papers):
+    """Write an experiment, `small-zoo`: the networks of a grid, in two jobs."""
+
+    def write(grid, **adaptive):
+        scale = {"name": "small-zoo", "grid": grid}
+        zoo = {
+            **{"kind": "zoo", "title": "The networks of a grid", "samples": 2, "seed": 0},
+            **{"jobs": 2, "adaptive": {"outputs": "sigmoid", "rho": 0.1, **adaptive}},
+            "scales": {"paper": scale, "short": scale, "demo": scale},
+        }
+        (papers / "beyond/experiments/small-zoo.yaml").write_text(yaml.safe_dump(zoo))
+
+    return write
 
 
 @pytest.fixture
@@ -34,13 +51,13 @@ def printed(capsys):
 def refusal(capsys):
     """Run a command that is refused; returns the one sentence that says why."""
 
-    def run(*arguments):
+    def run(*arguments, lines=1):
         capsys.readouterr()
         assert main([*map(str, arguments)]) == 1
         out, err = capsys.readouterr()
         assert out == ""
         assert err.startswith("flatlab: ")
-        assert err.strip().count("\n") == 0
+        assert len(err.strip().splitlines()) == lines
         return err.removeprefix("flatlab: ").strip()
 
     return run

@@ -16,6 +16,7 @@ from flatlab.cli._main import GROUPS, parser
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = [*parser("").commands]
+HELP = {"measure": ("lenet5", "digits", "cross-entropy", "singular_values", "label_smoothing")}
 TRY = """
 source completion.sh
 COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
@@ -37,12 +38,15 @@ def test_help_lists_every_command_once_and_in_its_group(capsys):
     assert page.index("  rank ") < page.index("Plan and run")
 
 
-@pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)])
+@pytest.mark.parametrize("command", [*COMMANDS, ""])
 def test_every_command_has_help(command, capsys):
     with pytest.raises(SystemExit) as end:
-        main([*command, "--help"])
+        main([*command.split(), "--help"])
     assert end.value.code == 0
-    assert "usage: flatlab" in capsys.readouterr().out
+    page = capsys.readouterr().out
+    assert "usage: flatlab" in page
+    for part in HELP.get(command, ()):
+        assert part in page
 
 
 def test_a_file_in_the_folder_of_commands_is_a_command_and_may_hold_another(
@@ -63,14 +67,11 @@ def test_a_file_in_the_folder_of_commands_is_a_command_and_may_hold_another(
         assert words in capsys.readouterr().out
 
 
-def test_an_unknown_command_is_an_error_that_lists_the_known_ones(capsys):
+def test_an_unknown_command_is_an_error_and_one_that_is_gone_says_what_to_do(capsys, refusal):
     with pytest.raises(SystemExit) as end:
         main(["sumary"])
     assert end.value.code == 2
     assert "summary" in capsys.readouterr().err
-
-
-def test_a_command_that_is_gone_says_what_to_do_instead(refusal):
     assert "an experiment of kind `loop`" in refusal("train", "mine:train", "--grid", "grid.csv")
 
 
@@ -116,15 +117,12 @@ def test_a_command_that_is_stopped_says_so_in_a_sentence(monkeypatch, capsys):
     assert capsys.readouterr().err.strip() == "flatlab: stopped; files that were finished are there"
 
 
-def test_outside_a_project_it_says_where_to_run(tmp_path, monkeypatch, refusal):
+def test_without_a_configuration_that_is_yaml_it_says_so(tmp_path, monkeypatch, refusal):
     monkeypatch.chdir(tmp_path)
     assert "run flatlab in the project's folder" in refusal("summary")
-
-
-@pytest.mark.parametrize("content", [b"scale: [", b"scale: \xff"])
-def test_a_configuration_that_is_no_yaml_is_a_sentence(content, project, refusal):
-    Path("config.yaml").write_bytes(content)
-    assert refusal("figures") == "config.yaml: not valid YAML"
+    for content in (b"scale: [", b"scale: \xff"):
+        Path("config.yaml").write_bytes(content)
+        assert refusal("figures") == "config.yaml: not valid YAML"
 
 
 ROWS = (["name", "size", "what"], ["a", 5, "short"], ["longer", 12345, "one two three four five"])
