@@ -19,7 +19,7 @@ rule verify:
         tables=lambda wildcards: figure_of(wildcards).experiments,
         code=lambda wildcards: plan.claims_code(wildcards.paper),
     script:
-        "../scripts/verify.py"
+        "../scripts/job.py"
 
 
 rule score:
@@ -40,4 +40,4 @@ rule score:
     params:
         code=plan.fingerprint("flatlab.lab.scoreboard.page"),
     script:
-        "../scripts/score.py"
+        "../scripts/job.py"

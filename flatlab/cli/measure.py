@@ -18,7 +18,7 @@ from flatlab.cli.show import print_dataset
 from flatlab.core import store
 from flatlab.core.options import options_of
 from flatlab.lab import plan
-from flatlab.lab.kinds.grids.sections import Scaling
+from flatlab.lab.kinds._sections import Scaling
 from flatlab.lab.plan.run_records import read_records
 
 GROUP = "Measure networks"
@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
         raise plan.PlanError(f"flatlab measure needs {needed}, or --timm and --images")
     _read(options)
     # Imported here because torch takes seconds and few commands need it.
-    measurement = importlib.import_module("flatlab.lab.execution.model_report")
+    measurement = importlib.import_module("flatlab.lab.kinds.user_networks.report")
     start = time.monotonic()
     try:
         report = measurement.report(options)
@@ -118,9 +118,13 @@ def run_table(options: argparse.Namespace) -> int:
     _read(options)
     files = _files_of(options.weights)
     records = read_records(files, options.runs, options.outcomes)
-    names = ("lab.execution.own_networks", "lab.execution.own_measurement", "derivatives.errors")
+    names = ("networks", "measurement")
     own, measurement, errors, data = (
-        importlib.import_module(f"flatlab.{name}") for name in (*names, "data._dataset")
+        importlib.import_module(f"flatlab.{name}")
+        for name in (
+            *(f"lab.kinds.user_networks.{name}" for name in names),
+            *("derivatives.errors", "data._dataset"),
+        )
     )
     how = measurement.Measurement(
         families=tuple(options.family),

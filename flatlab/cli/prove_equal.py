@@ -59,8 +59,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _proof(options: argparse.Namespace) -> Proof:
-    if not (options.old_checkout / "scripts" / "train.py").is_file():
-        raise PlanError(f"{options.old_checkout} is no checkout: it has no scripts/train.py")
+    if not (options.old_checkout / "scripts").is_dir():
+        raise PlanError(f"{options.old_checkout} is no checkout: it has no scripts")
     scales = [options.scale] if options.scale else published_scales()[::-1]  # the smallest first
     chosen = {scale: _tables(scale) for scale in scales}
     known = {key for keys in chosen.values() for key in keys}

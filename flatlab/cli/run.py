@@ -19,7 +19,7 @@ from flatlab.core.paths import built_at
 from flatlab.core.registry import module_of
 from flatlab.core.schema import PlanError, closest
 from flatlab.core.store import StoreError
-from flatlab.lab.execution import bodies
+from flatlab.lab.jobs import bodies
 from flatlab.lab.jobs.job import running
 from flatlab.lab.plan.experiments import Experiment, PlannedJob
 from flatlab.lab.plan.fingerprint import fingerprint

@@ -253,7 +253,7 @@ def test_other_wrong_samples_and_weights_are_one_sentence(command, network, refu
 
 @pytest.mark.parametrize("command", BOTH)
 def test_memory_is_given_in_gb(command, network, monkeypatch, measured):
-    from flatlab.lab.execution import model_report, own_networks
+    from flatlab.lab.kinds.user_networks import networks, report
 
     given = []
 
@@ -261,7 +261,7 @@ def test_memory_is_given_in_gb(command, network, monkeypatch, measured):
         given.append(memory)
         return flatlab.measure(*samples, memory=memory, **how)
 
-    for module in (model_report, own_networks):
+    for module in (report, networks):
         monkeypatch.setattr(module, "measure", noted)
     measured(command, "--data", "data.npz", "--memory", "0.5")
     assert given == [500_000_000]

@@ -52,7 +52,7 @@ def _compute(folder: str, scale: str, target: str) -> None:
 
     place = plan.published_at(scale)
     figure = next(each for each in plan.figures() if each.target == target)
-    figure = plan.as_judged(figure, place)
+    figure = plan.as_published(figure, place)
     tables = {key: store.load_dataset(place.table(key)) for key in figure.experiments}
     correlations = {key: correlate(tables[key]) for key in figure.correlated}
     settings = plotting.completed(figure.settings, tables)

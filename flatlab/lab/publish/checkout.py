@@ -97,7 +97,9 @@ def run(checkout: Path, request: dict[str, Any]) -> None:
     """
     for job in request["jobs"]:
         if not is_done(job):
-            script = checkout / "scripts" / f"{job['rule']}.py"
+            script = checkout / "scripts/job.py"
+            if not script.is_file():  # of a checkout with a script for each rule
+                script = script.with_name(f"{job['rule']}.py")
             runpy.run_path(str(script), {"snakemake": as_passed(job, request["config"])})
 
 

@@ -76,7 +76,7 @@ def jobs_of(
         for pack in experiment.packs:
             stages = {"train": (experiment.training(pack), experiment.weights(pack)["weights"])}
             for family in experiment.families if key in shown else []:
-                if (path := experiment.metrics(pack, family)) not in experiment.lacking:
+                if (path := experiment.metrics(pack, family)) not in experiment.missing_files:
                     stages[family] = (experiment.measuring(pack, family), str(path))
             for name, (stage, file) in stages.items():
                 if stage:

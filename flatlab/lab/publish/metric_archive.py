@@ -22,9 +22,10 @@ def keep(experiment: Experiment, packs: Sequence[str] = ()) -> str:
     packs: all that are measured if none is named. Raises `StoreError` if nothing is measured, if a
     named pack is not, if a file is damaged, or if the copies would exceed the budget.
     """
-    measured = experiment.measured()
+    measured = experiment.only_measured_packs()
     chosen = list(packs or measured.packs)
-    files = [path for path in _metric_files(experiment, chosen) if path not in measured.lacking]
+    missing = measured.missing_files
+    files = [path for path in _metric_files(experiment, chosen) if path not in missing]
     if not files:
         raise store.StoreError(f"no pack of {experiment.key} is measured at {experiment.scale}")
     for path in files:

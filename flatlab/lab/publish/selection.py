@@ -7,7 +7,7 @@ from pathlib import Path
 from flatlab.core import store
 from flatlab.lab import plan
 
-NAMES = plan.Place(Path())
+NAMES = plan.ResultsFolder(Path())
 """Files as they are named in `results/<scale>/` and in `results/published/<scale>/` alike."""
 
 ENDINGS = ("pdf", "png", "csv")
@@ -52,7 +52,7 @@ def built_figures(scale: str) -> tuple[list[plan.Figure], list[plan.Figure]]:
     folder = place.folder
     showing: list[plan.Figure] = []
     empty: list[plan.Figure] = []
-    for figure in (plan.as_judged(each, place) for each in plan.figures()):
+    for figure in (plan.as_published(each, place) for each in plan.figures()):
         files = [folder / name for name in files_of(figure)]
         if all(file.is_file() for file in files):
             with files[-1].open() as csv:

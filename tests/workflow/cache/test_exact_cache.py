@@ -150,7 +150,6 @@ USES: dict[str, Uses] = {
     "lab/tables/runs.py": matching(r"table \S+-grid"),
     "cli/run.py": nothing,
     "lab/kinds/grid.py": nothing,
-    "lab/execution/grid.py": nothing,
     "lab/scoreboard/board.py": nothing,
 }
 PAPERS_WITH_CLAIMS = sorted(path.parent.name for path in (ROOT / "papers").glob("*/claims.py"))
