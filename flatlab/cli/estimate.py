@@ -5,8 +5,15 @@ from collections.abc import Sequence
 
 from flatlab.cli._main import add_device, add_scale, load_plan
 from flatlab.cli._text import table
+from flatlab.lab.jobs.forecast import (
+    JOB_S,
+    experiments_named,
+    forecast,
+    published,
+    recorded,
+    with_needs,
+)
 from flatlab.lab.plan.plan import Plan
-from flatlab.lab.publish.forecast import JOB_S, called, forecast, published, recorded, with_needs
 
 GROUP = "Plan and run"
 
@@ -24,8 +31,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _as_text(chosen: Plan, names: Sequence[str] = ()) -> str:
-    """The forecast as a table, followed by its sums.  names: as for `called`."""
-    experiments = called(chosen, names)
+    """The forecast as a table, followed by its sums.  names: as for `experiments_named`."""
+    experiments = experiments_named(chosen, names)
     kinds = forecast(chosen, published() | recorded(chosen, experiments=experiments), experiments)
     rows: list[Sequence[object]] = [("jobs of", "network", "to do", "done", "hours", "from")]
     for *head, hours, basis in kinds:

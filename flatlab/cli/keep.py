@@ -7,7 +7,7 @@ results/, from which `snakemake --config packs=measured` draws figures without t
 import argparse
 
 from flatlab.cli._main import add_scale, load_plan
-from flatlab.lab.publish import metric_archive
+from flatlab.lab.publish import keep
 
 GROUP = "Publish"
 
@@ -21,6 +21,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     experiment = load_plan(options.scale, packs="all").experiment(options.experiment)
-    act = metric_archive.restore if options.restore else metric_archive.keep
+    act = keep.restore if options.restore else keep.keep
     print(act(experiment, options.pack))
     return 0

@@ -8,8 +8,7 @@ import argparse
 
 from flatlab.cli._main import add_scale, load_plan
 from flatlab.lab import plan
-from flatlab.lab.publish.publishing import publish, publish_redrawn
-from flatlab.lab.publish.selection import built_figures
+from flatlab.lab.publish.publish import built_figures, publish, publish_redrawn
 
 GROUP = "Publish"
 

@@ -11,7 +11,7 @@ import yaml
 
 from flatlab.cli import main
 from flatlab.lab import plan
-from flatlab.lab.publish import forecast
+from flatlab.lab.jobs import forecast
 
 VGG = "vgg (widths 8-8-pool-16-16-pool, hidden 32-32)"
 ROOT = Path(__file__).resolve().parents[2]

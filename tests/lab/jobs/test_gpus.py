@@ -15,7 +15,7 @@ import pytest
 
 from flatlab.lab.jobs.gpus import visible_gpus
 from flatlab.lab.jobs.job import running
-from flatlab.lab.publish.checkout import Named
+from flatlab.lab.jobs.standalone import Named
 
 JOB = """
 import os, sys

@@ -12,7 +12,7 @@ from flatlab.core import store
 from flatlab.data import load
 from flatlab.lab import plan
 from flatlab.lab.execution import grid as execution
-from flatlab.lab.publish.checkout import Named
+from flatlab.lab.jobs.standalone import Named
 from flatlab.lab.train import train_packs
 from tests.lab.kinds.grid.grids import GRID
 

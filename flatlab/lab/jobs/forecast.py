@@ -31,7 +31,8 @@ class TimedJob(NamedTuple):
     """One job, finished or not.
 
     stage: `train`, or the family that it measures.  kind, network, work: those of its
-    `flatlab.lab.plan.PlannedJob`.  file: its output.  stops: whether it may end before all of its work.
+    `flatlab.lab.plan.PlannedJob`.  file: its output.  stops: whether it may end before all of its
+    work.
     """
 
     stage: str
@@ -94,7 +95,7 @@ def with_needs(chosen: plan.Plan, scale: str, experiments: Collection[str]) -> l
     return sorted({*experiments, *needed})
 
 
-def called(chosen: plan.Plan, names: Sequence[str]) -> set[str]:
+def experiments_named(chosen: plan.Plan, names: Sequence[str]) -> set[str]:
     """The experiments that names of experiments, figures and papers mean; `all` is all papers.
 
     Without names, those of the figures that the configuration names. Raises `PlanError` for an

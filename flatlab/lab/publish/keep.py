@@ -13,7 +13,7 @@ from pathlib import Path
 from flatlab.core import store
 from flatlab.lab import plan
 from flatlab.lab.plan import Experiment
-from flatlab.lab.publish.publishing import check_budget
+from flatlab.lab.publish.publish import check_budget
 
 
 def keep(experiment: Experiment, packs: Sequence[str] = ()) -> str:
