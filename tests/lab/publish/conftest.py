@@ -1,53 +1,49 @@
 """A folder whose results are published, and one whose results are only built."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
 import pytest
 import yaml
 
-from flatlab.lab import publish as publication
+from flatlab.lab.publish.publish import publish
 from tests.lab.publish.made_up import (
     EXPERIMENTS,
-    FIGURES,
     ROOT,
+    TARGETS,
     ZOO,
     chosen,
     compute,
     draw,
     make_table,
+    use_made_up,
 )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def template(tmp_path_factory):
-    """A folder of the project with four experiments, whose results are made up, and published."""
-    folder = tmp_path_factory.mktemp("publication") / "template"
-    folder.mkdir()
+    """The papers with one more experiment, and a folder where made-up results are published."""
+    folder = tmp_path_factory.mktemp("publish")
+    ignored = shutil.ignore_patterns("tests", "__pycache__")
+    papers = shutil.copytree(ROOT / "papers", folder / "papers", ignore=ignored)
+    (papers / "beyond/experiments/small-zoo.yaml").write_text(yaml.safe_dump(ZOO))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("flatlab.lab.plan.figures", lambda: FIGURES)
-        patch.setattr("flatlab.lab.plan.published.figures", lambda: FIGURES)
-        patch.setattr("flatlab.lab.plan.published.experiment_keys", lambda: list(EXPERIMENTS))
-        patch.chdir(folder)
-        Path("experiments").mkdir()
-        for key in EXPERIMENTS[:3]:
-            shutil.copy2(ROOT / f"experiments/{key}.yaml", f"experiments/{key}.yaml")
-        Path("experiments/small-zoo.yaml").write_text(yaml.safe_dump(ZOO))
+        use_made_up(patch, papers)
+        (folder / "project").mkdir()
+        patch.chdir(folder / "project")
         Path("config.yaml").write_text("scale: demo\n")
-        for key in EXPERIMENTS:
-            compute(key)
-            make_table(key)
-        draw(*(each.target for each in FIGURES))
-        publication.publish(chosen())
-        yield folder
+        compute(*EXPERIMENTS)
+        make_table(*EXPERIMENTS)
+        draw(*TARGETS)
+        publish(chosen())
+    return folder
 
 
 @pytest.fixture
 def published(template, tmp_path, monkeypatch):
     """A copy of it, to be changed."""
-    monkeypatch.chdir(shutil.copytree(template, tmp_path / "project"))
+    use_made_up(monkeypatch, template / "papers")
+    monkeypatch.chdir(shutil.copytree(template / "project", tmp_path / "project"))
 
 
 @pytest.fixture

@@ -1,10 +1,9 @@
-"""A made-up folder of results: two experiments, their figures, and what is published of them."""
-
-from __future__ import annotations
+"""A made-up folder of results: four experiments, their figures, and what is published of them."""
 
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import xarray as xr
@@ -14,50 +13,35 @@ from flatlab.lab import plan
 from tests.synthetic.verdicts import claim, verdicts, write_verdicts
 
 ROOT = Path(__file__).resolve().parents[3]
-
-
 PUBLISHED = Path("results/published/demo")
-
-
+RECORDS = {"provenance.json", "benchmarks.json"}
+EXPERIMENTS = ("mlp-grid", "lenet-grid", "representativeness", "small-zoo")
 SCALE = {"name": "small-zoo", "grid": "lenet-grid"}
-
-
 ZOO = {
-    "kind": "zoo",
-    "title": "The networks of a grid",
-    "samples": 2,
-    "seed": 0,
-    "jobs": 2,
+    **{"kind": "zoo", "title": "The networks of a grid", "samples": 2, "seed": 0, "jobs": 2},
     "adaptive": {"outputs": "sigmoid", "rho": 0.1, "draws": 2, "drop_above": None},
     "scales": {"paper": SCALE, "short": SCALE, "demo": SCALE},
 }
 
 
 @dataclass(frozen=True)
-class Whole:
-    """A declaration whose experiments share their panels."""
-
-    by_experiment: bool = False
-
-
-@dataclass(frozen=True)
 class Figure:
-    """What publishing needs to know of a figure."""
+    """What publishing needs to know of a figure, whose experiments share their panels."""
 
     target: str
     experiments: list[str]
     correlated: list[str] = field(default_factory=list)
     title: str = "made-up"
-    declared: Whole = Whole()
+    declared = SimpleNamespace(by_experiment=False)
     code: str = "drawing"
     settings: dict[str, str] = field(default_factory=lambda: {"title": "made-up"})
 
     @property
-    def paper(self) -> str:
+    def paper(self):
         return self.target.partition("_")[0]
 
     @property
-    def key(self) -> str:
+    def key(self):
         return self.target.partition("_")[2]
 
 
@@ -68,12 +52,16 @@ FIGURES = [
     Figure("petzka2021_fig3", ["representativeness"]),
     Figure("beyond_fig1", ["small-zoo"]),
 ]
+TARGETS = [each.target for each in FIGURES]
 
 
-EXPERIMENTS = ("mlp-grid", "lenet-grid", "representativeness", "small-zoo")
-
-
-OTHERS = [each.target for each in FIGURES if "representativeness" not in each.experiments]
+def use_made_up(patch, papers):
+    """Let this process know the made-up figures, and four experiments of the papers in a folder."""
+    patch.setattr("flatlab.core.studies.PAPERS", papers)
+    for module in ("plan", "plan.published"):
+        patch.setattr(f"flatlab.lab.{module}.figures", lambda: FIGURES)
+    for module in ("plan.plan", "plan.published"):
+        patch.setattr(f"flatlab.lab.{module}.experiment_keys", lambda: list(EXPERIMENTS))
 
 
 def figure(target):
@@ -81,7 +69,7 @@ def figure(target):
 
 
 def chosen(**config):
-    return plan.Plan(config, Path("experiments"))
+    return plan.Plan(config)
 
 
 def write(path, content):
@@ -89,10 +77,11 @@ def write(path, content):
     Path(path).write_bytes(content)
 
 
-def make_table(key, value=0.0, place="results/demo"):
-    """A made-up table."""
-    values = xr.Dataset({"x": ("run", np.full(3, value))}, attrs={"experiment": key})
-    store.save_dataset(f"{place}/tables/{key}.zarr.zip", values)
+def make_table(*keys, value=0.0, place="results/demo"):
+    """Made-up tables."""
+    for key in keys:
+        values = xr.Dataset({"x": ("run", np.full(3, value))}, attrs={"experiment": key})
+        store.save_dataset(f"{place}/tables/{key}.zarr.zip", values)
 
 
 def draw(*targets, content=b"drawn", place="results/demo", verdict="holds"):
@@ -106,20 +95,39 @@ def draw(*targets, content=b"drawn", place="results/demo", verdict="holds"):
         write_verdicts(place, judged)
 
 
-def record(path, code, seconds=2.0, **more):
-    about = {"code": code, "runtime_s": seconds, "machine": "x86", "gpu": 0, "device": "cpu"}
-    write(f"{path}.provenance.json", json.dumps({**about, "versions": {}, **more}).encode())
+def draw_anew(*targets, place=PUBLISHED, redrawn="results/redrawn/demo"):
+    """What `snakemake published` does, with other pictures and verdicts."""
+
+    def record(path, inputs, code, settings=None):
+        made = {str(each): store.hash_of(each) for each in inputs}
+        about = {"code": code, "settings": settings, "inputs": made}
+        store.save_json(f"{redrawn}/{path}.provenance.json", about)
+
+    draw(*targets, content=b"anew", place=redrawn, verdict="fails")
+    for each in map(figure, targets):
+        tables = [place / f"tables/{key}.zarr.zip" for key in each.experiments]
+        matrices = [f"tables/{key}.correlations.zarr.zip" for key in each.correlated]
+        for path in matrices:
+            store.save_dataset(f"{redrawn}/{path}", xr.Dataset({"rho": 0.5}))
+            record(path, tables, plan.correlations_code())
+        inputs = [*tables, *(f"{redrawn}/{path}" for path in matrices)]
+        for ending in ("pdf", "png", "csv"):
+            record(f"figures/{each.paper}/{each.key}.{ending}", inputs, each.code, each.settings)
+        record(f"verdicts/{each.paper}/{each.key}.json", tables, plan.claims_code(each.paper))
 
 
-def compute(key, seconds=2.0):
-    """The records of all jobs of an experiment."""
-    experiment = chosen().experiment(key)
-    for pack in experiment.packs:
-        if stage := experiment.training(pack):
-            record(experiment.weights(pack)["weights"], stage.code, seconds)
-        for family in experiment.families:
-            path = experiment.metrics(pack, family)
-            record(path, experiment.measuring(pack, family).code, seconds)
+def compute(*keys, seconds=2.0):
+    """The records of all jobs of experiments."""
+    for experiment in map(chosen().experiment, keys):
+        for pack in experiment.packs:
+            jobs = {experiment.metrics(pack, f): experiment.measuring(pack, f)
+                    for f in experiment.families}  # fmt: skip
+            if stage := experiment.training(pack):
+                jobs[experiment.weights(pack)["weights"]] = stage
+            for path, job in jobs.items():
+                about = {"code": job.code, "runtime_s": seconds, "machine": "x86", "gpu": 0}
+                about |= {"device": "cpu", "versions": {}}
+                write(f"{path}.provenance.json", json.dumps(about).encode())
 
 
 def snapshot():
@@ -145,6 +153,3 @@ def names_of(*targets):
 
 def tables_of(*keys):
     return {f"tables/{key}.zarr.zip" for key in keys}
-
-
-RECORDS = {"provenance.json", "benchmarks.json"}
