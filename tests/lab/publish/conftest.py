@@ -1,39 +1,45 @@
-"""A folder whose results are published, and one whose results are only built."""
+"""A folder whose results are published."""
 
 import shutil
 from pathlib import Path
 
 import pytest
-import yaml
 
 from flatlab.lab.publish.publish import publish
 from tests.lab.publish.made_up import (
     EXPERIMENTS,
-    ROOT,
+    FIGURES,
+    OTHER,
+    PACK,
     TARGETS,
-    ZOO,
     chosen,
     compute,
     draw,
     make_table,
-    use_made_up,
+    measure,
 )
+
+
+def use_made_up(patch):
+    """Let this process know the made-up figures and their experiments alone, which is quick."""
+    for module in ("plan", "plan.published"):
+        patch.setattr(f"flatlab.lab.{module}.figures", lambda: FIGURES)
+    patch.setattr("flatlab.lab.plan.plan.experiment_keys", lambda: list(EXPERIMENTS))
 
 
 @pytest.fixture(scope="session")
 def template(tmp_path_factory):
-    """The papers with one more experiment, and a folder where made-up results are published."""
+    """The folder, made once."""
     folder = tmp_path_factory.mktemp("publish")
-    ignored = shutil.ignore_patterns("tests", "__pycache__")
-    papers = shutil.copytree(ROOT / "papers", folder / "papers", ignore=ignored)
-    (papers / "beyond/experiments/small-zoo.yaml").write_text(yaml.safe_dump(ZOO))
     with pytest.MonkeyPatch.context() as patch:
-        use_made_up(patch, papers)
-        (folder / "project").mkdir()
-        patch.chdir(folder / "project")
+        use_made_up(patch)
+        patch.chdir(folder)
         Path("config.yaml").write_text("scale: demo\n")
-        compute(*EXPERIMENTS)
-        make_table(*EXPERIMENTS)
+        compute(*EXPERIMENTS, "vision-grid")
+        grid = chosen().experiment("mlp-grid")
+        measure(grid, PACK, 1.0)
+        measure(grid, OTHER, 2.0)
+        make_table(*EXPERIMENTS, value=0.0)
         draw(*TARGETS)
         publish(chosen())
     return folder
@@ -42,11 +48,5 @@ def template(tmp_path_factory):
 @pytest.fixture
 def published(template, tmp_path, monkeypatch):
     """A copy of it, to be changed."""
-    use_made_up(monkeypatch, template / "papers")
-    monkeypatch.chdir(shutil.copytree(template / "project", tmp_path / "project"))
-
-
-@pytest.fixture
-def built(published):
-    """The same before anything was published."""
-    shutil.rmtree("results/published")
+    use_made_up(monkeypatch)
+    monkeypatch.chdir(shutil.copytree(template, tmp_path / "project"))

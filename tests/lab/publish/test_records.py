@@ -9,7 +9,7 @@ from flatlab.core import store
 from flatlab.lab import figures as drawing
 from flatlab.lab import plan
 from flatlab.lab.jobs import forecast
-from tests.lab.publish.made_up import FIGURES, PUBLISHED, ROOT, chosen, write
+from tests.lab.publish.made_up import FIGURES, PUBLISHED, ROOT, chosen
 from tools.prove_equal.proof import record
 
 OF_PROJECT = ROOT / "results/published"
@@ -38,18 +38,18 @@ def rewrite(published):
 def test_the_record_names_the_code_of_every_stage_and_of_what_others_trained(published):
     made = json.loads((PUBLISHED / "provenance.json").read_text())
     experiments = chosen().experiments
-    lenet, zoo = experiments["lenet-grid"], experiments["small-zoo"]
-    assert made["lenet-grid"]["code"] == lenet.code()
-    assert made["small-zoo"]["code"] == {**zoo.code(), "train": lenet.code()["train"]}
-    assert made["small-zoo"]["jobs"] == len(zoo.packs) + len(lenet.packs)
-    assert made["lenet-grid"]["jobs"] == 2 * len(lenet.packs)
+    mlp, zoo, trained = map(chosen().experiment, ("mlp-grid", "vision-zoo", "vision-grid"))
+    assert made["mlp-grid"]["code"] == mlp.code()
+    assert made["vision-zoo"]["code"] == {**zoo.code(), "train": trained.code()["train"]}
+    assert made["vision-zoo"]["jobs"] == len(zoo.packs) + len(trained.packs)
+    assert made["mlp-grid"]["jobs"] == 2 * len(mlp.packs)
     assert made["representativeness"]["code"] == experiments["representativeness"].code()
     assert not outdated()
 
 
 @pytest.mark.parametrize(
     ("key", "stage"),
-    [("mlp-grid", "train"), ("small-zoo", "train"), ("representativeness", "representativeness")],
+    [("mlp-grid", "train"), ("vision-zoo", "train"), ("representativeness", "representativeness")],
 )
 def test_other_code_is_one_line_for_each_scale(key, stage, rewrite):
     rewrite(lambda made: made[key]["code"].update({stage: ["0"]}))
@@ -60,21 +60,21 @@ def test_other_code_is_one_line_for_each_scale(key, stage, rewrite):
 
 def test_records_of_other_stages_count_as_other_code_and_those_of_none_do_not(rewrite):
     rewrite(lambda made: made["representativeness"].update(code={"study": ["0"]}))
-    rewrite(lambda made: made["small-zoo"].update(code={"survey": ["0"]}))
+    rewrite(lambda made: made["vision-zoo"].update(code={"survey": ["0"]}))
     rewrite(lambda made: made["mlp-grid"]["code"].update(train=[]))
     [line] = outdated()
-    assert line.endswith(": representativeness, small-zoo")
+    assert line.endswith(": representativeness, vision-zoo")
 
 
 def test_an_optional_family_of_no_published_network_is_no_other_code(rewrite):
-    *_, last = chosen().experiments["lenet-grid"].families
-    rewrite(lambda made: made["lenet-grid"]["code"].pop(last))
+    *_, last = chosen().experiments["vgg-grid"].families
+    rewrite(lambda made: made["vgg-grid"]["code"].pop(last))
     [line] = outdated()
-    assert line.endswith(": lenet-grid")
+    assert line.endswith(": vgg-grid")
 
     def with_optional(key, scale):
         experiment = chosen().experiment(key, scale)
-        return replace(experiment, optional=[last]) if key == "lenet-grid" else experiment
+        return replace(experiment, optional=[last]) if key == "vgg-grid" else experiment
 
     assert not list(plan.outdated(with_optional))
 
@@ -98,7 +98,7 @@ def test_tables_follow_proofs_from_code_to_code_of_their_own_stage(rewrite):
 def test_an_experiment_that_is_gone_is_a_sentence_until_its_table_is_removed(rewrite):
     table = PUBLISHED / "tables/former.zarr.zip"
     rewrite(lambda made: made.update(former={"code": {}}))
-    write(table, b"")
+    store.replace(table, b"")
     said = "results/published/demo has tables of experiments that no longer exist: former"
     assert outdated() == [said]
     table.unlink()
@@ -110,7 +110,7 @@ def test_a_figure_whose_tables_are_not_published_is_named_and_not_drawn_again(pu
     (PUBLISHED / "tables/representativeness.zarr.zip").unlink()
     others = [each for each in FIGURES if "representativeness" not in each.experiments]
     assert plan.published_figures("demo") == others
-    said = "results/published/demo lacks tables that these figures show: petzka2021_fig3"
+    said = "results/published/demo lacks tables that these figures show: petzka2021_fig4"
     assert outdated() == [said]
 
 
