@@ -50,7 +50,7 @@ def render() -> str:
     )
     environment.filters["decimals"] = as_text
     environment.globals.update({name: globals()[name] for name in LOOK_UPS})
-    environment.globals.update(kinds=KINDS, level=LEVEL)
+    environment.globals["level"] = LEVEL
     try:
         return environment.get_template(TEMPLATE.as_posix()).render()
     except jinja2.TemplateNotFound:
@@ -169,12 +169,6 @@ class PublishedNetworks:
     def zero(self, name: str) -> int:
         """How many have a quantity of zero at the end."""
         return int((self.values(name) == 0).sum())
-
-    def peak(self, name: str) -> int:
-        """The checkpoint at which the mean of a column is largest."""
-        curves = self.networks.curves
-        means = np.nanmean(curves.values(name), axis=0)
-        return int(curves.runs["checkpoint"].values[np.argmax(means)])
 
     def rho(
         self, x: str, y: str, kind: Any = "pooled", at: Time = "end", minus: str = ""

@@ -213,22 +213,18 @@ def disagreements(choice: Choice) -> list[str]:
         for key in figure.experiments if figure not in choice.figures else []:
             if content(choice.published / NAMES.table(key)) != choice.after(key):
                 former[key].append(figure.target)
-    return [
-        *(
-            f"{targets[0]} was drawn from {path}, which is gone; build it with: snakemake {path}"
-            for path, targets in gone.items()
-        ),
-        *(
-            f"the published table of {key} is not the one of {', '.join(targets)}; "
-            f"publish this as well: {key}"
-            for key, targets in unlike.items()
-        ),
-        *(
-            f"published figures show the former table of {key}; "
-            f"publish these as well: {' '.join(targets)}"
-            for key, targets in former.items()
-        ),
-    ]
+    said = []
+    for path, drawn in gone.items():
+        said.append(
+            f"{drawn[0]} was drawn from {path}, which is gone; build it with: snakemake {path}"
+        )
+    for key, other in unlike.items():
+        told = f"the published table of {key} is not the one of {', '.join(other)}"
+        said.append(f"{told}; publish this as well: {key}")
+    for key, showing in former.items():
+        told = f"published figures show the former table of {key}"
+        said.append(f"{told}; publish these as well: {' '.join(showing)}")
+    return said
 
 
 def stale_files(scale: str, figure: plan.Figure) -> Iterator[Path]:
