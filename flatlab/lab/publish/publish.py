@@ -202,12 +202,12 @@ def _figures_named(name: str, built: list[plan.Figure], chosen: plan.Plan) -> li
 
 def disagreements(choice: Choice) -> list[str]:
     """Sentences on figures that would not show the published tables, with what else to publish."""
-    gone, unlike, former = (defaultdict[object, list[str]](list) for _ in range(3))
+    gone, unlike, former = (defaultdict[str, list[str]](list) for _ in range(3))
     for figure in choice.figures:
         for key in figure.experiments:
-            if not (path := choice.built / NAMES.table(key)).is_file():
-                gone[path].append(figure.target)
-            elif content(path) != choice.after(key):
+            if not (table := choice.built / NAMES.table(key)).is_file():
+                gone[str(table)].append(figure.target)
+            elif content(table) != choice.after(key):
                 unlike[key].append(figure.target)
     for figure in plan.published_figures(choice.scale):
         for key in figure.experiments if figure not in choice.figures else []:
