@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -128,5 +127,5 @@ def random_split(kind: Kind, device: str, samples: int = SAMPLES) -> Split:
 
 def demo_packs() -> list[Settings]:
     """The packs of perceptrons at scale `demo`, from which others are made by `changed`."""
-    grid = plan.Plan({"scale": "demo"}, Path("experiments")).experiment("mlp-grid")
+    grid = plan.Plan({"scale": "demo"}).experiment("mlp-grid")
     return [stage.settings for stage in map(grid.training, grid.packs) if stage]

@@ -1,7 +1,7 @@
 """Cost of training, relative to the training loops that people write, on data in memory.
 
-Only the steps of the engine are timed, in the arithmetic of `flatlab.lab.train`. Curves and checkpoints
-are recorded neither by the engine nor by the baselines.
+Only the steps of the engine are timed, in the arithmetic of `flatlab.lab.train`. Curves and
+checkpoints are recorded neither by the engine nor by the baselines.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ from flatlab.lab import plan
 from flatlab.core.schema import plain
 
 
-def in_a_sentence(function):
-    """The same function; what the plan refuses ends Snakemake with that sentence alone."""
+def exit_on_plan_error(function):
+    """The same function; a `PlanError` ends Snakemake with its sentence alone."""
 
     @functools.wraps(function)
     def checked(*arguments):
@@ -32,8 +32,8 @@ def in_a_sentence(function):
 
 
 plan.set_job_environment(str(HOME))
-in_a_sentence(plan.check_records)()
-PLAN = in_a_sentence(plan.Plan)(config, "config.yaml (or --config)")
+exit_on_plan_error(plan.require_writable_snakemake_folder)()
+PLAN = exit_on_plan_error(plan.Plan)(config, "config.yaml (or --config)")
 for key, value in plain(PLAN.config).items():  # what config.yaml leaves out
     config.setdefault(key, value)
 HERE, REDRAWN = plan.built_at("{scale}"), plan.redrawn_at("{scale}")
@@ -41,12 +41,12 @@ LARGE = [e.key for e in PLAN.experiments.values() if not e.keeps_dense_checkpoin
 OF_FUNCTIONS = [e.key for e in PLAN.experiments.values() if e.kind == "loop"]
 
 
-@in_a_sentence
+@exit_on_plan_error
 def experiment_of(wildcards):
     return PLAN.experiment(wildcards.experiment, wildcards.scale)
 
 
-@in_a_sentence
+@exit_on_plan_error
 def training(wildcards):
     stage = experiment_of(wildcards).training(wildcards.pack)
     if stage is None:
@@ -54,12 +54,12 @@ def training(wildcards):
     return stage
 
 
-@in_a_sentence
+@exit_on_plan_error
 def measuring(wildcards):
     return experiment_of(wildcards).measuring(wildcards.pack, wildcards.family)
 
 
-@in_a_sentence
+@exit_on_plan_error
 def tabulating(wildcards):
     experiment = experiment_of(wildcards)
     experiment.check_table()
@@ -86,7 +86,7 @@ def gpu(stage):
     return lambda wildcards: int(PLAN.config.device == "cuda" and stage(wildcards).gpu)
 
 
-@in_a_sentence
+@exit_on_plan_error
 def metrics_of_experiment(wildcards):
     experiment = experiment_of(wildcards)
     if not experiment.packs:
@@ -97,14 +97,14 @@ def metrics_of_experiment(wildcards):
     return experiment.metric_files
 
 
-@in_a_sentence
+@exit_on_plan_error
 def figure_of(wildcards):
     return PLAN.figure(f"{wildcards.paper}_{wildcards.figure}", wildcards.scale)
 
 
 def published_figure(wildcards):
     """Of the experiments that it was published with."""
-    return plan.as_judged(figure_of(wildcards), plan.published_at(wildcards.scale))
+    return plan.as_published(figure_of(wildcards), plan.published_at(wildcards.scale))
 
 
 def tables_of_figure(wildcards):
@@ -127,7 +127,7 @@ def files_of_figure(figure, place=plan.built_at(PLAN.config.scale)):
     return [*pictures, verdicts_of_figure(figure, place)]
 
 
-@in_a_sentence
+@exit_on_plan_error
 def files_of_all(wildcards):
     PLAN.check_figures()
     return [path for figure in PLAN.figures for path in files_of_figure(figure)]
@@ -145,6 +145,6 @@ def redrawn_correlations(wildcards):
     return [plan.redrawn_at(wildcards.scale).correlations(key) for key in keys]
 
 
-@in_a_sentence
+@exit_on_plan_error
 def why_there_is_no_target(wildcards):
     raise plan.PlanError(PLAN.why_not(wildcards.target))

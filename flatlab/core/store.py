@@ -56,7 +56,7 @@ def replace(path: str | Path, content: bytes) -> None:
     make_folder(path.parent)
     temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        with explained(path, len(content)):
+        with readable_os_errors(path, len(content)):
             temporary.write_bytes(content)
             os.replace(temporary, path)
     finally:
@@ -66,12 +66,12 @@ def replace(path: str | Path, content: bytes) -> None:
 
 def make_folder(path: Path) -> None:
     """Make a folder and its parents."""
-    with explained(path):
+    with readable_os_errors(path):
         path.mkdir(parents=True, exist_ok=True)
 
 
 @contextlib.contextmanager
-def explained(path: Path, size: int = 0) -> Iterator[None]:
+def readable_os_errors(path: Path, size: int = 0) -> Iterator[None]:
     """Raise a sentence with the remedy for known errors of the file system; pass on the others."""
     try:
         yield

@@ -25,8 +25,8 @@ CLOSE = 1e-5
 EVEN = 1e-4
 """Where the two sides of a quotient differ by more than this share of it, there is a kink."""
 BEYOND = 10
-"""A derivative is wrong if it is off by more than so many times the unevenness of a quotient: less
-may be small kinks, of which autograd takes one side each, so that they add up differently."""
+"""Tolerance in units of the one-sided disagreement of a quotient. Below it a mismatch may come from
+kinks, where autograd picks one side."""
 ROUNDING = 100 * torch.finfo(torch.float64).eps
 """Of what is differenced, relative to its largest norm."""
 

@@ -1,4 +1,7 @@
-"""Records the input and output of each layer, and where derivatives with respect to them arrive."""
+"""Record the input and output of each layer, and where derivatives with respect to them arrive.
+
+Hooks, because a user's forward is not ours to rewrite: whatever calls a layer, its hook is called.
+"""
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,7 @@
-"""Matrices of second derivatives by name: products with them, in the cheapest way that is right."""
+"""Matrix-vector products with the Hessian, Gauss-Newton and Fisher matrices.
+
+The cheapest implementation that is exact for the network is chosen.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -2,7 +2,8 @@
 
 Squares are sums over the outputs, block by block. Singular values follow from J J^T, which needs
 the rows of two blocks at a time: all pairs of blocks are differentiated, so that with half the
-memory the time is twice as long. Where J has fewer columns than rows, it is kept.
+memory the time is twice as long. Where J has fewer columns than rows, it is kept. `torch.func` has
+no way between all outputs at once, which do not fit, and one at a time, a pass for each.
 """
 
 from typing import Any

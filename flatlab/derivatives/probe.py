@@ -1,4 +1,10 @@
-"""Finds out on two samples, before anything is measured, what the rules cover in a network."""
+"""Find out on two samples, before anything is measured, what the rules cover in a network.
+
+Derivatives follow from rules by kind of layer, not from `torch.func`: vmap of jacrev forms the
+gradient of every output of every sample in full, where a rule needs the input of a layer and the
+derivative at its output (`make bench` compares both). The price is this probe: a network may use
+its layers in ways that no rule covers; it must be found out, and goes another way.
+"""
 
 from collections import OrderedDict
 from collections.abc import Sequence

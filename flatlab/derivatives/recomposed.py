@@ -1,4 +1,4 @@
-"""Operations of torch whose second backward pass is wrong, from operations whose is right."""
+"""Replacements for torch operations whose double backward is wrong."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

@@ -1,7 +1,9 @@
 """Networks with several inputs or other outputs, as maps of one tensor to a vector per sample.
 
-A network is copied without its parameters, which both share, and given another forward; names of
-layers and parameters stay what they are.
+A network is copied without its parameters, which both share, and given another forward. A wrapper
+around it would be simpler, but it would put a prefix before every name of a layer and a parameter,
+by which users choose, rules find their modules and results are labelled, and what asks for the type
+of the network or hooks it would see the wrapper.
 """
 
 import copy
@@ -226,6 +228,7 @@ def _with_forward(model: nn.Module, layout: Layout | None, outputs: Outputs | No
         return flat * layout.kept(x).repeat_interleave(outputs.classes, 1).to(flat)
 
     other = copy.copy(model)
+    # The class, not an attribute of the copy: `type(model).forward` decides what rules cover.
     changed = {"forward": forward, "flatlab_seen": staticmethod(layout.seen)} if layout else {}
     other.__class__ = type(kind.__name__, (kind,), changed or {"forward": forward})
     return other

@@ -1,4 +1,4 @@
-"""The loss and the accuracy of a network on some samples, as users have both."""
+"""Evaluate a user's network: mean loss and accuracy."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

@@ -128,7 +128,7 @@ class Measurement:
         results: dict[tuple[int, ...], Measured] = {}
         size = len(states), len(checkpoints)
         for run, checkpoint in tqdm(list(np.ndindex(*size)), mininterval=5):
-            if checkpoint == 0:
+            if checkpoint == 0:  # of another run, nothing that a family remembers holds
                 how = replace(how, memory={}, initial=states[run].get(0))
             if (state := states[run].get(checkpoints[checkpoint])) is None:
                 continue

@@ -82,6 +82,7 @@ def prepared(
         _check_names(model, parts)
         layout = Layout.of(parts)
         x = layout.packed(parts)
+    # Twice: what targets must be depends on the outputs, and these on the converted inputs.
     x = samples_of(x, None, weight, tokens, ignore_index).inputs
     with preserving_state(model):
         outputs = outputs_of(model, x, layout, output)

@@ -131,8 +131,8 @@ class Settings:
     memory: what a family keeps from one checkpoint of a run to the next, for the same samples; it
         may save time, but must not be needed.
     budget: bytes that derivatives may take; None: fixed block sizes, the same on every machine.
-    norms: likewise from one sample set to the next, for the same weights.
-    step: of differences that stand in for second backward passes where these are wrong, as
+    norms: cache of weight norms, shared by the sample sets of one network.
+    step: the difference step of what stands in for second backward passes where these are wrong, as
         `check_derivatives` has found; None: they are right.
     split: all samples of the split that those measured are drawn from, in an experiment.
     held_out: test samples, in an experiment, where those measured are training samples.

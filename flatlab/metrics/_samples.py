@@ -1,4 +1,4 @@
-"""Samples as users have them, as families take them."""
+"""Convert a user's inputs and targets to the samples that families take."""
 
 from collections.abc import Sequence
 from typing import Any

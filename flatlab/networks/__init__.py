@@ -2,7 +2,7 @@
 
 Each file has
 
-    MODE        a literal: how the training engine advances many such networks (`flatlab.lab.train`);
+    MODE        a literal: how the training engine advances many such networks (`lab.train`);
                 those whose options say that they are `narrow` are `batched`
     Options     a subclass of `flatlab.core.options.Architecture`: what a grid may set in `network`
     build       `build(inputs, outputs, options)`, which returns the torch module

@@ -14,7 +14,7 @@ class Gaussian(nn.Module):
 
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "gaussian": Gaussian}
-"""By the value of the option `activation`; each has a stacked form in `flatlab/lab/train/layers`."""
+"""By the value of the option `activation`; each has a stacked form in `lab/train/layers`."""
 
 
 class Residual(nn.Module):

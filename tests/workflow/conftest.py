@@ -24,10 +24,14 @@ from tests.workflow.lab import ROOT, Lab
 
 SOURCES = (
     *("Snakefile", "config.yaml", "rules", "scripts", "flatlab", "profiles", "report", "envs"),
-    "experiments/mlp-grid.yaml",
+    "papers",
 )
 
-KEPT = {"flatlab/metrics/[a-z]*.py": {"accuracy.py", "geometry.py"}}
+KEPT = {
+    "flatlab/metrics/[a-z]*.py": {"accuracy.py", "geometry.py"},
+    "papers/*/metrics/*.py": set(),
+    "papers/*/experiments/*.yaml": {"mlp-grid.yaml"},
+}
 
 
 def _make_small(grid: dict[str, Any]) -> None:
@@ -75,7 +79,7 @@ def _make_sources(folder: Path) -> None:
         source, place = ROOT / name, lab / name
         place.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
-            shutil.copytree(source, place, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(source, place, ignore=shutil.ignore_patterns("__pycache__", "tests"))
         else:
             shutil.copy2(source, place)
     for pattern, kept in KEPT.items():

@@ -72,6 +72,7 @@ class Lab:
     PACKS = ("lr0.05-b20-s0-1", "lr0.1-b20-s0-1")
     FAMILIES = ("accuracy", "geometry")
     ANALYSIS = ("table", "correlate", "draw figH8", "verify figH8", "score", "all")
+    GRID = "papers/chen2026/experiments/mlp-grid.yaml"
     TABLE = "results/demo/tables/mlp-grid.zarr.zip"
     FIGURE = "results/demo/figures/chen2026/figH8"
 
@@ -180,7 +181,7 @@ class Lab:
 
     def rewrite_grid(self, change: Callable[[dict[str, Any]], object]) -> None:
         """Change the content of the grid's file."""
-        path = self / "experiments/mlp-grid.yaml"
+        path = self / self.GRID
         content = yaml.safe_load(path.read_text())
         content["scales"]["paper"] = {}  # the same blocks of seeds at each scale
         change(content)

@@ -20,7 +20,7 @@ from flatlab.core.schema import PlanError, closest
 from flatlab.lab.figures.labels import WITHOUT_UNITS, title_of
 from flatlab.lab.figures.render import FORMATS, STYLE, picture
 from flatlab.lab.figures.style import COLORS, MAP
-from flatlab.lab.plan.labels import labels_of
+from flatlab.lab.plan.declarations import labels_of
 
 Reports = Mapping[str, xr.Dataset]
 """Reports by name."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from filelock import SoftFileLease, Timeout
 
-from flatlab.core.store import StoreError, explained, make_folder
+from flatlab.core.store import StoreError, make_folder, readable_os_errors
 
 BEAT_S = 5.0
 """How often the holder touches the lock."""
@@ -42,7 +42,7 @@ class Guard:
 
     def __enter__(self) -> "Guard":
         make_folder(self.path.parent)
-        with explained(self.path):
+        with readable_os_errors(self.path):
             try:
                 self._lease.acquire(timeout=0)
             except Timeout:

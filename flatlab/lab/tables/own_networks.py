@@ -138,7 +138,7 @@ def _variable(
     dims = attributes.pop("dims")
     shape = [len(labels[dim]) for dim in dims]
     values = np.full((count, 1, *shape), np.nan)
-    for place, row in reversed(rows):
+    for place, row in reversed(rows):  # of two rows of one network, the first counts
         if name in row.values:
             there = [
                 [labels[dim].index(str(label)) for label in row.about["coordinates"][dim]]

@@ -6,9 +6,8 @@ import pytest
 from flatlab.lab.claims import verify
 from flatlab.papers.chen2026.claims import CLAIMS
 from flatlab.stats import Correlations
-from papers.chen2026.tests.correlations import PLOTS
-from papers.chen2026.tests.curves import CASES as OF_CURVES
-from papers.chen2026.tests.curves import CLAIMS as BY_FIGURE
+from papers.chen2026.tests.cases import CLAIMS as BY_FIGURE
+from papers.chen2026.tests.cases import OF_CURVES, PLOTS
 from tests.synthetic.claim_tables import (
     BEGINS,
     BOUND,

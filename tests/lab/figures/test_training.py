@@ -18,7 +18,7 @@ from flatlab.lab.figures import intervals, labels, pairs, render, style
 from flatlab.lab.figures.axes import log_spaced
 from flatlab.lab.figures.curves import spread
 from flatlab.lab.figures.quantities import FigureError
-from flatlab.lab.plan.labels import labels_of
+from flatlab.lab.plan.declarations import labels_of
 from flatlab.lab.tables.correlations import correlate
 from flatlab.lab.tables.selection import end_of_training, through_training
 from flatlab.papers.beyond import fig1

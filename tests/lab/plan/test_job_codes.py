@@ -1,7 +1,7 @@
 """Code, params and inputs of every job that makes data, weights, metric files or tables, as kept.
 
-They were kept before the house was moved: `python tests/lab/plan/test_job_codes.py` keeps them anew,
-which is right only where results are meant to change.
+They were kept before the house was moved: `python tests/lab/plan/test_job_codes.py` keeps them
+anew, which is right only where results are meant to change.
 """
 
 import hashlib

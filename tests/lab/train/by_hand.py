@@ -42,7 +42,7 @@ def weights(
     operations: int | None = None,
     **training: Any,
 ) -> dict[str, Tensor]:
-    """The state of the run of seed `SEED` after some steps on the images of `tests.lab.train.packs`."""
+    """The state of the run of seed `SEED` after some steps on the images of `packs`."""
     training = {**TRAINING, **training}
     split = prepare(images((SIZE, SIZE)), DATA).train
     model = build(small(network, **options), (1, SIZE, SIZE), CLASSES)

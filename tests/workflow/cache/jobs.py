@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from flatlab.lab import plan
@@ -31,12 +30,12 @@ class Job:
         return self.facts.get("training", {})
 
 
-def jobs_of(experiments: Path, scales: tuple[str, ...] = plan.SCALES) -> dict[str, Job]:
+def jobs_of(scales: tuple[str, ...] = plan.SCALES) -> dict[str, Job]:
     """Every job of the project by its name: "demo: train mlp-grid lr0.1-b20-s0-4"."""
     return {
         f"{scale}: {kind} {name}": Job(kind, scale, *about)
         for scale in scales
-        for kind, name, *about in _jobs(plan.Plan({"papers": "all", "scale": scale}, experiments))
+        for kind, name, *about in _jobs(plan.Plan({"papers": "all", "scale": scale}))
     }
 
 

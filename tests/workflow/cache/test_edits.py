@@ -82,7 +82,7 @@ def change_words(lab):
         edited = re.sub(r'^( *)"""(?=\S)', r'\1"""In other words: ', text, flags=re.MULTILINE)
         assert edited.count("In other words") >= (1 if path == DECLARATION else 2)
         (lab / path).write_text(edited.replace("\n\n", "\n\n# A remark.\n\n"))
-    lab.append("experiments/mlp-grid.yaml", "# A remark.")
+    lab.append(lab.GRID, "# A remark.")
 
 
 def test_an_edit_of_a_grid_trains_what_it_adds_alone(lab):

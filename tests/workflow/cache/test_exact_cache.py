@@ -2,8 +2,8 @@
 
 What a job depends on beside its input files is its params: settings and the fingerprint of its
 code. A fingerprint is a function of the modules in the closure of its roots, of each of which any
-edit that computes counts (tests/lab/plan/test_fingerprint.py): a job is re-run if the edited module is
-in its closure. Whether Snakemake obeys is asked in test_edits.py.
+edit that computes counts (tests/lab/plan/test_fingerprint.py): a job is re-run if the edited module
+is in its closure. Whether Snakemake obeys is asked in test_edits.py.
 """
 
 import importlib
@@ -40,7 +40,7 @@ def planned() -> tuple[dict[str, Job], dict[str, frozenset[str]]]:
     fingerprints.fingerprint.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fingerprints, "closure", closure)
-        jobs = jobs_of(ROOT / "experiments")
+        jobs = jobs_of()
     without_code = {"": frozenset[str]()}
     return jobs, without_code | {plan.fingerprint(*names): found(*names) for names in roots}
 
@@ -110,22 +110,22 @@ def nothing(name: str, job: Job) -> bool:
 
 EVERY_TRAINING = matching("train .*")
 USES: dict[str, Uses] = {
-    "train/layers/max_pool.py": stacked("vgg", "lenet"),
-    "train/layers/convolution.py": stacked("vgg", "lenet", "resnet"),
-    "train/layers/batch_norm.py": with_option("normalization", "batch"),
-    "train/layers/residual.py": stacked("resnet"),
-    "train/layers/product.py": stacked("diagonal"),
-    "train/layers/linear.py": stacked("vgg", "lenet", "resnet", "mlp", "linear"),
-    "train/layers/gaussian.py": with_option("activation", "gaussian"),
-    "train/optimizers/sgd.py": trained("training", "optimizer", "sgd"),
-    "train/optimizers/adam.py": either(  # the initialization that fits a sine takes its steps
+    "lab/train/layers/max_pool.py": stacked("vgg", "lenet"),
+    "lab/train/layers/convolution.py": stacked("vgg", "lenet", "resnet"),
+    "lab/train/layers/batch_norm.py": with_option("normalization", "batch"),
+    "lab/train/layers/residual.py": stacked("resnet"),
+    "lab/train/layers/product.py": stacked("diagonal"),
+    "lab/train/layers/linear.py": stacked("vgg", "lenet", "resnet", "mlp", "linear"),
+    "lab/train/layers/gaussian.py": with_option("activation", "gaussian"),
+    "lab/train/optimizers/sgd.py": trained("training", "optimizer", "sgd"),
+    "lab/train/optimizers/adam.py": either(  # the initialization that fits a sine takes its steps
         trained("training", "optimizer", "adam"),
         trained("network", "initialization", "high-frequency"),
     ),
-    "train/regularizers/sam.py": trained("training", "regularizer", "sam"),
-    "train/augmentations/crop_flip.py": trained("data", "augmentation", "crop-flip"),
+    "lab/train/regularizers/sam.py": trained("training", "regularizer", "sam"),
+    "lab/train/augmentations/crop_flip.py": trained("data", "augmentation", "crop-flip"),
     **{
-        f"train/initializations/{key.replace('-', '_')}.py": trained(
+        f"lab/train/initializations/{key.replace('-', '_')}.py": trained(
             "network", "initialization", key
         )
         for key in ("framework", "high-frequency", "low-frequency", "xavier-linear")
@@ -139,19 +139,18 @@ USES: dict[str, Uses] = {
         f"networks/{key.replace('-', '_')}.py": with_network(key)
         for key in ("diagonal-linear", "mlp", "vgg")
     },
-    **{f"train/{engine}.py": EVERY_TRAINING for engine in ("run", "stacking", "schedules")},
+    **{f"lab/train/{engine}.py": EVERY_TRAINING for engine in ("run", "stacking", "schedules")},
     "data/sparse_regression.py": matching("prepare sparse-regression"),
     "metrics/hessian.py": matching(r"measure \S+ \S*\bhessian\b.*"),
     "simulations/representativeness.py": matching("measure representativeness .*"),
-    "plotting/matrix.py": lambda name, job: (
+    "lab/figures/matrix.py": lambda name, job: (
         job.facts.get("drawn_by") == "flatlab.lab.figures.matrix"
     ),
     "papers/chen2026/fig5.py": matching("draw chen2026_fig5"),
-    "tables/runs.py": matching(r"table \S+-grid"),
+    "lab/tables/runs.py": matching(r"table \S+-grid"),
     "cli/run.py": nothing,
-    "experiments/grid.py": nothing,
-    "execution/grid.py": nothing,
-    "scoreboard/board.py": nothing,
+    "lab/kinds/grid.py": nothing,
+    "lab/publish/scoreboard.py": nothing,
 }
 PAPERS_WITH_CLAIMS = sorted(path.parent.name for path in (ROOT / "papers").glob("*/claims.py"))
 USES |= {f"papers/{paper}/claims.py": verdicts_of(paper) for paper in PAPERS_WITH_CLAIMS}
@@ -167,8 +166,8 @@ AMONG = {
         "papers/andriushchenko2023/_printed.py": verdicts_of("andriushchenko2023"),
         "papers/chen2026/claims_trends.py": verdicts_of("chen2024", "chen2026"),
         "papers/chen2026/claims_zoo.py": verdicts_of("chen2026"),
-        "claims/result_tables.py": verdicts_of(*plan.papers()),
-        "plotting/render.py": nothing,
+        "lab/claims/result_tables.py": verdicts_of(*plan.papers()),
+        "lab/figures/render.py": nothing,
     },
 }
 """What other kinds of jobs may use too."""
@@ -183,7 +182,7 @@ AMONG = {
 )
 def test_an_edit_re_runs_exactly_what_uses_it(path, uses, kind, jobs, closures) -> None:
     module = "flatlab." + path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    assert (ROOT / "flatlab" / path).is_file()
+    assert fingerprints._file(module).is_file()
     asked = {name: job for name, job in jobs.items() if kind in ("", job.kind)}
     expected = {name for name, job in asked.items() if uses(name, job)}
     assert bool(expected) == (uses is not nothing)
@@ -194,8 +193,7 @@ ENGINE = ("train", "train/layers", "train/optimizers", "train/regularizers", "tr
 
 
 def modules_of(*folders: str) -> set[str]:
-    names = (f"flatlab.{folder}.{key}" for folder in folders for key in keys_of(folder))
-    return {name.replace("/", ".").replace("-", "_") for name in names}
+    return {plan.module_of(folder, key) for folder in folders for key in keys_of(folder)}
 
 
 def test_measuring_uses_nothing_of_the_training(jobs, closures) -> None:
@@ -220,7 +218,7 @@ sys.dont_write_bytecode = True
 sys.path.append(sys.argv[1])  # the copy is first
 from dataclasses import asdict
 from tests.workflow.cache.jobs import jobs_of
-print(json.dumps({k: asdict(v) for k, v in jobs_of(Path("experiments"), ("demo",)).items()}))
+print(json.dumps({k: asdict(v) for k, v in jobs_of(("demo",)).items()}))
 """
 
 
@@ -232,22 +230,22 @@ def substitute(path: Path, old: str, new: str) -> None:
 
 def test_words_re_run_nothing_and_declarations_what_they_declare(jobs, tmp_path: Path) -> None:
     """A remark and other docstrings in every file; a title, a sentence of captions, an option."""
-    for name in ("flatlab", "experiments"):
+    for name in ("flatlab", "papers"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, tmp_path / name, ignore=ignored)
     edited = 0
-    for path in sorted((tmp_path / "flatlab").rglob("*.py")):
+    for path in sorted(tmp_path.rglob("*.py")):
         text = path.read_text()
         other = re.sub(r'^( *)"""(?=\S)', r'\1"""In other words: ', text, flags=re.MULTILINE)
         edited += other != text
         path.write_text(f"# A remark.\n{other}")
     assert edited > 100
-    for path in (tmp_path / "experiments").glob("*.yaml"):
+    for path in (tmp_path / "papers").glob("*/experiments/*.yaml"):
         path.write_text(f"# A remark.\n{path.read_text()}")
     substitute(tmp_path / "papers/chen2026/figures.py", '"LeNet networks"', '"other networks"')
     sentence = "A is the maximum local sensitivity (MLS), which B, C and D bound in turn."
     substitute(tmp_path / "flatlab/lab/figures/captions.py", sentence, f"Here {sentence}")
-    path = tmp_path / "experiments/lenet-grid.yaml"
+    path = tmp_path / "papers/chen2026/experiments/lenet-grid.yaml"
     substitute(path, "relative_flatness_loss: half-mse", "relative_flatness_loss: mean-mse")
 
     run = subprocess.run(

@@ -12,7 +12,7 @@ TABLE = "results/demo/tables/tuned-grid.zarr.zip"
 
 def _add_grid(lab):
     """tuned-grid: two runs on three digits, from one run of mlp-grid, which knows all ten."""
-    content = yaml.safe_load((lab / "experiments/mlp-grid.yaml").read_text())
+    content = yaml.safe_load((lab / lab.GRID).read_text())
     content["settings"] = content["settings"][1:]
     content["data"]["classes"] = [0, 1, 2]
     start = {"grid": "mlp-grid", "setting": "lr0.05-b20", "seed": 1, "anew": ["fc4"]}
@@ -21,7 +21,8 @@ def _add_grid(lab):
     content["measure"] = {k: v for k, v in content["measure"].items() if k not in options}
     content["measure"]["families"] = ["accuracy"]
     content["scales"]["demo"]["measure"] = {}
-    (lab / "experiments/tuned-grid.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    path = lab / "papers/chen2026/experiments/tuned-grid.yaml"
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
 
 
 @pytest.mark.long

@@ -9,7 +9,7 @@ import yaml
 
 pytestmark = pytest.mark.workflow
 ROOT = Path(__file__).resolve().parents[3]
-FILE = "experiments/representativeness.yaml"
+FILE = "papers/petzka2021/experiments/representativeness.yaml"
 TABLE = "results/demo/tables/representativeness.zarr.zip"
 TARGET = "petzka2021_fig4"
 ANALYSIS = ("table representativeness", "draw fig4", "verify fig4", TARGET)

@@ -60,7 +60,8 @@ def test_what_is_unknown_is_refused_in_a_sentence(planned, asked):
 def test_a_paper_that_the_configuration_does_not_name_is_still_a_target(fresh):
     (fresh / "config.yaml").write_text("papers: [petzka2021]\n")
     fresh.declare("petzka2021", "fig4")
-    shutil.copy2(ROOT / "experiments/representativeness.yaml", fresh / "experiments")
+    path = "papers/petzka2021/experiments/representativeness.yaml"
+    shutil.copy2(ROOT / path, fresh / path)
     assert "draw figH8" in fresh.snakemake("--dry-run", "chen2026").jobs
     assert "draw figH8" not in fresh.snakemake("--dry-run").jobs
 

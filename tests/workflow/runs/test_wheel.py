@@ -18,7 +18,7 @@ from flatlab.core import store
 
 ROOT = Path(__file__).resolve().parents[3]
 FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "Snakefile", "config.yaml")
-FOLDERS = ("flatlab", "rules", "scripts", "experiments", "envs", "report", "profiles")
+FOLDERS = ("flatlab", "rules", "scripts", "papers", "envs", "report", "profiles")
 WORKFLOW = "flatlab/workflow/"
 BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
 BUILDS = find_spec("setuptools") and find_spec("pip")
@@ -74,11 +74,11 @@ def test_the_wheel_holds_every_module_and_asks_for_no_snakemake(wheel: Path) -> 
     modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / "flatlab").rglob("*.py")}
     python = {name for name in names if name.endswith(".py")}
     assert modules == {name for name in python if not name.startswith(WORKFLOW)}
-    for folder in ("rules", "scripts", "experiments", "profiles"):
+    for folder in ("rules", "scripts", "papers", "profiles"):
         files = [path for path in (ROOT / folder).rglob("*.*") if path.suffix != ".pyc"]
         assert files
         for path in files:
-            if path.is_file():
+            if path.is_file() and "tests" not in path.parts:
                 assert f"{WORKFLOW}{path.relative_to(ROOT).as_posix()}" in names
     needs = [line for line in metadata.splitlines() if line.startswith("Requires-Dist: ")]
     assert any("torch" in line for line in needs)
@@ -154,7 +154,6 @@ def test_what_needs_a_checkout_says_so_in_a_sentence(flatlab) -> None:
 
 def test_in_a_checkout_the_installed_command_lists_its_own_figures(flatlab, tmp_path: Path):
     shutil.copy(ROOT / "config.yaml", tmp_path)
-    shutil.copytree(ROOT / "experiments", tmp_path / "experiments")
     done = flatlab("figures")
     assert done.returncode == 0, done.stderr
     assert "chen2026_fig2" in done.stdout

@@ -12,7 +12,7 @@ import pytest
 from tests.workflow.lab import LEAKING, ROOT
 
 pytestmark = [pytest.mark.workflow, pytest.mark.long]
-SOURCES = ("flatlab", "rules", "scripts", "experiments", "envs", "report", "profiles")
+SOURCES = ("flatlab", "rules", "scripts", "papers", "envs", "report", "profiles")
 UV = Path(sys.executable).with_name("uv")
 FILES = ("Snakefile", "config.yaml", "pyproject.toml", "setup.py", "README.md", "LICENSE")
 
