@@ -109,7 +109,7 @@ class Networks:
 
     def by(self, *names: str) -> dict[Any, Self]:
         """Those of each level of a hyper-parameter, or of each combination of levels of several."""
-        groups: dict[Any, Networks] = {(): self}
+        groups: dict[Any, Self] = {(): self}
         for name in names:
             groups = {
                 (*levels, level): part
