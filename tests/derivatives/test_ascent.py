@@ -1,7 +1,5 @@
 """Auto-PGD and its projection, on functions whose largest values are known."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

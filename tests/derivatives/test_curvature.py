@@ -1,7 +1,5 @@
 """Largest eigenvalues of the Hessian and of the Gauss-Newton matrix against the whole matrices."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

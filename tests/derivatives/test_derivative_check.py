@@ -1,7 +1,5 @@
 """What is wrong with derivatives is found before anything is measured."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

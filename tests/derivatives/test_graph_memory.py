@@ -1,7 +1,5 @@
 """Graphs that are kept from product to product stay within what derivatives may take."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

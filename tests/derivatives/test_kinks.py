@@ -1,7 +1,5 @@
 """At a kink differences say nothing: a derivative there is neither right nor wrong."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

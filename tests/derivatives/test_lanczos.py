@@ -1,7 +1,5 @@
 """The work of Lanczos' method, and its vector after many products."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode

@@ -1,7 +1,5 @@
 """Norms of weights against dense singular value decompositions."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 
@@ -81,7 +79,7 @@ def test_norms_of_weights_are_computed_once_for_all_sample_sets_of_a_network(nam
     given = {key: training[key] for key in ("data", "outputs", "seeds")}
     given |= {"loss": {"loss": "cross-entropy"}, "samples": sets, "options": {name: options}}
     job = asked(name, training["network"], **given)
-    counts: Counter[str] = Counter()
+    counts = Counter()
 
     def counted(key):
         norm = getattr(module, key)

@@ -1,7 +1,5 @@
 """Singular values of ill-conditioned Jacobians, against fifty digits."""
 
-from __future__ import annotations
-
 import mpmath
 import numpy as np
 import pytest

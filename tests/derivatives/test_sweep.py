@@ -4,8 +4,6 @@ Each is put between two linear layers. Its largest eigenvalues and trace are tho
 differences of plain gradients, or the report says that they are not checked.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

@@ -1,7 +1,5 @@
 """Random networks for the laws."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -29,6 +29,6 @@ KNOWN = {str(design): design for design in designs.designs()}
 
 
 @pytest.mark.parametrize("name", DECISIVE)
-def test_an_interval_covers_the_truth_as_often_as_it_says(name) -> None:
+def test_an_interval_covers_the_truth_as_often_as_it_says(name):
     found = simulate(replace(KNOWN[name], replicates=2_000))
     assert not found.missed, found

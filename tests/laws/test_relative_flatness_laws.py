@@ -1,7 +1,5 @@
 """Relative flatness and representativeness of linear models: what must hold for every one."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import strategies as st

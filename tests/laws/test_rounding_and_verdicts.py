@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import xarray as xr
 
 from flatlab.core import store
 from flatlab.lab import claims, plan
@@ -14,12 +13,12 @@ FIGURES = [
 ]
 
 
-def tables(figure: plan.Figure) -> dict[str, xr.Dataset]:
+def tables(figure):
     place = plan.published_at("demo")
     return {key: store.load_dataset(place.table(key)) for key in figure.experiments}
 
 
-def shaken(table: xr.Dataset) -> xr.Dataset:
+def shaken(table):
     """Every number changed by a relative error of about 1e-12."""
     generator = np.random.default_rng(0)
     numbers = {n: v for n, v in table.data_vars.items() if np.issubdtype(v.dtype, np.floating)}
@@ -29,7 +28,7 @@ def shaken(table: xr.Dataset) -> xr.Dataset:
 
 
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.target)
-def test_rounding_turns_no_verdict(figure: plan.Figure) -> None:
+def test_rounding_turns_no_verdict(figure):
     before = tables(figure)
     after = {key: shaken(table) for key, table in before.items()}
     one, other = (claims.verify(figure.target, each)["claims"] for each in (before, after))

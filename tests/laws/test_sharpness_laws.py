@@ -1,7 +1,5 @@
 """Laws of average-case and worst-case sharpness, and what measuring leaves as it was."""
 
-from __future__ import annotations
-
 import copy
 import math
 

@@ -1,7 +1,5 @@
 """Class weights of the cross-entropy: torch's weighted mean, in every quantity that has a loss."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

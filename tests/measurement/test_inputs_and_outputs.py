@@ -1,7 +1,5 @@
 """Inputs and outputs as users have them: the same numbers as in the plainest form."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Losses that are functions, parts of the parameters, other precisions, and wrappers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -3,8 +3,6 @@
 Sequences have padding that their network does not see, and ignored labels; images have void pixels.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

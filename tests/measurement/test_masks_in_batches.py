@@ -1,7 +1,5 @@
 """Positions that do not count, in loaders and chunks; what is not seen; and what is refused."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

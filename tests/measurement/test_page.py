@@ -119,7 +119,7 @@ def test_the_page_names_every_setting_and_nothing_that_does_not_exist():
 def test_every_block_of_the_page_on_large_networks_runs(capsys):
     blocks = re.findall(r"```python\n(.*?)```", PAGE.with_name("large.md").read_text(), re.DOTALL)
     assert len(blocks) == 5
-    names: dict[str, object] = {}
+    names = {}
     for block in blocks:
         exec(compile(block, "docs/large.md", "exec"), names)
     assert "'embedding'" in capsys.readouterr().out
@@ -134,7 +134,7 @@ def test_every_block_of_the_page_on_networks_runs(monkeypatch, capsys):
         r"```python\n(.*?)```", PAGE.with_name("networks.md").read_text(), re.DOTALL
     )
     assert len(blocks) >= 8
-    names: dict[str, object] = {}
+    names = {}
     for block in blocks:
         exec(compile(block, "docs/networks.md", "exec"), names)
     ignored, masked = capsys.readouterr().out.splitlines()

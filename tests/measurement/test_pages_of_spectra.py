@@ -16,7 +16,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 def run_page(name, monkeypatch, folder):
     monkeypatch.chdir(folder)
-    names: dict[str, object] = {}
+    names = {}
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / name).read_text(), re.DOTALL)
     for block in blocks:
         exec(compile(block, f"docs/{name}", "exec"), names)

@@ -1,7 +1,5 @@
 """Labels and targets of other kinds are taken, or refused in a sentence, alike in all families."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """What a grid may ask for beyond losses and accuracies, against torch and against definitions."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Diagonal linear networks: closed forms against autograd, and the regression that they fit."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -102,7 +102,7 @@ def test_weights_that_are_not_finite_are_a_result(family, bad):
 
 def test_one_name_is_one_quantity():
     """Families that share a name share its units, and say the same with and without an estimate."""
-    units: dict[str, set[str]] = {}
+    units = {}
     for family in keys_of("metrics"):
         for name, quantity in imported("metrics", family).QUANTITIES.items():
             units.setdefault(name, set()).add(quantity.units)

@@ -1,7 +1,5 @@
 """What makes measuring on a GPU repeat and fail clearly, asked without one."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Worst-case sharpness of linear classifiers against a search over all changes of the weights."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Average-case and worst-case sharpness against copies of the network, and closed forms."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Networks that are measured again after changes of their weights that keep their function."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -22,13 +22,13 @@ NETWORKS = {
 }
 
 
-def many_outputs(name: str) -> tuple[nn.Module, torch.Tensor]:
+def many_outputs(name):
     """A network in float64, in evaluation mode, and samples."""
     torch.manual_seed(0)
     if name == "tied":  # a weight that two layers share, which no rule covers alone
         model = nn.Sequential(nn.Linear(5, 5), nn.Tanh(), nn.Linear(5, 5), nn.Linear(5, OUTPUTS))
         model[2].weight = model[0].weight
-        shape: tuple[int, ...] = (5,)
+        shape = (5,)
     else:
         shape, key, options = NETWORKS[name]
         model = build({"name": key, "options": options}, shape, OUTPUTS)

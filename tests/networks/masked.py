@@ -3,8 +3,6 @@
 Everything here selects positions by index: no masks, no batches.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 from torch.func import functional_call, jacrev

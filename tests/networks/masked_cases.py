@@ -1,7 +1,5 @@
 """Samples of which some positions do not count, as they are measured and by index."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

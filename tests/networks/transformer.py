@@ -9,7 +9,7 @@ TOKENS, WIDTH, LENGTH = 11, 8, 5
 class Transformer(nn.Module):
     """(samples, LENGTH) tokens -> (samples, LENGTH, TOKENS).  tied: the head is the embedding."""
 
-    def __init__(self, tied: bool = False) -> None:
+    def __init__(self, tied=False):
         super().__init__()
         self.embedding = nn.Embedding(TOKENS, WIDTH)
         self.positions = nn.Embedding(LENGTH, WIDTH)
@@ -20,17 +20,17 @@ class Transformer(nn.Module):
         if tied:
             self.head.weight = self.embedding.weight
 
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+    def forward(self, tokens):
         return self.behind(self.embedding(tokens))
 
-    def behind(self, embedded: torch.Tensor) -> torch.Tensor:
+    def behind(self, embedded):
         h = embedded + self.positions(torch.arange(embedded.shape[1]))
         q, k, v = self.queries(self.norm(h)).chunk(3, -1)
         h = h + nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         return self.head(h + self.down(nn.functional.gelu(self.up(h))))
 
 
-def transformer(tied: bool = False, samples: int = 3) -> tuple[Transformer, torch.Tensor]:
+def transformer(tied=False, samples=3):
     """One in float64, and sequences of tokens, in which some repeat."""
     torch.manual_seed(0)
     model = Transformer(tied).double().eval()

@@ -1,7 +1,5 @@
 """Networks and samples as users have them, and how they are measured in these tests."""
 
-from __future__ import annotations
-
 from collections import OrderedDict, namedtuple
 from types import SimpleNamespace
 

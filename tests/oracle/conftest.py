@@ -1,7 +1,5 @@
 """Networks that other libraries differentiate too."""
 
-from __future__ import annotations
-
 import pytest
 
 

@@ -32,13 +32,13 @@ from tests.stats.samples import columns, student
         ("aab", [{0, 1, 2}]),
     ],
 )
-def test_single_units_share_a_stratum(labels, expected) -> None:
+def test_single_units_share_a_stratum(labels, expected):
     strata = strata_of(list(labels))
     found = sorted(np.flatnonzero(strata == s).tolist() for s in np.unique(strata))
     assert [set(stratum) for stratum in found] == expected
 
 
-def test_a_stratum_of_one_has_no_standard_error() -> None:
+def test_a_stratum_of_one_has_no_standard_error():
     error, _ = spread(np.array([1.0, 2.0, 3.0]), np.array([0, 0, 1]), inflated=False)
     assert np.isnan(error)
     assert np.isnan(over_seeds("mean", mean, np.array([2.0])).interval()).all()
@@ -46,7 +46,7 @@ def test_a_stratum_of_one_has_no_standard_error() -> None:
 
 
 @pytest.mark.parametrize("seeds", [2, 3, 5, 20])
-def test_the_interval_of_a_mean_is_students(seeds) -> None:
+def test_the_interval_of_a_mean_is_students(seeds):
     sample = np.random.default_rng(8).exponential(size=seeds)
     ours = over_seeds("mean", mean, sample)
     theirs = scipy.stats.ttest_1samp(sample, 0.3)
@@ -56,7 +56,7 @@ def test_the_interval_of_a_mean_is_students(seeds) -> None:
 
 
 @pytest.mark.parametrize("sizes", [(5, 5), (9, 4), (2, 20)])
-def test_the_interval_of_a_difference_of_means_is_welchs(sizes) -> None:
+def test_the_interval_of_a_difference_of_means_is_welchs(sizes):
     generator = np.random.default_rng(9)
     a, b = generator.normal(3, 4, size=sizes[0]), generator.normal(size=sizes[1])
     theirs = scipy.stats.ttest_ind(a, b, equal_var=False)
@@ -66,7 +66,7 @@ def test_the_interval_of_a_difference_of_means_is_welchs(sizes) -> None:
     assert (ours > 0).p == pytest.approx(theirs.pvalue, rel=1e-8)
 
 
-def test_a_statistic_of_means_is_computed_without_each_seed() -> None:
+def test_a_statistic_of_means_is_computed_without_each_seed():
     a, b = np.random.default_rng(6).normal(size=(2, 5, 12)).cumsum(axis=2)
     ours = over_seeds("rho_t", lambda *curves: fisher(pearson(*curves)), a, b, on_z=True)
     kept = [np.arange(5) != i for i in range(5)]
@@ -77,14 +77,14 @@ def test_a_statistic_of_means_is_computed_without_each_seed() -> None:
     assert ours.interval() == pytest.approx(np.tanh(ends))
 
 
-def test_a_contrast_and_the_rise_are_those_of_loops() -> None:
+def test_a_contrast_and_the_rise_are_those_of_loops():
     generator = np.random.default_rng(12)
     groups = [generator.normal(k, k + 1, size=k + 4) for k in range(4)]
     ours = rise("rise", groups)
     pairs = list(itertools.combinations(groups, 2))
     assert ours.value == pytest.approx(np.mean([b.mean() - a.mean() for a, b in pairs]))
 
-    def without(index: int, i: int) -> list[np.ndarray]:
+    def without(index, i):
         return [np.delete(g, i) if k == index else g for k, g in enumerate(groups)]
 
     left_out = [
@@ -102,28 +102,28 @@ def test_a_contrast_and_the_rise_are_those_of_loops() -> None:
     assert contrast("w", groups, list(weights)).interval() == pytest.approx(ours.interval())
 
 
-def brute_tau(x: np.ndarray, y: np.ndarray) -> float:
+def brute_tau(x, y):
     """Kendall's tau-a by its definition."""
     pairs = itertools.combinations(range(len(x)), 2)
     return float(np.mean([np.sign(x[j] - x[i]) * np.sign(y[j] - y[i]) for i, j in pairs]))
 
 
 @pytest.mark.parametrize("length", [2, 3, 8, 61])
-def test_the_tau_of_a_curve_is_scipys_where_there_are_no_ties(length) -> None:
+def test_the_tau_of_a_curve_is_scipys_where_there_are_no_ties(length):
     curves = np.random.default_rng(1).normal(size=(7, length))
     theirs = [scipy.stats.kendalltau(np.arange(length), curve).statistic for curve in curves]
     assert tau_in_order(curves) == pytest.approx(theirs, rel=1e-12)
 
 
 @pytest.mark.parametrize("values", [1, 2, 3, 10, 64])
-def test_a_tie_counts_zero_in_tau(values) -> None:
+def test_a_tie_counts_zero_in_tau(values):
     curves = np.random.default_rng(values).integers(values, size=(9, 33)).astype(float)
     expected = [brute_tau(np.arange(33), curve) for curve in curves]
     assert tau_in_order(curves) == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("ties", [False, True])
-def test_the_tau_of_runs_is_that_of_a_loop(ties) -> None:
+def test_the_tau_of_runs_is_that_of_a_loop(ties):
     """Shrunk by one pair that counts zero; of all runs and without each."""
     x, y, _ = (np.round(v) if ties else v for v in columns().values())
     x, y = x[:14], y[:14]
@@ -137,21 +137,21 @@ def test_the_tau_of_runs_is_that_of_a_loop(ties) -> None:
     assert ours.interval() == pytest.approx(np.tanh(ends))
 
 
-def test_the_tau_of_perfect_order_is_finite() -> None:
+def test_the_tau_of_perfect_order_is_finite():
     ranks = Ranks({"x": np.arange(10), "y": np.arange(10) ** 3}, settings=None)
     ours = ranks.tau("x", "y")
     assert ours.value == pytest.approx(45 / 46)
     assert np.isfinite(ours.interval()).all()
 
 
-def test_curves_correlate_as_numpy_says() -> None:
+def test_curves_correlate_as_numpy_says():
     a, b = np.random.default_rng(10).normal(size=(2, 4, 15))
     expected = [np.corrcoef(*rows)[0, 1] for rows in zip(a, b, strict=True)]
     assert pearson(a, b) == pytest.approx(expected)
     assert np.isnan(pearson(a, np.full((4, 15), 0.1))).all()
 
 
-def test_a_median_below_a_limit_is_the_sign_test() -> None:
+def test_a_median_below_a_limit_is_the_sign_test():
     values = np.random.default_rng(2).normal(size=23)
     for limit in (-1.0, -0.2, 0.1, 0.9, 5.0):
         verdict = median_below("q", values, limit)

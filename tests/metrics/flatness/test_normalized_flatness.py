@@ -1,7 +1,5 @@
 """Relative flatness over the standard deviation of the features: against the closed form."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

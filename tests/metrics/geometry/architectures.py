@@ -1,10 +1,5 @@
 """Small networks of every kind that can be measured."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -19,14 +14,14 @@ CONVOLUTIONS = MATRICES[1:]
 class Residual(nn.Module):
     """Strided convolution, batch norm, ReLU in place, and a connection that is no module."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.conv1 = nn.Conv2d(2, 4, 3, stride=2, padding=1)
         self.norm1, self.norm2 = nn.BatchNorm2d(4), nn.BatchNorm2d(4)
         self.conv2 = nn.Conv2d(4, 4, 3, padding=1, bias=False)
         self.relu, self.head = nn.ReLU(inplace=True), nn.Linear(4, 3)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x):
         x = self.relu(self.norm1(self.conv1(x)))
         y = self.norm2(self.conv2(x))
         y += x
@@ -36,70 +31,70 @@ class Residual(nn.Module):
 class Twice(nn.Module):
     """One layer used two times."""
 
-    def __init__(self, layer: nn.Module, size: int) -> None:
+    def __init__(self, layer, size):
         super().__init__()
         self.layer, self.head = layer, nn.Linear(size, 2)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x):
         return self.head(torch.tanh(self.layer(torch.tanh(self.layer(x)))).flatten(1))
 
 
 class Tied(nn.Module):
     """Two layers with one weight, and biases of their own."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.one, self.two, self.head = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 2)
         self.two.weight = self.one.weight
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x):
         return self.head(torch.tanh(self.two(torch.tanh(self.one(x)))))
 
 
 class Sequence(nn.Module):
     """Linear layers that see the positions of a sequence, and a parameter without a module."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.embed, self.norm, self.head = nn.Linear(3, 5), nn.LayerNorm(5), nn.Linear(5, 2)
         self.position = nn.Parameter(torch.randn(4, 5))
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x):
         return self.head(F.gelu(self.norm(self.embed(x)) + self.position).mean(1))
 
 
 class Borrowed(nn.Module):
     """A weight that is also used outside of its layer."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.layer, self.head = nn.Linear(4, 5), nn.Linear(4, 3)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x):
         return self.head(F.linear(torch.relu(self.layer(x)), self.layer.weight.t()))
 
 
 class Doubled(nn.Linear):
     """A linear layer that is none."""
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x):
         return 2 * super().forward(x)
 
 
-def transformer(pool: str = "token") -> nn.Module:
+def transformer(pool="token"):
     timm = pytest.importorskip("timm")
     return timm.models.vision_transformer.VisionTransformer(
         img_size=4, patch_size=2, embed_dim=8, depth=2, num_heads=2, num_classes=3, global_pool=pool
     )
 
 
-def frozen() -> nn.Module:
+def frozen():
     model = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 2))
     model[0].weight.requires_grad_(False)
     return model
 
 
-def package(name: str, shape: tuple[int, ...], outputs: int, **options: Any) -> nn.Module:
+def package(name, shape, outputs, **options):
     from flatlab.networks import build
 
     activation = {} if name == "simple-vit" else {"activation": "relu"}
@@ -120,7 +115,7 @@ THIRTY_SECOND = {
 S = nn.Sequential
 
 
-ZOO: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+ZOO = {
     "perceptron": (
         lambda: S(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 7), nn.ReLU(), nn.Linear(7, 3)),
         (5,),
@@ -243,7 +238,7 @@ LEFT_OUT = {
 SAMPLES = 3
 
 
-def network(name: str) -> tuple[nn.Module, torch.Tensor]:
+def network(name):
     """A network in float64 with statistics and affine parameters that are not trivial."""
     make, shape = ZOO[name]
     with torch.random.fork_rng():

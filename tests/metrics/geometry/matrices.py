@@ -1,19 +1,15 @@
 """Linear and convolution layers as the matrices that they are."""
 
-from __future__ import annotations
-
 import copy
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
 
-def weight_gradient(layer: Any, s: SimpleNamespace, name: str) -> np.ndarray:
+def weight_gradient(layer, s, name):
     """df_k/dW as the sum over uses of Gamma U^T."""
-    total: Any = 0
+    total = 0
     start = 0
     for x in s.inputs[name]:
         weight = layer.weight.detach().clone().requires_grad_()
@@ -31,7 +27,7 @@ def weight_gradient(layer: Any, s: SimpleNamespace, name: str) -> np.ndarray:
     return total
 
 
-def plain(layer: Any) -> Any:
+def plain(layer):
     """The layer without a parametrization."""
     if not nn.utils.parametrize.is_parametrized(layer):
         return layer
@@ -40,7 +36,7 @@ def plain(layer: Any) -> Any:
     return other
 
 
-def operator_of(layer: Any, shape: tuple[int, ...]) -> np.ndarray:
+def operator_of(layer, shape):
     """The matrix of the map from one input to its output, column by column."""
     if isinstance(layer, nn.Linear):
         return layer.weight.detach().numpy()
@@ -50,7 +46,7 @@ def operator_of(layer: Any, shape: tuple[int, ...]) -> np.ndarray:
     return (layer(basis).detach() - zero).flatten(1).numpy().T
 
 
-def smallest(layer: Any, inputs: list) -> float:
+def smallest(layer, inputs):
     """Smallest singular value of U over the groups; 0 where it has more columns than rows."""
     values = []
     groups = getattr(layer, "groups", 1)

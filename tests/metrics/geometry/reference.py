@@ -5,11 +5,7 @@ each layer, and asks autograd for the derivative of one output of one sample at 
 to each of them and to each parameter.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,9 +16,9 @@ from tests.metrics.geometry.architectures import CONVOLUTIONS, GENERIC, LEFT_OUT
 from tests.metrics.geometry.matrices import operator_of, smallest, weight_gradient
 
 
-def layers_of(model: nn.Module, inputs: torch.Tensor, name: str) -> dict[str, Any]:
+def layers_of(model, inputs, name):
     """Linear and convolution layers in the order of their first use."""
-    order: dict[str, Any] = {}
+    order = {}
     out = {reason.split(":")[0] for reason in LEFT_OUT.get(name, [])}
     hooks = [
         module.register_forward_pre_hook(lambda m, x, n=n: order.setdefault(n, m) and None)
@@ -35,22 +31,22 @@ def layers_of(model: nn.Module, inputs: torch.Tensor, name: str) -> dict[str, An
     return order
 
 
-def one_sample(model: nn.Module, layers: dict[str, Any], sample: torch.Tensor) -> SimpleNamespace:
+def one_sample(model, layers, sample):
     """Derivatives of each output: arrays (N, ...) by layer and by parameter."""
     sample = sample[None].clone().requires_grad_()
-    into: dict[str, list] = {name: [] for name in layers}
-    out: dict[str, list] = {name: [] for name in layers}
-    x: dict[str, list] = {name: [] for name in layers}
+    into = {name: [] for name in layers}
+    out = {name: [] for name in layers}
+    x = {name: [] for name in layers}
     hooks = []
     for name, layer in layers.items():
 
-        def before(module: Any, given: Any, name: str = name) -> Any:
+        def before(module, given, name=name):
             x[name].append(given[0].detach().clone())
             zeros = torch.zeros_like(given[0], requires_grad=True)
             into[name].append(zeros)
             return (given[0] + zeros,)
 
-        def after(module: Any, given: Any, output: Any, name: str = name) -> Any:
+        def after(module, given, output, name=name):
             out[name].append(torch.zeros_like(output, requires_grad=True))
             return output + out[name][-1]
 
@@ -60,7 +56,7 @@ def one_sample(model: nn.Module, layers: dict[str, Any], sample: torch.Tensor) -
         hook.remove()
     parameters = [p for p in model.parameters() if p.requires_grad]
 
-    def rows(tensors: list) -> list[np.ndarray]:
+    def rows(tensors):
         grads = [
             torch.autograd.grad(f, tensors, retain_graph=True, allow_unused=True) for f in outputs
         ]
@@ -71,7 +67,7 @@ def one_sample(model: nn.Module, layers: dict[str, Any], sample: torch.Tensor) -
             for k, t in enumerate(tensors)
         ]
 
-    def joined(tensors: list) -> np.ndarray:
+    def joined(tensors):
         return np.concatenate(rows(tensors), 1)
 
     return SimpleNamespace(
@@ -93,7 +89,7 @@ def one_sample(model: nn.Module, layers: dict[str, Any], sample: torch.Tensor) -
 class Derivatives:
     """What the definitions are made of, of each sample (rows) and layer (columns)."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name):
         self.name = name
         self.model, inputs = network(name)
         self.layers = layers_of(self.model, inputs, name)
@@ -110,36 +106,36 @@ class Derivatives:
         self.sharpness = self.per_sample.mean()
         self.q = np.sqrt((1 / self.x2).mean(0))
 
-    def mean(self, function: Callable) -> Any:
+    def mean(self, function):
         return np.mean([function(s) for s in self.samples], axis=0)
 
-    def table(self, function: Callable) -> np.ndarray:
+    def table(self, function):
         return np.array([[function(s, k) for k in self.keys] for s in self.samples])
 
-    def of_weight(self, s: SimpleNamespace, k: str) -> float:
+    def of_weight(self, s, k):
         direct = s.of_parameter.get(id(self.layers[k].weight))
         if direct is None:  # frozen, or computed from other parameters
             direct = weight_gradient(self.layers[k], s, k)
         return norm(direct) ** 2
 
-    def of_bias(self, s: SimpleNamespace, k: str) -> float:
+    def of_bias(self, s, k):
         bias = self.layers[k].bias
         return norm(s.of_parameter[id(bias)]) ** 2 if bias is not None else 0.0
 
-    def matrix(self, k: str) -> np.ndarray:
+    def matrix(self, k):
         weight = self.layers[k].weight.detach().numpy()
         return weight.reshape(len(weight), -1)
 
-    def tied(self, k: str) -> list[str]:
+    def tied(self, k):
         weight = self.layers[k].weight
         return [o for o in self.keys if o != k and self.layers[o].weight is weight]
 
-    def shared(self, k: str) -> bool:
+    def shared(self, k):
         alone = isinstance(self.layers[k], nn.Linear) and not self.tied(k)
         once = sum(self.samples[0].positions[k]) == 1
         return not (alone and once and f"{k}.weight" not in GENERIC.get(self.name, []))
 
-    def norms(self) -> tuple[np.ndarray, ...]:
+    def norms(self):
         """Of each layer: of its kernel, of its map, and the Frobenius norm of that."""
         first = self.samples[0]
         kernel = [norm(self.matrix(k), 2) for k in self.keys]
@@ -152,7 +148,7 @@ class Derivatives:
         return np.array(kernel), np.array(operator), np.array(frobenius)
 
 
-def of_parameters(d: Derivatives) -> dict[str, Any]:
+def of_parameters(d):
     everything = {id(p): p.detach().numpy().ravel() for p in d.model.parameters()}
     return {
         "sharpness": d.sharpness,
@@ -166,7 +162,7 @@ def of_parameters(d: Derivatives) -> dict[str, Any]:
     }
 
 
-def of_jacobians(d: Derivatives) -> dict[str, Any]:
+def of_jacobians(d):
     shared = np.array([d.shared(k) for k in d.keys])
     kappa = d.table(lambda s, k: norm(s.x[k]) ** 2 * norm(s.j[k]) ** 2).mean(0)
     return {
@@ -189,20 +185,20 @@ def of_jacobians(d: Derivatives) -> dict[str, Any]:
     }
 
 
-def of_singular_values(d: Derivatives) -> dict[str, Any]:
-    def sigma(j: np.ndarray) -> np.ndarray:
+def of_singular_values(d):
+    def sigma(j):
         values = np.linalg.svd(j, compute_uv=False)
         return np.concatenate([values, np.zeros(d.outputs - len(values))])
 
-    def log_volumes(sigmas: list[np.ndarray], count: int = d.outputs) -> np.ndarray:
+    def log_volumes(sigmas, count=d.outputs):
         chosen = np.array(sigmas)[:, :count]
         full = chosen[:, -1] > 10 * 2.3e-16 * chosen[:, 0]
         return np.where(full, np.log(chosen).sum(1), -np.inf)
 
-    def finite_mean(logs: np.ndarray) -> float:
+    def finite_mean(logs):
         return logs[np.isfinite(logs)].mean() if np.isfinite(logs).any() else np.nan
 
-    def log_mean(logs: np.ndarray) -> float:
+    def log_mean(logs):
         return np.log(np.mean(np.exp(logs)))
 
     sigmas = [sigma(s.j0) for s in d.samples]
@@ -221,7 +217,7 @@ def of_singular_values(d: Derivatives) -> dict[str, Any]:
     }
 
 
-def bounds(d: Derivatives, w: np.ndarray) -> list[float]:
+def bounds(d, w):
     """B, C, D, of all layers, and their sum, by a norm w of each layer."""
     by_layer = w * d.q * np.sqrt(d.weight2.mean(0))
     return [
@@ -233,7 +229,7 @@ def bounds(d: Derivatives, w: np.ndarray) -> list[float]:
     ]
 
 
-def of_bounds(d: Derivatives) -> dict[str, Any]:
+def of_bounds(d):
     norms = kernel, operator, _ = d.norms()
     has_bias = np.array([d.layers[k].bias is not None for k in d.keys], dtype=float)
     least = d.table(
@@ -268,7 +264,7 @@ def of_bounds(d: Derivatives) -> dict[str, Any]:
 
 
 @np.errstate(divide="ignore", invalid="ignore")
-def reference(name: str) -> dict[str, Any]:
+def reference(name):
     """Every quantity, written as its definition, and the names of the layers."""
     d = Derivatives(name)
     return {

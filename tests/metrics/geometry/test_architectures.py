@@ -1,7 +1,5 @@
 """Every quantity of every kind of network is its definition."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.linalg import eigvalsh, norm
@@ -20,7 +18,7 @@ LARGE = "vgg11, narrow"
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.long] * (name == LARGE)) for name in ZOO]
 )
-def test_every_quantity_is_its_definition_and_float32_agrees_to_four_digits(name: str) -> None:
+def test_every_quantity_is_its_definition_and_float32_agrees_to_four_digits(name):
     model, inputs = network(name)
     report = measure(model, inputs, costly=COSTLY)
     rounded = measure(model, inputs.float(), costly=COSTLY, dtype="float32")
@@ -40,7 +38,7 @@ def test_every_quantity_is_its_definition_and_float32_agrees_to_four_digits(name
 
 @pytest.mark.parametrize("name", ["residual, batch norm", "transformer", "convolution twice"])
 @pytest.mark.parametrize("batch_size", [1, 2])
-def test_the_batch_size_does_not_matter(name: str, batch_size: int) -> None:
+def test_the_batch_size_does_not_matter(name, batch_size):
     model, inputs = network(name)
     together = measure(model, inputs, costly=COSTLY)
     apart = measure(model, inputs, costly=COSTLY, batch_size=batch_size)
@@ -50,7 +48,7 @@ def test_the_batch_size_does_not_matter(name: str, batch_size: int) -> None:
         ), key
 
 
-def test_inputs_need_not_be_contiguous() -> None:
+def test_inputs_need_not_be_contiguous():
     model, inputs = network("residual, batch norm")
     strided = inputs.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
     assert not strided.is_contiguous()
@@ -59,7 +57,7 @@ def test_inputs_need_not_be_contiguous() -> None:
         assert two[key].values == pytest.approx(one[key].values, rel=1e-11, nan_ok=True), key
 
 
-def test_the_reference_measures_an_eigenvalue_as_numpy_does() -> None:
+def test_the_reference_measures_an_eigenvalue_as_numpy_does():
     """The operator norm of a convolution is that of its dense matrix."""
     layer = nn.Conv2d(2, 3, 3, stride=2, padding=1).double()
     dense = operator_of(layer, (2, 5, 5))

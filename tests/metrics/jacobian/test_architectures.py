@@ -1,7 +1,5 @@
 """Norms of Jacobians, sharpness and lambda_max of networks of nine kinds, in both precisions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

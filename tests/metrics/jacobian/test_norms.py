@@ -1,7 +1,5 @@
 """Norms of Jacobians and of features against whole matrices."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
