@@ -94,9 +94,8 @@ def by_autograd(model, x):
     squares = torch.zeros(len(x), len(named), dtype=torch.float64)
     for sample, row in enumerate(outputs):
         for f in row:
-            rows = torch.autograd.grad(
-                f, list(named.values()), retain_graph=True, materialize_grads=True
-            )
+            how = {"retain_graph": True, "materialize_grads": True}
+            rows = torch.autograd.grad(f, list(named.values()), **how)
             squares[sample] += torch.stack([g.square().sum() for g in rows])
     return squares.sum(1), dict(zip(named, squares.mean(0), strict=True))
 

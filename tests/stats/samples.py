@@ -1,22 +1,13 @@
 """Columns of numbers with known correlations, and intervals by hand."""
 
-import itertools
-
 import numpy as np
 import scipy.stats
 
 from flatlab.stats import Correlations
 
 SIZES = [12, 20, 8]
-
-
 SETTINGS = np.repeat(["a", "b", "c"], SIZES)
-
-
 LOSS = np.random.default_rng(17).exponential(size=40)
-
-
-PAIRS = list(itertools.combinations("xyz", 2))
 
 
 def columns(seed=0):
@@ -30,20 +21,6 @@ def columns(seed=0):
 
 def correlations(data):
     return Correlations(data, SETTINGS, LOSS)
-
-
-def one_rho(kind, x, y, rows):
-    """A correlation of some runs by its definition."""
-    x, y, settings = x[rows], y[rows], SETTINGS[rows]
-    means = [np.array([v[settings == s].mean() for s in settings]) for v in (x, y)]
-    given = np.column_stack([np.ones(len(x)), LOSS[rows]])
-    x, y = {
-        "pooled": lambda: (x, y),
-        "within": lambda: (x - means[0], y - means[1]),
-        "between": lambda: tuple(means),
-        "adjusted": lambda: tuple(v - given @ np.linalg.lstsq(given, v)[0] for v in (x, y)),
-    }[kind]()
-    return float(scipy.stats.pearsonr(x, y).statistic)
 
 
 def student(point, left_out, strata, inflated):

@@ -4,18 +4,26 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from flatlab.stats import KINDS, Correlations
-from tests.stats.samples import (
-    LOSS,
-    PAIRS,
-    SETTINGS,
-    SIZES,
-    columns,
-    correlations,
-    one_rho,
-    student,
-)
+from tests.stats.samples import LOSS, SETTINGS, SIZES, columns, correlations, student
+
+PAIRS = list(itertools.combinations("xyz", 2))
+
+
+def one_rho(kind, x, y, rows):
+    """A correlation of some runs by its definition."""
+    x, y, settings = x[rows], y[rows], SETTINGS[rows]
+    means = [np.array([v[settings == s].mean() for s in settings]) for v in (x, y)]
+    given = np.column_stack([np.ones(len(x)), LOSS[rows]])
+    x, y = {
+        "pooled": lambda: (x, y),
+        "within": lambda: (x - means[0], y - means[1]),
+        "between": lambda: tuple(means),
+        "adjusted": lambda: tuple(v - given @ np.linalg.lstsq(given, v)[0] for v in (x, y)),
+    }[kind]()
+    return float(scipy.stats.pearsonr(x, y).statistic)
 
 
 @pytest.mark.parametrize("kind", KINDS)

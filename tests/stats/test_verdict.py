@@ -5,18 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from flatlab.stats import (
-    Correlations,
-    Estimate,
-    Verdict,
-    every,
-    not_run,
-    over_seeds,
-    some,
-    theorem,
-    undefined,
-)
+from flatlab.stats import Correlations, Estimate, over_seeds, undefined
 from flatlab.stats.trends import mean
+from flatlab.stats.verdict import Verdict, every, not_run, some, theorem
 from tests.stats.samples import columns, correlations
 
 
