@@ -90,9 +90,7 @@ def test_misclassified_samples_are_those_of_each_network_at_each_checkpoint(stri
         assert torch.equal(subset.labels, split.labels[chosen[:3]])
 
 
-def test_a_network_that_gets_nothing_wrong_has_no_numbers_of_what_it_gets_wrong(
-    stripes, monkeypatch
-):
+def test_a_network_that_gets_nothing_wrong_has_no_numbers_of_it(stripes, monkeypatch):
     monkeypatch.setattr(Split, "misclassified", lambda self, *given: self._chosen(torch.arange(0)))
     *_, found = packed(stripes, WRONG)
     assert found.sel(samples="wrong")["sharpness"].isnull().all()

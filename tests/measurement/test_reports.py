@@ -20,6 +20,31 @@ DIMS = {"sample", "layer", "norm", "bound"}
 NOT_FINITE = {"finite", "shared", "samples_measured", "layers_left_out"}
 
 
+@pytest.fixture
+def network():
+    """Convolution, batch norm, dropout and linear layers in float64, one parameter frozen."""
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        *(nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
+        *(nn.Dropout(0.5), nn.Linear(12, 8), nn.Tanh(), nn.Linear(8, 3)),
+    ).double()
+    for _ in range(3):
+        model(torch.randn(20, 2, 6, 6).double())  # so that the running statistics are not trivial
+    model[6].bias.requires_grad_(False)
+    return model.eval()
+
+
+@pytest.fixture
+def inputs():
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(11, 2, 6, 6, generator=generator, dtype=torch.float64)
+
+
+@pytest.fixture
+def report(network, inputs):
+    return flatlab.measure(network, inputs, costly=ALL_COSTLY)
+
+
 def test_a_float32_overflow_has_no_values_where_float64_has(network, inputs):
     for layer in (network[6], network[8]):
         layer.weight.data *= 1e30
@@ -41,9 +66,7 @@ def test_shared_weights_are_measured_and_marked(inputs):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", torch.float32, torch.float64])
 @pytest.mark.parametrize("own", [torch.float32, torch.float64])
-def test_the_precision_is_the_one_asked_for_and_the_model_keeps_its_own(
-    own, dtype, network, inputs
-):
+def test_the_precision_is_that_asked_for_and_the_model_keeps_its_own(own, dtype, network, inputs):
     network.to(own)
     before = state(network)
     report = flatlab.measure(network, inputs, dtype=dtype)

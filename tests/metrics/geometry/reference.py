@@ -5,6 +5,7 @@ each layer, and asks autograd for the derivative of one output of one sample at 
 to each of them and to each parameter.
 """
 
+import copy
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,7 +14,60 @@ from numpy.linalg import norm
 from torch import nn
 
 from tests.metrics.geometry.architectures import CONVOLUTIONS, GENERIC, LEFT_OUT, MATRICES, network
-from tests.metrics.geometry.matrices import operator_of, smallest, weight_gradient
+
+
+def weight_gradient(layer, s, name):
+    """df_k/dW as the sum over uses of Gamma U^T."""
+    total = 0
+    start = 0
+    for x in s.inputs[name]:
+        weight = layer.weight.detach().clone().requires_grad_()
+        z = torch.func.functional_call(copy.deepcopy(plain(layer)), {"weight": weight}, (x,))
+        gamma = s.gamma[name][:, start : start + z.numel()]
+        start += z.numel()
+        slopes = [torch.from_numpy(g).view_as(z) for g in gamma]
+        rows = [torch.autograd.grad(z, weight, g, retain_graph=True)[0] for g in slopes]
+        total = total + torch.stack(rows).flatten(1).numpy()
+    return total
+
+
+def plain(layer):
+    """The layer without a parametrization."""
+    if not nn.utils.parametrize.is_parametrized(layer):
+        return layer
+    other = nn.Linear(layer.in_features, layer.out_features, dtype=torch.float64)
+    other.weight.data, other.bias.data = layer.weight.detach(), layer.bias.detach()
+    return other
+
+
+def operator_of(layer, shape):
+    """The matrix of the map from one input to its output, column by column."""
+    if isinstance(layer, nn.Linear):
+        return layer.weight.detach().numpy()
+    size = int(np.prod(shape))
+    basis = torch.eye(size, dtype=torch.float64).view(size, *shape)
+    zero = layer(torch.zeros(1, *shape, dtype=torch.float64)).detach()
+    return (layer(basis).detach() - zero).flatten(1).numpy().T
+
+
+def smallest(layer, inputs):
+    """Smallest singular value of U over the groups; 0 where it has more columns than rows."""
+    values = []
+    groups = getattr(layer, "groups", 1)
+    width = layer.weight[0].numel()
+    for group in range(groups):
+        row = group * (len(layer.weight) // groups)
+        weight = layer.weight.detach().clone().requires_grad_()
+        numbers = []
+        for x in inputs:
+            z = torch.func.functional_call(copy.deepcopy(plain(layer)), {"weight": weight}, (x,))
+            numbers += [*(z[..., row] if isinstance(layer, nn.Linear) else z[:, row]).flatten()]
+        if len(numbers) > width:
+            return 0.0
+        columns = [torch.autograd.grad(v, weight, retain_graph=True)[0][row] for v in numbers]
+        u = torch.stack([column.flatten() for column in columns], 1).numpy()
+        values.append(np.linalg.svd(u)[1][-1])
+    return min(values)
 
 
 def layers_of(model, inputs, name):
@@ -34,9 +88,7 @@ def layers_of(model, inputs, name):
 def one_sample(model, layers, sample):
     """Derivatives of each output: arrays (N, ...) by layer and by parameter."""
     sample = sample[None].clone().requires_grad_()
-    into = {name: [] for name in layers}
-    out = {name: [] for name in layers}
-    x = {name: [] for name in layers}
+    into, out, x = ({name: [] for name in layers} for _ in range(3))
     hooks = []
     for name, layer in layers.items():
 
@@ -57,15 +109,9 @@ def one_sample(model, layers, sample):
     parameters = [p for p in model.parameters() if p.requires_grad]
 
     def rows(tensors):
-        grads = [
-            torch.autograd.grad(f, tensors, retain_graph=True, allow_unused=True) for f in outputs
-        ]
-        return [
-            np.stack([np.zeros(t.shape) if g[k] is None else g[k].numpy() for g in grads]).reshape(
-                len(outputs), -1
-            )
-            for k, t in enumerate(tensors)
-        ]
+        how = {"retain_graph": True, "materialize_grads": True}
+        grads = zip(*(torch.autograd.grad(f, tensors, **how) for f in outputs), strict=True)
+        return [torch.stack(of_one).flatten(1).numpy() for of_one in grads]
 
     def joined(tensors):
         return np.concatenate(rows(tensors), 1)
@@ -80,9 +126,7 @@ def one_sample(model, layers, sample):
         of_parameter=dict(zip(map(id, parameters), rows(parameters), strict=True)),
         shapes={name: [tuple(t.shape[1:]) for t in x[name]] for name in layers},
         inputs=x,
-        positions={
-            name: [t[0].numel() // len(layers[name].weight) for t in out[name]] for name in layers
-        },
+        positions={n: [t[0].numel() // len(layers[n].weight) for t in out[n]] for n in layers},
     )
 
 
@@ -100,9 +144,8 @@ class Derivatives:
         self.top = self.table(lambda s, k: norm(s.j[k], 2))
         self.weight2 = self.table(self.of_weight)
         self.bias2 = self.table(self.of_bias)
-        self.per_sample = np.array(
-            [sum(norm(g) ** 2 for g in s.of_parameter.values()) for s in self.samples]
-        )
+        squares = [[norm(g) ** 2 for g in s.of_parameter.values()] for s in self.samples]
+        self.per_sample = np.sum(squares, 1)
         self.sharpness = self.per_sample.mean()
         self.q = np.sqrt((1 / self.x2).mean(0))
 
@@ -140,25 +183,27 @@ class Derivatives:
         first = self.samples[0]
         kernel = [norm(self.matrix(k), 2) for k in self.keys]
         operator = [norm(operator_of(self.layers[k], first.shapes[k][0]), 2) for k in self.keys]
-        frobenius = [
-            norm(self.matrix(k))
-            * (first.positions[k][0] ** 0.5 if isinstance(self.layers[k], CONVOLUTIONS) else 1.0)
+        positions = [
+            first.positions[k][0] if isinstance(self.layers[k], CONVOLUTIONS) else 1
             for k in self.keys
         ]
-        return np.array(kernel), np.array(operator), np.array(frobenius)
+        frobenius = [norm(self.matrix(k)) for k in self.keys] * np.sqrt(positions)
+        return np.array(kernel), np.array(operator), frobenius
 
 
 def of_parameters(d):
-    everything = {id(p): p.detach().numpy().ravel() for p in d.model.parameters()}
+    theta = {id(p): p.detach().numpy().ravel() for p in d.model.parameters()}
+
+    def adaptive(s):
+        return sum(((g * theta[i]) ** 2).sum() for i, g in s.of_parameter.items())
+
     return {
         "sharpness": d.sharpness,
         "root_sharpness": np.sqrt(d.sharpness),
         "sharpness_per_sample": d.per_sample,
         "sharpness_per_layer": d.weight2.mean(0),
         "bias_sharpness_per_layer": d.bias2.mean(0),
-        "elementwise_adaptive_trace": d.mean(
-            lambda s: sum(((g * everything[i]) ** 2).sum() for i, g in s.of_parameter.items())
-        ),
+        "elementwise_adaptive_trace": d.mean(adaptive),
     }
 
 
@@ -232,34 +277,29 @@ def bounds(d, w):
 def of_bounds(d):
     norms = kernel, operator, _ = d.norms()
     has_bias = np.array([d.layers[k].bias is not None for k in d.keys], dtype=float)
-    least = d.table(
-        lambda s, k: smallest(d.layers[k], [x for o in (k, *d.tied(k)) for x in s.inputs[o]])
-    )
+    seen = {k: (k, *d.tied(k)) for k in d.keys}
+    least = d.table(lambda s, k: smallest(d.layers[k], [x for o in seen[k] for x in s.inputs[o]]))
     n, outputs = len(d.samples), d.outputs
     log_scale = outputs / 2 * np.log(n * d.sharpness / outputs) - np.log(n)
     powers = (kernel**2 / d.x2) ** outputs
-    roots = np.sqrt(d.weight2)
+    roots, sides = np.sqrt(d.weight2), d.top * np.sqrt(d.x2)
+    with_bias = np.sqrt((kernel**2 / (d.x2 + has_bias)).sum(1).mean() * d.sharpness)
+    corrected = operator * (roots / least).mean(0)
     named = ("bound_b", "bound_c", "bound_d", "nmls_bound", "nmls_bound_layerwise")
     return {
         "bound_a": d.top[:, 0].mean(),
         **dict(zip(named, bounds(d, kernel), strict=True)),
-        "nmls_bound_with_bias": np.sqrt(
-            (kernel**2 / (d.x2 + has_bias)).sum(1).mean() * d.sharpness
-        ),
+        "nmls_bound_with_bias": with_bias,
         "layer_bound": kernel * d.q * np.sqrt(d.weight2.mean(0)),
         "bound_by_norm": np.array([bounds(d, w) for w in norms]),
-        "violations": np.array(
-            [(d.top * np.sqrt(d.x2) > w * roots * (1 + 1e-6)).sum(0) for w in norms]
-        ),
-        "corrected_bound": np.where(
-            (least > 1e-12).all(0), operator * (roots / least).mean(0), np.nan
-        ),
+        "violations": np.array([(sides > w * roots * (1 + 1e-6)).sum(0) for w in norms]),
+        "corrected_bound": np.where((least > 1e-12).all(0), corrected, np.nan),
         "log_volume_bound": np.log(powers[:, 0].sum()) / 2 + log_scale,
         "network_log_volume_bound": np.log(powers.sum()) / 2 + log_scale,
         "matrix_normalized_sharpness": (kernel * np.sqrt(d.weight2.mean(0))).sum(),
         "weight_norm": kernel,
         "stability_trick_ratio": roots / np.sqrt(d.gamma2 * d.x2),
-        "linear_stability_ratio": d.top * np.sqrt(d.x2) / (kernel * roots),
+        "linear_stability_ratio": sides / (kernel * roots),
     }
 
 
