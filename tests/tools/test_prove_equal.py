@@ -120,7 +120,7 @@ fingerprint = module_of = None
 
 
 def test_a_checkout_of_the_former_layout_is_asked_in_its_way(tmp_path):
-    for name, content in {"experiments/mine.yaml": "", "flatlab/lab/plan.py": FORMER}.items():
+    for name, content in {"experiments/mine.yaml": "", "flatlab/plan.py": FORMER}.items():
         store.replace(tmp_path / "old" / name, content.encode())
     version = Version(tmp_path / "old", tmp_path / "results", {})
     answer = version.ask("plan", {"experiments": {"demo": ["mine"]}})
